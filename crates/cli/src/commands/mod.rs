@@ -1,0 +1,34 @@
+//! One module per noun of the command line. Each has `Args`, which clap fills, and `run`, which
+//! writes what the user asked for to `out` or returns one error chain.
+
+use std::io::Write;
+
+use clap::Subcommand;
+
+mod apst;
+mod drive;
+mod policy;
+mod sim;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run one policy over recorded inputs.
+    Policy(policy::Args),
+    /// Plan and decode NVMe APST tables.
+    Apst(apst::Args),
+    /// The library of NVMe drives.
+    Drive(drive::Args),
+    /// Simulate a fio job on a modelled machine under each policy.
+    Sim(sim::Args),
+}
+
+impl Command {
+    pub(crate) fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
+        match self {
+            Self::Policy(args) => policy::run(args, out),
+            Self::Apst(args) => apst::run(args, out),
+            Self::Drive(args) => drive::run(args, out),
+            Self::Sim(args) => sim::run(args, out),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The `wakepath` command line.
+//!
+//! Exit codes: 0 done, 1 the input or the machine is at fault, 2 the call itself is.
+
+mod commands;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// What saving power costs your I/O, which mechanism costs it, and which setting is best here.
+#[derive(Parser)]
+#[command(
+    name = "wakepath",
+    version,
+    about,
+    max_term_width = 100,
+    propagate_version = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // Output is collected first: a command that fails half-way prints its error and nothing else.
+    let mut out = Vec::new();
+    let result = cli
+        .command
+        .run(&mut out)
+        .and_then(|()| Ok(write_all(&out)?));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("wakepath: {error:#}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Writes to standard output; a reader that has closed the pipe has what it wanted.
+fn write_all(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,78 @@
+//! Idle states of a CPU, as a cpuidle driver declares them.
+
+use serde::{Deserialize, Serialize};
+use wakepath_units::Nanoseconds;
+
+/// The most idle states a cpuidle driver can have (`CPUIDLE_STATE_MAX`, `include/linux/cpuidle.h`).
+pub const MAX_STATES: usize = 10;
+
+/// One idle state of a CPU. The latencies are the declared ones, which are upper bounds: what the
+/// hardware really takes belongs to the machine model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleState {
+    /// The driver's name for it: `POLL`, `C1`, `cpu-sleep`.
+    pub name: String,
+    /// Worst-case time from the wake-up event to the first instruction, entry included where the
+    /// state cannot be left half-entered.
+    pub exit_latency: Nanoseconds,
+    /// Shortest stay for which entering the state saves energy against the next shallower one.
+    pub target_residency: Nanoseconds,
+    /// The CPU spins in this state instead of sleeping (`CPUIDLE_FLAG_POLLING`).
+    pub polling: bool,
+    /// Switched off through sysfs; no governor may pick it.
+    pub disabled: bool,
+}
+
+/// The idle states of a CPU, shallowest first: 1 to [`MAX_STATES`] of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct IdleStates(Vec<IdleState>);
+
+/// Why a list of states is not a state table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdleStatesError {
+    /// No state at all.
+    #[error("a state table needs at least one idle state")]
+    Empty,
+    /// More states than a cpuidle driver can have.
+    #[error("{0} idle states, but a cpuidle driver has at most {MAX_STATES}")]
+    TooMany(usize),
+    /// A time that the kernel cannot hold in a signed 64-bit number of nanoseconds.
+    #[error(
+        "state {0}: a time above 9223372036854775807 ns does not fit the kernel's signed 64 bits"
+    )]
+    TimeTooLong(usize),
+}
+
+impl IdleStates {
+    /// Checks the number of states and that every time fits the kernel's `s64`.
+    pub fn new(states: Vec<IdleState>) -> Result<Self, IdleStatesError> {
+        if states.is_empty() {
+            return Err(IdleStatesError::Empty);
+        }
+        if states.len() > MAX_STATES {
+            return Err(IdleStatesError::TooMany(states.len()));
+        }
+        let limit = i64::MAX as u64;
+        if let Some(i) = states
+            .iter()
+            .position(|s| s.exit_latency.0 > limit || s.target_residency.0 > limit)
+        {
+            return Err(IdleStatesError::TimeTooLong(i));
+        }
+        Ok(Self(states))
+    }
+
+    /// The states, shallowest first.
+    pub fn as_slice(&self) -> &[IdleState] {
+        &self.0
+    }
+}
+
+impl std::ops::Deref for IdleStates {
+    type Target = [IdleState];
+
+    fn deref(&self) -> &[IdleState] {
+        &self.0
+    }
+}

@@ -1,0 +1,5 @@
+//! What the hardware is: idle states, machines and drives, with the source of every figure.
+
+pub mod idle;
+
+pub use idle::{IdleState, IdleStates};

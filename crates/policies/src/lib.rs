@@ -1,0 +1,8 @@
+//! The kernel's power policies as pure functions: no I/O, no clock, no randomness.
+//!
+//! A policy is told what its counterpart in the kernel may know, and returns a decision. The same
+//! code runs in the simulator, over recorded traces and on a real machine. Every rule names the
+//! kernel file and version that it follows; the conformance tool holds each of them against that
+//! very file, compiled.
+
+pub mod idle;

@@ -1,0 +1,195 @@
+//! Typed units shared by every layer.
+//!
+//! Inside an algorithm a time is an integer number of nanoseconds. At a public boundary it has a
+//! type, so that a caller cannot pass microseconds, a frequency or a capacity by mistake.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A length of time, or a point on a monotonic clock, in nanoseconds.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Nanoseconds(pub u64);
+
+impl Nanoseconds {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// `us` microseconds; saturates at the largest representable time.
+    pub const fn from_micros(us: u64) -> Self {
+        Self(us.saturating_mul(1_000))
+    }
+
+    /// `ms` milliseconds; saturates at the largest representable time.
+    pub const fn from_millis(ms: u64) -> Self {
+        Self(ms.saturating_mul(1_000_000))
+    }
+
+    /// `s` seconds; saturates at the largest representable time.
+    pub const fn from_secs(s: u64) -> Self {
+        Self(s.saturating_mul(1_000_000_000))
+    }
+
+    /// The number of nanoseconds.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Whole microseconds, rounded down.
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    /// Seconds as a floating-point number, for reports only.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl fmt::Display for Nanoseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ns if ns < 10_000 => write!(f, "{ns} ns"),
+            ns if ns < 10_000_000 => write!(f, "{:.1} us", ns as f64 / 1e3),
+            ns if ns < 10_000_000_000 => write!(f, "{:.1} ms", ns as f64 / 1e6),
+            ns => write!(f, "{:.1} s", ns as f64 / 1e9),
+        }
+    }
+}
+
+/// The rate of the scheduler tick, `CONFIG_HZ`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub struct TickRate(u32);
+
+impl TickRate {
+    /// Debian's default, 250 ticks a second.
+    pub const HZ_250: Self = Self(250);
+    /// 1000 ticks a second.
+    pub const HZ_1000: Self = Self(1000);
+
+    /// A tick rate in Hz. `None` outside 1 to 6250: above it a sixteenth of a tick would be shorter
+    /// than the shortest polling limit, which the kernel refuses to build
+    /// (`drivers/cpuidle/cpuidle.c`, `CPUIDLE_POLL_MIN`).
+    pub const fn new(hz: u32) -> Option<Self> {
+        if hz >= 1 && hz <= 6250 {
+            Some(Self(hz))
+        } else {
+            None
+        }
+    }
+
+    /// Ticks per second.
+    pub const fn hz(self) -> u32 {
+        self.0
+    }
+
+    /// The tick period: `TICK_NSEC`, one second divided by HZ and rounded to the nearest
+    /// nanosecond.
+    pub const fn period(self) -> Nanoseconds {
+        Nanoseconds((1_000_000_000 + self.0 as u64 / 2) / self.0 as u64)
+    }
+
+    /// Milliseconds as ticks (jiffies), rounded up, as `msecs_to_jiffies()` does.
+    pub const fn ticks_from_millis(self, ms: u64) -> u64 {
+        ms.saturating_mul(self.0 as u64).div_ceil(1_000)
+    }
+}
+
+impl Default for TickRate {
+    fn default() -> Self {
+        Self::HZ_250
+    }
+}
+
+/// A CPU frequency in kHz, the unit of cpufreq.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Kilohertz(pub u32);
+
+impl Kilohertz {
+    /// The time that `cycles` take at this frequency, rounded up to whole nanoseconds. A frequency
+    /// of 0 counts as 1 kHz.
+    pub const fn time_for(self, cycles: u64) -> Nanoseconds {
+        let khz = if self.0 == 0 { 1 } else { self.0 as u64 };
+        match cycles.checked_mul(1_000_000) {
+            Some(scaled) => Nanoseconds(scaled.div_ceil(khz)),
+            None => Nanoseconds((cycles / khz).saturating_mul(1_000_000)),
+        }
+    }
+}
+
+impl fmt::Display for Kilohertz {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} MHz", self.0 / 1_000)
+    }
+}
+
+/// Electrical power in microwatts.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Microwatts(pub u64);
+
+impl Microwatts {
+    /// Energy over `time`, in femtojoules: 1 uW for 1 ns is 1 fJ.
+    pub const fn femtojoules_over(self, time: Nanoseconds) -> u128 {
+        self.0 as u128 * time.0 as u128
+    }
+}
+
+/// Computing capacity or utilisation on the scheduler's scale, on which the biggest CPU of the
+/// machine at its highest frequency has 1024 (`SCHED_CAPACITY_SCALE`).
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Capacity(pub u32);
+
+impl Capacity {
+    /// The full scale, 1024.
+    pub const SCALE: Self = Self(1024);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn tick_periods_are_the_kernels() {
+        assert_eq!(TickRate::HZ_250.period(), Nanoseconds(4_000_000));
+        assert_eq!(TickRate::HZ_1000.period(), Nanoseconds(1_000_000));
+        assert_eq!(
+            TickRate::new(300).map(TickRate::period),
+            Some(Nanoseconds(3_333_333))
+        );
+        assert_eq!(TickRate::new(0), None);
+        assert_eq!(TickRate::new(6251), None);
+    }
+
+    #[test]
+    fn milliseconds_become_ticks_rounded_up() {
+        assert_eq!(TickRate::HZ_250.ticks_from_millis(3), 1);
+        assert_eq!(TickRate::HZ_250.ticks_from_millis(4), 1);
+        assert_eq!(TickRate::HZ_250.ticks_from_millis(5), 2);
+        assert_eq!(TickRate::HZ_1000.ticks_from_millis(3), 3);
+        assert_eq!(TickRate::HZ_1000.ticks_from_millis(0), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn cycles_never_take_less_than_their_exact_time(cycles in 0_u64..1 << 40, khz in 1_u32..8_000_000) {
+            let ns = Kilohertz(khz).time_for(cycles).0;
+            let exact = u128::from(cycles) * 1_000_000;
+            prop_assert!(u128::from(ns) * u128::from(khz) >= exact);
+            prop_assert!(u128::from(ns) * u128::from(khz) < exact + u128::from(khz));
+        }
+    }
+}
