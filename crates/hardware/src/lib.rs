@@ -1,5 +1,7 @@
 //! What the hardware is: idle states, machines and drives, with the source of every figure.
 
 pub mod idle;
+pub mod machine;
 
 pub use idle::{IdleState, IdleStates};
+pub use machine::Machine;
