@@ -103,10 +103,7 @@ impl Machine {
             let at = e.span().map_or(0, |s| s.start.min(text.len()));
             MachineError::Parse {
                 origin: origin.to_owned(),
-                line: 1 + text.as_bytes()[..at]
-                    .iter()
-                    .filter(|b| **b == b'\n')
-                    .count(),
+                line: text[..at].matches('\n').count() + 1,
                 message: e.message().to_owned(),
             }
         })?;

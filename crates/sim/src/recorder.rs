@@ -1,0 +1,40 @@
+//! Latencies of finished requests.
+
+use hdrhistogram::Histogram;
+
+use crate::drive::Direction;
+
+/// Significant figures that the latency histogram keeps.
+const FIGURES: u8 = 3;
+
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) latency_sum: u128,
+    pub(crate) latency: Histogram<u64>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            reads: 0,
+            writes: 0,
+            latency_sum: 0,
+            #[expect(clippy::expect_used, reason = "fails only for more than 5 figures")]
+            latency: Histogram::new(FIGURES).expect("a valid number of figures"),
+        }
+    }
+}
+
+impl Recorder {
+    /// Records a finished request and its latency in ns.
+    pub(crate) fn request(&mut self, latency: u64, direction: Direction) {
+        match direction {
+            Direction::Read => self.reads += 1,
+            Direction::Write => self.writes += 1,
+        }
+        self.latency_sum += u128::from(latency);
+        self.latency.saturating_record(latency);
+    }
+}
