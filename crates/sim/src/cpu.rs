@@ -77,6 +77,8 @@ pub(crate) struct Cpu {
     pub(crate) run_queue: VecDeque<TaskId>,
     pub(crate) nr_iowait: u32,
     pub(crate) utilisation: Utilisation,
+    /// The signal has crossed a period and cpufreq does not know yet.
+    pub(crate) period_crossed: bool,
 
     pub(crate) tick_stopped: bool,
     pub(crate) next_tick: u64,
@@ -94,6 +96,8 @@ pub(crate) struct Cpu {
     pub(crate) state: usize,
     pub(crate) got_tick: bool,
     pub(crate) poll_limit_hit: bool,
+    /// In a polling state, and when that gives up.
+    pub(crate) polling_until: Option<u64>,
     /// Residency of a stay that the governor has not been told about.
     pub(crate) unreflected: Option<u64>,
     /// The governor's questions, and how often it stopped a running tick.
@@ -116,6 +120,7 @@ impl Cpu {
             run_queue: VecDeque::new(),
             nr_iowait: 0,
             utilisation: Utilisation::default(),
+            period_crossed: false,
             // A machine that has been idle for long has all its ticks stopped.
             tick_stopped: true,
             next_tick: NEVER,
@@ -128,6 +133,7 @@ impl Cpu {
             state: 0,
             got_tick: false,
             poll_limit_hit: false,
+            polling_until: None,
             unreflected: None,
             selections: 0,
             tick_stops: 0,

@@ -209,6 +209,8 @@ impl<'a> Engine<'a> {
     /// Makes a CPU look at its pending interrupts.
     fn kick(&mut self, cpu: CpuId) {
         match self.cpus[cpu].mode {
+            // A polling CPU serves interrupts and goes on polling.
+            Mode::Idle if self.cpus[cpu].polling_until.is_some() => self.next(cpu),
             Mode::Idle => self.begin_wake(cpu),
             Mode::Task => {
                 self.pause(cpu);
@@ -261,9 +263,8 @@ impl<'a> Engine<'a> {
 
     fn tick(&mut self, cpu: CpuId) {
         if let Some(task) = self.cpus[cpu].current {
-            if self.account(cpu, true) {
-                self.update_frequency(cpu, false);
-            }
+            self.account(cpu, false);
+            self.utilisation_changed(cpu);
             // Round robin among equals, one tick each.
             let c = &mut self.cpus[cpu];
             if let Some(next) = c.run_queue.pop_front() {
@@ -285,14 +286,18 @@ impl<'a> Engine<'a> {
 
     fn end_phase(&mut self, cpu: CpuId) {
         match self.cpus[cpu].mode {
-            Mode::Idle => self.poll_limit_reached(cpu),
-            Mode::Waking => self.awake(cpu, false),
+            // The time limit of a polling state.
+            Mode::Idle => self.next(cpu),
+            Mode::Waking => {
+                self.end_stay(cpu, false);
+                self.next(cpu);
+            }
             Mode::Interrupt(interrupt) => {
                 self.serve(cpu, interrupt);
                 self.next(cpu);
             }
             Mode::Task => {
-                self.account(cpu, true);
+                self.charge_task(cpu);
                 self.tasks_turn(cpu);
             }
         }
@@ -310,7 +315,7 @@ impl<'a> Engine<'a> {
     fn pause(&mut self, cpu: CpuId) {
         let done = self.work_done(cpu);
         if self.cpus[cpu].mode == Mode::Task {
-            self.account(cpu, true);
+            self.charge_task(cpu);
             if let Some(task) = self.cpus[cpu].current {
                 self.tasks[task].work = self.cpus[cpu].work - done;
             }
@@ -335,6 +340,13 @@ impl<'a> Engine<'a> {
                     continue;
                 }
                 return self.execute(cpu, Mode::Interrupt(interrupt), cost);
+            }
+            if let Some(until) = self.cpus[cpu].polling_until {
+                let must_run = self.cpus[cpu].has_task();
+                if self.now < until && !must_run {
+                    return self.begin_phase(cpu, Mode::Idle, until - self.now);
+                }
+                self.end_stay(cpu, !must_run);
             }
             self.reflect(cpu);
             if !self.cpus[cpu].has_task() {
@@ -416,7 +428,8 @@ impl<'a> Engine<'a> {
             self.cluster_asleep[c.cluster] += 1;
         }
         if entered.polling {
-            let limit = self.setup.poll_limit;
+            let limit = c.governor.poll_limit().unwrap_or(self.setup.poll_limit).0;
+            c.polling_until = Some(now + limit);
             self.begin_phase(cpu, Mode::Idle, limit);
         }
         self.arm_clock(cpu);
@@ -442,21 +455,15 @@ impl<'a> Engine<'a> {
             c.cold += really_in.cold_start;
             really_in.exit
         };
-        if wait == 0 {
-            self.awake(cpu, false);
-        } else {
-            self.begin_phase(cpu, Mode::Waking, wait);
-        }
+        self.begin_phase(cpu, Mode::Waking, wait);
     }
 
-    fn poll_limit_reached(&mut self, cpu: CpuId) {
-        self.awake(cpu, true);
-    }
-
-    fn awake(&mut self, cpu: CpuId, poll_limit_hit: bool) {
+    /// Counts a stay in an idle state that ends now.
+    fn end_stay(&mut self, cpu: CpuId, poll_limit_hit: bool) {
         let now = self.now;
         let c = &mut self.cpus[cpu];
         let residency = now - c.idle_since;
+        c.polling_until = None;
         c.poll_limit_hit = poll_limit_hit;
         // A residency of 0 would mean that the driver refused the state.
         c.unreflected = Some(residency.max(1));
@@ -473,8 +480,6 @@ impl<'a> Engine<'a> {
             stats.too_shallow +=
                 u64::from(residency - entered.exit_latency >= deeper.target_residency);
         }
-        c.phase = c.phase.wrapping_add(1);
-        self.next(cpu);
     }
 
     // Tasks
@@ -509,16 +514,15 @@ impl<'a> Engine<'a> {
         if iowait {
             self.update_frequency(to, true);
         }
-        if self.account(to, self.cpus[to].mode == Mode::Task) {
-            self.update_frequency(to, false);
-        }
+        self.account(to, self.cpus[to].mode == Mode::Task);
+        self.utilisation_changed(to);
         self.cpus[to].run_queue.push_back(task);
         if to == from && self.cpus[to].mode != Mode::Idle {
             return;
         }
         match self.cpus[to].mode {
             // A polling CPU sees its need-resched flag without an interrupt.
-            Mode::Idle if self.setup.states[self.cpus[to].state].polling => self.awake(to, false),
+            Mode::Idle if self.cpus[to].polling_until.is_some() => self.next(to),
             Mode::Idle => {
                 self.queue.push(self.now + self.setup.ipi, Event::Ipi { cpu: to });
             }
@@ -533,7 +537,11 @@ impl<'a> Engine<'a> {
         }
         let Some(task) = c.current else { return };
         self.account(cpu, false);
-        self.continue_task(cpu, task);
+        if self.tasks[task].step == Step::Wait {
+            self.plan(cpu, task);
+        } else {
+            self.continue_task(cpu, task);
+        }
     }
 
     /// The current task has done its segment of work.
@@ -556,7 +564,7 @@ impl<'a> Engine<'a> {
                 let t = &mut self.tasks[task];
                 t.in_flight -= completed.len() as u32;
             }
-            Step::Think => {}
+            Step::Think | Step::Wait => {}
         }
         self.plan(cpu, task);
     }
@@ -578,6 +586,7 @@ impl<'a> Engine<'a> {
             return self.block(cpu, task, false);
         }
         if !more || full {
+            t.step = Step::Wait;
             return self.block(cpu, task, job.iowait);
         }
         if t.thought_cycles < t.submitted && job.think_cycles > 0 {
@@ -614,9 +623,8 @@ impl<'a> Engine<'a> {
         t.in_iowait = iowait;
         self.cpus[cpu].nr_iowait += u32::from(iowait);
         self.cpus[cpu].current = None;
-        if self.account(cpu, false) {
-            self.update_frequency(cpu, false);
-        }
+        self.account(cpu, false);
+        self.utilisation_changed(cpu);
         self.next(cpu);
     }
 
@@ -652,12 +660,25 @@ impl<'a> Engine<'a> {
 
     // Frequency and utilisation
 
-    /// Accounts a CPU's utilisation up to now, during which a task ran on it or not. Returns
-    /// whether cpufreq is to be told.
-    fn account(&mut self, cpu: CpuId, ran: bool) -> bool {
+    /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
+    fn account(&mut self, cpu: CpuId, ran: bool) {
         let c = &mut self.cpus[cpu];
         let running = if ran { self.domains[c.cluster].capacity_now() } else { 0 };
-        c.utilisation.advance(self.now, running)
+        c.period_crossed |= c.utilisation.advance(self.now, running);
+    }
+
+    /// Accounts the segment of a task that ends, or is cut, now.
+    fn charge_task(&mut self, cpu: CpuId) {
+        self.account(cpu, true);
+        let c = &self.cpus[cpu];
+        self.domains[c.cluster].charge_task(self.now - c.phase_start);
+    }
+
+    /// The scheduler tells cpufreq when a utilisation signal has crossed a period.
+    fn utilisation_changed(&mut self, cpu: CpuId) {
+        if std::mem::take(&mut self.cpus[cpu].period_crossed) {
+            self.update_frequency(cpu, false);
+        }
     }
 
     fn update_frequency(&mut self, cpu: CpuId, iowait: bool) {
@@ -677,10 +698,10 @@ impl<'a> Engine<'a> {
         for cpu in of.first_cpu..of.first_cpu + of.cpus {
             if matches!(self.cpus[cpu].mode, Mode::Task | Mode::Interrupt(_)) {
                 let left = self.cpus[cpu].work - self.work_done(cpu);
-                self.account(cpu, self.cpus[cpu].mode == Mode::Task);
+                if self.cpus[cpu].mode == Mode::Task {
+                    self.charge_task(cpu);
+                }
                 self.cpus[cpu].work = left;
-            } else {
-                self.account(cpu, false);
             }
         }
         let again = self.domains[cluster].arrive(self.now);

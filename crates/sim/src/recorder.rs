@@ -6,6 +6,8 @@ use crate::drive::Direction;
 
 /// Significant figures that the latency histogram keeps.
 const FIGURES: u8 = 3;
+/// Longest latency that the histogram tells from longer ones, in ns: an hour.
+const LONGEST: u64 = 3_600_000_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -21,8 +23,8 @@ impl Default for Recorder {
             reads: 0,
             writes: 0,
             latency_sum: 0,
-            #[expect(clippy::expect_used, reason = "fails only for more than 5 figures")]
-            latency: Histogram::new(FIGURES).expect("a valid number of figures"),
+            #[expect(clippy::expect_used, reason = "the bounds are constants")]
+            latency: Histogram::new_with_bounds(1, LONGEST, FIGURES).expect("valid bounds"),
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::engine::Finished;
+use crate::frequency::Domain;
 use crate::recorder::Recorder;
 
 /// One run: one policy combination, one seed.
@@ -18,7 +19,7 @@ pub struct Run {
     pub seconds: f64,
     /// Latency from the start of the system call to its return.
     pub latency_us: Latency,
-    /// Busy-time-weighted mean frequency of the CPUs that ran the jobs, in MHz.
+    /// Mean frequency in MHz at which tasks ran, weighted by the time that they ran.
     pub mean_mhz: f64,
     /// Idle states over all CPUs, shallowest first.
     pub idle_states: Vec<StateTime>,
@@ -112,16 +113,15 @@ impl Run {
                 }
             })
             .collect();
-        let (cycles, busy): (f64, f64) = finished.domains.iter().fold((0.0, 0.0), |sum, d| {
-            (sum.0 + d.task_kcycles(), sum.1 + d.task_time())
-        });
+        let busy: u64 = finished.domains.iter().map(Domain::task_time).sum();
+        let khz_time: u128 = finished.domains.iter().map(Domain::task_khz_time).sum();
         Self {
             seed,
             iops: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 },
             requests,
             seconds,
             latency_us: Latency::new(recorder),
-            mean_mhz: if busy > 0.0 { cycles / busy * 1e6 / 1e3 } else { 0.0 },
+            mean_mhz: khz_time as f64 / busy.max(1) as f64 / 1e3,
             too_deep: idle_states.iter().map(|s| s.too_deep).sum(),
             too_shallow: idle_states.iter().map(|s| s.too_shallow).sum(),
             idle_states,

@@ -2,7 +2,7 @@
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, Runs, Scope};
-use wakepath_units::TickRate;
+use wakepath_units::{Nanoseconds, TickRate};
 use wakepath_workloads::fio::{FioJob, FioJobFile};
 
 use crate::SimError;
@@ -76,7 +76,7 @@ pub(crate) struct Setup {
     pub(crate) tick: TickRate,
     pub(crate) states: Vec<TrueState>,
     /// How long a polling state spins.
-    pub(crate) poll_limit: u64,
+    pub(crate) poll_limit: Nanoseconds,
     /// Index of the deepest state that a CPU can be in while its cluster is up.
     pub(crate) deepest_alone: usize,
     pub(crate) clusters: Vec<ClusterSetup>,
@@ -121,6 +121,7 @@ impl Setup {
         let part = |share: f64| (per_io * share).round() as Cycles;
         Ok(Self {
             tick: machine.tick_rate(),
+            poll_limit: Nanoseconds::ZERO,
             states,
             deepest_alone,
             clusters,

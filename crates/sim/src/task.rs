@@ -10,6 +10,8 @@ pub(crate) enum Step {
     Submit,
     /// From the context switch after a completion back to user space.
     Resume,
+    /// Nothing: it waits for its requests, or has not begun.
+    Wait,
     /// Think time that keeps the CPU busy.
     Think,
     /// Background work.
@@ -41,7 +43,7 @@ pub(crate) struct Task {
 impl Task {
     /// A process of a job, about to make its first request.
     pub(crate) fn job(job: usize, cpu: CpuId) -> Self {
-        Self { job, step: Step::Think, ..Self::worker(cpu) }
+        Self { job, step: Step::Wait, ..Self::worker(cpu) }
     }
 
     /// A kernel worker bound to a CPU.

@@ -38,9 +38,12 @@ impl Figure {
         }
     }
 
-    /// Whether the figure was fitted to published results.
-    pub const fn is_fitted(&self) -> bool {
-        matches!(self.origin, Origin::Fitted(_))
+    /// What the figure was fitted to, if it was.
+    pub fn fitted_to(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Fitted(to) => Some(to),
+            _ => None,
+        }
     }
 }
 

@@ -274,14 +274,6 @@ impl Machine {
         self.cluster.iter().map(|c| c.cpus).sum()
     }
 
-    /// Every figure that was fitted to published results: its key and why.
-    pub fn fitted(&self) -> Vec<(String, &Figure)> {
-        self.figures()
-            .into_iter()
-            .filter(|(_, f)| f.is_fitted())
-            .collect()
-    }
-
     /// Every figure with the key that names it.
     pub fn figures(&self) -> Vec<(String, &Figure)> {
         let mut all = vec![("hz".to_owned(), &self.hz)];
