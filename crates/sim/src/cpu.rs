@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use wakepath_policies::idle::Governor;
+use wakepath_policies::psd::{Lease, PsdPolicy};
 
 use crate::pelt::Utilisation;
 use crate::setup::Cycles;
@@ -90,6 +91,8 @@ pub(crate) struct Cpu {
     pub(crate) armed: u64,
 
     pub(crate) governor: Governor,
+    /// Power-sleep demotion prevention, if in use.
+    pub(crate) lease: Option<(Lease, PsdPolicy)>,
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(crate) in_idle_loop: bool,
     pub(crate) idle_since: u64,
@@ -107,7 +110,12 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    pub(crate) fn new(cluster: usize, governor: Governor, states: usize) -> Self {
+    pub(crate) fn new(
+        cluster: usize,
+        governor: Governor,
+        lease: Option<(Lease, PsdPolicy)>,
+        states: usize,
+    ) -> Self {
         Self {
             cluster,
             mode: Mode::Idle,
@@ -128,6 +136,7 @@ impl Cpu {
             wheel: Vec::new(),
             armed: NEVER,
             governor,
+            lease,
             in_idle_loop: true,
             idle_since: 0,
             state: 0,
@@ -151,7 +160,11 @@ impl Cpu {
 
     /// The next time that the clock wakes or interrupts this CPU.
     pub(crate) fn next_clock_event(&self) -> u64 {
-        let tick = if self.tick_stopped { NEVER } else { self.next_tick };
+        let tick = if self.tick_stopped {
+            NEVER
+        } else {
+            self.next_tick
+        };
         tick.min(self.next_timer()).min(self.next_wheel())
     }
 

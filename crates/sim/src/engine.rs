@@ -6,7 +6,10 @@
 
 use std::collections::VecDeque;
 
+use wakepath_hardware::IdleStates;
 use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
+use wakepath_policies::psd::Grant;
+use wakepath_units::Nanoseconds;
 
 use crate::cpu::{Cpu, CpuId, Interrupt, Mode, NEVER, RequestId, TaskId, Timer};
 use crate::drive::{Direction, Drive};
@@ -46,6 +49,8 @@ pub(crate) struct Request {
 
 pub(crate) struct Engine<'a> {
     setup: &'a Setup,
+    /// As declared to the governors.
+    states: &'a IdleStates,
     now: u64,
     queue: EventQueue<Event>,
     cpus: Vec<Cpu>,
@@ -62,7 +67,13 @@ pub(crate) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    pub(crate) fn new(setup: &'a Setup, cpus: Vec<Cpu>, domains: Vec<Domain>, seed: u64) -> Self {
+    pub(crate) fn new(
+        setup: &'a Setup,
+        cpus: Vec<Cpu>,
+        domains: Vec<Domain>,
+        states: &'a IdleStates,
+        seed: u64,
+    ) -> Self {
         let mut engine = Self {
             now: 0,
             queue: EventQueue::default(),
@@ -77,6 +88,7 @@ impl<'a> Engine<'a> {
             jobs_running: 0,
             cpus,
             setup,
+            states,
         };
         engine.start_background();
         for cpu in 0..engine.cpus.len() {
@@ -89,7 +101,9 @@ impl<'a> Engine<'a> {
     /// Runs until every job has ended.
     pub(crate) fn run(mut self) -> Finished {
         while self.jobs_running > 0 {
-            let Some((time, event)) = self.queue.pop() else { break };
+            let Some((time, event)) = self.queue.pop() else {
+                break;
+            };
             self.now = time;
             match event {
                 Event::Phase { cpu, phase } if self.cpus[cpu].phase == phase => self.end_phase(cpu),
@@ -137,9 +151,6 @@ impl<'a> Engine<'a> {
             if matches!(c.mode, Mode::Idle | Mode::Waking) {
                 c.stats[c.state].time += self.now - c.idle_since;
             }
-        }
-        for d in &mut self.domains {
-            d.account(self.now);
         }
         Finished {
             end: self.now,
@@ -224,6 +235,7 @@ impl<'a> Engine<'a> {
     fn serve(&mut self, cpu: CpuId, interrupt: Interrupt) {
         match interrupt {
             Interrupt::Completion(request) => {
+                self.grant_lease(cpu, Grant::on_completion);
                 let task = self.requests[request].task;
                 self.tasks[task].completed.push(request);
                 if self.tasks[task].waits_for_io() {
@@ -247,6 +259,15 @@ impl<'a> Engine<'a> {
                 self.wake_task(cpu, task, self.choose_cpu(task));
             }
             Interrupt::Reschedule => {}
+        }
+    }
+
+    /// Keeps a CPU from deep states for a while, if the policy grants leases on this occasion.
+    fn grant_lease(&mut self, cpu: CpuId, occasion: fn(Grant) -> bool) {
+        if let Some((lease, policy)) = &mut self.cpus[cpu].lease
+            && occasion(policy.grant)
+        {
+            lease.grant(Nanoseconds(self.now));
         }
     }
 
@@ -281,7 +302,13 @@ impl<'a> Engine<'a> {
         c.mode = mode;
         c.phase = c.phase.wrapping_add(1);
         c.phase_start = self.now;
-        self.queue.push(self.now + length, Event::Phase { cpu, phase: c.phase });
+        self.queue.push(
+            self.now + length,
+            Event::Phase {
+                cpu,
+                phase: c.phase,
+            },
+        );
     }
 
     fn end_phase(&mut self, cpu: CpuId) {
@@ -327,7 +354,9 @@ impl<'a> Engine<'a> {
     /// Work done in the running segment so far, at least nothing and at most all of it.
     fn work_done(&self, cpu: CpuId) -> Cycles {
         let c = &self.cpus[cpu];
-        self.domains[c.cluster].work_in(self.now - c.phase_start).min(c.work)
+        self.domains[c.cluster]
+            .work_in(self.now - c.phase_start)
+            .min(c.work)
     }
 
     /// Decides what a CPU does next; nothing is in progress on it.
@@ -401,7 +430,11 @@ impl<'a> Engine<'a> {
         let last_jiffy = now / period * period;
         let can_stop = c.tick_stopped || wheel.saturating_sub(last_jiffy) > period;
         let delta_tick = until(now, c.next_clock_event());
-        let sleep_length = if can_stop { until(now, timer.min(wheel)) } else { delta_tick };
+        let sleep_length = if can_stop {
+            until(now, timer.min(wheel))
+        } else {
+            delta_tick
+        };
         let query = IdleQuery {
             sleep_length,
             delta_tick,
@@ -411,7 +444,12 @@ impl<'a> Engine<'a> {
             clock: now,
             true_idle: 0,
         };
-        let IdleDecision { state, stop_tick } = c.governor.select(&query);
+        let IdleDecision { state, stop_tick } = match &c.lease {
+            Some((lease, policy)) if lease.holds(Nanoseconds(now)) => {
+                policy.ceiling.select(self.states, &mut c.governor, &query)
+            }
+            _ => c.governor.select(&query),
+        };
         c.selections += 1;
         if stop_tick && can_stop && !c.tick_stopped {
             c.tick_stopped = true;
@@ -524,7 +562,8 @@ impl<'a> Engine<'a> {
             // A polling CPU sees its need-resched flag without an interrupt.
             Mode::Idle if self.cpus[to].polling_until.is_some() => self.next(to),
             Mode::Idle => {
-                self.queue.push(self.now + self.setup.ipi, Event::Ipi { cpu: to });
+                self.queue
+                    .push(self.now + self.setup.ipi, Event::Ipi { cpu: to });
             }
             Mode::Waking | Mode::Interrupt(_) | Mode::Task => {}
         }
@@ -546,12 +585,15 @@ impl<'a> Engine<'a> {
 
     /// The current task has done its segment of work.
     fn tasks_turn(&mut self, cpu: CpuId) {
-        let Some(task) = self.cpus[cpu].current else { return self.next(cpu) };
+        let Some(task) = self.cpus[cpu].current else {
+            return self.next(cpu);
+        };
         let now = self.now;
         let step = self.tasks[task].step;
         match step {
             Step::Worker => return self.block(cpu, task, false),
             Step::Submit => {
+                self.grant_lease(cpu, Grant::on_issue);
                 self.submit(task);
             }
             Step::Resume => {
@@ -641,7 +683,11 @@ impl<'a> Engine<'a> {
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
-        let request = Request { task, direction, begun: t.begun };
+        let request = Request {
+            task,
+            direction,
+            begun: t.begun,
+        };
         let id = self.free_requests.pop().unwrap_or(self.requests.len());
         if id == self.requests.len() {
             self.requests.push(request);
@@ -663,7 +709,11 @@ impl<'a> Engine<'a> {
     /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
     fn account(&mut self, cpu: CpuId, ran: bool) {
         let c = &mut self.cpus[cpu];
-        let running = if ran { self.domains[c.cluster].capacity_now() } else { 0 };
+        let running = if ran {
+            self.domains[c.cluster].capacity_now()
+        } else {
+            0
+        };
         c.period_crossed |= c.utilisation.advance(self.now, running);
     }
 
@@ -704,11 +754,7 @@ impl<'a> Engine<'a> {
                 self.cpus[cpu].work = left;
             }
         }
-        let again = self.domains[cluster].arrive(self.now);
-        if again {
-            let at = self.now + of.transition_latency;
-            self.queue.push(at, Event::Frequency { cluster });
-        }
+        self.domains[cluster].arrive();
         for cpu in of.first_cpu..of.first_cpu + of.cpus {
             let mode = self.cpus[cpu].mode;
             if matches!(mode, Mode::Task | Mode::Interrupt(_)) {
@@ -720,11 +766,7 @@ impl<'a> Engine<'a> {
 }
 
 /// Moves the timers that are due to the pending interrupts. Returns whether there were any.
-fn expire(
-    timers: &mut Vec<(u64, Timer)>,
-    now: u64,
-    interrupts: &mut VecDeque<Interrupt>,
-) -> bool {
+fn expire(timers: &mut Vec<(u64, Timer)>, now: u64, interrupts: &mut VecDeque<Interrupt>) -> bool {
     let before = timers.len();
     timers.retain(|(at, timer)| {
         let due = *at <= now;
@@ -738,7 +780,11 @@ fn expire(
 
 /// The time from `now` until `at`, as the kernel's signed nanoseconds.
 fn until(now: u64, at: u64) -> i64 {
-    if at == NEVER { i64::MAX } else { at as i64 - now as i64 }
+    if at == NEVER {
+        i64::MAX
+    } else {
+        at as i64 - now as i64
+    }
 }
 
 /// What a run leaves behind.

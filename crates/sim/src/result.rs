@@ -1,6 +1,7 @@
 //! What a simulation says.
 
 use serde::Serialize;
+use wakepath_hardware::IdleStates;
 
 use crate::engine::Finished;
 use crate::frequency::Domain;
@@ -78,19 +79,19 @@ pub struct CpuTime {
 }
 
 impl Run {
-    pub(crate) fn new(seed: u64, names: &[String], finished: &Finished) -> Self {
+    pub(crate) fn new(seed: u64, states: &IdleStates, finished: &Finished) -> Self {
         let seconds = finished.end as f64 / 1e9;
         let recorder = &finished.recorder;
         let requests = recorder.reads + recorder.writes;
-        let idle_states: Vec<StateTime> = names
+        let idle_states: Vec<StateTime> = states
             .iter()
             .enumerate()
-            .map(|(i, name)| {
+            .map(|(i, state)| {
                 let sum = |of: fn(&crate::cpu::StateStats) -> u64| {
                     finished.cpus.iter().map(|c| of(&c.stats[i])).sum::<u64>()
                 };
                 StateTime {
-                    name: name.clone(),
+                    name: state.name.clone(),
                     seconds: sum(|s| s.time) as f64 / 1e9,
                     entries: sum(|s| s.entries),
                     too_deep: sum(|s| s.too_deep),
@@ -117,7 +118,11 @@ impl Run {
         let khz_time: u128 = finished.domains.iter().map(Domain::task_khz_time).sum();
         Self {
             seed,
-            iops: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 },
+            iops: if seconds > 0.0 {
+                requests as f64 / seconds
+            } else {
+                0.0
+            },
             requests,
             seconds,
             latency_us: Latency::new(recorder),
