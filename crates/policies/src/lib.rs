@@ -5,4 +5,5 @@
 //! kernel file and version that it follows; the conformance tool holds each of them against that
 //! very file, compiled.
 
+pub mod apst;
 pub mod idle;
