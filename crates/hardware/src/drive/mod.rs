@@ -4,6 +4,7 @@
 //! ([`id_ctrl`]). Its figures are declarations: upper bounds, and sometimes changed by a firmware
 //! update.
 
+pub mod id_ctrl;
 pub mod library;
 mod watts;
 
