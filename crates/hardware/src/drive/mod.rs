@@ -6,6 +6,7 @@
 
 pub mod id_ctrl;
 pub mod library;
+pub mod quirks;
 mod watts;
 
 use serde::{Deserialize, Serialize};
