@@ -10,10 +10,17 @@ fn main() {
             m.idle_state[2].cold_start_kcycles.value = w;
             m.drive.read_service_us.value = 75.0 + (68.0 - c) * (0.436 * 4.07 + 0.564 * 0.6);
             let run = |idle, b| wakepath_sim::try_it(&m, &j, &idle, b, 1).iops;
-            let a = [run(IdlePolicy::Menu(KernelVersion::V6_1), true), run(IdlePolicy::Menu(KernelVersion::V6_1), false), run(IdlePolicy::Teo(KernelVersion::V6_12), true), run(IdlePolicy::Teo(KernelVersion::V6_12), false)];
+            let a = [
+                run(IdlePolicy::Menu(KernelVersion::V6_1), true),
+                run(IdlePolicy::Menu(KernelVersion::V6_1), false),
+                run(IdlePolicy::Teo(KernelVersion::V6_12), true),
+                run(IdlePolicy::Teo(KernelVersion::V6_12), false),
+            ];
             let p = [2622.0, 2097.0, 4478.0, 3733.0];
             print!("C {c} W {w} D {:.1}: ", m.drive.read_service_us.value);
-            for (a, p) in a.iter().zip(p) { print!("{a:.0} ({:+.1}%) ", (a / p - 1.0) * 100.0); }
+            for (a, p) in a.iter().zip(p) {
+                print!("{a:.0} ({:+.1}%) ", (a / p - 1.0) * 100.0);
+            }
             println!();
         }
     }

@@ -36,7 +36,10 @@ pub struct CombinationResult {
     #[serde(serialize_with = "as_text")]
     pub freq: PolicySpec,
     /// Full name of the PSD policy.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_optional_text")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_optional_text"
+    )]
     pub psd: Option<PolicySpec>,
     /// Finished requests per second, median over the runs.
     pub iops: f64,
@@ -81,14 +84,23 @@ pub fn compare(
     combinations: &[Combination],
     seeds: &[u64],
 ) -> Result<Comparison, SimError> {
-    let all: Vec<(&Combination, u64)> =
-        combinations.iter().flat_map(|c| seeds.iter().map(move |seed| (c, *seed))).collect();
-    let runs: Vec<Result<Run, SimError>> =
-        all.into_par_iter().map(|(c, seed)| simulate(machine, workload, c, seed)).collect();
+    let all: Vec<(&Combination, u64)> = combinations
+        .iter()
+        .flat_map(|c| seeds.iter().map(move |seed| (c, *seed)))
+        .collect();
+    let runs: Vec<Result<Run, SimError>> = all
+        .into_par_iter()
+        .map(|(c, seed)| simulate(machine, workload, c, seed))
+        .collect();
     let mut runs = runs.into_iter();
     let results = combinations
         .iter()
-        .map(|c| Ok(summarise(c, runs.by_ref().take(seeds.len()).collect::<Result<_, _>>()?)))
+        .map(|c| {
+            Ok(summarise(
+                c,
+                runs.by_ref().take(seeds.len()).collect::<Result<_, _>>()?,
+            ))
+        })
         .collect::<Result<_, SimError>>()?;
     Ok(Comparison { results })
 }

@@ -151,7 +151,11 @@ impl Cpu {
 
     /// The next time that the clock wakes or interrupts this CPU.
     pub(crate) fn next_clock_event(&self) -> u64 {
-        let tick = if self.tick_stopped { NEVER } else { self.next_tick };
+        let tick = if self.tick_stopped {
+            NEVER
+        } else {
+            self.next_tick
+        };
         tick.min(self.next_timer()).min(self.next_wheel())
     }
 

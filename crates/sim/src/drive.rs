@@ -18,7 +18,9 @@ pub(crate) struct Drive {
 
 impl Drive {
     pub(crate) fn new(units: usize) -> Self {
-        Self { units: (0..units.max(1)).map(|_| Reverse(0)).collect() }
+        Self {
+            units: (0..units.max(1)).map(|_| Reverse(0)).collect(),
+        }
     }
 
     /// Takes a request that needs `service` ns of a unit. Returns when it will be finished.

@@ -89,7 +89,9 @@ impl<'a> Engine<'a> {
     /// Runs until every job has ended.
     pub(crate) fn run(mut self) -> Finished {
         while self.jobs_running > 0 {
-            let Some((time, event)) = self.queue.pop() else { break };
+            let Some((time, event)) = self.queue.pop() else {
+                break;
+            };
             self.now = time;
             match event {
                 Event::Phase { cpu, phase } if self.cpus[cpu].phase == phase => self.end_phase(cpu),
@@ -281,7 +283,13 @@ impl<'a> Engine<'a> {
         c.mode = mode;
         c.phase = c.phase.wrapping_add(1);
         c.phase_start = self.now;
-        self.queue.push(self.now + length, Event::Phase { cpu, phase: c.phase });
+        self.queue.push(
+            self.now + length,
+            Event::Phase {
+                cpu,
+                phase: c.phase,
+            },
+        );
     }
 
     fn end_phase(&mut self, cpu: CpuId) {
@@ -327,7 +335,9 @@ impl<'a> Engine<'a> {
     /// Work done in the running segment so far, at least nothing and at most all of it.
     fn work_done(&self, cpu: CpuId) -> Cycles {
         let c = &self.cpus[cpu];
-        self.domains[c.cluster].work_in(self.now - c.phase_start).min(c.work)
+        self.domains[c.cluster]
+            .work_in(self.now - c.phase_start)
+            .min(c.work)
     }
 
     /// Decides what a CPU does next; nothing is in progress on it.
@@ -401,7 +411,11 @@ impl<'a> Engine<'a> {
         let last_jiffy = now / period * period;
         let can_stop = c.tick_stopped || wheel.saturating_sub(last_jiffy) > period;
         let delta_tick = until(now, c.next_clock_event());
-        let sleep_length = if can_stop { until(now, timer.min(wheel)) } else { delta_tick };
+        let sleep_length = if can_stop {
+            until(now, timer.min(wheel))
+        } else {
+            delta_tick
+        };
         let query = IdleQuery {
             sleep_length,
             delta_tick,
@@ -524,7 +538,8 @@ impl<'a> Engine<'a> {
             // A polling CPU sees its need-resched flag without an interrupt.
             Mode::Idle if self.cpus[to].polling_until.is_some() => self.next(to),
             Mode::Idle => {
-                self.queue.push(self.now + self.setup.ipi, Event::Ipi { cpu: to });
+                self.queue
+                    .push(self.now + self.setup.ipi, Event::Ipi { cpu: to });
             }
             Mode::Waking | Mode::Interrupt(_) | Mode::Task => {}
         }
@@ -546,7 +561,9 @@ impl<'a> Engine<'a> {
 
     /// The current task has done its segment of work.
     fn tasks_turn(&mut self, cpu: CpuId) {
-        let Some(task) = self.cpus[cpu].current else { return self.next(cpu) };
+        let Some(task) = self.cpus[cpu].current else {
+            return self.next(cpu);
+        };
         let now = self.now;
         let step = self.tasks[task].step;
         match step {
@@ -641,7 +658,11 @@ impl<'a> Engine<'a> {
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
-        let request = Request { task, direction, begun: t.begun };
+        let request = Request {
+            task,
+            direction,
+            begun: t.begun,
+        };
         let id = self.free_requests.pop().unwrap_or(self.requests.len());
         if id == self.requests.len() {
             self.requests.push(request);
@@ -663,7 +684,11 @@ impl<'a> Engine<'a> {
     /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
     fn account(&mut self, cpu: CpuId, ran: bool) {
         let c = &mut self.cpus[cpu];
-        let running = if ran { self.domains[c.cluster].capacity_now() } else { 0 };
+        let running = if ran {
+            self.domains[c.cluster].capacity_now()
+        } else {
+            0
+        };
         c.period_crossed |= c.utilisation.advance(self.now, running);
     }
 
@@ -720,11 +745,7 @@ impl<'a> Engine<'a> {
 }
 
 /// Moves the timers that are due to the pending interrupts. Returns whether there were any.
-fn expire(
-    timers: &mut Vec<(u64, Timer)>,
-    now: u64,
-    interrupts: &mut VecDeque<Interrupt>,
-) -> bool {
+fn expire(timers: &mut Vec<(u64, Timer)>, now: u64, interrupts: &mut VecDeque<Interrupt>) -> bool {
     let before = timers.len();
     timers.retain(|(at, timer)| {
         let due = *at <= now;
@@ -738,7 +759,11 @@ fn expire(
 
 /// The time from `now` until `at`, as the kernel's signed nanoseconds.
 fn until(now: u64, at: u64) -> i64 {
-    if at == NEVER { i64::MAX } else { at as i64 - now as i64 }
+    if at == NEVER {
+        i64::MAX
+    } else {
+        at as i64 - now as i64
+    }
 }
 
 /// What a run leaves behind.

@@ -4,7 +4,11 @@ use crate::cpu::Cpu;
 use crate::setup::{ClusterSetup, Cycles};
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Boost { value: u32, pending: bool, last: u64 }
+struct Boost {
+    value: u32,
+    pending: bool,
+    last: u64,
+}
 
 /// A frequency domain.
 #[derive(Clone, Debug)]
@@ -28,7 +32,21 @@ pub(crate) struct Domain {
 
 impl Domain {
     pub(crate) fn new(c: &ClusterSetup, boost_on: bool) -> Self {
-        Self { capacity: c.capacity, khz: c.khz.clone(), speed: c.speed.clone(), current: 0, wanted: 0, changing: false, boost_on, boost: vec![Boost::default(); c.cpus], last_change: 0, since: 0, khz_time: 0, task_time: 0, task_khz_time: 0 }
+        Self {
+            capacity: c.capacity,
+            khz: c.khz.clone(),
+            speed: c.speed.clone(),
+            current: 0,
+            wanted: 0,
+            changing: false,
+            boost_on,
+            boost: vec![Boost::default(); c.cpus],
+            last_change: 0,
+            since: 0,
+            khz_time: 0,
+            task_time: 0,
+            task_khz_time: 0,
+        }
     }
     pub(crate) fn account(&mut self, now: u64) {
         self.khz_time += u128::from(self.khz[self.current]) * u128::from(now - self.since);
@@ -41,7 +59,8 @@ impl Domain {
         (u128::from(time) * u128::from(self.speed[self.current]) / 1_000_000) as u64
     }
     pub(crate) fn capacity_now(&self) -> u32 {
-        (u64::from(self.capacity) * u64::from(self.khz[self.current]) / u64::from(self.khz[self.khz.len() - 1])) as u32
+        (u64::from(self.capacity) * u64::from(self.khz[self.current])
+            / u64::from(self.khz[self.khz.len() - 1])) as u32
     }
     pub(crate) fn update(&mut self, now: u64, index: usize, iowait: bool, cpus: &[Cpu]) -> bool {
         const TICK: u64 = 4_000_000;
@@ -52,17 +71,31 @@ impl Domain {
                 b.pending = iowait;
             } else if iowait && !b.pending {
                 b.pending = true;
-                b.value = if b.value == 0 { 128 } else { (b.value * 2).min(1024) };
+                b.value = if b.value == 0 {
+                    128
+                } else {
+                    (b.value * 2).min(1024)
+                };
             }
             b.last = now;
         }
-        if now - self.last_change < 60_000 { return false; }
+        if now - self.last_change < 60_000 {
+            return false;
+        }
         let mut util = 0;
         for (b, c) in self.boost.iter_mut().zip(cpus) {
             let mut boost = 0;
             if b.value > 0 {
-                if now - b.last > TICK { b.value = 0; b.pending = false; } else {
-                    if !b.pending { b.value /= 2; if b.value < 128 { b.value = 0; } }
+                if now - b.last > TICK {
+                    b.value = 0;
+                    b.pending = false;
+                } else {
+                    if !b.pending {
+                        b.value /= 2;
+                        if b.value < 128 {
+                            b.value = 0;
+                        }
+                    }
                     b.pending = false;
                     boost = b.value * self.capacity / 1024;
                 }
@@ -71,9 +104,16 @@ impl Domain {
             util = util.max(u + u / 4);
         }
         let util = util.min(self.capacity);
-        let want = u64::from(self.khz[self.khz.len() - 1]) * u64::from(util) / u64::from(self.capacity);
-        let next = self.khz.iter().position(|k| u64::from(*k) >= want).unwrap_or(self.khz.len() - 1);
-        if next == self.wanted { return false; }
+        let want =
+            u64::from(self.khz[self.khz.len() - 1]) * u64::from(util) / u64::from(self.capacity);
+        let next = self
+            .khz
+            .iter()
+            .position(|k| u64::from(*k) >= want)
+            .unwrap_or(self.khz.len() - 1);
+        if next == self.wanted {
+            return false;
+        }
         self.wanted = next;
         self.last_change = now;
         !std::mem::replace(&mut self.changing, true)
@@ -88,6 +128,10 @@ impl Domain {
         self.task_time += time;
         self.task_khz_time += u128::from(time) * u128::from(self.khz[self.current]);
     }
-    pub(crate) fn task_time(&self) -> u64 { self.task_time }
-    pub(crate) fn task_khz_time(&self) -> u128 { self.task_khz_time }
+    pub(crate) fn task_time(&self) -> u64 {
+        self.task_time
+    }
+    pub(crate) fn task_khz_time(&self) -> u128 {
+        self.task_khz_time
+    }
 }

@@ -72,14 +72,23 @@ pub fn simulate(
     let setup = Setup::new(machine, workload)?;
     let states = machine.declared_idle_states()?;
     let idle = policies.idle.idle()?;
-    let psd = policies.psd.as_ref().map(wakepath_policies::spec::PolicySpec::psd).transpose()?;
+    let psd = policies
+        .psd
+        .as_ref()
+        .map(wakepath_policies::spec::PolicySpec::psd)
+        .transpose()?;
     let mut cpus = Vec::with_capacity(machine.cpus());
     let mut domains = Vec::with_capacity(setup.clusters.len());
     for (index, cluster) in setup.clusters.iter().enumerate() {
         domains.push(Domain::new(cluster, &policies.freq, setup.tick)?);
         cpus.extend((0..cluster.cpus).map(|_| {
             let lease = psd.map(|p| (Lease::new(p.timeout_ms, setup.tick), p));
-            Cpu::new(index, Governor::new(&idle, &states, setup.tick), lease, states.len())
+            Cpu::new(
+                index,
+                Governor::new(&idle, &states, setup.tick),
+                lease,
+                states.len(),
+            )
         }));
     }
     let finished = Engine::new(&setup, cpus, domains, &states, seed).run();

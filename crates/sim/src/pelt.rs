@@ -18,7 +18,8 @@ const FORGOTTEN: u64 = 31;
 /// Decay over 0..32 whole periods of 1024 units, and over 0..1024 single units.
 static DECAY: LazyLock<([u64; 32], [u64; 1024])> = LazyLock::new(|| {
     let factor = |units: u64| {
-        (f64::exp2(-(units as f64) / HALF_LIFE as f64) * (1_u64 << FACTOR_BITS) as f64).round() as u64
+        (f64::exp2(-(units as f64) / HALF_LIFE as f64) * (1_u64 << FACTOR_BITS) as f64).round()
+            as u64
     };
     (
         std::array::from_fn(|i| factor(i as u64 * 1024)),

@@ -45,20 +45,29 @@ impl<E> Ord for Entry<E> {
 
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), inserted: 0 }
+        Self {
+            heap: BinaryHeap::new(),
+            inserted: 0,
+        }
     }
 }
 
 impl<E> EventQueue<E> {
     /// Adds an event at `time` ns.
     pub fn push(&mut self, time: u64, event: E) {
-        self.heap.push(Reverse(Entry { time, number: self.inserted, event }));
+        self.heap.push(Reverse(Entry {
+            time,
+            number: self.inserted,
+            event,
+        }));
         self.inserted += 1;
     }
 
     /// Takes the earliest event: its time in ns and itself.
     pub fn pop(&mut self) -> Option<(u64, E)> {
-        self.heap.pop().map(|Reverse(entry)| (entry.time, entry.event))
+        self.heap
+            .pop()
+            .map(|Reverse(entry)| (entry.time, entry.event))
     }
 }
 

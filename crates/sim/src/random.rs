@@ -39,14 +39,20 @@ impl Streams {
             100.. => true,
             share => self.direction.random_range(0..100) < share,
         };
-        if read { Direction::Read } else { Direction::Write }
+        if read {
+            Direction::Read
+        } else {
+            Direction::Write
+        }
     }
 
     /// A service time in ns: log-normal with this mean, and this standard deviation over mean.
     pub(crate) fn service(&mut self, mean: f64, spread: f64) -> u64 {
         let variance = (1.0 + spread * spread).ln();
         let normal: f64 = StandardNormal.sample(&mut self.service);
-        (mean * (normal * variance.sqrt() - variance / 2.0).exp()).round().max(1.0) as u64
+        (mean * (normal * variance.sqrt() - variance / 2.0).exp())
+            .round()
+            .max(1.0) as u64
     }
 
     /// Time in ns until the next arrival of a background source: exponential with this mean.

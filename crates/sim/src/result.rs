@@ -117,7 +117,11 @@ impl Run {
         let khz_time: u128 = finished.domains.iter().map(Domain::task_khz_time).sum();
         Self {
             seed,
-            iops: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 },
+            iops: if seconds > 0.0 {
+                requests as f64 / seconds
+            } else {
+                0.0
+            },
             requests,
             seconds,
             latency_us: Latency::new(recorder),

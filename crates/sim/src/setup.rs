@@ -95,8 +95,11 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn new(machine: &Machine, workload: &FioJobFile) -> Result<Self, SimError> {
-        let jobs =
-            workload.jobs.iter().map(job).collect::<Result<Vec<_>, _>>()?;
+        let jobs = workload
+            .jobs
+            .iter()
+            .map(job)
+            .collect::<Result<Vec<_>, _>>()?;
         let states: Vec<TrueState> = machine
             .idle_state
             .iter()
@@ -159,9 +162,7 @@ impl Setup {
 /// How much of the biggest core each core does per clock is its capacity per kHz over the biggest
 /// core's capacity per kHz.
 fn clusters(machine: &Machine) -> Vec<ClusterSetup> {
-    let per_khz = |c: &Cluster| {
-        f64::from(c.capacity) / f64::from(c.max_frequency().0)
-    };
+    let per_khz = |c: &Cluster| f64::from(c.capacity) / f64::from(c.max_frequency().0);
     let biggest = machine
         .cluster
         .iter()
@@ -192,12 +193,21 @@ fn clusters(machine: &Machine) -> Vec<ClusterSetup> {
 }
 
 fn job(job: &FioJob) -> Result<JobSetup, SimError> {
-    let unsupported =
-        |what: &str| SimError::Unsupported { job: job.name.clone(), what: what.to_owned() };
+    let unsupported = |what: &str| SimError::Unsupported {
+        job: job.name.clone(),
+        what: what.to_owned(),
+    };
     if job.stonewall {
         return Err(unsupported("stonewall (jobs one after the other)"));
     }
-    if job.rate.read.or(job.rate.write).or(job.rate_iops.read).or(job.rate_iops.write).is_some() {
+    if job
+        .rate
+        .read
+        .or(job.rate.write)
+        .or(job.rate_iops.read)
+        .or(job.rate_iops.write)
+        .is_some()
+    {
         return Err(unsupported("rate limits"));
     }
     if !job.direct {
@@ -205,7 +215,9 @@ fn job(job: &FioJob) -> Result<JobSetup, SimError> {
     }
     let limits = job.limits();
     if limits.time.is_none() && limits.bytes.is_none() {
-        return Err(unsupported("a size in percent of a file; give runtime, or size in bytes"));
+        return Err(unsupported(
+            "a size in percent of a file; give runtime, or size in bytes",
+        ));
     }
     let read_percent = match (job.rw.reads(), job.rw.writes()) {
         (true, true) => job.rwmixread,
@@ -213,9 +225,12 @@ fn job(job: &FioJob) -> Result<JobSetup, SimError> {
         _ => 0,
     };
     // The drive's service times are those of 4 KiB requests.
-    if [(read_percent > 0, job.block_size.read), (read_percent < 100, job.block_size.write)]
-        .into_iter()
-        .any(|(used, bytes)| used && bytes != 4096)
+    if [
+        (read_percent > 0, job.block_size.read),
+        (read_percent < 100, job.block_size.write),
+    ]
+    .into_iter()
+    .any(|(used, bytes)| used && bytes != 4096)
     {
         return Err(unsupported("block sizes other than 4k"));
     }

@@ -43,7 +43,11 @@ pub(crate) struct Task {
 impl Task {
     /// A process of a job, about to make its first request.
     pub(crate) fn job(job: usize, cpu: CpuId) -> Self {
-        Self { job, step: Step::Wait, ..Self::worker(cpu) }
+        Self {
+            job,
+            step: Step::Wait,
+            ..Self::worker(cpu)
+        }
     }
 
     /// A kernel worker bound to a CPU.

@@ -106,7 +106,11 @@ pub fn part_b(seeds: &[u64]) -> Result<Reproduction, ReproduceError> {
         .iter()
         .map(|cell| {
             let spec = |name: &str| name.parse::<PolicySpec>();
-            Ok(Combination { idle: spec(&cell.idle)?, freq: spec(&cell.freq)?, psd: None })
+            Ok(Combination {
+                idle: spec(&cell.idle)?,
+                freq: spec(&cell.freq)?,
+                psd: None,
+            })
         })
         .collect::<Result<Vec<_>, SpecError>>()?;
     let comparison = compare(&machine, &job, &combinations, seeds)?;
@@ -132,7 +136,11 @@ pub fn part_b(seeds: &[u64]) -> Result<Reproduction, ReproduceError> {
         .into_iter()
         .filter_map(|(key, figure)| {
             let fitted = figure.fitted_to()?.to_owned();
-            Some(FittedFigure { key, value: figure.value, fitted })
+            Some(FittedFigure {
+                key,
+                value: figure.value,
+                fitted,
+            })
         })
         .collect();
     Ok(Reproduction {
@@ -157,11 +165,17 @@ mod tests {
             order.sort_by(|x, y| f(&b.cells[*x]).total_cmp(&f(&b.cells[*y])));
             order
         };
-        assert_eq!(by_published(|c| c.published_median), by_published(|c| c.simulated_median));
+        assert_eq!(
+            by_published(|c| c.published_median),
+            by_published(|c| c.simulated_median)
+        );
         for cell in &b.cells {
             assert!(cell.relative_error.abs() <= 0.2, "{cell:?}");
         }
         assert!(b.fitted_figures.len() <= 3);
-        assert!(b.cells.iter().any(|c| !c.fitted), "a cell has to be left to judge by");
+        assert!(
+            b.cells.iter().any(|c| !c.fitted),
+            "a cell has to be left to judge by"
+        );
     }
 }

@@ -130,7 +130,10 @@ mod tests {
     #[test]
     fn rk3399_is_fitted_with_at_most_three_numbers() {
         let machine = Machine::find("rk3399").unwrap();
-        let fitted = machine.figures().into_iter().filter(|(_, f)| f.fitted_to().is_some());
+        let fitted = machine
+            .figures()
+            .into_iter()
+            .filter(|(_, f)| f.fitted_to().is_some());
         assert!((1..=3).contains(&fitted.count()));
     }
 
