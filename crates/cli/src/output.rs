@@ -32,7 +32,8 @@ pub(crate) fn table<const N: usize>(
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> anyhow::Result<()> {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING)
+    table
+        .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
     let mut numeric = [true; N];

@@ -32,6 +32,7 @@ mod values;
 mod tests;
 
 pub use error::{FioError, FioWarning};
+pub use options::{OptionSupport, known_options};
 
 /// Longest job file that is read, in bytes.
 pub const MAX_FILE_BYTES: usize = 1 << 20;

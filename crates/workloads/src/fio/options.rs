@@ -438,6 +438,29 @@ const OTHER_ENGINES: &[&str] = &[
 /// Patterns of fio with trims, which no drive model answers yet.
 const TRIMS: &[&str] = &["trim", "randtrim", "trimwrite", "randtrimwrite"];
 
+/// How far an option of fio is supported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionSupport {
+    /// It sets a field of [`FioJob`].
+    Full,
+    /// Accepted with a [`FioWarning`] that says why it does not matter.
+    Ignored(&'static str),
+    /// Accepted with this one value only, which leaves things as they are.
+    OnlyValue(&'static str),
+}
+
+/// Every option that a job file may have, in the order of fio's manual, aliases included.
+pub fn known_options() -> impl Iterator<Item = (&'static str, OptionSupport)> {
+    OPTIONS.iter().map(|&(name, meaning)| {
+        let support = match meaning {
+            Meaning::Sets(_) => OptionSupport::Full,
+            Meaning::NoTiming(why) => OptionSupport::Ignored(why),
+            Meaning::Only(value) => OptionSupport::OnlyValue(value),
+        };
+        (name, support)
+    })
+}
+
 /// Applies one `key=value` or flag line to the job. Returns the option and a remark when the line
 /// does not do all that it might seem to ask for.
 pub(super) fn apply(

@@ -37,6 +37,12 @@ fn number(text: &str) -> Result<(u64, &str), Problem> {
             shown(text)
         )));
     }
+    if radix == 16 && !rest.is_empty() {
+        return Err(Problem::new(format!(
+            "`{}`: fio drops the unit of a hexadecimal number",
+            shown(text)
+        )));
+    }
     let value = u64::from_str_radix(digits, radix)
         .ok()
         // fio keeps every number in a signed 64-bit integer.
@@ -98,6 +104,12 @@ pub(super) fn count(text: &str) -> Result<u64, Problem> {
 /// A time with a unit, or without one in units of `default_us` microseconds.
 pub(super) fn time(text: &str, default_us: u64) -> Result<Nanoseconds, Problem> {
     let (value, suffix) = number(text)?;
+    if text.starts_with("0x") || text.starts_with("0X") {
+        return Err(Problem::new(format!(
+            "`{}`: fio reads a hexadecimal time as microseconds, whatever the option's unit",
+            shown(text)
+        )));
+    }
     let factor_us = match suffix.to_ascii_lowercase().as_str() {
         "" => default_us,
         "us" | "usec" => 1,
