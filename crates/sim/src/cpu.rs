@@ -96,6 +96,10 @@ pub(crate) struct Cpu {
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(crate) in_idle_loop: bool,
     pub(crate) idle_since: u64,
+    /// Time spent with tasks and interrupts, in ns.
+    pub(crate) busy: u64,
+    /// The part of it that interrupted the present stay in a polling state.
+    pub(crate) busy_in_stay: u64,
     pub(crate) state: usize,
     pub(crate) got_tick: bool,
     pub(crate) poll_limit_hit: bool,
@@ -139,6 +143,8 @@ impl Cpu {
             lease,
             in_idle_loop: true,
             idle_since: 0,
+            busy: 0,
+            busy_in_stay: 0,
             state: 0,
             got_tick: false,
             poll_limit_hit: false,

@@ -104,6 +104,11 @@ impl<'a> Engine<'a> {
             let Some((time, event)) = self.queue.pop() else {
                 break;
             };
+            debug_assert!(
+                time >= self.now,
+                "{event:?} at {time} comes after {}",
+                self.now
+            );
             self.now = time;
             match event {
                 Event::Phase { cpu, phase } if self.cpus[cpu].phase == phase => self.end_phase(cpu),
@@ -147,9 +152,10 @@ impl<'a> Engine<'a> {
 
     fn finish(mut self) -> Finished {
         for cpu in 0..self.cpus.len() {
+            self.charge(cpu);
             let c = &mut self.cpus[cpu];
-            if matches!(c.mode, Mode::Idle | Mode::Waking) {
-                c.stats[c.state].time += self.now - c.idle_since;
+            if matches!(c.mode, Mode::Idle | Mode::Waking) || c.polling_until.is_some() {
+                c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
             }
         }
         Finished {
@@ -320,11 +326,12 @@ impl<'a> Engine<'a> {
                 self.next(cpu);
             }
             Mode::Interrupt(interrupt) => {
+                self.charge(cpu);
                 self.serve(cpu, interrupt);
                 self.next(cpu);
             }
             Mode::Task => {
-                self.charge_task(cpu);
+                self.charge(cpu);
                 self.tasks_turn(cpu);
             }
         }
@@ -341,11 +348,9 @@ impl<'a> Engine<'a> {
     /// Takes note of how far the running segment has come, and stops it.
     fn pause(&mut self, cpu: CpuId) {
         let done = self.work_done(cpu);
-        if self.cpus[cpu].mode == Mode::Task {
-            self.charge_task(cpu);
-            if let Some(task) = self.cpus[cpu].current {
-                self.tasks[task].work = self.cpus[cpu].work - done;
-            }
+        self.charge(cpu);
+        if let Some(task) = self.cpus[cpu].current {
+            self.tasks[task].work = self.cpus[cpu].work - done;
         }
         let c = &mut self.cpus[cpu];
         c.phase = c.phase.wrapping_add(1);
@@ -507,7 +512,7 @@ impl<'a> Engine<'a> {
         c.unreflected = Some(residency.max(1));
         let states = &self.setup.states;
         let stats = &mut c.stats[c.state];
-        stats.time += residency;
+        stats.time += residency - std::mem::take(&mut c.busy_in_stay);
         // The kernel's "above" and "below" counters (drivers/cpuidle/cpuidle.c).
         let entered = &states[c.state];
         if residency < entered.target_residency {
@@ -645,6 +650,7 @@ impl<'a> Engine<'a> {
                 // The spin is done after the sleep: the order does not matter to anyone else.
                 let wake_at = self.now + job.think_time - job.think_spin;
                 self.cpus[cpu].timers.push((wake_at, Timer::Task(task)));
+                self.arm_clock(cpu);
                 return self.block(cpu, task, false);
             }
             return self.continue_task(cpu, task);
@@ -717,11 +723,23 @@ impl<'a> Engine<'a> {
         c.period_crossed |= c.utilisation.advance(self.now, running);
     }
 
-    /// Accounts the segment of a task that ends, or is cut, now.
-    fn charge_task(&mut self, cpu: CpuId) {
-        self.account(cpu, true);
-        let c = &self.cpus[cpu];
-        self.domains[c.cluster].charge_task(self.now - c.phase_start);
+    /// Accounts the work of a CPU that ends, or is cut, now.
+    fn charge(&mut self, cpu: CpuId) {
+        let time = self.now - self.cpus[cpu].phase_start;
+        match self.cpus[cpu].mode {
+            Mode::Idle | Mode::Waking => return,
+            Mode::Interrupt(_) => {}
+            Mode::Task => {
+                self.account(cpu, true);
+                self.domains[self.cpus[cpu].cluster].charge_task(time);
+            }
+        }
+        let c = &mut self.cpus[cpu];
+        c.phase_start = self.now;
+        c.busy += time;
+        if c.polling_until.is_some() {
+            c.busy_in_stay += time;
+        }
     }
 
     /// The scheduler tells cpufreq when a utilisation signal has crossed a period.
@@ -748,9 +766,7 @@ impl<'a> Engine<'a> {
         for cpu in of.first_cpu..of.first_cpu + of.cpus {
             if matches!(self.cpus[cpu].mode, Mode::Task | Mode::Interrupt(_)) {
                 let left = self.cpus[cpu].work - self.work_done(cpu);
-                if self.cpus[cpu].mode == Mode::Task {
-                    self.charge_task(cpu);
-                }
+                self.charge(cpu);
                 self.cpus[cpu].work = left;
             }
         }

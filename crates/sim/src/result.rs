@@ -68,9 +68,9 @@ pub struct StateTime {
 pub struct CpuTime {
     /// Number of the CPU.
     pub cpu: usize,
-    /// Seconds not idle.
+    /// Seconds spent with tasks and interrupts.
     pub busy_seconds: f64,
-    /// Share of the governor's decisions that stopped a running tick.
+    /// Decisions of the governor that stopped a running tick.
     pub tick_stops: u64,
     /// Decisions of the governor.
     pub selections: u64,
@@ -103,15 +103,12 @@ impl Run {
             .cpus
             .iter()
             .enumerate()
-            .map(|(cpu, c)| {
-                let idle: u64 = c.stats.iter().map(|s| s.time).sum();
-                CpuTime {
-                    cpu,
-                    busy_seconds: (finished.end - idle) as f64 / 1e9,
-                    tick_stops: c.tick_stops,
-                    selections: c.selections,
-                    idle_seconds: c.stats.iter().map(|s| s.time as f64 / 1e9).collect(),
-                }
+            .map(|(cpu, c)| CpuTime {
+                cpu,
+                busy_seconds: c.busy as f64 / 1e9,
+                tick_stops: c.tick_stops,
+                selections: c.selections,
+                idle_seconds: c.stats.iter().map(|s| s.time as f64 / 1e9).collect(),
             })
             .collect();
         let busy: u64 = finished.domains.iter().map(Domain::task_time).sum();
