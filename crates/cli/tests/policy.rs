@@ -1,4 +1,5 @@
 //! `wakepath policy`, as scripts use it.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::path::PathBuf;
 
