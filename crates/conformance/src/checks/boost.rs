@@ -1,0 +1,58 @@
+//! cpufreq's boosts after I/O waits, over logs of utilisation updates.
+
+use anyhow::Result;
+use rand_pcg::Pcg64Mcg;
+
+use super::{Check, Setting, words};
+use crate::generate;
+use crate::program::Subject;
+use crate::record::EventCase;
+
+/// The check of one boost for one tick rate.
+pub struct Boost(pub Setting);
+
+impl Check for Boost {
+    type Input = EventCase;
+    type Answer = u32;
+
+    fn generate(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<EventCase> {
+        let tick = self.0.tick.period().0 as i64;
+        let mut cases = Vec::new();
+        let mut events = 0;
+        while events < amount {
+            let case = generate::event_case(rng, tick);
+            events += case.events.len();
+            cases.push(case);
+        }
+        cases
+    }
+
+    fn encode(&self, input: &EventCase, out: &mut Vec<u8>) {
+        input.encode(out);
+    }
+
+    fn decode(&self, output: &[u8]) -> Vec<u32> {
+        words(output)
+    }
+
+    fn ours(&self, input: &EventCase, out: &mut Vec<u32>) -> Result<()> {
+        Ok(())
+    }
+
+    fn explain(&self, input: &EventCase, at: usize, kernel: &u32, ours: &u32) -> String {
+        let log: Vec<String> = input.events[..=at]
+            .iter()
+            .map(|e| format!("{},{},{}", e.time, u8::from(e.iowait), e.max_capacity))
+            .collect();
+        format!(
+            "{} with HZ={}, min {} guaranteed {} max {}, after the last of these updates \
+             (time,iowait,max_capacity):\n    {}\n  kernel: {kernel}  ours: {ours}",
+            self.0.subject.name(),
+            self.0.tick.hz(),
+            input.min,
+            input.guaranteed,
+            input.max,
+            log.join("\n    ")
+        )
+    }
+}

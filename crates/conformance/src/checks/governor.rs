@@ -1,0 +1,120 @@
+//! The cpuidle governors, over state tables and call logs.
+
+use anyhow::{Result, bail};
+use rand_pcg::Pcg64Mcg;
+use wakepath_hardware::{IdleState, IdleStates};
+use wakepath_policies::idle::{
+    self, HaltpollParameters, IdleGovernor, IdleOutcome, IdlePolicy, IdleQuery,
+};
+use wakepath_units::Nanoseconds;
+
+use super::{Check, Setting};
+use crate::generate;
+use crate::program::Subject;
+use crate::record::{Call, Case, HaltPoll, State, decision_byte, decision_text};
+
+/// The check of one governor, version and tick rate.
+pub struct Governor(pub Setting);
+
+impl Check for Governor {
+    type Input = Case;
+    type Answer = u8;
+
+    fn generate(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<Case> {
+        generate::governor_cases(rng, self.0.tick.period().0 as i64, amount)
+    }
+
+    fn encode(&self, input: &Case, out: &mut Vec<u8>) {
+        input.encode(out);
+    }
+
+    fn decode(&self, output: &[u8]) -> Vec<u8> {
+        output.to_vec()
+    }
+
+    fn ours(&self, input: &Case, out: &mut Vec<u8>) -> Result<()> {
+        let states = states_of(&input.states)?;
+        let mut governor =
+            idle::Governor::new(&policy(&self.0, &input.halt_poll)?, &states, self.0.tick);
+        out.extend(input.calls.iter().map(|call| run_ours(&mut governor, call)));
+        Ok(())
+    }
+
+    fn explain(&self, input: &Case, at: usize, kernel: &u8, ours: &u8) -> String {
+        format!(
+            "call {at} of {} with HZ={}: {}\n  state table:\n    {}\n  {:?}\n  kernel: {}  ours: {}",
+            policy_name(&self.0),
+            self.0.tick.hz(),
+            input.calls[at].csv(),
+            input.states_csv().trim_end().replace('\n', "\n    "),
+            input.halt_poll,
+            decision_text(*kernel),
+            decision_text(*ours)
+        )
+    }
+
+    fn reproducible<'i>(&self, input: &'i Case) -> Option<&'i Case> {
+        Some(input)
+    }
+}
+
+/// One call to our governor, as the C program makes it to the kernel's.
+#[inline]
+pub fn run_ours(governor: &mut impl IdleGovernor, call: &Call) -> u8 {
+    let decision = governor.select(&IdleQuery {
+        sleep_length: call.sleep_length,
+        delta_tick: call.delta_tick,
+        tick_stopped: call.tick_stopped,
+        latency_request: call.latency_request,
+        nr_iowait: call.nr_iowait,
+        clock: call.select_clock,
+        true_idle: call.residency,
+    });
+    governor.reflect(
+        decision.state,
+        &IdleOutcome {
+            clock: call.reflect_clock,
+            residency: call.residency,
+            got_tick: call.got_tick,
+            poll_limit_hit: call.poll_limit_hit,
+        },
+    );
+    decision_byte(decision.state, decision.stop_tick)
+}
+
+/// The policy that a comparison is about.
+pub(crate) fn policy(setting: &Setting, halt_poll: &HaltPoll) -> Result<IdlePolicy> {
+    Ok(match setting.subject {
+        Subject::Menu => IdlePolicy::Menu(setting.version),
+        Subject::Teo => IdlePolicy::Teo(setting.version),
+        Subject::Ladder => IdlePolicy::Ladder(setting.version),
+        Subject::Haltpoll => IdlePolicy::Haltpoll(
+            setting.version,
+            HaltpollParameters {
+                guest_halt_poll_ns: halt_poll.limit,
+                guest_halt_poll_shrink: halt_poll.shrink,
+                guest_halt_poll_grow: halt_poll.grow,
+                guest_halt_poll_grow_start: halt_poll.grow_start,
+                guest_halt_poll_allow_shrink: halt_poll.allow_shrink,
+            },
+        ),
+        other => bail!("{} is not an idle governor", other.name()),
+    })
+}
+
+/// The policy's name on the command line, `menu@6.12`.
+pub fn policy_name(setting: &Setting) -> String {
+    format!("{}@{}", setting.subject.name(), setting.version)
+}
+
+/// A state table as our policies take it.
+pub(crate) fn states_of(states: &[State]) -> Result<IdleStates> {
+    let states = states.iter().enumerate().map(|(i, s)| IdleState {
+        name: format!("S{i}"),
+        exit_latency: Nanoseconds(s.exit_latency as u64),
+        target_residency: Nanoseconds(s.target_residency as u64),
+        polling: s.polling,
+        disabled: s.disabled,
+    });
+    Ok(IdleStates::new(states.collect())?)
+}
