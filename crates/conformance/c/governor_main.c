@@ -31,6 +31,7 @@ static struct {
 	const char *name;
 	void *value;
 	size_t size;
+	u32 initial;
 } params[8];
 static size_t param_count;
 
@@ -41,16 +42,20 @@ void wp_register_param(const char *name, void *value, size_t size)
 	params[param_count].name = name;
 	params[param_count].value = value;
 	params[param_count].size = size;
+	params[param_count].initial = size == sizeof(bool) ? *(bool *)value : *(u32 *)value;
 	param_count++;
 }
 
-static void set_param(const char *name, u32 value)
+/* Sets a parameter that the governor may have, or puts it back. */
+static void set_param(const char *name, bool keep, u32 value)
 {
 	size_t i;
 
 	for (i = 0; i < param_count; i++) {
 		if (strcmp(params[i].name, name))
 			continue;
+		if (keep)
+			value = params[i].initial;
 		if (params[i].size == sizeof(bool))
 			*(bool *)params[i].value = value;
 		else if (params[i].size == sizeof(u32))
@@ -67,6 +72,7 @@ extern char __stop_wp_percpu[] __attribute__((weak));
 /* A CPU that was just booted with the states of this case. */
 static void start(const struct case_record *c, const struct state_record *states)
 {
+	bool keep = c->halt_poll_allow_shrink == KEEP_DEFAULTS;
 	u32 i;
 
 	if (__start_wp_percpu)
@@ -84,11 +90,11 @@ static void start(const struct case_record *c, const struct state_record *states
 		device.states_usage[i].disable = !!(states[i].flags & STATE_DISABLED);
 	}
 
-	set_param("guest_halt_poll_ns", c->halt_poll_ns);
-	set_param("guest_halt_poll_shrink", c->halt_poll_shrink);
-	set_param("guest_halt_poll_grow", c->halt_poll_grow);
-	set_param("guest_halt_poll_grow_start", c->halt_poll_grow_start);
-	set_param("guest_halt_poll_allow_shrink", c->halt_poll_allow_shrink);
+	set_param("guest_halt_poll_ns", keep, c->halt_poll_ns);
+	set_param("guest_halt_poll_shrink", keep, c->halt_poll_shrink);
+	set_param("guest_halt_poll_grow", keep, c->halt_poll_grow);
+	set_param("guest_halt_poll_grow_start", keep, c->halt_poll_grow_start);
+	set_param("guest_halt_poll_allow_shrink", keep, c->halt_poll_allow_shrink);
 
 	if (governor->enable && governor->enable(&driver, &device))
 		wp_die("the governor refused the device");
@@ -202,10 +208,7 @@ static void bench(const char *data, size_t size, long passes)
 
 static void run_text(const char *states_path, const char *calls_path)
 {
-	struct case_record c = {
-		.halt_poll_ns = 200000, .halt_poll_shrink = 2, .halt_poll_grow = 2,
-		.halt_poll_grow_start = 50000, .halt_poll_allow_shrink = 1,
-	};
+	struct case_record c = { .halt_poll_allow_shrink = KEEP_DEFAULTS };
 	struct state_record states[CPUIDLE_STATE_MAX] = { 0 };
 	FILE *file = fopen(states_path, "r");
 	int polling, disabled, stopped, tick, limit;

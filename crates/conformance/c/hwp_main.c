@@ -43,7 +43,7 @@ static void event_start(const struct event_case *c)
 
 static u32 event_update(const struct event_record *event)
 {
-	if (event->iowait)
+	if (event->flags & EVENT_IOWAIT)
 		this_cpu.sched_flags |= SCHED_CPUFREQ_IOWAIT;
 	intel_pstate_update_util_hwp_local(&this_cpu, event->time);
 	if ((hwp_request ^ this_cpu.hwp_req_cached) & ~0xffULL)

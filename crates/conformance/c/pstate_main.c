@@ -36,7 +36,7 @@ static void event_start(const struct event_case *c)
 static u32 event_update(const struct event_record *event)
 {
 	intel_pstate_update_util(&this_cpu.update_util, event->time,
-				 event->iowait ? SCHED_CPUFREQ_IOWAIT : 0);
+				 event->flags & EVENT_IOWAIT ? SCHED_CPUFREQ_IOWAIT : 0);
 	return this_cpu.iowait_boost;
 }
 

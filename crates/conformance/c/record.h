@@ -19,8 +19,10 @@ struct case_record {
 	u32 halt_poll_shrink;
 	u32 halt_poll_grow;
 	u32 halt_poll_grow_start;
-	u32 halt_poll_allow_shrink;
+	u32 halt_poll_allow_shrink;	/* or KEEP_DEFAULTS for all five */
 };
+
+#define KEEP_DEFAULTS	2u
 
 #define STATE_POLLING	1u
 #define STATE_DISABLED	2u
@@ -59,9 +61,12 @@ struct event_case {
 	u32 unused;
 };
 
+#define EVENT_IOWAIT	1u
+#define EVENT_OTHER_CPU	2u
+
 struct event_record {
 	u64 time;
-	u32 iowait;
+	u32 flags;
 	u32 max_capacity;
 };
 

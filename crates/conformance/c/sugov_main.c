@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Runs schedutil's iowait boost, cut out of kernel/sched/cpufreq_schedutil.c, over a log of
- * utilisation updates, in the order of its single-CPU path: boost, note the time, apply.
+ * utilisation updates, in the kernel's order: boost, note the time, apply. An update of another CPU
+ * in the frequency domain applies this CPU's boost without the rest.
  *
  * The answer is the boost after the update, scaled to the CPU's capacity. In 6.12
  * sugov_iowait_apply() returns it (-DAPPLY_RETURNS_BOOST); in 6.1 it raises the utilisation to it, so
@@ -33,8 +34,11 @@ static void event_start(const struct event_case *c)
 
 static u32 event_update(const struct event_record *event)
 {
-	sugov_iowait_boost(&this_cpu, event->time, event->iowait ? SCHED_CPUFREQ_IOWAIT : 0);
-	this_cpu.last_update = event->time;
+	if (!(event->flags & EVENT_OTHER_CPU)) {
+		sugov_iowait_boost(&this_cpu, event->time,
+				   event->flags & EVENT_IOWAIT ? SCHED_CPUFREQ_IOWAIT : 0);
+		this_cpu.last_update = event->time;
+	}
 #ifdef APPLY_RETURNS_BOOST
 	return sugov_iowait_apply(&this_cpu, event->time, event->max_capacity);
 #else

@@ -48,6 +48,31 @@ pub fn governor_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
     }
 }
 
+/// A client machine under an interrupt every 300 us or so, with timers far away: what a device with
+/// one request in flight does to a CPU.
+pub fn regular_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
+    let states = real_table(REAL_TABLES[0]);
+    let story = Story {
+        wakeups: Wakeups::Regular {
+            period: 300 * US,
+            jitter: 30 * US,
+        },
+        timers: Timers::Far,
+        refuse: 0,
+        tighten: 0,
+        odd: 0,
+        turn: 0,
+        iowait: 1,
+        busy: 20 * US,
+        ..Story::new(rng, &states, tick)
+    };
+    Case {
+        halt_poll: None,
+        calls: story.tell(rng, calls),
+        states,
+    }
+}
+
 /// Exit latency and target residency, in us, of machines as their drivers declare them.
 const REAL_TABLES: [&[(i64, i64)]; 7] = [
     // Intel client and server parts (POLL first).
@@ -66,18 +91,7 @@ const REAL_TABLES: [&[(i64, i64)]; 7] = [
 /// 1 to 10 states, shallowest first, mostly plausible.
 pub fn state_table(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
     let mut states = if rng.random_ratio(3, 10) {
-        let table = REAL_TABLES[rng.random_range(0..REAL_TABLES.len())];
-        let first_polls = table[0].0 == 0;
-        table
-            .iter()
-            .enumerate()
-            .map(|(i, &(exit, residency))| State {
-                exit_latency: exit * US,
-                target_residency: residency * US,
-                polling: i == 0 && first_polls,
-                disabled: false,
-            })
-            .collect()
+        real_table(REAL_TABLES[rng.random_range(0..REAL_TABLES.len())])
     } else {
         random_states(rng, tick)
     };
@@ -104,6 +118,20 @@ pub fn state_table(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
         _ => {}
     }
     states
+}
+
+fn real_table(table: &[(i64, i64)]) -> Vec<State> {
+    let first_polls = table[0].0 == 0;
+    table
+        .iter()
+        .enumerate()
+        .map(|(i, &(exit, residency))| State {
+            exit_latency: exit * US,
+            target_residency: residency * US,
+            polling: i == 0 && first_polls,
+            disabled: false,
+        })
+        .collect()
 }
 
 fn random_states(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
@@ -173,17 +201,17 @@ fn random_states(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
     states
 }
 
-fn halt_poll(rng: &mut Pcg64Mcg) -> HaltPoll {
+fn halt_poll(rng: &mut Pcg64Mcg) -> Option<HaltPoll> {
     if rng.random_ratio(1, 2) {
-        return HaltPoll::default();
+        return None;
     }
-    HaltPoll {
+    Some(HaltPoll {
         limit: spread(rng, 1, 2 * MS) as u32,
         shrink: rng.random_range(0..=4),
         grow: rng.random_range(0..=4),
         grow_start: spread(rng, 1, 200 * US) as u32,
         allow_shrink: rng.random_ratio(3, 4),
-    }
+    })
 }
 
 /// How wake-ups other than timers come.
@@ -235,6 +263,8 @@ impl Story {
     fn new(rng: &mut Pcg64Mcg, states: &[State], tick: i64) -> Self {
         let mut limits = vec![0, tick, tick / 2, 2 * tick, 10 * US, 15 * US, 100 * US, MS];
         limits.extend([10 * MS, 50 * MS, 100 * MS, 45 * MS]);
+        // haltpoll's defaults.
+        limits.extend([50 * US, 200 * US]);
         let mut exits = Vec::new();
         for state in states {
             // What a stay must last for the governors, who take half the exit latency or all of it
@@ -453,7 +483,9 @@ pub fn poll_case(rng: &mut Pcg64Mcg, tick: i64) -> Case {
 }
 
 /// A log of utilisation updates, for the boosts.
-pub fn event_case(rng: &mut Pcg64Mcg, tick: i64) -> EventCase {
+///
+/// With `shared`, some of them are of another CPU of the same frequency domain.
+pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
     let mut levels: [u8; 3] = rng.random();
     // Real processors keep this order; the kernel does not check.
     if !rng.random_ratio(1, 10) {
@@ -474,6 +506,7 @@ pub fn event_case(rng: &mut Pcg64Mcg, tick: i64) -> EventCase {
         _ => 1024,
     };
     let odd = rng.random_ratio(1, 10);
+    let shared = shared && rng.random_ratio(1, 2);
     let events = (0..rng.random_range(5..=200))
         .map(|_| {
             let step = match rng.random_range(0..8) {
@@ -489,6 +522,7 @@ pub fn event_case(rng: &mut Pcg64Mcg, tick: i64) -> EventCase {
             Event {
                 time,
                 iowait: rng.random_ratio(waits, 20),
+                other_cpu: shared && rng.random_ratio(1, 4),
                 max_capacity: if odd { rng.random_range(0..=1024) } else { capacity },
             }
         })

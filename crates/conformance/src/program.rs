@@ -87,6 +87,19 @@ const APST: &[Piece] = &[
 ];
 
 impl Subject {
+    /// Everything that is compared.
+    pub const ALL: [Self; 9] = [
+        Self::Menu,
+        Self::Teo,
+        Self::Ladder,
+        Self::Haltpoll,
+        Self::PollLimit,
+        Self::SchedutilBoost,
+        Self::HwpBoost,
+        Self::PstateBoost,
+        Self::Apst,
+    ];
+
     /// The four governors.
     pub const GOVERNORS: [Self; 4] = [Self::Menu, Self::Teo, Self::Ladder, Self::Haltpoll];
 

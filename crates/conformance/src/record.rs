@@ -4,6 +4,8 @@
 pub const NO_LATENCY_LIMIT: i64 = 2_147_483_647_000;
 
 const CASE_MAGIC: u32 = 0x6573_6163;
+/// In the place of haltpoll's last parameter.
+const KEEP_DEFAULTS: u32 = 2;
 const POLLING: u64 = 1;
 const DISABLED: u64 = 2;
 
@@ -62,24 +64,11 @@ pub struct HaltPoll {
     pub allow_shrink: bool,
 }
 
-impl Default for HaltPoll {
-    /// The kernel's defaults.
-    fn default() -> Self {
-        Self {
-            limit: 200_000,
-            shrink: 2,
-            grow: 2,
-            grow_start: 50_000,
-            allow_shrink: true,
-        }
-    }
-}
-
 /// A state table and a call log over it: one CPU from its boot on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Case {
-    /// Parameters, used by haltpoll only.
-    pub halt_poll: HaltPoll,
+    /// Parameters of haltpoll; `None` is the kernel's defaults. Other governors ignore them.
+    pub halt_poll: Option<HaltPoll>,
     /// 1 to 10 states, shallowest first.
     pub states: Vec<State>,
     /// The calls in their order.
@@ -93,6 +82,9 @@ pub struct Event {
     pub time: u64,
     /// A task woke up from waiting for I/O.
     pub iowait: bool,
+    /// Not an update of this CPU: another CPU of the same frequency domain asks for its boost.
+    /// schedutil only.
+    pub other_cpu: bool,
     /// The CPU's capacity, of 1024.
     pub max_capacity: u32,
 }
@@ -170,25 +162,12 @@ pub fn decision_text(byte: u8) -> String {
 impl Case {
     /// Appends the case to the input of a governor program.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        self.encode_table(self.calls.len() as u32, out);
-        for call in &self.calls {
-            call.encode(out);
-        }
-    }
-
-    /// Appends the state table alone, as a case without calls.
-    pub fn encode_table(&self, calls: u32, out: &mut Vec<u8>) {
-        let p = &self.halt_poll;
-        for word in [
-            CASE_MAGIC,
-            self.states.len() as u32,
-            calls,
-            p.limit,
-            p.shrink,
-            p.grow,
-            p.grow_start,
-            u32::from(p.allow_shrink),
-        ] {
+        let halt_poll = self.halt_poll.map_or([0, 0, 0, 0, KEEP_DEFAULTS], |p| {
+            let allow_shrink = u32::from(p.allow_shrink);
+            [p.limit, p.shrink, p.grow, p.grow_start, allow_shrink]
+        });
+        let table = [CASE_MAGIC, self.states.len() as u32, self.calls.len() as u32];
+        for word in table.into_iter().chain(halt_poll) {
             out.extend(word.to_le_bytes());
         }
         for state in &self.states {
@@ -197,6 +176,9 @@ impl Case {
             let polling = if state.polling { POLLING } else { 0 };
             let disabled = if state.disabled { DISABLED } else { 0 };
             out.extend((polling | disabled).to_le_bytes());
+        }
+        for call in &self.calls {
+            call.encode(out);
         }
     }
 
@@ -271,10 +253,14 @@ impl EventCase {
         }
         for event in &self.events {
             out.extend(event.time.to_le_bytes());
-            out.extend(u32::from(event.iowait).to_le_bytes());
+            out.extend(event_flags(event).to_le_bytes());
             out.extend(event.max_capacity.to_le_bytes());
         }
     }
+}
+
+fn event_flags(event: &Event) -> u32 {
+    u32::from(event.iowait) | u32::from(event.other_cpu) << 1
 }
 
 impl DriveCase {

@@ -20,7 +20,8 @@ impl Check for Boost {
         let mut cases = Vec::new();
         let mut events = 0;
         while events < amount {
-            let case = generate::event_case(rng, tick);
+            let shared = self.0.subject == Subject::SchedutilBoost;
+            let case = generate::event_case(rng, tick, shared);
             events += case.events.len();
             cases.push(case);
         }
@@ -42,7 +43,10 @@ impl Check for Boost {
     fn explain(&self, input: &EventCase, at: usize, kernel: &u32, ours: &u32) -> String {
         let log: Vec<String> = input.events[..=at]
             .iter()
-            .map(|e| format!("{},{},{}", e.time, u8::from(e.iowait), e.max_capacity))
+            .map(|e| {
+                let other = if e.other_cpu { " (another CPU)" } else { "" };
+                format!("{},{},{}{other}", e.time, u8::from(e.iowait), e.max_capacity)
+            })
             .collect();
         format!(
             "{} with HZ={}, min {} guaranteed {} max {}, after the last of these updates \

@@ -35,7 +35,7 @@ impl Check for Governor {
     fn ours(&self, input: &Case, out: &mut Vec<u8>) -> Result<()> {
         let states = states_of(&input.states)?;
         let mut governor =
-            idle::Governor::new(&policy(&self.0, &input.halt_poll)?, &states, self.0.tick);
+            idle::Governor::new(&policy(&self.0, input.halt_poll)?, &states, self.0.tick);
         out.extend(input.calls.iter().map(|call| run_ours(&mut governor, call)));
         Ok(())
     }
@@ -83,20 +83,20 @@ pub fn run_ours(governor: &mut impl IdleGovernor, call: &Call) -> u8 {
 }
 
 /// The policy that a comparison is about.
-pub(crate) fn policy(setting: &Setting, halt_poll: &HaltPoll) -> Result<IdlePolicy> {
+pub(crate) fn policy(setting: &Setting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> {
     Ok(match setting.subject {
         Subject::Menu => IdlePolicy::Menu(setting.version),
         Subject::Teo => IdlePolicy::Teo(setting.version),
         Subject::Ladder => IdlePolicy::Ladder(setting.version),
         Subject::Haltpoll => IdlePolicy::Haltpoll(
             setting.version,
-            HaltpollParameters {
-                guest_halt_poll_ns: halt_poll.limit,
-                guest_halt_poll_shrink: halt_poll.shrink,
-                guest_halt_poll_grow: halt_poll.grow,
-                guest_halt_poll_grow_start: halt_poll.grow_start,
-                guest_halt_poll_allow_shrink: halt_poll.allow_shrink,
-            },
+            halt_poll.map_or_else(HaltpollParameters::default, |p| HaltpollParameters {
+                guest_halt_poll_ns: p.limit,
+                guest_halt_poll_shrink: p.shrink,
+                guest_halt_poll_grow: p.grow,
+                guest_halt_poll_grow_start: p.grow_start,
+                guest_halt_poll_allow_shrink: p.allow_shrink,
+            }),
         ),
         other => bail!("{} is not an idle governor", other.name()),
     })
