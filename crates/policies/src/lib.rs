@@ -5,4 +5,8 @@
 //! kernel file and version that it follows; the conformance tool holds each of them against that
 //! very file, compiled.
 
+pub mod freq;
 pub mod idle;
+pub mod poll;
+pub mod psd;
+pub mod spec;

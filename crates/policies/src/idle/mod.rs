@@ -12,7 +12,7 @@ mod table;
 pub mod teo;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use std::fmt;
 
@@ -143,7 +143,7 @@ impl Default for HaltpollParameters {
 }
 
 /// Which idle governor to use, with its settings. A name such as `menu@6.1` parses into it
-/// (`crate::spec`).
+/// ([`crate::spec`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum IdlePolicy {
     /// [`Menu61`] or [`Menu612`].
@@ -237,7 +237,7 @@ impl Governor {
     }
 
     /// The governor's own limit to polling, where it has one (haltpoll). Otherwise
-    /// the idle states give it.
+    /// [`crate::poll::limit`] gives it.
     pub fn poll_limit(&self) -> Option<Nanoseconds> {
         match self {
             Self::Haltpoll(haltpoll) => haltpoll.poll_limit(),
