@@ -88,15 +88,13 @@ const APST: &[Piece] = &[
 
 impl Subject {
     /// Everything that is compared.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 7] = [
         Self::Menu,
         Self::Teo,
         Self::Ladder,
         Self::Haltpoll,
         Self::PollLimit,
         Self::SchedutilBoost,
-        Self::HwpBoost,
-        Self::PstateBoost,
         Self::Apst,
     ];
 

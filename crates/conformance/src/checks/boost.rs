@@ -1,7 +1,9 @@
 //! cpufreq's boosts after I/O waits, over logs of utilisation updates.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use rand_pcg::Pcg64Mcg;
+use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings};
+use wakepath_units::{Capacity, Nanoseconds};
 
 use super::{Check, Setting, words};
 use crate::generate;
@@ -37,6 +39,20 @@ impl Check for Boost {
     }
 
     fn ours(&self, input: &EventCase, out: &mut Vec<u32>) -> Result<()> {
+        let tick = self.0.tick;
+        match self.0.subject {
+            Subject::SchedutilBoost => {
+                let mut boost = IowaitBoost::new(Settings::default(), tick);
+                out.extend(input.events.iter().map(|event| {
+                    let now = Nanoseconds(event.time);
+                    if !event.other_cpu {
+                        boost.request(now, event.iowait);
+                    }
+                    boost.apply(now, Capacity(event.max_capacity)).0
+                }));
+            }
+            other => bail!("{} is not a boost", other.name()),
+        }
         Ok(())
     }
 

@@ -102,9 +102,13 @@ pub(crate) fn policy(setting: &Setting, halt_poll: Option<HaltPoll>) -> Result<I
     })
 }
 
-/// The policy's name on the command line, `menu@6.12`.
+/// A policy's name: of a governor as on the command line, `menu@6.12`.
 pub fn policy_name(setting: &Setting) -> String {
-    format!("{}@{}", setting.subject.name(), setting.version)
+    if Subject::GOVERNORS.contains(&setting.subject) {
+        format!("{}@{}", setting.subject.name(), setting.version)
+    } else {
+        setting.subject.name().to_owned()
+    }
 }
 
 /// A state table as our policies take it.
