@@ -149,7 +149,7 @@ fn random_states(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
             3 => spread(rng, 1, 20 * US),
             4 => spread(rng, tick / 4, tick * 64),
             // On and beside the limits.
-            5 => beside(rng, &[15 * US, tick, tick / 2, 10 * US, 100 * US, 2 * tick, 0]),
+            5 => beside(rng, &[15 * US, tick, tick / 2, 10 * US, 100 * US, 2 * tick, 0]).max(0),
             6 => spread(rng, 1, 1 << 40),
             // Nothing a driver would declare.
             _ => {

@@ -41,7 +41,7 @@ pub fn print<R: Serialize>(rows: &[R], format: Format) -> Result<()> {
 
 fn table<R: Serialize>(rows: &[R]) -> Result<Table> {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     for (i, row) in rows.iter().enumerate() {
         let Value::Object(fields) = serde_json::to_value(row)? else {
             continue;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use rand_pcg::Pcg64Mcg;
 use wakepath_hardware::drive::{DriveLibrary, PowerState};
-use wakepath_policies::apst::{ApstOutcome, ApstQuirks, ApstSettings, plan};
+use wakepath_policies::apst::{ApstQuirks, ApstSettings, plan};
 
 use super::Check;
 use crate::generate;
@@ -66,13 +66,11 @@ impl Check for Apst {
             },
             ..d
         };
-        out.push(match plan(input.npss, input.apsta, &states, &settings) {
-            ApstOutcome::NoTable(_) => None,
-            ApstOutcome::Table(plan) => Some(ApstCommand {
-                enable: plan.enabled,
-                entries: plan.table.0,
-            }),
-        });
+        let plan = plan(input.npss, input.apsta, &states, &settings);
+        out.push(plan.ok().map(|plan| ApstCommand {
+            enable: plan.enabled,
+            entries: plan.table.0,
+        }));
         Ok(())
     }
 
