@@ -4,6 +4,8 @@
  *
  *   governor                        cases on standard input, one byte per decision on standard
  *                                   output: the state in bits 6:0, stop_tick in bit 7
+ *   governor --poll-limits          the same input; prints the device's polling limit in ns after
+ *                                   each call, 8 bytes each, instead of the decision
  *   governor --bench PASSES         the same input; prints nanoseconds per decision (select and
  *                                   reflect) of the fastest of PASSES passes over it
  *   governor STATES.csv CALLS.csv   text as in `wakepath policy idle`: prints index,stop_tick
@@ -146,24 +148,30 @@ static const struct case_record *next_case(const char **at, const char *end,
 	return c;
 }
 
-static void run(const char *data, size_t size)
+static void run(const char *data, size_t size, bool poll_limits)
 {
 	const struct state_record *states;
 	const struct call_record *calls;
 	const struct case_record *c;
 	const char *at = data;
 	u8 *decisions = malloc(size / sizeof(*calls) + 1);
+	u64 *limits = malloc(size / sizeof(*calls) * sizeof(u64) + 1);
 	size_t count = 0;
 	u32 i;
 
-	if (!decisions)
+	if (!decisions || !limits)
 		wp_die("out of memory");
 	while ((c = next_case(&at, data + size, &states, &calls))) {
 		start(c, states);
-		for (i = 0; i < c->call_count; i++)
-			decisions[count++] = decide(&calls[i]);
+		for (i = 0; i < c->call_count; i++, count++) {
+			decisions[count] = decide(&calls[i]);
+			limits[count] = device.poll_limit_ns;
+		}
 	}
-	wp_write_all(decisions, count);
+	if (poll_limits)
+		wp_write_all(limits, count * sizeof(*limits));
+	else
+		wp_write_all(decisions, count);
 }
 
 static u64 monotonic_ns(void)
@@ -260,6 +268,6 @@ int main(int argc, char **argv)
 	if (argc == 3)
 		bench(data, size, atol(argv[2]));
 	else
-		run(data, size);
+		run(data, size, argc == 2);
 	return 0;
 }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
 use wakepath_policies::idle::{self, IdleGovernor};
 
-use crate::checks::{Setting, policy, policy_name, run_ours, states_of};
+use crate::checks::{Setting, governor_of, policy_name, run_ours};
 use crate::compare::version_of;
 use crate::generate;
 use crate::program::{Program, Subject, run_command};
@@ -127,9 +127,7 @@ pub fn run_own_side(setting: &Setting, log: Log, passes: u32, seed: u64) -> Resu
         let mut total = Duration::ZERO;
         let mut count = 0;
         for case in &cases {
-            let states = states_of(&case.states)?;
-            let mut governor =
-                idle::Governor::new(&policy(setting, case.halt_poll)?, &states, setting.tick);
+            let mut governor = governor_of(setting, case)?;
             let begin = Instant::now();
             black_box(decide_all(&mut governor, &case.calls));
             total += begin.elapsed();

@@ -103,9 +103,7 @@ pub fn run(
     let settings = settings(sources);
     let programs = settings
         .par_iter()
-        .map(|(setting, source)| {
-            Program::build(setting.subject, source, setting.tick.hz(), None)
-        })
+        .map(|(setting, source)| Program::build(setting.subject, source, setting.tick.hz(), None))
         .collect::<Result<Vec<_>>>()?;
 
     // Batches of all rows in one list, so that no thread waits for the end of a row.
@@ -187,4 +185,3 @@ fn save(
     );
     Ok(())
 }
-

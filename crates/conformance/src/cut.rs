@@ -335,7 +335,15 @@ static u64 last(void) { return wanted(NULL); }
 
     #[test]
     fn broken_text_does_not_panic() {
-        for text in ["", "/*", "\"", "'\\", "#define", "int f(void) {", "struct s {"] {
+        for text in [
+            "",
+            "/*",
+            "\"",
+            "'\\",
+            "#define",
+            "int f(void) {",
+            "struct s {",
+        ] {
             let file = CFile::new(text);
             assert!(file.function("f").is_err());
             assert!(file.structure("s").is_err());

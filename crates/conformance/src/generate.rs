@@ -76,7 +76,15 @@ pub fn regular_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
 /// Exit latency and target residency, in us, of machines as their drivers declare them.
 const REAL_TABLES: [&[(i64, i64)]; 7] = [
     // Intel client and server parts (POLL first).
-    &[(0, 0), (2, 2), (10, 20), (70, 100), (85, 200), (124, 800), (200, 800)],
+    &[
+        (0, 0),
+        (2, 2),
+        (10, 20),
+        (70, 100),
+        (85, 200),
+        (124, 800),
+        (200, 800),
+    ],
     &[(0, 0), (2, 2), (10, 20), (133, 600)],
     &[(0, 0), (1, 1), (2, 4), (220, 600), (280, 800), (680, 2_000)],
     &[(0, 0), (1, 1), (4, 12), (170, 650)],
@@ -149,7 +157,11 @@ fn random_states(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
             3 => spread(rng, 1, 20 * US),
             4 => spread(rng, tick / 4, tick * 64),
             // On and beside the limits.
-            5 => beside(rng, &[15 * US, tick, tick / 2, 10 * US, 100 * US, 2 * tick, 0]).max(0),
+            5 => beside(
+                rng,
+                &[15 * US, tick, tick / 2, 10 * US, 100 * US, 2 * tick, 0],
+            )
+            .max(0),
             6 => spread(rng, 1, 1 << 40),
             // Nothing a driver would declare.
             _ => {
@@ -180,7 +192,13 @@ fn random_states(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
                 18 => 0,
                 _ => spread(rng, 1, 1 << 36),
             };
-            let round = |ns: i64| if whole_us && ns >= US { ns / US * US } else { ns };
+            let round = |ns: i64| {
+                if whole_us && ns >= US {
+                    ns / US * US
+                } else {
+                    ns
+                }
+            };
             State {
                 exit_latency: round(exit),
                 target_residency: round(residency),
@@ -217,8 +235,15 @@ fn halt_poll(rng: &mut Pcg64Mcg) -> Option<HaltPoll> {
 /// How wake-ups other than timers come.
 #[derive(Clone, Copy)]
 enum Wakeups {
-    Regular { period: i64, jitter: i64 },
-    Bursts { short: i64, long: i64, length: u32 },
+    Regular {
+        period: i64,
+        jitter: i64,
+    },
+    Bursts {
+        short: i64,
+        long: i64,
+        length: u32,
+    },
     /// Times so short that the governors' microseconds are few.
     Tiny,
     OnLimits,
@@ -523,7 +548,11 @@ pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
                 time,
                 iowait: rng.random_ratio(waits, 20),
                 other_cpu: shared && rng.random_ratio(1, 4),
-                max_capacity: if odd { rng.random_range(0..=1024) } else { capacity },
+                max_capacity: if odd {
+                    rng.random_range(0..=1024)
+                } else {
+                    capacity
+                },
             }
         })
         .collect();
@@ -585,7 +614,8 @@ pub fn vary_rule(rng: &mut Pcg64Mcg, drive: &mut DriveCase) {
         .map(|s| i64::from(s.exit_us))
         .chain([100_000])
         .collect();
-    let parameter = |rng: &mut Pcg64Mcg, limits: &[i64], largest: i64| match rng.random_range(0..8) {
+    let parameter = |rng: &mut Pcg64Mcg, limits: &[i64], largest: i64| match rng.random_range(0..8)
+    {
         0..=2 => None,
         3 => Some(0),
         4 | 5 => Some(beside(rng, limits).max(0) as u64),

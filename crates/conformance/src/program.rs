@@ -21,6 +21,8 @@ pub enum Subject {
     Ladder,
     /// The haltpoll governor.
     Haltpoll,
+    /// How long the haltpoll governor lets the polling state spin.
+    HaltpollLimit,
     /// How long the polling state spins.
     PollLimit,
     /// schedutil's iowait boost.
@@ -88,11 +90,12 @@ const APST: &[Piece] = &[
 
 impl Subject {
     /// Everything that is compared.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Menu,
         Self::Teo,
         Self::Ladder,
         Self::Haltpoll,
+        Self::HaltpollLimit,
         Self::PollLimit,
         Self::SchedutilBoost,
         Self::Apst,
@@ -108,6 +111,7 @@ impl Subject {
             Self::Teo => "teo",
             Self::Ladder => "ladder",
             Self::Haltpoll => "haltpoll",
+            Self::HaltpollLimit => "haltpoll limit",
             Self::PollLimit => "poll limit",
             Self::SchedutilBoost => "schedutil boost",
             Self::HwpBoost => "HWP boost",
@@ -122,7 +126,7 @@ impl Subject {
             Self::Menu => "drivers/cpuidle/governors/menu.c",
             Self::Teo => "drivers/cpuidle/governors/teo.c",
             Self::Ladder => "drivers/cpuidle/governors/ladder.c",
-            Self::Haltpoll => "drivers/cpuidle/governors/haltpoll.c",
+            Self::Haltpoll | Self::HaltpollLimit => "drivers/cpuidle/governors/haltpoll.c",
             Self::PollLimit => "drivers/cpuidle/cpuidle.c",
             Self::SchedutilBoost => "kernel/sched/cpufreq_schedutil.c",
             Self::HwpBoost | Self::PstateBoost => "drivers/cpufreq/intel_pstate.c",
@@ -132,7 +136,9 @@ impl Subject {
 
     const fn driver(self) -> &'static str {
         match self {
-            Self::Menu | Self::Teo | Self::Ladder | Self::Haltpoll => "governor_main.c",
+            Self::Menu | Self::Teo | Self::Ladder | Self::Haltpoll | Self::HaltpollLimit => {
+                "governor_main.c"
+            }
             Self::PollLimit => "poll_main.c",
             Self::SchedutilBoost => "sugov_main.c",
             Self::HwpBoost => "hwp_main.c",
@@ -141,9 +147,19 @@ impl Subject {
         }
     }
 
+    /// What the driver program is to answer, if it can answer several things.
+    const fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::HaltpollLimit => &["--poll-limits"],
+            _ => &[],
+        }
+    }
+
     const fn recipe(self) -> Recipe {
         match self {
-            Self::Menu | Self::Teo | Self::Ladder | Self::Haltpoll => Recipe::Whole,
+            Self::Menu | Self::Teo | Self::Ladder | Self::Haltpoll | Self::HaltpollLimit => {
+                Recipe::Whole
+            }
             Self::PollLimit => Recipe::Cut(POLL_LIMIT),
             Self::SchedutilBoost => Recipe::Cut(SCHEDUTIL_BOOST),
             Self::HwpBoost => Recipe::Cut(HWP_BOOST),
@@ -184,6 +200,7 @@ impl Alteration {
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
+    arguments: &'static [&'static str],
     // Removes the program with its folder.
     _scratch: tempfile::TempDir,
 }
@@ -274,6 +291,7 @@ impl Program {
         );
         Ok(Self {
             path,
+            arguments: subject.arguments(),
             _scratch: scratch,
         })
     }
@@ -285,7 +303,7 @@ impl Program {
 
     /// Runs the program over `input` and returns what it wrote.
     pub fn run(&self, input: &[u8]) -> Result<Vec<u8>> {
-        run_command(&mut Command::new(&self.path), input)
+        run_command(Command::new(&self.path).args(self.arguments), input)
     }
 }
 

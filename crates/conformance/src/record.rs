@@ -166,7 +166,11 @@ impl Case {
             let allow_shrink = u32::from(p.allow_shrink);
             [p.limit, p.shrink, p.grow, p.grow_start, allow_shrink]
         });
-        let table = [CASE_MAGIC, self.states.len() as u32, self.calls.len() as u32];
+        let table = [
+            CASE_MAGIC,
+            self.states.len() as u32,
+            self.calls.len() as u32,
+        ];
         for word in table.into_iter().chain(halt_poll) {
             out.extend(word.to_le_bytes());
         }

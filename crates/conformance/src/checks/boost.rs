@@ -61,7 +61,12 @@ impl Check for Boost {
             .iter()
             .map(|e| {
                 let other = if e.other_cpu { " (another CPU)" } else { "" };
-                format!("{},{},{}{other}", e.time, u8::from(e.iowait), e.max_capacity)
+                format!(
+                    "{},{},{}{other}",
+                    e.time,
+                    u8::from(e.iowait),
+                    e.max_capacity
+                )
             })
             .collect();
         format!(

@@ -8,7 +8,7 @@ use wakepath_policies::idle::{
 };
 use wakepath_units::Nanoseconds;
 
-use super::{Check, Setting};
+use super::{Check, Setting, double_words};
 use crate::generate;
 use crate::program::Subject;
 use crate::record::{Call, Case, HaltPoll, State, decision_byte, decision_text};
@@ -33,29 +33,76 @@ impl Check for Governor {
     }
 
     fn ours(&self, input: &Case, out: &mut Vec<u8>) -> Result<()> {
-        let states = states_of(&input.states)?;
-        let mut governor =
-            idle::Governor::new(&policy(&self.0, input.halt_poll)?, &states, self.0.tick);
+        let mut governor = governor_of(&self.0, input)?;
         out.extend(input.calls.iter().map(|call| run_ours(&mut governor, call)));
         Ok(())
     }
 
     fn explain(&self, input: &Case, at: usize, kernel: &u8, ours: &u8) -> String {
-        format!(
-            "call {at} of {} with HZ={}: {}\n  state table:\n    {}\n  {:?}\n  kernel: {}  ours: {}",
-            policy_name(&self.0),
-            self.0.tick.hz(),
-            input.calls[at].csv(),
-            input.states_csv().trim_end().replace('\n', "\n    "),
-            input.halt_poll,
-            decision_text(*kernel),
-            decision_text(*ours)
-        )
+        let (kernel, ours) = (decision_text(*kernel), decision_text(*ours));
+        explain(&self.0, input, at, &kernel, &ours)
     }
 
     fn reproducible<'i>(&self, input: &'i Case) -> Option<&'i Case> {
         Some(input)
     }
+}
+
+/// The check of the polling limit that haltpoll keeps: its decisions alone tell little of it.
+pub struct HaltpollLimit(pub Setting);
+
+impl Check for HaltpollLimit {
+    type Input = Case;
+    type Answer = u64;
+
+    fn generate(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<Case> {
+        Governor(self.0).generate(rng, batch, amount)
+    }
+
+    fn encode(&self, input: &Case, out: &mut Vec<u8>) {
+        input.encode(out);
+    }
+
+    fn decode(&self, output: &[u8]) -> Vec<u64> {
+        double_words(output)
+    }
+
+    fn ours(&self, input: &Case, out: &mut Vec<u64>) -> Result<()> {
+        let mut governor = governor_of(&self.0, input)?;
+        out.extend(input.calls.iter().map(|call| {
+            run_ours(&mut governor, call);
+            governor.poll_limit().map_or(0, |limit| limit.0)
+        }));
+        Ok(())
+    }
+
+    fn explain(&self, input: &Case, at: usize, kernel: &u64, ours: &u64) -> String {
+        explain(
+            &self.0,
+            input,
+            at,
+            &format!("{kernel} ns"),
+            &format!("{ours} ns"),
+        )
+    }
+}
+
+/// Our governor of a comparison, on a CPU that has never been idle.
+pub(crate) fn governor_of(setting: &Setting, case: &Case) -> Result<idle::Governor> {
+    let states = states_of(&case.states)?;
+    let policy = policy(setting, case.halt_poll)?;
+    Ok(idle::Governor::new(&policy, &states, setting.tick))
+}
+
+fn explain(setting: &Setting, input: &Case, at: usize, kernel: &str, ours: &str) -> String {
+    format!(
+        "call {at} of {} with HZ={}: {}\n  state table:\n    {}\n  {:?}\n  kernel: {kernel}  ours: {ours}",
+        policy_name(setting),
+        setting.tick.hz(),
+        input.calls[at].csv(),
+        input.states_csv().trim_end().replace('\n', "\n    "),
+        input.halt_poll,
+    )
 }
 
 /// One call to our governor, as the C program makes it to the kernel's.
@@ -83,12 +130,12 @@ pub fn run_ours(governor: &mut impl IdleGovernor, call: &Call) -> u8 {
 }
 
 /// The policy that a comparison is about.
-pub(crate) fn policy(setting: &Setting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> {
+fn policy(setting: &Setting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> {
     Ok(match setting.subject {
         Subject::Menu => IdlePolicy::Menu(setting.version),
         Subject::Teo => IdlePolicy::Teo(setting.version),
         Subject::Ladder => IdlePolicy::Ladder(setting.version),
-        Subject::Haltpoll => IdlePolicy::Haltpoll(
+        Subject::Haltpoll | Subject::HaltpollLimit => IdlePolicy::Haltpoll(
             setting.version,
             halt_poll.map_or_else(HaltpollParameters::default, |p| HaltpollParameters {
                 guest_halt_poll_ns: p.limit,

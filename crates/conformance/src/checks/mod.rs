@@ -18,8 +18,8 @@ use crate::record::Case;
 
 pub use apst::Apst;
 pub use boost::Boost;
-pub use governor::{Governor, policy_name, run_ours};
-pub(crate) use governor::{policy, states_of};
+pub use governor::{Governor, HaltpollLimit, policy_name, run_ours};
+pub(crate) use governor::{governor_of, states_of};
 pub use poll::PollLimit;
 
 /// The circumstances of a comparison.
@@ -94,6 +94,7 @@ pub fn compare_batch(
         Subject::Menu | Subject::Teo | Subject::Ladder | Subject::Haltpoll => {
             compare(&Governor(*setting), program, rng, batch, amount)
         }
+        Subject::HaltpollLimit => compare(&HaltpollLimit(*setting), program, rng, batch, amount),
         Subject::PollLimit => compare(&PollLimit(*setting), program, rng, batch, amount),
         Subject::SchedutilBoost | Subject::HwpBoost | Subject::PstateBoost => {
             compare(&Boost(*setting), program, rng, batch, amount)
@@ -156,5 +157,13 @@ fn words(output: &[u8]) -> Vec<u32> {
     output
         .chunks_exact(4)
         .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect()
+}
+
+/// Takes output apart that consists of 64-bit little-endian numbers.
+fn double_words(output: &[u8]) -> Vec<u64> {
+    output
+        .chunks_exact(8)
+        .map(|b| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]))
         .collect()
 }

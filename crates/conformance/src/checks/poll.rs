@@ -4,7 +4,7 @@ use anyhow::Result;
 use rand_pcg::Pcg64Mcg;
 use wakepath_policies::poll;
 
-use super::{Check, Setting, states_of};
+use super::{Check, Setting, double_words, states_of};
 use crate::generate;
 use crate::record::Case;
 
@@ -27,10 +27,7 @@ impl Check for PollLimit {
     }
 
     fn decode(&self, output: &[u8]) -> Vec<u64> {
-        output
-            .chunks_exact(8)
-            .map(|b| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]))
-            .collect()
+        double_words(output)
     }
 
     fn ours(&self, input: &Case, out: &mut Vec<u64>) -> Result<()> {
