@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use wakepath_conformance::bench::{self, Log};
 use wakepath_conformance::checks::Setting;
 use wakepath_conformance::compare::{self, Amount};
+use wakepath_conformance::coverage;
 use wakepath_conformance::mutants;
 use wakepath_conformance::program::Subject;
 use wakepath_conformance::report::{Format, print};
@@ -50,6 +51,14 @@ enum Cmd {
     /// Alter the kernel's text on purpose; every alteration must show.
     Mutants {
         /// Batches of inputs after which an alteration counts as unnoticed.
+        #[arg(long, default_value_t = 20)]
+        batches: u64,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Count the branches of the kernel's governors that the inputs take.
+    Coverage {
+        /// Batches of inputs to run.
         #[arg(long, default_value_t = 20)]
         batches: u64,
         #[command(flatten)]
@@ -165,6 +174,14 @@ fn run(cli: &Cli) -> Result<bool> {
                 start.elapsed().as_secs_f64()
             );
             Ok(missed == 0)
+        }
+        Cmd::Coverage { batches, common } => {
+            let sources = common.set_up()?;
+            print(
+                &coverage::run(&sources, *batches, common.seed)?,
+                common.format,
+            )?;
+            Ok(true)
         }
         Cmd::Bench {
             repetitions,

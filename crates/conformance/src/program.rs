@@ -213,11 +213,28 @@ impl Program {
         hz: u32,
         alteration: Option<&Alteration>,
     ) -> Result<Self> {
+        // The optimisation level of a kernel build.
+        Self::build_with(&["-O2"], subject, source, hz, alteration)
+    }
+
+    /// Compiles `subject` so that each run adds to the counts that `gcov` reads.
+    pub fn build_counting(subject: Subject, source: &KernelSource, hz: u32) -> Result<Self> {
+        Self::build_with(&["-O0", "--coverage"], subject, source, hz, None)
+    }
+
+    fn build_with(
+        flags: &[&str],
+        subject: Subject,
+        source: &KernelSource,
+        hz: u32,
+        alteration: Option<&Alteration>,
+    ) -> Result<Self> {
         let what = || format!("{} of {} at HZ={hz}", subject.name(), source.describe());
-        Self::try_build(subject, source, hz, alteration).with_context(what)
+        Self::try_build(flags, subject, source, hz, alteration).with_context(what)
     }
 
     fn try_build(
+        flags: &[&str],
         subject: Subject,
         source: &KernelSource,
         hz: u32,
@@ -238,9 +255,9 @@ impl Program {
 
         let mut compiler = Command::new("gcc");
         compiler
-            // The optimisation level and the language rules of a kernel build: signed overflow
-            // wraps there.
-            .args(["-O2", "-std=gnu11", "-fno-strict-overflow"])
+            .args(flags)
+            // The language rules of a kernel build: signed overflow wraps there.
+            .args(["-std=gnu11", "-fno-strict-overflow"])
             .args(["-fno-strict-aliasing", "-w"])
             .arg(format!("-DHZ={hz}"))
             .arg("-I")
