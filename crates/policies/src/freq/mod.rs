@@ -1,5 +1,6 @@
 //! CPU frequency policies: which operating point to run at, and how far waiting for I/O raises it.
 
+pub mod hwp_boost;
 pub mod iowait_boost;
 
 use serde::Serialize;
