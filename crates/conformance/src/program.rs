@@ -90,7 +90,7 @@ const APST: &[Piece] = &[
 
 impl Subject {
     /// Everything that is compared.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Menu,
         Self::Teo,
         Self::Ladder,
@@ -98,6 +98,7 @@ impl Subject {
         Self::HaltpollLimit,
         Self::PollLimit,
         Self::SchedutilBoost,
+        Self::HwpBoost,
         Self::Apst,
     ];
 

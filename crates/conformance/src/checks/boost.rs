@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use rand_pcg::Pcg64Mcg;
+use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings};
 use wakepath_units::{Capacity, Nanoseconds};
 
@@ -50,6 +51,19 @@ impl Check for Boost {
                     }
                     boost.apply(now, Capacity(event.max_capacity)).0
                 }));
+            }
+            Subject::HwpBoost => {
+                let levels = HwpLevels {
+                    min: input.min,
+                    guaranteed: input.guaranteed,
+                    max: input.max,
+                };
+                let mut boost = HwpBoost::new(levels, tick);
+                out.extend(
+                    input.events.iter().map(|event| {
+                        u32::from(boost.update(Nanoseconds(event.time), event.iowait))
+                    }),
+                );
             }
             other => bail!("{} is not a boost", other.name()),
         }
