@@ -39,7 +39,7 @@ impl Log {
     }
 
     /// The cases of the log.
-    pub fn cases(self, setting: &Setting, seed: u64) -> Vec<Case> {
+    pub fn cases(self, setting: Setting, seed: u64) -> Vec<Case> {
         let mut rng = generate::rng(seed, 0);
         let tick = setting.tick.period().0 as i64;
         match self {
@@ -84,7 +84,7 @@ pub fn run(
             let program = Program::build(subject, source, tick.hz(), None)?;
             for log in Log::ALL {
                 let mut input = Vec::new();
-                for case in log.cases(&setting, seed) {
+                for case in log.cases(setting, seed) {
                     case.encode(&mut input);
                 }
                 let (mut ours_ns, mut kernel_ns, mut ratios) = (vec![], vec![], vec![]);
@@ -107,7 +107,7 @@ pub fn run(
                     ratios.push(own / kernel);
                 }
                 rows.push(Row {
-                    policy: policy_name(&setting),
+                    policy: policy_name(setting),
                     log: log.name(),
                     ours_ns: median(&mut ours_ns),
                     kernel_ns: median(&mut kernel_ns),
@@ -120,7 +120,7 @@ pub fn run(
 }
 
 /// The other side of the C program's `--bench`: nanoseconds per decision of the fastest pass.
-pub fn run_own_side(setting: &Setting, log: Log, passes: u32, seed: u64) -> Result<f64> {
+pub fn run_own_side(setting: Setting, log: Log, passes: u32, seed: u64) -> Result<f64> {
     let cases = log.cases(setting, seed);
     let mut best = f64::INFINITY;
     for _ in 0..passes {

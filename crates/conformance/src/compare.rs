@@ -124,14 +124,14 @@ pub fn run(
         .par_iter()
         .map(|&(row, batch, size)| {
             let mut rng = generate::rng(seed, batch);
-            let setting = &settings[row].0;
+            let setting = settings[row].0;
             let outcome = compare_batch(setting, &programs[row], &mut rng, batch, size as usize);
             outcome.with_context(|| format!("{}, batch {batch}", policy_name(setting)))
         })
         .collect::<Result<Vec<_>>>()?;
 
     let mut rows = Vec::new();
-    for (row, (setting, source)) in settings.iter().enumerate() {
+    for (row, &(setting, source)) in settings.iter().enumerate() {
         let mut sum = Outcome::default();
         for (&(_, batch, _), outcome) in batches.iter().zip(&outcomes).filter(|(b, _)| b.0 == row) {
             sum.decisions += outcome.decisions;
@@ -161,7 +161,7 @@ pub fn run(
 /// Shrinks a case that both sides decide differently and writes it where `wakepath policy idle` can
 /// read it.
 fn save(
-    setting: &Setting,
+    setting: Setting,
     program: &Program,
     case: &crate::record::Case,
     failures: &Path,

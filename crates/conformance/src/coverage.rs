@@ -48,7 +48,7 @@ fn count(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Re
     for batch in 0..batches {
         let mut rng = generate::rng(seed, batch);
         let size = batch_size(subject) as usize;
-        compare_batch(&setting, &program, &mut rng, batch, size)?;
+        compare_batch(setting, &program, &mut rng, batch, size)?;
     }
     let folder = program
         .path()
@@ -67,7 +67,7 @@ fn count(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Re
     let (branches, not_taken) = read_gcov(&String::from_utf8_lossy(&gcov.stdout));
     ensure!(branches > 0, "gcov found no branch in {}", subject.file());
     Ok(Row {
-        policy: policy_name(&setting),
+        policy: policy_name(setting),
         branches,
         taken: branches - not_taken.len(),
         not_taken: not_taken.join("\n"),

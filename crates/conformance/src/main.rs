@@ -217,7 +217,7 @@ fn run(cli: &Cli) -> Result<bool> {
                 version,
                 tick: tick_rate(*hz)?,
             };
-            let ns = bench::run_own_side(&setting, *log, *passes, *seed)?;
+            let ns = bench::run_own_side(setting, *log, *passes, *seed)?;
             println!("{ns:.3}");
             Ok(true)
         }

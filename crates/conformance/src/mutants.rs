@@ -373,7 +373,7 @@ fn try_mutant(mutant: &Mutant, source: &KernelSource, batches: u64, seed: u64) -
     for batch in 0..batches {
         let mut rng = generate::rng(seed, batch);
         let size = batch_size(setting.subject) as usize;
-        let outcome = compare_batch(&setting, &program, &mut rng, batch, size)
+        let outcome = compare_batch(setting, &program, &mut rng, batch, size)
             .with_context(|| format!("mutant `{from}` -> `{to}` of {}", row.policy))?;
         row.decisions += outcome.decisions;
         row.differences += outcome.differences;

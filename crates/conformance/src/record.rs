@@ -1,5 +1,7 @@
 //! The records exchanged with the C programs. Their layout is `c/record.h`.
 
+use std::fmt::Write as _;
+
 /// The kernel's default latency request in ns, which limits nothing.
 pub const NO_LATENCY_LIMIT: i64 = 2_147_483_647_000;
 
@@ -190,13 +192,9 @@ impl Case {
     pub fn states_csv(&self) -> String {
         let mut text = String::new();
         for (i, s) in self.states.iter().enumerate() {
-            text += &format!(
-                "S{i},{},{},{},{}\n",
-                s.exit_latency,
-                s.target_residency,
-                u8::from(s.polling),
-                u8::from(s.disabled)
-            );
+            let (polling, disabled) = (u8::from(s.polling), u8::from(s.disabled));
+            let (exit, residency) = (s.exit_latency, s.target_residency);
+            let _ = writeln!(text, "S{i},{exit},{residency},{polling},{disabled}");
         }
         text
     }

@@ -10,7 +10,7 @@ use crate::record::Case;
 const MOST_TRIES: usize = 1_000;
 
 /// Leaves calls and states out as long as some decision still differs.
-pub fn shrink(setting: &Setting, program: &Program, case: &Case) -> Result<Case> {
+pub fn shrink(setting: Setting, program: &Program, case: &Case) -> Result<Case> {
     let mut case = case.clone();
     if let Some(at) = first_difference(setting, program, &case)? {
         case.calls.truncate(at + 1);
@@ -45,8 +45,8 @@ pub fn shrink(setting: &Setting, program: &Program, case: &Case) -> Result<Case>
     Ok(case)
 }
 
-fn first_difference(setting: &Setting, program: &Program, case: &Case) -> Result<Option<usize>> {
-    let check = Governor(*setting);
+fn first_difference(setting: Setting, program: &Program, case: &Case) -> Result<Option<usize>> {
+    let check = Governor(setting);
     let mut input = Vec::new();
     check.encode(case, &mut input);
     let kernel = program.run(&input)?;

@@ -182,8 +182,12 @@ impl Origin {
                 archive.display()
             );
         }
-        fs::rename(&tree, shelf.join(self.version()))?;
-        Ok(())
+        let place = shelf.join(self.version());
+        match fs::rename(&tree, &place) {
+            // Another process was faster.
+            Err(_) if place.join("Makefile").is_file() => Ok(()),
+            renamed => Ok(renamed?),
+        }
     }
 }
 

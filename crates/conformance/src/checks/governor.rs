@@ -33,14 +33,14 @@ impl Check for Governor {
     }
 
     fn ours(&self, input: &Case, out: &mut Vec<u8>) -> Result<()> {
-        let mut governor = governor_of(&self.0, input)?;
+        let mut governor = governor_of(self.0, input)?;
         out.extend(input.calls.iter().map(|call| run_ours(&mut governor, call)));
         Ok(())
     }
 
     fn explain(&self, input: &Case, at: usize, kernel: &u8, ours: &u8) -> String {
         let (kernel, ours) = (decision_text(*kernel), decision_text(*ours));
-        explain(&self.0, input, at, &kernel, &ours)
+        explain(self.0, input, at, &kernel, &ours)
     }
 
     fn reproducible<'i>(&self, input: &'i Case) -> Option<&'i Case> {
@@ -68,7 +68,7 @@ impl Check for HaltpollLimit {
     }
 
     fn ours(&self, input: &Case, out: &mut Vec<u64>) -> Result<()> {
-        let mut governor = governor_of(&self.0, input)?;
+        let mut governor = governor_of(self.0, input)?;
         out.extend(input.calls.iter().map(|call| {
             run_ours(&mut governor, call);
             governor.poll_limit().map_or(0, |limit| limit.0)
@@ -78,7 +78,7 @@ impl Check for HaltpollLimit {
 
     fn explain(&self, input: &Case, at: usize, kernel: &u64, ours: &u64) -> String {
         explain(
-            &self.0,
+            self.0,
             input,
             at,
             &format!("{kernel} ns"),
@@ -88,13 +88,13 @@ impl Check for HaltpollLimit {
 }
 
 /// Our governor of a comparison, on a CPU that has never been idle.
-pub(crate) fn governor_of(setting: &Setting, case: &Case) -> Result<idle::Governor> {
+pub(crate) fn governor_of(setting: Setting, case: &Case) -> Result<idle::Governor> {
     let states = states_of(&case.states)?;
     let policy = policy(setting, case.halt_poll)?;
     Ok(idle::Governor::new(&policy, &states, setting.tick))
 }
 
-fn explain(setting: &Setting, input: &Case, at: usize, kernel: &str, ours: &str) -> String {
+fn explain(setting: Setting, input: &Case, at: usize, kernel: &str, ours: &str) -> String {
     format!(
         "call {at} of {} with HZ={}: {}\n  state table:\n    {}\n  {:?}\n  kernel: {kernel}  ours: {ours}",
         policy_name(setting),
@@ -130,7 +130,7 @@ pub fn run_ours(governor: &mut impl IdleGovernor, call: &Call) -> u8 {
 }
 
 /// The policy that a comparison is about.
-fn policy(setting: &Setting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> {
+fn policy(setting: Setting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> {
     Ok(match setting.subject {
         Subject::Menu => IdlePolicy::Menu(setting.version),
         Subject::Teo => IdlePolicy::Teo(setting.version),
@@ -150,7 +150,7 @@ fn policy(setting: &Setting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> 
 }
 
 /// A policy's name: of a governor as on the command line, `menu@6.12`.
-pub fn policy_name(setting: &Setting) -> String {
+pub fn policy_name(setting: Setting) -> String {
     if Subject::GOVERNORS.contains(&setting.subject) {
         format!("{}@{}", setting.subject.name(), setting.version)
     } else {

@@ -84,7 +84,7 @@ pub struct Difference {
 
 /// Generates batch number `batch` and compares both sides over it.
 pub fn compare_batch(
-    setting: &Setting,
+    setting: Setting,
     program: &Program,
     rng: &mut Pcg64Mcg,
     batch: u64,
@@ -92,12 +92,12 @@ pub fn compare_batch(
 ) -> Result<Outcome> {
     match setting.subject {
         Subject::Menu | Subject::Teo | Subject::Ladder | Subject::Haltpoll => {
-            compare(&Governor(*setting), program, rng, batch, amount)
+            compare(&Governor(setting), program, rng, batch, amount)
         }
-        Subject::HaltpollLimit => compare(&HaltpollLimit(*setting), program, rng, batch, amount),
-        Subject::PollLimit => compare(&PollLimit(*setting), program, rng, batch, amount),
+        Subject::HaltpollLimit => compare(&HaltpollLimit(setting), program, rng, batch, amount),
+        Subject::PollLimit => compare(&PollLimit(setting), program, rng, batch, amount),
         Subject::SchedutilBoost | Subject::HwpBoost | Subject::PstateBoost => {
-            compare(&Boost(*setting), program, rng, batch, amount)
+            compare(&Boost(setting), program, rng, batch, amount)
         }
         Subject::Apst => compare(&Apst, program, rng, batch, amount),
     }
