@@ -1,5 +1,6 @@
 //! What the hardware is: idle states, machines and drives, with the source of every figure.
 
+pub mod drive;
 pub mod idle;
 pub mod machine;
 

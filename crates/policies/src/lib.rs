@@ -5,6 +5,7 @@
 //! kernel file and version that it follows; the conformance tool holds each of them against that
 //! very file, compiled.
 
+pub mod apst;
 pub mod freq;
 pub mod idle;
 pub mod poll;

@@ -1,0 +1,695 @@
+//! The built-in library of NVMe drives: 969 models with 1171 power-state tables.
+//!
+//! The tables are data (`data/nvme_power_states.csv`, one row per power state), read once on first
+//! use. A model whose firmware revisions declare different tables has several [`DriveTable`]s.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use wakepath_units::Microwatts;
+
+use super::{Drive, MAX_POWER_STATES, PowerState, watts};
+
+const BUILTIN_TABLES: &str = include_str!("../../data/nvme_power_states.csv");
+const BUILTIN_FACTS: &str = include_str!("../../data/drive_facts.toml");
+
+/// How many names an error lists before it says how many more there are.
+const LISTED: usize = 8;
+
+/// Drives by model string.
+#[derive(Clone, Debug, Default)]
+pub struct DriveLibrary {
+    models: Vec<DriveModel>,
+}
+
+/// A drive model with every power-state table that was seen for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveModel {
+    /// The model string, as the drive reports it.
+    pub name: String,
+    /// The name on the box, where it is known: `Intel 760p 256GB` for `INTEL SSDPEKKW256G8`.
+    pub label: Option<String>,
+    /// The tables, the one seen most often first; never empty.
+    pub tables: Vec<DriveTable>,
+}
+
+/// One power-state table of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveTable {
+    /// The drive with this table.
+    pub drive: Drive,
+    /// Firmware revisions that were seen with this table.
+    pub firmwares: Vec<String>,
+    /// How many drives of the model were seen with this table.
+    pub samples: u32,
+    /// How many drives of the model were seen at all.
+    pub samples_of_model: u32,
+    /// NVMe version that the drive reports, `<1.2` if it is too old to; `None` if not known.
+    pub nvme_version: Option<String>,
+    /// Warning composite temperatures in degrees Celsius; several if the samples differ.
+    pub warning_temperatures_c: Vec<u16>,
+    /// Critical composite temperatures in degrees Celsius; several if the samples differ.
+    pub critical_temperatures_c: Vec<u16>,
+    /// Where it is known from that the drive supports APST, if it is.
+    pub apsta_source: Option<String>,
+}
+
+/// Why drive data cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {what}")]
+pub struct LibraryError {
+    /// Name of the data file.
+    pub file: &'static str,
+    /// Line, counted from 1; 0 if the parser did not tell.
+    pub line: u64,
+    /// What is wrong there.
+    pub what: String,
+}
+
+/// Why a name does not lead to one drive.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// Nothing was asked for.
+    #[error("an empty drive name; `wakepath drive list` prints them all")]
+    Empty,
+    /// No model has this in its name.
+    #[error("no drive has \"{name}\" in its model name{}", did_you_mean(.nearest))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The nearest names, best first.
+        nearest: Vec<String>,
+    },
+    /// Several models have this in their name.
+    #[error("\"{name}\" matches {} drives: {}", .candidates.len() + .more, listed(.candidates, *.more))]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// The first of the matching names.
+        candidates: Vec<String>,
+        /// How many more there are.
+        more: usize,
+    },
+    /// The model is known, but not with this firmware.
+    #[error("no table of {model} with firmware \"{firmware}\"; known: {}", listed(.known, *.more))]
+    UnknownFirmware {
+        /// The model.
+        model: String,
+        /// The firmware revision asked for.
+        firmware: String,
+        /// The first of the known revisions.
+        known: Vec<String>,
+        /// How many more there are.
+        more: usize,
+    },
+}
+
+fn did_you_mean(nearest: &[String]) -> String {
+    if nearest.is_empty() {
+        "; `wakepath drive list` prints them all".to_owned()
+    } else {
+        format!("; nearest: {}", nearest.join(", "))
+    }
+}
+
+fn listed(names: &[String], more: usize) -> String {
+    let names = names.join(", ");
+    if more == 0 {
+        names
+    } else {
+        format!("{names} and {more} more")
+    }
+}
+
+impl DriveLibrary {
+    /// The library that comes with wakepath.
+    #[expect(
+        clippy::expect_used,
+        reason = "the data is part of the build and tested"
+    )]
+    pub fn builtin() -> &'static Self {
+        static LIBRARY: OnceLock<DriveLibrary> = OnceLock::new();
+        LIBRARY.get_or_init(|| {
+            Self::parse(BUILTIN_TABLES, BUILTIN_FACTS)
+                .expect("the built-in drive data is well-formed")
+        })
+    }
+
+    /// Reads drive data: a CSV with one row per power state and a TOML with further facts, both as
+    /// described in `data/README.md`.
+    ///
+    /// # Errors
+    /// The first row that has a field missing or malformed, belongs to no table, or is out of
+    /// order; and facts on a model that has no table.
+    pub fn parse(tables: &str, facts: &str) -> Result<Self, LibraryError> {
+        let mut models = read_tables(tables)?;
+        add_facts(&mut models, facts)?;
+        for model in &mut models {
+            // The sort is stable: of two tables seen equally often, the first in the file wins.
+            model.tables.sort_by_key(|t| std::cmp::Reverse(t.samples));
+        }
+        Ok(Self { models })
+    }
+
+    /// Every model, in the order of the data.
+    pub fn models(&self) -> &[DriveModel] {
+        &self.models
+    }
+
+    /// Every table of every model.
+    pub fn tables(&self) -> impl Iterator<Item = &DriveTable> {
+        self.models.iter().flat_map(|m| &m.tables)
+    }
+
+    /// Models with `part` in their model string, else in their label. Case and the width of gaps
+    /// do not count.
+    pub fn matching(&self, part: &str) -> Vec<&DriveModel> {
+        let part = fold(part);
+        let by_name: Vec<_> = self
+            .models
+            .iter()
+            .filter(|m| fold(&m.name).contains(&part))
+            .collect();
+        if !by_name.is_empty() {
+            return by_name;
+        }
+        self.models
+            .iter()
+            .filter(|m| m.label.as_ref().is_some_and(|l| fold(l).contains(&part)))
+            .collect()
+    }
+
+    /// The one model that `name` means: the model of exactly this name, else the only one that has
+    /// it as a part of its name, else the only one that has it as a part of its label. Several
+    /// models are ambiguous even if their tables are alike, because a name must not change its
+    /// meaning when the library grows.
+    pub fn find(&self, name: &str) -> Result<&DriveModel, LookupError> {
+        let folded = fold(name);
+        if folded.is_empty() {
+            return Err(LookupError::Empty);
+        }
+        if let Some(model) = self.models.iter().find(|m| m.name == name.trim()) {
+            return Ok(model);
+        }
+        let same = |text: &str| fold(text) == folded;
+        let equal: Vec<_> = self.models.iter().filter(|m| same(&m.name)).collect();
+        let hits = if equal.is_empty() {
+            self.matching(name)
+        } else {
+            equal
+        };
+        if let [model] = hits[..] {
+            return Ok(model);
+        }
+        let mut labelled = hits.iter().filter(|m| m.label.as_deref().is_some_and(same));
+        if let (Some(model), None) = (labelled.next(), labelled.next()) {
+            return Ok(model);
+        }
+        if hits.is_empty() {
+            return Err(LookupError::Unknown {
+                name: name.to_owned(),
+                nearest: self.nearest(&folded),
+            });
+        }
+        Err(LookupError::Ambiguous {
+            name: name.to_owned(),
+            candidates: hits.iter().take(LISTED).map(|m| m.name.clone()).collect(),
+            more: hits.len().saturating_sub(LISTED),
+        })
+    }
+
+    /// The names most like `folded`, best first, without the merely random ones.
+    fn nearest(&self, folded: &str) -> Vec<String> {
+        let mut scored: Vec<(f64, &str)> = self
+            .models
+            .iter()
+            .map(|m| {
+                let label = m
+                    .label
+                    .as_deref()
+                    .map_or(0.0, |l| likeness(folded, &fold(l)));
+                (likeness(folded, &fold(&m.name)).max(label), m.name.as_str())
+            })
+            .filter(|(score, _)| *score >= 0.6)
+            .collect();
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+        scored
+            .into_iter()
+            .take(3)
+            .map(|(_, n)| n.to_owned())
+            .collect()
+    }
+}
+
+impl DriveModel {
+    /// The table seen most often.
+    pub fn usual_table(&self) -> &DriveTable {
+        &self.tables[0]
+    }
+
+    /// The tables seen with this firmware revision, the most frequent first. Mostly one; a few
+    /// models hide different hardware behind one revision.
+    pub fn tables_of_firmware(&self, firmware: &str) -> Result<Vec<&DriveTable>, LookupError> {
+        let wanted = firmware.trim();
+        let hits: Vec<_> = self
+            .tables
+            .iter()
+            .filter(|t| t.firmwares.iter().any(|f| f.eq_ignore_ascii_case(wanted)))
+            .collect();
+        if !hits.is_empty() {
+            return Ok(hits);
+        }
+        let mut known: Vec<String> = self
+            .tables
+            .iter()
+            .flat_map(|t| t.firmwares.clone())
+            .collect();
+        known.sort();
+        known.dedup();
+        let more = known.len().saturating_sub(LISTED);
+        known.truncate(LISTED);
+        Err(LookupError::UnknownFirmware {
+            model: self.name.clone(),
+            firmware: firmware.to_owned(),
+            known,
+            more,
+        })
+    }
+}
+
+/// Lower case, single spaces: what a name is compared by.
+fn fold(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    words.join(" ").to_lowercase()
+}
+
+/// 0 to 1: how well every word asked for is found among the words of a name.
+fn likeness(asked: &str, name: &str) -> f64 {
+    let separators = [' ', '-', '_', '/'];
+    let best = |word: &str| {
+        name.split(separators)
+            .chain(std::iter::once(name))
+            .map(|candidate| strsim::normalized_damerau_levenshtein(word, candidate))
+            .fold(0.0, f64::max)
+    };
+    let asked: Vec<_> = asked.split(separators).filter(|w| !w.is_empty()).collect();
+    if asked.is_empty() {
+        return 0.0;
+    }
+    asked.iter().map(|word| best(word)).sum::<f64>() / asked.len() as f64
+}
+
+/// One row of the CSV.
+#[derive(Deserialize)]
+struct Row<'a> {
+    model: &'a str,
+    samples_with_this_table: u32,
+    samples_of_model: u32,
+    firmware: &'a str,
+    pci_vendor: &'a str,
+    pci_subsys_vendor: &'a str,
+    nvme_version: &'a str,
+    #[serde(rename = "wctemp_C")]
+    warning_temperatures: &'a str,
+    #[serde(rename = "cctemp_C")]
+    critical_temperatures: &'a str,
+    npss: u8,
+    ps: u8,
+    op: &'a str,
+    #[serde(rename = "max_power_W")]
+    max_power: &'a str,
+    #[serde(rename = "active_power_W")]
+    active_power: &'a str,
+    #[serde(rename = "idle_power_W")]
+    idle_power: &'a str,
+    rrl: u8,
+    rrt: u8,
+    rwl: u8,
+    rwt: u8,
+    enlat_us: u32,
+    exlat_us: u32,
+    src_repo: &'a str,
+    src_commit: &'a str,
+    src_path_first_sample: &'a str,
+}
+
+impl Row<'_> {
+    fn power_state(&self) -> Result<PowerState, String> {
+        Ok(PowerState {
+            // 0 W is how smartctl prints "not reported".
+            max_power: power("max_power_W", self.max_power)?.filter(|p| *p != Microwatts(0)),
+            non_operational: match self.op {
+                "op" => false,
+                "nonop" => true,
+                other => return Err(format!("op is \"{other}\", expected op or nonop")),
+            },
+            entry_latency_us: self.enlat_us,
+            exit_latency_us: self.exlat_us,
+            read_throughput_rank: self.rrt,
+            read_latency_rank: self.rrl,
+            write_throughput_rank: self.rwt,
+            write_latency_rank: self.rwl,
+            idle_power: power("idle_power_W", self.idle_power)?,
+            active_power: power("active_power_W", self.active_power)?,
+        })
+    }
+
+    fn table(&self) -> Result<DriveTable, String> {
+        if usize::from(self.npss) >= MAX_POWER_STATES {
+            return Err(format!("npss is {}, at most 31 is possible", self.npss));
+        }
+        Ok(DriveTable {
+            drive: Drive {
+                model: self.model.to_owned(),
+                firmware: self.firmware.to_owned(),
+                vendor_id: vendor("pci_vendor", self.pci_vendor)?,
+                subsystem_vendor_id: vendor("pci_subsys_vendor", self.pci_subsys_vendor)?,
+                npss: self.npss,
+                states: Vec::with_capacity(usize::from(self.npss) + 1),
+                apsta: None,
+                source: self.source(),
+            },
+            firmwares: list(self.firmware).map(str::to_owned).collect(),
+            samples: self.samples_with_this_table,
+            samples_of_model: self.samples_of_model,
+            nvme_version: Some(self.nvme_version.to_owned()).filter(|v| !v.is_empty()),
+            warning_temperatures_c: temperatures("wctemp_C", self.warning_temperatures)?,
+            critical_temperatures_c: temperatures("cctemp_C", self.critical_temperatures)?,
+            apsta_source: None,
+        })
+    }
+
+    fn source(&self) -> String {
+        format!(
+            "{}@{}:{}",
+            self.src_repo, self.src_commit, self.src_path_first_sample
+        )
+    }
+
+    /// Whether this row is a further state of `table`.
+    fn continues(&self, table: &DriveTable) -> bool {
+        let drive = &table.drive;
+        drive.states.len() <= usize::from(drive.npss)
+            && drive.model == self.model
+            && drive.firmware == self.firmware
+            && drive.source == self.source()
+    }
+}
+
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split('|').filter(|part| !part.is_empty())
+}
+
+fn power(field: &str, text: &str) -> Result<Option<Microwatts>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    watts::parse(text)
+        .map(Some)
+        .ok_or_else(|| format!("{field} is \"{text}\", expected watts such as 0.0500"))
+}
+
+fn vendor(field: &str, text: &str) -> Result<Option<u16>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.strip_prefix("0x")
+        .and_then(|hex| u16::from_str_radix(hex, 16).ok())
+        .map(Some)
+        .ok_or_else(|| format!("{field} is \"{text}\", expected a PCI id such as 0x144d"))
+}
+
+fn temperatures(field: &str, text: &str) -> Result<Vec<u16>, String> {
+    list(text)
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .map_err(|_| format!("{field} is \"{text}\", expected degrees separated by |"))
+}
+
+fn read_tables(text: &str) -> Result<Vec<DriveModel>, LibraryError> {
+    const FILE: &str = "nvme_power_states.csv";
+    let at = |line, what| LibraryError {
+        file: FILE,
+        line,
+        what,
+    };
+    let from_csv = |e: csv::Error| at(e.position().map_or(0, csv::Position::line), e.to_string());
+
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let headers = reader.headers().map_err(from_csv)?.clone();
+    let mut models: Vec<DriveModel> = Vec::new();
+    let mut index: HashMap<String, usize> = HashMap::new();
+    let mut open: Option<DriveTable> = None;
+    let mut line = 1;
+
+    let mut close = |table: Option<DriveTable>, line| -> Result<(), LibraryError> {
+        let Some(table) = table else { return Ok(()) };
+        let drive = &table.drive;
+        if drive.states.len() != usize::from(drive.npss) + 1 {
+            return Err(at(
+                line,
+                format!(
+                    "{} has {} power states, its npss {} means {}",
+                    drive.model,
+                    drive.states.len(),
+                    drive.npss,
+                    u32::from(drive.npss) + 1
+                ),
+            ));
+        }
+        let slot = *index.entry(drive.model.clone()).or_insert_with(|| {
+            models.push(DriveModel {
+                name: drive.model.clone(),
+                label: None,
+                tables: Vec::new(),
+            });
+            models.len() - 1
+        });
+        models[slot].tables.push(table);
+        Ok(())
+    };
+
+    let mut record = csv::StringRecord::new();
+    while reader.read_record(&mut record).map_err(from_csv)? {
+        line = record.position().map_or(0, csv::Position::line);
+        let row: Row = record.deserialize(Some(&headers)).map_err(from_csv)?;
+        if !open.as_ref().is_some_and(|table| row.continues(table)) {
+            close(open.take(), line)?;
+            open = Some(row.table().map_err(|what| at(line, what))?);
+        }
+        if let Some(table) = &mut open {
+            let states = &mut table.drive.states;
+            if usize::from(row.ps) != states.len() {
+                let what = format!("power state {} where {} belongs", row.ps, states.len());
+                return Err(at(line, what));
+            }
+            states.push(row.power_state().map_err(|what| at(line, what))?);
+        }
+    }
+    close(open, line)?;
+    Ok(models)
+}
+
+/// `drive_facts.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Facts {
+    #[serde(default)]
+    label: Vec<Label>,
+    #[serde(default)]
+    apsta: Vec<ApstSupport>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Label {
+    model: String,
+    label: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ApstSupport {
+    models: Vec<String>,
+    #[serde(rename = "apsta")]
+    supported: bool,
+    source: String,
+}
+
+fn add_facts(models: &mut [DriveModel], text: &str) -> Result<(), LibraryError> {
+    const FILE: &str = "drive_facts.toml";
+    let at = |line, what| LibraryError {
+        file: FILE,
+        line,
+        what,
+    };
+    let facts: Facts = toml::from_str(text).map_err(|e| {
+        let line = e
+            .span()
+            .map_or(0, |s| text[..s.start].matches('\n').count() as u64 + 1);
+        at(line, e.message().to_owned())
+    })?;
+    let index: HashMap<String, usize> = models
+        .iter()
+        .enumerate()
+        .map(|(i, m)| (m.name.clone(), i))
+        .collect();
+    let slot = |name: &str| {
+        index
+            .get(name)
+            .copied()
+            .ok_or_else(|| at(0, format!("no table of a drive named \"{name}\"")))
+    };
+    for fact in facts.label {
+        models[slot(&fact.model)?].label = Some(fact.label);
+    }
+    for fact in facts.apsta {
+        for name in &fact.models {
+            for table in &mut models[slot(name)?].tables {
+                table.drive.apsta = Some(fact.supported);
+                table.apsta_source = Some(fact.source.clone());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_969_models_with_1171_tables() {
+        let library = DriveLibrary::builtin();
+        assert_eq!(library.models().len(), 969);
+        assert_eq!(library.tables().count(), 1171);
+        for table in library.tables() {
+            assert_eq!(table.drive.states.len(), usize::from(table.drive.npss) + 1);
+            assert!(table.samples <= table.samples_of_model);
+        }
+        for model in library.models() {
+            assert!(
+                model
+                    .tables
+                    .iter()
+                    .all(|t| t.samples <= model.usual_table().samples)
+            );
+        }
+    }
+
+    #[test]
+    fn any_unambiguous_part_of_a_name_finds_the_drive() {
+        let library = DriveLibrary::builtin();
+        let name = |part: &str| library.find(part).map(|m| m.name.as_str());
+        assert_eq!(
+            name("sdbpnpz-256g-1006"),
+            Ok("WDC PC SN530 SDBPNPZ-256G-1006")
+        );
+        // Gaps of any width.
+        assert_eq!(name("wd_black sn750 2tb"), Ok("WD_BLACK  SN750 2TB"));
+        // A whole name wins over the longer names that contain it.
+        assert!(library.matching("Sabrent").len() > 1);
+        assert_eq!(name("Sabrent"), Ok("Sabrent"));
+        // The name on the box.
+        assert_eq!(name("Intel 760p 256GB"), Ok("INTEL SSDPEKKW256G8"));
+    }
+
+    #[test]
+    fn every_model_is_found_by_its_own_name() {
+        let library = DriveLibrary::builtin();
+        for model in library.models() {
+            assert_eq!(library.find(&model.name).map(|m| &m.name), Ok(&model.name));
+        }
+    }
+
+    #[test]
+    fn what_is_not_one_drive_is_explained() {
+        let library = DriveLibrary::builtin();
+        let error = |name: &str| library.find(name).unwrap_err().to_string();
+        assert!(
+            error("SN530").starts_with("\"SN530\" matches "),
+            "{}",
+            error("SN530")
+        );
+        assert!(error("SN530").ends_with(" more"), "{}", error("SN530"));
+        assert!(error("Samsun SSD 971 EVO 500GB").contains("Samsung SSD 970 EVO 500GB"));
+        assert!(error("qqqqqqqqqqqqqq").contains("wakepath drive list"));
+        assert_eq!(library.find("  "), Err(LookupError::Empty));
+    }
+
+    #[test]
+    fn firmware_selects_the_table() {
+        let model = DriveLibrary::builtin().find("PCIe SSD").unwrap();
+        assert!(model.tables.len() > 10);
+        let tables = model.tables_of_firmware("ehfm32.1").unwrap();
+        assert_eq!(tables[0].firmwares, ["EHFM32.1"]);
+        let error = model.tables_of_firmware("NOPE").unwrap_err().to_string();
+        assert!(error.contains("ECFM12.5"), "{error}");
+    }
+
+    #[test]
+    fn unknown_apst_support_stays_unknown() {
+        let library = DriveLibrary::builtin();
+        assert_eq!(
+            library
+                .find("sdbpnpz-256g-1006")
+                .unwrap()
+                .usual_table()
+                .drive
+                .apsta,
+            None
+        );
+        let known = library
+            .find("Samsung SSD 970 EVO 500GB")
+            .unwrap()
+            .usual_table();
+        assert_eq!(known.drive.apsta, Some(true));
+        assert!(known.apsta_source.is_some());
+    }
+
+    const HEADER: &str = "model,samples_with_this_table,samples_of_model,firmware,pci_vendor,\
+        pci_subsys_vendor,nvme_version,wctemp_C,cctemp_C,npss,ps,op,max_power_W,active_power_W,\
+        idle_power_W,rrl,rrt,rwl,rwt,enlat_us,exlat_us,src_repo,src_commit,src_path_first_sample,\
+        smartctl_version\n";
+
+    fn row(npss: &str, ps: &str, op: &str, watts: &str) -> String {
+        format!("M,1,1,F,0x144d,,1.3,80,85,{npss},{ps},{op},{watts},,,0,0,0,0,0,0,r,c,p,s\n")
+    }
+
+    #[test]
+    fn malformed_data_is_an_error_with_its_line() {
+        let first = row("1", "0", "op", "5.00");
+        let cases = [
+            (first.clone(), "has 1 power states"),
+            (
+                first.clone() + &row("1", "2", "nonop", "0.1"),
+                "power state 2 where 1 belongs",
+            ),
+            (
+                first.clone() + &row("1", "1", "maybe", "0.1"),
+                "op is \"maybe\"",
+            ),
+            (
+                first.clone() + &row("1", "1", "nonop", "NaN"),
+                "max_power_W is \"NaN\"",
+            ),
+            (row("40", "0", "op", "5.00"), "npss is 40"),
+            (row("x", "0", "op", "5.00"), "invalid digit"),
+            ("M,1\n".to_owned(), "fields"),
+        ];
+        for (rows, what) in cases {
+            let error = DriveLibrary::parse(&(HEADER.to_owned() + &rows), "").unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+            assert!(error.line >= 2, "{error}");
+        }
+        let good = HEADER.to_owned() + &first + &row("1", "1", "nonop", "0.0050");
+        assert!(DriveLibrary::parse(&good, "").is_ok());
+        let fact = "[[apsta]]\nmodels = [\"X\"]\napsta = true\nsource = \"s\"\n";
+        assert!(DriveLibrary::parse(&good, fact).is_err());
+        assert_eq!(
+            DriveLibrary::parse(&good, "a\nb = 1\n").unwrap_err().line,
+            1
+        );
+    }
+}

@@ -1,0 +1,440 @@
+//! The kernel's list of drives whose power management it must not trust.
+//!
+//! The list is data (`data/quirks.toml`), read from Linux 6.12. What identifies a drive differs:
+//! some entries go by what Identify Controller says, most by PCI id, some by PCI id and computer.
+//! [`Quirks::on`] tells the entries that apply to a drive for sure from those that its name makes
+//! likely.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use super::Drive;
+
+const BUILTIN: &str = include_str!("../../data/quirks.toml");
+
+/// What a quirk changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QuirkKind {
+    /// APST never enters the last power state (`NVME_QUIRK_NO_DEEPEST_PS`).
+    NoDeepest,
+    /// APST stays off (`NVME_QUIRK_NO_APST`).
+    NoApst,
+    /// Suspend shuts the drive down (`NVME_QUIRK_SIMPLE_SUSPEND`).
+    SimpleSuspend,
+    /// Overrides the firmware's wish for a simple suspend (`NVME_QUIRK_FORCE_NO_SIMPLE_SUSPEND`).
+    ForceNoSimpleSuspend,
+}
+
+impl QuirkKind {
+    /// The kernel's name.
+    pub const fn kernel_name(self) -> &'static str {
+        match self {
+            Self::NoDeepest => "NVME_QUIRK_NO_DEEPEST_PS",
+            Self::NoApst => "NVME_QUIRK_NO_APST",
+            Self::SimpleSuspend => "NVME_QUIRK_SIMPLE_SUSPEND",
+            Self::ForceNoSimpleSuspend => "NVME_QUIRK_FORCE_NO_SIMPLE_SUSPEND",
+        }
+    }
+}
+
+/// The quirk list of one kernel version.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quirks {
+    /// The kernel version that the list was read from.
+    pub kernel: String,
+    /// What each kind does.
+    pub kind: KindTexts,
+    /// The entries.
+    #[serde(rename = "quirk")]
+    pub entries: Vec<Quirk>,
+}
+
+/// A text on every kind of quirk.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct KindTexts {
+    no_deepest: KindText,
+    no_apst: KindText,
+    simple_suspend: KindText,
+    force_no_simple_suspend: KindText,
+}
+
+/// What a kind of quirk does.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindText {
+    /// The kernel's name.
+    pub kernel_name: String,
+    /// What it changes.
+    pub effect: String,
+    /// How the administrator can override it.
+    pub lifted_by: String,
+}
+
+/// One entry of the list. Every criterion that it has must hold.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quirk {
+    /// What it changes.
+    pub kinds: Vec<QuirkKind>,
+    /// The kernel file that has it.
+    pub file: String,
+    /// The drives that it is for, in words.
+    pub drives: String,
+    /// What goes wrong without it.
+    pub why: String,
+    /// Criterion: what the drive says of itself.
+    pub identify: Option<IdentifyCriterion>,
+    /// Criterion: one of these PCI ids, `vendor:device` in hexadecimal.
+    #[serde(default)]
+    pub pci: Vec<PciId>,
+    /// Criterion: the computer.
+    pub dmi: Option<Dmi>,
+    /// Model strings that make an entry by PCI id likely to apply; not the kernel's.
+    pub likely: Option<LikelyModels>,
+}
+
+/// Vendor, and model or firmware, as Identify Controller has them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdentifyCriterion {
+    /// PCI vendor id.
+    pub vendor: u16,
+    /// The whole model string without padding; `None`: any.
+    pub model: Option<String>,
+    /// The whole firmware revision without padding; `None`: any.
+    pub firmware: Option<String>,
+}
+
+/// A PCI vendor and device id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct PciId {
+    /// Vendor id.
+    pub vendor: u16,
+    /// Device id.
+    pub device: u16,
+}
+
+impl TryFrom<String> for PciId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let hex = |part: &str| (part.len() == 4).then(|| u16::from_str_radix(part, 16).ok())?;
+        text.split_once(':')
+            .and_then(|(vendor, device)| {
+                Some(Self {
+                    vendor: hex(vendor)?,
+                    device: hex(device)?,
+                })
+            })
+            .ok_or_else(|| format!("\"{text}\" is no PCI id such as 8086:f1a5"))
+    }
+}
+
+/// A computer as its firmware describes it (`/sys/class/dmi/id`). As a criterion, every field that
+/// is not empty must have one of the values listed; as a machine, each field has its one value.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Dmi {
+    /// Maker of the computer.
+    pub sys_vendor: Vec<String>,
+    /// Name of the computer.
+    pub product_name: Vec<String>,
+    /// Maker of the board.
+    pub board_vendor: Vec<String>,
+    /// Name of the board.
+    pub board_name: Vec<String>,
+}
+
+impl Dmi {
+    fn holds_on(&self, machine: &Self) -> bool {
+        let one = |wanted: &[String], have: &[String]| {
+            wanted.is_empty() || have.iter().any(|value| wanted.contains(value))
+        };
+        one(&self.sys_vendor, &machine.sys_vendor)
+            && one(&self.product_name, &machine.product_name)
+            && one(&self.board_vendor, &machine.board_vendor)
+            && one(&self.board_name, &machine.board_name)
+    }
+}
+
+/// Model strings behind which a PCI id is to be expected.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LikelyModels {
+    vendor: u16,
+    /// With `*` for anything.
+    models: Vec<String>,
+}
+
+/// Where a drive is plugged in, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// The drive's PCI id.
+    pub pci: Option<PciId>,
+    /// The computer.
+    pub dmi: Option<Dmi>,
+}
+
+/// How sure it is that a quirk applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// Everything that the kernel looks at is known, and matches.
+    Certain,
+    /// The kernel goes by the PCI id, which is not known; the model makes it likely.
+    Likely,
+}
+
+impl Quirks {
+    /// The list that comes with wakepath.
+    #[expect(
+        clippy::expect_used,
+        reason = "the data is part of the build and tested"
+    )]
+    pub fn builtin() -> &'static Self {
+        static QUIRKS: OnceLock<Quirks> = OnceLock::new();
+        QUIRKS.get_or_init(|| Self::parse(BUILTIN).expect("the built-in quirk list is well-formed"))
+    }
+
+    /// Reads a list as described in `data/README.md`.
+    ///
+    /// # Errors
+    /// The TOML parser's, with the line and column.
+    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    /// What a kind of quirk does.
+    pub fn text(&self, kind: QuirkKind) -> &KindText {
+        match kind {
+            QuirkKind::NoDeepest => &self.kind.no_deepest,
+            QuirkKind::NoApst => &self.kind.no_apst,
+            QuirkKind::SimpleSuspend => &self.kind.simple_suspend,
+            QuirkKind::ForceNoSimpleSuspend => &self.kind.force_no_simple_suspend,
+        }
+    }
+
+    /// The entries that apply to `drive`, or probably do, in the order of the list.
+    pub fn on(&self, drive: &Drive, place: &Place) -> Vec<(&Quirk, Certainty)> {
+        self.entries
+            .iter()
+            .filter_map(|quirk| Some((quirk, quirk.applies_to(drive, place)?)))
+            .collect()
+    }
+}
+
+impl Quirk {
+    fn applies_to(&self, drive: &Drive, place: &Place) -> Option<Certainty> {
+        if self.identify.as_ref().is_some_and(|c| !c.holds_on(drive)) {
+            return None;
+        }
+        if let Some(wanted) = &self.dmi {
+            // A computer that is not known is taken for none of the few in the list.
+            if !place
+                .dmi
+                .as_ref()
+                .is_some_and(|machine| wanted.holds_on(machine))
+            {
+                return None;
+            }
+        }
+        match place.pci {
+            _ if self.pci.is_empty() => Some(Certainty::Certain),
+            Some(id) => self.pci.contains(&id).then_some(Certainty::Certain),
+            None => self
+                .likely
+                .as_ref()
+                .is_some_and(|l| l.hold_on(drive))
+                .then_some(Certainty::Likely),
+        }
+    }
+}
+
+impl IdentifyCriterion {
+    /// As the kernel compares: the whole padded field (`string_matches()`, `core.c`), so that a
+    /// longer name is another name. A [`Drive`]'s strings are without padding.
+    fn holds_on(&self, drive: &Drive) -> bool {
+        let same = |wanted: &Option<String>, have: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == have)
+        };
+        drive.vendor_id == Some(self.vendor)
+            && same(&self.model, &drive.model)
+            && same(&self.firmware, &drive.firmware)
+    }
+}
+
+impl LikelyModels {
+    fn hold_on(&self, drive: &Drive) -> bool {
+        drive.vendor_id.is_none_or(|vendor| vendor == self.vendor)
+            && self.models.iter().any(|m| matches_pattern(m, &drive.model))
+    }
+}
+
+/// Whether `text` is `pattern` with something in place of each `*`.
+fn matches_pattern(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, rest)) => text.strip_prefix(head).is_some_and(|tail| {
+            tail.char_indices()
+                .map(|(at, _)| &tail[at..])
+                .chain(std::iter::once(""))
+                .any(|tail| matches_pattern(rest, tail))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::DriveLibrary;
+
+    fn drive(vendor_id: u16, model: &str, firmware: &str) -> Drive {
+        Drive {
+            model: model.to_owned(),
+            firmware: firmware.to_owned(),
+            vendor_id: Some(vendor_id),
+            subsystem_vendor_id: None,
+            npss: 0,
+            states: vec![crate::drive::PowerState::default()],
+            apsta: None,
+            source: String::new(),
+        }
+    }
+
+    fn found(drive: &Drive, place: &Place) -> Vec<(QuirkKind, Certainty)> {
+        Quirks::builtin()
+            .on(drive, place)
+            .into_iter()
+            .flat_map(|(q, c)| q.kinds.iter().map(move |k| (*k, c)))
+            .collect()
+    }
+
+    fn id(text: &str) -> Option<PciId> {
+        PciId::try_from(text.to_owned()).ok()
+    }
+
+    #[test]
+    fn the_list_is_complete_and_consistent() {
+        let quirks = Quirks::builtin();
+        let count = |kind| {
+            quirks
+                .entries
+                .iter()
+                .filter(|q| q.kinds.contains(&kind))
+                .count()
+        };
+        // As in 6.12.117: core.c 1 and pci.c 10 by PCI id and 1 by computer; core.c 2, pci.c 2;
+        // core.c 1, pci.c 1; pci.c 2.
+        assert_eq!(count(QuirkKind::NoDeepest), 12);
+        assert_eq!(count(QuirkKind::NoApst), 4);
+        assert_eq!(count(QuirkKind::SimpleSuspend), 2);
+        assert_eq!(count(QuirkKind::ForceNoSimpleSuspend), 2);
+        for kind in [
+            QuirkKind::NoDeepest,
+            QuirkKind::NoApst,
+            QuirkKind::SimpleSuspend,
+            QuirkKind::ForceNoSimpleSuspend,
+        ] {
+            assert_eq!(quirks.text(kind).kernel_name, kind.kernel_name());
+        }
+        for quirk in &quirks.entries {
+            assert!(
+                quirk.identify.is_some() || !quirk.pci.is_empty() || quirk.dmi.is_some(),
+                "{} has no criterion",
+                quirk.drives
+            );
+        }
+    }
+
+    #[test]
+    fn identify_strings_match_whole() {
+        let certain = [(QuirkKind::NoApst, Certainty::Certain)];
+        let here = Place::default();
+        assert_eq!(found(&drive(0x1e0f, "KCD6XVUL6T40", "x"), &here), certain);
+        assert_eq!(found(&drive(0x1e0f, "KCD6XVUL6T40 Z", "x"), &here), []);
+        assert_eq!(found(&drive(0x1179, "KCD6XVUL6T40", "x"), &here), []);
+        let lite_on = drive(0x14a4, "any", "22301111");
+        assert_eq!(
+            found(&lite_on, &here),
+            [(QuirkKind::SimpleSuspend, Certainty::Certain)]
+        );
+        let library = DriveLibrary::builtin();
+        let toshiba = library.find("THNSF5256GPUK").unwrap().usual_table();
+        assert_eq!(found(&toshiba.drive, &here), certain);
+    }
+
+    #[test]
+    fn a_pci_id_decides_where_it_is_known() {
+        let sn550 = drive(0x15b7, "WDC WDS500G2B0C-00PXH0", "x");
+        let at = |pci| Place { pci, dmi: None };
+        assert_eq!(
+            found(&sn550, &at(None)),
+            [(QuirkKind::NoDeepest, Certainty::Likely)]
+        );
+        assert_eq!(
+            found(&sn550, &at(id("15b7:5009"))),
+            [(QuirkKind::NoDeepest, Certainty::Certain)]
+        );
+        assert_eq!(found(&sn550, &at(id("15b7:5008"))), []);
+    }
+
+    #[test]
+    fn a_computer_must_match_in_every_field() {
+        let sm951 = drive(0x144d, "SM951 NVMe SAMSUNG 256GB", "x");
+        let on = |vendor: &str, product: &str| Place {
+            pci: id("144d:a802"),
+            dmi: Some(Dmi {
+                sys_vendor: vec![vendor.to_owned()],
+                product_name: vec![product.to_owned()],
+                ..Dmi::default()
+            }),
+        };
+        assert_eq!(found(&sm951, &on("Dell Inc.", "Precision 5510")).len(), 1);
+        assert_eq!(found(&sm951, &on("Dell Inc.", "Precision 5520")), []);
+        assert_eq!(found(&sm951, &on("HP", "Precision 5510")), []);
+        let n60z = Place {
+            pci: None,
+            dmi: Some(Dmi {
+                board_name: vec!["LXKT-ZXEG-N6".to_owned()],
+                ..Dmi::default()
+            }),
+        };
+        assert_eq!(
+            found(&sm951, &n60z),
+            [(QuirkKind::NoApst, Certainty::Certain)]
+        );
+    }
+
+    #[test]
+    fn likely_models_are_found_in_the_library() {
+        let library = DriveLibrary::builtin();
+        let here = Place::default();
+        for model in [
+            "INTEL SSDPEKKW512G7",
+            "INTEL SSDPEKKW010T7",
+            "WDC WDS500G2B0C-00PXH0",
+            "SOLIDIGM SSDPFKKW020X7",
+            "KINGSTON SA2000M8250G",
+            "ADATA SX8200PNP",
+        ] {
+            let drive = &library.find(model).unwrap().usual_table().drive;
+            let expected = [(QuirkKind::NoDeepest, Certainty::Likely)];
+            assert_eq!(found(drive, &here), expected, "{model}");
+        }
+        for model in ["INTEL SSDPEKKW256G8", "KINGSTON SKC3000S1024G"] {
+            let drive = &library.find(model).unwrap().usual_table().drive;
+            assert_eq!(found(drive, &here), [], "{model}");
+        }
+    }
+
+    #[test]
+    fn patterns_match_whole_names() {
+        assert!(matches_pattern("A*C", "ABBC") && matches_pattern("A*", "A"));
+        assert!(matches_pattern("*7*", "x7") && matches_pattern("A", "A"));
+        assert!(!matches_pattern("A*C", "ABCD") && !matches_pattern("A", "AB"));
+    }
+}

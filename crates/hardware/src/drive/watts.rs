@@ -1,0 +1,43 @@
+//! Powers written as decimal watts, read without going through floating point.
+
+use wakepath_units::Microwatts;
+
+/// Reads `8.00`, `0.0500` or `8` as watts. `None` for anything else, for more than six decimals
+/// and for what exceeds a 64-bit number of microwatts.
+pub(crate) fn parse(text: &str) -> Option<Microwatts> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 6 {
+        return None;
+    }
+    let whole: u64 = whole.parse().ok()?;
+    let fraction: u64 = format!("{fraction:0<6}").parse().ok()?;
+    whole
+        .checked_mul(1_000_000)?
+        .checked_add(fraction)
+        .map(Microwatts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watts_become_exact_microwatts() {
+        assert_eq!(parse("8.00"), Some(Microwatts(8_000_000)));
+        assert_eq!(parse("0.0050"), Some(Microwatts(5_000)));
+        assert_eq!(parse("3"), Some(Microwatts(3_000_000)));
+        for bad in [
+            "",
+            ".5",
+            "-1",
+            "1e3",
+            "nan",
+            "1.2345678",
+            "99999999999999999999",
+            "+1",
+        ] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

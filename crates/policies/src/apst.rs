@@ -1,0 +1,495 @@
+//! APST: which NVMe power states the drive enters on its own, and after how long.
+//!
+//! The kernel programs a table of 32 entries, one per power state: the state to go to and the idle
+//! time before it. [`plan`] computes this table as `nvme_configure_apst()` does
+//! (`drivers/nvme/host/core.c`, the same in 6.1.192 and 6.12.117) and tells for every state why it
+//! is used or not. [`ApstTable`] encodes, decodes and checks the 256 bytes of the feature.
+//!
+//! Times keep the units of the kernel's module parameters and of the drive's descriptors: timeouts
+//! in milliseconds, latencies in microseconds.
+
+use std::fmt;
+
+use serde::Serialize;
+use wakepath_hardware::drive::{MAX_POWER_STATES, PowerState};
+
+/// Size of the table as the drive takes it, in bytes.
+pub const TABLE_BYTES: usize = MAX_POWER_STATES * 8;
+
+/// The longest idle time that an entry can hold, in milliseconds: 24 bits, 4 h 39 min.
+pub const MAX_TIMEOUT_MS: u64 = (1 << 24) - 1;
+
+/// Which of the kernel's two rules picks the states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ApstRule {
+    /// At most two states, by two latency tolerances (since 5.14). Gives way to the legacy rule
+    /// if the primary timeout or the primary tolerance is 0.
+    #[default]
+    Current,
+    /// Every state within the budget, after 50 times its total latency.
+    Legacy,
+}
+
+/// What the kernel's administrator and quirk tables set for a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ApstSettings {
+    /// The rule; the kernel itself has no switch for it.
+    pub rule: ApstRule,
+    /// Idle time before a primary state in ms (`apst_primary_timeout_ms`).
+    pub primary_timeout_ms: u64,
+    /// Highest total latency of a primary state in us (`apst_primary_latency_tol_us`).
+    pub primary_tolerance_us: u64,
+    /// Idle time before a secondary state in ms (`apst_secondary_timeout_ms`); 0: no such state.
+    pub secondary_timeout_ms: u64,
+    /// Highest total latency of a secondary state in us (`apst_secondary_latency_tol_us`).
+    pub secondary_tolerance_us: u64,
+    /// The drive's latency budget in us, which its exit latency alone must meet
+    /// (`default_ps_max_latency_us`, `pm_qos_latency_tolerance_us`); 0 switches APST off.
+    pub max_latency_us: u64,
+    /// APST is wanted at all (`apst_enabled` of the controller).
+    pub enabled: bool,
+    /// Faults of the drive that the kernel works around.
+    pub quirks: ApstQuirks,
+}
+
+impl Default for ApstSettings {
+    /// The kernel's own defaults.
+    fn default() -> Self {
+        Self {
+            rule: ApstRule::Current,
+            primary_timeout_ms: 100,
+            primary_tolerance_us: 15_000,
+            secondary_timeout_ms: 2_000,
+            secondary_tolerance_us: 100_000,
+            max_latency_us: 100_000,
+            enabled: true,
+            quirks: ApstQuirks::default(),
+        }
+    }
+}
+
+impl ApstSettings {
+    /// The rule that these settings lead to.
+    pub const fn effective_rule(&self) -> ApstRule {
+        match self.rule {
+            ApstRule::Current if self.primary_timeout_ms != 0 && self.primary_tolerance_us != 0 => {
+                ApstRule::Current
+            }
+            _ => ApstRule::Legacy,
+        }
+    }
+}
+
+/// The quirks that change an APST table (`drivers/nvme/host/nvme.h`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ApstQuirks {
+    /// Never enter the last state (`NVME_QUIRK_NO_DEEPEST_PS`).
+    pub no_deepest: bool,
+    /// Never use APST (`NVME_QUIRK_NO_APST`).
+    pub no_apst: bool,
+}
+
+/// Why the kernel leaves the feature alone: it stays as the drive came up with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoTable {
+    /// The drive has no such feature.
+    #[error("the drive does not support APST (APSTA is 0): the kernel programs no table")]
+    Unsupported,
+    /// The drive claims more states than can exist.
+    #[error("NPSS is {0}, but 31 is the last possible power state: the kernel programs no table")]
+    TooManyStates(u8),
+}
+
+/// What the kernel programs into the feature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApstPlan {
+    /// The feature's enable bit (`APSTE`).
+    pub enabled: bool,
+    /// The table.
+    pub table: ApstTable,
+    /// What was decided on each power state, in order: `states[i]` on state `i`.
+    pub states: Vec<StateChoice>,
+}
+
+/// What was decided on one power state, and from which figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateChoice {
+    /// Index of the power state.
+    pub state: u8,
+    /// Its exit latency in us.
+    pub exit_latency_us: u64,
+    /// Its entry and exit latency in us.
+    pub total_latency_us: u64,
+    /// The decision.
+    pub verdict: Verdict,
+}
+
+/// A decision on a power state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Chosen as the primary state, after this idle time in ms.
+    Primary(u64),
+    /// Chosen as the secondary state, after this idle time in ms.
+    Secondary(u64),
+    /// Chosen by the legacy rule, after this idle time in ms.
+    Legacy(u64),
+    /// Not considered: APST is off.
+    Off,
+    /// Not considered: the drive's last state is quirked off.
+    QuirkedOff,
+    /// The drive works in this state; it is no target.
+    Operational,
+    /// The exit latency exceeds the budget.
+    OverBudget,
+    /// Within the primary tolerance, but a deeper state is the primary one already.
+    PrimaryTaken,
+    /// Within the secondary tolerance, but a deeper state was chosen already.
+    DeeperTaken,
+    /// The total latency exceeds both tolerances.
+    OverTolerance,
+    /// Above the primary tolerance, and the secondary timeout is 0.
+    SecondaryOff,
+}
+
+impl Verdict {
+    /// The idle time in ms after which the state is entered, if it is.
+    pub const fn timeout_ms(self) -> Option<u64> {
+        match self {
+            Self::Primary(ms) | Self::Secondary(ms) | Self::Legacy(ms) => Some(ms),
+            _ => None,
+        }
+    }
+}
+
+/// Plans the APST table of a drive.
+///
+/// `npss` and `apsta` are the drive's fields, `states` its power states from 0 on. States that are
+/// missing below `npss` count as all-zero descriptors, which are operational.
+///
+/// The result is the kernel's for every input. That includes timeouts above [`MAX_TIMEOUT_MS`]
+/// under the current rule: the kernel shifts them into place in 64 bits, so they spill into the
+/// entry's reserved bits; [`ApstTable::problems`] finds that.
+///
+/// # Errors
+/// [`NoTable`] if the kernel does not touch the feature of such a drive, which is not the same as
+/// a plan that switches it off.
+pub fn plan(
+    npss: u8,
+    apsta: bool,
+    states: &[PowerState],
+    settings: &ApstSettings,
+) -> Result<ApstPlan, NoTable> {
+    if !apsta {
+        return Err(NoTable::Unsupported);
+    }
+    if usize::from(npss) >= MAX_POWER_STATES {
+        return Err(NoTable::TooManyStates(npss));
+    }
+    let enabled = settings.enabled && !settings.quirks.no_apst && settings.max_latency_us != 0;
+    let mut chooser = Chooser {
+        settings,
+        npss,
+        last: None,
+    };
+    let mut table = ApstTable::default();
+    let mut target = 0;
+    let mut choices = Vec::with_capacity(usize::from(npss) + 1);
+    // From the deepest state up: an entry holds what was chosen among the states below its own.
+    for state in (0..=npss).rev() {
+        let descriptor = states.get(usize::from(state)).copied().unwrap_or_default();
+        let verdict = if enabled {
+            table.0[usize::from(state)] = target;
+            chooser.judge(state, &descriptor)
+        } else {
+            Verdict::Off
+        };
+        if let Some(ms) = verdict.timeout_ms() {
+            target = u64::from(state) << 3 | ms << 8;
+        }
+        choices.push(StateChoice {
+            state,
+            exit_latency_us: u64::from(descriptor.exit_latency_us),
+            total_latency_us: descriptor.total_latency_us(),
+            verdict,
+        });
+    }
+    choices.reverse();
+    Ok(ApstPlan {
+        enabled,
+        table,
+        states: choices,
+    })
+}
+
+/// What a chosen state was chosen as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Primary,
+    Secondary,
+}
+
+struct Chooser<'a> {
+    settings: &'a ApstSettings,
+    npss: u8,
+    /// The choice made last, among the states deeper than the one being judged.
+    last: Option<Kind>,
+}
+
+impl Chooser<'_> {
+    fn judge(&mut self, state: u8, descriptor: &PowerState) -> Verdict {
+        let s = self.settings;
+        let total = descriptor.total_latency_us();
+        if state == self.npss && s.quirks.no_deepest {
+            Verdict::QuirkedOff
+        } else if !descriptor.non_operational {
+            Verdict::Operational
+        } else if u64::from(descriptor.exit_latency_us) > s.max_latency_us {
+            Verdict::OverBudget
+        } else if s.effective_rule() == ApstRule::Legacy {
+            // At most 2 % of the time in transitions: idle for 50 times the latency. That is us/20
+            // in ms, rounded up.
+            Verdict::Legacy(total.div_ceil(20).min(MAX_TIMEOUT_MS))
+        } else if total <= s.primary_tolerance_us {
+            if self.last == Some(Kind::Primary) {
+                return Verdict::PrimaryTaken;
+            }
+            self.last = Some(Kind::Primary);
+            Verdict::Primary(s.primary_timeout_ms)
+        } else if s.secondary_timeout_ms == 0 {
+            Verdict::SecondaryOff
+        } else if total > s.secondary_tolerance_us {
+            Verdict::OverTolerance
+        } else if self.last.is_some() {
+            Verdict::DeeperTaken
+        } else {
+            self.last = Some(Kind::Secondary);
+            Verdict::Secondary(s.secondary_timeout_ms)
+        }
+    }
+}
+
+impl ApstPlan {
+    /// The states that were chosen, with their idle times in ms, shallowest first.
+    pub fn targets(&self) -> impl Iterator<Item = (u8, u64)> {
+        self.states
+            .iter()
+            .filter_map(|c| Some((c.state, c.verdict.timeout_ms()?)))
+    }
+}
+
+impl StateChoice {
+    /// The decision in words, with the figures it was made from.
+    pub fn explain(&self, settings: &ApstSettings) -> String {
+        let total = self.total_latency_us;
+        let (primary, secondary) = (
+            settings.primary_tolerance_us,
+            settings.secondary_tolerance_us,
+        );
+        let budget = format!(
+            "exit latency {} us within budget {} us; ",
+            self.exit_latency_us, settings.max_latency_us
+        );
+        match self.verdict {
+            Verdict::Off if settings.quirks.no_apst => "APST is quirked off".into(),
+            Verdict::Off if !settings.enabled => "APST is switched off".into(),
+            Verdict::Off => "APST is off: the latency budget is 0".into(),
+            Verdict::QuirkedOff => "skipped: the deepest state is quirked off".into(),
+            Verdict::Operational => "operational: not a target".into(),
+            Verdict::OverBudget => format!(
+                "skipped: exit latency {} us > budget {} us",
+                self.exit_latency_us, settings.max_latency_us
+            ),
+            Verdict::Primary(ms) => {
+                format!(
+                    "{budget}total {total} us <= primary tolerance {primary} us -> after {ms} ms"
+                )
+            }
+            Verdict::Secondary(ms) => format!(
+                "{budget}total {total} us > primary tolerance {primary} us, <= secondary \
+                 tolerance {secondary} us -> after {ms} ms"
+            ),
+            // A drive takes an idle time of 0 as "no transition from this state".
+            Verdict::Legacy(0) => format!(
+                "{budget}legacy rule: 50 x total 0 us -> 0 ms, which a drive takes as no transition"
+            ),
+            Verdict::Legacy(ms) => {
+                let capped = total.div_ceil(20) > MAX_TIMEOUT_MS;
+                let limit = if capped {
+                    ", the most an entry holds"
+                } else {
+                    ""
+                };
+                format!("{budget}legacy rule: 50 x total {total} us -> after {ms} ms{limit}")
+            }
+            Verdict::PrimaryTaken => format!(
+                "skipped: total {total} us <= primary tolerance {primary} us, but a deeper state is \
+                 the primary one"
+            ),
+            Verdict::DeeperTaken => format!(
+                "skipped: total {total} us > primary tolerance {primary} us, <= secondary \
+                 tolerance {secondary} us, but a deeper state was chosen"
+            ),
+            Verdict::OverTolerance => format!(
+                "skipped: total {total} us > primary tolerance {primary} us and > secondary \
+                 tolerance {secondary} us"
+            ),
+            Verdict::SecondaryOff => format!(
+                "skipped: total {total} us > primary tolerance {primary} us, and the secondary \
+                 timeout is 0"
+            ),
+        }
+    }
+}
+
+/// The data of the APST feature: one entry per power state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApstTable(pub [u64; MAX_POWER_STATES]);
+
+impl Default for ApstTable {
+    /// No transitions.
+    fn default() -> Self {
+        Self([0; MAX_POWER_STATES])
+    }
+}
+
+/// One entry of an APST table, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApstEntry {
+    /// The power state that the entry is for, 0 to 31.
+    pub state: u8,
+    /// The power state to go to (`ITPS`), 0 to 31.
+    pub target: u8,
+    /// Idle time before it in ms (`ITPT`), 24 bits; 0: no transition from this state.
+    pub timeout_ms: u32,
+    /// What is set in the bits that must be 0 (2:0 and 63:32), in place.
+    pub reserved: u64,
+}
+
+/// Something in a table that a drive need not accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApstProblem {
+    /// Bits 2:0 or 63:32 are set.
+    #[error("entry {state}: reserved bits are set ({bits:#018x})")]
+    ReservedBits {
+        /// The entry.
+        state: u8,
+        /// The reserved bits that are set, in place.
+        bits: u64,
+    },
+    /// The target does not exist.
+    #[error("entry {state}: target PS{target} is beyond the drive's last state PS{npss}")]
+    TargetBeyondNpss {
+        /// The entry.
+        state: u8,
+        /// Its target.
+        target: u8,
+        /// The drive's last state.
+        npss: u8,
+    },
+    /// The entry is for a state that does not exist.
+    #[error("entry {state}: is set, but the drive's last state is PS{npss}")]
+    EntryBeyondNpss {
+        /// The entry.
+        state: u8,
+        /// The drive's last state.
+        npss: u8,
+    },
+    /// The target is the state itself or a shallower one.
+    #[error("entry {state}: target PS{target} is not deeper than PS{state}")]
+    NotDeeper {
+        /// The entry.
+        state: u8,
+        /// Its target.
+        target: u8,
+    },
+}
+
+/// The data is not as long as the feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} bytes, expected the {TABLE_BYTES} of an APST table")]
+pub struct WrongSize(pub usize);
+
+impl ApstTable {
+    /// The 256 bytes of the feature: 32 little-endian 64-bit entries.
+    pub fn to_bytes(self) -> [u8; TABLE_BYTES] {
+        let mut bytes = [0; TABLE_BYTES];
+        for (chunk, entry) in bytes.chunks_exact_mut(8).zip(self.0) {
+            chunk.copy_from_slice(&entry.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads the 256 bytes of the feature. Any content is accepted; see [`Self::problems`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, WrongSize> {
+        if bytes.len() != TABLE_BYTES {
+            return Err(WrongSize(bytes.len()));
+        }
+        let mut table = Self::default();
+        for (entry, chunk) in table.0.iter_mut().zip(bytes.chunks_exact(8)) {
+            *entry = chunk
+                .iter()
+                .rev()
+                .fold(0, |value, byte| value << 8 | u64::from(*byte));
+        }
+        Ok(table)
+    }
+
+    /// The 32 entries.
+    pub fn entries(&self) -> impl Iterator<Item = ApstEntry> {
+        (0_u8..).zip(self.0).map(|(state, raw)| ApstEntry {
+            state,
+            target: (raw >> 3 & 0x1f) as u8,
+            timeout_ms: (raw >> 8 & MAX_TIMEOUT_MS) as u32,
+            reserved: raw & !0xffff_fff8,
+        })
+    }
+
+    /// What a drive need not accept in this table. `npss` is the drive's last state, if known.
+    pub fn problems(&self, npss: Option<u8>) -> Vec<ApstProblem> {
+        let mut problems = Vec::new();
+        for entry in self.entries() {
+            let ApstEntry {
+                state,
+                target,
+                reserved,
+                ..
+            } = entry;
+            if reserved != 0 {
+                problems.push(ApstProblem::ReservedBits {
+                    state,
+                    bits: reserved,
+                });
+            }
+            if self.0[usize::from(state)] & !reserved == 0 {
+                continue;
+            }
+            match npss {
+                Some(npss) if state > npss => {
+                    problems.push(ApstProblem::EntryBeyondNpss { state, npss });
+                }
+                Some(npss) if target > npss => {
+                    problems.push(ApstProblem::TargetBeyondNpss {
+                        state,
+                        target,
+                        npss,
+                    });
+                }
+                _ if target <= state => problems.push(ApstProblem::NotDeeper { state, target }),
+                _ => {}
+            }
+        }
+        problems
+    }
+}
+
+impl fmt::Display for ApstTable {
+    /// The bytes in hexadecimal, 16 to a line, as `xxd -r -p` reads them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, byte) in self.to_bytes().iter().enumerate() {
+            let end = if i % 16 == 15 { "\n" } else { "" };
+            write!(f, "{byte:02x}{end}")?;
+        }
+        Ok(())
+    }
+}
