@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use wakepath_policies::idle::Governor;
+use wakepath_policies::psd::{Lease, PsdPolicy};
 
 use crate::pelt::Utilisation;
 use crate::setup::Cycles;
@@ -90,9 +91,15 @@ pub(crate) struct Cpu {
     pub(crate) armed: u64,
 
     pub(crate) governor: Governor,
+    /// Power-sleep demotion prevention, if in use.
+    pub(crate) lease: Option<(Lease, PsdPolicy)>,
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(crate) in_idle_loop: bool,
     pub(crate) idle_since: u64,
+    /// Time spent with tasks and interrupts, in ns.
+    pub(crate) busy: u64,
+    /// The part of it that interrupted the present stay in a polling state.
+    pub(crate) busy_in_stay: u64,
     pub(crate) state: usize,
     pub(crate) got_tick: bool,
     pub(crate) poll_limit_hit: bool,
@@ -107,7 +114,12 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    pub(crate) fn new(cluster: usize, governor: Governor, states: usize) -> Self {
+    pub(crate) fn new(
+        cluster: usize,
+        governor: Governor,
+        lease: Option<(Lease, PsdPolicy)>,
+        states: usize,
+    ) -> Self {
         Self {
             cluster,
             mode: Mode::Idle,
@@ -128,8 +140,11 @@ impl Cpu {
             wheel: Vec::new(),
             armed: NEVER,
             governor,
+            lease,
             in_idle_loop: true,
             idle_since: 0,
+            busy: 0,
+            busy_in_stay: 0,
             state: 0,
             got_tick: false,
             poll_limit_hit: false,

@@ -6,7 +6,10 @@
 
 use std::collections::VecDeque;
 
+use wakepath_hardware::IdleStates;
 use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
+use wakepath_policies::psd::Grant;
+use wakepath_units::Nanoseconds;
 
 use crate::cpu::{Cpu, CpuId, Interrupt, Mode, NEVER, RequestId, TaskId, Timer};
 use crate::drive::{Direction, Drive};
@@ -46,6 +49,8 @@ pub(crate) struct Request {
 
 pub(crate) struct Engine<'a> {
     setup: &'a Setup,
+    /// As declared to the governors.
+    states: &'a IdleStates,
     now: u64,
     queue: EventQueue<Event>,
     cpus: Vec<Cpu>,
@@ -62,7 +67,13 @@ pub(crate) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    pub(crate) fn new(setup: &'a Setup, cpus: Vec<Cpu>, domains: Vec<Domain>, seed: u64) -> Self {
+    pub(crate) fn new(
+        setup: &'a Setup,
+        cpus: Vec<Cpu>,
+        domains: Vec<Domain>,
+        states: &'a IdleStates,
+        seed: u64,
+    ) -> Self {
         let mut engine = Self {
             now: 0,
             queue: EventQueue::default(),
@@ -77,6 +88,7 @@ impl<'a> Engine<'a> {
             jobs_running: 0,
             cpus,
             setup,
+            states,
         };
         engine.start_background();
         for cpu in 0..engine.cpus.len() {
@@ -92,6 +104,11 @@ impl<'a> Engine<'a> {
             let Some((time, event)) = self.queue.pop() else {
                 break;
             };
+            debug_assert!(
+                time >= self.now,
+                "{event:?} at {time} comes after {}",
+                self.now
+            );
             self.now = time;
             match event {
                 Event::Phase { cpu, phase } if self.cpus[cpu].phase == phase => self.end_phase(cpu),
@@ -135,13 +152,11 @@ impl<'a> Engine<'a> {
 
     fn finish(mut self) -> Finished {
         for cpu in 0..self.cpus.len() {
+            self.charge(cpu);
             let c = &mut self.cpus[cpu];
-            if matches!(c.mode, Mode::Idle | Mode::Waking) {
-                c.stats[c.state].time += self.now - c.idle_since;
+            if matches!(c.mode, Mode::Idle | Mode::Waking) || c.polling_until.is_some() {
+                c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
             }
-        }
-        for d in &mut self.domains {
-            d.account(self.now);
         }
         Finished {
             end: self.now,
@@ -226,6 +241,7 @@ impl<'a> Engine<'a> {
     fn serve(&mut self, cpu: CpuId, interrupt: Interrupt) {
         match interrupt {
             Interrupt::Completion(request) => {
+                self.grant_lease(cpu, Grant::on_completion);
                 let task = self.requests[request].task;
                 self.tasks[task].completed.push(request);
                 if self.tasks[task].waits_for_io() {
@@ -249,6 +265,15 @@ impl<'a> Engine<'a> {
                 self.wake_task(cpu, task, self.choose_cpu(task));
             }
             Interrupt::Reschedule => {}
+        }
+    }
+
+    /// Keeps a CPU from deep states for a while, if the policy grants leases on this occasion.
+    fn grant_lease(&mut self, cpu: CpuId, occasion: fn(Grant) -> bool) {
+        if let Some((lease, policy)) = &mut self.cpus[cpu].lease
+            && occasion(policy.grant)
+        {
+            lease.grant(Nanoseconds(self.now));
         }
     }
 
@@ -301,11 +326,12 @@ impl<'a> Engine<'a> {
                 self.next(cpu);
             }
             Mode::Interrupt(interrupt) => {
+                self.charge(cpu);
                 self.serve(cpu, interrupt);
                 self.next(cpu);
             }
             Mode::Task => {
-                self.charge_task(cpu);
+                self.charge(cpu);
                 self.tasks_turn(cpu);
             }
         }
@@ -322,11 +348,9 @@ impl<'a> Engine<'a> {
     /// Takes note of how far the running segment has come, and stops it.
     fn pause(&mut self, cpu: CpuId) {
         let done = self.work_done(cpu);
-        if self.cpus[cpu].mode == Mode::Task {
-            self.charge_task(cpu);
-            if let Some(task) = self.cpus[cpu].current {
-                self.tasks[task].work = self.cpus[cpu].work - done;
-            }
+        self.charge(cpu);
+        if let Some(task) = self.cpus[cpu].current {
+            self.tasks[task].work = self.cpus[cpu].work - done;
         }
         let c = &mut self.cpus[cpu];
         c.phase = c.phase.wrapping_add(1);
@@ -425,7 +449,12 @@ impl<'a> Engine<'a> {
             clock: now,
             true_idle: 0,
         };
-        let IdleDecision { state, stop_tick } = c.governor.select(&query);
+        let IdleDecision { state, stop_tick } = match &c.lease {
+            Some((lease, policy)) if lease.holds(Nanoseconds(now)) => {
+                policy.ceiling.select(self.states, &mut c.governor, &query)
+            }
+            _ => c.governor.select(&query),
+        };
         c.selections += 1;
         if stop_tick && can_stop && !c.tick_stopped {
             c.tick_stopped = true;
@@ -483,7 +512,7 @@ impl<'a> Engine<'a> {
         c.unreflected = Some(residency.max(1));
         let states = &self.setup.states;
         let stats = &mut c.stats[c.state];
-        stats.time += residency;
+        stats.time += residency - std::mem::take(&mut c.busy_in_stay);
         // The kernel's "above" and "below" counters (drivers/cpuidle/cpuidle.c).
         let entered = &states[c.state];
         if residency < entered.target_residency {
@@ -569,6 +598,7 @@ impl<'a> Engine<'a> {
         match step {
             Step::Worker => return self.block(cpu, task, false),
             Step::Submit => {
+                self.grant_lease(cpu, Grant::on_issue);
                 self.submit(task);
             }
             Step::Resume => {
@@ -620,6 +650,7 @@ impl<'a> Engine<'a> {
                 // The spin is done after the sleep: the order does not matter to anyone else.
                 let wake_at = self.now + job.think_time - job.think_spin;
                 self.cpus[cpu].timers.push((wake_at, Timer::Task(task)));
+                self.arm_clock(cpu);
                 return self.block(cpu, task, false);
             }
             return self.continue_task(cpu, task);
@@ -692,11 +723,23 @@ impl<'a> Engine<'a> {
         c.period_crossed |= c.utilisation.advance(self.now, running);
     }
 
-    /// Accounts the segment of a task that ends, or is cut, now.
-    fn charge_task(&mut self, cpu: CpuId) {
-        self.account(cpu, true);
-        let c = &self.cpus[cpu];
-        self.domains[c.cluster].charge_task(self.now - c.phase_start);
+    /// Accounts the work of a CPU that ends, or is cut, now.
+    fn charge(&mut self, cpu: CpuId) {
+        let time = self.now - self.cpus[cpu].phase_start;
+        match self.cpus[cpu].mode {
+            Mode::Idle | Mode::Waking => return,
+            Mode::Interrupt(_) => {}
+            Mode::Task => {
+                self.account(cpu, true);
+                self.domains[self.cpus[cpu].cluster].charge_task(time);
+            }
+        }
+        let c = &mut self.cpus[cpu];
+        c.phase_start = self.now;
+        c.busy += time;
+        if c.polling_until.is_some() {
+            c.busy_in_stay += time;
+        }
     }
 
     /// The scheduler tells cpufreq when a utilisation signal has crossed a period.
@@ -723,17 +766,11 @@ impl<'a> Engine<'a> {
         for cpu in of.first_cpu..of.first_cpu + of.cpus {
             if matches!(self.cpus[cpu].mode, Mode::Task | Mode::Interrupt(_)) {
                 let left = self.cpus[cpu].work - self.work_done(cpu);
-                if self.cpus[cpu].mode == Mode::Task {
-                    self.charge_task(cpu);
-                }
+                self.charge(cpu);
                 self.cpus[cpu].work = left;
             }
         }
-        let again = self.domains[cluster].arrive(self.now);
-        if again {
-            let at = self.now + of.transition_latency;
-            self.queue.push(at, Event::Frequency { cluster });
-        }
+        self.domains[cluster].arrive();
         for cpu in of.first_cpu..of.first_cpu + of.cpus {
             let mode = self.cpus[cpu].mode;
             if matches!(mode, Mode::Task | Mode::Interrupt(_)) {

@@ -1,13 +1,23 @@
 //! Clusters' clocks: what cpufreq asks for, and when the hardware follows.
 
+use wakepath_policies::freq::FreqPolicy;
+use wakepath_policies::freq::iowait_boost::IowaitBoost;
+use wakepath_policies::spec::PolicySpec;
+use wakepath_units::{Capacity, Nanoseconds, TickRate};
+
+use crate::SimError;
 use crate::cpu::Cpu;
 use crate::setup::{ClusterSetup, Cycles};
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Boost {
-    value: u32,
-    pending: bool,
-    last: u64,
+/// Who decides the frequency of a cluster.
+#[derive(Clone, Debug)]
+enum Clock {
+    Fixed,
+    Schedutil {
+        rate_limit: u64,
+        boosts: Vec<IowaitBoost>,
+        last_change: u64,
+    },
 }
 
 /// A frequency domain.
@@ -16,121 +26,128 @@ pub(crate) struct Domain {
     capacity: u32,
     khz: Vec<u32>,
     speed: Vec<u32>,
-    /// Operating point in force.
+    clock: Clock,
+    /// Index of the operating point in force.
     current: usize,
-    /// Operating point asked for.
+    /// The one that was asked for last.
     wanted: usize,
+    /// The hardware is on its way to another operating point.
     changing: bool,
-    boost_on: bool,
-    boost: Vec<Boost>,
-    last_change: u64,
-    since: u64,
     task_time: u64,
     task_khz_time: u128,
-    pub(crate) khz_time: u128,
 }
 
 impl Domain {
-    pub(crate) fn new(c: &ClusterSetup, boost_on: bool) -> Self {
-        Self {
-            capacity: c.capacity,
-            khz: c.khz.clone(),
-            speed: c.speed.clone(),
-            current: 0,
-            wanted: 0,
+    pub(crate) fn new(
+        cluster: &ClusterSetup,
+        policy: &PolicySpec,
+        tick: TickRate,
+    ) -> Result<Self, SimError> {
+        let highest = cluster.khz.len() - 1;
+        let (clock, start) = match policy.frequency()? {
+            FreqPolicy::Performance => (Clock::Fixed, highest),
+            FreqPolicy::Powersave => (Clock::Fixed, 0),
+            FreqPolicy::Schedutil(settings) => {
+                let clock = Clock::Schedutil {
+                    rate_limit: settings
+                        .rate_limit
+                        .map_or(cluster.transition_latency * 3 / 2, |limit| limit.0),
+                    boosts: vec![IowaitBoost::new(settings.boost, tick); cluster.cpus],
+                    last_change: 0,
+                };
+                (clock, 0)
+            }
+            FreqPolicy::Ondemand
+            | FreqPolicy::IntelPstate { .. }
+            | FreqPolicy::IntelPstateHwp { .. } => {
+                return Err(SimError::Policy {
+                    policy: policy.to_string(),
+                    what: "this frequency policy; use schedutil, performance or powersave".into(),
+                });
+            }
+        };
+        Ok(Self {
+            capacity: cluster.capacity,
+            khz: cluster.khz.clone(),
+            speed: cluster.speed.clone(),
+            clock,
+            current: start,
+            wanted: start,
             changing: false,
-            boost_on,
-            boost: vec![Boost::default(); c.cpus],
-            last_change: 0,
-            since: 0,
-            khz_time: 0,
             task_time: 0,
             task_khz_time: 0,
-        }
+        })
     }
-    pub(crate) fn account(&mut self, now: u64) {
-        self.khz_time += u128::from(self.khz[self.current]) * u128::from(now - self.since);
-        self.since = now;
-    }
+
+    /// The time in ns that `work` takes at the frequency in force, rounded up.
     pub(crate) fn time_for(&self, work: Cycles) -> u64 {
         (work * 1_000_000).div_ceil(u64::from(self.speed[self.current]))
     }
+
+    /// The work done in `time` ns at the frequency in force, rounded down.
     pub(crate) fn work_in(&self, time: u64) -> Cycles {
-        (u128::from(time) * u128::from(self.speed[self.current]) / 1_000_000) as u64
+        (u128::from(time) * u128::from(self.speed[self.current]) / 1_000_000) as Cycles
     }
+
+    /// The capacity at the frequency in force.
     pub(crate) fn capacity_now(&self) -> u32 {
-        (u64::from(self.capacity) * u64::from(self.khz[self.current])
-            / u64::from(self.khz[self.khz.len() - 1])) as u32
+        let highest = self.khz[self.khz.len() - 1];
+        (u64::from(self.capacity) * u64::from(self.khz[self.current]) / u64::from(highest)) as u32
     }
+
+    /// The scheduler reports on the CPU at `index` of the cluster. Returns whether a change of
+    /// frequency begins.
     pub(crate) fn update(&mut self, now: u64, index: usize, iowait: bool, cpus: &[Cpu]) -> bool {
-        const TICK: u64 = 4_000_000;
-        if self.boost_on {
-            let b = &mut self.boost[index];
-            if b.value > 0 && now - b.last > TICK {
-                b.value = if iowait { 128 } else { 0 };
-                b.pending = iowait;
-            } else if iowait && !b.pending {
-                b.pending = true;
-                b.value = if b.value == 0 {
-                    128
-                } else {
-                    (b.value * 2).min(1024)
-                };
-            }
-            b.last = now;
-        }
-        if now - self.last_change < 60_000 {
+        let Clock::Schedutil {
+            rate_limit,
+            boosts,
+            last_change,
+        } = &mut self.clock
+        else {
+            return false;
+        };
+        boosts[index].request(Nanoseconds(now), iowait);
+        if now - *last_change < *rate_limit {
             return false;
         }
-        let mut util = 0;
-        for (b, c) in self.boost.iter_mut().zip(cpus) {
-            let mut boost = 0;
-            if b.value > 0 {
-                if now - b.last > TICK {
-                    b.value = 0;
-                    b.pending = false;
-                } else {
-                    if !b.pending {
-                        b.value /= 2;
-                        if b.value < 128 {
-                            b.value = 0;
-                        }
-                    }
-                    b.pending = false;
-                    boost = b.value * self.capacity / 1024;
-                }
-            }
-            let u = c.utilisation.get().max(boost);
-            util = util.max(u + u / 4);
+        let capacity = Capacity(self.capacity);
+        let mut utilisation = 0;
+        for (boost, cpu) in boosts.iter_mut().zip(cpus) {
+            let boost = boost.apply(Nanoseconds(now), capacity).0;
+            utilisation = utilisation.max(cpu.utilisation.get().max(boost));
         }
-        let util = util.min(self.capacity);
-        let want =
-            u64::from(self.khz[self.khz.len() - 1]) * u64::from(util) / u64::from(self.capacity);
+        let highest = self.khz[self.khz.len() - 1];
+        let raw = u64::from(highest) * u64::from(utilisation + utilisation / 4)
+            / u64::from(self.capacity);
         let next = self
             .khz
             .iter()
-            .position(|k| u64::from(*k) >= want)
+            .position(|khz| u64::from(*khz) >= raw)
             .unwrap_or(self.khz.len() - 1);
         if next == self.wanted {
             return false;
         }
         self.wanted = next;
-        self.last_change = now;
+        *last_change = now;
         !std::mem::replace(&mut self.changing, true)
     }
-    pub(crate) fn arrive(&mut self, now: u64) -> bool {
-        self.account(now);
+
+    /// The hardware has followed; what was asked for meanwhile counts.
+    pub(crate) fn arrive(&mut self) {
         self.current = self.wanted;
         self.changing = false;
-        false
     }
+
+    /// Takes note of `time` ns of a task at the frequency in force.
     pub(crate) fn charge_task(&mut self, time: u64) {
         self.task_time += time;
         self.task_khz_time += u128::from(time) * u128::from(self.khz[self.current]);
     }
+
     pub(crate) fn task_time(&self) -> u64 {
         self.task_time
     }
+
     pub(crate) fn task_khz_time(&self) -> u128 {
         self.task_khz_time
     }

@@ -29,7 +29,7 @@ static DECAY: LazyLock<([u64; 32], [u64; 1024])> = LazyLock::new(|| {
 
 /// One utilisation signal, on the scheduler's scale of 1024.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Utilisation {
+pub(crate) struct Utilisation {
     /// The signal times `2^SIGNAL_BITS`.
     value: u64,
     /// Unit of time up to which it is known.
@@ -40,7 +40,7 @@ impl Utilisation {
     /// Accounts the time up to `now` ns, during which the CPU delivered `running` of 1024 (0 when
     /// idle, its capacity at the current frequency when busy). Returns whether a period boundary
     /// of 1024 units was crossed, which is when the scheduler tells cpufreq.
-    pub fn advance(&mut self, now: u64, running: u32) -> bool {
+    pub(crate) fn advance(&mut self, now: u64, running: u32) -> bool {
         let now = now >> 10;
         let units = now - self.known;
         if units == 0 {
@@ -71,7 +71,7 @@ impl Utilisation {
     }
 
     /// The signal, 0 to 1024.
-    pub fn get(&self) -> u32 {
+    pub(crate) fn get(&self) -> u32 {
         (self.value >> SIGNAL_BITS) as u32
     }
 }

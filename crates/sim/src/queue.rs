@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 /// Pending events of type `E`.
 #[derive(Debug)]
-pub struct EventQueue<E> {
+pub(crate) struct EventQueue<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
     inserted: u64,
 }
@@ -54,7 +54,7 @@ impl<E> Default for EventQueue<E> {
 
 impl<E> EventQueue<E> {
     /// Adds an event at `time` ns.
-    pub fn push(&mut self, time: u64, event: E) {
+    pub(crate) fn push(&mut self, time: u64, event: E) {
         self.heap.push(Reverse(Entry {
             time,
             number: self.inserted,
@@ -64,7 +64,7 @@ impl<E> EventQueue<E> {
     }
 
     /// Takes the earliest event: its time in ns and itself.
-    pub fn pop(&mut self) -> Option<(u64, E)> {
+    pub(crate) fn pop(&mut self) -> Option<(u64, E)> {
         self.heap
             .pop()
             .map(|Reverse(entry)| (entry.time, entry.event))

@@ -1,6 +1,7 @@
 //! What a simulation says.
 
 use serde::Serialize;
+use wakepath_hardware::IdleStates;
 
 use crate::engine::Finished;
 use crate::frequency::Domain;
@@ -67,9 +68,9 @@ pub struct StateTime {
 pub struct CpuTime {
     /// Number of the CPU.
     pub cpu: usize,
-    /// Seconds not idle.
+    /// Seconds spent with tasks and interrupts.
     pub busy_seconds: f64,
-    /// Share of the governor's decisions that stopped a running tick.
+    /// Decisions of the governor that stopped a running tick.
     pub tick_stops: u64,
     /// Decisions of the governor.
     pub selections: u64,
@@ -78,19 +79,19 @@ pub struct CpuTime {
 }
 
 impl Run {
-    pub(crate) fn new(seed: u64, names: &[String], finished: &Finished) -> Self {
+    pub(crate) fn new(seed: u64, states: &IdleStates, finished: &Finished) -> Self {
         let seconds = finished.end as f64 / 1e9;
         let recorder = &finished.recorder;
         let requests = recorder.reads + recorder.writes;
-        let idle_states: Vec<StateTime> = names
+        let idle_states: Vec<StateTime> = states
             .iter()
             .enumerate()
-            .map(|(i, name)| {
+            .map(|(i, state)| {
                 let sum = |of: fn(&crate::cpu::StateStats) -> u64| {
                     finished.cpus.iter().map(|c| of(&c.stats[i])).sum::<u64>()
                 };
                 StateTime {
-                    name: name.clone(),
+                    name: state.name.clone(),
                     seconds: sum(|s| s.time) as f64 / 1e9,
                     entries: sum(|s| s.entries),
                     too_deep: sum(|s| s.too_deep),
@@ -102,15 +103,12 @@ impl Run {
             .cpus
             .iter()
             .enumerate()
-            .map(|(cpu, c)| {
-                let idle: u64 = c.stats.iter().map(|s| s.time).sum();
-                CpuTime {
-                    cpu,
-                    busy_seconds: (finished.end - idle) as f64 / 1e9,
-                    tick_stops: c.tick_stops,
-                    selections: c.selections,
-                    idle_seconds: c.stats.iter().map(|s| s.time as f64 / 1e9).collect(),
-                }
+            .map(|(cpu, c)| CpuTime {
+                cpu,
+                busy_seconds: c.busy as f64 / 1e9,
+                tick_stops: c.tick_stops,
+                selections: c.selections,
+                idle_seconds: c.stats.iter().map(|s| s.time as f64 / 1e9).collect(),
             })
             .collect();
         let busy: u64 = finished.domains.iter().map(Domain::task_time).sum();

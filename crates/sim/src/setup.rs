@@ -2,6 +2,7 @@
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, Runs, Scope};
+use wakepath_policies::poll;
 use wakepath_units::{Nanoseconds, TickRate};
 use wakepath_workloads::fio::{FioJob, FioJobFile};
 
@@ -124,7 +125,7 @@ impl Setup {
         let part = |share: f64| (per_io * share).round() as Cycles;
         Ok(Self {
             tick: machine.tick_rate(),
-            poll_limit: Nanoseconds::ZERO,
+            poll_limit: poll::limit(&machine.declared_idle_states()?, machine.tick_rate(), None),
             states,
             deepest_alone,
             clusters,
@@ -152,10 +153,6 @@ impl Setup {
             units: machine.drive.parallel_units.value as usize,
             jobs,
         })
-    }
-
-    pub(crate) fn cpus(&self) -> usize {
-        self.clusters.iter().map(|c| c.cpus).sum()
     }
 }
 
@@ -193,7 +190,7 @@ fn clusters(machine: &Machine) -> Vec<ClusterSetup> {
 }
 
 fn job(job: &FioJob) -> Result<JobSetup, SimError> {
-    let unsupported = |what: &str| SimError::Unsupported {
+    let unsupported = |what: &str| SimError::Workload {
         job: job.name.clone(),
         what: what.to_owned(),
     };

@@ -70,6 +70,6 @@ impl Task {
 
     /// Whether a completion wakes it.
     pub(crate) fn waits_for_io(&self) -> bool {
-        !self.runnable && self.in_flight > 0
+        !self.runnable && self.step == Step::Wait && self.in_flight > 0
     }
 }
