@@ -12,9 +12,7 @@ setup: ## Install the Debian packages that tests and demo need (as root; otherwi
 	@scripts/setup-debian.sh
 
 demo: setup ## Simulate the published RK3399 experiment and set the result beside the measurement
-	$(CARGO) run --quiet --release --locked -p wakepath-cli -- sim workloads/part-b-rk3399.fio \
-		--machine rk3399 --idle menu@6.1,teo@6.12 \
-		--freq 'schedutil,schedutil[iowait_boost=off]' --runs 3 --compare-published
+	@$(CARGO) run --quiet --release --locked -p wakepath-cli -- reproduce B --runs 3
 
 test: setup ## Everything that CI runs: lint, tests, documentation, conformance, mutants, fuzzing
 	@scripts/test.sh
