@@ -6,7 +6,6 @@
 )]
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -26,8 +25,7 @@ fn fio_is_here(test: &str) -> bool {
         std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none(),
         "{test}: {reason}"
     );
-    // Not `eprintln!`, which the test runner would keep to itself.
-    let _ = writeln!(std::io::stderr(), "wakepath-skip: {test}: {reason}");
+    eprintln!("skipped: {test}: {reason}");
     false
 }
 

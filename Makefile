@@ -1,0 +1,39 @@
+# Everything a newcomer needs. `make` alone lists it.
+
+CARGO ?= cargo
+
+.PHONY: help setup demo test lint conformance bench fuzz doc clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="	" read -r name what; do \
+		printf '  make %-12s %s\n' "$$name" "$$what"; done
+
+setup: ## Install the Debian packages that tests and demo need (as root; otherwise say how)
+	@scripts/setup-debian.sh
+
+demo: setup ## Simulate the published RK3399 experiment and set the result beside the measurement
+	@$(CARGO) run --quiet --release --locked -p wakepath-cli -- reproduce B --runs 3
+
+test: setup ## Everything that CI runs: lint, tests, documentation, conformance, mutants, fuzzing
+	@scripts/test.sh
+
+lint: ## Formatting and clippy
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+conformance: setup ## Compare the policies with the kernel's own C, compiled on the spot
+	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- run
+	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- mutants
+
+bench: setup ## Time the governors beside the kernel's C at -O2
+	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- bench
+
+fuzz: setup ## Fuzz every parser, FUZZ_SECONDS (60) each
+	@scripts/fuzz.sh
+
+doc: ## Build the API documentation; open target/doc/wakepath_policies/index.html
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+
+clean: ## Remove what was built; downloaded kernel sources stay in their cache
+	$(CARGO) clean

@@ -1,0 +1,17 @@
+//! APST tables: 256 bytes are decoded whatever they hold, and come back unchanged.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wakepath_policies::apst::ApstTable;
+
+fuzz_target!(|data: &[u8]| {
+    match ApstTable::from_bytes(data) {
+        Ok(table) => {
+            assert_eq!(table.to_bytes().as_slice(), data);
+            assert_eq!(table.entries().count(), 32);
+            let _ = table.problems(data.first().copied());
+            let _ = table.problems(None);
+        }
+        Err(_) => assert_ne!(data.len(), 256),
+    }
+});

@@ -1,0 +1,14 @@
+//! Machine descriptions: an accepted one answers all questions without panicking.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wakepath_hardware::Machine;
+
+fuzz_target!(|text: &str| {
+    if let Ok(machine) = Machine::parse(text, "fuzz.toml") {
+        let _ = machine.tick_rate();
+        let _ = machine.declared_idle_states();
+        let _ = machine.cpus();
+        let _ = machine.figures();
+    }
+});

@@ -1,0 +1,15 @@
+//! Policy names: an accepted name prints as a name that means and prints the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wakepath_policies::spec::{PolicySpec, parse_list};
+
+fuzz_target!(|text: &str| {
+    if let Ok(spec) = text.parse::<PolicySpec>() {
+        let printed = spec.to_string();
+        let back: PolicySpec = printed.parse().expect("own output");
+        assert_eq!(back.to_string(), printed);
+        assert_eq!(back.policy(), spec.policy());
+    }
+    let _ = parse_list(text);
+});

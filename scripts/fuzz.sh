@@ -1,0 +1,75 @@
+#!/bin/bash
+# Fuzzes every parser for FUZZ_SECONDS (default 60) each, FUZZ_JOBS (default 2) at a time.
+#
+#   scripts/fuzz.sh               all targets of fuzz/Cargo.toml
+#   scripts/fuzz.sh fio_job ...   these targets
+#
+# The layout is cargo-fuzz's, and `cargo +nightly fuzz run TARGET` works in this repository. This script does not
+# need it: the flags below are those by which cargo-fuzz has the compiler count coverage for libFuzzer, and they
+# are stable. What cargo-fuzz needs a nightly compiler for is the address sanitizer, which has nothing to find in
+# crates that deny unsafe code. (With only a stable compiler, RUSTC_BOOTSTRAP=1 gets it through, too.)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${FUZZ_SECONDS:-60}
+at_once=${FUZZ_JOBS:-2}
+logs=$PWD/target/test-logs
+mkdir -p "$logs"
+
+all=$(sed -n '/^\[\[bin\]\]/,/^path/s/^name = "\(.*\)"/\1/p' fuzz/Cargo.toml)
+targets=${*:-$all}
+for target in $targets; do
+    if ! grep -qx "$target" <<<"$all"; then
+        echo "fuzz: no target '$target'; there are:" $all >&2
+        exit 2
+    fi
+done
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+# Naming the target keeps the flags away from build scripts, which have no libFuzzer to link with.
+RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
+    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares" \
+    cargo build --quiet --release --locked --manifest-path fuzz/Cargo.toml \
+    --target-dir target/fuzz --target "$host"
+
+fuzz_one() {
+    local target=$1 seeds=() extra corpus=fuzz/corpus/$1 artifacts=fuzz/artifacts/$1
+    # Inputs that the repository has anyway.
+    case $target in
+    fio_job) extra=workloads ;;
+    machine_toml) extra=crates/hardware/data/machines ;;
+    id_ctrl) extra=crates/hardware/tests/nvme_cli ;;
+    *) extra= ;;
+    esac
+    for folder in "fuzz/seeds/$target" $extra; do
+        [ -d "$folder" ] && seeds+=("$folder")
+    done
+    mkdir -p "$corpus" "$artifacts"
+    # -timeout: 10 s on one input is a fault of its own; -rss_limit_mb likewise.
+    if RUST_BACKTRACE=0 "target/fuzz/$host/release/$target" "$corpus" "${seeds[@]}" "-artifact_prefix=$artifacts/" \
+        -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=16384 -print_final_stats=1 \
+        >"$logs/fuzz-$target.log" 2>&1; then
+        echo "fuzz $target: ok, $(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz-$target.log") inputs"
+    else
+        echo "fuzz $target: FAILED, see $logs/fuzz-$target.log"
+        tail -n 15 "$logs/fuzz-$target.log" | sed 's/^/    /'
+        return 1
+    fi
+}
+
+failed=0
+running=0
+for target in $targets; do
+    if [ "$running" -ge "$at_once" ]; then
+        wait -n || failed=1
+        running=$((running - 1))
+    fi
+    fuzz_one "$target" &
+    running=$((running + 1))
+done
+while [ "$running" -gt 0 ]; do
+    wait -n || failed=1
+    running=$((running - 1))
+done
+exit "$failed"

@@ -1,0 +1,48 @@
+#!/bin/bash
+# Installs the Debian packages that the tests and the demo need, when root; otherwise prints the command and stops.
+# Does nothing, and needs no network, when they are all there.
+#
+# The kernel sources of the conformance check are not among them: its tool fetches and caches the packages
+# linux-source-6.1 and linux-source-6.12 itself.
+set -euo pipefail
+
+# gcc, libc6-dev  compile the kernel's own policies to compare with
+# g++             libFuzzer
+# binutils        takes Debian packages apart (ar)
+# xz-utils        unpacks the kernel sources
+# fio             tests: the same job files in the real fio
+# nvme-cli        tests: the same dumps in the real nvme
+packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli)
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "setup: not a Debian system; install what corresponds to: ${packages[*]}" >&2
+    exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+    status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$status" = installed ] || missing+=("$package")
+done
+
+# apt knows no package of its own until its lists were fetched once, and the kernel sources come through apt.
+lists_missing=
+apt-cache show linux-source-6.1 >/dev/null 2>&1 || lists_missing=yes
+
+if [ ${#missing[@]} -gt 0 ] || [ -n "$lists_missing" ]; then
+    commands="apt-get update"
+    [ ${#missing[@]} -eq 0 ] ||
+        commands+=" && apt-get install --yes --no-install-recommends ${missing[*]}"
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "setup: this needs root; run it once, then make again:" >&2
+        echo "    sudo sh -c '$commands'" >&2
+        exit 1
+    fi
+    echo "setup: $commands"
+    DEBIAN_FRONTEND=noninteractive sh -c "$commands" >/dev/null
+fi
+
+if ! command -v cargo >/dev/null; then
+    echo "setup: no Rust toolchain found; install Rust 1.85 or newer (https://www.rust-lang.org/tools/install)" >&2
+    exit 1
+fi

@@ -1,0 +1,85 @@
+#!/bin/bash
+# Everything that `make test` and CI run. Each step writes target/test-logs/STEP.log; all steps run even when an
+# earlier one failed, and the summaries of the test runners come at the end, also in target/test-logs/summary.txt.
+#
+# WAKEPATH_REQUIRE_ALL=1  a test that skips itself, because something is not installed, counts as failed
+# FUZZ_SECONDS=60         time for each fuzz target; 0 leaves fuzzing out
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+logs=target/test-logs
+rm -rf "$logs"
+mkdir -p "$logs"
+failed_steps=()
+
+# Runs a step quietly; shows the end of its log when it fails.
+step() {
+    local name=$1 started=$SECONDS
+    shift
+    printf '%-12s ' "$name"
+    if "$@" >"$logs/$name.log" 2>&1 </dev/null; then
+        echo "ok, $((SECONDS - started)) s"
+    else
+        echo "FAILED after $((SECONDS - started)) s; the end of $logs/$name.log:"
+        tail -n 40 "$logs/$name.log" | sed 's/^/    /'
+        failed_steps+=("$name")
+    fi
+}
+
+conformance() { cargo run --quiet --release --locked -p wakepath-conformance -- "$@"; }
+
+step format cargo fmt --all --check
+step fuzz-format cargo fmt --manifest-path fuzz/Cargo.toml --check
+step clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+step doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
+# The output of tests that pass is shown as well, because a skipped test passes and says so there.
+step tests cargo test --workspace --locked --no-fail-fast -- --show-output
+step conformance conformance run
+step mutants conformance mutants
+[ "${FUZZ_SECONDS:-60}" = 0 ] || step fuzz scripts/fuzz.sh
+
+# Sums "N word" over the `test result:` lines of the test binaries.
+sum() { grep -h '^test result:' "$logs/tests.log" | grep -o "[0-9]* $1" | awk '{n += $1} END {print n + 0}'; }
+count() { grep -c "$1" "$2" 2>/dev/null; }
+
+skips=$(count '^skipped: ' "$logs/tests.log")
+fuzz_ok=0
+fuzz_failed=0
+if [ -f "$logs/fuzz.log" ]; then
+    fuzz_ok=$(count '^fuzz [a-z_]*: ok' "$logs/fuzz.log")
+    fuzz_failed=$(count '^fuzz [a-z_]*: FAILED' "$logs/fuzz.log")
+fi
+# A test that skips itself counts as passed to its runner.
+passed=$(($(sum passed) - skips + fuzz_ok))
+failed=$(($(sum failed) + fuzz_failed))
+skipped=$(($(sum ignored) + skips))
+# Steps that do not count tests count as one, and a step that failed to even build must not look like none.
+for name in format fuzz-format clippy doc conformance mutants; do
+    [ -f "$logs/$name.log" ] && [[ " ${failed_steps[*]-} " != *" $name "* ]] && passed=$((passed + 1))
+done
+for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do
+    case $name in
+    tests) [ "$(sum failed)" -gt 0 ] || failed=$((failed + 1)) ;;
+    fuzz) [ "$fuzz_failed" -gt 0 ] || failed=$((failed + 1)) ;;
+    *) failed=$((failed + 1)) ;;
+    esac
+done
+if [ "${WAKEPATH_REQUIRE_ALL:-}" = 1 ] && [ "$skipped" -gt 0 ]; then
+    failed_steps+=("skipped tests")
+fi
+
+{
+    echo
+    echo "== summaries =="
+    grep -hE '^ +Running |^ +Doc-tests |^test result:' "$logs/tests.log"
+    grep -hE '^(comparing with|[0-9]+ decisions compared)' "$logs/conformance.log"
+    grep -hE '^[0-9]+ of [0-9]+ alterations' "$logs/mutants.log"
+    [ -f "$logs/fuzz.log" ] && grep -hE '^fuzz [a-z_]+: ' "$logs/fuzz.log"
+    grep -h '^skipped: ' "$logs/tests.log"
+    if [ ${#failed_steps[@]} -gt 0 ]; then
+        printf 'failed: %s\n' "${failed_steps[@]}"
+    fi
+    echo "$passed passed, $failed failed, $skipped skipped"
+} | tee "$logs/summary.txt"
+
+[ ${#failed_steps[@]} -eq 0 ]
