@@ -65,6 +65,7 @@ fn as_text<S: Serializer>(spec: &PolicySpec, serializer: S) -> Result<S::Ok, S::
     serializer.collect_str(spec)
 }
 
+#[expect(clippy::ref_option, reason = "the signature that serde asks for")]
 fn as_optional_text<S: Serializer>(
     spec: &Option<PolicySpec>,
     serializer: S,

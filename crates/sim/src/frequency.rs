@@ -1,7 +1,7 @@
 //! Clusters' clocks: what cpufreq asks for, and when the hardware follows.
 
-use wakepath_policies::freq::FreqPolicy;
-use wakepath_policies::freq::iowait_boost::IowaitBoost;
+use wakepath_policies::freq::schedutil::{CpuSignal, Schedutil};
+use wakepath_policies::freq::{FreqPolicy, FrequencyTable, transition_delay};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_units::{Capacity, Nanoseconds, TickRate};
 
@@ -14,9 +14,9 @@ use crate::setup::{ClusterSetup, Cycles};
 enum Clock {
     Fixed,
     Schedutil {
-        rate_limit: u64,
-        boosts: Vec<IowaitBoost>,
-        last_change: u64,
+        policy: Box<Schedutil>,
+        /// Room for what it is told.
+        signals: Vec<CpuSignal>,
     },
 }
 
@@ -24,7 +24,7 @@ enum Clock {
 #[derive(Clone, Debug)]
 pub(crate) struct Domain {
     capacity: u32,
-    khz: Vec<u32>,
+    table: FrequencyTable,
     speed: Vec<u32>,
     clock: Clock,
     /// Index of the operating point in force.
@@ -43,17 +43,23 @@ impl Domain {
         policy: &PolicySpec,
         tick: TickRate,
     ) -> Result<Self, SimError> {
-        let highest = cluster.khz.len() - 1;
+        let table = cluster.table.clone();
+        let highest = table.as_slice().len() - 1;
         let (clock, start) = match policy.frequency()? {
             FreqPolicy::Performance => (Clock::Fixed, highest),
             FreqPolicy::Powersave => (Clock::Fixed, 0),
             FreqPolicy::Schedutil(settings) => {
+                let schedutil = Schedutil::new(
+                    &settings,
+                    table.clone(),
+                    Capacity(cluster.capacity),
+                    cluster.cpus,
+                    transition_delay(Nanoseconds(cluster.transition_latency)),
+                    tick,
+                );
                 let clock = Clock::Schedutil {
-                    rate_limit: settings
-                        .rate_limit
-                        .map_or(cluster.transition_latency * 3 / 2, |limit| limit.0),
-                    boosts: vec![IowaitBoost::new(settings.boost, tick); cluster.cpus],
-                    last_change: 0,
+                    policy: Box::new(schedutil),
+                    signals: Vec::with_capacity(cluster.cpus),
                 };
                 (clock, 0)
             }
@@ -68,7 +74,7 @@ impl Domain {
         };
         Ok(Self {
             capacity: cluster.capacity,
-            khz: cluster.khz.clone(),
+            table,
             speed: cluster.speed.clone(),
             clock,
             current: start,
@@ -91,44 +97,33 @@ impl Domain {
 
     /// The capacity at the frequency in force.
     pub(crate) fn capacity_now(&self) -> u32 {
-        let highest = self.khz[self.khz.len() - 1];
-        (u64::from(self.capacity) * u64::from(self.khz[self.current]) / u64::from(highest)) as u32
+        let (current, highest) = (self.khz_now(), u64::from(self.table.highest().0));
+        (u64::from(self.capacity) * current / highest) as u32
+    }
+
+    fn khz_now(&self) -> u64 {
+        u64::from(self.table.as_slice()[self.current].0)
     }
 
     /// The scheduler reports on the CPU at `index` of the cluster. Returns whether a change of
     /// frequency begins.
     pub(crate) fn update(&mut self, now: u64, index: usize, iowait: bool, cpus: &[Cpu]) -> bool {
-        let Clock::Schedutil {
-            rate_limit,
-            boosts,
-            last_change,
-        } = &mut self.clock
-        else {
+        let Clock::Schedutil { policy, signals } = &mut self.clock else {
             return false;
         };
-        boosts[index].request(Nanoseconds(now), iowait);
-        if now - *last_change < *rate_limit {
+        signals.clear();
+        signals.extend(cpus.iter().map(|cpu| CpuSignal {
+            utilisation: Capacity(cpu.utilisation.get()),
+            idle_calls: cpu.selections,
+        }));
+        let Some(next) = policy.update(Nanoseconds(now), index, iowait, signals) else {
             return false;
-        }
-        let capacity = Capacity(self.capacity);
-        let mut utilisation = 0;
-        for (boost, cpu) in boosts.iter_mut().zip(cpus) {
-            let boost = boost.apply(Nanoseconds(now), capacity).0;
-            utilisation = utilisation.max(cpu.utilisation.get().max(boost));
-        }
-        let highest = self.khz[self.khz.len() - 1];
-        let raw = u64::from(highest) * u64::from(utilisation + utilisation / 4)
-            / u64::from(self.capacity);
-        let next = self
-            .khz
-            .iter()
-            .position(|khz| u64::from(*khz) >= raw)
-            .unwrap_or(self.khz.len() - 1);
-        if next == self.wanted {
-            return false;
-        }
-        self.wanted = next;
-        *last_change = now;
+        };
+        self.wanted = self
+            .table
+            .as_slice()
+            .binary_search(&next)
+            .unwrap_or(self.wanted);
         !std::mem::replace(&mut self.changing, true)
     }
 
@@ -141,7 +136,7 @@ impl Domain {
     /// Takes note of `time` ns of a task at the frequency in force.
     pub(crate) fn charge_task(&mut self, time: u64) {
         self.task_time += time;
-        self.task_khz_time += u128::from(time) * u128::from(self.khz[self.current]);
+        self.task_khz_time += u128::from(time) * u128::from(self.khz_now());
     }
 
     pub(crate) fn task_time(&self) -> u64 {

@@ -51,6 +51,9 @@ pub enum SimError {
         /// What about it.
         what: String,
     },
+    /// A cluster without operating points.
+    #[error("cluster '{0}' has no operating point")]
+    NoFrequency(String),
     /// A policy of another kind than its place asks for.
     #[error(transparent)]
     Spec(#[from] SpecError),

@@ -2,6 +2,7 @@
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, Runs, Scope};
+use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::poll;
 use wakepath_units::{Nanoseconds, TickRate};
 use wakepath_workloads::fio::{FioJob, FioJobFile};
@@ -30,7 +31,7 @@ pub(crate) struct ClusterSetup {
     pub(crate) first_cpu: usize,
     pub(crate) cpus: usize,
     pub(crate) capacity: u32,
-    pub(crate) khz: Vec<u32>,
+    pub(crate) table: FrequencyTable,
     /// Per operating point: thousands of cycles of the biggest core that this core does a second.
     pub(crate) speed: Vec<u32>,
     pub(crate) transition_latency: u64,
@@ -115,7 +116,7 @@ impl Setup {
             })
             .collect();
         let deepest_alone = states.iter().rposition(|s| !s.whole_cluster).unwrap_or(0);
-        let clusters = clusters(machine);
+        let clusters = clusters(machine)?;
         let home = machine
             .cluster
             .iter()
@@ -158,7 +159,7 @@ impl Setup {
 
 /// How much of the biggest core each core does per clock is its capacity per kHz over the biggest
 /// core's capacity per kHz.
-fn clusters(machine: &Machine) -> Vec<ClusterSetup> {
+fn clusters(machine: &Machine) -> Result<Vec<ClusterSetup>, SimError> {
     let per_khz = |c: &Cluster| f64::from(c.capacity) / f64::from(c.max_frequency().0);
     let biggest = machine
         .cluster
@@ -171,11 +172,13 @@ fn clusters(machine: &Machine) -> Vec<ClusterSetup> {
         .iter()
         .map(|c| {
             let relative = per_khz(c) / biggest;
+            let table = FrequencyTable::new(c.frequencies())
+                .ok_or_else(|| SimError::NoFrequency(c.name.clone()))?;
             let setup = ClusterSetup {
                 first_cpu,
                 cpus: c.cpus,
                 capacity: c.capacity,
-                khz: c.opps.iter().map(|o| o.khz).collect(),
+                table,
                 speed: c
                     .opps
                     .iter()
@@ -184,7 +187,7 @@ fn clusters(machine: &Machine) -> Vec<ClusterSetup> {
                 transition_latency: c.transition_latency_us.micros().0,
             };
             first_cpu += c.cpus;
-            setup
+            Ok(setup)
         })
         .collect()
 }

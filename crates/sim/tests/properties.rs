@@ -1,4 +1,5 @@
 //! What holds for every machine, workload and policy.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use proptest::prelude::*;
 use wakepath_hardware::Machine;

@@ -31,8 +31,8 @@ impl Command {
             Self::Policy(args) => policy::run(args, out),
             Self::Apst(args) => apst::run(args, out),
             Self::Drive(args) => drive::run(args, out),
-            Self::Sim(args) => sim::run(args, out),
-            Self::Reproduce(args) => reproduce::run(args, out),
+            Self::Sim(args) => sim::run(&args, out),
+            Self::Reproduce(args) => reproduce::run(&args, out),
         }
     }
 }

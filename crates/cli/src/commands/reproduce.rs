@@ -32,7 +32,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let seeds = seeds(args.seed, args.runs);
     let reproduction = match args.part {
         Part::B => reproduce::part_b(&seeds)?,

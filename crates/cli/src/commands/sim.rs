@@ -42,7 +42,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let machine = Machine::find(&args.machine)?;
     let idle = spec::parse_list(&args.idle).context("--idle")?;
     let freq = spec::parse_list(&args.freq).context("--freq")?;
