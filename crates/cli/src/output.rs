@@ -1,0 +1,73 @@
+//! How a command prints: a table for people, JSON and CSV for programs.
+
+use std::io::Write;
+
+use clap::ValueEnum;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+
+/// What to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// One JSON document.
+    Json,
+    /// Comma-separated values with a header line.
+    Csv,
+}
+
+/// Writes `value` as indented JSON with a final line end.
+pub(crate) fn json(out: &mut impl Write, value: &impl Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Writes rows under a header, numbers to the right.
+pub(crate) fn table<const N: usize>(
+    out: &mut impl Write,
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> anyhow::Result<()> {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    let mut numeric = [true; N];
+    let rows: Vec<[String; N]> = rows.into_iter().collect();
+    for row in &rows {
+        for (column, text) in numeric.iter_mut().zip(row) {
+            *column &= text.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
+        }
+    }
+    for row in rows {
+        table.add_row(row);
+    }
+    for (column, numeric) in table.column_iter_mut().zip(numeric) {
+        if numeric {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for line in table.lines() {
+        writeln!(out, "{}", line.trim())?;
+    }
+    Ok(())
+}
+
+/// Writes rows under a header as CSV.
+pub(crate) fn csv<const N: usize>(
+    out: &mut impl Write,
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> anyhow::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(header)?;
+    for row in rows {
+        writer.write_record(row)?;
+    }
+    writer.flush()?;
+    Ok(())
+}
