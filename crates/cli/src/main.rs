@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 the input or the machine is at fault, 2 the call itself is.
 
 mod commands;
+mod input;
 mod output;
 
 use std::io::{self, Write};

@@ -58,10 +58,9 @@ fn nvme_cli_prints_what_its_binary_says() {
     let mut runner = TestRunner::deterministic();
     for _ in 0..CONTROLLERS {
         let data = controller().new_tree(&mut runner).unwrap().current();
-        // Any character device will do: the shim answers for it.
         let read = |format: &[&str]| -> Drive {
             let arguments = [&["id-ctrl", "/dev/null"], format].concat();
-            let printed = nvme.output(&data, &arguments);
+            let printed = nvme.output("SHIM_IDENTIFY", &data, &arguments);
             id_ctrl::parse("dump", &printed).unwrap_or_else(|e| {
                 panic!("{format:?}: {e}\n{}", String::from_utf8_lossy(&printed))
             })

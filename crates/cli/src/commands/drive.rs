@@ -1,10 +1,368 @@
-//! Filled in by the next commits.
+//! `wakepath drive`: the library of NVMe drives.
 
 use std::io::Write;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {}
+use serde::Serialize;
+use wakepath_hardware::drive::quirks::{Certainty, Place, Quirks};
+use wakepath_hardware::drive::{DriveLibrary, DriveModel, DriveTable, PowerState};
+use wakepath_units::Microwatts;
 
-pub(crate) fn run(_args: Args, _out: &mut impl Write) -> anyhow::Result<()> {
-    anyhow::bail!("not built yet")
+use crate::output::{self, Format};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// The drives of the library.
+    List(ListArgs),
+    /// The power states of a drive.
+    Show(ShowArgs),
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Example:
+  wakepath drive list SN530")]
+struct ListArgs {
+    /// Only drives with this in their name.
+    filter: Option<String>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath drive show 'Intel 760p 256GB'
+  wakepath drive show 'Samsung SSD 990 PRO 1TB' --format json")]
+struct ShowArgs {
+    /// The drive, by any part of its name that no other drive has.
+    name: String,
+    /// Only the tables of this firmware revision.
+    #[arg(long, value_name = "FW")]
+    firmware: Option<String>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
+    match args.verb {
+        Verb::List(args) => list(&args, out),
+        Verb::Show(args) => show(&args, out),
+    }
+}
+
+/// A power for people: `0.005 W`, `-` if it is not reported.
+pub(super) fn watts(power: Option<Microwatts>) -> String {
+    power.map_or_else(
+        || "-".to_owned(),
+        |Microwatts(uw)| {
+            let text = format!("{}.{:06}", uw / 1_000_000, uw % 1_000_000);
+            // Two decimals at least, so that a column is easy to compare.
+            let digits = text.trim_end_matches('0').len();
+            let point = text.len() - 6;
+            format!("{} W", &text[..digits.max(point + 2)])
+        },
+    )
+}
+
+fn hex_id(id: Option<u16>) -> String {
+    id.map_or_else(String::new, |id| format!("{id:#06x}"))
+}
+
+fn yes_no(known: Option<bool>) -> &'static str {
+    match known {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "unknown",
+    }
+}
+
+// ---- list
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    model: &'a str,
+    label: Option<&'a str>,
+    vendor_id: Option<u16>,
+    tables: usize,
+    npss: u8,
+    samples: u32,
+}
+
+impl<'a> Listed<'a> {
+    fn new(model: &'a DriveModel) -> Self {
+        let usual = model.usual_table();
+        Self {
+            model: &model.name,
+            label: model.label.as_deref(),
+            vendor_id: usual.drive.vendor_id,
+            tables: model.tables.len(),
+            npss: usual.drive.npss,
+            samples: usual.samples_of_model,
+        }
+    }
+
+    fn row(&self) -> [String; 6] {
+        [
+            self.model.to_owned(),
+            self.label.unwrap_or_default().to_owned(),
+            hex_id(self.vendor_id),
+            self.npss.to_string(),
+            self.tables.to_string(),
+            self.samples.to_string(),
+        ]
+    }
+}
+
+fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let library = DriveLibrary::builtin();
+    let models = library.matching(args.filter.as_deref().unwrap_or_default());
+    if models.is_empty() {
+        // The lookup explains best what is near.
+        library.find(args.filter.as_deref().unwrap_or_default())?;
+    }
+    let listed: Vec<_> = models.into_iter().map(Listed::new).collect();
+    let rows = listed.iter().map(Listed::row);
+    match args.format {
+        Format::Json => output::json(out, &listed),
+        Format::Csv => {
+            let header = ["model", "label", "vendor_id", "npss", "tables", "samples"];
+            output::csv(out, header, rows)
+        }
+        Format::Table => {
+            let header = [
+                "model",
+                "sold as",
+                "vendor",
+                "last state",
+                "tables",
+                "drives seen",
+            ];
+            output::table(out, header, rows)
+        }
+    }
+}
+
+// ---- show
+
+fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let model = DriveLibrary::builtin().find(&args.name)?;
+    let tables: Vec<&DriveTable> = match &args.firmware {
+        Some(firmware) => model.tables_of_firmware(firmware)?,
+        None => model.tables.iter().collect(),
+    };
+    match args.format {
+        Format::Json => output::json(out, &Shown::new(model, &tables)),
+        Format::Csv => print_csv(out, model, &tables),
+        Format::Table => print_tables(out, model, &tables),
+    }
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    model: &'a str,
+    label: Option<&'a str>,
+    tables: Vec<ShownTable<'a>>,
+    quirks: Vec<ShownQuirk<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownTable<'a> {
+    firmwares: &'a [String],
+    samples: u32,
+    samples_of_model: u32,
+    vendor_id: Option<u16>,
+    subsystem_vendor_id: Option<u16>,
+    nvme_version: Option<&'a str>,
+    warning_temperatures_c: &'a [u16],
+    critical_temperatures_c: &'a [u16],
+    apsta: Option<bool>,
+    apsta_source: Option<&'a str>,
+    npss: u8,
+    states: &'a [PowerState],
+    source: &'a str,
+}
+
+#[derive(Serialize)]
+struct ShownQuirk<'a> {
+    name: &'static str,
+    certain: bool,
+    effect: &'a str,
+    why: &'a str,
+    lifted_by: &'a str,
+    kernel: &'a str,
+    file: &'a str,
+}
+
+impl<'a> Shown<'a> {
+    fn new(model: &'a DriveModel, tables: &[&'a DriveTable]) -> Self {
+        Self {
+            model: &model.name,
+            label: model.label.as_deref(),
+            tables: tables.iter().map(|t| ShownTable::new(t)).collect(),
+            quirks: quirks(tables),
+        }
+    }
+}
+
+impl<'a> ShownTable<'a> {
+    fn new(table: &'a DriveTable) -> Self {
+        let drive = &table.drive;
+        Self {
+            firmwares: &table.firmwares,
+            samples: table.samples,
+            samples_of_model: table.samples_of_model,
+            vendor_id: drive.vendor_id,
+            subsystem_vendor_id: drive.subsystem_vendor_id,
+            nvme_version: table.nvme_version.as_deref(),
+            warning_temperatures_c: &table.warning_temperatures_c,
+            critical_temperatures_c: &table.critical_temperatures_c,
+            apsta: drive.apsta,
+            apsta_source: table.apsta_source.as_deref(),
+            npss: drive.npss,
+            states: &drive.states,
+            source: &drive.source,
+        }
+    }
+}
+
+/// The kernel's quirks for the first of the tables.
+fn quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
+    let list = Quirks::builtin();
+    let Some(table) = tables.first() else {
+        return Vec::new();
+    };
+    list.on(&table.drive, &Place::default())
+        .into_iter()
+        .flat_map(|(quirk, certainty)| {
+            quirk.kinds.iter().map(move |kind| ShownQuirk {
+                name: kind.kernel_name(),
+                certain: certainty == Certainty::Certain,
+                effect: &list.text(*kind).effect,
+                why: &quirk.why,
+                lifted_by: &list.text(*kind).lifted_by,
+                kernel: &list.kernel,
+                file: &quirk.file,
+            })
+        })
+        .collect()
+}
+
+fn print_csv(
+    out: &mut impl Write,
+    model: &DriveModel,
+    tables: &[&DriveTable],
+) -> anyhow::Result<()> {
+    let header = [
+        "model",
+        "firmware",
+        "samples",
+        "state",
+        "non_operational",
+        "max_power_uw",
+        "entry_latency_us",
+        "exit_latency_us",
+        "read_throughput_rank",
+        "read_latency_rank",
+        "write_throughput_rank",
+        "write_latency_rank",
+        "idle_power_uw",
+        "active_power_uw",
+    ];
+    let power = |p: Option<Microwatts>| p.map_or_else(String::new, |p| p.0.to_string());
+    let rows = tables.iter().flat_map(|table| {
+        table.drive.states.iter().enumerate().map(move |(i, s)| {
+            [
+                model.name.clone(),
+                table.drive.firmware.clone(),
+                table.samples.to_string(),
+                i.to_string(),
+                u8::from(s.non_operational).to_string(),
+                power(s.max_power),
+                s.entry_latency_us.to_string(),
+                s.exit_latency_us.to_string(),
+                s.read_throughput_rank.to_string(),
+                s.read_latency_rank.to_string(),
+                s.write_throughput_rank.to_string(),
+                s.write_latency_rank.to_string(),
+                power(s.idle_power),
+                power(s.active_power),
+            ]
+        })
+    });
+    output::csv(out, header, rows)
+}
+
+fn print_tables(
+    out: &mut impl Write,
+    model: &DriveModel,
+    tables: &[&DriveTable],
+) -> anyhow::Result<()> {
+    write!(out, "{}", model.name)?;
+    match &model.label {
+        Some(label) => writeln!(out, " ({label})")?,
+        None => writeln!(out)?,
+    }
+    for table in tables {
+        writeln!(out)?;
+        print_states(out, table)?;
+    }
+    for quirk in quirks(tables) {
+        let has = if quirk.certain {
+            "has"
+        } else {
+            "likely has (its PCI id decides)"
+        };
+        writeln!(
+            out,
+            "\nLinux {} {has} the quirk {} for this drive: {}.\n  why: {}\n  lifted by: {}",
+            quirk.kernel, quirk.name, quirk.effect, quirk.why, quirk.lifted_by
+        )?;
+    }
+    Ok(())
+}
+
+fn print_states(out: &mut impl Write, table: &DriveTable) -> anyhow::Result<()> {
+    let drive = &table.drive;
+    writeln!(
+        out,
+        "firmware  {} ({} of {} drives seen)",
+        table.firmwares.join(", "),
+        table.samples,
+        table.samples_of_model
+    )?;
+    writeln!(out, "vendor    {}", hex_id(drive.vendor_id))?;
+    let evidence = table
+        .apsta_source
+        .as_ref()
+        .map_or_else(String::new, |source| format!(" ({source})"));
+    writeln!(out, "APST      {}{evidence}", yes_no(drive.apsta))?;
+    writeln!(out, "source    {}\n", drive.source)?;
+    output::table(
+        out,
+        [
+            "state", "mode", "power", "active", "entry us", "exit us", "rrt", "rrl", "rwt", "rwl",
+        ],
+        drive.states.iter().enumerate().map(|(i, s)| {
+            [
+                format!("PS{i}"),
+                if s.non_operational { "asleep" } else { "works" }.to_owned(),
+                watts(s.max_power),
+                watts(s.active_power),
+                s.entry_latency_us.to_string(),
+                s.exit_latency_us.to_string(),
+                s.read_throughput_rank.to_string(),
+                s.read_latency_rank.to_string(),
+                s.write_throughput_rank.to_string(),
+                s.write_latency_rank.to_string(),
+            ]
+        }),
+    )
 }

@@ -181,9 +181,12 @@ impl DriveLibrary {
     }
 
     /// The one model that `name` means: the model of exactly this name, else the only one that has
-    /// it as a part of its name, else the only one that has it as a part of its label. Several
-    /// models are ambiguous even if their tables are alike, because a name must not change its
-    /// meaning when the library grows.
+    /// it as a part of its name, else the only one of exactly this label. Several models are
+    /// ambiguous even if their tables are alike, because a name must not change its meaning when
+    /// the library grows; and a part of a label is not enough, because not every model has one.
+    ///
+    /// # Errors
+    /// [`LookupError`] with the drives that may be meant.
     pub fn find(&self, name: &str) -> Result<&DriveModel, LookupError> {
         let folded = fold(name);
         if folded.is_empty() {
@@ -192,52 +195,63 @@ impl DriveLibrary {
         if let Some(model) = self.models.iter().find(|m| m.name == name.trim()) {
             return Ok(model);
         }
-        let same = |text: &str| fold(text) == folded;
-        let equal: Vec<_> = self.models.iter().filter(|m| same(&m.name)).collect();
-        let hits = if equal.is_empty() {
-            self.matching(name)
-        } else {
-            equal
+        let only = |wanted: &dyn Fn(&DriveModel) -> bool| {
+            let mut hits = self.models.iter().filter(|m| wanted(m));
+            hits.next().filter(|_| hits.next().is_none())
         };
-        if let [model] = hits[..] {
+        let label_is = |m: &DriveModel| m.label.as_ref().is_some_and(|l| fold(l) == folded);
+        if let Some(model) = only(&|m| fold(&m.name) == folded)
+            .or_else(|| only(&|m| fold(&m.name).contains(&folded)))
+            .or_else(|| only(&label_is))
+        {
             return Ok(model);
         }
-        let mut labelled = hits.iter().filter(|m| m.label.as_deref().is_some_and(same));
-        if let (Some(model), None) = (labelled.next(), labelled.next()) {
-            return Ok(model);
-        }
+        let hits: Vec<_> = self
+            .models
+            .iter()
+            .filter(|m| fold(&m.name).contains(&folded))
+            .map(|m| m.name.clone())
+            .collect();
         if hits.is_empty() {
             return Err(LookupError::Unknown {
                 name: name.to_owned(),
                 nearest: self.nearest(&folded),
             });
         }
+        let more = hits.len().saturating_sub(LISTED);
         Err(LookupError::Ambiguous {
             name: name.to_owned(),
-            candidates: hits.iter().take(LISTED).map(|m| m.name.clone()).collect(),
-            more: hits.len().saturating_sub(LISTED),
+            candidates: hits.into_iter().take(LISTED).collect(),
+            more,
         })
     }
 
-    /// The names most like `folded`, best first, without the merely random ones.
+    /// The drives that have `folded` in their label, else those with the names most like it, best
+    /// first, without the merely random ones.
     fn nearest(&self, folded: &str) -> Vec<String> {
-        let mut scored: Vec<(f64, &str)> = self
+        let mut scored: Vec<(f64, &DriveModel)> = self
             .models
             .iter()
             .map(|m| {
-                let label = m
-                    .label
-                    .as_deref()
-                    .map_or(0.0, |l| likeness(folded, &fold(l)));
-                (likeness(folded, &fold(&m.name)).max(label), m.name.as_str())
+                let of_label = m.label.as_deref().map_or(0.0, |label| {
+                    let label = fold(label);
+                    if label.contains(folded) {
+                        return f64::INFINITY;
+                    }
+                    likeness(folded, &label)
+                });
+                (likeness(folded, &fold(&m.name)).max(of_label), m)
             })
             .filter(|(score, _)| *score >= 0.6)
             .collect();
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.name.cmp(&b.1.name)));
         scored
             .into_iter()
             .take(3)
-            .map(|(_, n)| n.to_owned())
+            .map(|(_, m)| match &m.label {
+                Some(label) => format!("{} ({label})", m.name),
+                None => m.name.clone(),
+            })
             .collect()
     }
 }
@@ -591,8 +605,13 @@ mod tests {
         // A whole name wins over the longer names that contain it.
         assert!(library.matching("Sabrent").len() > 1);
         assert_eq!(name("Sabrent"), Ok("Sabrent"));
-        // The name on the box.
+        // The name on the box, but only the whole of it: other capacities may have none.
         assert_eq!(name("Intel 760p 256GB"), Ok("INTEL SSDPEKKW256G8"));
+        let error = name("sn550").unwrap_err().to_string();
+        assert!(
+            error.contains("WDC WDS500G2B0C-00PXH0 (WD Blue SN550"),
+            "{error}"
+        );
     }
 
     #[test]

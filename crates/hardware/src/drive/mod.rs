@@ -25,6 +25,7 @@ pub const MAX_POWER_STATES: usize = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PowerState {
     /// Highest power in this state (`MP`). `None` if the drive does not say (the field is 0).
+    #[serde(rename = "max_power_uw")]
     pub max_power: Option<Microwatts>,
     /// The drive cannot process I/O commands in this state (`NOPS`).
     pub non_operational: bool,
@@ -41,9 +42,11 @@ pub struct PowerState {
     /// Rank of the write latency, 0 the best (`RWL`, 0 to 31).
     pub write_latency_rank: u8,
     /// Typical power after 30 s of idling in this state (`IDLP`), if reported.
+    #[serde(rename = "idle_power_uw")]
     pub idle_power: Option<Microwatts>,
     /// Largest average power over 10 s under the workload that the drive names (`ACTP`), if
     /// reported.
+    #[serde(rename = "active_power_uw")]
     pub active_power: Option<Microwatts>,
 }
 

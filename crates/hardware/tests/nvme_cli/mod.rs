@@ -31,7 +31,9 @@ impl NvmeCli {
         }
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
         std::fs::create_dir_all(&directory).unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvme_cli/shim.c");
+        // Other crates' tests use this module too.
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let source = crates.join("hardware/tests/nvme_cli/shim.c");
         let compiled = Command::new("cc")
             .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"])
             .arg(directory.join("shim.so"))
@@ -42,14 +44,16 @@ impl NvmeCli {
         Some(Self { directory })
     }
 
-    /// What `nvme` prints with these arguments when the device answers Identify with `identify`.
-    pub(crate) fn output(&self, identify: &[u8], arguments: &[&str]) -> Vec<u8> {
-        let answer = self.directory.join("identify.bin");
-        std::fs::write(&answer, identify).unwrap();
+    /// What `nvme` prints with these arguments when the device answers a command with `data`:
+    /// Identify for `SHIM_IDENTIFY`, Get Features for `SHIM_FEATURE`. Any character device will
+    /// do in the arguments.
+    pub(crate) fn output(&self, command: &str, data: &[u8], arguments: &[&str]) -> Vec<u8> {
+        let answer = self.directory.join("answer.bin");
+        std::fs::write(&answer, data).unwrap();
         let output = Command::new("nvme")
             .args(arguments)
             .env("LD_PRELOAD", self.directory.join("shim.so"))
-            .env("SHIM_IDENTIFY", answer)
+            .env(command, answer)
             .output()
             .unwrap();
         assert!(

@@ -1,0 +1,376 @@
+//! `wakepath apst plan`.
+
+use std::io::Write;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use serde::Serialize;
+use wakepath_hardware::drive::quirks::{Certainty, Place, QuirkKind, Quirks};
+use wakepath_hardware::drive::{Drive, DriveLibrary, id_ctrl};
+use wakepath_policies::apst::{
+    ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan,
+};
+
+use super::{Entry, entries, hex};
+use crate::commands::drive;
+use crate::{input, output};
+
+/// More than any dump has, with all the bits of `nvme id-ctrl -H -v` spelled out.
+const MAX_DUMP: u64 = 1 << 20;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath apst plan --drive 'Intel 760p 256GB'
+  nvme id-ctrl -b /dev/nvme0 | wakepath apst plan --id-ctrl - --max-latency-us 25000
+  wakepath apst plan --drive SDBPNPZ-256G-1006 --format bin > apst.bin
+  nvme set-feature /dev/nvme0 -f 0x0c -v 1 -l 256 -d apst.bin")]
+pub(super) struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Take the table of this firmware revision of a library drive.
+    #[arg(long, value_name = "FW", conflicts_with = "id_ctrl")]
+    firmware: Option<String>,
+    /// How to choose the states: the kernel's rule, or the one it had before 5.14.
+    #[arg(long, value_enum, default_value_t)]
+    rule: Rule,
+    /// Idle time before a primary state [default: 100]; 0 means the legacy rule.
+    #[arg(long, value_name = "MS", value_parser = timeout)]
+    primary_timeout_ms: Option<u64>,
+    /// Idle time before a secondary state [default: 2000]; 0 means no such state.
+    #[arg(long, value_name = "MS", value_parser = timeout)]
+    secondary_timeout_ms: Option<u64>,
+    /// Highest total latency of a primary state [default: 15000]; 0 means the legacy rule.
+    #[arg(long, value_name = "US")]
+    primary_tolerance_us: Option<u64>,
+    /// Highest total latency of a secondary state [default: 100000].
+    #[arg(long, value_name = "US")]
+    secondary_tolerance_us: Option<u64>,
+    /// Highest exit latency of any state [default: 100000]; 0 switches APST off.
+    #[arg(long, value_name = "US")]
+    max_latency_us: Option<u64>,
+    /// Plan as for a drive with the no-deepest-state quirk.
+    #[arg(long)]
+    no_deepest: bool,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct Source {
+    /// A drive of the library, by any part of its name that no other drive has.
+    #[arg(long, value_name = "NAME")]
+    drive: Option<String>,
+    /// What `nvme id-ctrl` printed: binary (-b), JSON or text; - for standard input.
+    #[arg(long, value_name = "FILE")]
+    id_ctrl: Option<String>,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Rule {
+    #[default]
+    Current,
+    Legacy,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// The decision on every state, for people.
+    #[default]
+    Table,
+    /// The same for programs, with the table itself.
+    Json,
+    /// The 256 bytes of the feature.
+    Bin,
+    /// These bytes as hexadecimal text, 16 to a line, which `xxd -r -p` reads back.
+    Hex,
+}
+
+/// The kernel takes longer times and spoils the entry with them; nobody wants that.
+fn timeout(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(ms) if ms <= MAX_TIMEOUT_MS => Ok(ms),
+        Ok(_) => Err(format!(
+            "an entry has 24 bits for it: at most {MAX_TIMEOUT_MS} ms"
+        )),
+        Err(_) => Err(format!(
+            "expected whole milliseconds, 0 to {MAX_TIMEOUT_MS}"
+        )),
+    }
+}
+
+pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let (drive, mut notes) = find(args)?;
+    let settings = args.settings();
+    let planned = plan(
+        drive.npss,
+        // Not to be told is not to be told "no".
+        drive.apsta.unwrap_or(true),
+        &drive.states,
+        &settings,
+    );
+    notes.extend(quirk_notes(&drive, &settings));
+    match args.format {
+        Format::Table => print_table(out, &drive, &settings, planned)?,
+        Format::Json => output::json(out, &Report::new(&drive, &settings, planned))?,
+        Format::Bin | Format::Hex => {
+            let table = planned.with_context(|| drive.model.clone())?.table;
+            if drive.apsta.is_none() {
+                notes.push(format!("{}: {ASSUMED}", drive.model));
+            }
+            if args.format == Format::Bin {
+                out.write_all(&table.to_bytes())?;
+            } else {
+                write!(out, "{table}")?;
+            }
+        }
+    }
+    for note in notes {
+        eprintln!("wakepath: note: {note}");
+    }
+    Ok(())
+}
+
+const ASSUMED: &str = "APST support is not known, assumed";
+
+impl Args {
+    fn settings(&self) -> ApstSettings {
+        let kernel = ApstSettings::default();
+        ApstSettings {
+            rule: match self.rule {
+                Rule::Current => ApstRule::Current,
+                Rule::Legacy => ApstRule::Legacy,
+            },
+            primary_timeout_ms: self.primary_timeout_ms.unwrap_or(kernel.primary_timeout_ms),
+            primary_tolerance_us: self
+                .primary_tolerance_us
+                .unwrap_or(kernel.primary_tolerance_us),
+            secondary_timeout_ms: self
+                .secondary_timeout_ms
+                .unwrap_or(kernel.secondary_timeout_ms),
+            secondary_tolerance_us: self
+                .secondary_tolerance_us
+                .unwrap_or(kernel.secondary_tolerance_us),
+            max_latency_us: self.max_latency_us.unwrap_or(kernel.max_latency_us),
+            enabled: true,
+            quirks: ApstQuirks {
+                no_deepest: self.no_deepest,
+                no_apst: false,
+            },
+        }
+    }
+}
+
+/// The drive that is asked for, and what the user should know about the choice.
+fn find(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
+    if let Some(path) = &args.source.id_ctrl {
+        let data = input::read(path, MAX_DUMP)?;
+        return Ok((id_ctrl::parse(input::name(path), &data)?, Vec::new()));
+    }
+    let name = args.source.drive.as_deref().unwrap_or_default();
+    let model = DriveLibrary::builtin().find(name)?;
+    let tables = match &args.firmware {
+        Some(firmware) => model.tables_of_firmware(firmware)?,
+        None => model.tables.iter().collect(),
+    };
+    let table = tables.first().copied().unwrap_or(model.usual_table());
+    let mut notes = Vec::new();
+    if tables.len() > 1 {
+        let advice = if args.firmware.is_some() {
+            "seen with this firmware"
+        } else {
+            "known; --firmware chooses"
+        };
+        notes.push(format!(
+            "{}: {} power-state tables are {advice}; this is the one of firmware {}, seen on {} \
+             of {} drives",
+            model.name,
+            tables.len(),
+            table.firmwares.join(" and "),
+            table.samples,
+            table.samples_of_model
+        ));
+    }
+    Ok((table.drive.clone(), notes))
+}
+
+/// What the kernel would do differently because it knows the drive for a fault.
+fn quirk_notes(drive: &Drive, settings: &ApstSettings) -> Vec<String> {
+    let quirks = Quirks::builtin();
+    let mut notes = Vec::new();
+    for (quirk, certainty) in quirks.on(drive, &Place::default()) {
+        for kind in &quirk.kinds {
+            let how = match kind {
+                QuirkKind::NoDeepest if settings.quirks.no_deepest => continue,
+                QuirkKind::NoDeepest => "plan with --no-deepest to see its table",
+                QuirkKind::NoApst => {
+                    "this plan is what it would program with nvme_core.force_apst=1"
+                }
+                QuirkKind::SimpleSuspend | QuirkKind::ForceNoSimpleSuspend => continue,
+            };
+            let likely = match certainty {
+                Certainty::Certain => "has",
+                Certainty::Likely => "likely has (its PCI id decides)",
+            };
+            notes.push(format!(
+                "{}: Linux {} {likely} the quirk {} for it: {}; {how}",
+                drive.model,
+                quirks.kernel,
+                kind.kernel_name(),
+                quirks.text(*kind).effect,
+            ));
+        }
+    }
+    notes
+}
+
+// ---- for people
+
+fn print_table(
+    out: &mut impl Write,
+    drive: &Drive,
+    settings: &ApstSettings,
+    planned: Result<ApstPlan, NoTable>,
+) -> anyhow::Result<()> {
+    let firmware = drive.firmware.replace('|', " or ");
+    writeln!(out, "drive   {}, firmware {firmware}", drive.model)?;
+    writeln!(out, "source  {}", drive.source)?;
+    let plan = match planned {
+        Ok(plan) => plan,
+        Err(why) => {
+            writeln!(out, "APST    {why}")?;
+            return Ok(());
+        }
+    };
+    let state = if plan.enabled { "enabled" } else { "disabled" };
+    let assumed = match drive.apsta {
+        Some(_) => String::new(),
+        None => format!(" ({ASSUMED})"),
+    };
+    writeln!(out, "APST    {state}{assumed}")?;
+    writeln!(out, "rule    {}", rule_text(settings))?;
+    writeln!(
+        out,
+        "budget  {} us of exit latency\n",
+        settings.max_latency_us
+    )?;
+    let entries = entries(&plan.table, plan.states.len());
+    output::table(
+        out,
+        [
+            "state",
+            "power",
+            "entry us",
+            "exit us",
+            "when idle, go to",
+            "as a target",
+        ],
+        plan.states
+            .iter()
+            .zip(&entries)
+            .zip(&drive.states)
+            .map(|((choice, entry), descriptor)| {
+                [
+                    format!("PS{}", choice.state),
+                    drive::watts(descriptor.max_power),
+                    descriptor.entry_latency_us.to_string(),
+                    descriptor.exit_latency_us.to_string(),
+                    entry.describe(),
+                    choice.explain(settings),
+                ]
+            }),
+    )
+}
+
+fn rule_text(settings: &ApstSettings) -> String {
+    match settings.effective_rule() {
+        ApstRule::Current => {
+            let secondary = match settings.secondary_timeout_ms {
+                0 => "no secondary".to_owned(),
+                ms => format!(
+                    "secondary after {ms} ms up to {} us",
+                    settings.secondary_tolerance_us
+                ),
+            };
+            format!(
+                "current: primary after {} ms up to {} us, {secondary}",
+                settings.primary_timeout_ms, settings.primary_tolerance_us
+            )
+        }
+        ApstRule::Legacy if settings.rule == ApstRule::Legacy => {
+            "legacy: every state after 50 times its total latency".to_owned()
+        }
+        ApstRule::Legacy => "legacy, because a primary parameter is 0: every state after 50 times \
+                             its total latency"
+            .to_owned(),
+    }
+}
+
+// ---- for programs
+
+#[derive(Serialize)]
+struct Report<'a> {
+    drive: &'a Drive,
+    /// The drive's support is not known, and the plan takes it for granted.
+    apsta_assumed: bool,
+    settings: &'a ApstSettings,
+    rule: ApstRule,
+    /// Why the kernel programs no table; the fields below are then null.
+    no_table: Option<String>,
+    apste: Option<bool>,
+    entries: Option<Vec<Entry>>,
+    states: Option<Vec<Decision>>,
+    table_hex: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Decision {
+    state: u8,
+    non_operational: bool,
+    exit_latency_us: u64,
+    total_latency_us: u64,
+    chosen: bool,
+    timeout_ms: Option<u64>,
+    explanation: String,
+}
+
+impl<'a> Report<'a> {
+    fn new(
+        drive: &'a Drive,
+        settings: &'a ApstSettings,
+        planned: Result<ApstPlan, NoTable>,
+    ) -> Self {
+        let (plan, no_table) = match planned {
+            Ok(plan) => (Some(plan), None),
+            Err(why) => (None, Some(why.to_string())),
+        };
+        let states = |plan: &ApstPlan| {
+            plan.states
+                .iter()
+                .zip(&drive.states)
+                .map(|(choice, descriptor)| Decision {
+                    state: choice.state,
+                    non_operational: descriptor.non_operational,
+                    exit_latency_us: choice.exit_latency_us,
+                    total_latency_us: choice.total_latency_us,
+                    chosen: choice.verdict.timeout_ms().is_some(),
+                    timeout_ms: choice.verdict.timeout_ms(),
+                    explanation: choice.explain(settings),
+                })
+                .collect()
+        };
+        Self {
+            drive,
+            apsta_assumed: drive.apsta.is_none(),
+            settings,
+            rule: settings.effective_rule(),
+            no_table,
+            apste: plan.as_ref().map(|p| p.enabled),
+            entries: plan.as_ref().map(|p| entries(&p.table, p.states.len())),
+            states: plan.as_ref().map(states),
+            table_hex: plan.as_ref().map(|p| hex(&p.table)),
+        }
+    }
+}
