@@ -218,3 +218,17 @@ fn reproduce_marks_what_was_fitted() {
     assert_eq!(cells.len(), 4);
     assert!(cells.iter().any(|c| c["fitted"] == false));
 }
+
+#[test]
+fn a_machine_shows_where_its_figures_come_from() {
+    wakepath(&["machine", "list"])
+        .success()
+        .stdout(predicate::str::contains("rk3399"));
+    wakepath(&["machine", "show", "rk3399"])
+        .success()
+        .stdout(predicate::str::is_match(r"drive.read_service_us +\d+ +fitted +part B").unwrap());
+    fails_with(
+        wakepath(&["machine", "show", "rk3999"]),
+        &["did you mean 'rk3399'"],
+    );
+}

@@ -7,6 +7,7 @@ use clap::Subcommand;
 
 mod apst;
 mod drive;
+mod machine;
 mod policy;
 mod reproduce;
 mod sim;
@@ -17,6 +18,8 @@ pub(crate) enum Command {
     Policy(policy::Args),
     /// Plan and decode NVMe APST tables.
     Apst(apst::Args),
+    /// The machine models.
+    Machine(machine::Args),
     /// The library of NVMe drives.
     Drive(drive::Args),
     /// Simulate a fio job on a modelled machine under each policy.
@@ -30,6 +33,7 @@ impl Command {
         match self {
             Self::Policy(args) => policy::run(args, out),
             Self::Apst(args) => apst::run(args, out),
+            Self::Machine(args) => machine::run(&args, out),
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
