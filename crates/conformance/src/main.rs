@@ -1,2 +1,229 @@
-//! Filled in by the next commits.
-fn main() {}
+//! `wakepath-conformance`: compares wakepath's policies with the kernel's own C.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser, Subcommand};
+use wakepath_conformance::bench::{self, Log};
+use wakepath_conformance::checks::Setting;
+use wakepath_conformance::compare::{self, Amount};
+use wakepath_conformance::coverage;
+use wakepath_conformance::mutants;
+use wakepath_conformance::program::Subject;
+use wakepath_conformance::report::{Format, print};
+use wakepath_conformance::source::{KernelSource, VERSIONS, cache_dir};
+use wakepath_policies::idle::KernelVersion;
+use wakepath_units::TickRate;
+
+/// Compares wakepath's policies with the kernel's own C, taken from Debian's source packages and
+/// compiled on the spot.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "Example: wakepath-conformance run --calls 10000000"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Cmd,
+}
+
+#[derive(Subcommand)]
+enum Cmd {
+    /// Compare every policy, kernel version and tick rate; not one decision may differ.
+    Run {
+        /// Calls per governor, kernel version and tick rate, and updates per boost.
+        #[arg(long, default_value_t = 1_000_000)]
+        calls: u64,
+        /// State tables for the polling limit.
+        #[arg(long, default_value_t = 100_000)]
+        tables: u64,
+        /// Random drives for APST, besides all of the library.
+        #[arg(long, default_value_t = 100_000)]
+        drives: u64,
+        /// Where to write the table and log that reproduce a difference.
+        #[arg(long, default_value = "target/conformance")]
+        failures: PathBuf,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Alter the kernel's text on purpose; every alteration must show.
+    Mutants {
+        /// Batches of inputs after which an alteration counts as unnoticed.
+        #[arg(long, default_value_t = 20)]
+        batches: u64,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Count the branches of the kernel's governors that the inputs take.
+    Coverage {
+        /// Batches of inputs to run.
+        #[arg(long, default_value_t = 20)]
+        batches: u64,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Time our governors and the kernel's C on the same logs.
+    Bench {
+        /// Interleaved repetitions; the medians over them are printed.
+        #[arg(long, default_value_t = 11)]
+        repetitions: usize,
+        /// Passes over the log per repetition; the fastest counts.
+        #[arg(long, default_value_t = 10)]
+        passes: u32,
+        /// Ticks per second.
+        #[arg(long, default_value_t = 250)]
+        hz: u32,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Our side of one benchmark, pinned and alone in its process.
+    #[command(hide = true)]
+    BenchOurs {
+        governor: String,
+        version: String,
+        log: Log,
+        #[arg(long)]
+        hz: u32,
+        #[arg(long)]
+        passes: u32,
+        #[arg(long)]
+        seed: u64,
+    },
+}
+
+#[derive(Args)]
+struct Common {
+    /// Seed of the inputs: the same seed, the same inputs.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Threads; 0 is one per CPU.
+    #[arg(long, default_value_t = 0)]
+    jobs: usize,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+impl Common {
+    /// Prepares the threads and gets the kernel sources.
+    fn set_up(&self) -> Result<Vec<KernelSource>> {
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(self.jobs)
+            .build_global()?;
+        let cache = cache_dir();
+        let sources = VERSIONS
+            .iter()
+            .map(|version| KernelSource::obtain(version, &cache))
+            .collect::<Result<Vec<_>>>()?;
+        for source in &sources {
+            eprintln!("comparing with {}", source.describe());
+        }
+        Ok(sources)
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all is well.
+fn run(cli: &Cli) -> Result<bool> {
+    let start = Instant::now();
+    match &cli.command {
+        Cmd::Run {
+            calls,
+            tables,
+            drives,
+            failures,
+            common,
+        } => {
+            let sources = common.set_up()?;
+            let amount = Amount {
+                calls: *calls,
+                tables: *tables,
+                drives: *drives,
+            };
+            let rows = compare::run(&sources, amount, common.seed, failures)?;
+            print(&rows, common.format)?;
+            let decisions: u64 = rows.iter().map(|row| row.decisions).sum();
+            let differences: u64 = rows.iter().map(|row| row.differences).sum();
+            eprintln!(
+                "{decisions} decisions compared in {:.1} s, {differences} differ",
+                start.elapsed().as_secs_f64()
+            );
+            Ok(differences == 0)
+        }
+        Cmd::Mutants { batches, common } => {
+            let sources = common.set_up()?;
+            let rows = mutants::run(&sources, *batches, common.seed)?;
+            print(&rows, common.format)?;
+            let missed = rows.iter().filter(|row| row.differences == 0).count();
+            eprintln!(
+                "{} of {} alterations noticed in {:.1} s",
+                rows.len() - missed,
+                rows.len(),
+                start.elapsed().as_secs_f64()
+            );
+            Ok(missed == 0)
+        }
+        Cmd::Coverage { batches, common } => {
+            let sources = common.set_up()?;
+            print(
+                &coverage::run(&sources, *batches, common.seed)?,
+                common.format,
+            )?;
+            Ok(true)
+        }
+        Cmd::Bench {
+            repetitions,
+            passes,
+            hz,
+            common,
+        } => {
+            let sources = common.set_up()?;
+            let tick = tick_rate(*hz)?;
+            let rows = bench::run(&sources, tick, *repetitions, *passes, common.seed)?;
+            print(&rows, common.format)?;
+            Ok(true)
+        }
+        Cmd::BenchOurs {
+            governor,
+            version,
+            log,
+            hz,
+            passes,
+            seed,
+        } => {
+            let subject = Subject::GOVERNORS
+                .into_iter()
+                .find(|subject| subject.name() == governor)
+                .with_context(|| format!("no governor {governor}"))?;
+            let version = match version.as_str() {
+                "6.1" => KernelVersion::V6_1,
+                "6.12" => KernelVersion::V6_12,
+                other => bail!("no kernel version {other}"),
+            };
+            let setting = Setting {
+                subject,
+                version,
+                tick: tick_rate(*hz)?,
+            };
+            let ns = bench::run_own_side(setting, *log, *passes, *seed)?;
+            println!("{ns:.3}");
+            Ok(true)
+        }
+    }
+}
+
+fn tick_rate(hz: u32) -> Result<TickRate> {
+    TickRate::new(hz).with_context(|| format!("no tick rate: {hz} Hz"))
+}

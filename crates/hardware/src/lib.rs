@@ -2,5 +2,7 @@
 
 pub mod drive;
 pub mod idle;
+pub mod machine;
 
 pub use idle::{IdleState, IdleStates};
+pub use machine::Machine;

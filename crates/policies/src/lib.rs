@@ -6,4 +6,8 @@
 //! very file, compiled.
 
 pub mod apst;
+pub mod freq;
 pub mod idle;
+pub mod poll;
+pub mod psd;
+pub mod spec;

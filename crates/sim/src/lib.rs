@@ -1,1 +1,96 @@
-//! Filled in by the next commits.
+//! A discrete-event simulator of I/O requests that meet sleeping hardware.
+//!
+//! [`simulate`] runs a workload on a machine under one combination of policies, [`compare`] under
+//! many of them with the same random numbers. Time is integer nanoseconds, work is cycles of the
+//! machine's biggest core, and the same seed gives the same result on any number of threads. What
+//! is modelled, and what is not, is in `docs/model.md`.
+
+mod compare;
+mod cpu;
+mod drive;
+mod engine;
+mod frequency;
+mod pelt;
+mod queue;
+mod random;
+mod recorder;
+mod result;
+mod setup;
+mod task;
+
+pub use compare::{Combination, CombinationResult, Comparison, compare, median};
+pub use result::{CpuTime, Latency, Run, StateTime};
+
+use wakepath_hardware::Machine;
+use wakepath_policies::idle::Governor;
+use wakepath_policies::psd::Lease;
+use wakepath_policies::spec::SpecError;
+use wakepath_workloads::fio::FioJobFile;
+
+use crate::cpu::Cpu;
+use crate::engine::Engine;
+use crate::frequency::Domain;
+use crate::setup::Setup;
+
+/// Why a simulation cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The simulator has no model of something that the job asks for.
+    #[error("job '{job}': the simulator does not model {what}")]
+    Workload {
+        /// Name of the job.
+        job: String,
+        /// What it asks for.
+        what: String,
+    },
+    /// The simulator has no model of a policy.
+    #[error("policy '{policy}': the simulator does not model {what}")]
+    Policy {
+        /// Name of the policy.
+        policy: String,
+        /// What about it.
+        what: String,
+    },
+    /// A policy of another kind than its place asks for.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The machine's idle states are no state table.
+    #[error(transparent)]
+    IdleStates(#[from] wakepath_hardware::idle::IdleStatesError),
+}
+
+/// Simulates one run.
+///
+/// # Errors
+/// The machine, the workload or a policy asks for something that is not modelled.
+pub fn simulate(
+    machine: &Machine,
+    workload: &FioJobFile,
+    policies: &Combination,
+    seed: u64,
+) -> Result<Run, SimError> {
+    let setup = Setup::new(machine, workload)?;
+    let states = machine.declared_idle_states()?;
+    let idle = policies.idle.idle()?;
+    let psd = policies
+        .psd
+        .as_ref()
+        .map(wakepath_policies::spec::PolicySpec::psd)
+        .transpose()?;
+    let mut cpus = Vec::with_capacity(machine.cpus());
+    let mut domains = Vec::with_capacity(setup.clusters.len());
+    for (index, cluster) in setup.clusters.iter().enumerate() {
+        domains.push(Domain::new(cluster, &policies.freq, setup.tick)?);
+        cpus.extend((0..cluster.cpus).map(|_| {
+            let lease = psd.map(|p| (Lease::new(p.timeout_ms, setup.tick), p));
+            Cpu::new(
+                index,
+                Governor::new(&idle, &states, setup.tick),
+                lease,
+                states.len(),
+            )
+        }));
+    }
+    let finished = Engine::new(&setup, cpus, domains, &states, seed).run();
+    Ok(Run::new(seed, &states, &finished))
+}

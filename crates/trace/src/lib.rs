@@ -1,1 +1,15 @@
-//! Filled in by the next commits.
+//! Recorded inputs of policies: state tables, governor call logs and event lists.
+//!
+//! All are CSV without a header. Readers take any [`std::io::Read`] and the name under which to
+//! report it, go through it once and keep one line in memory. A line that is not as it should be is
+//! a [`ReadError`], which says where it is, what is wrong and what was expected; so is an input
+//! without any line.
+
+pub mod calls;
+pub mod events;
+mod rows;
+pub mod states;
+
+pub use calls::{Call, CallReader};
+pub use rows::ReadError;
+pub use states::read_states;

@@ -1,1 +1,3 @@
-//! Filled in by the next commits.
+//! What the machine is asked to do: fio job files, and other workload descriptions in time.
+
+pub mod fio;

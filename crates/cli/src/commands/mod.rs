@@ -8,6 +8,7 @@ use clap::Subcommand;
 mod apst;
 mod drive;
 mod policy;
+mod reproduce;
 mod sim;
 
 #[derive(Subcommand)]
@@ -20,6 +21,8 @@ pub(crate) enum Command {
     Drive(drive::Args),
     /// Simulate a fio job on a modelled machine under each policy.
     Sim(sim::Args),
+    /// Simulate a published experiment and print it beside the published numbers.
+    Reproduce(reproduce::Args),
 }
 
 impl Command {
@@ -29,6 +32,7 @@ impl Command {
             Self::Apst(args) => apst::run(args, out),
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(args, out),
+            Self::Reproduce(args) => reproduce::run(args, out),
         }
     }
 }

@@ -1,10 +1,426 @@
-//! Filled in by the next commits.
+//! `wakepath policy`: one policy on its own, over recorded inputs.
+//!
+//! The output of each verb but `list` is bare numbers, one line per decision, for scripts.
 
-use std::io::Write;
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::{Subcommand, ValueEnum};
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+use wakepath_hardware::IdleStates;
+use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
+use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings, Step};
+use wakepath_policies::idle::{Governor, IdleGovernor};
+use wakepath_policies::poll;
+use wakepath_policies::psd::Lease;
+use wakepath_policies::spec::PolicySpec;
+use wakepath_policies::spec::registry::{Default as KeyDefault, POLICIES};
+use wakepath_trace::{Call, CallReader, events, read_states};
+use wakepath_units::{Capacity, TickRate};
 
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
 
-pub(crate) fn run(_args: Args, _out: &mut impl Write) -> anyhow::Result<()> {
-    anyhow::bail!("not built yet")
+#[derive(Subcommand)]
+enum Verb {
+    Idle(IdleArgs),
+    PollLimit(PollLimitArgs),
+    SchedutilBoost(SchedutilBoostArgs),
+    HwpBoost(HwpBoostArgs),
+    Psd(PsdArgs),
+    List(ListArgs),
+}
+
+pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
+    match args.verb {
+        Verb::Idle(args) => idle(&args, out),
+        Verb::PollLimit(args) => poll_limit(&args, out),
+        Verb::SchedutilBoost(args) => schedutil_boost(&args, out),
+        Verb::HwpBoost(args) => hwp_boost(&args, out),
+        Verb::Psd(args) => psd(&args, out),
+        Verb::List(args) => list(args.format, out),
+    }
+}
+
+/// Run an idle governor over a call log; prints `index,stop_tick` per call.
+///
+/// A call is a line of sleep_length_ns, delta_tick_ns, tick_stopped, latency_req_ns, nr_iowait,
+/// select_clock_ns, reflect_clock_ns, residency_ns, got_tick and poll_limit_hit, separated by
+/// commas, without header; a state one of name, exit_latency_ns, target_residency_ns, polling and
+/// disabled, shallowest first. The `oracle` takes the residency for the true idle time.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  wakepath policy idle --governor teo@6.12 --states skylake.csv calls.csv
+  wakepath policy idle --governor menu --states skylake.csv --bench 100 < calls.csv")]
+struct IdleArgs {
+    /// The governor, such as `menu@6.1` or `oracle[goal=latency]`; see `wakepath policy list`.
+    #[arg(long, value_name = "NAME")]
+    governor: String,
+    /// The state table.
+    #[arg(long, value_name = "FILE")]
+    states: PathBuf,
+    #[command(flatten)]
+    tick: TickArgs,
+    /// Run the log N times, each time from a zeroed device, and print one line with the mean time
+    /// per decision (select and reflect) instead of the decisions.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    bench: Option<u32>,
+    /// The call log; standard input if `-` or not given.
+    #[arg(value_name = "CALLS.csv")]
+    calls: Option<PathBuf>,
+}
+
+/// Print how long the polling idle state polls, in whole microseconds.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  wakepath policy poll-limit --states skylake.csv --hz 1000")]
+struct PollLimitArgs {
+    /// The state table: lines of name, exit_latency_ns, target_residency_ns, polling, disabled.
+    #[arg(long, value_name = "FILE")]
+    states: PathBuf,
+    #[command(flatten)]
+    tick: TickArgs,
+    /// An explicit limit; clamped to between 10 us and a sixteenth of the tick period.
+    #[arg(long, value_name = "N")]
+    request_us: Option<u64>,
+}
+
+/// Run schedutil's iowait boost over updates; prints the boost applied after each.
+///
+/// An update is a line of time_ns, iowait (1: a task wakes up from I/O wait) and max_capacity,
+/// separated by commas, without header.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  printf '1000000,1,1024\\n2000000,1,1024\\n' | wakepath policy schedutil-boost --step linear")]
+struct SchedutilBoostArgs {
+    /// How the boost grows with each wake-up.
+    #[arg(long, value_enum, default_value_t)]
+    step: StepArg,
+    /// The highest boost, of 1024.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1024,
+        value_parser = clap::value_parser!(u32).range(0..=1024)
+    )]
+    cap: u32,
+    #[command(flatten)]
+    tick: TickArgs,
+    /// The updates; standard input if `-` or not given.
+    #[arg(value_name = "EVENTS.csv")]
+    events: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum StepArg {
+    /// Double it, as the kernel does.
+    #[default]
+    Double,
+    /// Add an eighth of the scale.
+    Linear,
+}
+
+/// Run intel_pstate's HWP dynamic boost over updates; prints the minimum performance in force after
+/// each.
+///
+/// An update is a line of time_ns and iowait (1: a task wakes up from I/O wait), separated by a
+/// comma, without header.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  wakepath policy hwp-boost --min 8 --guaranteed 24 --max 40 updates.csv")]
+struct HwpBoostArgs {
+    /// The minimum performance that the policy requests, 0 to 255.
+    #[arg(long, value_name = "N")]
+    min: u8,
+    /// The performance that the hardware guarantees, 0 to 255.
+    #[arg(long, value_name = "N")]
+    guaranteed: u8,
+    /// The maximum performance that the policy requests, 0 to 255.
+    #[arg(long, value_name = "N")]
+    max: u8,
+    #[command(flatten)]
+    tick: TickArgs,
+    /// The updates; standard input if `-` or not given.
+    #[arg(value_name = "EVENTS.csv")]
+    events: Option<PathBuf>,
+}
+
+/// Run a power-sleep demotion prevention lease over events; prints, each time the governor asks,
+/// 1 if the lease holds and 0 if not.
+///
+/// An event is a line of time_ns and completion (1: a block I/O completes on this CPU, 0: the
+/// governor asks), separated by a comma, without header.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  printf '5000000,1\\n6000000,0\\n9000000,0\\n' | wakepath policy psd --timeout-ms 3")]
+struct PsdArgs {
+    /// How long a lease lasts, rounded up to whole ticks; 0 switches leases off.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    timeout_ms: u32,
+    #[command(flatten)]
+    tick: TickArgs,
+    /// The events; standard input if `-` or not given.
+    #[arg(value_name = "EVENTS.csv")]
+    events: Option<PathBuf>,
+}
+
+/// List all policies with their versions and settings.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  wakepath policy list --format json")]
+struct ListArgs {
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    format: ListFormat,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum ListFormat {
+    /// For people.
+    #[default]
+    Table,
+    /// One object per policy.
+    Json,
+    /// One line per setting.
+    Csv,
+}
+
+#[derive(clap::Args)]
+struct TickArgs {
+    /// Scheduler ticks per second (CONFIG_HZ), 1 to 6250.
+    #[arg(long = "hz", value_name = "HZ", default_value = "250", value_parser = parse_hz)]
+    rate: TickRate,
+}
+
+fn parse_hz(text: &str) -> Result<TickRate, String> {
+    text.parse()
+        .ok()
+        .and_then(TickRate::new)
+        .ok_or_else(|| "expected a whole number from 1 to 6250".to_owned())
+}
+
+fn idle(args: &IdleArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let spec: PolicySpec = args.governor.parse()?;
+    let policy = spec.idle()?;
+    let states = states(&args.states)?;
+    let (input, name) = open(args.calls.as_deref())?;
+    // The whole log is read before the first decision: a bad line must leave nothing printed.
+    let calls: Vec<Call> = CallReader::new(input, &name).collect::<Result<_, _>>()?;
+    let fresh = Governor::new(&policy, &states, args.tick.rate);
+
+    if let Some(runs) = args.bench {
+        let start = Instant::now();
+        for _ in 0..runs {
+            let mut governor = fresh.clone();
+            for call in &calls {
+                let decision = black_box(governor.select(black_box(&call.query)));
+                governor.reflect(decision.state, &call.outcome);
+            }
+        }
+        let decisions = calls.len() as f64 * f64::from(runs);
+        let each = start.elapsed().as_nanos() as f64 / decisions;
+        writeln!(
+            out,
+            "{spec}: {each:.2} ns per decision ({runs} x {} calls)",
+            calls.len()
+        )?;
+        return Ok(());
+    }
+
+    let mut governor = fresh;
+    for call in &calls {
+        let decision = governor.select(&call.query);
+        governor.reflect(decision.state, &call.outcome);
+        writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick))?;
+    }
+    Ok(())
+}
+
+fn poll_limit(args: &PollLimitArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let states = states(&args.states)?;
+    let limit = poll::limit(&states, args.tick.rate, args.request_us);
+    writeln!(out, "{}", limit.as_micros())?;
+    Ok(())
+}
+
+fn schedutil_boost(args: &SchedutilBoostArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let settings = Settings {
+        enabled: true,
+        step: match args.step {
+            StepArg::Double => Step::Double,
+            StepArg::Linear => Step::Linear,
+        },
+        cap: Capacity(args.cap),
+    };
+    let (input, name) = open(args.events.as_deref())?;
+    let mut boost = IowaitBoost::new(settings, args.tick.rate);
+    for event in events::read_util_updates(input, &name)? {
+        boost.request(event.time, event.iowait);
+        writeln!(out, "{}", boost.apply(event.time, event.max_capacity).0)?;
+    }
+    Ok(())
+}
+
+fn hwp_boost(args: &HwpBoostArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let levels = HwpLevels {
+        min: args.min,
+        guaranteed: args.guaranteed,
+        max: args.max,
+    };
+    let (input, name) = open(args.events.as_deref())?;
+    let mut boost = HwpBoost::new(levels, args.tick.rate);
+    for event in events::read_hwp_updates(input, &name)? {
+        writeln!(out, "{}", boost.update(event.time, event.iowait))?;
+    }
+    Ok(())
+}
+
+fn psd(args: &PsdArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let (input, name) = open(args.events.as_deref())?;
+    let mut lease = Lease::new(args.timeout_ms, args.tick.rate);
+    for event in events::read_lease_events(input, &name)? {
+        if event.completion {
+            lease.grant(event.time);
+        } else {
+            writeln!(out, "{}", u8::from(lease.holds(event.time)))?;
+        }
+    }
+    Ok(())
+}
+
+fn states(path: &Path) -> anyhow::Result<IdleStates> {
+    let (input, name) = open(Some(path))?;
+    Ok(read_states(input, &name)?)
+}
+
+/// Opens a file, or standard input for `-` and for no path at all. Also returns the name to report.
+fn open(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
+    match path {
+        Some(path) if path != Path::new("-") => {
+            let file = File::open(path).with_context(|| path.display().to_string())?;
+            Ok((Box::new(file), path.display().to_string()))
+        }
+        _ => Ok((Box::new(io::stdin().lock()), "<stdin>".to_owned())),
+    }
+}
+
+/// A policy as `list` prints it.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    kind: &'static str,
+    versions: &'static [&'static str],
+    summary: &'static str,
+    settings: Vec<ListedSetting>,
+}
+
+#[derive(Serialize)]
+struct ListedSetting {
+    key: &'static str,
+    default: &'static str,
+    unit: &'static str,
+    allowed: String,
+    meaning: &'static str,
+}
+
+fn listed() -> Vec<Listed> {
+    POLICIES
+        .iter()
+        .map(|info| Listed {
+            name: info.name,
+            kind: info.kind.name(),
+            versions: info.versions,
+            summary: info.summary,
+            settings: info
+                .keys
+                .iter()
+                .map(|key| ListedSetting {
+                    key: key.name,
+                    default: match key.default {
+                        KeyDefault::Value(value) => value,
+                        KeyDefault::Derived(words) => words,
+                    },
+                    unit: key.unit,
+                    allowed: key.values.describe(),
+                    meaning: key.meaning,
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+fn list(format: ListFormat, out: &mut impl Write) -> anyhow::Result<()> {
+    let policies = listed();
+    match format {
+        ListFormat::Json => {
+            serde_json::to_writer_pretty(&mut *out, &policies)?;
+            writeln!(out)?;
+        }
+        ListFormat::Csv => write_csv(&policies, out)?,
+        ListFormat::Table => writeln!(out, "{}", table(&policies))?,
+    }
+    Ok(())
+}
+
+fn write_csv(policies: &[Listed], out: &mut impl Write) -> anyhow::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record([
+        "policy", "kind", "versions", "summary", "key", "default", "unit", "allowed", "meaning",
+    ])?;
+    for policy in policies {
+        let versions = policy.versions.join(" ");
+        let about = [policy.name, policy.kind, &versions, policy.summary];
+        if policy.settings.is_empty() {
+            csv.write_record(about.into_iter().chain([""; 5]))?;
+        }
+        for s in &policy.settings {
+            let setting = [s.key, s.default, s.unit, &s.allowed, s.meaning];
+            csv.write_record(about.into_iter().chain(setting))?;
+        }
+    }
+    csv.flush()?;
+    Ok(())
+}
+
+fn table(policies: &[Listed]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(["policy", "kind", "what it goes by", "settings (default)"]);
+    for policy in policies {
+        let names = if policy.versions.is_empty() {
+            policy.name.to_owned()
+        } else {
+            let names: Vec<_> = policy
+                .versions
+                .iter()
+                .map(|version| format!("{}@{version}", policy.name))
+                .collect();
+            names.join("\n")
+        };
+        let settings: Vec<_> = policy
+            .settings
+            .iter()
+            .map(|s| match s.unit {
+                "" => format!("{} ({})", s.key, s.default),
+                unit => format!("{} ({} {unit})", s.key, s.default),
+            })
+            .collect();
+        table.add_row([
+            names,
+            policy.kind.to_owned(),
+            policy.summary.to_owned(),
+            settings.join("\n"),
+        ]);
+    }
+    table
 }

@@ -1,7 +1,36 @@
 //! CPU idle governors: which idle state to enter, and whether to stop the tick.
 //!
 //! A governor is asked ([`IdleGovernor::select`]) when a CPU runs out of work, and told afterwards
-//! what came of it ([`IdleGovernor::reflect`]).
+//! what came of it ([`IdleGovernor::reflect`]). [`Governor`] is any one of them.
+
+pub mod haltpoll;
+pub mod ladder;
+pub mod menu;
+pub mod oracle;
+pub mod simple;
+mod table;
+pub mod teo;
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::fmt;
+
+use serde::Serialize;
+use wakepath_hardware::IdleStates;
+use wakepath_units::{Nanoseconds, TickRate};
+
+use self::haltpoll::Haltpoll;
+use self::ladder::Ladder;
+use self::menu::{Menu61, Menu612};
+use self::oracle::{IdlePower, Oracle};
+use self::simple::{Deepest, Shallowest};
+use self::table::StateTable;
+use self::teo::{Teo61, Teo612};
+
+/// States that pay off sooner than this are chosen without a look at the timers
+/// (`RESIDENCY_THRESHOLD_NS`, `drivers/cpuidle/governors/gov.h`, Linux 6.12).
+const RESIDENCY_THRESHOLD_NS: i64 = 15_000;
 
 /// What a governor may know when it is asked for a state. All times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,3 +83,184 @@ pub trait IdleGovernor {
     /// Tells the governor how the stay in state `entered` ended.
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome);
 }
+
+/// The kernel version whose behaviour a policy follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum KernelVersion {
+    /// Linux 6.1, as Debian's `linux-source-6.1`.
+    #[serde(rename = "6.1")]
+    V6_1,
+    /// Linux 6.12, as Debian's `linux-source-6.12`.
+    #[serde(rename = "6.12")]
+    V6_12,
+}
+
+impl fmt::Display for KernelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V6_1 => "6.1",
+            Self::V6_12 => "6.12",
+        })
+    }
+}
+
+/// What the oracle minimises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OracleGoal {
+    /// Energy, subject to the latency request.
+    #[default]
+    Energy,
+    /// Exit latency.
+    Latency,
+}
+
+/// The module parameters of haltpoll, under the kernel's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct HaltpollParameters {
+    /// The longest time to poll, in ns.
+    pub guest_halt_poll_ns: u32,
+    /// What the time to poll is divided by after a long halt; 0 sets it to zero.
+    pub guest_halt_poll_shrink: u32,
+    /// What the time to poll is multiplied with after a short halt.
+    pub guest_halt_poll_grow: u32,
+    /// The shortest time to poll to grow from, in ns.
+    pub guest_halt_poll_grow_start: u32,
+    /// Whether the time to poll may shrink at all.
+    pub guest_halt_poll_allow_shrink: bool,
+}
+
+impl Default for HaltpollParameters {
+    fn default() -> Self {
+        Self {
+            guest_halt_poll_ns: 200_000,
+            guest_halt_poll_shrink: 2,
+            guest_halt_poll_grow: 2,
+            guest_halt_poll_grow_start: 50_000,
+            guest_halt_poll_allow_shrink: true,
+        }
+    }
+}
+
+/// Which idle governor to use, with its settings. A name such as `menu@6.1` parses into it
+/// ([`crate::spec`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum IdlePolicy {
+    /// [`Menu61`] or [`Menu612`].
+    Menu(KernelVersion),
+    /// [`Teo61`] or [`Teo612`].
+    Teo(KernelVersion),
+    /// [`Ladder`]; its versions do not differ.
+    Ladder(KernelVersion),
+    /// [`Haltpoll`].
+    Haltpoll(KernelVersion, HaltpollParameters),
+    /// [`Shallowest`].
+    Shallowest,
+    /// [`Deepest`].
+    Deepest,
+    /// [`Oracle`].
+    Oracle(OracleGoal),
+}
+
+/// Any idle governor, with its memory of one CPU.
+#[derive(Clone, Debug)]
+#[expect(
+    missing_docs,
+    reason = "each variant is documented as a type of its own"
+)]
+pub enum Governor {
+    Menu61(Menu61),
+    Menu612(Menu612),
+    Teo61(Teo61),
+    Teo612(Teo612),
+    Ladder(Ladder),
+    Haltpoll(Haltpoll),
+    Shallowest(Shallowest),
+    Deepest(Deepest),
+    Oracle(Oracle),
+}
+
+/// Evaluates an expression for whichever governor it is, without a virtual call.
+macro_rules! for_each_governor {
+    ($governor:expr, $name:ident => $what:expr) => {
+        match $governor {
+            Governor::Menu61($name) => $what,
+            Governor::Menu612($name) => $what,
+            Governor::Teo61($name) => $what,
+            Governor::Teo612($name) => $what,
+            Governor::Ladder($name) => $what,
+            Governor::Haltpoll($name) => $what,
+            Governor::Shallowest($name) => $what,
+            Governor::Deepest($name) => $what,
+            Governor::Oracle($name) => $what,
+        }
+    };
+}
+
+impl Governor {
+    /// The governor for a CPU that has never been idle.
+    pub fn new(policy: &IdlePolicy, states: &IdleStates, tick: TickRate) -> Self {
+        use KernelVersion::{V6_1, V6_12};
+        match *policy {
+            IdlePolicy::Menu(V6_1) => Self::Menu61(Menu61::new(states, tick)),
+            IdlePolicy::Menu(V6_12) => Self::Menu612(Menu612::new(states, tick)),
+            IdlePolicy::Teo(V6_1) => Self::Teo61(Teo61::new(states, tick)),
+            IdlePolicy::Teo(V6_12) => Self::Teo612(Teo612::new(states, tick)),
+            IdlePolicy::Ladder(_) => Self::Ladder(Ladder::new(states)),
+            IdlePolicy::Haltpoll(version, parameters) => {
+                Self::Haltpoll(Haltpoll::new(states, version, parameters))
+            }
+            IdlePolicy::Shallowest => Self::Shallowest(Shallowest::new(states)),
+            IdlePolicy::Deepest => Self::Deepest(Deepest::new(states)),
+            IdlePolicy::Oracle(goal) => Self::Oracle(Oracle::new(states, goal, tick)),
+        }
+    }
+
+    /// As [`Governor::new`], on a machine whose idle power is known. Only the oracle makes use of
+    /// it.
+    pub fn with_power(
+        policy: &IdlePolicy,
+        states: &IdleStates,
+        tick: TickRate,
+        power: &IdlePower,
+    ) -> Self {
+        match *policy {
+            IdlePolicy::Oracle(goal) => Self::Oracle(Oracle::with_power(states, goal, tick, power)),
+            _ => Self::new(policy, states, tick),
+        }
+    }
+
+    /// Enables or disables a state and keeps all that the governor has learnt, as writing to the
+    /// state's `disable` file in sysfs does. An index that does not exist is ignored.
+    pub fn set_disabled(&mut self, state: usize, disabled: bool) {
+        self.table_mut().set_disabled(state, disabled);
+    }
+
+    /// The governor's own limit to polling, where it has one (haltpoll). Otherwise
+    /// [`crate::poll::limit`] gives it.
+    pub fn poll_limit(&self) -> Option<Nanoseconds> {
+        match self {
+            Self::Haltpoll(haltpoll) => haltpoll.poll_limit(),
+            _ => None,
+        }
+    }
+
+    fn table_mut(&mut self) -> &mut StateTable {
+        for_each_governor!(self, governor => &mut governor.table)
+    }
+}
+
+impl IdleGovernor for Governor {
+    #[inline]
+    fn select(&mut self, query: &IdleQuery) -> IdleDecision {
+        for_each_governor!(self, governor => governor.select(query))
+    }
+
+    #[inline]
+    fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
+        for_each_governor!(self, governor => governor.reflect(entered, outcome));
+    }
+}
+
+#[cfg(test)]
+mod tests;

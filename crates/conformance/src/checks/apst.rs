@@ -1,0 +1,119 @@
+//! The APST table, over every drive of the library and over random ones.
+
+use anyhow::Result;
+use rand_pcg::Pcg64Mcg;
+use wakepath_hardware::drive::{DriveLibrary, PowerState};
+use wakepath_policies::apst::{ApstQuirks, ApstSettings, plan};
+
+use super::Check;
+use crate::generate;
+use crate::record::{ApstCommand, DriveCase, DriveState};
+
+/// How many random rules every drive of the library is planned with, besides the kernel's defaults.
+const RULES_PER_DRIVE: usize = 20;
+
+/// The check of the APST table; it depends on no tick and is the same in both kernels.
+pub struct Apst;
+
+impl Check for Apst {
+    type Input = DriveCase;
+    type Answer = Option<ApstCommand>;
+
+    /// The first batch is the library; every other one is random.
+    fn generate(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<DriveCase> {
+        if batch == 0 {
+            library(rng)
+        } else {
+            (0..amount).map(|_| generate::random_drive(rng)).collect()
+        }
+    }
+
+    fn encode(&self, input: &DriveCase, out: &mut Vec<u8>) {
+        input.encode(out);
+    }
+
+    fn decode(&self, output: &[u8]) -> Vec<Option<ApstCommand>> {
+        output
+            .chunks_exact(ApstCommand::SIZE)
+            .map(ApstCommand::decode)
+            .collect()
+    }
+
+    fn ours(&self, input: &DriveCase, out: &mut Vec<Option<ApstCommand>>) -> Result<()> {
+        let states: Vec<PowerState> = input
+            .states
+            .iter()
+            .map(|s| PowerState {
+                non_operational: s.non_operational,
+                entry_latency_us: s.entry_us,
+                exit_latency_us: s.exit_us,
+                ..PowerState::default()
+            })
+            .collect();
+        let d = ApstSettings::default();
+        let settings = ApstSettings {
+            primary_timeout_ms: input.primary_timeout_ms.unwrap_or(d.primary_timeout_ms),
+            secondary_timeout_ms: input.secondary_timeout_ms.unwrap_or(d.secondary_timeout_ms),
+            primary_tolerance_us: input.primary_tolerance_us.unwrap_or(d.primary_tolerance_us),
+            secondary_tolerance_us: input
+                .secondary_tolerance_us
+                .unwrap_or(d.secondary_tolerance_us),
+            max_latency_us: input.max_latency_us.unwrap_or(d.max_latency_us),
+            enabled: input.enabled,
+            quirks: ApstQuirks {
+                no_deepest: input.no_deepest,
+                ..ApstQuirks::default()
+            },
+            ..d
+        };
+        let plan = plan(input.npss, input.apsta, &states, &settings);
+        out.push(plan.ok().map(|plan| ApstCommand {
+            enable: plan.enabled,
+            entries: plan.table.0,
+        }));
+        Ok(())
+    }
+
+    fn explain(
+        &self,
+        input: &DriveCase,
+        _at: usize,
+        kernel: &Option<ApstCommand>,
+        ours: &Option<ApstCommand>,
+    ) -> String {
+        format!("{input:#?}\n  kernel: {kernel:x?}\n  ours: {ours:x?}")
+    }
+}
+
+/// Every table of the drive library: with the kernel's defaults, and with random rules. A drive that
+/// is not known to support APST is planned as if it did.
+fn library(rng: &mut Pcg64Mcg) -> Vec<DriveCase> {
+    let mut cases = Vec::new();
+    for table in DriveLibrary::builtin().tables() {
+        let drive = &table.drive;
+        let defaults = DriveCase {
+            name: drive.model.clone(),
+            apsta: drive.apsta.unwrap_or(true),
+            npss: drive.npss,
+            enabled: true,
+            states: drive
+                .states
+                .iter()
+                .map(|s| DriveState {
+                    entry_us: s.entry_latency_us,
+                    exit_us: s.exit_latency_us,
+                    non_operational: s.non_operational,
+                })
+                .collect(),
+            ..DriveCase::default()
+        };
+        for _ in 0..RULES_PER_DRIVE {
+            let mut varied = defaults.clone();
+            varied.apsta = true;
+            generate::vary_rule(rng, &mut varied);
+            cases.push(varied);
+        }
+        cases.push(defaults);
+    }
+    cases
+}

@@ -1,0 +1,97 @@
+//! cpufreq's boosts after I/O waits, over logs of utilisation updates.
+
+use anyhow::{Result, bail};
+use rand_pcg::Pcg64Mcg;
+use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
+use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings};
+use wakepath_units::{Capacity, Nanoseconds};
+
+use super::{Check, Setting, words};
+use crate::generate;
+use crate::program::Subject;
+use crate::record::EventCase;
+
+/// The check of one boost for one tick rate.
+pub struct Boost(pub Setting);
+
+impl Check for Boost {
+    type Input = EventCase;
+    type Answer = u32;
+
+    fn generate(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<EventCase> {
+        let tick = self.0.tick.period().0 as i64;
+        let mut cases = Vec::new();
+        let mut events = 0;
+        while events < amount {
+            let shared = self.0.subject == Subject::SchedutilBoost;
+            let case = generate::event_case(rng, tick, shared);
+            events += case.events.len();
+            cases.push(case);
+        }
+        cases
+    }
+
+    fn encode(&self, input: &EventCase, out: &mut Vec<u8>) {
+        input.encode(out);
+    }
+
+    fn decode(&self, output: &[u8]) -> Vec<u32> {
+        words(output)
+    }
+
+    fn ours(&self, input: &EventCase, out: &mut Vec<u32>) -> Result<()> {
+        let tick = self.0.tick;
+        match self.0.subject {
+            Subject::SchedutilBoost => {
+                let mut boost = IowaitBoost::new(Settings::default(), tick);
+                out.extend(input.events.iter().map(|event| {
+                    let now = Nanoseconds(event.time);
+                    if !event.other_cpu {
+                        boost.request(now, event.iowait);
+                    }
+                    boost.apply(now, Capacity(event.max_capacity)).0
+                }));
+            }
+            Subject::HwpBoost => {
+                let levels = HwpLevels {
+                    min: input.min,
+                    guaranteed: input.guaranteed,
+                    max: input.max,
+                };
+                let mut boost = HwpBoost::new(levels, tick);
+                out.extend(
+                    input.events.iter().map(|event| {
+                        u32::from(boost.update(Nanoseconds(event.time), event.iowait))
+                    }),
+                );
+            }
+            other => bail!("{} is not a boost", other.name()),
+        }
+        Ok(())
+    }
+
+    fn explain(&self, input: &EventCase, at: usize, kernel: &u32, ours: &u32) -> String {
+        let log: Vec<String> = input.events[..=at]
+            .iter()
+            .map(|e| {
+                let other = if e.other_cpu { " (another CPU)" } else { "" };
+                format!(
+                    "{},{},{}{other}",
+                    e.time,
+                    u8::from(e.iowait),
+                    e.max_capacity
+                )
+            })
+            .collect();
+        format!(
+            "{} with HZ={}, min {} guaranteed {} max {}, after the last of these updates \
+             (time,iowait,max_capacity):\n    {}\n  kernel: {kernel}  ours: {ours}",
+            self.0.subject.name(),
+            self.0.tick.hz(),
+            input.min,
+            input.guaranteed,
+            input.max,
+            log.join("\n    ")
+        )
+    }
+}

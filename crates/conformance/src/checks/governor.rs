@@ -1,0 +1,171 @@
+//! The cpuidle governors, over state tables and call logs.
+
+use anyhow::{Result, bail};
+use rand_pcg::Pcg64Mcg;
+use wakepath_hardware::{IdleState, IdleStates};
+use wakepath_policies::idle::{
+    self, HaltpollParameters, IdleGovernor, IdleOutcome, IdlePolicy, IdleQuery,
+};
+use wakepath_units::Nanoseconds;
+
+use super::{Check, Setting, double_words};
+use crate::generate;
+use crate::program::Subject;
+use crate::record::{Call, Case, HaltPoll, State, decision_byte, decision_text};
+
+/// The check of one governor, version and tick rate.
+pub struct Governor(pub Setting);
+
+impl Check for Governor {
+    type Input = Case;
+    type Answer = u8;
+
+    fn generate(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<Case> {
+        generate::governor_cases(rng, self.0.tick.period().0 as i64, amount)
+    }
+
+    fn encode(&self, input: &Case, out: &mut Vec<u8>) {
+        input.encode(out);
+    }
+
+    fn decode(&self, output: &[u8]) -> Vec<u8> {
+        output.to_vec()
+    }
+
+    fn ours(&self, input: &Case, out: &mut Vec<u8>) -> Result<()> {
+        let mut governor = governor_of(self.0, input)?;
+        out.extend(input.calls.iter().map(|call| run_ours(&mut governor, call)));
+        Ok(())
+    }
+
+    fn explain(&self, input: &Case, at: usize, kernel: &u8, ours: &u8) -> String {
+        let (kernel, ours) = (decision_text(*kernel), decision_text(*ours));
+        explain(self.0, input, at, &kernel, &ours)
+    }
+
+    fn reproducible<'i>(&self, input: &'i Case) -> Option<&'i Case> {
+        Some(input)
+    }
+}
+
+/// The check of the polling limit that haltpoll keeps: its decisions alone tell little of it.
+pub struct HaltpollLimit(pub Setting);
+
+impl Check for HaltpollLimit {
+    type Input = Case;
+    type Answer = u64;
+
+    fn generate(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<Case> {
+        Governor(self.0).generate(rng, batch, amount)
+    }
+
+    fn encode(&self, input: &Case, out: &mut Vec<u8>) {
+        input.encode(out);
+    }
+
+    fn decode(&self, output: &[u8]) -> Vec<u64> {
+        double_words(output)
+    }
+
+    fn ours(&self, input: &Case, out: &mut Vec<u64>) -> Result<()> {
+        let mut governor = governor_of(self.0, input)?;
+        out.extend(input.calls.iter().map(|call| {
+            run_ours(&mut governor, call);
+            governor.poll_limit().map_or(0, |limit| limit.0)
+        }));
+        Ok(())
+    }
+
+    fn explain(&self, input: &Case, at: usize, kernel: &u64, ours: &u64) -> String {
+        explain(
+            self.0,
+            input,
+            at,
+            &format!("{kernel} ns"),
+            &format!("{ours} ns"),
+        )
+    }
+}
+
+/// Our governor of a comparison, on a CPU that has never been idle.
+pub(crate) fn governor_of(setting: Setting, case: &Case) -> Result<idle::Governor> {
+    let states = states_of(&case.states)?;
+    let policy = policy(setting, case.halt_poll)?;
+    Ok(idle::Governor::new(&policy, &states, setting.tick))
+}
+
+fn explain(setting: Setting, input: &Case, at: usize, kernel: &str, ours: &str) -> String {
+    format!(
+        "call {at} of {} with HZ={}: {}\n  state table:\n    {}\n  {:?}\n  kernel: {kernel}  ours: {ours}",
+        policy_name(setting),
+        setting.tick.hz(),
+        input.calls[at].csv(),
+        input.states_csv().trim_end().replace('\n', "\n    "),
+        input.halt_poll,
+    )
+}
+
+/// One call to our governor, as the C program makes it to the kernel's.
+#[inline]
+pub fn run_ours(governor: &mut impl IdleGovernor, call: &Call) -> u8 {
+    let decision = governor.select(&IdleQuery {
+        sleep_length: call.sleep_length,
+        delta_tick: call.delta_tick,
+        tick_stopped: call.tick_stopped,
+        latency_request: call.latency_request,
+        nr_iowait: call.nr_iowait,
+        clock: call.select_clock,
+        true_idle: call.residency,
+    });
+    governor.reflect(
+        decision.state,
+        &IdleOutcome {
+            clock: call.reflect_clock,
+            residency: call.residency,
+            got_tick: call.got_tick,
+            poll_limit_hit: call.poll_limit_hit,
+        },
+    );
+    decision_byte(decision.state, decision.stop_tick)
+}
+
+/// The policy that a comparison is about.
+fn policy(setting: Setting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> {
+    Ok(match setting.subject {
+        Subject::Menu => IdlePolicy::Menu(setting.version),
+        Subject::Teo => IdlePolicy::Teo(setting.version),
+        Subject::Ladder => IdlePolicy::Ladder(setting.version),
+        Subject::Haltpoll | Subject::HaltpollLimit => IdlePolicy::Haltpoll(
+            setting.version,
+            halt_poll.map_or_else(HaltpollParameters::default, |p| HaltpollParameters {
+                guest_halt_poll_ns: p.limit,
+                guest_halt_poll_shrink: p.shrink,
+                guest_halt_poll_grow: p.grow,
+                guest_halt_poll_grow_start: p.grow_start,
+                guest_halt_poll_allow_shrink: p.allow_shrink,
+            }),
+        ),
+        other => bail!("{} is not an idle governor", other.name()),
+    })
+}
+
+/// A policy's name: of a governor as on the command line, `menu@6.12`.
+pub fn policy_name(setting: Setting) -> String {
+    if Subject::GOVERNORS.contains(&setting.subject) {
+        format!("{}@{}", setting.subject.name(), setting.version)
+    } else {
+        setting.subject.name().to_owned()
+    }
+}
+
+/// A state table as our policies take it.
+pub(crate) fn states_of(states: &[State]) -> Result<IdleStates> {
+    let states = states.iter().enumerate().map(|(i, s)| IdleState {
+        name: format!("S{i}"),
+        exit_latency: Nanoseconds(s.exit_latency as u64),
+        target_residency: Nanoseconds(s.target_residency as u64),
+        polling: s.polling,
+        disabled: s.disabled,
+    });
+    Ok(IdleStates::new(states.collect())?)
+}

@@ -1,0 +1,187 @@
+//! The whole comparison: every policy, kernel version and tick rate.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rayon::prelude::*;
+use serde::Serialize;
+use wakepath_policies::idle::KernelVersion;
+use wakepath_units::TickRate;
+
+use crate::checks::{Outcome, Setting, compare_batch, policy_name};
+use crate::generate;
+use crate::program::{Program, Subject};
+use crate::shrink::shrink;
+use crate::source::KernelSource;
+
+/// How much to compare.
+#[derive(Clone, Copy, Debug)]
+pub struct Amount {
+    /// Calls per governor, version and tick rate, and updates per boost.
+    pub calls: u64,
+    /// State tables for the polling limit.
+    pub tables: u64,
+    /// Random drives for APST, besides the library's.
+    pub drives: u64,
+}
+
+/// One line of the result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What was compared, `menu@6.12`.
+    pub policy: String,
+    /// The kernel source compared with.
+    pub source: String,
+    /// Ticks per second; none where the tick plays no part.
+    pub hz: Option<u32>,
+    /// Decisions compared.
+    pub decisions: u64,
+    /// Decisions that differ.
+    pub differences: u64,
+}
+
+/// The kernel version of a source package.
+pub fn version_of(source: &KernelSource) -> KernelVersion {
+    match source.version {
+        "6.1" => KernelVersion::V6_1,
+        _ => KernelVersion::V6_12,
+    }
+}
+
+impl Amount {
+    /// How many inputs a subject gets.
+    fn of(&self, subject: Subject) -> u64 {
+        match subject {
+            Subject::PollLimit => self.tables,
+            Subject::Apst => self.drives,
+            _ => self.calls,
+        }
+    }
+}
+
+/// Inputs that are generated and run at once: enough to make a process worth starting, few enough
+/// to keep many batches out of memory.
+pub const fn batch_size(subject: Subject) -> u64 {
+    match subject {
+        Subject::PollLimit | Subject::Apst => 10_000,
+        _ => 50_000,
+    }
+}
+
+/// Everything that is compared, with the source it is compared with.
+pub fn settings(sources: &[KernelSource]) -> Vec<(Setting, &KernelSource)> {
+    let mut settings = Vec::new();
+    for subject in Subject::ALL {
+        for source in sources {
+            for tick in [TickRate::HZ_250, TickRate::HZ_1000] {
+                if subject == Subject::Apst && tick != TickRate::HZ_250 {
+                    continue;
+                }
+                let version = version_of(source);
+                settings.push((
+                    Setting {
+                        subject,
+                        version,
+                        tick,
+                    },
+                    source,
+                ));
+            }
+        }
+    }
+    settings
+}
+
+/// Compares everything and describes the first difference of each row in `failures`.
+pub fn run(
+    sources: &[KernelSource],
+    amount: Amount,
+    seed: u64,
+    failures: &Path,
+) -> Result<Vec<Row>> {
+    let settings = settings(sources);
+    let programs = settings
+        .par_iter()
+        .map(|(setting, source)| Program::build(setting.subject, source, setting.tick.hz(), None))
+        .collect::<Result<Vec<_>>>()?;
+
+    // Batches of all rows in one list, so that no thread waits for the end of a row.
+    let batches: Vec<(usize, u64, u64)> = settings
+        .iter()
+        .enumerate()
+        .flat_map(|(row, (setting, _))| {
+            let size = batch_size(setting.subject);
+            let inputs = amount.of(setting.subject);
+            // The drives of the library are batch 0 of APST.
+            let first = u64::from(setting.subject == Subject::Apst);
+            let random = (0..inputs.div_ceil(size))
+                .map(move |i| (row, i + first, size.min(inputs - i * size)));
+            (0..first).map(move |batch| (row, batch, 0)).chain(random)
+        })
+        .collect();
+    let outcomes = batches
+        .par_iter()
+        .map(|&(row, batch, size)| {
+            let mut rng = generate::rng(seed, batch);
+            let setting = settings[row].0;
+            let outcome = compare_batch(setting, &programs[row], &mut rng, batch, size as usize);
+            outcome.with_context(|| format!("{}, batch {batch}", policy_name(setting)))
+        })
+        .collect::<Result<Vec<_>>>()?;
+
+    let mut rows = Vec::new();
+    for (row, &(setting, source)) in settings.iter().enumerate() {
+        let mut sum = Outcome::default();
+        for (&(_, batch, _), outcome) in batches.iter().zip(&outcomes).filter(|(b, _)| b.0 == row) {
+            sum.decisions += outcome.decisions;
+            sum.differences += outcome.differences;
+            if let (true, Some(first)) = (sum.first.is_none(), &outcome.first) {
+                eprintln!("DIFFERENCE (seed {seed}, batch {batch}): {}", first.text);
+                if let Some(case) = &first.case {
+                    save(setting, &programs[row], case, failures)?;
+                }
+                sum.first = Some(crate::checks::Difference {
+                    text: first.text.clone(),
+                    case: None,
+                });
+            }
+        }
+        rows.push(Row {
+            policy: policy_name(setting),
+            source: source.describe(),
+            hz: (setting.subject != Subject::Apst).then(|| setting.tick.hz()),
+            decisions: sum.decisions,
+            differences: sum.differences,
+        });
+    }
+    Ok(rows)
+}
+
+/// Shrinks a case that both sides decide differently and writes it where `wakepath policy idle` can
+/// read it.
+fn save(
+    setting: Setting,
+    program: &Program,
+    case: &crate::record::Case,
+    failures: &Path,
+) -> Result<()> {
+    let case = shrink(setting, program, case)?;
+    fs::create_dir_all(failures)
+        .with_context(|| format!("cannot create {}", failures.display()))?;
+    let name = format!("{}-{}", policy_name(setting), setting.tick.hz());
+    let states = failures.join(format!("{name}-states.csv"));
+    let calls = failures.join(format!("{name}-calls.csv"));
+    fs::write(&states, case.states_csv())?;
+    fs::write(&calls, case.calls_csv())?;
+    eprintln!(
+        "  shrunk to {} calls; reproduce with\n    wakepath policy idle --governor {} --states {} \
+         --hz {} {}",
+        case.calls.len(),
+        policy_name(setting),
+        states.display(),
+        setting.tick.hz(),
+        calls.display()
+    );
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! Holds wakepath's policies against the kernel's own C.
+//!
+//! The kernel's files come from Debian's source packages ([`source`]), are compiled at test time,
+//! whole or cut to single functions ([`cut`], [`program`]), and run over generated inputs
+//! ([`generate`]) side by side with ours ([`checks`], [`compare`]). Not one decision may differ.
+//! [`mutants`] shows that the comparison can fail, [`coverage`] that the inputs get everywhere, and
+//! [`bench`] compares the speed.
+
+pub mod bench;
+pub mod checks;
+pub mod compare;
+pub mod coverage;
+pub mod cut;
+pub mod generate;
+pub mod mutants;
+pub mod program;
+pub mod record;
+pub mod report;
+pub mod shrink;
+pub mod source;

@@ -1,0 +1,385 @@
+//! Proof that the comparison can fail: the kernel's text is altered on purpose, one constant or
+//! comparison at a time, and the normal inputs must show a difference.
+
+use anyhow::{Context as _, Result};
+use rayon::prelude::*;
+use serde::Serialize;
+use wakepath_units::TickRate;
+
+use crate::checks::{Setting, compare_batch};
+use crate::compare::{batch_size, version_of};
+use crate::generate;
+use crate::program::{Alteration, Program, Subject};
+use crate::source::KernelSource;
+
+/// Which kernel versions have the text to alter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum In {
+    Both,
+    Only(&'static str),
+}
+
+/// An alteration that the comparison must notice.
+struct Mutant {
+    subject: Subject,
+    versions: In,
+    alteration: Alteration,
+}
+
+/// One altered program.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What was altered.
+    pub policy: String,
+    /// The kernel version.
+    pub kernel: &'static str,
+    /// The text before.
+    pub from: &'static str,
+    /// The text after.
+    pub to: &'static str,
+    /// Decisions compared until the first batch with a difference was through.
+    pub decisions: u64,
+    /// Differing decisions; none means that the mutant went unnoticed.
+    pub differences: u64,
+}
+
+const GOV_H: &str = "drivers/cpuidle/governors/gov.h";
+
+/// The alterations. A text that no longer occurs is an error, so that the list cannot go stale.
+fn mutants() -> Vec<Mutant> {
+    use In::{Both, Only};
+    use Subject::{
+        Apst, Haltpoll, HaltpollLimit, HwpBoost, Ladder, Menu, PollLimit, PstateBoost,
+        SchedutilBoost, Teo,
+    };
+    let list = [
+        (Menu, Both, "#define DECAY 8", "#define DECAY 9"),
+        (
+            Menu,
+            Both,
+            "#define INTERVAL_SHIFT 3",
+            "#define INTERVAL_SHIFT 2",
+        ),
+        (
+            Menu,
+            Both,
+            "(50000 * NSEC_PER_USEC)",
+            "(49000 * NSEC_PER_USEC)",
+        ),
+        (
+            Menu,
+            Both,
+            "divisor * 4 <= INTERVALS * 3",
+            "divisor * 4 < INTERVALS * 3",
+        ),
+        (Menu, Both, "> variance*36)", "> variance*35)"),
+        (Menu, Both, "|| variance <= 400)", "|| variance <= 380)"),
+        (
+            Menu,
+            Both,
+            "if (s->exit_latency_ns > latency_req)",
+            "if (s->exit_latency_ns >= latency_req)",
+        ),
+        (
+            Menu,
+            Both,
+            "< 10000ULL * NSEC_PER_USEC",
+            "<= 10000ULL * NSEC_PER_USEC",
+        ),
+        (
+            Menu,
+            Both,
+            "measured_ns > 2 * target->exit_latency_ns",
+            "measured_ns > 3 * target->exit_latency_ns",
+        ),
+        (
+            Menu,
+            Only("6.1"),
+            "return 1 + 10 * nr_iowaiters",
+            "return 1 + 9 * nr_iowaiters",
+        ),
+        (Menu, Only("6.1"), "bucket = BUCKETS/2", "bucket = 0"),
+        (Teo, Both, "#define PULSE\t\t1024", "#define PULSE\t\t1000"),
+        (
+            Teo,
+            Both,
+            "#define DECAY_SHIFT\t3",
+            "#define DECAY_SHIFT\t2",
+        ),
+        (
+            Teo,
+            Both,
+            "measured_ns -= lat_ns / 2",
+            "measured_ns -= lat_ns / 3",
+        ),
+        (
+            Teo,
+            Both,
+            "time_span_ns >= cpu_data->sleep_length_ns",
+            "time_span_ns > cpu_data->sleep_length_ns",
+        ),
+        (
+            Teo,
+            Both,
+            "if (s->exit_latency_ns <= latency_req)",
+            "if (s->exit_latency_ns < latency_req)",
+        ),
+        (
+            Teo,
+            Only("6.1"),
+            "#define NR_RECENT\t9",
+            "#define NR_RECENT\t8",
+        ),
+        (
+            Teo,
+            Only("6.1"),
+            "alt_recent = idx_recent_sum > NR_RECENT / 2",
+            "alt_recent = idx_recent_sum >= NR_RECENT / 2",
+        ),
+        (
+            Teo,
+            Only("6.12"),
+            "if (2 * idx_intercept_sum > cpu_data->total - idx_hit_sum)",
+            "if (2 * idx_intercept_sum >= cpu_data->total - idx_hit_sum)",
+        ),
+        (
+            Teo,
+            Only("6.12"),
+            "cpu_data->total / 2 + cpu_data->total / 8",
+            "cpu_data->total / 2 + cpu_data->total / 7",
+        ),
+        (
+            Teo,
+            Only("6.12"),
+            "cpu_data->tick_hits >> DECAY_SHIFT",
+            "cpu_data->tick_hits >> 2",
+        ),
+        (
+            Ladder,
+            Both,
+            "#define PROMOTION_COUNT 4",
+            "#define PROMOTION_COUNT 5",
+        ),
+        (
+            Ladder,
+            Both,
+            "#define DEMOTION_COUNT 1",
+            "#define DEMOTION_COUNT 2",
+        ),
+        (
+            Ladder,
+            Both,
+            "last_residency > last_state->threshold.promotion_time_ns",
+            "last_residency >= last_state->threshold.promotion_time_ns",
+        ),
+        (
+            HaltpollLimit,
+            Both,
+            "grow_start __read_mostly = 50000",
+            "grow_start __read_mostly = 49999",
+        ),
+        (
+            HaltpollLimit,
+            Both,
+            "halt_poll_ns __read_mostly = 200000",
+            "halt_poll_ns __read_mostly = 199999",
+        ),
+        (
+            Haltpoll,
+            Both,
+            "block_ns <= guest_halt_poll_ns",
+            "block_ns < guest_halt_poll_ns",
+        ),
+        (
+            Haltpoll,
+            Both,
+            "dev->poll_limit_ns * guest_halt_poll_grow",
+            "dev->poll_limit_ns + guest_halt_poll_grow",
+        ),
+        (
+            HaltpollLimit,
+            Both,
+            "guest_halt_poll_grow __read_mostly = 2",
+            "guest_halt_poll_grow __read_mostly = 3",
+        ),
+        (
+            HaltpollLimit,
+            Both,
+            "guest_halt_poll_shrink __read_mostly = 2",
+            "guest_halt_poll_shrink __read_mostly = 3",
+        ),
+        (
+            HaltpollLimit,
+            Both,
+            "if (val < guest_halt_poll_grow_start)\n\t\t\tval = guest_halt_poll_grow_start",
+            "if (val > guest_halt_poll_grow_start)\n\t\t\tval = guest_halt_poll_grow_start",
+        ),
+        (
+            PollLimit,
+            Both,
+            "#define CPUIDLE_POLL_MIN 10000",
+            "#define CPUIDLE_POLL_MIN 9999",
+        ),
+        (PollLimit, Both, "(TICK_NSEC / 16)", "(TICK_NSEC / 15)"),
+        (
+            PollLimit,
+            Both,
+            "state_limit < CPUIDLE_POLL_MIN",
+            "state_limit <= CPUIDLE_POLL_MIN",
+        ),
+        (
+            SchedutilBoost,
+            Both,
+            "(SCHED_CAPACITY_SCALE / 8)",
+            "(SCHED_CAPACITY_SCALE / 9)",
+        ),
+        (
+            SchedutilBoost,
+            Both,
+            "delta_ns <= TICK_NSEC",
+            "delta_ns < TICK_NSEC",
+        ),
+        (
+            SchedutilBoost,
+            Both,
+            "sg_cpu->iowait_boost << 1",
+            "sg_cpu->iowait_boost << 2",
+        ),
+        (
+            SchedutilBoost,
+            Both,
+            "sg_cpu->iowait_boost >>= 1",
+            "sg_cpu->iowait_boost >>= 2",
+        ),
+        (HwpBoost, Both, "3 * NSEC_PER_MSEC", "3 * NSEC_PER_MSEC - 1"),
+        (HwpBoost, Both, "2 * TICK_NSEC", "2 * TICK_NSEC + 1"),
+        (HwpBoost, Both, "+ min_limit) >> 1", "+ min_limit + 1) >> 1"),
+        (
+            HwpBoost,
+            Both,
+            "cpu->hwp_boost_min < boost_level1",
+            "cpu->hwp_boost_min <= boost_level1",
+        ),
+        (PstateBoost, Both, "(FRAC_BITS - 3)", "(FRAC_BITS - 2)"),
+        (
+            PstateBoost,
+            Both,
+            "cpu->iowait_boost >= ONE_EIGHTH_FP",
+            "cpu->iowait_boost > ONE_EIGHTH_FP",
+        ),
+        (
+            PstateBoost,
+            Both,
+            "cpu->iowait_boost >>= 1",
+            "cpu->iowait_boost >>= 2",
+        ),
+        (
+            Apst,
+            Both,
+            "apst_primary_latency_tol_us = 15000",
+            "apst_primary_latency_tol_us = 14999",
+        ),
+        (
+            Apst,
+            Both,
+            "apst_primary_timeout_ms = 100",
+            "apst_primary_timeout_ms = 101",
+        ),
+        (
+            Apst,
+            Both,
+            "default_ps_max_latency_us = 100000",
+            "default_ps_max_latency_us = 99999",
+        ),
+        (Apst, Both, "total_latency_us + 19", "total_latency_us + 18"),
+        (Apst, Both, "*last_index <= 2", "*last_index < 2"),
+        (
+            Apst,
+            Both,
+            "exit_latency_us > ctrl->ps_max_latency_us",
+            "exit_latency_us >= ctrl->ps_max_latency_us",
+        ),
+    ];
+    let mut mutants: Vec<Mutant> = list
+        .into_iter()
+        .filter(|(subject, ..)| Subject::ALL.contains(subject))
+        .map(|(subject, versions, from, to)| Mutant {
+            subject,
+            versions,
+            alteration: Alteration {
+                file: subject.file(),
+                from,
+                to,
+            },
+        })
+        .collect();
+    // The header that menu and teo of 6.12 share.
+    for subject in [Menu, Teo] {
+        mutants.push(Mutant {
+            subject,
+            versions: Only("6.12"),
+            alteration: Alteration {
+                file: GOV_H,
+                from: "(15 * NSEC_PER_USEC)",
+                to: "(16 * NSEC_PER_USEC)",
+            },
+        });
+    }
+    mutants
+}
+
+/// Builds every mutant and compares it with ours over at most `batches` batches.
+pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<Row>> {
+    let mutants = mutants();
+    let altered: Vec<(&Mutant, &KernelSource)> = mutants
+        .iter()
+        .flat_map(|mutant| {
+            sources
+                .iter()
+                .filter(|source| match mutant.versions {
+                    In::Both => true,
+                    In::Only(version) => version == source.version,
+                })
+                .map(move |source| (mutant, source))
+        })
+        .collect();
+    altered
+        .par_iter()
+        .map(|(mutant, source)| try_mutant(mutant, source, batches, seed))
+        .collect()
+}
+
+fn try_mutant(mutant: &Mutant, source: &KernelSource, batches: u64, seed: u64) -> Result<Row> {
+    let Alteration { from, to, .. } = mutant.alteration;
+    let setting = Setting {
+        subject: mutant.subject,
+        version: version_of(source),
+        tick: TickRate::HZ_250,
+    };
+    let mut row = Row {
+        policy: mutant.subject.name().to_owned(),
+        kernel: source.version,
+        from,
+        to,
+        decisions: 0,
+        differences: 0,
+    };
+    let program = Program::build(
+        setting.subject,
+        source,
+        setting.tick.hz(),
+        Some(&mutant.alteration),
+    )?;
+    for batch in 0..batches {
+        let mut rng = generate::rng(seed, batch);
+        let size = batch_size(setting.subject) as usize;
+        let outcome = compare_batch(setting, &program, &mut rng, batch, size)
+            .with_context(|| format!("mutant `{from}` -> `{to}` of {}", row.policy))?;
+        row.decisions += outcome.decisions;
+        row.differences += outcome.differences;
+        if row.differences > 0 {
+            break;
+        }
+    }
+    Ok(row)
+}

@@ -1,0 +1,399 @@
+//! Builds the kernel's C into test programs, each linked with a driver of ours from `c/`.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cut::CFile;
+use crate::source::KernelSource;
+
+/// What of the kernel a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// The menu governor.
+    Menu,
+    /// The timer-events-oriented governor.
+    Teo,
+    /// The ladder governor.
+    Ladder,
+    /// The haltpoll governor.
+    Haltpoll,
+    /// How long the haltpoll governor lets the polling state spin.
+    HaltpollLimit,
+    /// How long the polling state spins.
+    PollLimit,
+    /// schedutil's iowait boost.
+    SchedutilBoost,
+    /// The dynamic boost of intel_pstate with HWP.
+    HwpBoost,
+    /// The iowait boost of intel_pstate without HWP.
+    PstateBoost,
+    /// The table of NVMe autonomous power state transitions.
+    Apst,
+}
+
+/// How to get a compilable piece out of a kernel file.
+enum Recipe {
+    /// The whole file, compiled on its own.
+    Whole,
+    /// Cut definitions, included by the driver.
+    Cut(&'static [Piece]),
+}
+
+/// One definition to cut out of a file.
+enum Piece {
+    Macro(&'static str),
+    Struct(&'static str),
+    Variable(&'static str),
+    Function(&'static str),
+}
+
+use Piece::{Function, Macro, Struct, Variable};
+
+const POLL_LIMIT: &[Piece] = &[
+    Macro("CPUIDLE_POLL_MIN"),
+    Macro("CPUIDLE_POLL_MAX"),
+    Function("cpuidle_poll_time"),
+];
+const SCHEDUTIL_BOOST: &[Piece] = &[
+    Macro("IOWAIT_BOOST_MIN"),
+    Struct("sugov_cpu"),
+    Function("sugov_iowait_reset"),
+    Function("sugov_iowait_boost"),
+    Function("sugov_iowait_apply"),
+];
+const HWP_BOOST: &[Piece] = &[
+    Variable("hwp_boost_hold_time_ns"),
+    Function("intel_pstate_hwp_boost_up"),
+    Function("intel_pstate_hwp_boost_down"),
+    Function("intel_pstate_update_util_hwp_local"),
+];
+const PSTATE_BOOST: &[Piece] = &[
+    Macro("INTEL_PSTATE_SAMPLING_INTERVAL"),
+    Macro("FRAC_BITS"),
+    Macro("int_tofp"),
+    Macro("ONE_EIGHTH_FP"),
+    Function("intel_pstate_update_util"),
+];
+const APST: &[Piece] = &[
+    Variable("default_ps_max_latency_us"),
+    Variable("apst_primary_timeout_ms"),
+    Variable("apst_secondary_timeout_ms"),
+    Variable("apst_primary_latency_tol_us"),
+    Variable("apst_secondary_latency_tol_us"),
+    Function("nvme_apst_get_transition_time"),
+    Function("nvme_configure_apst"),
+];
+
+impl Subject {
+    /// Everything that is compared.
+    pub const ALL: [Self; 9] = [
+        Self::Menu,
+        Self::Teo,
+        Self::Ladder,
+        Self::Haltpoll,
+        Self::HaltpollLimit,
+        Self::PollLimit,
+        Self::SchedutilBoost,
+        Self::HwpBoost,
+        Self::Apst,
+    ];
+
+    /// The four governors.
+    pub const GOVERNORS: [Self; 4] = [Self::Menu, Self::Teo, Self::Ladder, Self::Haltpoll];
+
+    /// Its name in tables and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Menu => "menu",
+            Self::Teo => "teo",
+            Self::Ladder => "ladder",
+            Self::Haltpoll => "haltpoll",
+            Self::HaltpollLimit => "haltpoll limit",
+            Self::PollLimit => "poll limit",
+            Self::SchedutilBoost => "schedutil boost",
+            Self::HwpBoost => "HWP boost",
+            Self::PstateBoost => "intel_pstate boost",
+            Self::Apst => "APST",
+        }
+    }
+
+    /// The kernel file that it is in.
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Menu => "drivers/cpuidle/governors/menu.c",
+            Self::Teo => "drivers/cpuidle/governors/teo.c",
+            Self::Ladder => "drivers/cpuidle/governors/ladder.c",
+            Self::Haltpoll | Self::HaltpollLimit => "drivers/cpuidle/governors/haltpoll.c",
+            Self::PollLimit => "drivers/cpuidle/cpuidle.c",
+            Self::SchedutilBoost => "kernel/sched/cpufreq_schedutil.c",
+            Self::HwpBoost | Self::PstateBoost => "drivers/cpufreq/intel_pstate.c",
+            Self::Apst => "drivers/nvme/host/core.c",
+        }
+    }
+
+    const fn driver(self) -> &'static str {
+        match self {
+            Self::Menu | Self::Teo | Self::Ladder | Self::Haltpoll | Self::HaltpollLimit => {
+                "governor_main.c"
+            }
+            Self::PollLimit => "poll_main.c",
+            Self::SchedutilBoost => "sugov_main.c",
+            Self::HwpBoost => "hwp_main.c",
+            Self::PstateBoost => "pstate_main.c",
+            Self::Apst => "apst_main.c",
+        }
+    }
+
+    /// What the driver program is to answer, if it can answer several things.
+    const fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::HaltpollLimit => &["--poll-limits"],
+            _ => &[],
+        }
+    }
+
+    const fn recipe(self) -> Recipe {
+        match self {
+            Self::Menu | Self::Teo | Self::Ladder | Self::Haltpoll | Self::HaltpollLimit => {
+                Recipe::Whole
+            }
+            Self::PollLimit => Recipe::Cut(POLL_LIMIT),
+            Self::SchedutilBoost => Recipe::Cut(SCHEDUTIL_BOOST),
+            Self::HwpBoost => Recipe::Cut(HWP_BOOST),
+            Self::PstateBoost => Recipe::Cut(PSTATE_BOOST),
+            Self::Apst => Recipe::Cut(APST),
+        }
+    }
+}
+
+/// A change to the kernel's text before it is compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct Alteration {
+    /// A kernel file.
+    pub file: &'static str,
+    /// Text that must occur exactly once in what is compiled of it.
+    pub from: &'static str,
+    /// What replaces it.
+    pub to: &'static str,
+}
+
+impl Alteration {
+    /// Changes `text`, if it is that of the alteration's file.
+    fn apply(&self, file: &str, text: String) -> Result<String> {
+        if file != self.file {
+            return Ok(text);
+        }
+        let count = text.matches(self.from).count();
+        ensure!(
+            count == 1,
+            "stale mutant: `{}` occurs {count} times in {file}, not once",
+            self.from
+        );
+        Ok(text.replace(self.from, self.to))
+    }
+}
+
+/// A compiled test program.
+#[derive(Debug)]
+pub struct Program {
+    path: PathBuf,
+    arguments: &'static [&'static str],
+    // Removes the program with its folder.
+    _scratch: tempfile::TempDir,
+}
+
+impl Program {
+    /// Compiles `subject` as `source` has it, for a kernel with `hz` ticks a second.
+    pub fn build(
+        subject: Subject,
+        source: &KernelSource,
+        hz: u32,
+        alteration: Option<&Alteration>,
+    ) -> Result<Self> {
+        // The optimisation level of a kernel build.
+        Self::build_with(&["-O2"], subject, source, hz, alteration)
+    }
+
+    /// Compiles `subject` so that each run adds to the counts that `gcov` reads.
+    pub fn build_counting(subject: Subject, source: &KernelSource, hz: u32) -> Result<Self> {
+        Self::build_with(&["-O0", "--coverage"], subject, source, hz, None)
+    }
+
+    fn build_with(
+        flags: &[&str],
+        subject: Subject,
+        source: &KernelSource,
+        hz: u32,
+        alteration: Option<&Alteration>,
+    ) -> Result<Self> {
+        let what = || format!("{} of {} at HZ={hz}", subject.name(), source.describe());
+        Self::try_build(flags, subject, source, hz, alteration).with_context(what)
+    }
+
+    fn try_build(
+        flags: &[&str],
+        subject: Subject,
+        source: &KernelSource,
+        hz: u32,
+        alteration: Option<&Alteration>,
+    ) -> Result<Self> {
+        let scratch = tempfile::tempdir()?;
+        let dir = scratch.path();
+        let drivers = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
+        let path = dir.join("program");
+
+        let altered = |file: &str| {
+            let text = source.text(file)?;
+            match alteration {
+                Some(alteration) => alteration.apply(file, text),
+                None => Ok(text),
+            }
+        };
+
+        let mut compiler = Command::new("gcc");
+        compiler
+            .args(flags)
+            // The language rules of a kernel build: signed overflow wraps there.
+            .args(["-std=gnu11", "-fno-strict-overflow"])
+            .args(["-fno-strict-aliasing", "-w"])
+            .arg(format!("-DHZ={hz}"))
+            .arg("-I")
+            .arg(&drivers)
+            .arg("-I")
+            .arg(dir.join("include"))
+            .arg("-o")
+            .arg(&path)
+            .arg(drivers.join(subject.driver()))
+            .arg(drivers.join("record.c"));
+
+        match subject.recipe() {
+            Recipe::Whole => {
+                let text = altered(subject.file())?;
+                forward_includes(&text, &dir.join("include"))?;
+                let header = "drivers/cpuidle/governors/gov.h";
+                if text.contains("\"gov.h\"") {
+                    fs::write(dir.join("gov.h"), altered(header)?)?;
+                } else if alteration.is_some_and(|a| a.file == header) {
+                    bail!("stale mutant: {} does not include gov.h", subject.file());
+                }
+                let file = dir.join("governor.c");
+                fs::write(&file, text)?;
+                compiler.arg(file);
+            }
+            Recipe::Cut(pieces) => {
+                let cut = cut_pieces(&source.text(subject.file())?, pieces)?;
+                let cut = match alteration {
+                    Some(alteration) => alteration.apply(subject.file(), cut)?,
+                    None => cut,
+                };
+                if cut.contains("unsigned long sugov_iowait_apply(") {
+                    compiler.arg("-DAPPLY_RETURNS_BOOST");
+                }
+                let file = dir.join("cut.h");
+                fs::write(&file, cut)?;
+                compiler.arg(format!("-DCUT_SOURCE=\"{}\"", file.display()));
+            }
+        }
+
+        let output = compiler
+            .output()
+            .context("cannot run gcc, which the comparison needs (Debian package gcc)")?;
+        ensure!(
+            output.status.success(),
+            "gcc failed:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(Self {
+            path,
+            arguments: subject.arguments(),
+            _scratch: scratch,
+        })
+    }
+
+    /// Where the program is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs the program over `input` and returns what it wrote.
+    pub fn run(&self, input: &[u8]) -> Result<Vec<u8>> {
+        run_command(Command::new(&self.path).args(self.arguments), input)
+    }
+}
+
+/// Feeds `input` to a command and returns what it wrote.
+pub fn run_command(command: &mut Command, input: &[u8]) -> Result<Vec<u8>> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    let Some(mut stdin) = child.stdin.take() else {
+        bail!("no pipe to {:?}", command.get_program());
+    };
+    // The programs read all of their input before they write, so this cannot lock up. One that dies
+    // early breaks the pipe; its own message says more than that.
+    let written = stdin.write_all(input);
+    drop(stdin);
+    let output = child.wait_with_output()?;
+    ensure!(
+        output.status.success(),
+        "{:?} failed ({}): {}",
+        command.get_program(),
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    written?;
+    Ok(output.stdout)
+}
+
+/// Makes each header that a kernel file includes a forwarder to our stand-ins.
+fn forward_includes(text: &str, include: &Path) -> Result<()> {
+    for line in text.lines() {
+        let header = line
+            .trim_start()
+            .strip_prefix("#include")
+            .and_then(|rest| rest.trim().strip_prefix('<'))
+            .and_then(|rest| rest.split_once('>'))
+            .map(|(header, _)| header);
+        let Some(header) = header else { continue };
+        ensure!(
+            !header.split('/').any(|part| part == ".."),
+            "an include leaves the tree: {header}"
+        );
+        let path = include.join(header);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(path, "#include \"cpuidle_standin.h\"\n")?;
+    }
+    Ok(())
+}
+
+fn cut_pieces(text: &str, pieces: &[Piece]) -> Result<String> {
+    let file = CFile::new(text);
+    let mut cut = String::new();
+    for piece in pieces {
+        cut += match piece {
+            Macro(name) => file.macro_definition(name),
+            Struct(name) => file.structure(name),
+            Variable(name) => file.variable(name),
+            Function(name) => file.function(name),
+        }?;
+        cut += "\n\n";
+    }
+    Ok(cut)
+}
+
+/// Whether there is a C compiler to build the kernel's files with.
+pub fn compiler_found() -> bool {
+    Command::new("gcc")
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+}

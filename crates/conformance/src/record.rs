@@ -1,0 +1,313 @@
+//! The records exchanged with the C programs. Their layout is `c/record.h`.
+
+use std::fmt::Write as _;
+
+/// The kernel's default latency request in ns, which limits nothing.
+pub const NO_LATENCY_LIMIT: i64 = 2_147_483_647_000;
+
+const CASE_MAGIC: u32 = 0x6573_6163;
+/// In the place of haltpoll's last parameter.
+const KEEP_DEFAULTS: u32 = 2;
+const POLLING: u64 = 1;
+const DISABLED: u64 = 2;
+
+/// An idle state. Times in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Declared worst-case exit latency.
+    pub exit_latency: i64,
+    /// Shortest stay that pays.
+    pub target_residency: i64,
+    /// The state spins.
+    pub polling: bool,
+    /// The state is switched off.
+    pub disabled: bool,
+}
+
+/// One line of a governor call log; see the mechanisms' description of the format. In the layout of
+/// the C programs, so that both sides of the benchmark walk over the same bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Call {
+    /// Time to the next timer with the tick stopped.
+    pub sleep_length: i64,
+    /// Time to the next timer or tick.
+    pub delta_tick: i64,
+    /// Longest tolerated exit latency.
+    pub latency_request: i64,
+    /// The clock at select.
+    pub select_clock: u64,
+    /// The clock at reflect.
+    pub reflect_clock: u64,
+    /// Measured stay; 0 when the driver refused the state.
+    pub residency: u64,
+    /// Tasks that wait for I/O.
+    pub nr_iowait: u32,
+    /// The tick is stopped already.
+    pub tick_stopped: bool,
+    /// The tick woke the CPU.
+    pub got_tick: bool,
+    /// The polling state gave up.
+    pub poll_limit_hit: bool,
+}
+
+/// The `guest_halt_poll_*` parameters of haltpoll. Times in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HaltPoll {
+    /// Longest polling time.
+    pub limit: u32,
+    /// Division factor when shrinking; 0 drops to no polling at once.
+    pub shrink: u32,
+    /// Multiplication factor when growing.
+    pub grow: u32,
+    /// First polling time when growing from nothing.
+    pub grow_start: u32,
+    /// Whether the polling time may shrink at all.
+    pub allow_shrink: bool,
+}
+
+/// A state table and a call log over it: one CPU from its boot on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Case {
+    /// Parameters of haltpoll; `None` is the kernel's defaults. Other governors ignore them.
+    pub halt_poll: Option<HaltPoll>,
+    /// 1 to 10 states, shallowest first.
+    pub states: Vec<State>,
+    /// The calls in their order.
+    pub calls: Vec<Call>,
+}
+
+/// One utilisation update, as a cpufreq governor sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// When, in ns.
+    pub time: u64,
+    /// A task woke up from waiting for I/O.
+    pub iowait: bool,
+    /// Not an update of this CPU: another CPU of the same frequency domain asks for its boost.
+    /// schedutil only.
+    pub other_cpu: bool,
+    /// The CPU's capacity, of 1024.
+    pub max_capacity: u32,
+}
+
+/// A log of utilisation updates of one CPU from its boot on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventCase {
+    /// Lowest HWP performance level.
+    pub min: u8,
+    /// Guaranteed HWP performance level.
+    pub guaranteed: u8,
+    /// Highest HWP performance level.
+    pub max: u8,
+    /// The updates in their order.
+    pub events: Vec<Event>,
+}
+
+/// A power state of a drive, as far as APST looks at it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriveState {
+    /// Entry latency in us.
+    pub entry_us: u32,
+    /// Exit latency in us.
+    pub exit_us: u32,
+    /// No I/O is possible in the state.
+    pub non_operational: bool,
+}
+
+/// A drive and the parameters by which its APST table is built. `None` is the kernel's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DriveCase {
+    /// Where the power states come from, for messages.
+    pub name: String,
+    /// The drive knows APST.
+    pub apsta: bool,
+    /// Number of the deepest power state.
+    pub npss: u8,
+    /// APST is switched on.
+    pub enabled: bool,
+    /// The quirk that keeps the deepest state out.
+    pub no_deepest: bool,
+    /// The latency budget in us.
+    pub max_latency_us: Option<u64>,
+    /// Idle time before a state within the primary tolerance, in ms.
+    pub primary_timeout_ms: Option<u64>,
+    /// Idle time before a state within the secondary tolerance, in ms.
+    pub secondary_timeout_ms: Option<u64>,
+    /// Tolerated entry plus exit latency, in us.
+    pub primary_tolerance_us: Option<u64>,
+    /// Tolerated entry plus exit latency of a second, deeper state, in us.
+    pub secondary_tolerance_us: Option<u64>,
+    /// Power states, at most 32.
+    pub states: Vec<DriveState>,
+}
+
+/// What the kernel would send to a drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApstCommand {
+    /// APST on or off.
+    pub enable: bool,
+    /// The table of the feature, 32 little-endian entries.
+    pub entries: [u64; 32],
+}
+
+/// A decision as the C program prints it: the state in bits 6:0, `stop_tick` in bit 7.
+pub const fn decision_byte(state: usize, stop_tick: bool) -> u8 {
+    state as u8 & 0x7f | (stop_tick as u8) << 7
+}
+
+/// A decision in the text form of `wakepath policy idle`.
+pub fn decision_text(byte: u8) -> String {
+    format!("{},{}", byte & 0x7f, byte >> 7)
+}
+
+impl Case {
+    /// Appends the case to the input of a governor program.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let halt_poll = self.halt_poll.map_or([0, 0, 0, 0, KEEP_DEFAULTS], |p| {
+            let allow_shrink = u32::from(p.allow_shrink);
+            [p.limit, p.shrink, p.grow, p.grow_start, allow_shrink]
+        });
+        let table = [
+            CASE_MAGIC,
+            self.states.len() as u32,
+            self.calls.len() as u32,
+        ];
+        for word in table.into_iter().chain(halt_poll) {
+            out.extend(word.to_le_bytes());
+        }
+        for state in &self.states {
+            out.extend(state.exit_latency.to_le_bytes());
+            out.extend(state.target_residency.to_le_bytes());
+            let polling = if state.polling { POLLING } else { 0 };
+            let disabled = if state.disabled { DISABLED } else { 0 };
+            out.extend((polling | disabled).to_le_bytes());
+        }
+        for call in &self.calls {
+            call.encode(out);
+        }
+    }
+
+    /// The state table as `wakepath policy idle --states` reads it.
+    pub fn states_csv(&self) -> String {
+        let mut text = String::new();
+        for (i, s) in self.states.iter().enumerate() {
+            let (polling, disabled) = (u8::from(s.polling), u8::from(s.disabled));
+            let (exit, residency) = (s.exit_latency, s.target_residency);
+            let _ = writeln!(text, "S{i},{exit},{residency},{polling},{disabled}");
+        }
+        text
+    }
+
+    /// The call log as `wakepath policy idle` reads it.
+    pub fn calls_csv(&self) -> String {
+        self.calls.iter().map(|call| call.csv() + "\n").collect()
+    }
+}
+
+impl Call {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.sleep_length.to_le_bytes());
+        out.extend(self.delta_tick.to_le_bytes());
+        out.extend(self.latency_request.to_le_bytes());
+        out.extend(self.select_clock.to_le_bytes());
+        out.extend(self.reflect_clock.to_le_bytes());
+        out.extend(self.residency.to_le_bytes());
+        out.extend(self.nr_iowait.to_le_bytes());
+        out.extend([
+            u8::from(self.tick_stopped),
+            u8::from(self.got_tick),
+            u8::from(self.poll_limit_hit),
+            0,
+        ]);
+    }
+
+    /// The call as a line of a call log.
+    pub fn csv(&self) -> String {
+        format!(
+            "{},{},{},{},{},{},{},{},{},{}",
+            self.sleep_length,
+            self.delta_tick,
+            u8::from(self.tick_stopped),
+            self.latency_request,
+            self.nr_iowait,
+            self.select_clock,
+            self.reflect_clock,
+            self.residency,
+            u8::from(self.got_tick),
+            u8::from(self.poll_limit_hit)
+        )
+    }
+}
+
+impl EventCase {
+    /// Appends the case to the input of a boost program.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for word in [
+            CASE_MAGIC,
+            self.events.len() as u32,
+            u32::from(self.min),
+            u32::from(self.guaranteed),
+            u32::from(self.max),
+            0,
+        ] {
+            out.extend(word.to_le_bytes());
+        }
+        for event in &self.events {
+            out.extend(event.time.to_le_bytes());
+            out.extend(event_flags(event).to_le_bytes());
+            out.extend(event.max_capacity.to_le_bytes());
+        }
+    }
+}
+
+fn event_flags(event: &Event) -> u32 {
+    u32::from(event.iowait) | u32::from(event.other_cpu) << 1
+}
+
+impl DriveCase {
+    /// Appends the drive to the input of the APST program.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for word in [
+            u32::from(self.apsta),
+            u32::from(self.npss),
+            u32::from(self.enabled),
+            u32::from(self.no_deepest),
+        ] {
+            out.extend(word.to_le_bytes());
+        }
+        for parameter in [
+            self.max_latency_us,
+            self.primary_timeout_ms,
+            self.secondary_timeout_ms,
+            self.primary_tolerance_us,
+            self.secondary_tolerance_us,
+        ] {
+            out.extend(parameter.unwrap_or(u64::MAX).to_le_bytes());
+        }
+        for i in 0..32 {
+            let state = self.states.get(i).copied().unwrap_or_default();
+            out.extend(state.entry_us.to_le_bytes());
+            out.extend(state.exit_us.to_le_bytes());
+            out.extend(u64::from(state.non_operational).to_le_bytes());
+        }
+    }
+}
+
+impl ApstCommand {
+    /// The size of one answer of the APST program.
+    pub const SIZE: usize = 8 * 34;
+
+    /// Reads one answer; `None` when nothing would be sent to the drive.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let word = |i: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[i * 8..i * 8 + 8]);
+            u64::from_le_bytes(word)
+        };
+        (word(0) != 0).then(|| Self {
+            enable: word(1) != 0,
+            entries: std::array::from_fn(|i| word(2 + i)),
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! Makes a case on which both sides differ small enough to be read.
+
+use anyhow::Result;
+
+use crate::checks::{Check as _, Governor, Setting};
+use crate::program::Program;
+use crate::record::Case;
+
+/// Bounds the time spent: each try starts a process.
+const MOST_TRIES: usize = 1_000;
+
+/// Leaves calls and states out as long as some decision still differs.
+pub fn shrink(setting: Setting, program: &Program, case: &Case) -> Result<Case> {
+    let mut case = case.clone();
+    if let Some(at) = first_difference(setting, program, &case)? {
+        case.calls.truncate(at + 1);
+    }
+    let mut tries = 0;
+    let mut chunk = case.calls.len() / 2;
+    while chunk > 0 && tries < MOST_TRIES {
+        let mut at = 0;
+        // The last call stays: it is the one that shows the difference.
+        while at + chunk < case.calls.len() && tries < MOST_TRIES {
+            let mut smaller = case.clone();
+            smaller.calls.drain(at..at + chunk);
+            tries += 1;
+            if first_difference(setting, program, &smaller)?.is_some() {
+                case = smaller;
+            } else {
+                at += chunk;
+            }
+        }
+        chunk /= 2;
+    }
+    for state in (0..case.states.len()).rev() {
+        if case.states.len() == 1 {
+            break;
+        }
+        let mut smaller = case.clone();
+        smaller.states.remove(state);
+        if first_difference(setting, program, &smaller)?.is_some() {
+            case = smaller;
+        }
+    }
+    Ok(case)
+}
+
+fn first_difference(setting: Setting, program: &Program, case: &Case) -> Result<Option<usize>> {
+    let check = Governor(setting);
+    let mut input = Vec::new();
+    check.encode(case, &mut input);
+    let kernel = program.run(&input)?;
+    let mut ours = Vec::new();
+    check.ours(case, &mut ours)?;
+    Ok(kernel.iter().zip(&ours).position(|(k, o)| k != o))
+}

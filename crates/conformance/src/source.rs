@@ -1,0 +1,304 @@
+//! Obtains the kernel sources to compare with, from Debian's `linux-source-*` packages.
+//!
+//! Only the few files of [`FILES`] are kept, in a cache outside the repository's history, under the
+//! exact Debian version of the package.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+/// The kernel versions compared with, as Debian names its source packages.
+pub const VERSIONS: [&str; 2] = ["6.1", "6.12"];
+
+/// The files taken from each source package. `gov.h` exists only in the newer one.
+const FILES: [&str; 10] = [
+    "Makefile",
+    "drivers/cpuidle/cpuidle.c",
+    "drivers/cpuidle/governors/gov.h",
+    "drivers/cpuidle/governors/haltpoll.c",
+    "drivers/cpuidle/governors/ladder.c",
+    "drivers/cpuidle/governors/menu.c",
+    "drivers/cpuidle/governors/teo.c",
+    "drivers/cpufreq/intel_pstate.c",
+    "drivers/nvme/host/core.c",
+    "kernel/sched/cpufreq_schedutil.c",
+];
+
+/// Files that a source package may lack.
+const OPTIONAL: [&str; 1] = ["drivers/cpuidle/governors/gov.h"];
+
+/// The files of one kernel version, unpacked.
+#[derive(Clone, Debug)]
+pub struct KernelSource {
+    /// The version as in the package's name, `6.12`.
+    pub version: &'static str,
+    /// The package's exact version, `6.12.117-1~deb12u1`.
+    pub debian_version: String,
+    /// The stable release, `6.12.117`, as the source's own Makefile gives it.
+    pub release: String,
+    /// The folder that holds the files under their paths in the kernel tree.
+    pub root: PathBuf,
+}
+
+impl KernelSource {
+    /// Finds the files of `version` in the cache, or fills the cache from the installed package,
+    /// or from a fresh download.
+    pub fn obtain(version: &'static str, cache: &Path) -> Result<Self> {
+        let package = format!("linux-source-{version}");
+        let shelf = cache.join(&package);
+        let origin = Origin::find(&package);
+
+        let debian_version = match &origin {
+            Some(origin) => origin.version().to_owned(),
+            None => newest_cached(&shelf).ok_or_else(|| {
+                anyhow!(
+                    "{package} is neither installed, nor in the cache {}, nor known to apt; run \
+                     `apt-get update` as root with a network, or install {package}",
+                    shelf.display()
+                )
+            })?,
+        };
+        let root = shelf.join(&debian_version);
+        if !root.is_dir() {
+            let filled = match &origin {
+                Some(origin) => origin.unpack(version, &shelf),
+                None => Ok(()),
+            };
+            if let Err(error) = filled {
+                // Better an older release of the same kernel than no comparison at all.
+                let Some(older) = newest_cached(&shelf) else {
+                    return Err(error.context(format!(
+                        "cannot obtain {package} {debian_version}; it needs a network and current \
+                         package lists (`apt-get update` as root), or {package} installed"
+                    )));
+                };
+                eprintln!("warning: {error:#}; using {package} {older} from the cache");
+                return Self::read(version, older, &shelf);
+            }
+        }
+        Self::read(version, debian_version, &shelf)
+    }
+
+    fn read(version: &'static str, debian_version: String, shelf: &Path) -> Result<Self> {
+        let root = shelf.join(&debian_version);
+        let makefile = root.join("Makefile");
+        let text = fs::read_to_string(&makefile)
+            .with_context(|| format!("cannot read {}", makefile.display()))?;
+        Ok(Self {
+            version,
+            release: release_of(&text).with_context(|| makefile.display().to_string())?,
+            debian_version,
+            root,
+        })
+    }
+
+    /// The text of a file of the kernel tree.
+    pub fn text(&self, path: &str) -> Result<String> {
+        let full = self.root.join(path);
+        fs::read_to_string(&full).with_context(|| format!("cannot read {}", full.display()))
+    }
+
+    /// `linux-source-6.12 6.12.117-1~deb12u1 (Linux 6.12.117)`
+    pub fn describe(&self) -> String {
+        format!(
+            "linux-source-{} {} (Linux {})",
+            self.version, self.debian_version, self.release
+        )
+    }
+}
+
+/// Where kernel sources are cached: `$WAKEPATH_CACHE`, or `.cache` in the repository.
+pub fn cache_dir() -> PathBuf {
+    std::env::var_os("WAKEPATH_CACHE").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache"),
+        PathBuf::from,
+    )
+}
+
+/// Where a source package can be had.
+enum Origin {
+    /// Installed: its archive lies in `/usr/src`.
+    Installed { version: String, archive: PathBuf },
+    /// apt knows it.
+    Apt { package: String, version: String },
+}
+
+impl Origin {
+    fn find(package: &str) -> Option<Self> {
+        let archive = PathBuf::from(format!("/usr/src/{package}.tar.xz"));
+        if archive.is_file() {
+            let query = ["-W", "-f", "${Version}", package];
+            if let Some(version) = output_of("dpkg-query", &query).filter(|v| !v.is_empty()) {
+                return Some(Self::Installed { version, archive });
+            }
+        }
+        let policy = output_of("apt-cache", &["policy", package])?;
+        let candidate = candidate_of(&policy)?;
+        Some(Self::Apt {
+            package: package.to_owned(),
+            version: candidate.to_owned(),
+        })
+    }
+
+    fn version(&self) -> &str {
+        match self {
+            Self::Installed { version, .. } | Self::Apt { version, .. } => version,
+        }
+    }
+
+    /// Unpacks the wanted files to `shelf/VERSION`, which appears only when it is complete.
+    fn unpack(&self, kernel: &str, shelf: &Path) -> Result<()> {
+        fs::create_dir_all(shelf).with_context(|| format!("cannot create {}", shelf.display()))?;
+        let scratch = tempfile::tempdir_in(shelf)?;
+        let archive = match self {
+            Self::Installed { archive, .. } => archive.clone(),
+            Self::Apt { package, version } => {
+                eprintln!("downloading {package} {version} (once; about 150 MB)");
+                download(package, version, scratch.path())?
+            }
+        };
+
+        let tree = scratch.path().join("tree");
+        fs::create_dir(&tree)?;
+        let names = FILES.map(|file| format!("linux-source-{kernel}/{file}"));
+        // tar exits non-zero when an optional file is missing, so the result is judged by the
+        // files that are there.
+        let tar = Command::new("tar")
+            .arg("-xJf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(&tree)
+            .args(["--strip-components=1", "--occurrence=1"])
+            .args(&names)
+            .stderr(Stdio::null())
+            .status()
+            .context("cannot run tar")?;
+        for file in FILES {
+            ensure!(
+                tree.join(file).is_file() || OPTIONAL.contains(&file),
+                "{} has no {file} (tar: {tar})",
+                archive.display()
+            );
+        }
+        let place = shelf.join(self.version());
+        match fs::rename(&tree, &place) {
+            // Another process was faster.
+            Err(_) if place.join("Makefile").is_file() => Ok(()),
+            renamed => Ok(renamed?),
+        }
+    }
+}
+
+/// Downloads a source package without installing it and takes the archive out of it.
+fn download(package: &str, version: &str, into: &Path) -> Result<PathBuf> {
+    let apt = Command::new("apt-get")
+        .args(["-q", "download", &format!("{package}={version}")])
+        .current_dir(into)
+        .stdout(Stdio::null())
+        .output()
+        .context("cannot run apt-get")?;
+    ensure!(
+        apt.status.success(),
+        "`apt-get download {package}={version}` failed: {}",
+        String::from_utf8_lossy(&apt.stderr).trim()
+    );
+    let deb = fs::read_dir(into)?
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|e| e == "deb"))
+        .ok_or_else(|| anyhow!("`apt-get download {package}` left no package behind"))?;
+
+    let mut contents = Command::new("dpkg-deb")
+        .arg("--fsys-tarfile")
+        .arg(&deb)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot run dpkg-deb")?;
+    let stdout = contents
+        .stdout
+        .take()
+        .ok_or_else(|| anyhow!("no pipe from dpkg-deb"))?;
+    let member = format!("./usr/src/{package}.tar.xz");
+    let tar = Command::new("tar")
+        .args(["-xf", "-", "-C"])
+        .arg(into)
+        .arg(&member)
+        .stdin(stdout)
+        .status()
+        .context("cannot run tar")?;
+    if !contents.wait()?.success() || !tar.success() {
+        bail!("cannot take {member} out of {}", deb.display());
+    }
+    Ok(into.join(member))
+}
+
+/// What a command printed, trimmed; `None` when it is missing or failed.
+fn output_of(command: &str, args: &[&str]) -> Option<String> {
+    // In another language apt-cache names the field differently.
+    let output = Command::new(command)
+        .args(args)
+        .env("LC_ALL", "C")
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
+
+/// The candidate version in the output of `apt-cache policy`.
+fn candidate_of(policy: &str) -> Option<&str> {
+    policy
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Candidate:"))
+        .map(str::trim)
+        .filter(|version| *version != "(none)")
+}
+
+/// The version that was put into the cache last.
+fn newest_cached(shelf: &Path) -> Option<String> {
+    fs::read_dir(shelf)
+        .ok()?
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().join("Makefile").is_file())
+        .max_by_key(|entry| entry.metadata().and_then(|m| m.modified()).ok())
+        .and_then(|entry| entry.file_name().into_string().ok())
+}
+
+/// `VERSION.PATCHLEVEL.SUBLEVEL` of the kernel's top Makefile.
+fn release_of(makefile: &str) -> Result<String> {
+    let field = |name: &str| {
+        makefile
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .find(|(key, _)| key.trim() == name)
+            .map(|(_, value)| value.trim().to_owned())
+            .ok_or_else(|| anyhow!("no {name} in the kernel's Makefile"))
+    };
+    Ok(format!(
+        "{}.{}.{}",
+        field("VERSION")?,
+        field("PATCHLEVEL")?,
+        field("SUBLEVEL")?
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_release_comes_from_the_makefile() {
+        let makefile = "# x\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 117\nEXTRAVERSION =\n";
+        assert_eq!(release_of(makefile).ok().as_deref(), Some("6.12.117"));
+        assert!(release_of("VERSION = 6\n").is_err());
+    }
+
+    #[test]
+    fn the_candidate_comes_from_apt() {
+        let policy = "linux-source-6.1:\n  Installed: (none)\n  Candidate: 6.1.192-2\n";
+        assert_eq!(candidate_of(policy), Some("6.1.192-2"));
+        assert_eq!(candidate_of("x:\n  Candidate: (none)\n"), None);
+        assert_eq!(candidate_of(""), None);
+    }
+}

@@ -1,0 +1,318 @@
+//! Machines: CPUs in clusters, idle states declared and true, operating points, the I/O path and
+//! the drive, with the origin of every figure.
+//!
+//! A machine is a TOML file. The built-in ones are in `data/machines`.
+
+mod figure;
+mod library;
+mod validate;
+
+pub use figure::{Figure, Origin};
+pub use library::{MachineError, builtin_names};
+
+use serde::{Deserialize, Serialize};
+use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
+
+use crate::idle::{IdleState, IdleStates};
+
+/// A machine description.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Version of the file format; 1.
+    pub schema: u32,
+    /// Short name, as `--machine` takes it.
+    pub name: String,
+    /// What it is.
+    pub title: String,
+    /// Tick rate in Hz (`CONFIG_HZ`).
+    pub hz: Figure,
+    /// CPUs that share a clock and, if they have a cluster idle state, a power domain. CPUs are
+    /// numbered through the clusters in order.
+    pub cluster: Vec<Cluster>,
+    /// Idle states of every CPU, shallowest first.
+    pub idle_state: Vec<MachineIdleState>,
+    /// What the scheduler does to a waking task.
+    pub scheduler: Scheduler,
+    /// CPU work of one I/O and where it is done.
+    pub io_path: IoPath,
+    /// The drive.
+    pub drive: DriveModel,
+    /// What else runs on the machine.
+    #[serde(default)]
+    pub background: Vec<Background>,
+}
+
+/// CPUs of one kind that change frequency together.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// Short name.
+    pub name: String,
+    /// Core type.
+    pub core: String,
+    /// Number of CPUs.
+    pub cpus: usize,
+    /// Capacity at the highest operating point; the biggest cluster of a machine has 1024.
+    pub capacity: u32,
+    /// Time from a frequency request until the CPUs run at it.
+    pub transition_latency_us: Figure,
+    /// Operating points, slowest first.
+    pub opps: Vec<Opp>,
+    /// Source of the plain figures.
+    pub source: String,
+}
+
+/// An operating point.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Opp {
+    /// Frequency.
+    pub khz: u32,
+    /// Supply voltage in microvolts.
+    #[serde(default)]
+    pub uv: u32,
+}
+
+impl Cluster {
+    /// Operating points in kHz, slowest first.
+    pub fn frequencies(&self) -> Vec<Kilohertz> {
+        self.opps.iter().map(|o| Kilohertz(o.khz)).collect()
+    }
+
+    /// The highest operating point.
+    pub fn max_frequency(&self) -> Kilohertz {
+        Kilohertz(self.opps.last().map_or(1, |o| o.khz))
+    }
+
+    /// The capacity at the highest operating point.
+    pub fn capacity(&self) -> Capacity {
+        Capacity(self.capacity)
+    }
+}
+
+/// How far an idle state reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// The CPU alone.
+    #[default]
+    Cpu,
+    /// The whole cluster, once all its CPUs ask for it; until then the CPU waits in its deepest
+    /// state of scope `cpu`.
+    Cluster,
+}
+
+/// An idle state as declared to the kernel and as it really is.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineIdleState {
+    /// The driver's name for it.
+    pub name: String,
+    /// How far it reaches.
+    #[serde(default)]
+    pub scope: Scope,
+    /// The CPU spins in it.
+    #[serde(default)]
+    pub polling: bool,
+    /// Declared exit latency (an upper bound).
+    pub exit_latency_us: Figure,
+    /// Declared target residency.
+    pub target_residency_us: Figure,
+    /// Time until the state is reached; a wake-up meanwhile waits for its end.
+    #[serde(default)]
+    pub true_entry_us: Figure,
+    /// Time that leaving the state really takes.
+    pub true_exit_us: Figure,
+    /// Extra work after leaving it, because caches and predictors are cold, in thousands of
+    /// cycles of the biggest core.
+    #[serde(default)]
+    pub cold_start_kcycles: Figure,
+    /// Source of the plain figures.
+    pub source: String,
+}
+
+/// What the scheduler does to a waking task.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scheduler {
+    /// The cluster on which a task starts.
+    pub home: Home,
+    /// Time until another CPU sees an inter-processor interrupt.
+    pub ipi_us: Figure,
+    /// Work of one tick, in thousands of cycles of the biggest core.
+    pub tick_kcycles: Figure,
+}
+
+/// Where tasks start.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Home {
+    /// Name of a cluster.
+    pub cluster: String,
+    /// Why.
+    pub assumed: String,
+}
+
+/// CPU work of one I/O and where it is done.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct IoPath {
+    /// All CPU work of one I/O, in thousands of cycles of the biggest core.
+    pub kcycles_per_io: Figure,
+    /// Share spent by the task until the drive has the request and the task sleeps.
+    pub submission_share: Figure,
+    /// Share spent in the completion interrupt, waking the task included.
+    pub interrupt_share: Figure,
+    /// Share spent by the woken task until it is back in user space.
+    pub resume_share: Figure,
+    /// Which CPU takes the completion interrupt.
+    pub completion: Completion,
+    /// Source of the plain figures.
+    pub source: String,
+}
+
+/// Which CPU takes the completion interrupt.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Completion {
+    /// A fixed CPU; absent: the CPU that submitted the request.
+    #[serde(default)]
+    pub cpu: Option<usize>,
+    /// Why.
+    pub assumed: String,
+}
+
+/// A drive as the I/O path sees it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveModel {
+    /// What it is.
+    pub name: String,
+    /// Mean service time of a 4 KiB read.
+    pub read_service_us: Figure,
+    /// Mean service time of a 4 KiB write.
+    pub write_service_us: Figure,
+    /// Standard deviation of the service time over its mean.
+    pub spread: Figure,
+    /// Requests served at the same time.
+    pub parallel_units: Figure,
+    /// Source of the plain figures.
+    pub source: String,
+}
+
+/// Where background work runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runs {
+    /// In a task: the CPU leaves its idle loop, which gives it its tick back.
+    Task,
+    /// In a timer interrupt only: the CPU stays in its idle loop.
+    Interrupt,
+}
+
+/// Work that arrives on every CPU by itself.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Background {
+    /// What it stands for.
+    pub name: String,
+    /// Mean time between two arrivals on one CPU; exponentially distributed.
+    pub every_ms: Figure,
+    /// Work of one arrival, in thousands of cycles of the biggest core.
+    pub kcycles: Figure,
+    /// Where it runs.
+    pub runs: Runs,
+}
+
+/// A time in microseconds as whole nanoseconds.
+pub(crate) fn nanoseconds(us: f64) -> Nanoseconds {
+    Nanoseconds((us * 1e3).round() as u64)
+}
+
+impl Figure {
+    /// The figure as a time, its value being in microseconds.
+    pub fn micros(&self) -> Nanoseconds {
+        nanoseconds(self.value)
+    }
+
+    /// The figure as a time, its value being in milliseconds.
+    pub fn millis(&self) -> Nanoseconds {
+        nanoseconds(self.value * 1e3)
+    }
+
+    /// The figure as a number of cycles, its value being in thousands.
+    pub fn kilocycles(&self) -> u64 {
+        (self.value * 1e3).round() as u64
+    }
+}
+
+impl Machine {
+    /// The tick rate. 250 Hz if the value is out of range, which a loaded machine never has.
+    pub fn tick_rate(&self) -> TickRate {
+        TickRate::new(self.hz.value as u32).unwrap_or_default()
+    }
+
+    /// The idle states as the driver declares them to a governor.
+    pub fn declared_idle_states(&self) -> Result<IdleStates, crate::idle::IdleStatesError> {
+        IdleStates::new(
+            self.idle_state
+                .iter()
+                .map(|s| IdleState {
+                    name: s.name.clone(),
+                    exit_latency: s.exit_latency_us.micros(),
+                    target_residency: s.target_residency_us.micros(),
+                    polling: s.polling,
+                    disabled: false,
+                })
+                .collect(),
+        )
+    }
+
+    /// Number of CPUs.
+    pub fn cpus(&self) -> usize {
+        self.cluster.iter().map(|c| c.cpus).sum()
+    }
+
+    /// Every figure with the key that names it.
+    pub fn figures(&self) -> Vec<(String, &Figure)> {
+        let mut all = vec![("hz".to_owned(), &self.hz)];
+        for c in &self.cluster {
+            all.push((
+                format!("cluster.{}.transition_latency_us", c.name),
+                &c.transition_latency_us,
+            ));
+        }
+        for s in &self.idle_state {
+            for (key, figure) in [
+                ("exit_latency_us", &s.exit_latency_us),
+                ("target_residency_us", &s.target_residency_us),
+                ("true_entry_us", &s.true_entry_us),
+                ("true_exit_us", &s.true_exit_us),
+                ("cold_start_kcycles", &s.cold_start_kcycles),
+            ] {
+                all.push((format!("idle_state.{}.{key}", s.name), figure));
+            }
+        }
+        let (sched, io, drive) = (&self.scheduler, &self.io_path, &self.drive);
+        for (key, figure) in [
+            ("scheduler.ipi_us", &sched.ipi_us),
+            ("scheduler.tick_kcycles", &sched.tick_kcycles),
+            ("io_path.kcycles_per_io", &io.kcycles_per_io),
+            ("io_path.submission_share", &io.submission_share),
+            ("io_path.interrupt_share", &io.interrupt_share),
+            ("io_path.resume_share", &io.resume_share),
+            ("drive.read_service_us", &drive.read_service_us),
+            ("drive.write_service_us", &drive.write_service_us),
+            ("drive.spread", &drive.spread),
+            ("drive.parallel_units", &drive.parallel_units),
+        ] {
+            all.push((key.to_owned(), figure));
+        }
+        for b in &self.background {
+            all.push((format!("background.{}.every_ms", b.name), &b.every_ms));
+            all.push((format!("background.{}.kcycles", b.name), &b.kcycles));
+        }
+        all
+    }
+}

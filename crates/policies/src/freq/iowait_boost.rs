@@ -1,0 +1,231 @@
+//! schedutil's boost of CPUs whose tasks wait for I/O.
+//!
+//! Source: `sugov_iowait_boost()`, `sugov_iowait_apply()` and `sugov_iowait_reset()`,
+//! `kernel/sched/cpufreq_schedutil.c`, Linux 6.1 and 6.12, which agree.
+
+use serde::Serialize;
+use wakepath_units::{Capacity, Nanoseconds, TickRate};
+
+/// Where a boost starts, and below which it ends: an eighth of the scale (`IOWAIT_BOOST_MIN`).
+const START: u32 = Capacity::SCALE.0 / 8;
+
+/// How a boost grows with each further wake-up from I/O wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Step {
+    /// It doubles, as in the kernel.
+    #[default]
+    Double,
+    /// It grows by an eighth of the scale.
+    Linear,
+}
+
+/// The variant of the boost to use. The default is the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Settings {
+    /// Whether there is a boost at all.
+    pub enabled: bool,
+    /// How it grows.
+    pub step: Step,
+    /// The highest boost, at most [`Capacity::SCALE`], the kernel's.
+    pub cap: Capacity,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            step: Step::default(),
+            cap: Capacity::SCALE,
+        }
+    }
+}
+
+/// The boost of one CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct IowaitBoost {
+    settings: Settings,
+    tick: u64,
+    boost: u32,
+    /// A request since the last update; further ones until then do not count.
+    requested: bool,
+    last_update: u64,
+}
+
+impl IowaitBoost {
+    /// A CPU without boost.
+    pub fn new(settings: Settings, tick: TickRate) -> Self {
+        Self {
+            settings,
+            tick: tick.period().0,
+            boost: 0,
+            requested: false,
+            last_update: 0,
+        }
+    }
+
+    /// The scheduler reports a change of utilisation at `now`; `iowait` if a task wakes up from
+    /// waiting for I/O. Call it on every report, also where the rate limit then forbids an update.
+    pub fn request(&mut self, now: Nanoseconds, iowait: bool) {
+        if !self.settings.enabled {
+            return;
+        }
+        if self.boost != 0 && self.is_stale(now) {
+            self.boost = if iowait { self.start() } else { 0 };
+            self.requested = iowait;
+        } else if iowait && !self.requested {
+            self.requested = true;
+            self.boost = if self.boost == 0 {
+                self.start()
+            } else {
+                self.raised()
+            };
+        }
+        self.last_update = now.0;
+    }
+
+    /// The boost for an update of the frequency at `now`, on the scale of a CPU of capacity
+    /// `max_capacity`. The utilisation to use is the larger of this and the real one.
+    ///
+    /// Without a request since the last update it is halved first.
+    pub fn apply(&mut self, now: Nanoseconds, max_capacity: Capacity) -> Capacity {
+        if self.boost == 0 {
+            return Capacity(0);
+        }
+        if self.is_stale(now) {
+            self.boost = 0;
+            self.requested = false;
+            return Capacity(0);
+        }
+        if !self.requested {
+            self.boost /= 2;
+            if self.boost < self.start() {
+                self.boost = 0;
+                return Capacity(0);
+            }
+        }
+        self.requested = false;
+        let scaled = u64::from(self.boost) * u64::from(max_capacity.0);
+        Capacity((scaled / u64::from(Capacity::SCALE.0)) as u32)
+    }
+
+    /// More than a tick has passed since the last report. Signed, as in the kernel: a clock that
+    /// went back is no reason to give up the boost.
+    fn is_stale(&self, now: Nanoseconds) -> bool {
+        now.0.wrapping_sub(self.last_update) as i64 > self.tick as i64
+    }
+
+    fn start(&self) -> u32 {
+        START.min(self.settings.cap.0)
+    }
+
+    fn raised(&self) -> u32 {
+        let raised = match self.settings.step {
+            Step::Double => self.boost * 2,
+            Step::Linear => self.boost + START,
+        };
+        raised.min(self.settings.cap.0).min(Capacity::SCALE.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FULL: Capacity = Capacity::SCALE;
+
+    /// The boosts after updates 1 ms apart, each with or without a wake-up from I/O wait.
+    fn boosts(settings: Settings, wakeups: &[bool]) -> Vec<u32> {
+        let mut boost = IowaitBoost::new(settings, TickRate::HZ_250);
+        (1..)
+            .zip(wakeups)
+            .map(|(ms, &iowait)| {
+                let now = Nanoseconds::from_millis(ms);
+                boost.request(now, iowait);
+                boost.apply(now, FULL).0
+            })
+            .collect()
+    }
+
+    #[test]
+    fn it_doubles_from_an_eighth_and_halves_back() {
+        let wakeups = [
+            true, true, true, true, true, false, false, false, false, true,
+        ];
+        assert_eq!(
+            boosts(Settings::default(), &wakeups),
+            [128, 256, 512, 1024, 1024, 512, 256, 128, 0, 128]
+        );
+    }
+
+    #[test]
+    fn the_variants_grow_slower_or_less_far() {
+        let linear = Settings {
+            step: Step::Linear,
+            ..Settings::default()
+        };
+        assert_eq!(boosts(linear, &[true; 4]), [128, 256, 384, 512]);
+        let capped = Settings {
+            cap: Capacity(300),
+            ..Settings::default()
+        };
+        assert_eq!(boosts(capped, &[true; 4]), [128, 256, 300, 300]);
+        let off = Settings {
+            enabled: false,
+            ..Settings::default()
+        };
+        assert_eq!(boosts(off, &[true; 3]), [0, 0, 0]);
+    }
+
+    #[test]
+    fn only_one_request_per_update_counts() {
+        let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
+        for us in 1..=5 {
+            boost.request(Nanoseconds::from_micros(us), true);
+        }
+        assert_eq!(boost.apply(Nanoseconds::from_micros(6), FULL).0, 128);
+    }
+
+    #[test]
+    fn more_than_a_tick_without_reports_ends_it() {
+        let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
+        for _ in 0..3 {
+            boost.request(Nanoseconds(0), true);
+            boost.apply(Nanoseconds(0), FULL);
+        }
+        let mut kept = boost;
+        kept.request(Nanoseconds(4_000_000), true);
+        assert_eq!(kept.apply(Nanoseconds(4_000_000), FULL).0, 1024);
+        boost.request(Nanoseconds(4_000_001), true);
+        assert_eq!(boost.apply(Nanoseconds(4_000_001), FULL).0, 128);
+    }
+
+    #[test]
+    fn it_is_scaled_to_the_cpu() {
+        let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
+        boost.request(Nanoseconds(0), true);
+        assert_eq!(boost.apply(Nanoseconds(0), Capacity(446)).0, 55);
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_zero_or_between_start_and_cap(
+            events in prop::collection::vec((any::<u64>(), any::<bool>()), 1..60),
+            linear in any::<bool>(),
+            cap in 128_u32..=1024,
+        ) {
+            let step = if linear { Step::Linear } else { Step::Double };
+            let settings = Settings { enabled: true, step, cap: Capacity(cap) };
+            let mut boost = IowaitBoost::new(settings, TickRate::HZ_1000);
+            let mut now = 0_u64;
+            for (gap, iowait) in events {
+                now = now.wrapping_add(gap % 1_500_000);
+                boost.request(Nanoseconds(now), iowait);
+                let applied = boost.apply(Nanoseconds(now), FULL).0;
+                prop_assert!(applied == 0 || (128..=cap).contains(&applied));
+                prop_assert!(!iowait || applied > 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! schedutil: the frequency that the scheduler's utilisation signals ask for.
+//!
+//! Source: `kernel/sched/cpufreq_schedutil.c`, Linux 6.12, for systems whose utilisation is
+//! frequency-invariant. Limits on the frequency, utilisation clamps and deadline tasks are left out.
+
+use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
+
+use super::iowait_boost::IowaitBoost;
+use super::{FrequencyTable, SchedutilSettings};
+
+/// What the scheduler knows of a CPU at an update.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuSignal {
+    /// Its utilisation, all tasks together.
+    pub utilisation: Capacity,
+    /// How often it has gone idle, ever (`tick_nohz_get_idle_calls_cpu()`).
+    pub idle_calls: u64,
+}
+
+/// schedutil on one frequency domain, which is one or more CPUs that share a clock.
+#[derive(Clone, Debug)]
+pub struct Schedutil {
+    table: FrequencyTable,
+    /// The capacity of each CPU at the highest frequency of the table.
+    capacity: Capacity,
+    rate_limit: u64,
+    boosts: Vec<IowaitBoost>,
+    /// The idle calls of the only CPU at the last update.
+    idle_calls: u64,
+    frequency: Option<Kilohertz>,
+    last_change: u64,
+}
+
+impl Schedutil {
+    /// A domain of `cpus` CPUs, each of this capacity, that has not chosen a frequency yet.
+    ///
+    /// `default_rate_limit` is the machine's ([`super::transition_delay`]); it holds unless the
+    /// settings give another one.
+    pub fn new(
+        settings: &SchedutilSettings,
+        table: FrequencyTable,
+        capacity: Capacity,
+        cpus: usize,
+        default_rate_limit: Nanoseconds,
+        tick: TickRate,
+    ) -> Self {
+        Self {
+            table,
+            capacity,
+            rate_limit: settings.rate_limit.unwrap_or(default_rate_limit).0,
+            boosts: vec![IowaitBoost::new(settings.boost, tick); cpus],
+            idle_calls: 0,
+            frequency: None,
+            last_change: 0,
+        }
+    }
+
+    /// The scheduler reports a change on CPU `cpu` of the domain at `now`; `iowait` if a task wakes
+    /// up there from waiting for I/O. `signals` are those of all CPUs of the domain.
+    ///
+    /// Returns the frequency to switch to, if it is not the one chosen before. While the rate limit
+    /// lasts nothing changes, but the boost grows.
+    pub fn update(
+        &mut self,
+        now: Nanoseconds,
+        cpu: usize,
+        iowait: bool,
+        signals: &[CpuSignal],
+    ) -> Option<Kilohertz> {
+        if let Some(boost) = self.boosts.get_mut(cpu) {
+            boost.request(now, iowait);
+        }
+        let since_change = now.0.wrapping_sub(self.last_change) as i64;
+        if since_change < i64::try_from(self.rate_limit).unwrap_or(i64::MAX) {
+            return None;
+        }
+
+        let capacity = self.capacity;
+        let performance = self
+            .boosts
+            .iter_mut()
+            .zip(signals)
+            .map(|(boost, signal)| {
+                let boosted = boost.apply(now, capacity).max(signal.utilisation);
+                with_headroom(boosted, capacity)
+            })
+            .max()
+            .unwrap_or_default();
+        let mut next = self.table.at_or_above(self.raw_frequency(performance));
+
+        // On a CPU with a clock of its own a lower frequency would be premature if it has not been
+        // idle since the last update: it has more to do than the signal shows yet.
+        if let ([_], [signal]) = (&*self.boosts, signals) {
+            let busy = signal.idle_calls == self.idle_calls;
+            self.idle_calls = signal.idle_calls;
+            if busy {
+                next = self.frequency.map_or(next, |current| current.max(next));
+            }
+        }
+
+        if self.frequency == Some(next) {
+            return None;
+        }
+        self.frequency = Some(next);
+        self.last_change = now.0;
+        Some(next)
+    }
+
+    /// The frequency chosen last.
+    pub fn frequency(&self) -> Option<Kilohertz> {
+        self.frequency
+    }
+
+    /// The frequency at which the CPU has just this performance.
+    fn raw_frequency(&self, performance: Capacity) -> Kilohertz {
+        let highest = u64::from(self.table.highest().0);
+        let scaled = highest * u64::from(performance.0);
+        match scaled.checked_div(u64::from(self.capacity.0)) {
+            Some(khz) => Kilohertz(u32::try_from(khz).unwrap_or(u32::MAX)),
+            None => self.table.highest(),
+        }
+    }
+}
+
+/// A quarter more than the utilisation, so that a busy CPU does not run at its limit, but no more
+/// than the CPU has (`sugov_effective_cpu_perf()`).
+fn with_headroom(utilisation: Capacity, capacity: Capacity) -> Capacity {
+    let wanted = utilisation.0.saturating_add(utilisation.0 / 4);
+    Capacity(wanted.min(capacity.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::freq::iowait_boost::Settings;
+    use proptest::prelude::*;
+
+    const MHZ: [u32; 6] = [408, 600, 816, 1008, 1200, 1416];
+
+    fn domain(cpus: usize, boost: bool) -> Schedutil {
+        let table = MHZ.iter().map(|mhz| Kilohertz(mhz * 1_000)).collect();
+        let settings = SchedutilSettings {
+            boost: Settings {
+                enabled: boost,
+                ..Settings::default()
+            },
+            rate_limit: Some(Nanoseconds(100_000)),
+        };
+        Schedutil::new(
+            &settings,
+            FrequencyTable::new(table).unwrap(),
+            Capacity(485),
+            cpus,
+            Nanoseconds::ZERO,
+            TickRate::HZ_250,
+        )
+    }
+
+    fn signal(utilisation: u32, idle_calls: u64) -> CpuSignal {
+        CpuSignal {
+            utilisation: Capacity(utilisation),
+            idle_calls,
+        }
+    }
+
+    fn at(us: u64) -> Nanoseconds {
+        Nanoseconds::from_micros(us)
+    }
+
+    #[test]
+    fn the_lowest_point_with_headroom_is_taken() {
+        let mut one = domain(1, false);
+        // 1.25 x 1416 MHz x 200/485 = 730 MHz.
+        let next = one.update(at(1_000), 0, false, &[signal(200, 1)]);
+        assert_eq!(next, Some(Kilohertz(816_000)));
+        let next = one.update(at(2_000), 0, false, &[signal(485, 2)]);
+        assert_eq!(next, Some(Kilohertz(1_416_000)));
+        let next = one.update(at(3_000), 0, false, &[signal(0, 3)]);
+        assert_eq!(next, Some(Kilohertz(408_000)));
+    }
+
+    #[test]
+    fn the_rate_limit_keeps_the_frequency_but_not_the_boost_back() {
+        let mut one = domain(1, true);
+        // 1416 MHz x 1.25 x 128/1024 = 221 MHz.
+        assert_eq!(
+            one.update(at(1_000), 0, true, &[signal(0, 1)]),
+            Some(Kilohertz(408_000))
+        );
+        assert_eq!(one.update(at(1_099), 0, true, &[signal(400, 2)]), None);
+        // The boost doubled at the update that came too soon: 442 MHz.
+        assert_eq!(
+            one.update(at(1_100), 0, false, &[signal(0, 3)]),
+            Some(Kilohertz(600_000))
+        );
+    }
+
+    #[test]
+    fn a_cpu_that_was_not_idle_keeps_its_frequency() {
+        let mut one = domain(1, false);
+        one.update(at(1_000), 0, false, &[signal(400, 7)]);
+        assert_eq!(one.update(at(2_000), 0, false, &[signal(0, 7)]), None);
+        assert_eq!(
+            one.update(at(3_000), 0, false, &[signal(0, 8)]),
+            Some(Kilohertz(408_000))
+        );
+    }
+
+    #[test]
+    fn the_busiest_cpu_sets_the_frequency_of_a_domain() {
+        let mut two = domain(2, false);
+        let signals = [signal(0, 0), signal(300, 0)];
+        assert_eq!(
+            two.update(at(1_000), 0, false, &signals),
+            Some(Kilohertz(1_200_000))
+        );
+        // No holding on in a shared domain.
+        let signals = [signal(0, 0), signal(0, 0)];
+        assert_eq!(
+            two.update(at(2_000), 0, false, &signals),
+            Some(Kilohertz(408_000))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn more_utilisation_never_means_a_lower_frequency(a in 0_u32..2_000, b in 0_u32..2_000) {
+            let chosen = |utilisation| {
+                let mut one = domain(1, false);
+                one.update(at(1_000), 0, false, &[signal(utilisation, 1)]);
+                one.frequency().unwrap()
+            };
+            prop_assert!(chosen(a.min(b)) <= chosen(a.max(b)));
+        }
+
+        #[test]
+        fn changes_keep_their_distance(
+            updates in prop::collection::vec((0_u64..300, 0_u32..600, any::<bool>()), 1..50),
+        ) {
+            let mut one = domain(1, true);
+            let mut now = 1_000;
+            let mut last = None;
+            for (i, (gap, utilisation, iowait)) in (0..).zip(updates) {
+                now += gap;
+                if one.update(at(now), 0, iowait, &[signal(utilisation, i)]).is_some() {
+                    prop_assert!(last.is_none_or(|last| now - last >= 100));
+                    last = Some(now);
+                }
+            }
+        }
+    }
+}

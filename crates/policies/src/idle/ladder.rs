@@ -1,0 +1,122 @@
+//! The ladder governor: one step deeper after four stays that were long enough, one step back after
+//! one that was not.
+
+use wakepath_hardware::IdleStates;
+use wakepath_hardware::idle::MAX_STATES;
+
+use super::table::StateTable;
+use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
+
+/// Long stays in a row that promote; one short stay demotes.
+const PROMOTION_COUNT: u32 = 4;
+
+/// The ladder governor (`drivers/cpuidle/governors/ladder.c`, the same in Linux 6.1 and 6.12).
+///
+/// It looks only at how long the last stay was, never at timers, and always lets the tick stop. On a
+/// driver whose state 0 polls, its lowest rung is state 1, even if there is no such state.
+#[derive(Clone, Debug)]
+pub struct Ladder {
+    pub(in crate::idle) table: StateTable,
+    /// The lowest rung.
+    first: usize,
+    current: usize,
+    last_residency: u64,
+    /// Long stays so far, by state.
+    long_stays: [u32; MAX_STATES],
+}
+
+impl Ladder {
+    /// A CPU that has never been idle.
+    pub fn new(states: &IdleStates) -> Self {
+        let table = StateTable::new(states);
+        let first = usize::from(table.polls(0));
+        Self {
+            table,
+            first,
+            current: first,
+            last_residency: 0,
+            long_stays: [0; MAX_STATES],
+        }
+    }
+
+    #[inline]
+    fn step_to(&mut self, state: usize) {
+        self.long_stays[self.current] = 0;
+        self.current = state;
+    }
+
+    /// The next rung down, if the last stay counts towards it and is the one that tips the balance.
+    #[inline]
+    fn promotion(&mut self, stayed: u64, latency_request: i64) -> Option<usize> {
+        let (table, current) = (&self.table, self.current);
+        let deeper = current + 1;
+        // A state above the lowest rung, entered because of a latency request of 0, has no
+        // thresholds of its own.
+        let (long, needed) = if current >= self.first {
+            (table.exit_latency(current) as u64, PROMOTION_COUNT)
+        } else {
+            (0, 0)
+        };
+        let earned = deeper < table.count()
+            && table.is_enabled(deeper)
+            && stayed > long
+            && table.exit_latency(deeper) <= latency_request;
+        if !earned {
+            return None;
+        }
+        self.long_stays[current] += 1;
+        (self.long_stays[current] >= needed).then_some(deeper)
+    }
+
+    /// The rung to step back to, if the current one is disabled, too slow to leave or too deep.
+    #[inline]
+    fn demotion(&self, stayed: u64, latency_request: i64) -> Option<usize> {
+        let (table, current) = (&self.table, self.current);
+        if current <= self.first {
+            return None;
+        }
+        if !table.is_enabled(current) || table.exit_latency(current) > latency_request {
+            // Disabled states are not skipped here.
+            let allowed = (self.first + 1..current)
+                .rev()
+                .find(|&state| table.exit_latency(state) <= latency_request);
+            return Some(allowed.unwrap_or(self.first));
+        }
+        (stayed < table.exit_latency(current) as u64).then(|| current - 1)
+    }
+}
+
+impl IdleGovernor for Ladder {
+    #[inline]
+    fn select(&mut self, query: &IdleQuery) -> IdleDecision {
+        if query.latency_request == 0 {
+            self.step_to(0);
+        } else {
+            // The kernel compares this difference unsigned: a stay shorter than the exit latency,
+            // or a refused state, looks endless.
+            let stayed = self
+                .last_residency
+                .wrapping_sub(self.table.exit_latency(self.current) as u64);
+            let step = self
+                .promotion(stayed, query.latency_request)
+                .or_else(|| self.demotion(stayed, query.latency_request));
+            if let Some(state) = step {
+                self.step_to(state);
+            }
+        }
+        IdleDecision {
+            state: self.current,
+            stop_tick: true,
+        }
+    }
+
+    #[inline]
+    fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
+        self.last_residency = outcome.residency;
+        // Nothing else than the chosen state can be entered by the kernel's rules, but a caller may
+        // have entered a shallower one.
+        if outcome.residency != 0 && entered > 0 {
+            self.current = entered.min(MAX_STATES - 1);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! menu as in Linux 6.1, with the heuristics for tasks that wait for I/O.
+
+use wakepath_hardware::IdleStates;
+use wakepath_units::TickRate;
+
+use super::{AllZero, Memory, Stop, magnitude, only_state_0_will_do, walk};
+use crate::idle::table::StateTable;
+use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
+
+/// The menu governor of Linux 6.1 (`drivers/cpuidle/governors/menu.c`).
+///
+/// Tasks that wait for I/O count twice here: they switch to correction factors of their own, and
+/// each divides the exit latency that is tolerated for a given prediction, by 1 + 10 x their number.
+#[derive(Clone, Debug)]
+pub struct Menu61 {
+    pub(in crate::idle) table: StateTable,
+    tick: u64,
+    /// Six factors without and six with tasks waiting for I/O.
+    memory: Memory<12>,
+}
+
+impl Menu61 {
+    /// A CPU that has never been idle.
+    pub fn new(states: &IdleStates, tick: TickRate) -> Self {
+        Self {
+            table: StateTable::new(states),
+            tick: tick.period().0,
+            memory: Memory::new(),
+        }
+    }
+}
+
+/// The divisor of the tolerated latency. The kernel computes it in 32 bits and then extends it as a
+/// signed number; it is odd, hence never zero.
+#[inline]
+fn io_wait_divisor(waiting: u32) -> u64 {
+    i64::from(waiting.wrapping_mul(10).wrapping_add(1) as i32) as u64
+}
+
+impl IdleGovernor for Menu61 {
+    #[inline]
+    fn select(&mut self, query: &IdleQuery) -> IdleDecision {
+        let table = &self.table;
+        let overdue = query.sleep_length < 0;
+        let next_timer = query.sleep_length.max(0) as u64;
+        let delta_tick = if overdue { 0 } else { query.delta_tick };
+        self.memory.next_timer = next_timer;
+        self.memory.bucket = magnitude(next_timer) + if query.nr_iowait > 0 { 6 } else { 0 };
+
+        if only_state_0_will_do(table, next_timer, query.latency_request) {
+            return IdleDecision {
+                state: 0,
+                stop_tick: !table.polls(0),
+            };
+        }
+
+        let corrected = self.memory.corrected_timer_us();
+        let typical = self.memory.intervals.typical(AllZero::IsAPattern);
+        let mut predicted = u64::from(typical.map_or(corrected, |us| us.min(corrected))) * 1_000;
+        let mut latency = query.latency_request;
+        if query.tick_stopped {
+            // With no tick to correct a wrong guess, rely on the timer rather than on experience.
+            if predicted < self.tick {
+                predicted = next_timer;
+            }
+        } else {
+            let tolerated = if query.nr_iowait == 0 {
+                predicted
+            } else {
+                predicted / io_wait_divisor(query.nr_iowait)
+            };
+            latency = (latency as u64).min(tolerated) as i64;
+        }
+
+        let walked = walk(table, latency, predicted);
+        let mut state = walked.chosen;
+        if let Some(Stop {
+            state: next,
+            too_long: true,
+            ..
+        }) = walked.stopped_by
+        {
+            let next_residency = table.target_residency(next);
+            if table.polls(state)
+                && table.exit_latency(next) <= latency
+                && next_residency as u64 <= next_timer
+            {
+                // Sleeping beats polling unless a timer is about to fire.
+                predicted = next_residency as u64;
+                state = next;
+            } else if predicted >= self.tick {
+                if query.tick_stopped {
+                    // Nothing would wake the CPU early from a shallow state.
+                    if table.target_residency(state) < self.tick as i64
+                        && next_residency <= delta_tick
+                    {
+                        state = next;
+                    }
+                    return IdleDecision {
+                        state,
+                        stop_tick: true,
+                    };
+                }
+                // Keep the tick, and decide again when it fires.
+                predicted = table.target_residency(state) as u64;
+            }
+        }
+
+        let keep_tick = !query.tick_stopped && (table.polls(state) || predicted < self.tick);
+        if keep_tick && table.target_residency(state) > delta_tick {
+            state = table.shallower_for(state, delta_tick);
+        }
+        IdleDecision {
+            state,
+            stop_tick: !keep_tick,
+        }
+    }
+
+    #[inline]
+    fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
+        self.memory.learn(&self.table, self.tick, entered, outcome);
+    }
+}

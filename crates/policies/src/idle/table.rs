@@ -1,0 +1,226 @@
+//! The idle states of a CPU in the form in which a governor searches them.
+//!
+//! A governor asks questions such as "which states stay within this latency" and "what is the
+//! deepest enabled state above that one". Sets of states are bit masks here, so that each question
+//! costs a few instructions and no unpredictable branch.
+
+use wakepath_hardware::IdleStates;
+use wakepath_hardware::idle::MAX_STATES;
+
+/// A set of idle states, by index: bit 0 is the shallowest one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StateSet(u32);
+
+impl StateSet {
+    #[inline]
+    pub(crate) fn contains(self, state: usize) -> bool {
+        self.0.wrapping_shr(state as u32) & 1 != 0
+    }
+
+    /// The shallowest member.
+    #[inline]
+    pub(crate) fn shallowest(self) -> Option<usize> {
+        (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
+    }
+
+    /// The deepest member.
+    #[inline]
+    pub(crate) fn deepest(self) -> Option<usize> {
+        (self.0 != 0).then(|| self.0.ilog2() as usize)
+    }
+
+    /// The members shallower than `state`.
+    #[inline]
+    pub(crate) fn shallower_than(self, state: usize) -> Self {
+        Self(self.0 & ((1 << state) - 1))
+    }
+
+    /// The members deeper than `state`.
+    #[inline]
+    pub(crate) fn deeper_than(self, state: usize) -> Self {
+        Self(self.0 & (!1 << state))
+    }
+
+    #[inline]
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    #[inline]
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[inline]
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+/// What the governors know of a CPU's idle states. All times in nanoseconds.
+///
+/// Indices above the deepest state exist and describe a state that takes no time and does not poll,
+/// as the unused entries of the kernel's `struct cpuidle_driver` do: `ladder` and `haltpoll` can
+/// choose state 1 of a table that has only one.
+#[derive(Clone, Debug)]
+pub(crate) struct StateTable {
+    exit_latency: [i64; MAX_STATES],
+    target_residency: [i64; MAX_STATES],
+    count: usize,
+    enabled: StateSet,
+    polling: StateSet,
+}
+
+impl StateTable {
+    pub(crate) fn new(states: &IdleStates) -> Self {
+        let mut table = Self {
+            exit_latency: [0; MAX_STATES],
+            target_residency: [0; MAX_STATES],
+            count: states.len(),
+            enabled: StateSet(0),
+            polling: StateSet(0),
+        };
+        for (i, state) in states.iter().enumerate() {
+            table.exit_latency[i] = state.exit_latency.0 as i64;
+            table.target_residency[i] = state.target_residency.0 as i64;
+            table.enabled.0 |= u32::from(!state.disabled) << i;
+            table.polling.0 |= u32::from(state.polling) << i;
+        }
+        table
+    }
+
+    /// How many states the driver has.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    #[inline]
+    pub(crate) fn deepest_index(&self) -> usize {
+        self.count - 1
+    }
+
+    #[inline]
+    pub(crate) fn exit_latency(&self, state: usize) -> i64 {
+        self.exit_latency.get(state).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    pub(crate) fn target_residency(&self, state: usize) -> i64 {
+        self.target_residency.get(state).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    pub(crate) fn target_residencies(&self) -> &[i64; MAX_STATES] {
+        &self.target_residency
+    }
+
+    /// The states that no one has disabled.
+    #[inline]
+    pub(crate) fn enabled(&self) -> StateSet {
+        self.enabled
+    }
+
+    #[inline]
+    pub(crate) fn is_enabled(&self, state: usize) -> bool {
+        self.enabled.contains(state)
+    }
+
+    #[inline]
+    pub(crate) fn polls(&self, state: usize) -> bool {
+        self.polling.contains(state)
+    }
+
+    /// Enables or disables a state, as writing to its `disable` file in sysfs does. An index that
+    /// the table does not have is ignored.
+    pub(crate) fn set_disabled(&mut self, state: usize, disabled: bool) {
+        if state < self.count {
+            let bit = 1 << state;
+            self.enabled.0 = self.enabled.0 & !bit | if disabled { 0 } else { bit };
+        }
+    }
+
+    /// The states, of all indices, for which `condition` on their entry in `times` holds.
+    #[inline]
+    fn which(times: &[i64; MAX_STATES], condition: impl Fn(i64) -> bool) -> StateSet {
+        let mut set = 0;
+        for (i, &time) in times.iter().enumerate() {
+            set |= u32::from(condition(time)) << i;
+        }
+        StateSet(set)
+    }
+
+    /// The enabled states that take longer than `limit` to leave.
+    #[inline]
+    pub(crate) fn slower_than(&self, limit: i64) -> StateSet {
+        Self::which(&self.exit_latency, |t| t > limit).and(self.enabled)
+    }
+
+    /// The enabled states that pay off only after more than `time`.
+    #[inline]
+    pub(crate) fn longer_than(&self, time: i64) -> StateSet {
+        Self::which(&self.target_residency, |t| t > time).and(self.enabled)
+    }
+
+    /// The enabled state to fall back to from `state` when only `time` is left: the deepest
+    /// shallower one that pays off in it, or else the shallowest one, or else `state` itself.
+    #[inline]
+    pub(crate) fn shallower_for(&self, state: usize, time: i64) -> usize {
+        let shallower = self.enabled.shallower_than(state);
+        let fitting = shallower.without(self.longer_than(time));
+        fitting
+            .deepest()
+            .or(shallower.shallowest())
+            .unwrap_or(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::idle::testing::{states, tables};
+    use proptest::prelude::*;
+
+    #[test]
+    fn indices_beyond_the_deepest_state_take_no_time_and_are_in_no_set() {
+        let table = StateTable::new(&states(&[(0, 0)], true));
+        assert_eq!(table.count(), 1);
+        assert_eq!((table.exit_latency(1), table.target_residency(1)), (0, 0));
+        assert!(!table.polls(1));
+        assert!(table.longer_than(-1).shallowest() == Some(0));
+        assert!(table.longer_than(-1).deepest() == Some(0));
+    }
+
+    proptest! {
+        #[test]
+        fn a_fallback_is_the_deepest_fitting_one(
+            list in tables(),
+            state in 0_usize..MAX_STATES,
+            time in -10_i64..2_000_000,
+        ) {
+            let table = StateTable::new(&list);
+            let shallower: Vec<usize> = (0..state.min(list.len()))
+                .filter(|&i| !list[i].disabled)
+                .collect();
+            let expected = shallower
+                .iter()
+                .rev()
+                .find(|&&i| list[i].target_residency.0 as i64 <= time)
+                .or(shallower.first())
+                .copied()
+                .unwrap_or(state);
+            prop_assert_eq!(table.shallower_for(state, time), expected);
+        }
+
+        #[test]
+        fn disabling_a_state_takes_it_out_of_every_set(list in tables(), state in 0_usize..12) {
+            let mut table = StateTable::new(&list);
+            table.set_disabled(state, true);
+            prop_assert!(!table.enabled().contains(state));
+            prop_assert!(!table.slower_than(-1).contains(state));
+            prop_assert!(!table.longer_than(-1).contains(state));
+            table.set_disabled(state, false);
+            prop_assert_eq!(table.enabled().contains(state), state < list.len());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! teo as in Linux 6.1, which also watches the last nine wake-ups one by one.
+
+use wakepath_hardware::IdleStates;
+use wakepath_units::TickRate;
+
+use super::{BINS, Counters, Expectation, PULSE, bins, decay, early_wakeup_state, sum_below};
+use crate::idle::table::StateTable;
+use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
+
+/// How many wake-ups count as recent.
+const RECENT: usize = 9;
+
+/// The teo governor of Linux 6.1 (`drivers/cpuidle/governors/teo.c`).
+#[derive(Clone, Debug)]
+pub struct Teo61 {
+    pub(in crate::idle) table: StateTable,
+    tick: i64,
+    expected: Expectation,
+    hits: Counters,
+    intercepts: Counters,
+    /// Intercepts among the last nine wake-ups.
+    recent: Counters,
+    /// All hits and intercepts.
+    total: u32,
+    /// The bins of the last nine wake-ups, [`BINS`] for those that were hits.
+    last_bins: [u8; RECENT],
+    oldest: usize,
+}
+
+impl Teo61 {
+    /// A CPU that has never been idle.
+    pub fn new(states: &IdleStates, tick: TickRate) -> Self {
+        let mut teo = Self {
+            table: StateTable::new(states),
+            tick: tick.period().0 as i64,
+            expected: Expectation::default(),
+            hits: [0; BINS],
+            intercepts: [0; BINS],
+            recent: [0; BINS],
+            total: 0,
+            last_bins: [BINS as u8; RECENT],
+            oldest: 0,
+        };
+        // A zeroed device looks as if it had just left state 0 after no time, when a timer was due.
+        teo.count(None);
+        teo
+    }
+
+    /// Counts a wake-up after the idle time `measured`.
+    #[inline]
+    fn count(&mut self, measured: Option<u64>) {
+        decay(&mut self.hits);
+        decay(&mut self.intercepts);
+        self.total = sum_below(&self.hits, BINS) + sum_below(&self.intercepts, BINS) + PULSE;
+
+        let found = bins(&self.table, self.expected.sleep_length, measured);
+        let last = &mut self.last_bins[self.oldest];
+        if let Some(forgotten) = self.recent.get_mut(usize::from(*last)) {
+            *forgotten -= 1;
+        }
+        if found.timer == found.measured {
+            self.hits[found.timer] += PULSE;
+            *last = BINS as u8;
+        } else {
+            self.intercepts[found.measured] += PULSE;
+            self.recent[found.measured] += 1;
+            *last = found.measured as u8;
+        }
+        self.oldest = if self.oldest + 1 == RECENT {
+            0
+        } else {
+            self.oldest + 1
+        };
+    }
+
+    /// Where a state's bin has its middle: half-way to the next state's target residency.
+    #[inline]
+    fn middle_of_bin(&self, state: usize) -> i64 {
+        let residencies = self.table.target_residencies();
+        residencies[state].wrapping_add(residencies[state + 1]) / 2
+    }
+
+    /// Looks for a shallower state than `candidate` if most wake-ups come before its target
+    /// residency, by the counters or by the recent wake-ups. Also returns the idle duration to
+    /// expect.
+    #[inline]
+    fn heed_early_wakeups(
+        &self,
+        candidate: usize,
+        duration: i64,
+        tick_stopped: bool,
+    ) -> (usize, i64) {
+        let intercepts = sum_below(&self.intercepts, candidate);
+        let hits = sum_below(&self.hits, candidate);
+        let recent = sum_below(&self.recent, candidate);
+        let by_counters = 2 * intercepts > self.total - hits;
+        let by_recent = recent > RECENT as u32 / 2;
+        if !by_counters && !by_recent {
+            return (candidate, duration);
+        }
+
+        // The deepest state with most of the early wake-ups in its own or a deeper bin.
+        let mut majority = candidate;
+        let (mut so_far, mut recent_so_far) = (0, 0);
+        while majority > 0 {
+            majority -= 1;
+            so_far += self.intercepts[majority];
+            recent_so_far += self.recent[majority];
+            if (!by_counters || 2 * so_far > intercepts)
+                && (!by_recent || 2 * recent_so_far > recent)
+            {
+                break;
+            }
+        }
+
+        let long_enough =
+            |state| !tick_stopped || self.middle_of_bin(state) as u64 >= self.tick as u64;
+        let state = early_wakeup_state(self.table.enabled(), candidate, majority, long_enough);
+        if state == candidate {
+            (candidate, duration)
+        } else {
+            (state, self.middle_of_bin(state))
+        }
+    }
+
+    /// The state to use and the idle duration to expect if the tick can be stopped.
+    #[inline]
+    fn choose(&self, query: &IdleQuery, first: usize) -> (usize, i64) {
+        let table = &self.table;
+        let duration = query.sleep_length;
+        if table.count() < 2 || table.is_enabled(0) && table.target_residency(1) > duration {
+            return (0, duration);
+        }
+        // The enabled states down to the first one (state 0 aside) that the timer is too near for.
+        let states = table.enabled().deeper_than(0);
+        let in_time = match states.and(table.longer_than(duration)).shallowest() {
+            Some(too_deep) => states.shallower_than(too_deep),
+            None => states,
+        };
+        let candidate = in_time.deepest().unwrap_or(first);
+        if candidate == first {
+            return (first, duration);
+        }
+        let deepest_allowed = in_time
+            .without(table.slower_than(query.latency_request))
+            .deepest()
+            .unwrap_or(0);
+        let (state, duration) = self.heed_early_wakeups(candidate, duration, query.tick_stopped);
+        (state.min(deepest_allowed), duration)
+    }
+}
+
+impl IdleGovernor for Teo61 {
+    #[inline]
+    fn select(&mut self, query: &IdleQuery) -> IdleDecision {
+        self.expected = Expectation {
+            sleep_length: query.sleep_length,
+            clock: query.clock,
+        };
+        let table = &self.table;
+        let first = table.enabled().shallowest().unwrap_or(0);
+        let (mut state, duration) = self.choose(query, first);
+        let keep_tick = !query.tick_stopped && (table.polls(state) || duration < self.tick);
+        if keep_tick && state > first && table.target_residency(state) > query.delta_tick {
+            state = table.shallower_for(state, query.delta_tick);
+        }
+        IdleDecision {
+            state,
+            stop_tick: !keep_tick,
+        }
+    }
+
+    #[inline]
+    fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
+        if outcome.residency == 0 {
+            return;
+        }
+        let measured = self
+            .expected
+            .measured(&self.table, self.tick as u64, entered, outcome);
+        self.count(measured);
+    }
+}

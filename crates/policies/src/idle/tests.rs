@@ -1,0 +1,290 @@
+//! What holds for all governors, and small histories worked out by hand.
+
+use proptest::prelude::*;
+
+use super::testing::{calls, states, tables};
+use super::*;
+
+const KERNELS_OWN: [IdlePolicy; 6] = [
+    IdlePolicy::Menu(KernelVersion::V6_1),
+    IdlePolicy::Menu(KernelVersion::V6_12),
+    IdlePolicy::Teo(KernelVersion::V6_1),
+    IdlePolicy::Teo(KernelVersion::V6_12),
+    IdlePolicy::Ladder(KernelVersion::V6_1),
+    IdlePolicy::Ladder(KernelVersion::V6_12),
+];
+
+fn all() -> Vec<IdlePolicy> {
+    let haltpoll = |version| IdlePolicy::Haltpoll(version, HaltpollParameters::default());
+    let mut all = KERNELS_OWN.to_vec();
+    all.extend([
+        haltpoll(KernelVersion::V6_1),
+        haltpoll(KernelVersion::V6_12),
+        IdlePolicy::Shallowest,
+        IdlePolicy::Deepest,
+        IdlePolicy::Oracle(OracleGoal::Energy),
+        IdlePolicy::Oracle(OracleGoal::Latency),
+    ]);
+    all
+}
+
+fn skylake() -> IdleStates {
+    states(
+        &[
+            (0, 0),
+            (2_000, 2_000),
+            (10_000, 20_000),
+            (33_000, 100_000),
+            (133_000, 400_000),
+        ],
+        true,
+    )
+}
+
+/// Idles that all last `us`, with the next timer `timer_us` away; returns the last choice.
+fn regular(policy: IdlePolicy, us: u64, timer_us: u64, tick_stopped: bool) -> IdleDecision {
+    let mut governor = Governor::new(&policy, &skylake(), TickRate::HZ_250);
+    let mut decision = IdleDecision {
+        state: 0,
+        stop_tick: false,
+    };
+    for i in 0..50 {
+        let clock = i * (us + 10) * 1_000;
+        decision = governor.select(&IdleQuery {
+            sleep_length: (timer_us * 1_000) as i64,
+            delta_tick: (timer_us * 1_000) as i64,
+            tick_stopped,
+            latency_request: i64::from(i32::MAX) * 1_000,
+            nr_iowait: 0,
+            clock,
+            true_idle: us * 1_000,
+        });
+        governor.reflect(
+            decision.state,
+            &IdleOutcome {
+                clock: clock + us * 1_000,
+                residency: us * 1_000,
+                got_tick: false,
+                poll_limit_hit: false,
+            },
+        );
+    }
+    decision
+}
+
+#[test]
+fn all_learn_that_idles_are_short_although_the_timer_is_far() {
+    for policy in &KERNELS_OWN[..4] {
+        let decision = regular(*policy, 50, 3_900, false);
+        assert_eq!(
+            decision,
+            IdleDecision {
+                state: 2,
+                stop_tick: false
+            },
+            "{policy:?}"
+        );
+    }
+}
+
+#[test]
+fn all_trust_a_timer_that_always_fires() {
+    for policy in &KERNELS_OWN[..4] {
+        let decision = regular(*policy, 20_000, 20_000, false);
+        assert_eq!(
+            decision,
+            IdleDecision {
+                state: 4,
+                stop_tick: true
+            },
+            "{policy:?}"
+        );
+    }
+}
+
+#[test]
+fn with_the_tick_stopped_menu_and_teo_go_for_the_timer() {
+    for policy in &KERNELS_OWN[..4] {
+        let decision = regular(*policy, 50, 50_000, true);
+        assert_eq!(
+            decision,
+            IdleDecision {
+                state: 4,
+                stop_tick: true
+            },
+            "{policy:?}"
+        );
+    }
+}
+
+#[test]
+fn waiting_for_io_makes_menu_6_1_shallower_and_6_12_not() {
+    let query = |nr_iowait| IdleQuery {
+        sleep_length: 3_000_000,
+        delta_tick: 3_000_000,
+        tick_stopped: false,
+        latency_request: i64::MAX,
+        nr_iowait,
+        ..IdleQuery::default()
+    };
+    let first_choice = |version, waiting| {
+        Governor::new(&IdlePolicy::Menu(version), &skylake(), TickRate::HZ_250)
+            .select(&query(waiting))
+            .state
+    };
+    assert_eq!(first_choice(KernelVersion::V6_12, 0), 4);
+    assert_eq!(first_choice(KernelVersion::V6_12, 5), 4);
+
+    let long_idles = |waiting| {
+        let mut governor = Governor::new(
+            &IdlePolicy::Menu(KernelVersion::V6_1),
+            &skylake(),
+            TickRate::HZ_250,
+        );
+        let mut state = 0;
+        for i in 0..50 {
+            state = governor.select(&query(waiting)).state;
+            let residency = 3_000_000 + i * 1_000;
+            governor.reflect(
+                state,
+                &IdleOutcome {
+                    residency,
+                    ..IdleOutcome::default()
+                },
+            );
+        }
+        state
+    };
+    assert_eq!(long_idles(0), 4);
+    // 3 ms / 31 = 97 us: C6 takes 133 us to leave.
+    assert_eq!(long_idles(3), 3);
+    // 3 ms / 301 = 9.97 us: C1E takes 10 us.
+    assert_eq!(long_idles(30), 1);
+}
+
+#[test]
+fn the_ladder_climbs_one_rung_after_four_long_stays() {
+    let mut governor = Governor::new(
+        &IdlePolicy::Ladder(KernelVersion::V6_12),
+        &skylake(),
+        TickRate::HZ_250,
+    );
+    let query = IdleQuery {
+        latency_request: i64::MAX,
+        ..IdleQuery::default()
+    };
+    let mut chosen = Vec::new();
+    for residency in [90_000; 10].into_iter().chain([1_000, 90_000]) {
+        let decision = governor.select(&query);
+        chosen.push(decision.state);
+        governor.reflect(
+            decision.state,
+            &IdleOutcome {
+                residency,
+                ..IdleOutcome::default()
+            },
+        );
+    }
+    // A device that was never idle has stayed 0 ns in C1, less than its exit latency, which the
+    // kernel's unsigned comparison takes for a very long stay: the first of four.
+    // The stay of 1 us in C3 counts as the fourth long one there by the same comparison.
+    assert_eq!(chosen, [1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4]);
+}
+
+#[test]
+fn a_ladder_over_one_polling_state_steps_to_a_state_that_does_not_exist() {
+    let list = states(&[(0, 0)], true);
+    let policy = IdlePolicy::Ladder(KernelVersion::V6_1);
+    let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
+    let request = |latency_request| IdleQuery {
+        latency_request,
+        ..IdleQuery::default()
+    };
+    assert_eq!(governor.select(&request(1)).state, 1);
+    assert_eq!(governor.select(&request(0)).state, 0);
+    assert_eq!(governor.select(&request(1)).state, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn no_input_makes_a_governor_panic_or_leave_the_table(
+        list in tables(),
+        history in prop::collection::vec(calls(), 1..40),
+        hz in prop_oneof![Just(TickRate::HZ_250), Just(TickRate::HZ_1000)],
+    ) {
+        for policy in all() {
+            let mut governor = Governor::new(&policy, &list, hz);
+            for (query, outcome) in &history {
+                let decision = governor.select(query);
+                let beyond = matches!(policy, IdlePolicy::Ladder(_) | IdlePolicy::Haltpoll(..));
+                prop_assert!(decision.state < list.len() || beyond && decision.state == 1);
+                governor.reflect(decision.state, outcome);
+            }
+            governor.reflect(usize::MAX, &history[0].1);
+        }
+    }
+
+    #[test]
+    fn a_disabled_state_is_never_chosen_while_state_0_is_enabled(
+        list in tables(),
+        history in prop::collection::vec(calls(), 1..40),
+        off in 1_usize..10,
+    ) {
+        for policy in &KERNELS_OWN[..4] {
+            let mut governor = Governor::new(policy, &list, TickRate::HZ_250);
+            governor.set_disabled(0, false);
+            governor.set_disabled(off, true);
+            for (query, outcome) in &history {
+                let state = governor.select(query).state;
+                prop_assert!(state != off);
+                prop_assert!(state == 0 || !list[state].disabled);
+                governor.reflect(state, outcome);
+            }
+        }
+    }
+
+    #[test]
+    fn a_latency_request_is_kept_wherever_state_0_meets_it(
+        list in tables(),
+        history in prop::collection::vec(calls(), 1..40),
+    ) {
+        for policy in &KERNELS_OWN[..2] {
+            let mut governor = Governor::new(policy, &list, TickRate::HZ_250);
+            governor.set_disabled(0, false);
+            for (query, outcome) in &history {
+                let state = governor.select(query).state;
+                let stuck = query.tick_stopped && query.latency_request > 0;
+                prop_assert!(
+                    state == 0
+                        || list[state].exit_latency.0 as i64 <= query.latency_request
+                        || stuck
+                );
+                governor.reflect(state, outcome);
+            }
+        }
+    }
+
+    #[test]
+    fn turning_a_state_off_and_on_again_changes_nothing(
+        list in tables(),
+        history in prop::collection::vec(calls(), 1..20),
+        state in 0_usize..10,
+    ) {
+        for policy in all() {
+            let mut plain = Governor::new(&policy, &list, TickRate::HZ_250);
+            let mut toggled = plain.clone();
+            for (query, outcome) in &history {
+                if list.get(state).is_some_and(|s| !s.disabled) {
+                    toggled.set_disabled(state, true);
+                    toggled.set_disabled(state, false);
+                }
+                let decision = plain.select(query);
+                prop_assert_eq!(decision, toggled.select(query));
+                plain.reflect(decision.state, outcome);
+                toggled.reflect(decision.state, outcome);
+            }
+        }
+    }
+}

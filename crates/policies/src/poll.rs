@@ -1,0 +1,84 @@
+//! How long the polling idle state spins before it gives up.
+
+use wakepath_hardware::IdleStates;
+use wakepath_units::{Nanoseconds, TickRate};
+
+/// No polling limit is shorter (`CPUIDLE_POLL_MIN`).
+const SHORTEST: Nanoseconds = Nanoseconds::from_micros(10);
+
+/// The polling limit of a CPU.
+///
+/// With no request it is the target residency of the first enabled state behind state 0 that pays
+/// off after 10 us or more, but never more than a sixteenth of the tick period, which is also the
+/// limit if there is no such state (`cpuidle_poll_time()`, `drivers/cpuidle/cpuidle.c`, Linux 6.1
+/// and 6.12). A governor with a limit of its own overrides it
+/// ([`crate::idle::Governor::poll_limit`]).
+///
+/// `request_us` is an explicit wish in microseconds, as the proposed `cpuidle.poll=` parameter
+/// gives it. It wins, but is clamped to between 10 us and a sixteenth of the tick period.
+pub fn limit(states: &IdleStates, tick: TickRate, request_us: Option<u64>) -> Nanoseconds {
+    // TickRate allows no tick so short that this would be below SHORTEST.
+    let longest = Nanoseconds(tick.period().0 / 16);
+    let wanted = match request_us {
+        Some(us) => Nanoseconds::from_micros(us).max(SHORTEST),
+        None => states
+            .iter()
+            .skip(1)
+            .find(|state| !state.disabled && state.target_residency >= SHORTEST)
+            .map_or(longest, |state| state.target_residency),
+    };
+    wanted.min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::idle::testing::{states, tables};
+    use proptest::prelude::*;
+
+    fn published(residencies_us: &[u64], request_us: Option<u64>) -> u64 {
+        let times: Vec<_> = [0]
+            .iter()
+            .chain(residencies_us)
+            .map(|&us| (us * 1_000, us * 1_000))
+            .collect();
+        limit(&states(&times, true), TickRate::HZ_250, request_us).as_micros()
+    }
+
+    #[test]
+    fn the_published_cases_come_out() {
+        assert_eq!(published(&[2, 20, 100, 400], None), 20);
+        assert_eq!(published(&[2], None), 250);
+        assert_eq!(published(&[2, 800], None), 250);
+    }
+
+    #[test]
+    fn a_request_wins_within_its_bounds() {
+        assert_eq!(published(&[2, 20], Some(100)), 100);
+        assert_eq!(published(&[2, 20], Some(0)), 10);
+        assert_eq!(published(&[2, 20], Some(u64::MAX)), 250);
+    }
+
+    #[test]
+    fn a_disabled_state_sets_no_limit() {
+        let mut list = states(&[(0, 0), (2_000, 20_000), (9_000, 30_000)], true)
+            .as_slice()
+            .to_vec();
+        list[1].disabled = true;
+        let list = IdleStates::new(list).unwrap();
+        assert_eq!(limit(&list, TickRate::HZ_250, None), Nanoseconds(30_000));
+    }
+
+    proptest! {
+        #[test]
+        fn it_stays_between_10_us_and_a_sixteenth_of_a_tick(
+            list in tables(),
+            hz in 1_u32..=6250,
+            request in prop::option::of(any::<u64>()),
+        ) {
+            let tick = TickRate::new(hz).unwrap();
+            let limit = limit(&list, tick, request);
+            prop_assert!(limit >= SHORTEST && limit.0 <= tick.period().0 / 16);
+        }
+    }
+}

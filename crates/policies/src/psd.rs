@@ -1,0 +1,239 @@
+//! Power-sleep demotion prevention (PSD): after a block I/O completion a CPU may not sleep deeply
+//! for a while, because the next one is probably near.
+//!
+//! Source: the proposed kernel patch of that name; it is in no released kernel.
+
+use serde::Serialize;
+use wakepath_hardware::IdleStates;
+use wakepath_units::{Nanoseconds, TickRate};
+
+use crate::idle::{IdleDecision, IdleGovernor, IdleQuery};
+
+/// How deeply a CPU with a lease may sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ceiling {
+    /// Only in its shallowest enabled state, as in the patch.
+    #[default]
+    Shallowest,
+    /// No deeper than the state of this index.
+    State(usize),
+    /// Only in states that may be left within this time.
+    Latency(Nanoseconds),
+}
+
+/// What gives a CPU a lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grant {
+    /// A completion that it handles, as in the patch.
+    #[default]
+    Completion,
+    /// A request that it issues.
+    Issue,
+    /// Either.
+    Both,
+}
+
+impl Grant {
+    /// A completion gives a lease.
+    pub fn on_completion(self) -> bool {
+        self != Self::Issue
+    }
+
+    /// An issued request gives a lease.
+    pub fn on_issue(self) -> bool {
+        self != Self::Completion
+    }
+}
+
+/// The settings of PSD. A name such as `psd[timeout=3ms]` parses into it ([`crate::spec`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct PsdPolicy {
+    /// How long a lease lasts, in ms; 0 switches PSD off.
+    pub timeout_ms: u32,
+    /// What a lease forbids.
+    pub ceiling: Ceiling,
+    /// What gives one.
+    pub grant: Grant,
+}
+
+impl Default for PsdPolicy {
+    fn default() -> Self {
+        Self {
+            timeout_ms: 3,
+            ceiling: Ceiling::default(),
+            grant: Grant::default(),
+        }
+    }
+}
+
+/// The lease of one CPU. Its clock is the tick: a lease is granted and ends on tick boundaries.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease {
+    tick: Nanoseconds,
+    timeout_ticks: u64,
+    expires: u64,
+}
+
+impl Lease {
+    /// No lease yet. `timeout_ms` is how long one lasts, rounded up to whole ticks; 0 means that
+    /// none is ever granted.
+    pub fn new(timeout_ms: u32, tick: TickRate) -> Self {
+        Self {
+            tick: tick.period(),
+            timeout_ticks: tick.ticks_from_millis(u64::from(timeout_ms)),
+            expires: 0,
+        }
+    }
+
+    /// Whole ticks since the clock's zero.
+    fn ticks(self, now: Nanoseconds) -> u64 {
+        now.0 / self.tick.0
+    }
+
+    /// Grants or extends the lease at `now`. It is never shortened.
+    pub fn grant(&mut self, now: Nanoseconds) {
+        if self.timeout_ticks > 0 {
+            let expires = self.ticks(now).saturating_add(self.timeout_ticks);
+            self.expires = self.expires.max(expires);
+        }
+    }
+
+    /// Whether the lease holds at `now`.
+    pub fn holds(self, now: Nanoseconds) -> bool {
+        self.ticks(now) < self.expires
+    }
+}
+
+impl Ceiling {
+    /// The longest exit latency that a CPU with a lease tolerates.
+    pub fn latency_limit(self, states: &IdleStates) -> Nanoseconds {
+        match self {
+            Self::Shallowest => Nanoseconds::ZERO,
+            Self::State(index) => states[index.min(states.len() - 1)].exit_latency,
+            Self::Latency(limit) => limit,
+        }
+    }
+
+    /// The deepest index that a CPU with a lease may enter, as far as the ceiling limits the index.
+    fn deepest_index(self, states: &IdleStates) -> usize {
+        let deepest = states.len() - 1;
+        match self {
+            Self::Shallowest => states.iter().position(|s| !s.disabled).unwrap_or(0),
+            Self::State(index) => index.min(deepest),
+            Self::Latency(_) => deepest,
+        }
+    }
+
+    /// Asks `governor` on behalf of a CPU with a lease.
+    ///
+    /// The governor sees the lowered latency request, so that its memory stays in step with what
+    /// happens; an answer deeper than the ceiling is replaced by the deepest enabled state up to it.
+    /// In the shallowest state the tick is left alone, so that the CPU decides anew when the lease
+    /// is over.
+    pub fn select<G: IdleGovernor>(
+        self,
+        states: &IdleStates,
+        governor: &mut G,
+        query: &IdleQuery,
+    ) -> IdleDecision {
+        let limit = i64::try_from(self.latency_limit(states).0).unwrap_or(i64::MAX);
+        let mut decision = governor.select(&IdleQuery {
+            latency_request: query.latency_request.min(limit),
+            ..*query
+        });
+        let deepest = self.deepest_index(states);
+        if self == Self::Shallowest {
+            decision = IdleDecision {
+                state: deepest,
+                stop_tick: false,
+            };
+        } else if decision.state > deepest {
+            decision.state = (0..=deepest).rfind(|&i| !states[i].disabled).unwrap_or(0);
+            decision.stop_tick &= !states[decision.state].polling;
+        }
+        decision
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::idle::testing::{calls, tables};
+    use crate::idle::{Governor, IdlePolicy, KernelVersion};
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn three_milliseconds_are_one_tick_of_250_hz() {
+        let mut lease = Lease::new(3, TickRate::HZ_250);
+        assert!(!lease.holds(Nanoseconds(0)));
+        lease.grant(Nanoseconds(5 * MS));
+        // Granted in the tick from 4 ms to 8 ms, so it ends at 8 ms.
+        assert!(lease.holds(Nanoseconds(5 * MS)));
+        assert!(lease.holds(Nanoseconds(8 * MS - 1)));
+        assert!(!lease.holds(Nanoseconds(8 * MS)));
+    }
+
+    #[test]
+    fn an_older_grant_does_not_shorten_a_lease() {
+        let mut lease = Lease::new(3, TickRate::HZ_1000);
+        lease.grant(Nanoseconds(10 * MS));
+        lease.grant(Nanoseconds(9 * MS));
+        assert!(lease.holds(Nanoseconds(13 * MS - 1)));
+        assert!(!lease.holds(Nanoseconds(13 * MS)));
+    }
+
+    #[test]
+    fn no_timeout_means_no_lease() {
+        let mut lease = Lease::new(0, TickRate::HZ_1000);
+        lease.grant(Nanoseconds(10 * MS));
+        assert!(!lease.holds(Nanoseconds(10 * MS)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_lease_lasts_its_timeout_to_within_a_tick(
+            now in 0_u64..1 << 50,
+            timeout in 1_u32..10_000,
+            after in 0_u64..20_000_000_000,
+            hz in 1_u32..=1000,
+        ) {
+            let tick = TickRate::new(hz).unwrap();
+            let mut lease = Lease::new(timeout, tick);
+            lease.grant(Nanoseconds(now));
+            let (timeout, period) = (u64::from(timeout) * MS, tick.period().0);
+            // A tick's period is itself rounded to whole nanoseconds.
+            let slack = period + timeout / 1_000;
+            if after + slack < timeout {
+                prop_assert!(lease.holds(Nanoseconds(now + after)));
+            }
+            if after > timeout + slack {
+                prop_assert!(!lease.holds(Nanoseconds(now + after)));
+            }
+        }
+
+        #[test]
+        fn a_ceiling_is_kept(
+            list in tables(),
+            history in prop::collection::vec(calls(), 1..20),
+            index in 0_usize..12,
+        ) {
+            let policy = IdlePolicy::Menu(KernelVersion::V6_12);
+            for ceiling in [Ceiling::Shallowest, Ceiling::State(index)] {
+                let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
+                for (query, outcome) in &history {
+                    let decision = ceiling.select(&list, &mut governor, query);
+                    let first = list.iter().position(|s| !s.disabled).unwrap_or(0);
+                    match ceiling {
+                        Ceiling::Shallowest => prop_assert_eq!(decision.state, first),
+                        _ => prop_assert!(decision.state <= index),
+                    }
+                    governor.reflect(decision.state, outcome);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The same workload under several combinations of policies.
+
+use rayon::prelude::*;
+use serde::{Serialize, Serializer};
+use wakepath_hardware::Machine;
+use wakepath_policies::spec::PolicySpec;
+use wakepath_workloads::fio::FioJobFile;
+
+use crate::{Run, SimError, simulate};
+
+/// The policies of one run.
+#[derive(Clone, Debug)]
+pub struct Combination {
+    /// Idle governor.
+    pub idle: PolicySpec,
+    /// Frequency policy.
+    pub freq: PolicySpec,
+    /// Power-sleep demotion prevention, if any.
+    pub psd: Option<PolicySpec>,
+}
+
+/// All results of a comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// One per combination, in the order given.
+    pub results: Vec<CombinationResult>,
+}
+
+/// The runs of one combination, and their medians.
+#[derive(Clone, Debug, Serialize)]
+pub struct CombinationResult {
+    /// Full name of the idle governor.
+    #[serde(serialize_with = "as_text")]
+    pub idle: PolicySpec,
+    /// Full name of the frequency policy.
+    #[serde(serialize_with = "as_text")]
+    pub freq: PolicySpec,
+    /// Full name of the PSD policy.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_optional_text"
+    )]
+    pub psd: Option<PolicySpec>,
+    /// Finished requests per second, median over the runs.
+    pub iops: f64,
+    /// Mean latency in microseconds, median over the runs.
+    pub mean_us: f64,
+    /// Median latency in microseconds, median over the runs.
+    pub p50_us: f64,
+    /// 99th percentile in microseconds, median over the runs.
+    pub p99_us: f64,
+    /// 99.9th percentile in microseconds, median over the runs.
+    pub p999_us: f64,
+    /// Mean frequency in MHz while tasks ran, median over the runs.
+    pub mean_mhz: f64,
+    /// Stays in an idle state that was too deep, median over the runs.
+    pub too_deep: f64,
+    /// Stays in an idle state that was too shallow, median over the runs.
+    pub too_shallow: f64,
+    /// The runs, in the order of their seeds.
+    pub runs: Vec<Run>,
+}
+
+fn as_text<S: Serializer>(spec: &PolicySpec, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(spec)
+}
+
+fn as_optional_text<S: Serializer>(
+    spec: &Option<PolicySpec>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    spec.as_ref().map(ToString::to_string).serialize(serializer)
+}
+
+/// Runs every combination with every seed, on all cores. Runs of the same seed see the same drive
+/// and the same background, whatever their policies; the result does not depend on the number of
+/// threads.
+///
+/// # Errors
+/// As [`simulate`]; the error of the earliest failing run.
+pub fn compare(
+    machine: &Machine,
+    workload: &FioJobFile,
+    combinations: &[Combination],
+    seeds: &[u64],
+) -> Result<Comparison, SimError> {
+    let all: Vec<(&Combination, u64)> = combinations
+        .iter()
+        .flat_map(|c| seeds.iter().map(move |seed| (c, *seed)))
+        .collect();
+    let runs: Vec<Result<Run, SimError>> = all
+        .into_par_iter()
+        .map(|(c, seed)| simulate(machine, workload, c, seed))
+        .collect();
+    let mut runs = runs.into_iter();
+    let results = combinations
+        .iter()
+        .map(|c| {
+            Ok(summarise(
+                c,
+                runs.by_ref().take(seeds.len()).collect::<Result<_, _>>()?,
+            ))
+        })
+        .collect::<Result<_, SimError>>()?;
+    Ok(Comparison { results })
+}
+
+fn summarise(of: &Combination, runs: Vec<Run>) -> CombinationResult {
+    let median_of = |value: fn(&Run) -> f64| median(runs.iter().map(value).collect());
+    CombinationResult {
+        idle: of.idle.clone(),
+        freq: of.freq.clone(),
+        psd: of.psd.clone(),
+        iops: median_of(|r| r.iops),
+        mean_us: median_of(|r| r.latency_us.mean),
+        p50_us: median_of(|r| r.latency_us.p50),
+        p99_us: median_of(|r| r.latency_us.p99),
+        p999_us: median_of(|r| r.latency_us.p999),
+        mean_mhz: median_of(|r| r.mean_mhz),
+        too_deep: median_of(|r| r.too_deep as f64),
+        too_shallow: median_of(|r| r.too_shallow as f64),
+        runs,
+    }
+}
+
+/// The middle value, or the mean of the two in the middle; 0 of nothing.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => values[n / 2],
+        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
+    }
+}

@@ -1,0 +1,185 @@
+//! One CPU: what it does now, its tick and timers, its idle bookkeeping.
+
+use std::collections::VecDeque;
+
+use wakepath_policies::idle::Governor;
+use wakepath_policies::psd::{Lease, PsdPolicy};
+
+use crate::pelt::Utilisation;
+use crate::setup::Cycles;
+
+/// No such point in time.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+pub(crate) type CpuId = usize;
+pub(crate) type TaskId = usize;
+pub(crate) type RequestId = usize;
+
+/// Work that an interrupt brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interrupt {
+    /// The drive has finished a request.
+    Completion(RequestId),
+    /// The scheduler's tick.
+    Tick,
+    /// A timer of this CPU expired.
+    Timer(Timer),
+    /// Another CPU has queued a task here.
+    Reschedule,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// Background work of this index.
+    Background(usize),
+    /// The end of a task's sleep.
+    Task(TaskId),
+}
+
+/// What a CPU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// In the idle state that its governor chose.
+    Idle,
+    /// Leaving it.
+    Waking,
+    /// Serving an interrupt.
+    Interrupt(Interrupt),
+    /// Running its current task.
+    Task,
+}
+
+/// Time in the idle states and in between, with the kernel's counters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StateStats {
+    /// Entry to exit, exit latency included, in ns.
+    pub(crate) time: u64,
+    pub(crate) entries: u64,
+    /// Left before its target residency, although a shallower state was enabled.
+    pub(crate) too_deep: u64,
+    /// Stayed as long as a deeper enabled state wanted.
+    pub(crate) too_shallow: u64,
+}
+
+pub(crate) struct Cpu {
+    pub(crate) cluster: usize,
+    pub(crate) mode: Mode,
+    /// Invalidates phase events of an earlier phase.
+    pub(crate) phase: u32,
+    pub(crate) phase_start: u64,
+    /// Work left of the running segment, as of `phase_start`.
+    pub(crate) work: Cycles,
+    /// Cold-start work to be done before anything else.
+    pub(crate) cold: Cycles,
+
+    pub(crate) interrupts: VecDeque<Interrupt>,
+    pub(crate) current: Option<TaskId>,
+    pub(crate) run_queue: VecDeque<TaskId>,
+    pub(crate) nr_iowait: u32,
+    pub(crate) utilisation: Utilisation,
+    /// The signal has crossed a period and cpufreq does not know yet.
+    pub(crate) period_crossed: bool,
+
+    pub(crate) tick_stopped: bool,
+    pub(crate) next_tick: u64,
+    /// High-resolution timers, in no order: expiry and purpose.
+    pub(crate) timers: Vec<(u64, Timer)>,
+    /// Timer-wheel timers, which a stopped tick has to leave for: expiry and purpose.
+    pub(crate) wheel: Vec<(u64, Timer)>,
+    /// When the next timer event is due; others are stale.
+    pub(crate) armed: u64,
+
+    pub(crate) governor: Governor,
+    /// Power-sleep demotion prevention, if in use.
+    pub(crate) lease: Option<(Lease, PsdPolicy)>,
+    /// In the kernel's idle loop, whatever interrupts are served meanwhile.
+    pub(crate) in_idle_loop: bool,
+    pub(crate) idle_since: u64,
+    /// Time spent with tasks and interrupts, in ns.
+    pub(crate) busy: u64,
+    /// The part of it that interrupted the present stay in a polling state.
+    pub(crate) busy_in_stay: u64,
+    pub(crate) state: usize,
+    pub(crate) got_tick: bool,
+    pub(crate) poll_limit_hit: bool,
+    /// In a polling state, and when that gives up.
+    pub(crate) polling_until: Option<u64>,
+    /// Residency of a stay that the governor has not been told about.
+    pub(crate) unreflected: Option<u64>,
+    /// The governor's questions, and how often it stopped a running tick.
+    pub(crate) selections: u64,
+    pub(crate) tick_stops: u64,
+    pub(crate) stats: Vec<StateStats>,
+}
+
+impl Cpu {
+    pub(crate) fn new(
+        cluster: usize,
+        governor: Governor,
+        lease: Option<(Lease, PsdPolicy)>,
+        states: usize,
+    ) -> Self {
+        Self {
+            cluster,
+            mode: Mode::Idle,
+            phase: 0,
+            phase_start: 0,
+            work: 0,
+            cold: 0,
+            interrupts: VecDeque::new(),
+            current: None,
+            run_queue: VecDeque::new(),
+            nr_iowait: 0,
+            utilisation: Utilisation::default(),
+            period_crossed: false,
+            // A machine that has been idle for long has all its ticks stopped.
+            tick_stopped: true,
+            next_tick: NEVER,
+            timers: Vec::new(),
+            wheel: Vec::new(),
+            armed: NEVER,
+            governor,
+            lease,
+            in_idle_loop: true,
+            idle_since: 0,
+            busy: 0,
+            busy_in_stay: 0,
+            state: 0,
+            got_tick: false,
+            poll_limit_hit: false,
+            polling_until: None,
+            unreflected: None,
+            selections: 0,
+            tick_stops: 0,
+            stats: vec![StateStats::default(); states],
+        }
+    }
+
+    pub(crate) fn next_timer(&self) -> u64 {
+        earliest(&self.timers)
+    }
+
+    pub(crate) fn next_wheel(&self) -> u64 {
+        earliest(&self.wheel)
+    }
+
+    /// The next time that the clock wakes or interrupts this CPU.
+    pub(crate) fn next_clock_event(&self) -> u64 {
+        let tick = if self.tick_stopped {
+            NEVER
+        } else {
+            self.next_tick
+        };
+        tick.min(self.next_timer()).min(self.next_wheel())
+    }
+
+    /// Whether a task wants to run.
+    pub(crate) fn has_task(&self) -> bool {
+        self.current.is_some() || !self.run_queue.is_empty()
+    }
+}
+
+fn earliest(timers: &[(u64, Timer)]) -> u64 {
+    timers.iter().map(|(at, _)| *at).min().unwrap_or(NEVER)
+}

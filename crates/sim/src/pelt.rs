@@ -1,0 +1,128 @@
+//! Utilisation as the scheduler tracks it: a geometric average with a half-life of 32 ms.
+//!
+//! Time counts in units of 1024 ns. A signal decays by `2^(-t / 32768)` over `t` units and gains
+//! the complement of what it lost, times what ran meanwhile (Linux 6.12 `kernel/sched/pelt.c`;
+//! this is the continuous form of it, without the kernel's rounding of partial periods).
+
+use std::sync::LazyLock;
+
+/// Units of time in a half-life.
+const HALF_LIFE: u64 = 32 * 1024;
+/// Fraction bits of a decay factor.
+const FACTOR_BITS: u32 = 31;
+/// Fraction bits of a signal.
+const SIGNAL_BITS: u32 = 20;
+/// After this many half-lives nothing is left of a 10-bit signal with [`SIGNAL_BITS`].
+const FORGOTTEN: u64 = 31;
+
+/// Decay over 0..32 whole periods of 1024 units, and over 0..1024 single units.
+static DECAY: LazyLock<([u64; 32], [u64; 1024])> = LazyLock::new(|| {
+    let factor = |units: u64| {
+        (f64::exp2(-(units as f64) / HALF_LIFE as f64) * (1_u64 << FACTOR_BITS) as f64).round()
+            as u64
+    };
+    (
+        std::array::from_fn(|i| factor(i as u64 * 1024)),
+        std::array::from_fn(|i| factor(i as u64)),
+    )
+});
+
+/// One utilisation signal, on the scheduler's scale of 1024.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Utilisation {
+    /// The signal times `2^SIGNAL_BITS`.
+    value: u64,
+    /// Unit of time up to which it is known.
+    known: u64,
+}
+
+impl Utilisation {
+    /// Accounts the time up to `now` ns, during which the CPU delivered `running` of 1024 (0 when
+    /// idle, its capacity at the current frequency when busy). Returns whether a period boundary
+    /// of 1024 units was crossed, which is when the scheduler tells cpufreq.
+    pub(crate) fn advance(&mut self, now: u64, running: u32) -> bool {
+        let now = now >> 10;
+        let units = now - self.known;
+        if units == 0 {
+            return false;
+        }
+        let crossed = (now >> 10) != (self.known >> 10);
+        self.known = now;
+        let half_lives = units / HALF_LIFE;
+        let target = u64::from(running) << SIGNAL_BITS;
+        if half_lives >= FORGOTTEN {
+            self.value = target;
+            return crossed;
+        }
+        let (periods, single) = (&DECAY.0, &DECAY.1);
+        let rest = units % HALF_LIFE;
+        let mut factor = periods[(rest >> 10) as usize];
+        factor = (factor * single[(rest & 1023) as usize]) >> FACTOR_BITS;
+        factor >>= half_lives;
+        // 30 bits of signal times 31 of factor fit 64.
+        let keep = |v: u64| (v * factor) >> FACTOR_BITS;
+        // Moving towards the target by what is forgotten keeps the signal within its bounds.
+        self.value = if self.value >= target {
+            target + keep(self.value - target)
+        } else {
+            target - keep(target - self.value)
+        };
+        crossed
+    }
+
+    /// The signal, 0 to 1024.
+    pub(crate) fn get(&self) -> u32 {
+        (self.value >> SIGNAL_BITS) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn half_is_left_after_32_periods() {
+        let mut u = Utilisation::default();
+        u.advance(10_000_000_000, 1024);
+        assert_eq!(u.get(), 1024);
+        u.advance(10_000_000_000 + (32 << 20), 0);
+        assert!((511..=512).contains(&u.get()), "{}", u.get());
+    }
+
+    #[test]
+    fn a_half_busy_cpu_settles_at_half() {
+        let mut u = Utilisation::default();
+        for i in 0..20_000_u64 {
+            u.advance(i * 100_000, if i % 2 == 0 { 0 } else { 1024 });
+        }
+        assert!((500..=524).contains(&u.get()), "{}", u.get());
+    }
+
+    proptest! {
+        #[test]
+        fn stays_between_the_least_and_most_it_was_given(steps in prop::collection::vec((0_u64..1 << 36, 0_u32..=1024), 1..50)) {
+            let mut u = Utilisation::default();
+            let mut now = 0;
+            let mut most = 0;
+            for (dt, running) in steps {
+                now += dt;
+                most = most.max(running);
+                u.advance(now, running);
+                prop_assert!(u.get() <= most);
+            }
+        }
+
+        #[test]
+        fn splitting_an_interval_changes_nothing_to_speak_of(a in 0_u64..1 << 33, b in 0_u64..1 << 33, running in 0_u32..=1024) {
+            let (mut whole, mut split) = (Utilisation::default(), Utilisation::default());
+            whole.advance(1 << 30, 700);
+            split.advance(1 << 30, 700);
+            whole.advance((1 << 30) + a + b, running);
+            split.advance((1 << 30) + a, running);
+            split.advance((1 << 30) + a + b, running);
+            prop_assert!(whole.get().abs_diff(split.get()) <= 1);
+        }
+    }
+}

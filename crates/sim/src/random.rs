@@ -1,0 +1,63 @@
+//! Random numbers in independent streams, one per purpose.
+//!
+//! Two policies that are compared with the same seed see the same drive and the same background
+//! (common random numbers): no stream is drawn from by anything that a policy decides.
+
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1, StandardNormal};
+use rand_pcg::Pcg64Mcg;
+
+use crate::drive::Direction;
+
+#[derive(Debug)]
+pub(crate) struct Streams {
+    direction: Pcg64Mcg,
+    service: Pcg64Mcg,
+    /// By CPU and source.
+    background: Vec<Pcg64Mcg>,
+    sources: usize,
+}
+
+impl Streams {
+    pub(crate) fn new(seed: u64, cpus: usize, sources: usize) -> Self {
+        let stream = |number: u64| {
+            // Distinct states for distinct (seed, number), far apart.
+            Pcg64Mcg::seed_from_u64(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        };
+        Self {
+            direction: stream(1),
+            service: stream(2),
+            background: (0..cpus * sources).map(|i| stream(16 + i as u64)).collect(),
+            sources,
+        }
+    }
+
+    /// The direction of a request when `read_percent` of 100 are reads.
+    pub(crate) fn direction(&mut self, read_percent: u8) -> Direction {
+        let read = match read_percent {
+            0 => false,
+            100.. => true,
+            share => self.direction.random_range(0..100) < share,
+        };
+        if read {
+            Direction::Read
+        } else {
+            Direction::Write
+        }
+    }
+
+    /// A service time in ns: log-normal with this mean, and this standard deviation over mean.
+    pub(crate) fn service(&mut self, mean: f64, spread: f64) -> u64 {
+        let variance = (1.0 + spread * spread).ln();
+        let normal: f64 = StandardNormal.sample(&mut self.service);
+        (mean * (normal * variance.sqrt() - variance / 2.0).exp())
+            .round()
+            .max(1.0) as u64
+    }
+
+    /// Time in ns until the next arrival of a background source: exponential with this mean.
+    pub(crate) fn background(&mut self, cpu: usize, source: usize, mean: f64) -> u64 {
+        let unit: f64 = Exp1.sample(&mut self.background[cpu * self.sources + source]);
+        (unit * mean).round().max(1.0) as u64
+    }
+}

@@ -1,0 +1,42 @@
+//! Latencies of finished requests.
+
+use hdrhistogram::Histogram;
+
+use crate::drive::Direction;
+
+/// Significant figures that the latency histogram keeps.
+const FIGURES: u8 = 3;
+/// Longest latency that the histogram tells from longer ones, in ns: an hour.
+const LONGEST: u64 = 3_600_000_000_000;
+
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) latency_sum: u128,
+    pub(crate) latency: Histogram<u64>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            reads: 0,
+            writes: 0,
+            latency_sum: 0,
+            #[expect(clippy::expect_used, reason = "the bounds are constants")]
+            latency: Histogram::new_with_bounds(1, LONGEST, FIGURES).expect("valid bounds"),
+        }
+    }
+}
+
+impl Recorder {
+    /// Records a finished request and its latency in ns.
+    pub(crate) fn request(&mut self, latency: u64, direction: Direction) {
+        match direction {
+            Direction::Read => self.reads += 1,
+            Direction::Write => self.writes += 1,
+        }
+        self.latency_sum += u128::from(latency);
+        self.latency.saturating_record(latency);
+    }
+}

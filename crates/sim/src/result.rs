@@ -1,0 +1,148 @@
+//! What a simulation says.
+
+use serde::Serialize;
+use wakepath_hardware::IdleStates;
+
+use crate::engine::Finished;
+use crate::frequency::Domain;
+use crate::recorder::Recorder;
+
+/// One run: one policy combination, one seed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// Seed of its random numbers.
+    pub seed: u64,
+    /// Finished requests per second.
+    pub iops: f64,
+    /// Finished requests.
+    pub requests: u64,
+    /// Simulated time in seconds.
+    pub seconds: f64,
+    /// Latency from the start of the system call to its return.
+    pub latency_us: Latency,
+    /// Mean frequency in MHz at which tasks ran, weighted by the time that they ran.
+    pub mean_mhz: f64,
+    /// Idle states over all CPUs, shallowest first.
+    pub idle_states: Vec<StateTime>,
+    /// Stays that ended before their target residency although a shallower state was enabled (the
+    /// kernel's `above`).
+    pub too_deep: u64,
+    /// Stays that a deeper enabled state would have fitted (the kernel's `below`).
+    pub too_shallow: u64,
+    /// Each CPU.
+    pub cpus: Vec<CpuTime>,
+}
+
+/// Latency of the requests of a run in microseconds. Percentiles are within 0.1 %.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Latency {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// Time in an idle state.
+#[derive(Clone, Debug, Serialize)]
+pub struct StateTime {
+    /// The state's name.
+    pub name: String,
+    /// Seconds from entry to exit, exit latency included.
+    pub seconds: f64,
+    /// Times entered.
+    pub entries: u64,
+    /// Left before the target residency.
+    pub too_deep: u64,
+    /// Stayed as long as a deeper state wanted.
+    pub too_shallow: u64,
+}
+
+/// What one CPU did.
+#[derive(Clone, Debug, Serialize)]
+pub struct CpuTime {
+    /// Number of the CPU.
+    pub cpu: usize,
+    /// Seconds spent with tasks and interrupts.
+    pub busy_seconds: f64,
+    /// Decisions of the governor that stopped a running tick.
+    pub tick_stops: u64,
+    /// Decisions of the governor.
+    pub selections: u64,
+    /// Seconds in each idle state.
+    pub idle_seconds: Vec<f64>,
+}
+
+impl Run {
+    pub(crate) fn new(seed: u64, states: &IdleStates, finished: &Finished) -> Self {
+        let seconds = finished.end as f64 / 1e9;
+        let recorder = &finished.recorder;
+        let requests = recorder.reads + recorder.writes;
+        let idle_states: Vec<StateTime> = states
+            .iter()
+            .enumerate()
+            .map(|(i, state)| {
+                let sum = |of: fn(&crate::cpu::StateStats) -> u64| {
+                    finished.cpus.iter().map(|c| of(&c.stats[i])).sum::<u64>()
+                };
+                StateTime {
+                    name: state.name.clone(),
+                    seconds: sum(|s| s.time) as f64 / 1e9,
+                    entries: sum(|s| s.entries),
+                    too_deep: sum(|s| s.too_deep),
+                    too_shallow: sum(|s| s.too_shallow),
+                }
+            })
+            .collect();
+        let cpus = finished
+            .cpus
+            .iter()
+            .enumerate()
+            .map(|(cpu, c)| CpuTime {
+                cpu,
+                busy_seconds: c.busy as f64 / 1e9,
+                tick_stops: c.tick_stops,
+                selections: c.selections,
+                idle_seconds: c.stats.iter().map(|s| s.time as f64 / 1e9).collect(),
+            })
+            .collect();
+        let busy: u64 = finished.domains.iter().map(Domain::task_time).sum();
+        let khz_time: u128 = finished.domains.iter().map(Domain::task_khz_time).sum();
+        Self {
+            seed,
+            iops: if seconds > 0.0 {
+                requests as f64 / seconds
+            } else {
+                0.0
+            },
+            requests,
+            seconds,
+            latency_us: Latency::new(recorder),
+            mean_mhz: khz_time as f64 / busy.max(1) as f64 / 1e3,
+            too_deep: idle_states.iter().map(|s| s.too_deep).sum(),
+            too_shallow: idle_states.iter().map(|s| s.too_shallow).sum(),
+            idle_states,
+            cpus,
+        }
+    }
+}
+
+impl Latency {
+    fn new(recorder: &Recorder) -> Self {
+        let h = &recorder.latency;
+        let at = |quantile| h.value_at_quantile(quantile) as f64 / 1e3;
+        let requests = h.len().max(1) as f64;
+        Self {
+            mean: recorder.latency_sum as f64 / requests / 1e3,
+            p50: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: h.max() as f64 / 1e3,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! A machine, a workload and two policies, compiled into what the engine needs.
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{Cluster, Runs, Scope};
+use wakepath_policies::poll;
+use wakepath_units::{Nanoseconds, TickRate};
+use wakepath_workloads::fio::{FioJob, FioJobFile};
+
+use crate::SimError;
+
+/// Cycles of the biggest core, the unit of all CPU work in the simulator.
+pub(crate) type Cycles = u64;
+
+/// An idle state as it really is.
+#[derive(Clone, Debug)]
+pub(crate) struct TrueState {
+    pub(crate) entry: u64,
+    pub(crate) exit: u64,
+    pub(crate) cold_start: Cycles,
+    pub(crate) whole_cluster: bool,
+    pub(crate) polling: bool,
+    /// Declared, for the kernel's too-deep and too-shallow counters.
+    pub(crate) exit_latency: u64,
+    pub(crate) target_residency: u64,
+}
+
+/// One cluster's clock.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterSetup {
+    pub(crate) first_cpu: usize,
+    pub(crate) cpus: usize,
+    pub(crate) capacity: u32,
+    pub(crate) khz: Vec<u32>,
+    /// Per operating point: thousands of cycles of the biggest core that this core does a second.
+    pub(crate) speed: Vec<u32>,
+    pub(crate) transition_latency: u64,
+}
+
+/// CPU work that one I/O costs, by where it is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IoCost {
+    pub(crate) submission: Cycles,
+    pub(crate) interrupt: Cycles,
+    pub(crate) resume: Cycles,
+}
+
+/// Background work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackgroundSetup {
+    pub(crate) mean_interval: f64,
+    pub(crate) cycles: Cycles,
+    pub(crate) as_task: bool,
+}
+
+/// One job of the workload: what each of its processes does.
+#[derive(Clone, Debug)]
+pub(crate) struct JobSetup {
+    /// Share of reads, 0 to 100.
+    pub(crate) read_percent: u8,
+    pub(crate) depth: u32,
+    pub(crate) processes: u32,
+    /// When it stops issuing, in ns.
+    pub(crate) end: Option<u64>,
+    /// How many requests each process makes.
+    pub(crate) requests: Option<u64>,
+    /// Waiting for a completion counts as I/O wait.
+    pub(crate) iowait: bool,
+    pub(crate) think_time: u64,
+    pub(crate) think_spin: u64,
+    pub(crate) think_cycles: Cycles,
+    pub(crate) think_blocks: u32,
+}
+
+/// Everything that is the same for every run of one policy combination.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) tick: TickRate,
+    pub(crate) states: Vec<TrueState>,
+    /// How long a polling state spins.
+    pub(crate) poll_limit: Nanoseconds,
+    /// Index of the deepest state that a CPU can be in while its cluster is up.
+    pub(crate) deepest_alone: usize,
+    pub(crate) clusters: Vec<ClusterSetup>,
+    pub(crate) home: usize,
+    pub(crate) ipi: u64,
+    pub(crate) tick_cycles: Cycles,
+    pub(crate) io: IoCost,
+    pub(crate) completion_cpu: Option<usize>,
+    pub(crate) background: Vec<BackgroundSetup>,
+    pub(crate) read_service: f64,
+    pub(crate) write_service: f64,
+    pub(crate) spread: f64,
+    pub(crate) units: usize,
+    pub(crate) jobs: Vec<JobSetup>,
+}
+
+impl Setup {
+    pub(crate) fn new(machine: &Machine, workload: &FioJobFile) -> Result<Self, SimError> {
+        let jobs = workload
+            .jobs
+            .iter()
+            .map(job)
+            .collect::<Result<Vec<_>, _>>()?;
+        let states: Vec<TrueState> = machine
+            .idle_state
+            .iter()
+            .map(|s| TrueState {
+                entry: s.true_entry_us.micros().0,
+                exit: s.true_exit_us.micros().0,
+                cold_start: s.cold_start_kcycles.kilocycles(),
+                whole_cluster: s.scope == Scope::Cluster,
+                polling: s.polling,
+                exit_latency: s.exit_latency_us.micros().0,
+                target_residency: s.target_residency_us.micros().0,
+            })
+            .collect();
+        let deepest_alone = states.iter().rposition(|s| !s.whole_cluster).unwrap_or(0);
+        let clusters = clusters(machine);
+        let home = machine
+            .cluster
+            .iter()
+            .position(|c| c.name == machine.scheduler.home.cluster)
+            .unwrap_or(0);
+        let per_io = machine.io_path.kcycles_per_io.value * 1e3;
+        let part = |share: f64| (per_io * share).round() as Cycles;
+        Ok(Self {
+            tick: machine.tick_rate(),
+            poll_limit: poll::limit(&machine.declared_idle_states()?, machine.tick_rate(), None),
+            states,
+            deepest_alone,
+            clusters,
+            home,
+            ipi: machine.scheduler.ipi_us.micros().0,
+            tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
+            io: IoCost {
+                submission: part(machine.io_path.submission_share.value),
+                interrupt: part(machine.io_path.interrupt_share.value),
+                resume: part(machine.io_path.resume_share.value),
+            },
+            completion_cpu: machine.io_path.completion.cpu,
+            background: machine
+                .background
+                .iter()
+                .map(|b| BackgroundSetup {
+                    mean_interval: b.every_ms.value * 1e6,
+                    cycles: b.kcycles.kilocycles(),
+                    as_task: b.runs == Runs::Task,
+                })
+                .collect(),
+            read_service: machine.drive.read_service_us.value * 1e3,
+            write_service: machine.drive.write_service_us.value * 1e3,
+            spread: machine.drive.spread.value,
+            units: machine.drive.parallel_units.value as usize,
+            jobs,
+        })
+    }
+}
+
+/// How much of the biggest core each core does per clock is its capacity per kHz over the biggest
+/// core's capacity per kHz.
+fn clusters(machine: &Machine) -> Vec<ClusterSetup> {
+    let per_khz = |c: &Cluster| f64::from(c.capacity) / f64::from(c.max_frequency().0);
+    let biggest = machine
+        .cluster
+        .iter()
+        .max_by_key(|c| c.capacity)
+        .map_or(1.0, per_khz);
+    let mut first_cpu = 0;
+    machine
+        .cluster
+        .iter()
+        .map(|c| {
+            let relative = per_khz(c) / biggest;
+            let setup = ClusterSetup {
+                first_cpu,
+                cpus: c.cpus,
+                capacity: c.capacity,
+                khz: c.opps.iter().map(|o| o.khz).collect(),
+                speed: c
+                    .opps
+                    .iter()
+                    .map(|o| (f64::from(o.khz) * relative).round().max(1.0) as u32)
+                    .collect(),
+                transition_latency: c.transition_latency_us.micros().0,
+            };
+            first_cpu += c.cpus;
+            setup
+        })
+        .collect()
+}
+
+fn job(job: &FioJob) -> Result<JobSetup, SimError> {
+    let unsupported = |what: &str| SimError::Workload {
+        job: job.name.clone(),
+        what: what.to_owned(),
+    };
+    if job.stonewall {
+        return Err(unsupported("stonewall (jobs one after the other)"));
+    }
+    if job
+        .rate
+        .read
+        .or(job.rate.write)
+        .or(job.rate_iops.read)
+        .or(job.rate_iops.write)
+        .is_some()
+    {
+        return Err(unsupported("rate limits"));
+    }
+    if !job.direct {
+        return Err(unsupported("buffered I/O; set direct=1"));
+    }
+    let limits = job.limits();
+    if limits.time.is_none() && limits.bytes.is_none() {
+        return Err(unsupported(
+            "a size in percent of a file; give runtime, or size in bytes",
+        ));
+    }
+    let read_percent = match (job.rw.reads(), job.rw.writes()) {
+        (true, true) => job.rwmixread,
+        (true, false) => 100,
+        _ => 0,
+    };
+    // The drive's service times are those of 4 KiB requests.
+    if [
+        (read_percent > 0, job.block_size.read),
+        (read_percent < 100, job.block_size.write),
+    ]
+    .into_iter()
+    .any(|(used, bytes)| used && bytes != 4096)
+    {
+        return Err(unsupported("block sizes other than 4k"));
+    }
+    Ok(JobSetup {
+        read_percent,
+        depth: job.effective_iodepth(),
+        processes: job.numjobs,
+        iowait: job.ioengine.waits_as_iowait(),
+        end: limits.time.map(|t| t.0),
+        requests: limits.bytes.map(|b| b.div_ceil(4096)),
+        think_time: job.thinktime.0,
+        think_spin: job.thinktime_spin.0,
+        think_cycles: job.thinkcycles,
+        think_blocks: job.thinktime_blocks,
+    })
+}

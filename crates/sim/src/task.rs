@@ -1,0 +1,75 @@
+//! Tasks: the processes of fio jobs, and kernel workers.
+
+use crate::cpu::{CpuId, RequestId};
+use crate::setup::Cycles;
+
+/// What a task's present segment of work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// From user space to the drive's doorbell.
+    Submit,
+    /// From the context switch after a completion back to user space.
+    Resume,
+    /// Nothing: it waits for its requests, or has not begun.
+    Wait,
+    /// Think time that keeps the CPU busy.
+    Think,
+    /// Background work.
+    Worker,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    /// The CPU it runs on, or ran on last.
+    pub(crate) cpu: CpuId,
+    /// Index of its job; unused for a worker.
+    pub(crate) job: usize,
+    pub(crate) step: Step,
+    /// Work left of the present segment.
+    pub(crate) work: Cycles,
+    pub(crate) runnable: bool,
+    pub(crate) in_iowait: bool,
+    /// When the submission in progress began.
+    pub(crate) begun: u64,
+    pub(crate) submitted: u64,
+    pub(crate) in_flight: u32,
+    /// Requests that the drive has finished and the task has not seen.
+    pub(crate) completed: Vec<RequestId>,
+    /// Requests submitted when it last burnt its think cycles, and when it last thought.
+    pub(crate) thought_cycles: u64,
+    pub(crate) thought_time: u64,
+}
+
+impl Task {
+    /// A process of a job, about to make its first request.
+    pub(crate) fn job(job: usize, cpu: CpuId) -> Self {
+        Self {
+            job,
+            step: Step::Wait,
+            ..Self::worker(cpu)
+        }
+    }
+
+    /// A kernel worker bound to a CPU.
+    pub(crate) fn worker(cpu: CpuId) -> Self {
+        Self {
+            cpu,
+            job: usize::MAX,
+            step: Step::Worker,
+            work: 0,
+            runnable: false,
+            in_iowait: false,
+            begun: 0,
+            submitted: 0,
+            in_flight: 0,
+            completed: Vec::new(),
+            thought_cycles: 0,
+            thought_time: 0,
+        }
+    }
+
+    /// Whether a completion wakes it.
+    pub(crate) fn waits_for_io(&self) -> bool {
+        !self.runnable && self.step == Step::Wait && self.in_flight > 0
+    }
+}

@@ -1,0 +1,198 @@
+//! What holds for every machine, workload and policy.
+
+use proptest::prelude::*;
+use wakepath_hardware::Machine;
+use wakepath_sim::{Combination, compare, simulate};
+use wakepath_workloads::fio::{self, FioJobFile};
+
+const IDLE: [&str; 9] = [
+    "menu@6.1",
+    "menu@6.12",
+    "teo@6.1",
+    "teo@6.12",
+    "ladder",
+    "haltpoll",
+    "shallowest",
+    "deepest",
+    "menu@6.12",
+];
+const FREQ: [&str; 6] = [
+    "schedutil",
+    "schedutil[iowait_boost=off]",
+    "schedutil[iowait_boost_step=linear]",
+    "schedutil[rate_limit_us=10000]",
+    "performance",
+    "powersave",
+];
+const PSD: [Option<&str>; 3] = [None, Some("psd"), Some("psd[timeout=1ms,ceiling=20us]")];
+
+fn combination(idle: &str, freq: &str, psd: Option<&str>) -> Combination {
+    Combination {
+        idle: idle.parse().unwrap(),
+        freq: freq.parse().unwrap(),
+        psd: psd.map(|p| p.parse().unwrap()),
+    }
+}
+
+fn job(lines: &str) -> FioJobFile {
+    let text = format!("[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{lines}");
+    fio::parse(&text, "test.fio").unwrap()
+}
+
+/// RK3399 with a polling state in front, as x86 machines have.
+fn polling_machine() -> Machine {
+    let mut machine = Machine::find("rk3399").unwrap();
+    let mut poll = machine.idle_state[0].clone();
+    poll.name = "POLL".into();
+    poll.polling = true;
+    for figure in [
+        &mut poll.exit_latency_us,
+        &mut poll.target_residency_us,
+        &mut poll.true_exit_us,
+    ] {
+        figure.value = 0.0;
+    }
+    machine.idle_state.insert(0, poll);
+    machine.hz.value = 1000.0;
+    machine
+}
+
+prop_compose! {
+    fn any_machine()(
+        polling in any::<bool>(),
+        completion in prop::option::of(0_usize..6),
+        entry in 0.0..200.0_f64,
+        exit in 0.0..1000.0_f64,
+        service in 1.0..500.0_f64,
+        kcycles in 0.0..200.0_f64,
+        units in 1_u32..8,
+    ) -> Machine {
+        let mut machine =
+            if polling { polling_machine() } else { Machine::find("rk3399").unwrap() };
+        machine.io_path.completion.cpu = completion;
+        machine.io_path.kcycles_per_io.value = kcycles;
+        machine.drive.read_service_us.value = service;
+        machine.drive.parallel_units.value = f64::from(units);
+        for state in machine.idle_state.iter_mut().skip(1) {
+            state.true_entry_us.value = entry;
+            state.true_exit_us.value = exit;
+        }
+        machine
+    }
+}
+
+prop_compose! {
+    fn any_job()(
+        engine in prop::sample::select(vec!["psync", "libaio", "io_uring"]),
+        rw in prop::sample::select(vec!["randread", "randwrite", "randrw"]),
+        depth in 1_u32..6,
+        jobs in 1_u32..5,
+        think in 0_u32..3000,
+        spin in 0_u32..500,
+        cycles in 0_u32..300_000,
+        runtime in 1_u32..60,
+    ) -> FioJobFile {
+        job(&format!(
+            "rw={rw}\nioengine={engine}\niodepth={depth}\nnumjobs={jobs}\nruntime={runtime}ms\n\
+             thinktime={think}\nthinktime_spin={spin}\nthinkcycles={cycles}\n"
+        ))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn time_adds_up_and_nothing_is_lost(
+        machine in any_machine(),
+        job in any_job(),
+        idle in 0..IDLE.len(),
+        freq in 0..FREQ.len(),
+        psd in 0..PSD.len(),
+        seed in any::<u64>(),
+    ) {
+        let run = simulate(&machine, &job, &combination(IDLE[idle], FREQ[freq], PSD[psd]), seed)
+            .unwrap();
+        for cpu in &run.cpus {
+            let idle: f64 = cpu.idle_seconds.iter().sum();
+            prop_assert!((idle + cpu.busy_seconds - run.seconds).abs() < 1e-9, "{cpu:?} {}", run.seconds);
+        }
+        prop_assert!(run.requests > 0);
+        prop_assert!(run.latency_us.p50 <= run.latency_us.p99);
+        prop_assert!(run.latency_us.p99 <= run.latency_us.p999);
+        prop_assert!(run.latency_us.mean <= run.latency_us.max * 1.001);
+        // No request is faster than the fastest CPU and half the mean service time.
+        prop_assert!(run.latency_us.mean > 0.0);
+        let fastest = machine.cluster.iter().filter_map(|c| c.opps.last()).map(|o| o.khz).max();
+        prop_assert!(run.mean_mhz <= f64::from(fastest.unwrap()) / 1e3 + 1e-9);
+    }
+}
+
+#[test]
+fn the_number_of_threads_does_not_change_a_byte() {
+    let machine = Machine::find("rk3399").unwrap();
+    let job = job("rw=randrw\nioengine=libaio\niodepth=4\nnumjobs=3\nruntime=50ms\n");
+    let combinations = [
+        combination("menu@6.1", "schedutil", None),
+        combination("teo@6.12", "schedutil[iowait_boost=off]", Some("psd")),
+    ];
+    let with = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        let result = pool
+            .install(|| compare(&machine, &job, &combinations, &[1, 2, 3]))
+            .unwrap();
+        serde_json::to_string(&result).unwrap()
+    };
+    let one = with(1);
+    assert_eq!(one, with(2));
+    assert_eq!(one, with(7));
+}
+
+#[test]
+fn a_deeper_sleep_of_the_completing_cpu_costs_its_exit_latency() {
+    let machine = Machine::find("rk3399").unwrap();
+    let job = job("rw=randread\nruntime=1s\n");
+    let mean = |idle| {
+        let run = simulate(&machine, &job, &combination(idle, "performance", None), 1).unwrap();
+        run.latency_us.mean
+    };
+    let states = &machine.idle_state;
+    let cluster_exit = states[2].true_exit_us.value - states[0].true_exit_us.value;
+    // Interrupt and task CPU are in different clusters; only the first can go down as a whole.
+    assert!(mean("deepest") - mean("shallowest") > cluster_exit);
+}
+
+#[test]
+fn leases_keep_the_completing_cpu_shallow() {
+    let machine = Machine::find("rk3399").unwrap();
+    let job = job("rw=randread\nruntime=1s\n");
+    let mean = |psd| {
+        let policies = combination("menu@6.1", "performance", psd);
+        simulate(&machine, &job, &policies, 1)
+            .unwrap()
+            .latency_us
+            .mean
+    };
+    assert!(mean(Some("psd[timeout=10ms]")) < mean(None) - 50.0);
+    assert!((mean(Some("psd[timeout=0ms]")) - mean(None)).abs() < 1e-9);
+}
+
+#[test]
+fn more_work_between_requests_takes_the_gain_of_the_boost() {
+    let machine = Machine::find("rk3399").unwrap();
+    let gain = |lines: &str| {
+        let job = job(&format!("rw=randread\nruntime=5s\n{lines}"));
+        let iops = |freq| {
+            simulate(&machine, &job, &combination("teo", freq, None), 1)
+                .unwrap()
+                .iops
+        };
+        iops("schedutil") / iops("schedutil[iowait_boost=off]")
+    };
+    let (without, with) = (gain(""), gain("thinkcycles=1000000\n"));
+    assert!(without > 1.15, "{without}");
+    assert!((0.99..1.01).contains(&with), "{with}");
+}

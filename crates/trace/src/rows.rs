@@ -1,0 +1,198 @@
+//! CSV rows of numbers and flags, with errors that say where they are.
+
+use std::fmt;
+use std::io::{Chain, Read};
+
+use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord, Terminator, Trim};
+
+/// What is wrong with an input, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ReadError {
+    /// The name of the input.
+    pub file: String,
+    /// The line, from 1. `None` where the input as a whole is at fault.
+    pub line: Option<u64>,
+    /// The field of the line.
+    pub field: Option<&'static str>,
+    /// What is wrong, and what was expected.
+    pub problem: String,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(field) = self.field {
+            write!(f, ": {field}")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+/// The rows of one input.
+#[derive(Debug)]
+pub(crate) struct Rows<R> {
+    reader: Reader<Chain<R, &'static [u8]>>,
+    record: StringRecord,
+    file: String,
+    fields: &'static [&'static str],
+    any: bool,
+}
+
+impl<R: Read> Rows<R> {
+    /// Reads rows that have exactly these fields.
+    pub(crate) fn new(input: R, file: &str, fields: &'static [&'static str]) -> Self {
+        Self {
+            reader: ReaderBuilder::new()
+                .has_headers(false)
+                .flexible(true)
+                // A carriage return before the line feed is trimmed away with the spaces.
+                .trim(Trim::All)
+                .terminator(Terminator::Any(b'\n'))
+                // With a line feed after the last line too, a record always ends on the line before
+                // the reader's position. Its start would not do: that is before any blank lines.
+                .from_reader(input.chain(b"\n")),
+            record: StringRecord::new(),
+            file: file.to_owned(),
+            fields,
+            any: false,
+        }
+    }
+
+    /// The next row, or `None` after the last one. An input without rows is an error.
+    pub(crate) fn next(&mut self) -> Result<Option<Row<'_>>, ReadError> {
+        let found = loop {
+            let found = self.reader.read_record(&mut self.record);
+            if !matches!(found, Ok(true)) || !is_blank(&self.record) {
+                break found;
+            }
+        };
+        let row = Row {
+            record: &self.record,
+            line: self.reader.position().line().saturating_sub(1),
+            file: &self.file,
+            fields: self.fields,
+        };
+        match found {
+            Err(error) => Err(explain(&error, row)),
+            Ok(false) if !self.any => Err(ReadError {
+                file: self.file.clone(),
+                line: None,
+                field: None,
+                problem: format!("empty; expected lines of {}", self.fields.join(",")),
+            }),
+            Ok(false) => Ok(None),
+            Ok(true) if self.record.len() != self.fields.len() => Err(row.error(format!(
+                "expected {} fields ({}), found {}",
+                self.fields.len(),
+                self.fields.join(","),
+                self.record.len()
+            ))),
+            Ok(true) => {
+                self.any = true;
+                Ok(Some(row))
+            }
+        }
+    }
+}
+
+fn is_blank(record: &StringRecord) -> bool {
+    record.len() == 1 && record[0].is_empty()
+}
+
+fn explain(error: &csv::Error, row: Row<'_>) -> ReadError {
+    match error.kind() {
+        ErrorKind::Io(cause) => ReadError {
+            line: None,
+            ..row.error(cause.to_string())
+        },
+        ErrorKind::Utf8 { .. } => row.error("not text (invalid UTF-8)".to_owned()),
+        _ => row.error(error.to_string()),
+    }
+}
+
+/// One row with the right number of fields. Fields are asked for by index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    record: &'a StringRecord,
+    line: u64,
+    file: &'a str,
+    fields: &'static [&'static str],
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn text(&self, field: usize) -> &'a str {
+        self.record.get(field).unwrap_or("")
+    }
+
+    /// A whole number from 0 to `max`.
+    pub(crate) fn unsigned(&self, field: usize, max: u64) -> Result<u64, ReadError> {
+        let text = self.text(field);
+        // Digits only: the standard parser would also take a plus sign.
+        let digits = text.bytes().all(|b| b.is_ascii_digit());
+        match text.parse() {
+            Ok(number) if digits && number <= max => Ok(number),
+            _ => Err(self.unexpected(field, &format!("a whole number from 0 to {max}"))),
+        }
+    }
+
+    /// A whole number, possibly negative, that fits 64 bits.
+    pub(crate) fn signed(&self, field: usize) -> Result<i64, ReadError> {
+        let text = self.text(field);
+        match text.parse() {
+            Ok(number) if !text.starts_with('+') => Ok(number),
+            _ => Err(self.unexpected(
+                field,
+                &format!("a whole number from {} to {}", i64::MIN, i64::MAX),
+            )),
+        }
+    }
+
+    /// 0 or 1.
+    pub(crate) fn flag(&self, field: usize) -> Result<bool, ReadError> {
+        match self.text(field) {
+            "0" => Ok(false),
+            "1" => Ok(true),
+            _ => Err(self.unexpected(field, "0 or 1")),
+        }
+    }
+
+    /// A time that must not be before `earlier`, to which it is written.
+    pub(crate) fn time_from(&self, field: usize, earlier: &mut u64) -> Result<u64, ReadError> {
+        let time = self.unsigned(field, u64::MAX)?;
+        if time < *earlier {
+            return Err(self.field_error(
+                field,
+                format!("{time} is before {earlier}; lines must be in order of time"),
+            ));
+        }
+        *earlier = time;
+        Ok(time)
+    }
+
+    /// An error about the row as a whole.
+    pub(crate) fn error(&self, problem: String) -> ReadError {
+        ReadError {
+            file: self.file.to_owned(),
+            line: Some(self.line),
+            field: None,
+            problem,
+        }
+    }
+
+    /// An error about a field.
+    pub(crate) fn field_error(&self, field: usize, problem: String) -> ReadError {
+        ReadError {
+            field: self.fields.get(field).copied(),
+            ..self.error(problem)
+        }
+    }
+
+    /// A field has another value than `expected`.
+    pub(crate) fn unexpected(&self, field: usize, expected: &str) -> ReadError {
+        let found: String = self.text(field).chars().take(40).collect();
+        self.field_error(field, format!("expected {expected}, found `{found}`"))
+    }
+}

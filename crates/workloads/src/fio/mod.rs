@@ -1,0 +1,323 @@
+//! fio job files, as far as they say anything about power management.
+//!
+//! [`parse`] reads what fio 3.33 (Debian 12) reads, and resolves every default as fio does, so that
+//! the same file runs in real fio and in the simulator. It is stricter where fio silently drops part
+//! of a value. An option outside of the supported set is an error if it could change when an I/O is
+//! issued or how long it takes, and otherwise a [`FioWarning`].
+//!
+//! ```
+//! let file = wakepath_workloads::fio::parse(
+//!     "[global]\ndirect=1\n[reader]\nrw=randread\nruntime=30\ntime_based\n",
+//!     "reader.fio",
+//! )?;
+//! assert_eq!(file.jobs[0].block_size.read, 4096);
+//! assert_eq!(file.jobs[0].runtime.map(|t| t.as_secs_f64()), Some(30.0));
+//! # Ok::<(), wakepath_workloads::fio::FioError>(())
+//! ```
+
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+
+use serde::Serialize;
+use wakepath_units::Nanoseconds;
+
+mod error;
+mod options;
+mod print;
+mod sections;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{FioError, FioWarning};
+pub use options::{OptionSupport, known_options};
+
+/// Longest job file that is read, in bytes.
+pub const MAX_FILE_BYTES: usize = 1 << 20;
+
+/// Most jobs in a file, counting `numjobs` clones: fio's own limit (`REAL_MAX_JOBS`).
+pub const MAX_JOBS: u32 = 4096;
+
+/// Highest queue depth that is accepted, twice the largest ring of io_uring.
+pub const MAX_IODEPTH: u32 = 65_536;
+
+/// A job file with all defaults and `[global]` sections resolved into its jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FioJobFile {
+    /// The jobs in the order of the file; at least one.
+    pub jobs: Vec<FioJob>,
+    /// Lines that were accepted without having the effect that they might seem to ask for.
+    pub warnings: Vec<FioWarning>,
+}
+
+/// One job section. Every field has the value that fio would use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FioJob {
+    /// Name of the job: that of its section, or its `name` option.
+    pub name: String,
+    /// Line of the section header, counted from 1; for messages only.
+    pub line: usize,
+    /// Free text.
+    pub description: Option<String>,
+    /// File or device to read and write; not looked at when simulating.
+    pub filename: Option<String>,
+    /// Direction and order of the I/O. Default: sequential reads.
+    pub rw: ReadWrite,
+    /// Share of reads of a mixed job in percent, 0 to 100. Default 50.
+    pub rwmixread: u8,
+    /// Bytes per I/O, at least 1. Default 4096.
+    pub block_size: PerDirection<u64>,
+    /// I/Os kept in flight, 1 to [`MAX_IODEPTH`]. A synchronous engine never has more than one:
+    /// see [`FioJob::effective_iodepth`]. Default 1.
+    pub iodepth: u32,
+    /// Processes that run this job side by side, 1 to [`MAX_JOBS`]. Default 1.
+    pub numjobs: u32,
+    /// How I/O is submitted and waited for. Default `psync`, fio's on Linux.
+    pub ioengine: IoEngine,
+    /// Bypass the page cache. Default false.
+    pub direct: bool,
+    /// Bytes to transfer in each process, after which it ends, or starts over with `time_based`.
+    /// Default: the whole file, whose size a job file need not say.
+    pub size: Option<Size>,
+    /// Time after which the job ends. Default: none.
+    pub runtime: Option<Nanoseconds>,
+    /// Start over at the end of the file until `runtime` is over. Default false.
+    pub time_based: bool,
+    /// Pause after every `thinktime_blocks` I/Os, whole microseconds. Default 0.
+    pub thinktime: Nanoseconds,
+    /// First part of `thinktime` that is spent spinning instead of sleeping; a spin longer than the
+    /// pause makes the pause longer. No effect without `thinktime`. Default 0.
+    pub thinktime_spin: Nanoseconds,
+    /// I/Os between two pauses, at least 1. Default 1.
+    pub thinktime_blocks: u32,
+    /// Work of the CPU after every I/O, before any pause, as turns of fio's loop of one `nop`; about a cycle
+    /// each. Default 0. Needs a fio newer than Debian 12's 3.33.
+    pub thinkcycles: u64,
+    /// Bandwidth limit of each process, bytes per second. Default: none.
+    pub rate: PerDirection<Option<u64>>,
+    /// Limit of I/Os per second of each process. Default: none.
+    pub rate_iops: PerDirection<Option<u64>>,
+    /// Random offsets may repeat before the file is covered. Default false.
+    pub norandommap: bool,
+    /// Report the `numjobs` processes as one. Default false.
+    pub group_reporting: bool,
+    /// Wait for all jobs above to end before starting. Default false.
+    pub stonewall: bool,
+}
+
+impl FioJob {
+    /// When each process of the job ends: at the first of the two limits that it reaches.
+    pub fn limits(&self) -> Limits {
+        let bytes = match self.size {
+            Some(Size::Bytes(bytes)) if !self.time_based => Some(bytes),
+            _ => None,
+        };
+        Limits {
+            time: self.runtime,
+            bytes,
+        }
+    }
+
+    /// I/Os that are really in flight at once: 1 with a synchronous engine, else `iodepth`.
+    pub fn effective_iodepth(&self) -> u32 {
+        if self.ioengine.is_synchronous() {
+            1
+        } else {
+            self.iodepth
+        }
+    }
+}
+
+/// What ends a job. At least one of the two is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// Time since the start of the job.
+    pub time: Option<Nanoseconds>,
+    /// Bytes transferred.
+    pub bytes: Option<u64>,
+}
+
+/// A value for reads and one for writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PerDirection<T> {
+    /// For reads.
+    pub read: T,
+    /// For writes.
+    pub write: T,
+}
+
+/// How much a job transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Size {
+    /// A number of bytes, at least 1.
+    Bytes(u64),
+    /// A share of the file in percent, 1 to 100. How many bytes that is depends on the file.
+    Percent(u8),
+}
+
+/// Direction and order of I/O (fio's `rw`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReadWrite {
+    /// Sequential reads.
+    #[default]
+    Read,
+    /// Sequential writes.
+    Write,
+    /// Random reads.
+    RandRead,
+    /// Random writes.
+    RandWrite,
+    /// Sequential reads and writes, mixed by `rwmixread`.
+    ReadWrite,
+    /// Random reads and writes, mixed by `rwmixread`.
+    RandRw,
+}
+
+impl ReadWrite {
+    /// All patterns with the names that fio knows them by.
+    pub(crate) const NAMES: [(&'static str, Self); 7] = [
+        ("read", Self::Read),
+        ("write", Self::Write),
+        ("randread", Self::RandRead),
+        ("randwrite", Self::RandWrite),
+        ("rw", Self::ReadWrite),
+        ("readwrite", Self::ReadWrite),
+        ("randrw", Self::RandRw),
+    ];
+
+    /// Whether any of the I/Os are reads.
+    pub const fn reads(self) -> bool {
+        !matches!(self, Self::Write | Self::RandWrite)
+    }
+
+    /// Whether any of the I/Os are writes.
+    pub const fn writes(self) -> bool {
+        !matches!(self, Self::Read | Self::RandRead)
+    }
+
+    /// Whether the offsets are random.
+    pub const fn is_random(self) -> bool {
+        matches!(self, Self::RandRead | Self::RandWrite | Self::RandRw)
+    }
+}
+
+impl fmt::Display for ReadWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::RandRead => "randread",
+            Self::RandWrite => "randwrite",
+            Self::ReadWrite => "rw",
+            Self::RandRw => "randrw",
+        })
+    }
+}
+
+/// How a job submits I/O and waits for it (fio's `ioengine`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IoEngine {
+    /// `read(2)` and `write(2)` after `lseek(2)`.
+    Sync,
+    /// `pread(2)` and `pwrite(2)`.
+    #[default]
+    Psync,
+    /// `preadv(2)` and `pwritev(2)`.
+    Pvsync,
+    /// `preadv2(2)` and `pwritev2(2)`.
+    Pvsync2,
+    /// `io_submit(2)` and `io_getevents(2)`.
+    Libaio,
+    /// `io_uring_enter(2)`.
+    IoUring,
+}
+
+impl IoEngine {
+    /// All supported engines with fio's names for them.
+    pub(crate) const NAMES: [(&'static str, Self); 6] = [
+        ("sync", Self::Sync),
+        ("psync", Self::Psync),
+        ("pvsync", Self::Pvsync),
+        ("pvsync2", Self::Pvsync2),
+        ("libaio", Self::Libaio),
+        ("io_uring", Self::IoUring),
+    ];
+
+    /// Whether the system call returns only when the I/O is done, so that a process has one in
+    /// flight at most.
+    pub const fn is_synchronous(self) -> bool {
+        !matches!(self, Self::Libaio | Self::IoUring)
+    }
+
+    /// Whether the kernel counts a task that waits this way as waiting for I/O: synchronous block
+    /// I/O and io_uring (unless told not to) do, libaio's `io_getevents(2)` does not.
+    pub const fn waits_as_iowait(self) -> bool {
+        !matches!(self, Self::Libaio)
+    }
+}
+
+impl fmt::Display for IoEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES
+            .iter()
+            .find(|(_, engine)| engine == self)
+            .map_or("psync", |(name, _)| name);
+        f.write_str(name)
+    }
+}
+
+/// Reads a job file. `origin` is its name for messages.
+///
+/// # Errors
+/// The first problem of the file with its line: a section or an option that is not understood, an
+/// option that could change timing but is not supported, a value out of range, a job without an end,
+/// no job at all, more than [`MAX_FILE_BYTES`] or more than [`MAX_JOBS`].
+pub fn parse(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
+    if text.len() > MAX_FILE_BYTES {
+        return Err(too_large(origin));
+    }
+    sections::read(text, origin)
+}
+
+/// Reads the job file at `path`; see [`parse`].
+///
+/// # Errors
+/// As [`parse`], and when the file cannot be read or is not UTF-8.
+pub fn load(path: impl AsRef<Path>) -> Result<FioJobFile, FioError> {
+    let path = path.as_ref();
+    let origin = path.display().to_string();
+    let whole_file = |message: String| FioError {
+        origin: origin.clone(),
+        line: None,
+        message,
+        suggestion: None,
+    };
+    let file = std::fs::File::open(path).map_err(|e| whole_file(format!("cannot open: {e}")))?;
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells a file that is too large without reading all of it.
+    file.take(MAX_FILE_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| whole_file(format!("cannot read: {e}")))?;
+    if bytes.len() > MAX_FILE_BYTES {
+        return Err(too_large(&origin));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|e| FioError {
+        line: Some(bytes[..e.valid_up_to()].split(|&b| b == b'\n').count()),
+        ..whole_file("is not UTF-8 text".to_owned())
+    })?;
+    parse(text, &origin)
+}
+
+fn too_large(origin: &str) -> FioError {
+    FioError {
+        origin: origin.to_owned(),
+        line: None,
+        message: format!("is larger than {MAX_FILE_BYTES} bytes, which no job file needs to be"),
+        suggestion: None,
+    }
+}

@@ -1,0 +1,361 @@
+//! What the parser accepts and refuses. The comparison with fio itself is in `tests/against_fio.rs`.
+
+use super::*;
+
+fn job(options: &str) -> FioJob {
+    let text = format!("[j]\n{options}\nsize=1m\n");
+    let mut file = parse(&text, "t.fio").unwrap_or_else(|e| panic!("{e}"));
+    file.jobs.remove(0)
+}
+
+fn error(text: &str) -> String {
+    match parse(text, "t.fio") {
+        Ok(file) => panic!("accepted: {file:?}"),
+        Err(e) => e.to_string(),
+    }
+}
+
+#[test]
+fn defaults_are_fios() {
+    let job = job("");
+    assert_eq!(job.name, "j");
+    assert_eq!(job.rw, ReadWrite::Read);
+    assert_eq!(job.rwmixread, 50);
+    assert_eq!(
+        job.block_size,
+        PerDirection {
+            read: 4096,
+            write: 4096
+        }
+    );
+    assert_eq!((job.iodepth, job.numjobs), (1, 1));
+    assert_eq!(job.ioengine, IoEngine::Psync);
+    assert_eq!(
+        (job.direct, job.time_based, job.norandommap),
+        (false, false, false)
+    );
+    assert_eq!(
+        (job.thinktime, job.thinktime_blocks, job.thinkcycles),
+        (Nanoseconds::ZERO, 1, 0)
+    );
+    assert_eq!((job.rate, job.rate_iops), Default::default());
+    assert_eq!(
+        job.limits(),
+        Limits {
+            time: None,
+            bytes: Some(1 << 20)
+        }
+    );
+}
+
+#[test]
+fn every_supported_option_reaches_its_field() {
+    let file = parse(
+        "; comment\n[global]\nioengine=libaio ; tail\nbs=8k,16k # tail\ntimeout=2m\n\
+         [first]\nreadwrite=randrw\nrwmixwrite=30\niodepth=32\ndirect=1\ntime_based\n\
+         thinktime=150ms\nthinktime_blocks=1000\nthinktime_spin=5\nthinkcycles=0x10\n\
+         rate=1m,512k\nnorandommap\ngroup_reporting=1\nfilename=/dev/a:/dev/b\n\
+         description=two words\nnumjobs=4\n\
+         [global]\nbs=,32k\n[second]\nname=other\nstonewall\nrate_iops=,100\nbuffered=0\nsize=50%\n",
+        "t.fio",
+    )
+    .unwrap();
+    assert_eq!(file.warnings, []);
+    let [first, second] = &file.jobs[..] else {
+        panic!("{file:?}")
+    };
+    assert_eq!(first.line, 6);
+    assert_eq!((first.rw, first.rwmixread), (ReadWrite::RandRw, 70));
+    assert_eq!(
+        (first.block_size.read, first.block_size.write),
+        (8192, 16384)
+    );
+    assert_eq!((first.iodepth, first.effective_iodepth()), (32, 32));
+    assert_eq!(first.numjobs, 4);
+    assert_eq!(first.runtime, Some(Nanoseconds::from_secs(120)));
+    assert!(first.direct && first.time_based && first.norandommap && first.group_reporting);
+    assert!(!first.stonewall);
+    assert_eq!(first.thinktime, Nanoseconds::from_millis(150));
+    assert_eq!(
+        (first.thinktime_blocks, first.thinktime_spin),
+        (1000, Nanoseconds::from_micros(5))
+    );
+    assert_eq!(first.thinkcycles, 16);
+    assert_eq!(
+        (first.rate.read, first.rate.write),
+        (Some(1 << 20), Some(512 << 10))
+    );
+    assert_eq!(first.filename.as_deref(), Some("/dev/a:/dev/b"));
+    assert_eq!(first.description.as_deref(), Some("two words"));
+
+    // A job sees the global sections above it only, and later ones add to earlier ones.
+    assert_eq!(second.name, "other");
+    assert_eq!(
+        (second.block_size.read, second.block_size.write),
+        (8192, 32768)
+    );
+    assert!(second.stonewall && second.direct);
+    assert_eq!(
+        (second.rate_iops.read, second.rate_iops.write),
+        (None, Some(100))
+    );
+    assert_eq!(second.size, Some(Size::Percent(50)));
+    assert_eq!(second.limits().bytes, None);
+}
+
+#[test]
+fn what_cannot_change_timing_is_a_named_warning() {
+    let file = parse(
+        "[j]\nsize=1m\nwrite_lat_log=x\nrandrepeat=0\niodepth=8\nbs=4kib\nthinktime_spin=3\n\
+         loops=1\n[global extra]\n",
+        "t.fio",
+    )
+    .unwrap();
+    let seen: Vec<(usize, &str)> = file
+        .warnings
+        .iter()
+        .map(|w| (w.line, w.option.as_str()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (3, "write_lat_log"),
+            (4, "randrepeat"),
+            (6, "bs"),
+            (5, "iodepth"),
+            (7, "thinktime_spin"),
+            (9, "[global extra]"),
+        ]
+    );
+    assert_eq!(file.jobs[0].block_size.read, 4000);
+    assert_eq!(file.jobs[0].effective_iodepth(), 1);
+}
+
+#[test]
+fn errors_name_the_line_and_the_likely_intention() {
+    for (text, expected) in [
+        (
+            "",
+            "t.fio: has no job section; a job starts with a line like [reader]",
+        ),
+        (
+            "[global]\nbs=4k\n",
+            "t.fio: has no job section; a job starts with a line like [reader]",
+        ),
+        (
+            "bs=4k\n[j]\n",
+            "t.fio:1: `bs=4k` stands before any section; start with [global] or [a job name]",
+        ),
+        (
+            "[j]\niodept=4\n",
+            "t.fio:2: unknown option `iodept`; did you mean `iodepth`?",
+        ),
+        ("[j]\nzzzzzzz=4\n", "t.fio:2: unknown option `zzzzzzz`"),
+        (
+            "[j]\nbssplit=4k/50\n",
+            "t.fio:2: the fio option `bssplit` could change timing and is not supported",
+        ),
+        (
+            "[j]\nminimal\n",
+            "t.fio:2: `minimal` is an option of fio's command line, not of a job file",
+        ),
+        (
+            "[j]\nrw=randred\n",
+            "t.fio:2: rw: unknown pattern `randred`; expected one of read, write, randread, \
+             randwrite, rw, readwrite, randrw; did you mean `randread`?",
+        ),
+        (
+            "[j]\nrw=trim\n",
+            "t.fio:2: rw: `trim`: trims are not supported",
+        ),
+        (
+            "[j]\nioengine=mmap\n",
+            "t.fio:2: ioengine: the engine `mmap` is not supported; expected one of sync, psync, \
+             pvsync, pvsync2, libaio, io_uring",
+        ),
+        ("[j]\nbs=0\n", "t.fio:2: bs: must be at least 1"),
+        (
+            "[j]\nbs\n",
+            "t.fio:2: bs: a value is missing; write option=value",
+        ),
+        ("[j]\nbs=\n", "t.fio:2: bs: a value is missing"),
+        (
+            "[j]\nbs= 4k\n",
+            "t.fio:2: bs: fio misreads `4k` after a blank; write it right behind the `=`",
+        ),
+        (
+            "[j]\niodepth=0\n",
+            "t.fio:2: iodepth: 0 is out of range; expected 1 to 65536",
+        ),
+        (
+            "[j]\nnumjobs=0\n",
+            "t.fio:2: numjobs: 0 is out of range; expected 1 to 4096",
+        ),
+        (
+            "[j]\nthinktime=-5\n",
+            "t.fio:2: thinktime: `-5` is negative",
+        ),
+        (
+            "[j]\nruntime=30sec\n",
+            "t.fio:2: runtime: `30sec` has an unknown unit of time; expected us, ms, s, m, h or d",
+        ),
+        (
+            "[j]\ndirect=yes\n",
+            "t.fio:2: direct: `yes` is not a switch; expected 0 or 1",
+        ),
+        (
+            "[j]\nloops=2\n",
+            "t.fio:2: loops: only loops=1 is supported, because anything else could change timing",
+        ),
+        (
+            "[j]\nrate=1m\nrate_iops=5\nsize=1m\n",
+            "t.fio:3: job `j` has both rate and rate_iops; keep one of them",
+        ),
+        (
+            "\n[j]\nbs=4k\n",
+            "t.fio:2: job `j` never ends: there is neither runtime nor size; add runtime=SECONDS or size=BYTES",
+        ),
+        (
+            "[j]\nruntime=0\n",
+            "t.fio:2: job `j` never ends: runtime=0 sets no limit; add runtime=SECONDS or size=BYTES",
+        ),
+        (
+            "[j]\nsize=1m\ntime_based\n",
+            "t.fio:3: job `j` is time_based without a runtime; add runtime=SECONDS",
+        ),
+        (
+            "[j\nbs=4k\n",
+            "t.fio:1: `[j` is not a section header; expected [name] alone on the line",
+        ),
+        (
+            "[ ]\n",
+            "t.fio:1: a section needs a name between its brackets",
+        ),
+        (
+            "[a]\nsize=1m\nnumjobs=4096\n[b]\nsize=1m\n",
+            "t.fio:4: more than 4096 jobs, counting numjobs, which is fio's limit",
+        ),
+        ("[j]\n=5\n", "t.fio:2: an option name is missing before `=`"),
+        (
+            "[j]\nfilename=${DEV}\n",
+            "t.fio:2: filename: environment variables are not substituted; write the value out",
+        ),
+    ] {
+        assert_eq!(error(text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn sizes_of_files_and_lines_are_bounded() {
+    assert!(error(&"#".repeat(MAX_FILE_BYTES + 1)).contains("is larger than"));
+    assert!(error(&format!("[j]\n#{}\n", "x".repeat(5000))).starts_with("t.fio:2: "));
+    assert!(error(&"[j]\nsize=1\n".repeat(5000)).contains("more than 4096 jobs"));
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let missing = load("/nonexistent/x.fio").unwrap_err();
+    assert_eq!(missing.line, None);
+    assert!(
+        missing
+            .to_string()
+            .starts_with("/nonexistent/x.fio: cannot open: ")
+    );
+}
+
+#[test]
+fn the_workloads_of_the_repository_parse() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let part_b = load(folder.join("part-b-rk3399.fio")).unwrap();
+    assert_eq!(part_b.warnings, []);
+    let job = &part_b.jobs[0];
+    assert_eq!(job.rw, ReadWrite::RandRead);
+    assert_eq!(job.ioengine, IoEngine::Psync);
+    assert_eq!(job.runtime, Some(Nanoseconds::from_secs(30)));
+    assert!(job.direct && job.time_based);
+    let busier = load(folder.join("part-b-thinkcycles.fio")).unwrap();
+    assert!(busier.jobs[0].thinkcycles > 0);
+}
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn limit() -> impl Strategy<Value = PerDirection<Option<u64>>> {
+        let side = || proptest::option::of(1_u64..1 << 40);
+        (side(), side()).prop_map(|(read, write)| PerDirection { read, write })
+    }
+
+    prop_compose! {
+        fn any_job()(
+            name in "[a-f][a-z0-9 _.-]{0,20}[a-z]",
+            description in proptest::option::of("[a-z]([ -\"%-:<-z]{0,20}[a-z])?"),
+            filename in proptest::option::of("/dev/[a-z0-9:]{1,12}"),
+            rw in proptest::sample::select(&ReadWrite::NAMES[..]),
+            ioengine in proptest::sample::select(&IoEngine::NAMES[..]),
+            rwmixread in 0_u8..=100,
+            bs in (1_u64..1 << 30, 1_u64..1 << 30),
+            (iodepth, numjobs) in (1..=MAX_IODEPTH, 1_u32..=64),
+            flags in any::<[bool; 4]>(),
+            size in prop_oneof![(1_u64..1 << 60).prop_map(Size::Bytes), (1_u8..=100).prop_map(Size::Percent)],
+            runtime_us in 1_u64..1 << 40,
+            time_based in any::<bool>(),
+            think in (0_u64..1 << 40, 0_u64..1 << 40, 1_u32.., 0_u64..=u64::from(u32::MAX)),
+            rate in limit(),
+            rate_iops in limit(),
+            limited_by_bytes in any::<bool>(),
+        ) -> FioJob {
+            FioJob {
+                name,
+                line: 0,
+                description,
+                filename,
+                rw: rw.1,
+                rwmixread,
+                block_size: PerDirection { read: bs.0, write: bs.1 },
+                iodepth,
+                numjobs,
+                ioengine: ioengine.1,
+                direct: flags[0],
+                size: Some(size),
+                runtime: Some(Nanoseconds::from_micros(runtime_us)),
+                time_based,
+                thinktime: Nanoseconds::from_micros(think.0),
+                thinktime_spin: Nanoseconds::from_micros(think.1),
+                thinktime_blocks: think.2,
+                thinkcycles: think.3,
+                rate: if limited_by_bytes { rate } else { PerDirection::default() },
+                rate_iops: if limited_by_bytes { PerDirection::default() } else { rate_iops },
+                norandommap: flags[1],
+                group_reporting: flags[2],
+                stonewall: flags[3],
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_parses_back(jobs in proptest::collection::vec(any_job(), 1..4)) {
+            let printed = FioJobFile { jobs: jobs.clone(), warnings: Vec::new() }.to_string();
+            let mut back = parse(&printed, "t.fio").map_err(|e| TestCaseError::fail(format!("{e}\n{printed}")))?;
+            for job in &mut back.jobs {
+                job.line = 0;
+            }
+            prop_assert_eq!(back.jobs, jobs);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "[\\[\\]a-z0-9=,;#%$ \n\r\t\"-]{0,200}") {
+            let _ = parse(&text, "t.fio");
+        }
+
+        #[test]
+        fn no_value_makes_it_panic(
+            key in proptest::sample::select(vec!["bs", "rate", "size", "runtime", "iodepth", "rw", "thinktime", "direct"]),
+            value in "\\PC{0,30}",
+        ) {
+            let _ = parse(&format!("[j]\n{key}={value}\nsize=1m\n"), "t.fio");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Values as fio writes them: sizes, times, counts, switches and lists per direction.
+//!
+//! fio reads as much of a value as it understands and drops the rest without a word: `1.5k` is 1
+//! byte to it, `30sec` is 30 microseconds. Such values are refused here, so that a job file that
+//! passes means the same to both.
+
+use wakepath_units::Nanoseconds;
+
+use super::PerDirection;
+use super::error::{Problem, shown};
+
+/// Splits a value into its number, decimal or `0x` hexadecimal, and what follows.
+fn number(text: &str) -> Result<(u64, &str), Problem> {
+    let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let (digits, radix) = hex.map_or((text, 10), |digits| (digits, 16));
+    let end = digits
+        .find(|c: char| !c.is_digit(radix))
+        .unwrap_or(digits.len());
+    let (digits, rest) = digits.split_at(end);
+    if digits.is_empty() {
+        let hint = match text.chars().next() {
+            None => "a value is missing".to_owned(),
+            Some('-') => format!("`{}` is negative", shown(text)),
+            Some('"' | '\'') => format!(
+                "`{}` is in quotes, which fio does not take off a number",
+                shown(text)
+            ),
+            Some('(') => format!("`{}`: arithmetic is not supported", shown(text)),
+            Some('$') => format!("`{}`: variables are not supported", shown(text)),
+            Some(_) => format!("`{}` is not a number", shown(text)),
+        };
+        return Err(Problem::new(hint));
+    }
+    if rest.starts_with('.') {
+        return Err(Problem::new(format!(
+            "`{}` has a fraction, which fio drops; write a whole number",
+            shown(text)
+        )));
+    }
+    if radix == 16 && !rest.is_empty() {
+        return Err(Problem::new(format!(
+            "`{}`: fio drops the unit of a hexadecimal number",
+            shown(text)
+        )));
+    }
+    let value = u64::from_str_radix(digits, radix)
+        .ok()
+        // fio keeps every number in a signed 64-bit integer.
+        .filter(|&n| i64::try_from(n).is_ok())
+        .ok_or_else(|| Problem::new(format!("`{}` is too large", shown(text))))?;
+    Ok((value, rest))
+}
+
+fn scaled(text: &str, value: u64, factor: u64) -> Result<u64, Problem> {
+    value
+        .checked_mul(factor)
+        .filter(|&n| i64::try_from(n).is_ok())
+        .ok_or_else(|| Problem::new(format!("`{}` is too large", shown(text))))
+}
+
+/// A number of bytes and whether its suffix means something else to fio than to everyone else.
+pub(super) struct Bytes {
+    pub(super) value: u64,
+    pub(super) surprising: bool,
+}
+
+/// A quantity of bytes (or of anything else that fio scales alike): `4096`, `4k`, `4kb`, `1m`.
+///
+/// With fio's default `kb_base=1024`, `k` is 1024 and `kib` is 1000: the prefixes are swapped
+/// against the standards, for the sake of old job files.
+pub(super) fn bytes(text: &str) -> Result<Bytes, Problem> {
+    let (value, suffix) = number(text)?;
+    let suffix = suffix.to_ascii_lowercase();
+    let (prefix, surprising) = match suffix.strip_suffix("ib") {
+        Some(prefix) if !prefix.is_empty() => (prefix, true),
+        _ => (suffix.strip_suffix('b').unwrap_or(&suffix), false),
+    };
+    let power = match prefix {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        "p" => 5,
+        _ => {
+            return Err(Problem::new(format!(
+                "`{}` has an unknown unit; expected a number with k, m, g, t or p",
+                shown(text)
+            )));
+        }
+    };
+    let base: u64 = if surprising { 1000 } else { 1024 };
+    Ok(Bytes {
+        value: scaled(text, value, base.pow(power))?,
+        surprising,
+    })
+}
+
+/// A plain count. fio scales these like bytes, so `1k` is 1024.
+pub(super) fn count(text: &str) -> Result<u64, Problem> {
+    bytes(text).map(|b| b.value)
+}
+
+/// A time with a unit, or without one in units of `default_us` microseconds.
+pub(super) fn time(text: &str, default_us: u64) -> Result<Nanoseconds, Problem> {
+    let (value, suffix) = number(text)?;
+    if text.starts_with("0x") || text.starts_with("0X") {
+        return Err(Problem::new(format!(
+            "`{}`: fio reads a hexadecimal time as microseconds, whatever the option's unit",
+            shown(text)
+        )));
+    }
+    let factor_us = match suffix.to_ascii_lowercase().as_str() {
+        "" => default_us,
+        "us" | "usec" => 1,
+        "ms" | "msec" => 1_000,
+        "s" => 1_000_000,
+        "m" => 60_000_000,
+        "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
+        _ => {
+            return Err(Problem::new(format!(
+                "`{}` has an unknown unit of time; expected us, ms, s, m, h or d",
+                shown(text)
+            )));
+        }
+    };
+    let us = scaled(text, value, factor_us)?;
+    Ok(Nanoseconds(scaled(text, us, 1_000)?))
+}
+
+/// A percentage from 0 to 100, without a sign.
+pub(super) fn percent(text: &str) -> Result<u8, Problem> {
+    let (value, rest) = number(text)?;
+    match u8::try_from(value) {
+        Ok(p) if p <= 100 && rest.is_empty() => Ok(p),
+        _ => Err(Problem::new(format!(
+            "`{}` is not a percentage; expected a whole number from 0 to 100",
+            shown(text)
+        ))),
+    }
+}
+
+/// `0` or `1`.
+pub(super) fn switch(text: &str) -> Result<bool, Problem> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(Problem::new(format!(
+            "`{}` is not a switch; expected 0 or 1",
+            shown(text)
+        ))),
+    }
+}
+
+/// A list `read,write,trim` whose missing parts fio fills in two ways: a part after the last comma
+/// repeats the one before it, an empty part is left alone. Trims are checked and then forgotten.
+pub(super) fn per_direction<T: Copy>(
+    text: &str,
+    mut parse: impl FnMut(&str) -> Result<T, Problem>,
+) -> Result<PerDirection<Option<T>>, Problem> {
+    let parts: Vec<&str> = text.split(',').take(4).collect();
+    if parts.len() > 3 {
+        return Err(Problem::new(format!(
+            "`{}` has more than three parts; expected read,write,trim",
+            shown(text)
+        )));
+    }
+    if parts.iter().all(|p| p.is_empty()) {
+        return Err(Problem::new("a value is missing"));
+    }
+    let mut values = [None; 3];
+    for (value, part) in values.iter_mut().zip(&parts) {
+        if !part.is_empty() {
+            *value = Some(parse(part)?);
+        }
+    }
+    let write = if parts.len() == 1 {
+        values[0]
+    } else {
+        values[1]
+    };
+    Ok(PerDirection {
+        read: values[0],
+        write,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_fios() {
+        for (text, expected) in [
+            ("512", 512),
+            ("4k", 4096),
+            ("4KB", 4096),
+            ("4kib", 4000),
+            ("2m", 2 << 20),
+            ("1g", 1 << 30),
+            ("1t", 1 << 40),
+            ("1p", 1 << 50),
+            ("0x1000", 4096),
+        ] {
+            assert_eq!(bytes(text).map(|b| b.value), Ok(expected), "{text}");
+        }
+        for text in [
+            "",
+            "-1",
+            "1.5k",
+            "4kx",
+            "4ib",
+            "k",
+            "9e18",
+            "0x",
+            "99999999999999999999",
+            "9000000p",
+            "\"4k\"",
+            "(4+1)",
+            "$x",
+            " 4k",
+        ] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_fios() {
+        let second = 1_000_000;
+        for (text, default_us, ns) in [
+            ("30", second, 30_000_000_000),
+            ("30", 1, 30_000),
+            ("5ms", second, 5_000_000),
+            ("5usec", 1, 5_000),
+            ("2S", 1, 2_000_000_000),
+            ("1m", 1, 60_000_000_000),
+            ("1h", 1, 3_600_000_000_000),
+            ("1d", 1, 86_400_000_000_000),
+        ] {
+            assert_eq!(time(text, default_us), Ok(Nanoseconds(ns)), "{text}");
+        }
+        for text in [
+            "30sec",
+            "2min",
+            "1.5s",
+            "1:30",
+            "10m30s",
+            "-1",
+            "999999999d",
+        ] {
+            assert!(time(text, 1).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_fill_in_as_fio_does() {
+        let list = |text| per_direction(text, count).map(|d| (d.read, d.write));
+        assert_eq!(list("8"), Ok((Some(8), Some(8))));
+        assert_eq!(list("8,9"), Ok((Some(8), Some(9))));
+        assert_eq!(list("8,"), Ok((Some(8), None)));
+        assert_eq!(list(",9"), Ok((None, Some(9))));
+        assert_eq!(list(",9,"), Ok((None, Some(9))));
+        assert_eq!(list("7,8,9"), Ok((Some(7), Some(8))));
+        assert!(list(",").is_err());
+        assert!(list("1,2,3,4").is_err());
+        assert!(list("1,x").is_err());
+    }
+}

@@ -1,0 +1,386 @@
+//! Holds the parser against fio itself: what it accepts, fio accepts and reads as the same numbers.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use tempfile::TempDir;
+use wakepath_workloads::fio::{self, FioJob, OptionSupport, Size};
+
+/// Whether fio is there to compare with. Without it the test is skipped and says so, unless
+/// `WAKEPATH_REQUIRE_ALL` asks for every test to be run (docs/testing.md).
+fn fio_is_here(test: &str) -> bool {
+    if Command::new("fio").arg("--version").output().is_ok() {
+        return true;
+    }
+    let reason = "fio is not installed (Debian package fio)";
+    assert!(
+        std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none(),
+        "{test}: {reason}"
+    );
+    // Not `eprintln!`, which the test runner would keep to itself.
+    let _ = writeln!(std::io::stderr(), "wakepath-skip: {test}: {reason}");
+    false
+}
+
+/// A folder with a job file in it, in which fio may also lay out files.
+struct JobFile {
+    folder: TempDir,
+    path: PathBuf,
+}
+
+impl JobFile {
+    fn new(text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.fio");
+        std::fs::write(&path, text).unwrap();
+        Self { folder, path }
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new("fio")
+            .args(args)
+            .arg(&self.path)
+            .current_dir(self.folder.path())
+            .output()
+            .unwrap()
+    }
+
+    /// What fio says of the file with `--parse-only`: `Err` with its messages when it refuses it.
+    fn parse_only(&self) -> Result<(), String> {
+        let output = self.run(&["--parse-only"]);
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        }
+    }
+
+    /// The numbers that fio reads in each job, in the order of its options: the `out=N` of its
+    /// parser's log for every part of a value that is not empty.
+    fn numbers(&self) -> Vec<Vec<u64>> {
+        let output = self.run(&["--parse-only", "--debug=parse"]);
+        let mut jobs: Vec<Vec<u64>> = Vec::new();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            if line.contains("Parsing section [") {
+                jobs.push(Vec::new());
+            } else if let Some((_, number)) = line.split_once("ret=0, out=") {
+                jobs.last_mut()
+                    .unwrap()
+                    .push(number.trim().parse().unwrap());
+            }
+        }
+        jobs
+    }
+}
+
+fn only_job(text: &str) -> Option<FioJob> {
+    fio::parse(text, "t.fio")
+        .ok()
+        .map(|mut file| file.jobs.remove(0))
+}
+
+#[test]
+fn numbers_are_read_as_fio_reads_them() {
+    type Read = fn(&FioJob) -> Vec<u64>;
+    let sizes = &[
+        "1",
+        "512",
+        "4k",
+        "4K",
+        "4kb",
+        "4kB",
+        "4kib",
+        "4KiB",
+        "3m",
+        "3mb",
+        "3mib",
+        "2g",
+        "2gb",
+        "2gib",
+        "1t",
+        "1tb",
+        "1tib",
+        "1p",
+        "0x10",
+        "0X1f",
+        "0x10k",
+        "010",
+        "1e",
+        "1.5k",
+        "-1",
+        "",
+        "4kx",
+        "4ki",
+        "9000000p",
+        "9223372036854775807",
+        "9223372036854775808",
+    ][..];
+    let lists = &[
+        "1k,2k",
+        "1k,2k,3k",
+        "8k,",
+        ",8k",
+        ",8k,",
+        "1k,2k,3k,4k",
+        ",",
+        "1k-2k",
+        "1k:2k",
+    ][..];
+    let counts = &[
+        "1",
+        "7",
+        "1k",
+        "0",
+        "64",
+        "0x20",
+        "99999999999",
+        "-3",
+        "3.5",
+    ][..];
+    let times = &[
+        "1", "30", "5us", "5usec", "5ms", "5msec", "5s", "5S", "2m", "2M", "2h", "1d", "30sec",
+        "2min", "1.5s", "1:30", "10m30s", "5ns", "3k", "-2", "0x10",
+    ][..];
+    let cases: [(&str, &[&[&str]], Read); 10] = [
+        ("bs", &[sizes, lists], |j| {
+            vec![j.block_size.read, j.block_size.write]
+        }),
+        ("size", &[sizes], |j| match j.size {
+            Some(Size::Bytes(bytes)) => vec![bytes],
+            _ => vec![],
+        }),
+        ("rate", &[sizes, lists], |j| {
+            [j.rate.read, j.rate.write].into_iter().flatten().collect()
+        }),
+        ("rate_iops", &[counts, lists], |j| {
+            [j.rate_iops.read, j.rate_iops.write]
+                .into_iter()
+                .flatten()
+                .collect()
+        }),
+        ("iodepth", &[counts], |j| vec![u64::from(j.iodepth)]),
+        ("numjobs", &[counts], |j| vec![u64::from(j.numjobs)]),
+        (
+            "rwmixread",
+            &[&["0", "30", "100", "101", "50%", "-1"]],
+            |j| vec![u64::from(j.rwmixread)],
+        ),
+        ("thinktime", &[times], |j| vec![j.thinktime.as_micros()]),
+        ("thinktime_blocks", &[counts], |j| {
+            vec![u64::from(j.thinktime_blocks)]
+        }),
+        ("runtime", &[times], |j| {
+            j.runtime.iter().map(|t| t.as_micros()).collect()
+        }),
+    ];
+    if !fio_is_here("numbers_are_read_as_fio_reads_them") {
+        return;
+    }
+    // fio takes a fifth of a second to start, so all values go into one file, a job for each.
+    let mut file = String::new();
+    let mut ours = Vec::new();
+    for (option, texts, read) in cases {
+        for text in texts.iter().copied().flatten() {
+            let line = format!("{option}={text}");
+            // The end of the job comes from a [global] section, so that it may be overridden.
+            if let Some(job) = only_job(&format!("[global]\nsize=1m\n[j]\n{line}\n")) {
+                let _ = writeln!(file, "[j{}]\n{line}", ours.len());
+                ours.push((line, *text, read(&job)));
+            }
+        }
+    }
+    let file = JobFile::new(&file);
+    assert_eq!(file.parse_only(), Ok(()));
+    let theirs = file.numbers();
+    assert_eq!(ours.len(), theirs.len());
+    assert!(ours.len() >= 60, "only {} values compared", ours.len());
+    for ((line, text, ours), theirs) in ours.iter().zip(&theirs) {
+        // fio names one number for both directions, and one more for trims; a direction that an
+        // empty part leaves out keeps its default.
+        let agrees = match (theirs.as_slice(), ours.as_slice()) {
+            ([one], [4096, write]) if text.starts_with(',') => one == write,
+            ([one], [read, 4096]) if text.ends_with(',') => one == read,
+            ([one], all) => all.iter().all(|n| n == one) && !all.is_empty(),
+            (many, all) => many.len() >= all.len() && many[..all.len()] == *all,
+        };
+        assert!(agrees, "{line}: fio reads {theirs:?}, we read {ours:?}");
+    }
+}
+
+#[test]
+fn every_known_option_is_one_of_fios() {
+    if !fio_is_here("every_known_option_is_one_of_fios") {
+        return;
+    }
+    let mut allowed = "[j]\nsize=1m\n".to_owned();
+    for (name, support) in fio::known_options() {
+        // Newer than the fio of Debian 12.
+        if name == "thinkcycles" {
+            continue;
+        }
+        let help = Command::new("fio")
+            .arg(format!("--cmdhelp={name}"))
+            .output()
+            .unwrap();
+        let help = String::from_utf8_lossy(&help.stdout).into_owned();
+        assert!(
+            !help.contains("No such command"),
+            "fio does not know {name}"
+        );
+        // The one value of an option that is allowed must be fio's default.
+        if let OptionSupport::OnlyValue(value) = support {
+            let default = help
+                .lines()
+                .find_map(|line| line.trim().strip_prefix("default:"))
+                .map_or("no default", str::trim);
+            assert!(
+                default == value || default == "no default",
+                "{name}: we allow {value} only, but fio's default is {default}"
+            );
+            let _ = writeln!(allowed, "{name}={value}");
+        }
+    }
+    assert_eq!(JobFile::new(&allowed).parse_only(), Ok(()), "{allowed}");
+}
+
+/// Option lines of a section, at random but the same in each run.
+fn section(runner: &mut TestRunner) -> String {
+    let mut pick = |values: &'static [&'static str]| {
+        proptest::sample::select(values)
+            .new_tree(runner)
+            .unwrap()
+            .current()
+    };
+    let mut text = String::new();
+    for (option, values) in [
+        (
+            "rw",
+            &[
+                "",
+                "=read",
+                "=write",
+                "=randread",
+                "=randwrite",
+                "=rw",
+                "=randrw",
+            ][..],
+        ),
+        ("readwrite", &["", "", "", "=readwrite"][..]),
+        (
+            "bs",
+            &["", "=8k", "=4k,64k", "=,512", "=16k,", "=1m # comment"],
+        ),
+        ("blocksize", &["", "", "", "=2k ; comment"]),
+        ("iodepth", &["", "", "=4", " =32"]),
+        ("direct", &["", "=0", "=1"]),
+        ("numjobs", &["", "", "=1"]),
+        ("norandommap", &["", "\t"]),
+        ("group_reporting", &["", "=0", "=1"]),
+        ("thinktime_blocks", &["", "=10"]),
+        ("description", &["", "=a b c", "=\"quoted\""]),
+        ("rwmixread", &["", "=70"]),
+        ("randrepeat", &["", "=0"]),
+        ("stonewall", &["", "", "=0"]),
+    ] {
+        let value = pick(values);
+        if !value.is_empty() {
+            let _ = writeln!(text, "{}{option}{value}", pick(&["", " ", "\t"]));
+        }
+    }
+    text
+}
+
+#[test]
+fn whole_files_resolve_to_the_jobs_that_fio_runs() {
+    if !fio_is_here("whole_files_resolve_to_the_jobs_that_fio_runs") {
+        return;
+    }
+    let mut runner = TestRunner::deterministic();
+    let mut printed = String::new();
+    // fio takes half a second to run a file, which bounds their number.
+    for _ in 0..16 {
+        // The size is the largest block of them all, so that each job does an I/O or two and ends.
+        let text = format!(
+            "; generated\n[global]\nsize=1m\n{}\n[one]\n{}[two]\n{}[global]\n{}[three]\n{}",
+            section(&mut runner),
+            section(&mut runner),
+            section(&mut runner),
+            section(&mut runner),
+            section(&mut runner)
+        );
+        let file = fio::parse(&text, "t.fio").unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let _ = writeln!(printed, "{file}");
+
+        // fio sums a job up when it starts it. The null engine moves no data, and stands in for
+        // the real one at the top, where no job of ours overrides it.
+        let null = JobFile::new(&format!("[global]\nioengine=null\n{text}"));
+        let report = null.run(&["--eta=never"]);
+        assert!(report.status.success(), "{report:?}\n{text}");
+        let report = String::from_utf8_lossy(&report.stdout).into_owned();
+        for job in &file.jobs {
+            let expected = format!(
+                "rw={}, bs=(R) {}-{}, (W) {}-{},",
+                job.rw,
+                short(job.block_size.read),
+                short(job.block_size.read),
+                short(job.block_size.write),
+                short(job.block_size.write)
+            );
+            let line = report
+                .lines()
+                .find(|line| line.starts_with(&format!("{}: (g=", job.name)))
+                .unwrap_or_else(|| panic!("no job {} in:\n{report}\n{text}", job.name));
+            assert!(
+                line.contains(&expected),
+                "{line}\nexpected {expected}\n{text}"
+            );
+            assert!(
+                line.ends_with(&format!("iodepth={}", job.iodepth)),
+                "{line}\n{text}"
+            );
+        }
+    }
+    // What we print is a job file to fio, too.
+    assert_eq!(JobFile::new(&printed).parse_only(), Ok(()), "{printed}");
+}
+
+/// A size as fio's summary line prints it.
+fn short(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 20 => format!("{}KiB", b >> 10),
+        b if b >= 10_000 => format!("{:.1}KiB", b as f64 / 1024.0),
+        b => format!("{b}B"),
+    }
+}
+
+#[test]
+fn the_workloads_of_the_repository_run_in_fio() {
+    if !fio_is_here("the_workloads_of_the_repository_run_in_fio") {
+        return;
+    }
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        // Debian 12's fio is too old for the one option.
+        let known: String = text
+            .lines()
+            .filter(|line| !line.starts_with("thinkcycles"))
+            .fold(String::new(), |all, line| all + line + "\n");
+        assert_eq!(
+            JobFile::new(&known).parse_only(),
+            Ok(()),
+            "{}",
+            path.display()
+        );
+    }
+}
