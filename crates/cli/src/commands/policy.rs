@@ -411,8 +411,11 @@ fn table(policies: &[Listed]) -> Table {
             .settings
             .iter()
             .map(|s| match s.unit {
-                "" => format!("{} ({})", s.key, s.default),
-                unit => format!("{} ({} {unit})", s.key, s.default),
+                // A default in words comes without unit.
+                unit if !unit.is_empty() && s.default.starts_with(|c: char| c.is_ascii_digit()) => {
+                    format!("{} ({} {unit})", s.key, s.default)
+                }
+                _ => format!("{} ({})", s.key, s.default),
             })
             .collect();
         table.add_row([

@@ -177,7 +177,7 @@ pub static POLICIES: &[PolicyInfo] = &[
             meaning: "the shortest time between two changes of frequency",
             unit: "us",
             values: U32,
-            default: Default::Derived("the machine's"),
+            default: Default::Derived("from the transition latency"),
         },
     ]),
     policy("performance", Kind::Frequency, &[], "always the highest frequency", &[]),
