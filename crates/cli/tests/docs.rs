@@ -5,7 +5,10 @@
 //! `WAKEPATH_UPDATE_DOCS=1` the outputs are written anew instead. Commands in other blocks that
 //! start with `wakepath` must at least name subcommands and options that exist.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop where its premises fail")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -86,7 +89,11 @@ fn commands_print_what_the_pages_say() {
         }
         for (said, really) in page.lines().zip(real.lines()) {
             if said != really {
-                let _ = writeln!(stale, "{}:\n  page:   {said}\n  really: {really}", path.display());
+                let _ = writeln!(
+                    stale,
+                    "{}:\n  page:   {said}\n  really: {really}",
+                    path.display()
+                );
                 break;
             }
         }
@@ -115,8 +122,15 @@ fn commands_in_other_blocks_exist() {
                 let output = shell(&format!("wakepath {} --help", words.join(" ")));
                 let help = String::from_utf8_lossy(&output.stdout).into_owned();
                 assert!(output.status.success(), "{}: {line}", path.display());
-                for option in line.split_whitespace().filter(|word| word.starts_with("--")) {
-                    assert!(help.contains(option), "{}: {option} in {line}", path.display());
+                for option in line
+                    .split_whitespace()
+                    .filter(|word| word.starts_with("--"))
+                {
+                    assert!(
+                        help.contains(option),
+                        "{}: {option} in {line}",
+                        path.display()
+                    );
                 }
             }
         }
@@ -127,7 +141,10 @@ fn commands_in_other_blocks_exist() {
 fn links_between_pages_lead_somewhere() {
     for path in pages() {
         let page = fs::read_to_string(&path).unwrap();
-        for (_, rest) in page.match_indices("](").map(|(at, _)| page.split_at(at + 2)) {
+        for (_, rest) in page
+            .match_indices("](")
+            .map(|(at, _)| page.split_at(at + 2))
+        {
             let target = rest.split(')').next().unwrap_or_default();
             let file = target.split('#').next().unwrap_or_default();
             if file.is_empty() || file.contains("://") {
