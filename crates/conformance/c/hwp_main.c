@@ -36,8 +36,8 @@ static void event_start(const struct event_case *c)
 {
 	memset(&this_cpu, 0, sizeof(this_cpu));
 	/* Desired performance and the preference are set too, so that a lost bit would show. */
-	this_cpu.hwp_req_cached = c->min | c->max << 8 | 0x80ULL << 24;
-	this_cpu.hwp_cap_cached = c->max | c->guaranteed << 8;
+	this_cpu.hwp_req_cached = c->levels[0] | c->levels[2] << 8 | 0x80ULL << 24;
+	this_cpu.hwp_cap_cached = c->levels[2] | c->levels[1] << 8;
 	hwp_request = this_cpu.hwp_req_cached;
 }
 

@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs the iowait boost of intel_pstate without HWP, cut out of drivers/cpufreq/intel_pstate.c,
- * over a log of utilisation updates. The answer is the boost after the update, 256 being the whole
- * of the scale. Sampling is left out: it does not touch the boost.
+ * Runs intel_pstate's algorithm without HWP, cut out of drivers/cpufreq/intel_pstate.c, over a log
+ * of utilisation updates with the CPU's counters. The answer holds the iowait boost after the
+ * update (256 is the whole of the scale) in its low half and the P-state in force in its high half,
+ * 0xffff being none so far.
  */
 #include "events.h"
+
+enum { MSR_IA32_APERF, MSR_IA32_MPERF, MSR_IA32_PERF_CTL };
 
 struct update_util_data {
 	int unused;
 };
 
-struct cpudata {
-	int cpu;
-	struct update_util_data update_util;
-	struct {
-		u64 time;
-	} sample;
-	u64 last_update;
-	unsigned int iowait_boost;
-};
+static struct event_record counters;
 
-#define intel_pstate_sample(cpu, time)	false
-#define intel_pstate_adjust_pstate(cpu)	do { } while (0)
+#define rdmsrl(msr, value) \
+	((value) = (msr) == MSR_IA32_APERF ? counters.aperf : counters.mperf)
+#define rdtsc()			(counters.tsc)
+#define wrmsrl(msr, value)	do { } while (0)
+#define local_irq_save(flags)	((void)(flags))
+#define local_irq_restore(flags)	((void)(flags))
+#define trace_cpu_frequency(...)	do { } while (0)
+#define trace_pstate_sample(...)	do { } while (0)
+
+static struct {
+	bool no_turbo;
+} global;
 
 #include CUT_SOURCE
 
@@ -31,13 +36,21 @@ static struct cpudata this_cpu;
 static void event_start(const struct event_case *c)
 {
 	memset(&this_cpu, 0, sizeof(this_cpu));
+	this_cpu.pstate.current_pstate = -1;
+	this_cpu.pstate.min_pstate = c->levels[0];
+	this_cpu.pstate.max_pstate = c->levels[1];
+	this_cpu.pstate.max_pstate_physical = c->levels[2];
+	this_cpu.pstate.turbo_pstate = c->levels[3];
+	this_cpu.min_perf_ratio = c->levels[4];
+	this_cpu.max_perf_ratio = c->levels[5];
 }
 
 static u32 event_update(const struct event_record *event)
 {
+	counters = *event;
 	intel_pstate_update_util(&this_cpu.update_util, event->time,
 				 event->flags & EVENT_IOWAIT ? SCHED_CPUFREQ_IOWAIT : 0);
-	return this_cpu.iowait_boost;
+	return this_cpu.iowait_boost | (u32)this_cpu.pstate.current_pstate << 16;
 }
 
 EVENTS_MAIN

@@ -49,16 +49,14 @@ struct call_record {
 };
 
 /*
- * A log of utilisation updates. @event_count events follow. The levels are HWP performance levels,
- * used by the HWP boost alone.
+ * A log of utilisation updates. @event_count events follow. The levels are, for the HWP boost: the
+ * lowest, the guaranteed and the highest one; for intel_pstate without HWP: the P-states min, max,
+ * max_physical and turbo, and the policy's lowest and highest.
  */
 struct event_case {
 	u32 magic;
 	u32 event_count;
-	u32 min;
-	u32 guaranteed;
-	u32 max;
-	u32 unused;
+	u8 levels[8];
 };
 
 #define EVENT_IOWAIT	1u
@@ -68,6 +66,9 @@ struct event_record {
 	u64 time;
 	u32 flags;
 	u32 max_capacity;
+	u64 aperf;
+	u64 mperf;
+	u64 tsc;
 };
 
 /* A drive and the rule for its table of autonomous power state transitions. */

@@ -1,6 +1,5 @@
 //! The whole comparison: every policy, kernel version and tick rate.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -167,13 +166,8 @@ fn save(
     failures: &Path,
 ) -> Result<()> {
     let case = shrink(setting, program, case)?;
-    fs::create_dir_all(failures)
-        .with_context(|| format!("cannot create {}", failures.display()))?;
-    let name = format!("{}-{}", policy_name(setting), setting.tick.hz());
-    let states = failures.join(format!("{name}-states.csv"));
-    let calls = failures.join(format!("{name}-calls.csv"));
-    fs::write(&states, case.states_csv())?;
-    fs::write(&calls, case.calls_csv())?;
+    let name = format!("{}-{}-", policy_name(setting), setting.tick.hz());
+    let (states, calls) = case.write(failures, &name)?;
     eprintln!(
         "  shrunk to {} calls; reproduce with\n    wakepath policy idle --governor {} --states {} \
          --hz {} {}",

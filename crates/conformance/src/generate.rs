@@ -511,10 +511,11 @@ pub fn poll_case(rng: &mut Pcg64Mcg, tick: i64) -> Case {
 ///
 /// With `shared`, some of them are of another CPU of the same frequency domain.
 pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
-    let mut levels: [u8; 3] = rng.random();
+    let mut levels: [u8; 6] = rng.random();
     // Real processors keep this order; the kernel does not check.
     if !rng.random_ratio(1, 10) {
-        levels.sort_unstable();
+        levels[..4].sort_unstable();
+        levels[4..].sort_unstable();
     }
     if rng.random_ratio(1, 6) {
         levels[1] = levels[rng.random_range(0..2) * 2];
@@ -532,10 +533,13 @@ pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
     };
     let odd = rng.random_ratio(1, 10);
     let shared = shared && rng.random_ratio(1, 2);
+    // The time-stamp counter runs at 2.4 GHz.
+    let mut counters: [u64; 3] = [0; 3].map(|_: u64| rng.random_range(0..1 << 50));
+    let busy = rng.random_range(0..=24);
     let events = (0..rng.random_range(5..=200))
         .map(|_| {
             let step = match rng.random_range(0..8) {
-                0 => beside(rng, &[tick, 2 * tick, 3 * MS, 0]).max(0),
+                0 => beside(rng, &[tick, 2 * tick, 3 * MS, 10 * MS, 0]).max(0),
                 1 => 0,
                 2 => spread(rng, 1, 8 * tick),
                 _ => rng.random_range(0..=scale),
@@ -544,8 +548,21 @@ pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
             if odd && rng.random_ratio(1, 20) {
                 time = time.saturating_sub(spread(rng, 1, 2 * tick) as u64);
             }
+            let cycles = step as u64 * 12 / 5;
+            let busy_cycles = match rng.random_range(0..12) {
+                0 => 0,
+                1 => rng.random_range(0..=cycles),
+                _ => cycles * busy / 24,
+            };
+            counters[0] += busy_cycles * rng.random_range(1..40) / 20;
+            counters[1] += busy_cycles;
+            counters[2] += cycles;
+            if odd && rng.random_ratio(1, 20) {
+                counters[rng.random_range(0..3)] += spread(rng, 1, 1 << 40) as u64;
+            }
             Event {
                 time,
+                counters,
                 iowait: rng.random_ratio(waits, 20),
                 other_cpu: shared && rng.random_ratio(1, 4),
                 max_capacity: if odd {
@@ -556,12 +573,7 @@ pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
             }
         })
         .collect();
-    EventCase {
-        min: levels[0],
-        guaranteed: levels[1],
-        max: levels[2],
-        events,
-    }
+    EventCase { levels, events }
 }
 
 /// A drive that nobody built, with parameters that nobody set.

@@ -10,6 +10,7 @@ use wakepath_conformance::bench::{self, Log};
 use wakepath_conformance::checks::Setting;
 use wakepath_conformance::compare::{self, Amount};
 use wakepath_conformance::coverage;
+use wakepath_conformance::generate;
 use wakepath_conformance::mutants;
 use wakepath_conformance::program::Subject;
 use wakepath_conformance::report::{Format, print};
@@ -77,6 +78,20 @@ enum Cmd {
         hz: u32,
         #[command(flatten)]
         common: Common,
+    },
+    /// Write a generated state table and call log, as `wakepath policy idle` reads them.
+    WriteLog {
+        /// Where to write `states.csv` and `calls.csv`.
+        folder: PathBuf,
+        /// Number of calls.
+        #[arg(long, default_value_t = 1_000)]
+        calls: usize,
+        /// Ticks per second.
+        #[arg(long, default_value_t = 250)]
+        hz: u32,
+        /// Seed: the same seed, the same log.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
     },
     /// Our side of one benchmark, pinned and alone in its process.
     #[command(hide = true)]
@@ -193,6 +208,17 @@ fn run(cli: &Cli) -> Result<bool> {
             let tick = tick_rate(*hz)?;
             let rows = bench::run(&sources, tick, *repetitions, *passes, common.seed)?;
             print(&rows, common.format)?;
+            Ok(true)
+        }
+        Cmd::WriteLog {
+            folder,
+            calls,
+            hz,
+            seed,
+        } => {
+            let tick = tick_rate(*hz)?.period().0 as i64;
+            generate::governor_case(&mut generate::rng(*seed, 0), tick, *calls)
+                .write(folder, "")?;
             Ok(true)
         }
         Cmd::BenchOurs {

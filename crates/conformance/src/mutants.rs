@@ -49,7 +49,7 @@ const GOV_H: &str = "drivers/cpuidle/governors/gov.h";
 fn mutants() -> Vec<Mutant> {
     use In::{Both, Only};
     use Subject::{
-        Apst, Haltpoll, HaltpollLimit, HwpBoost, Ladder, Menu, PollLimit, PstateBoost,
+        Apst, Haltpoll, HaltpollLimit, HwpBoost, IntelPstate, Ladder, Menu, PollLimit,
         SchedutilBoost, Teo,
     };
     let list = [
@@ -260,18 +260,42 @@ fn mutants() -> Vec<Mutant> {
             "cpu->hwp_boost_min < boost_level1",
             "cpu->hwp_boost_min <= boost_level1",
         ),
-        (PstateBoost, Both, "(FRAC_BITS - 3)", "(FRAC_BITS - 2)"),
+        (IntelPstate, Both, "(FRAC_BITS - 3)", "(FRAC_BITS - 2)"),
         (
-            PstateBoost,
+            IntelPstate,
             Both,
             "cpu->iowait_boost >= ONE_EIGHTH_FP",
             "cpu->iowait_boost > ONE_EIGHTH_FP",
         ),
         (
-            PstateBoost,
+            IntelPstate,
             Both,
             "cpu->iowait_boost >>= 1",
             "cpu->iowait_boost >>= 2",
+        ),
+        (
+            IntelPstate,
+            Both,
+            "(10 * NSEC_PER_MSEC)",
+            "(10 * NSEC_PER_MSEC + 1)",
+        ),
+        (
+            IntelPstate,
+            Both,
+            "target += target >> 2",
+            "target += target >> 3",
+        ),
+        (
+            IntelPstate,
+            Both,
+            "(avg_pstate - target) >> 1",
+            "(avg_pstate - target) >> 2",
+        ),
+        (
+            IntelPstate,
+            Both,
+            "if (busy_frac < cpu->iowait_boost)",
+            "if (busy_frac > cpu->iowait_boost)",
         ),
         (
             Apst,
@@ -302,7 +326,6 @@ fn mutants() -> Vec<Mutant> {
     ];
     let mut mutants: Vec<Mutant> = list
         .into_iter()
-        .filter(|(subject, ..)| Subject::ALL.contains(subject))
         .map(|(subject, versions, from, to)| Mutant {
             subject,
             versions,

@@ -29,8 +29,8 @@ pub enum Subject {
     SchedutilBoost,
     /// The dynamic boost of intel_pstate with HWP.
     HwpBoost,
-    /// The iowait boost of intel_pstate without HWP.
-    PstateBoost,
+    /// The P-states and the iowait boost of intel_pstate without HWP.
+    IntelPstate,
     /// The table of NVMe autonomous power state transitions.
     Apst,
 }
@@ -49,9 +49,11 @@ enum Piece {
     Struct(&'static str),
     Variable(&'static str),
     Function(&'static str),
+    /// A header of ours that needs what was cut before it, and that what follows needs.
+    Ours(&'static str),
 }
 
-use Piece::{Function, Macro, Struct, Variable};
+use Piece::{Function, Macro, Ours, Struct, Variable};
 
 const POLL_LIMIT: &[Piece] = &[
     Macro("CPUIDLE_POLL_MIN"),
@@ -71,11 +73,27 @@ const HWP_BOOST: &[Piece] = &[
     Function("intel_pstate_hwp_boost_down"),
     Function("intel_pstate_update_util_hwp_local"),
 ];
-const PSTATE_BOOST: &[Piece] = &[
+const INTEL_PSTATE: &[Piece] = &[
     Macro("INTEL_PSTATE_SAMPLING_INTERVAL"),
     Macro("FRAC_BITS"),
     Macro("int_tofp"),
+    Macro("fp_toint"),
     Macro("ONE_EIGHTH_FP"),
+    Macro("EXT_BITS"),
+    Macro("EXT_FRAC_BITS"),
+    Function("mul_fp"),
+    Function("div_fp"),
+    Function("mul_ext_fp"),
+    Function("div_ext_fp"),
+    Struct("sample"),
+    Ours("pstate_cpu.h"),
+    Function("intel_pstate_calc_avg_perf"),
+    Function("intel_pstate_sample"),
+    Function("get_avg_pstate"),
+    Function("get_target_pstate"),
+    Function("intel_pstate_prepare_request"),
+    Function("intel_pstate_update_pstate"),
+    Function("intel_pstate_adjust_pstate"),
     Function("intel_pstate_update_util"),
 ];
 const APST: &[Piece] = &[
@@ -90,7 +108,7 @@ const APST: &[Piece] = &[
 
 impl Subject {
     /// Everything that is compared.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Menu,
         Self::Teo,
         Self::Ladder,
@@ -99,6 +117,7 @@ impl Subject {
         Self::PollLimit,
         Self::SchedutilBoost,
         Self::HwpBoost,
+        Self::IntelPstate,
         Self::Apst,
     ];
 
@@ -116,7 +135,7 @@ impl Subject {
             Self::PollLimit => "poll limit",
             Self::SchedutilBoost => "schedutil boost",
             Self::HwpBoost => "HWP boost",
-            Self::PstateBoost => "intel_pstate boost",
+            Self::IntelPstate => "intel_pstate",
             Self::Apst => "APST",
         }
     }
@@ -130,7 +149,7 @@ impl Subject {
             Self::Haltpoll | Self::HaltpollLimit => "drivers/cpuidle/governors/haltpoll.c",
             Self::PollLimit => "drivers/cpuidle/cpuidle.c",
             Self::SchedutilBoost => "kernel/sched/cpufreq_schedutil.c",
-            Self::HwpBoost | Self::PstateBoost => "drivers/cpufreq/intel_pstate.c",
+            Self::HwpBoost | Self::IntelPstate => "drivers/cpufreq/intel_pstate.c",
             Self::Apst => "drivers/nvme/host/core.c",
         }
     }
@@ -143,7 +162,7 @@ impl Subject {
             Self::PollLimit => "poll_main.c",
             Self::SchedutilBoost => "sugov_main.c",
             Self::HwpBoost => "hwp_main.c",
-            Self::PstateBoost => "pstate_main.c",
+            Self::IntelPstate => "pstate_main.c",
             Self::Apst => "apst_main.c",
         }
     }
@@ -164,7 +183,7 @@ impl Subject {
             Self::PollLimit => Recipe::Cut(POLL_LIMIT),
             Self::SchedutilBoost => Recipe::Cut(SCHEDUTIL_BOOST),
             Self::HwpBoost => Recipe::Cut(HWP_BOOST),
-            Self::PstateBoost => Recipe::Cut(PSTATE_BOOST),
+            Self::IntelPstate => Recipe::Cut(INTEL_PSTATE),
             Self::Apst => Recipe::Cut(APST),
         }
     }
@@ -379,12 +398,13 @@ fn cut_pieces(text: &str, pieces: &[Piece]) -> Result<String> {
     let file = CFile::new(text);
     let mut cut = String::new();
     for piece in pieces {
-        cut += match piece {
-            Macro(name) => file.macro_definition(name),
-            Struct(name) => file.structure(name),
-            Variable(name) => file.variable(name),
-            Function(name) => file.function(name),
-        }?;
+        cut += &match piece {
+            Macro(name) => file.macro_definition(name)?.to_owned(),
+            Struct(name) => file.structure(name)?.to_owned(),
+            Variable(name) => file.variable(name)?.to_owned(),
+            Function(name) => file.function(name)?.to_owned(),
+            Ours(header) => format!("#include \"{header}\""),
+        };
         cut += "\n\n";
     }
     Ok(cut)

@@ -1,6 +1,10 @@
 //! The records exchanged with the C programs. Their layout is `c/record.h`.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
 
 /// The kernel's default latency request in ns, which limits nothing.
 pub const NO_LATENCY_LIMIT: i64 = 2_147_483_647_000;
@@ -89,17 +93,17 @@ pub struct Event {
     pub other_cpu: bool,
     /// The CPU's capacity, of 1024.
     pub max_capacity: u32,
+    /// The CPU's counters APERF, MPERF and TSC.
+    pub counters: [u64; 3],
 }
 
 /// A log of utilisation updates of one CPU from its boot on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventCase {
-    /// Lowest HWP performance level.
-    pub min: u8,
-    /// Guaranteed HWP performance level.
-    pub guaranteed: u8,
-    /// Highest HWP performance level.
-    pub max: u8,
+    /// Performance levels. For the HWP boost: the lowest, the guaranteed and the highest one. For
+    /// `intel_pstate` without HWP: the P-states min, max, `max_physical` and turbo, and the lowest
+    /// and highest that the policy allows.
+    pub levels: [u8; 6],
     /// The updates in their order.
     pub events: Vec<Event>,
 }
@@ -188,6 +192,19 @@ impl Case {
         }
     }
 
+    /// Writes table and log to `PREFIXstates.csv` and `PREFIXcalls.csv` in `folder`, and returns
+    /// these paths.
+    pub fn write(&self, folder: &Path, prefix: &str) -> Result<(PathBuf, PathBuf)> {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        let states = folder.join(format!("{prefix}states.csv"));
+        let calls = folder.join(format!("{prefix}calls.csv"));
+        for (path, text) in [(&states, self.states_csv()), (&calls, self.calls_csv())] {
+            fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok((states, calls))
+    }
+
     /// The state table as `wakepath policy idle --states` reads it.
     pub fn states_csv(&self) -> String {
         let mut text = String::new();
@@ -243,20 +260,17 @@ impl Call {
 impl EventCase {
     /// Appends the case to the input of a boost program.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        for word in [
-            CASE_MAGIC,
-            self.events.len() as u32,
-            u32::from(self.min),
-            u32::from(self.guaranteed),
-            u32::from(self.max),
-            0,
-        ] {
-            out.extend(word.to_le_bytes());
-        }
+        out.extend(CASE_MAGIC.to_le_bytes());
+        out.extend((self.events.len() as u32).to_le_bytes());
+        out.extend(self.levels);
+        out.extend([0, 0]);
         for event in &self.events {
             out.extend(event.time.to_le_bytes());
             out.extend(event_flags(event).to_le_bytes());
             out.extend(event.max_capacity.to_le_bytes());
+            for counter in event.counters {
+                out.extend(counter.to_le_bytes());
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
-//! cpufreq's boosts after I/O waits, over logs of utilisation updates.
+//! cpufreq's boosts after I/O waits, and intel_pstate without HWP, over logs of utilisation updates.
 
 use anyhow::{Result, bail};
 use rand_pcg::Pcg64Mcg;
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
+use wakepath_policies::freq::intel_pstate::{Counters, IntelPstate, PstateLimits};
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings};
 use wakepath_units::{Capacity, Nanoseconds};
 
@@ -11,7 +12,7 @@ use crate::generate;
 use crate::program::Subject;
 use crate::record::EventCase;
 
-/// The check of one boost for one tick rate.
+/// The check of one of them for one tick rate.
 pub struct Boost(pub Setting);
 
 impl Check for Boost {
@@ -54,9 +55,9 @@ impl Check for Boost {
             }
             Subject::HwpBoost => {
                 let levels = HwpLevels {
-                    min: input.min,
-                    guaranteed: input.guaranteed,
-                    max: input.max,
+                    min: input.levels[0],
+                    guaranteed: input.levels[1],
+                    max: input.levels[2],
                 };
                 let mut boost = HwpBoost::new(levels, tick);
                 out.extend(
@@ -64,6 +65,26 @@ impl Check for Boost {
                         u32::from(boost.update(Nanoseconds(event.time), event.iowait))
                     }),
                 );
+            }
+            Subject::IntelPstate => {
+                let [min, max, max_physical, turbo, policy_min, policy_max] = input.levels;
+                let limits = PstateLimits {
+                    min,
+                    max,
+                    max_physical,
+                    turbo,
+                    policy_min,
+                    policy_max,
+                };
+                let mut cpu = IntelPstate::new(limits, true, tick);
+                let mut in_force = u16::MAX;
+                out.extend(input.events.iter().map(|event| {
+                    let [aperf, mperf, tsc] = event.counters;
+                    let counters = || Counters { aperf, mperf, tsc };
+                    let chosen = cpu.update(Nanoseconds(event.time), event.iowait, counters);
+                    in_force = chosen.map_or(in_force, u16::from);
+                    cpu.boost() | u32::from(in_force) << 16
+                }));
             }
             other => bail!("{} is not a boost", other.name()),
         }
@@ -75,22 +96,17 @@ impl Check for Boost {
             .iter()
             .map(|e| {
                 let other = if e.other_cpu { " (another CPU)" } else { "" };
-                format!(
-                    "{},{},{}{other}",
-                    e.time,
-                    u8::from(e.iowait),
-                    e.max_capacity
-                )
+                let (time, iowait, [aperf, mperf, tsc]) = (e.time, u8::from(e.iowait), e.counters);
+                let capacity = e.max_capacity;
+                format!("{time},{iowait},{capacity},{aperf},{mperf},{tsc}{other}")
             })
             .collect();
         format!(
-            "{} with HZ={}, min {} guaranteed {} max {}, after the last of these updates \
-             (time,iowait,max_capacity):\n    {}\n  kernel: {kernel}  ours: {ours}",
+            "{} with HZ={}, levels {:?}, after the last of these updates (time, iowait, \
+             max_capacity, aperf, mperf, tsc):\n    {}\n  kernel: {kernel:#x}  ours: {ours:#x}",
             self.0.subject.name(),
             self.0.tick.hz(),
-            input.min,
-            input.guaranteed,
-            input.max,
+            input.levels,
             log.join("\n    ")
         )
     }

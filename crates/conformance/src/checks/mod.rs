@@ -96,7 +96,7 @@ pub fn compare_batch(
         }
         Subject::HaltpollLimit => compare(&HaltpollLimit(setting), program, rng, batch, amount),
         Subject::PollLimit => compare(&PollLimit(setting), program, rng, batch, amount),
-        Subject::SchedutilBoost | Subject::HwpBoost | Subject::PstateBoost => {
+        Subject::SchedutilBoost | Subject::HwpBoost | Subject::IntelPstate => {
             compare(&Boost(setting), program, rng, batch, amount)
         }
         Subject::Apst => compare(&Apst, program, rng, batch, amount),

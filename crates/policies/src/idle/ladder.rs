@@ -47,6 +47,10 @@ impl Ladder {
 
     /// The next rung down, if the last stay counts towards it and is the one that tips the balance.
     #[inline]
+    #[expect(
+        clippy::needless_bitwise_bool,
+        reason = "a branch on these would be mispredicted"
+    )]
     fn promotion(&mut self, stayed: u64, latency_request: i64) -> Option<usize> {
         let (table, current) = (&self.table, self.current);
         let deeper = current + 1;
@@ -57,10 +61,10 @@ impl Ladder {
         } else {
             (0, 0)
         };
-        let earned = deeper < table.count()
-            && table.is_enabled(deeper)
-            && stayed > long
-            && table.exit_latency(deeper) <= latency_request;
+        // A state that does not exist is not enabled.
+        let earned = table.is_enabled(deeper)
+            & (stayed > long)
+            & (table.exit_latency(deeper) <= latency_request);
         if !earned {
             return None;
         }
@@ -113,8 +117,6 @@ impl IdleGovernor for Ladder {
     #[inline]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         self.last_residency = outcome.residency;
-        // Nothing else than the chosen state can be entered by the kernel's rules, but a caller may
-        // have entered a shallower one.
         if outcome.residency != 0 && entered > 0 {
             self.current = entered.min(MAX_STATES - 1);
         }

@@ -6,6 +6,7 @@
 
 use wakepath_hardware::IdleStates;
 use wakepath_hardware::idle::MAX_STATES;
+use wakepath_units::Nanoseconds;
 
 /// A set of idle states, by index: bit 0 is the shallowest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,38 @@ impl StateSet {
     }
 }
 
+/// Room for a time per state, rounded up so that any index can be cut to a valid one.
+const SLOTS: usize = 16;
+
+/// A time per state, in nanoseconds; 0 where there is no state.
+#[derive(Clone, Debug)]
+struct Times([i64; SLOTS]);
+
+impl Times {
+    fn new(times: impl Iterator<Item = Nanoseconds>) -> Self {
+        let mut slots = [0; SLOTS];
+        for (slot, time) in slots.iter_mut().zip(times) {
+            *slot = time.0 as i64;
+        }
+        Self(slots)
+    }
+
+    #[inline]
+    fn get(&self, state: usize) -> i64 {
+        self.0[state % SLOTS]
+    }
+
+    /// The indices of the times above `limit`.
+    #[inline]
+    fn above(&self, limit: i64) -> StateSet {
+        let mut set = 0;
+        for (i, &time) in self.0[..MAX_STATES].iter().enumerate() {
+            set |= u32::from(time > limit) << i;
+        }
+        StateSet(set)
+    }
+}
+
 /// What the governors know of a CPU's idle states. All times in nanoseconds.
 ///
 /// Indices above the deepest state exist and describe a state that takes no time and does not poll,
@@ -64,9 +97,10 @@ impl StateSet {
 /// choose state 1 of a table that has only one.
 #[derive(Clone, Debug)]
 pub(crate) struct StateTable {
-    exit_latency: [i64; MAX_STATES],
-    target_residency: [i64; MAX_STATES],
+    exit_latency: Times,
+    target_residency: Times,
     count: usize,
+    present: StateSet,
     enabled: StateSet,
     polling: StateSet,
 }
@@ -74,15 +108,14 @@ pub(crate) struct StateTable {
 impl StateTable {
     pub(crate) fn new(states: &IdleStates) -> Self {
         let mut table = Self {
-            exit_latency: [0; MAX_STATES],
-            target_residency: [0; MAX_STATES],
+            exit_latency: Times::new(states.iter().map(|s| s.exit_latency)),
+            target_residency: Times::new(states.iter().map(|s| s.target_residency)),
             count: states.len(),
+            present: StateSet((1 << states.len()) - 1),
             enabled: StateSet(0),
             polling: StateSet(0),
         };
         for (i, state) in states.iter().enumerate() {
-            table.exit_latency[i] = state.exit_latency.0 as i64;
-            table.target_residency[i] = state.target_residency.0 as i64;
             table.enabled.0 |= u32::from(!state.disabled) << i;
             table.polling.0 |= u32::from(state.polling) << i;
         }
@@ -102,17 +135,12 @@ impl StateTable {
 
     #[inline]
     pub(crate) fn exit_latency(&self, state: usize) -> i64 {
-        self.exit_latency.get(state).copied().unwrap_or(0)
+        self.exit_latency.get(state)
     }
 
     #[inline]
     pub(crate) fn target_residency(&self, state: usize) -> i64 {
-        self.target_residency.get(state).copied().unwrap_or(0)
-    }
-
-    #[inline]
-    pub(crate) fn target_residencies(&self) -> &[i64; MAX_STATES] {
-        &self.target_residency
+        self.target_residency.get(state)
     }
 
     /// The states that no one has disabled.
@@ -140,26 +168,22 @@ impl StateTable {
         }
     }
 
-    /// The states, of all indices, for which `condition` on their entry in `times` holds.
+    /// The states, enabled or not, that pay off within `time`.
     #[inline]
-    fn which(times: &[i64; MAX_STATES], condition: impl Fn(i64) -> bool) -> StateSet {
-        let mut set = 0;
-        for (i, &time) in times.iter().enumerate() {
-            set |= u32::from(condition(time)) << i;
-        }
-        StateSet(set)
+    pub(crate) fn paying_off_within(&self, time: i64) -> StateSet {
+        self.present.without(self.target_residency.above(time))
     }
 
     /// The enabled states that take longer than `limit` to leave.
     #[inline]
     pub(crate) fn slower_than(&self, limit: i64) -> StateSet {
-        Self::which(&self.exit_latency, |t| t > limit).and(self.enabled)
+        self.enabled.and(self.exit_latency.above(limit))
     }
 
     /// The enabled states that pay off only after more than `time`.
     #[inline]
     pub(crate) fn longer_than(&self, time: i64) -> StateSet {
-        Self::which(&self.target_residency, |t| t > time).and(self.enabled)
+        self.enabled.and(self.target_residency.above(time))
     }
 
     /// The enabled state to fall back to from `state` when only `time` is left: the deepest

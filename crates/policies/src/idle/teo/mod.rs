@@ -7,6 +7,7 @@
 //! next state. A wake-up in the bin of the timer that was expected is a *hit* there; one in a
 //! shallower bin is an *intercept* in that shallower bin.
 
+mod bins;
 mod v6_1;
 mod v6_12;
 
@@ -16,92 +17,74 @@ pub use v6_12::Teo612;
 use super::IdleOutcome;
 use super::table::{StateSet, StateTable};
 
-/// What one event adds to a counter.
-const PULSE: u32 = 1024;
-/// Room for a counter per state, rounded up to whole vector registers. A counter without a state
-/// stays 0.
-const BINS: usize = 12;
-
-/// Counters of one kind, one per state.
-type Counters = [u32; BINS];
-
-/// Takes an eighth off every counter.
-#[inline]
-fn decay(counters: &mut Counters) {
-    for counter in counters {
-        *counter -= *counter >> 3;
-    }
-}
-
-/// The sum of the counters of all states shallower than `state`.
-#[inline]
-fn sum_below(counters: &Counters, state: usize) -> u32 {
-    counters[..state].iter().sum()
-}
-
 /// The idle period that has just been decided on.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Expectation {
     /// Time to the next timer, as far as the governor looked: [`i64::MAX`] if it did not.
     sleep_length: i64,
+    /// The bin of that time.
+    bin: usize,
     /// The CPU's clock at the decision.
     clock: u64,
 }
 
 impl Expectation {
-    /// How long the CPU is taken to have slept. `None` means at least until the timer: the wake-up
-    /// was due to the timer, or to a tick or a polling limit that only cut the sleep short.
+    /// Expects a timer after `sleep_length`.
     #[inline]
-    fn measured(
-        self,
-        table: &StateTable,
-        tick: u64,
-        entered: usize,
-        outcome: &IdleOutcome,
-    ) -> Option<u64> {
-        let cut_short = outcome.poll_limit_hit && table.polls(entered)
-            || outcome.got_tick && self.sleep_length > tick as i64;
-        let elapsed = outcome.clock.wrapping_sub(self.clock) as i64;
-        if cut_short || elapsed >= self.sleep_length {
-            return None;
+    fn new(table: &StateTable, sleep_length: i64, clock: u64) -> Self {
+        Self {
+            sleep_length,
+            bin: bin(table, sleep_length),
+            clock,
         }
+    }
+
+    /// Expects no timer.
+    #[inline]
+    fn endless(table: &StateTable, clock: u64) -> Self {
+        Self {
+            sleep_length: i64::MAX,
+            bin: table.deepest_index(),
+            clock,
+        }
+    }
+
+    /// How long the CPU is taken to have slept: [`u64::MAX`] if at least until the timer, because
+    /// the wake-up was due to the timer, or to a tick or a polling limit that only cut the sleep
+    /// short.
+    #[inline]
+    #[expect(
+        clippy::needless_bitwise_bool,
+        reason = "a branch on these would be mispredicted"
+    )]
+    fn measured(self, table: &StateTable, tick: i64, entered: usize, outcome: &IdleOutcome) -> u64 {
+        let elapsed = outcome.clock.wrapping_sub(self.clock) as i64;
+        let until_timer = (outcome.poll_limit_hit & table.polls(entered))
+            | (outcome.got_tick & (self.sleep_length > tick))
+            | (elapsed >= self.sleep_length);
         // On average the exit takes perhaps half of its worst case.
         let exit_latency = table.exit_latency(entered) as u64;
-        Some(if outcome.residency >= exit_latency {
+        let slept = if outcome.residency >= exit_latency {
             outcome.residency - exit_latency / 2
         } else {
             outcome.residency / 2
-        })
+        };
+        if until_timer { u64::MAX } else { slept }
+    }
+
+    /// The bin of a measured idle duration, which cannot be deeper than the expected one.
+    #[inline]
+    fn measured_bin(self, table: &StateTable, measured: u64) -> usize {
+        let measured = measured.min(i64::MAX as u64) as i64;
+        bin(table, measured.min(self.sleep_length))
     }
 }
 
-/// The bins of the expected and of the measured idle duration.
-struct Bins {
-    timer: usize,
-    measured: usize,
-}
-
+/// The bin of an idle duration: that of the deepest state, enabled or not, that pays off within it;
+/// the first bin if none does.
 #[inline]
-fn bins(table: &StateTable, sleep_length: i64, measured: Option<u64>) -> Bins {
-    let mut found = Bins {
-        timer: 0,
-        measured: 0,
-    };
-    // Residencies are never negative, and no signed time is above the clamped one.
-    let measured = i64::try_from(measured.unwrap_or(u64::MAX)).unwrap_or(i64::MAX);
-    let both = sleep_length.min(measured);
-    for (i, &residency) in table.target_residencies()[..table.count()]
-        .iter()
-        .enumerate()
-    {
-        if residency <= sleep_length {
-            found.timer = i;
-        }
-        if residency <= both {
-            found.measured = i;
-        }
-    }
-    found
+fn bin(table: &StateTable, duration: i64) -> usize {
+    table.paying_off_within(duration).deepest().unwrap_or(0)
 }
 
 /// The state to take instead of `candidate` when most wake-ups come early.

@@ -3,7 +3,8 @@
 use wakepath_hardware::IdleStates;
 use wakepath_units::TickRate;
 
-use super::{BINS, Counters, Expectation, PULSE, bins, decay, early_wakeup_state, sum_below};
+use super::bins::{Bins, Event};
+use super::{Expectation, early_wakeup_state};
 use crate::idle::table::StateTable;
 use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 
@@ -16,56 +17,49 @@ pub struct Teo61 {
     pub(in crate::idle) table: StateTable,
     tick: i64,
     expected: Expectation,
-    hits: Counters,
-    intercepts: Counters,
-    /// Intercepts among the last nine wake-ups.
-    recent: Counters,
+    bins: Bins,
     /// All hits and intercepts.
     total: u32,
-    /// The bins of the last nine wake-ups, [`BINS`] for those that were hits.
-    last_bins: [u8; RECENT],
+    /// The last nine wake-ups with their bins.
+    last: [(usize, Event); RECENT],
     oldest: usize,
 }
 
 impl Teo61 {
     /// A CPU that has never been idle.
     pub fn new(states: &IdleStates, tick: TickRate) -> Self {
+        let table = StateTable::new(states);
         let mut teo = Self {
-            table: StateTable::new(states),
             tick: tick.period().0 as i64,
-            expected: Expectation::default(),
-            hits: [0; BINS],
-            intercepts: [0; BINS],
-            recent: [0; BINS],
+            // A zeroed device looks as if it had just left state 0 after no time, when a timer was
+            // due.
+            expected: Expectation::new(&table, 0, 0),
+            table,
+            bins: Bins::default(),
             total: 0,
-            last_bins: [BINS as u8; RECENT],
+            last: [(0, Event::default()); RECENT],
             oldest: 0,
         };
-        // A zeroed device looks as if it had just left state 0 after no time, when a timer was due.
-        teo.count(None);
+        teo.count(u64::MAX);
         teo
     }
 
     /// Counts a wake-up after the idle time `measured`.
     #[inline]
-    fn count(&mut self, measured: Option<u64>) {
-        decay(&mut self.hits);
-        decay(&mut self.intercepts);
-        self.total = sum_below(&self.hits, BINS) + sum_below(&self.intercepts, BINS) + PULSE;
-
-        let found = bins(&self.table, self.expected.sleep_length, measured);
-        let last = &mut self.last_bins[self.oldest];
-        if let Some(forgotten) = self.recent.get_mut(usize::from(*last)) {
-            *forgotten -= 1;
-        }
-        if found.timer == found.measured {
-            self.hits[found.timer] += PULSE;
-            *last = BINS as u8;
+    fn count(&mut self, measured: u64) {
+        self.bins.decay();
+        let bin = self.expected.measured_bin(&self.table, measured);
+        let event = if bin == self.expected.bin {
+            Event::HIT
         } else {
-            self.intercepts[found.measured] += PULSE;
-            self.recent[found.measured] += 1;
-            *last = found.measured as u8;
-        }
+            Event::INTERCEPT
+        };
+        let (forgotten_bin, forgotten) =
+            std::mem::replace(&mut self.last[self.oldest], (bin, event));
+        self.bins.forget(forgotten_bin, forgotten);
+        self.bins.add(bin, event);
+        self.bins.add_up();
+        self.total = self.bins.total();
         self.oldest = if self.oldest + 1 == RECENT {
             0
         } else {
@@ -76,8 +70,8 @@ impl Teo61 {
     /// Where a state's bin has its middle: half-way to the next state's target residency.
     #[inline]
     fn middle_of_bin(&self, state: usize) -> i64 {
-        let residencies = self.table.target_residencies();
-        residencies[state].wrapping_add(residencies[state + 1]) / 2
+        let residency = |state| self.table.target_residency(state);
+        residency(state).wrapping_add(residency(state + 1)) / 2
     }
 
     /// Looks for a shallower state than `candidate` if most wake-ups come before its target
@@ -90,24 +84,20 @@ impl Teo61 {
         duration: i64,
         tick_stopped: bool,
     ) -> (usize, i64) {
-        let intercepts = sum_below(&self.intercepts, candidate);
-        let hits = sum_below(&self.hits, candidate);
-        let recent = sum_below(&self.recent, candidate);
-        let by_counters = 2 * intercepts > self.total - hits;
-        let by_recent = recent > RECENT as u32 / 2;
+        let early = self.bins.below(candidate);
+        let by_counters = 2 * early.intercepts > self.total - early.hits;
+        let by_recent = early.recent > RECENT as u32 / 2;
         if !by_counters && !by_recent {
             return (candidate, duration);
         }
 
         // The deepest state with most of the early wake-ups in its own or a deeper bin.
         let mut majority = candidate;
-        let (mut so_far, mut recent_so_far) = (0, 0);
         while majority > 0 {
             majority -= 1;
-            so_far += self.intercepts[majority];
-            recent_so_far += self.recent[majority];
-            if (!by_counters || 2 * so_far > intercepts)
-                && (!by_recent || 2 * recent_so_far > recent)
+            let before = self.bins.below(majority);
+            if (!by_counters || 2 * before.intercepts < early.intercepts)
+                && (!by_recent || 2 * before.recent < early.recent)
             {
                 break;
             }
@@ -153,11 +143,8 @@ impl Teo61 {
 impl IdleGovernor for Teo61 {
     #[inline]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
-        self.expected = Expectation {
-            sleep_length: query.sleep_length,
-            clock: query.clock,
-        };
         let table = &self.table;
+        self.expected = Expectation::new(table, query.sleep_length, query.clock);
         let first = table.enabled().shallowest().unwrap_or(0);
         let (mut state, duration) = self.choose(query, first);
         let keep_tick = !query.tick_stopped && (table.polls(state) || duration < self.tick);
@@ -177,7 +164,7 @@ impl IdleGovernor for Teo61 {
         }
         let measured = self
             .expected
-            .measured(&self.table, self.tick as u64, entered, outcome);
+            .measured(&self.table, self.tick, entered, outcome);
         self.count(measured);
     }
 }

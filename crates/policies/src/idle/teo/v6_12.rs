@@ -3,7 +3,8 @@
 use wakepath_hardware::IdleStates;
 use wakepath_units::TickRate;
 
-use super::{BINS, Counters, Expectation, PULSE, bins, decay, early_wakeup_state, sum_below};
+use super::bins::{Bins, Event, PULSE};
+use super::{Expectation, early_wakeup_state};
 use crate::idle::table::StateTable;
 use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS};
 
@@ -13,9 +14,11 @@ pub struct Teo612 {
     pub(in crate::idle) table: StateTable,
     tick: i64,
     expected: Expectation,
-    hits: Counters,
-    intercepts: Counters,
-    /// Hits of a timer at least one tick away, where the deepest state pays off sooner than that.
+    bins: Bins,
+    /// There is one more bin, behind that of the deepest state, because that state pays off within
+    /// a tick. It tells whether stopping the tick pays.
+    tick_bin: bool,
+    /// The hits in that bin.
     tick_hits: u32,
     /// All hits and intercepts.
     total: u32,
@@ -24,62 +27,56 @@ pub struct Teo612 {
 impl Teo612 {
     /// A CPU that has never been idle.
     pub fn new(states: &IdleStates, tick: TickRate) -> Self {
+        let table = StateTable::new(states);
+        let tick = tick.period().0 as i64;
         let mut teo = Self {
-            table: StateTable::new(states),
-            tick: tick.period().0 as i64,
-            expected: Expectation::default(),
-            hits: [0; BINS],
-            intercepts: [0; BINS],
+            tick,
+            // A zeroed device looks as if it had just left state 0 after no time, when a timer was
+            // due.
+            expected: Expectation::new(&table, 0, 0),
+            bins: Bins::default(),
             tick_hits: 0,
+            tick_bin: table.target_residency(table.deepest_index()) < tick,
+            table,
             total: 0,
         };
-        // A zeroed device looks as if it had just left state 0 after no time, when a timer was due.
-        teo.count(None);
+        teo.count(u64::MAX);
         teo
     }
 
     /// Counts a wake-up after the idle time `measured`.
     #[inline]
-    fn count(&mut self, measured: Option<u64>) {
-        decay(&mut self.hits);
-        decay(&mut self.intercepts);
-        self.total = sum_below(&self.hits, BINS) + sum_below(&self.intercepts, BINS) + PULSE;
-
-        let sleep_length = self.expected.sleep_length;
-        let found = bins(&self.table, sleep_length, measured);
-        let mut past_the_tick = false;
-        if self.table.target_residency(self.table.deepest_index()) < self.tick {
-            // One more bin, behind that of the deepest state, tells whether stopping the tick pays.
-            self.tick_hits -= self.tick_hits >> 3;
-            self.total += self.tick_hits;
-            past_the_tick = sleep_length >= self.tick;
-            if past_the_tick && measured.is_none_or(|time| time >= self.tick as u64) {
-                self.tick_hits += PULSE;
-                return;
-            }
-        }
-        if found.timer == found.measured && !past_the_tick {
-            self.hits[found.timer] += PULSE;
+    fn count(&mut self, measured: u64) {
+        self.bins.decay();
+        self.tick_hits -= self.tick_hits >> 3;
+        let past_the_tick = self.tick_bin && self.expected.sleep_length >= self.tick;
+        if past_the_tick && measured >= self.tick as u64 {
+            self.tick_hits += PULSE;
         } else {
-            self.intercepts[found.measured] += PULSE;
+            let bin = self.expected.measured_bin(&self.table, measured);
+            let hit = bin == self.expected.bin && !past_the_tick;
+            self.bins
+                .add(bin, if hit { Event::HIT } else { Event::INTERCEPT });
         }
+        self.bins.add_up();
+        self.total = self.bins.total() + self.tick_hits;
     }
 
     /// Looks for a shallower state than `candidate` if most wake-ups come before its target
     /// residency.
     #[inline]
     fn heed_early_wakeups(&self, candidate: usize, tick_stopped: bool) -> usize {
-        let intercepts = sum_below(&self.intercepts, candidate);
-        let hits = sum_below(&self.hits, candidate);
-        if 2 * intercepts <= self.total - hits {
+        let early = self.bins.below(candidate);
+        if 2 * early.intercepts <= self.total - early.hits {
             return candidate;
         }
         // The deepest state with most of the early wake-ups in its own or a deeper bin.
         let mut majority = candidate;
-        let mut so_far = 0;
-        while majority > 0 && 2 * so_far <= intercepts {
+        while majority > 0 {
             majority -= 1;
-            so_far += self.intercepts[majority];
+            if 2 * self.bins.below(majority).intercepts < early.intercepts {
+                break;
+            }
         }
         early_wakeup_state(self.table.enabled(), candidate, majority, |state| {
             !tick_stopped || self.table.target_residency(state) >= self.tick
@@ -99,12 +96,9 @@ fn keeping_tick(state: usize) -> IdleDecision {
 impl IdleGovernor for Teo612 {
     #[inline]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
-        self.expected = Expectation {
-            // Infinite wherever the timers are not looked at.
-            sleep_length: i64::MAX,
-            clock: query.clock,
-        };
         let table = &self.table;
+        // Nothing is expected wherever the timers are not looked at.
+        self.expected = Expectation::endless(table, query.clock);
         let enabled = table.enabled();
         let (Some(first), Some(deepest)) = (enabled.shallowest(), enabled.deepest()) else {
             return keeping_tick(0);
@@ -123,7 +117,7 @@ impl IdleGovernor for Teo612 {
             state = self.heed_early_wakeups(deepest, query.tick_stopped);
             if state == 0 {
                 // Looked at only to learn afterwards whether the guess was right.
-                self.expected.sleep_length = query.sleep_length;
+                self.expected = Expectation::new(table, query.sleep_length, query.clock);
                 return keeping_tick(0);
             }
             let deepest_allowed = enabled
@@ -141,12 +135,12 @@ impl IdleGovernor for Teo612 {
 
             duration = query.sleep_length;
             delta_tick = query.delta_tick;
-            self.expected.sleep_length = duration;
+            self.expected = Expectation::new(table, duration, query.clock);
             if table.target_residency(state) > duration {
                 state = table.shallower_for(state, duration);
             }
             // Most wake-ups come before a tick would, so the tick does no harm.
-            let intercepts = sum_below(&self.intercepts, BINS);
+            let intercepts = self.bins.all_intercepts();
             if table.target_residency(state) < self.tick
                 && intercepts > self.total / 2 + self.total / 8
             {
@@ -174,7 +168,7 @@ impl IdleGovernor for Teo612 {
         }
         let measured = self
             .expected
-            .measured(&self.table, self.tick as u64, entered, outcome);
+            .measured(&self.table, self.tick, entered, outcome);
         self.count(measured);
     }
 }

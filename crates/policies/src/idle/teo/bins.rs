@@ -1,0 +1,155 @@
+//! teo's counters: how often the CPU woke up in each bin, lately.
+
+use wakepath_hardware::idle::MAX_STATES;
+
+/// What one event adds to a counter.
+pub(super) const PULSE: u32 = 1024;
+
+/// Three counters in one word, 16 bits each: hits, intercepts and recent intercepts. Counters and
+/// their sums stay below 2^14: they grow by [`PULSE`] at most while an eighth is taken off, and
+/// there are never more than nine recent intercepts. So a word is added as one number.
+type Word = u64;
+
+const RECENT: Word = 1 << 32;
+/// An eighth of hits and intercepts, but not of recent intercepts, stays after a shift by three.
+const EIGHTHS: Word = 0x1fff_1fff;
+
+/// A wake-up in the bin of the expected timer or before it, as what it adds to the bin's word.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Event(Word);
+
+impl Event {
+    pub(super) const HIT: Self = Self(PULSE as Word);
+    pub(super) const INTERCEPT: Self = Self((PULSE as Word) << 16 | RECENT);
+}
+
+/// Counters of a bin or sums of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    /// Wake-ups in the bin of the expected timer.
+    pub(super) hits: u32,
+    /// Wake-ups before that, by the bin in which they came.
+    pub(super) intercepts: u32,
+    /// Intercepts among the most recent wake-ups.
+    pub(super) recent: u32,
+}
+
+impl From<Word> for Sums {
+    #[inline]
+    fn from(word: Word) -> Self {
+        Self {
+            hits: word as u32 & 0xffff,
+            intercepts: (word >> 16) as u32 & 0xffff,
+            recent: (word >> 32) as u32 & 0xffff,
+        }
+    }
+}
+
+/// The counters of all bins. Those of bins without a state stay 0.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bins {
+    counters: [Word; MAX_STATES],
+    /// The sums of the counters of all shallower bins. The last one is over all bins.
+    below: [Word; MAX_STATES + 1],
+}
+
+impl Bins {
+    /// Takes an eighth off all hits and intercepts.
+    #[inline]
+    pub(super) fn decay(&mut self) {
+        for word in &mut self.counters {
+            *word -= (*word >> 3) & EIGHTHS;
+        }
+    }
+
+    /// All hits and intercepts. Like [`Bins::below`] it is up to date after [`Bins::add_up`].
+    #[inline]
+    pub(super) fn total(&self) -> u32 {
+        let all = Sums::from(self.below[MAX_STATES]);
+        all.hits + all.intercepts
+    }
+
+    /// Brings the sums up to date.
+    #[inline]
+    pub(super) fn add_up(&mut self) {
+        let mut sum = 0;
+        for (below, word) in self.below.iter_mut().zip(self.counters) {
+            *below = sum;
+            sum += word;
+        }
+        self.below[MAX_STATES] = sum;
+    }
+
+    /// Counts a wake-up in a bin.
+    #[inline]
+    pub(super) fn add(&mut self, bin: usize, event: Event) {
+        self.counters[bin] += event.0;
+    }
+
+    /// Takes a wake-up that was counted from the recent ones.
+    #[inline]
+    pub(super) fn forget(&mut self, bin: usize, event: Event) {
+        self.counters[bin] -= event.0 & RECENT;
+    }
+
+    /// The sums over all bins shallower than that of `state`.
+    #[inline]
+    pub(super) fn below(&self, state: usize) -> Sums {
+        Sums::from(self.below[state])
+    }
+
+    /// All intercepts.
+    #[inline]
+    pub(super) fn all_intercepts(&self) -> u32 {
+        Sums::from(self.below[MAX_STATES]).intercepts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn packed_counters_are_plain_counters(
+            events in prop::collection::vec((0..MAX_STATES, 0_u8..3), 1..300),
+        ) {
+            let mut bins = Bins::default();
+            let mut plain = [Sums::default(); MAX_STATES];
+            let mut recent = std::collections::VecDeque::new();
+            for (bin, kind) in events {
+                bins.decay();
+                for sums in &mut plain {
+                    sums.hits -= sums.hits >> 3;
+                    sums.intercepts -= sums.intercepts >> 3;
+                }
+                let event = if kind == 0 {
+                    plain[bin].hits += PULSE;
+                    Event::HIT
+                } else {
+                    plain[bin].intercepts += PULSE;
+                    plain[bin].recent += 1;
+                    Event::INTERCEPT
+                };
+                bins.add(bin, event);
+                recent.push_back((bin, event, kind != 0));
+                if recent.len() > 9 {
+                    let (bin, event, intercept) = recent.pop_front().unwrap();
+                    bins.forget(bin, event);
+                    plain[bin].recent -= u32::from(intercept);
+                }
+                bins.add_up();
+                let mut sums = Sums::default();
+                for (state, counters) in plain.iter().enumerate() {
+                    prop_assert_eq!(bins.below(state), sums);
+                    sums.hits += counters.hits;
+                    sums.intercepts += counters.intercepts;
+                    sums.recent += counters.recent;
+                }
+                prop_assert_eq!(bins.total(), sums.hits + sums.intercepts);
+                prop_assert_eq!(bins.all_intercepts(), sums.intercepts);
+            }
+        }
+    }
+}
