@@ -4,7 +4,7 @@
 //! whole or cut to single functions ([`cut`], [`program`]), and run over generated inputs
 //! ([`generate`]) side by side with ours ([`checks`], [`compare`]). Not one decision may differ.
 //! [`mutants`] shows that the comparison can fail, [`coverage`] that the inputs get everywhere, and
-//! [`bench`] compares the speed.
+//! [`mod@bench`] compares the speed.
 
 pub mod bench;
 pub mod checks;

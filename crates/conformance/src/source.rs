@@ -1,6 +1,6 @@
 //! Obtains the kernel sources to compare with, from Debian's `linux-source-*` packages.
 //!
-//! Only the few files of [`FILES`] are kept, in a cache outside the repository's history, under the
+//! Only the few files of `FILES` are kept, in a cache outside the repository's history, under the
 //! exact Debian version of the package.
 
 use std::fs;

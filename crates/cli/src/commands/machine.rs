@@ -47,6 +47,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
 }
 
+const LIST_HEADER: [&str; 3] = ["name", "cpus", "title"];
+const FIGURE_HEADER: [&str; 4] = ["figure", "value", "origin", "because"];
+
 #[derive(Serialize)]
 struct Entry {
     name: String,
@@ -65,20 +68,18 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
             })
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
-    const HEADER: [&str; 3] = ["name", "cpus", "title"];
     let rows = entries
         .iter()
         .map(|e| [e.name.clone(), e.cpus.to_string(), e.title.clone()]);
     match args.format {
-        Format::Table => output::table(out, HEADER, rows),
-        Format::Csv => output::csv(out, HEADER, rows),
+        Format::Table => output::table(out, LIST_HEADER, rows),
+        Format::Csv => output::csv(out, LIST_HEADER, rows),
         Format::Json => output::json(out, &entries),
     }
 }
 
 fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let machine = Machine::find(&args.name)?;
-    const HEADER: [&str; 4] = ["figure", "value", "origin", "because"];
     let rows = machine.figures().into_iter().map(|(key, figure)| {
         let (origin, because) = match &figure.origin {
             Origin::Table => ("source", "the source of its table"),
@@ -95,7 +96,7 @@ fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
     });
     match args.format {
         Format::Json => output::json(out, &machine),
-        Format::Csv => output::csv(out, HEADER, rows),
+        Format::Csv => output::csv(out, FIGURE_HEADER, rows),
         Format::Table => {
             writeln!(out, "{}", machine.title)?;
             for c in &machine.cluster {
@@ -111,7 +112,7 @@ fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
                 )?;
             }
             writeln!(out)?;
-            output::table(out, HEADER, rows)
+            output::table(out, FIGURE_HEADER, rows)
         }
     }
 }
