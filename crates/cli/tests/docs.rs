@@ -5,11 +5,7 @@
 //! `WAKEPATH_UPDATE_DOCS=1` the outputs are written anew instead. Commands in other blocks that
 //! start with `wakepath` must at least name subcommands and options that exist.
 
-<<<<<<< HEAD
-#![expect(
-=======
 #![allow(
->>>>>>> refs/heads/workloads
     clippy::unwrap_used,
     reason = "a test may stop where its premises fail"
 )]

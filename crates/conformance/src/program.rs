@@ -398,13 +398,14 @@ fn cut_pieces(text: &str, pieces: &[Piece]) -> Result<String> {
     let file = CFile::new(text);
     let mut cut = String::new();
     for piece in pieces {
-        cut += &match piece {
+        let text = match piece {
             Macro(name) => file.macro_definition(name)?.to_owned(),
             Struct(name) => file.structure(name)?.to_owned(),
             Variable(name) => file.variable(name)?.to_owned(),
             Function(name) => file.function(name)?.to_owned(),
             Ours(header) => format!("#include \"{header}\""),
         };
+        cut += &text;
         cut += "\n\n";
     }
     Ok(cut)

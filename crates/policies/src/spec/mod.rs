@@ -25,6 +25,7 @@ use serde::{Serialize, Serializer};
 use wakepath_units::{Capacity, Nanoseconds};
 
 use self::registry::{Default, KeyInfo, Kind, POLICIES, PolicyInfo, Values};
+use crate::apst::{ApstQuirks, ApstRule, ApstSettings};
 use crate::freq::{FreqPolicy, SchedutilSettings, iowait_boost};
 use crate::idle::{HaltpollParameters, IdlePolicy, KernelVersion, OracleGoal};
 use crate::psd::{Ceiling, Grant, PsdPolicy};
@@ -47,38 +48,9 @@ pub enum Policy {
     /// How deeply after I/O.
     Psd(PsdPolicy),
     /// When a drive sleeps.
-    Apst(ApstPolicy),
+    Apst(ApstSettings),
     /// How long to poll.
     Poll(PollPolicy),
-}
-
-/// Which of the kernel's rules makes an APST table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ApstRule {
-    /// By latency tolerances with fixed timeouts.
-    Current,
-    /// By a timeout of 50 times the transition latency.
-    Legacy,
-}
-
-/// The settings of the kernel's APST table. The defaults are the kernel's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct ApstPolicy {
-    /// The rule.
-    pub rule: ApstRule,
-    /// Idle time before a quick state, in ms.
-    pub primary_timeout_ms: u64,
-    /// Idle time before a slow state, in ms.
-    pub secondary_timeout_ms: u64,
-    /// The longest entry plus exit latency of a quick state, in us.
-    pub primary_tolerance_us: u64,
-    /// The longest entry plus exit latency of a slow state, in us.
-    pub secondary_tolerance_us: u64,
-    /// The longest exit latency of any state, in us; 0 switches APST off.
-    pub max_latency_us: u64,
-    /// Whether the deepest state is never used (a quirk of some drives).
-    pub no_deepest: bool,
 }
 
 /// The settings of the polling limit ([`crate::poll::limit`]).
@@ -209,7 +181,7 @@ impl PolicySpec {
     }
 
     /// The policy as APST settings, or an error that says what it is instead.
-    pub fn apst(&self) -> Result<ApstPolicy, SpecError> {
+    pub fn apst(&self) -> Result<ApstSettings, SpecError> {
         match self.policy() {
             Policy::Apst(policy) => Ok(policy),
             _ => Err(self.wrong_kind(Kind::Apst)),
@@ -312,8 +284,8 @@ impl PolicySpec {
         }
     }
 
-    fn apst_settings(&self) -> ApstPolicy {
-        ApstPolicy {
+    fn apst_settings(&self) -> ApstSettings {
+        ApstSettings {
             rule: match self.word("rule") {
                 "legacy" => ApstRule::Legacy,
                 _ => ApstRule::Current,
@@ -323,7 +295,11 @@ impl PolicySpec {
             primary_tolerance_us: self.number("primary_tolerance_us"),
             secondary_tolerance_us: self.number("secondary_tolerance_us"),
             max_latency_us: self.number("max_latency_us"),
-            no_deepest: self.switch("no_deepest"),
+            enabled: true,
+            quirks: ApstQuirks {
+                no_deepest: self.switch("no_deepest"),
+                no_apst: false,
+            },
         }
     }
 

@@ -105,14 +105,18 @@ fn settings_arrive() {
     let apst = parse("apst[rule=legacy,max_latency_us=0,no_deepest=on]").unwrap();
     assert_eq!(
         apst.apst(),
-        Ok(ApstPolicy {
+        Ok(ApstSettings {
             rule: ApstRule::Legacy,
             primary_timeout_ms: 100,
             secondary_timeout_ms: 2000,
             primary_tolerance_us: 15_000,
             secondary_tolerance_us: 100_000,
             max_latency_us: 0,
-            no_deepest: true,
+            enabled: true,
+            quirks: ApstQuirks {
+                no_deepest: true,
+                no_apst: false
+            },
         })
     );
     let schedutil = parse("schedutil[iowait_boost_step=linear,rate_limit_us=500]").unwrap();
