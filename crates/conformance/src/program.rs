@@ -398,13 +398,13 @@ fn cut_pieces(text: &str, pieces: &[Piece]) -> Result<String> {
     let file = CFile::new(text);
     let mut cut = String::new();
     for piece in pieces {
-        cut += &match piece {
-            Macro(name) => file.macro_definition(name)?.to_owned(),
-            Struct(name) => file.structure(name)?.to_owned(),
-            Variable(name) => file.variable(name)?.to_owned(),
-            Function(name) => file.function(name)?.to_owned(),
-            Ours(header) => format!("#include \"{header}\""),
-        };
+        match piece {
+            Macro(name) => cut += file.macro_definition(name)?,
+            Struct(name) => cut += file.structure(name)?,
+            Variable(name) => cut += file.variable(name)?,
+            Function(name) => cut += file.function(name)?,
+            Ours(header) => cut.extend(["#include \"", header, "\""]),
+        }
         cut += "\n\n";
     }
     Ok(cut)
