@@ -72,6 +72,9 @@ pub(crate) struct Cpu {
     pub(crate) work: Cycles,
     /// Cold-start work to be done before anything else.
     pub(crate) cold: Cycles,
+    /// When the interrupt being served began to be, and the cold-start work before it.
+    pub(crate) segment_start: u64,
+    pub(crate) segment_cold: Cycles,
 
     pub(crate) interrupts: VecDeque<Interrupt>,
     pub(crate) current: Option<TaskId>,
@@ -96,6 +99,8 @@ pub(crate) struct Cpu {
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(crate) in_idle_loop: bool,
     pub(crate) idle_since: u64,
+    /// When it last was ready to work after a stay in an idle state.
+    pub(crate) awake_since: u64,
     /// Time spent with tasks and interrupts, in ns.
     pub(crate) busy: u64,
     /// The part of it that interrupted the present stay in a polling state.
@@ -127,6 +132,8 @@ impl Cpu {
             phase_start: 0,
             work: 0,
             cold: 0,
+            segment_start: 0,
+            segment_cold: 0,
             interrupts: VecDeque::new(),
             current: None,
             run_queue: VecDeque::new(),
@@ -143,6 +150,7 @@ impl Cpu {
             lease,
             in_idle_loop: true,
             idle_since: 0,
+            awake_since: 0,
             busy: 0,
             busy_in_stay: 0,
             state: 0,
@@ -172,6 +180,12 @@ impl Cpu {
             self.next_tick
         };
         tick.min(self.next_timer()).min(self.next_wheel())
+    }
+
+    /// Begins to serve an interrupt.
+    pub(crate) fn begin_segment(&mut self, now: u64, cold: Cycles) {
+        self.segment_start = now;
+        self.segment_cold = cold;
     }
 
     /// Whether a task wants to run.

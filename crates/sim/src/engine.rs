@@ -11,6 +11,7 @@ use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery
 use wakepath_policies::psd::Grant;
 use wakepath_units::Nanoseconds;
 
+use crate::attribution::{Part, Parts, Work};
 use crate::cpu::{Cpu, CpuId, Interrupt, Mode, NEVER, RequestId, TaskId, Timer};
 use crate::drive::{Direction, Drive};
 use crate::frequency::Domain;
@@ -45,6 +46,12 @@ pub(crate) struct Request {
     pub(crate) direction: Direction,
     /// When its submission began.
     pub(crate) begun: u64,
+    /// Its latency so far, up to `cut`.
+    pub(crate) parts: Parts,
+    /// Up to when its time is attributed.
+    pub(crate) cut: u64,
+    /// How long the task's CPU takes to hear of the completion.
+    pub(crate) ipi: u64,
 }
 
 pub(crate) struct Engine<'a> {
@@ -145,7 +152,7 @@ impl<'a> Engine<'a> {
                 let task = self.tasks.len();
                 self.tasks.push(Task::job(job, cpu));
                 self.jobs_running += 1;
-                self.wake_task(cpu, task, cpu);
+                self.wake_task(None, task, cpu);
             }
         }
     }
@@ -242,10 +249,12 @@ impl<'a> Engine<'a> {
         match interrupt {
             Interrupt::Completion(request) => {
                 self.grant_lease(cpu, Grant::on_completion);
+                self.attribute_interrupt(cpu, request);
                 let task = self.requests[request].task;
                 self.tasks[task].completed.push(request);
                 if self.tasks[task].waits_for_io() {
-                    self.wake_task(cpu, task, self.choose_cpu(task));
+                    let ipi = self.wake_task(Some(cpu), task, self.choose_cpu(task));
+                    self.requests[request].ipi = ipi;
                 }
             }
             Interrupt::Tick => self.tick(cpu),
@@ -255,14 +264,14 @@ impl<'a> Engine<'a> {
                     let task = cpu * self.setup.background.len() + index;
                     self.tasks[task].work = source.cycles;
                     if !self.tasks[task].runnable {
-                        self.wake_task(cpu, task, cpu);
+                        self.wake_task(Some(cpu), task, cpu);
                     }
                 }
                 self.arm_background(cpu, index);
                 self.arm_clock(cpu);
             }
             Interrupt::Timer(Timer::Task(task)) => {
-                self.wake_task(cpu, task, self.choose_cpu(task));
+                self.wake_task(Some(cpu), task, self.choose_cpu(task));
             }
             Interrupt::Reschedule => {}
         }
@@ -339,9 +348,19 @@ impl<'a> Engine<'a> {
 
     /// Starts `work` on a CPU.
     fn execute(&mut self, cpu: CpuId, mode: Mode, work: Cycles) {
-        let work = work + std::mem::take(&mut self.cpus[cpu].cold);
-        let length = self.domains[self.cpus[cpu].cluster].time_for(work);
-        self.cpus[cpu].work = work;
+        let c = &mut self.cpus[cpu];
+        let cold = std::mem::take(&mut c.cold);
+        match mode {
+            Mode::Task => {
+                if let Some(task) = c.current {
+                    self.tasks[task].cold += cold;
+                }
+            }
+            _ => c.begin_segment(self.now, cold),
+        }
+        let c = &mut self.cpus[cpu];
+        c.work = work + cold;
+        let length = self.domains[c.cluster].time_for(c.work);
         self.begin_phase(cpu, mode, length);
     }
 
@@ -370,6 +389,7 @@ impl<'a> Engine<'a> {
             if let Some(interrupt) = self.cpus[cpu].interrupts.pop_front() {
                 let cost = self.cost(interrupt);
                 if cost + self.cpus[cpu].cold == 0 {
+                    self.cpus[cpu].begin_segment(self.now, 0);
                     self.serve(cpu, interrupt);
                     continue;
                 }
@@ -507,6 +527,7 @@ impl<'a> Engine<'a> {
         let c = &mut self.cpus[cpu];
         let residency = now - c.idle_since;
         c.polling_until = None;
+        c.awake_since = now;
         c.poll_limit_hit = poll_limit_hit;
         // A residency of 0 would mean that the driver refused the state.
         c.unreflected = Some(residency.max(1));
@@ -544,8 +565,9 @@ impl<'a> Engine<'a> {
             .unwrap_or(previous)
     }
 
-    /// Puts a task on the run queue of `to`; the code that wakes it runs on `from`.
-    fn wake_task(&mut self, from: CpuId, task: TaskId, to: CpuId) {
+    /// Puts a task on the run queue of `to`; the code that wakes it runs on `from`, if on any CPU.
+    /// Returns how long `to` takes to hear of it.
+    fn wake_task(&mut self, from: Option<CpuId>, task: TaskId, to: CpuId) -> u64 {
         let t = &mut self.tasks[task];
         let iowait = std::mem::take(&mut t.in_iowait);
         if iowait {
@@ -560,18 +582,18 @@ impl<'a> Engine<'a> {
         self.account(to, self.cpus[to].mode == Mode::Task);
         self.utilisation_changed(to);
         self.cpus[to].run_queue.push_back(task);
-        if to == from && self.cpus[to].mode != Mode::Idle {
-            return;
+        if from == Some(to) || self.cpus[to].mode != Mode::Idle {
+            // It looks at its run queue when it has done what it does.
+            return 0;
         }
-        match self.cpus[to].mode {
+        if self.cpus[to].polling_until.is_some() {
             // A polling CPU sees its need-resched flag without an interrupt.
-            Mode::Idle if self.cpus[to].polling_until.is_some() => self.next(to),
-            Mode::Idle => {
-                self.queue
-                    .push(self.now + self.setup.ipi, Event::Ipi { cpu: to });
-            }
-            Mode::Waking | Mode::Interrupt(_) | Mode::Task => {}
+            self.next(to);
+            return 0;
         }
+        let at = self.now + self.setup.ipi;
+        self.queue.push(at, Event::Ipi { cpu: to });
+        self.setup.ipi
     }
 
     fn run_task(&mut self, cpu: CpuId) {
@@ -599,16 +621,26 @@ impl<'a> Engine<'a> {
             Step::Worker => return self.block(cpu, task, false),
             Step::Submit => {
                 self.grant_lease(cpu, Grant::on_issue);
-                self.submit(task);
+                self.submit(cpu, task);
             }
             Step::Resume => {
                 let completed = std::mem::take(&mut self.tasks[task].completed);
+                let full_speed = self.domains[self.cpus[cpu].cluster].full_speed();
+                let t = &mut self.tasks[task];
+                let own = self.setup.io.resume * completed.len() as u64;
+                let work = Work {
+                    own,
+                    cold: t.cold,
+                    full_speed,
+                };
                 for request in &completed {
-                    let r = self.requests[*request];
-                    self.recorder.request(now - r.begun, r.direction);
+                    let mut r = self.requests[*request];
+                    r.parts
+                        .add_work(Part::Completion, now - r.cut, t.executed, work);
+                    debug_assert_eq!(r.parts.total(), now - r.begun);
+                    self.recorder.request(&r.parts, r.direction);
                     self.free_requests.push(*request);
                 }
-                let t = &mut self.tasks[task];
                 t.in_flight -= completed.len() as u32;
             }
             Step::Think | Step::Wait => {}
@@ -624,8 +656,11 @@ impl<'a> Engine<'a> {
             && job.requests.is_none_or(|n| t.submitted < n);
         let full = t.in_flight == job.depth;
         if !t.completed.is_empty() && (full || !more) {
-            t.step = Step::Resume;
-            t.work = self.setup.io.resume * t.completed.len() as u64;
+            t.begin(
+                Step::Resume,
+                self.setup.io.resume * t.completed.len() as u64,
+            );
+            self.attribute_wake_up(cpu, task);
             return self.continue_task(cpu, task);
         }
         if !more && t.in_flight == 0 {
@@ -638,14 +673,13 @@ impl<'a> Engine<'a> {
         }
         if t.thought_cycles < t.submitted && job.think_cycles > 0 {
             t.thought_cycles = t.submitted;
-            t.step = Step::Think;
-            t.work = job.think_cycles;
+            t.begin(Step::Think, job.think_cycles);
             return self.continue_task(cpu, task);
         }
         if job.think_time > 0 && t.submitted >= t.thought_time + u64::from(job.think_blocks) {
             t.thought_time = t.submitted;
-            t.step = Step::Think;
-            t.work = self.domains[self.cpus[cpu].cluster].work_in(job.think_spin);
+            let spin = self.domains[self.cpus[cpu].cluster].work_in(job.think_spin);
+            t.begin(Step::Think, spin);
             if job.think_time > job.think_spin {
                 // The spin is done after the sleep: the order does not matter to anyone else.
                 let wake_at = self.now + job.think_time - job.think_spin;
@@ -655,8 +689,7 @@ impl<'a> Engine<'a> {
             }
             return self.continue_task(cpu, task);
         }
-        t.step = Step::Submit;
-        t.work = self.setup.io.submission;
+        t.begin(Step::Submit, self.setup.io.submission);
         t.begun = self.now;
         self.continue_task(cpu, task);
     }
@@ -678,7 +711,8 @@ impl<'a> Engine<'a> {
 
     // Drive
 
-    fn submit(&mut self, task: TaskId) {
+    fn submit(&mut self, cpu: CpuId, task: TaskId) {
+        let now = self.now;
         let job = &self.setup.jobs[self.tasks[task].job];
         let direction = self.random.direction(job.read_percent);
         let mean = match direction {
@@ -689,10 +723,23 @@ impl<'a> Engine<'a> {
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
+        let mut parts = Parts::default();
+        let work = Work {
+            own: self.setup.io.submission,
+            cold: t.cold,
+            full_speed: self.domains[self.cpus[cpu].cluster].full_speed(),
+        };
+        parts.add_work(Part::Submission, now - t.begun, t.executed, work);
+        let done = self.drive.accept(now, service);
+        parts.add(Part::Queueing, done - service - now);
+        parts.add(Part::DriveService, service);
         let request = Request {
             task,
             direction,
             begun: t.begun,
+            parts,
+            cut: done,
+            ipi: 0,
         };
         let id = self.free_requests.pop().unwrap_or(self.requests.len());
         if id == self.requests.len() {
@@ -700,7 +747,6 @@ impl<'a> Engine<'a> {
         } else {
             self.requests[id] = request;
         }
-        let done = self.drive.accept(self.now, service);
         self.queue.push(done, Event::Served { request: id });
     }
 
@@ -708,6 +754,41 @@ impl<'a> Engine<'a> {
         let submitter = self.tasks[self.requests[request].task].cpu;
         let cpu = self.setup.completion_cpu.unwrap_or(submitter);
         self.interrupt(cpu, Interrupt::Completion(request));
+    }
+
+    // Attribution
+
+    /// A request's completion interrupt has been served.
+    fn attribute_interrupt(&mut self, cpu: CpuId, request: RequestId) {
+        let c = &self.cpus[cpu];
+        let work = Work {
+            own: self.setup.io.interrupt,
+            cold: c.segment_cold,
+            full_speed: self.domains[c.cluster].full_speed(),
+        };
+        let r = &mut self.requests[request];
+        let began = c.segment_start;
+        let idle_exit = c.awake_since.min(began).saturating_sub(r.cut);
+        r.parts.add(Part::IdleExit, idle_exit);
+        r.parts.add(Part::WaitingToRun, began - r.cut - idle_exit);
+        let time = self.now - began;
+        r.parts.add_work(Part::InterruptDelivery, time, time, work);
+        r.cut = self.now;
+    }
+
+    /// A task goes on with its completed requests.
+    fn attribute_wake_up(&mut self, cpu: CpuId, task: TaskId) {
+        let awake_since = self.cpus[cpu].awake_since;
+        for request in &self.tasks[task].completed {
+            let r = &mut self.requests[*request];
+            let ipi = r.ipi.min(self.now - r.cut);
+            let idle_exit = awake_since.saturating_sub(r.cut + ipi);
+            r.parts.add(Part::InterruptDelivery, ipi);
+            r.parts.add(Part::IdleExit, idle_exit);
+            r.parts
+                .add(Part::WaitingToRun, self.now - r.cut - ipi - idle_exit);
+            r.cut = self.now;
+        }
     }
 
     // Frequency and utilisation
@@ -731,7 +812,11 @@ impl<'a> Engine<'a> {
             Mode::Interrupt(_) => {}
             Mode::Task => {
                 self.account(cpu, true);
-                self.domains[self.cpus[cpu].cluster].charge_task(time);
+                let c = &self.cpus[cpu];
+                self.domains[c.cluster].charge_task(time);
+                if let Some(task) = c.current {
+                    self.tasks[task].executed += time;
+                }
             }
         }
         let c = &mut self.cpus[cpu];

@@ -5,6 +5,7 @@
 //! machine's biggest core, and the same seed gives the same result on any number of threads. What
 //! is modelled, and what is not, is in `docs/model.md`.
 
+mod attribution;
 mod compare;
 mod cpu;
 mod drive;
@@ -18,8 +19,9 @@ mod result;
 mod setup;
 mod task;
 
+pub use attribution::Attribution;
 pub use compare::{Combination, CombinationResult, Comparison, compare, median};
-pub use result::{CpuTime, Latency, Run, StateTime};
+pub use result::{CpuTime, Latency, LatencyParts, Run, StateTime};
 
 use wakepath_hardware::Machine;
 use wakepath_policies::idle::Governor;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use wakepath_hardware::IdleStates;
 
+use crate::attribution::Attribution;
 use crate::engine::Finished;
 use crate::frequency::Domain;
 use crate::recorder::Recorder;
@@ -20,6 +21,8 @@ pub struct Run {
     pub seconds: f64,
     /// Latency from the start of the system call to its return.
     pub latency_us: Latency,
+    /// What the latency is made of.
+    pub attribution: LatencyParts,
     /// Mean frequency in MHz at which tasks ran, weighted by the time that they ran.
     pub mean_mhz: f64,
     /// Idle states over all CPUs, shallowest first.
@@ -46,6 +49,19 @@ pub struct Latency {
     pub p999: f64,
     /// Largest.
     pub max: f64,
+}
+
+/// What the latency of the requests is made of, in microseconds. The parts add up to the latency.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LatencyParts {
+    /// Mean over all requests.
+    pub mean: Attribution,
+    /// Mean over the requests within 3 % of the median.
+    pub p50: Attribution,
+    /// Mean over the requests within 3 % of the 99th percentile.
+    pub p99: Attribution,
+    /// Mean over the requests within 3 % of the 99.9th percentile.
+    pub p999: Attribution,
 }
 
 /// Time in an idle state.
@@ -123,6 +139,12 @@ impl Run {
             requests,
             seconds,
             latency_us: Latency::new(recorder),
+            attribution: LatencyParts {
+                mean: recorder.parts.mean(),
+                p50: recorder.parts.at_quantile(0.5),
+                p99: recorder.parts.at_quantile(0.99),
+                p999: recorder.parts.at_quantile(0.999),
+            },
             mean_mhz: khz_time as f64 / busy.max(1) as f64 / 1e3,
             too_deep: idle_states.iter().map(|s| s.too_deep).sum(),
             too_shallow: idle_states.iter().map(|s| s.too_shallow).sum(),

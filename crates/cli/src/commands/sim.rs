@@ -163,6 +163,28 @@ fn write_tables(
     )?;
     writeln!(
         out,
+        "\nWhere a request's time goes: us of the mean and of the 99th percentile, first run\n"
+    )?;
+    output::table(
+        out,
+        [
+            "idle",
+            "freq",
+            "of",
+            "submit",
+            "queue",
+            "wake",
+            "drive",
+            "irq",
+            "idle exit",
+            "low MHz",
+            "wait",
+            "resume",
+        ],
+        comparison.results.iter().flat_map(attribution_rows),
+    )?;
+    writeln!(
+        out,
         "\nShare of CPU time, all {} CPUs, first run\n",
         machine.cpus()
     )?;
@@ -180,6 +202,28 @@ fn write_tables(
         ],
         rows,
     )
+}
+
+/// The parts of the mean and of the 99th percentile of the first run.
+fn attribution_rows(result: &CombinationResult) -> Vec<[String; 12]> {
+    let Some(run) = result.runs.first() else {
+        return Vec::new();
+    };
+    [
+        ("mean", &run.attribution.mean),
+        ("p99", &run.attribution.p99),
+    ]
+    .map(|(of, attribution)| {
+        let parts = attribution.parts().map(|(_, us)| format!("{us:.1}"));
+        let [a, b, c, d, e, f, g, h, i] = parts;
+        let names = (
+            result.idle.to_string(),
+            result.freq.to_string(),
+            of.to_owned(),
+        );
+        [names.0, names.1, names.2, a, b, c, d, e, f, g, h, i]
+    })
+    .into()
 }
 
 /// One row per idle state of the first run, and one for the time in between.
