@@ -214,14 +214,14 @@ fn attribution_rows(result: &CombinationResult) -> Vec<[String; 12]> {
         ("p99", &run.attribution.p99),
     ]
     .map(|(of, attribution)| {
-        let parts = attribution.parts().map(|(_, us)| format!("{us:.1}"));
-        let [a, b, c, d, e, f, g, h, i] = parts;
-        let names = (
-            result.idle.to_string(),
-            result.freq.to_string(),
-            of.to_owned(),
-        );
-        [names.0, names.1, names.2, a, b, c, d, e, f, g, h, i]
+        let mut row = [const { String::new() }; 12];
+        row[0] = result.idle.to_string();
+        row[1] = result.freq.to_string();
+        of.clone_into(&mut row[2]);
+        for (cell, (_, us)) in row[3..].iter_mut().zip(attribution.parts()) {
+            *cell = format!("{us:.1}");
+        }
+        row
     })
     .into()
 }
