@@ -65,8 +65,6 @@ pub(crate) struct StateStats {
 pub(crate) struct Cpu {
     pub(crate) cluster: usize,
     pub(crate) mode: Mode,
-    /// Invalidates phase events of an earlier phase.
-    pub(crate) phase: u32,
     pub(crate) phase_start: u64,
     /// Work left of the running segment, as of `phase_start`.
     pub(crate) work: Cycles,
@@ -90,8 +88,6 @@ pub(crate) struct Cpu {
     pub(crate) timers: Vec<(u64, Timer)>,
     /// Timer-wheel timers, which a stopped tick has to leave for: expiry and purpose.
     pub(crate) wheel: Vec<(u64, Timer)>,
-    /// When the next timer event is due; others are stale.
-    pub(crate) armed: u64,
 
     pub(crate) governor: Governor,
     /// Power-sleep demotion prevention, if in use.
@@ -128,7 +124,6 @@ impl Cpu {
         Self {
             cluster,
             mode: Mode::Idle,
-            phase: 0,
             phase_start: 0,
             work: 0,
             cold: 0,
@@ -145,7 +140,6 @@ impl Cpu {
             next_tick: NEVER,
             timers: Vec::new(),
             wheel: Vec::new(),
-            armed: NEVER,
             governor,
             lease,
             in_idle_loop: true,

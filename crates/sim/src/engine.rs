@@ -1,8 +1,7 @@
 //! The event loop: interrupts, idle loop, tasks and the drive.
 //!
 //! Every CPU is in one [`Mode`] and has at most one phase that ends by itself (a wake-up, a segment
-//! of work, a polling limit). Whatever ends a phase early makes its event stale by counting up
-//! [`Cpu::phase`].
+//! of work, a polling limit, an interrupt on its way to a sleeping CPU).
 
 use std::collections::VecDeque;
 
@@ -15,7 +14,7 @@ use crate::attribution::{Part, Parts, Work};
 use crate::cpu::{Cpu, CpuId, Interrupt, Mode, NEVER, RequestId, TaskId, Timer};
 use crate::drive::{Direction, Drive};
 use crate::frequency::Domain;
-use crate::queue::EventQueue;
+use crate::queue::{EventQueue, Next};
 use crate::random::Streams;
 use crate::recorder::Recorder;
 use crate::setup::{Cycles, Setup};
@@ -25,18 +24,31 @@ use crate::task::{Step, Task};
 /// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
 const NO_LATENCY_REQUEST: i64 = 2_147_483_647_000;
 
+/// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
+/// or timer, and each cluster one, for the arrival of its next frequency.
 #[derive(Clone, Copy, Debug)]
-enum Event {
-    /// The phase of a CPU ends, if it is still the one of this number.
-    Phase { cpu: CpuId, phase: u32 },
-    /// A tick or timer of a CPU is due.
-    Clock { cpu: CpuId },
-    /// An inter-processor interrupt arrives.
-    Ipi { cpu: CpuId },
-    /// The CPUs of a cluster run at the requested frequency.
-    Frequency { cluster: usize },
-    /// The drive has finished a request.
-    Served { request: RequestId },
+enum Slot {
+    Phase(CpuId),
+    Clock(CpuId),
+    Frequency(usize),
+}
+
+impl Slot {
+    fn number(self, cpus: usize) -> usize {
+        match self {
+            Self::Phase(cpu) => 2 * cpu,
+            Self::Clock(cpu) => 2 * cpu + 1,
+            Self::Frequency(cluster) => 2 * cpus + cluster,
+        }
+    }
+
+    fn of(number: usize, cpus: usize) -> Self {
+        match (number / 2, number % 2) {
+            _ if number >= 2 * cpus => Self::Frequency(number - 2 * cpus),
+            (cpu, 0) => Self::Phase(cpu),
+            (cpu, _) => Self::Clock(cpu),
+        }
+    }
 }
 
 /// A request on its way.
@@ -59,7 +71,8 @@ pub(crate) struct Engine<'a> {
     /// As declared to the governors.
     states: &'a IdleStates,
     now: u64,
-    queue: EventQueue<Event>,
+    /// The events without a slot are finished requests.
+    queue: EventQueue<RequestId>,
     cpus: Vec<Cpu>,
     domains: Vec<Domain>,
     /// CPUs of each cluster that are in a state of the whole cluster.
@@ -83,7 +96,7 @@ impl<'a> Engine<'a> {
     ) -> Self {
         let mut engine = Self {
             now: 0,
-            queue: EventQueue::default(),
+            queue: EventQueue::new(2 * cpus.len() + setup.clusters.len()),
             domains,
             cluster_asleep: vec![0; setup.clusters.len()],
             tasks: Vec::new(),
@@ -108,22 +121,22 @@ impl<'a> Engine<'a> {
     /// Runs until every job has ended.
     pub(crate) fn run(mut self) -> Finished {
         while self.jobs_running > 0 {
-            let Some((time, event)) = self.queue.pop() else {
+            let Some((time, next)) = self.queue.pop() else {
                 break;
             };
             debug_assert!(
                 time >= self.now,
-                "{event:?} at {time} comes after {}",
+                "{next:?} at {time} comes after {}",
                 self.now
             );
             self.now = time;
-            match event {
-                Event::Phase { cpu, phase } if self.cpus[cpu].phase == phase => self.end_phase(cpu),
-                Event::Phase { .. } => {}
-                Event::Clock { cpu } => self.clock(cpu),
-                Event::Ipi { cpu } => self.interrupt(cpu, Interrupt::Reschedule),
-                Event::Frequency { cluster } => self.frequency_changed(cluster),
-                Event::Served { request } => self.served(request),
+            match next {
+                Next::Other(request) => self.served(request),
+                Next::Slot(number) => match Slot::of(number, self.cpus.len()) {
+                    Slot::Phase(cpu) => self.end_phase(cpu),
+                    Slot::Clock(cpu) => self.clock(cpu),
+                    Slot::Frequency(cluster) => self.frequency_changed(cluster),
+                },
             }
         }
         self.finish()
@@ -190,25 +203,24 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Schedules the next clock event of a CPU, unless it is scheduled already.
+    fn schedule(&mut self, slot: Slot, time: u64) {
+        self.queue.schedule(slot.number(self.cpus.len()), time);
+    }
+
+    /// Schedules the next clock event of a CPU, if it has changed.
     fn arm_clock(&mut self, cpu: CpuId) {
-        let c = &mut self.cpus[cpu];
-        let at = c.next_clock_event();
-        if at != c.armed {
-            c.armed = at;
-            if at != NEVER {
-                self.queue.push(at, Event::Clock { cpu });
-            }
+        let slot = Slot::Clock(cpu).number(self.cpus.len());
+        let at = self.cpus[cpu].next_clock_event();
+        if at == NEVER {
+            self.queue.cancel(slot);
+        } else if at != self.queue.due(slot) {
+            self.queue.schedule(slot, at);
         }
     }
 
     fn clock(&mut self, cpu: CpuId) {
         let now = self.now;
         let c = &mut self.cpus[cpu];
-        if c.armed != now {
-            return;
-        }
-        c.armed = NEVER;
         if !c.tick_stopped && c.next_tick <= now {
             c.next_tick += self.setup.tick.period().0;
             c.got_tick |= c.in_idle_loop;
@@ -315,21 +327,19 @@ impl<'a> Engine<'a> {
     fn begin_phase(&mut self, cpu: CpuId, mode: Mode, length: u64) {
         let c = &mut self.cpus[cpu];
         c.mode = mode;
-        c.phase = c.phase.wrapping_add(1);
         c.phase_start = self.now;
-        self.queue.push(
-            self.now + length,
-            Event::Phase {
-                cpu,
-                phase: c.phase,
-            },
-        );
+        self.schedule(Slot::Phase(cpu), self.now + length);
+    }
+
+    fn cancel_phase(&mut self, cpu: CpuId) {
+        self.queue.cancel(Slot::Phase(cpu).number(self.cpus.len()));
     }
 
     fn end_phase(&mut self, cpu: CpuId) {
         match self.cpus[cpu].mode {
-            // The time limit of a polling state.
-            Mode::Idle => self.next(cpu),
+            // The time limit of a polling state, or else an inter-processor interrupt arrives.
+            Mode::Idle if self.cpus[cpu].polling_until.is_some() => self.next(cpu),
+            Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
                 self.end_stay(cpu, false);
                 self.next(cpu);
@@ -371,8 +381,7 @@ impl<'a> Engine<'a> {
         if let Some(task) = self.cpus[cpu].current {
             self.tasks[task].work = self.cpus[cpu].work - done;
         }
-        let c = &mut self.cpus[cpu];
-        c.phase = c.phase.wrapping_add(1);
+        self.cancel_phase(cpu);
     }
 
     /// Work done in the running segment so far, at least nothing and at most all of it.
@@ -442,6 +451,8 @@ impl<'a> Engine<'a> {
     }
 
     fn enter_idle(&mut self, cpu: CpuId) {
+        // A polling limit that is reached just now is served already.
+        self.cancel_phase(cpu);
         let now = self.now;
         let period = self.setup.tick.period().0;
         let c = &mut self.cpus[cpu];
@@ -484,7 +495,6 @@ impl<'a> Engine<'a> {
         c.state = state.min(self.setup.states.len() - 1);
         c.idle_since = now;
         c.mode = Mode::Idle;
-        c.phase = c.phase.wrapping_add(1);
         c.stats[c.state].entries += 1;
         let entered = &self.setup.states[c.state];
         if entered.whole_cluster {
@@ -592,7 +602,9 @@ impl<'a> Engine<'a> {
             return 0;
         }
         let at = self.now + self.setup.ipi;
-        self.queue.push(at, Event::Ipi { cpu: to });
+        if at < self.queue.due(Slot::Phase(to).number(self.cpus.len())) {
+            self.schedule(Slot::Phase(to), at);
+        }
         self.setup.ipi
     }
 
@@ -716,10 +728,10 @@ impl<'a> Engine<'a> {
         let job = &self.setup.jobs[self.tasks[task].job];
         let direction = self.random.direction(job.read_percent);
         let mean = match direction {
-            Direction::Read => self.setup.read_service,
-            Direction::Write => self.setup.write_service,
+            Direction::Read => &self.setup.read_service,
+            Direction::Write => &self.setup.write_service,
         };
-        let service = self.random.service(mean, self.setup.spread);
+        let service = self.random.service(mean);
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
@@ -747,7 +759,7 @@ impl<'a> Engine<'a> {
         } else {
             self.requests[id] = request;
         }
-        self.queue.push(done, Event::Served { request: id });
+        self.queue.push(done, id);
     }
 
     fn served(&mut self, request: RequestId) {
@@ -841,7 +853,7 @@ impl<'a> Engine<'a> {
         let domain = &mut self.domains[cluster];
         if domain.update(self.now, cpu - of.first_cpu, iowait, cpus) {
             let at = self.now + of.transition_latency;
-            self.queue.push(at, Event::Frequency { cluster });
+            self.schedule(Slot::Frequency(cluster), at);
         }
     }
 
