@@ -82,6 +82,7 @@ fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let machine = Machine::find(&args.name)?;
     let rows = machine.figures().into_iter().map(|(key, figure)| {
         let (origin, because) = match &figure.origin {
+            Origin::Default => ("default", "not given"),
             Origin::Table => ("source", "the source of its table"),
             Origin::Source(text) => ("source", text.as_str()),
             Origin::Fitted(text) => ("fitted", text.as_str()),
