@@ -55,6 +55,8 @@ pub(crate) enum Mode {
 pub(crate) struct StateStats {
     /// Entry to exit, exit latency included, in ns.
     pub(crate) time: u64,
+    /// The part of it that the CPU was asleep: without leaving the state, and without polling.
+    pub(crate) asleep: u64,
     pub(crate) entries: u64,
     /// Left before its target residency, although a shallower state was enabled.
     pub(crate) too_deep: u64,
@@ -112,6 +114,11 @@ pub(crate) struct Cpu {
     pub(crate) selections: u64,
     pub(crate) tick_stops: u64,
     pub(crate) stats: Vec<StateStats>,
+    /// Since when it has been powered, if it is: busy, waking up or polling.
+    powered_since: Option<u64>,
+    asleep_since: u64,
+    /// Time powered, in ns, by operating point.
+    pub(crate) powered: Vec<u64>,
 }
 
 impl Cpu {
@@ -155,6 +162,9 @@ impl Cpu {
             selections: 0,
             tick_stops: 0,
             stats: vec![StateStats::default(); states],
+            powered_since: Some(0),
+            asleep_since: 0,
+            powered: Vec::new(),
         }
     }
 
@@ -180,6 +190,38 @@ impl Cpu {
     pub(crate) fn begin_segment(&mut self, now: u64, cold: Cycles) {
         self.segment_start = now;
         self.segment_cold = cold;
+    }
+
+    /// Accounts the time powered so far, at operating point `opp`.
+    pub(crate) fn settle_power(&mut self, now: u64, opp: usize) {
+        match &mut self.powered_since {
+            Some(since) => {
+                if self.powered.len() <= opp {
+                    self.powered.resize(opp + 1, 0);
+                }
+                self.powered[opp] += now - *since;
+                *since = now;
+            }
+            None => self.settle_sleep(now),
+        }
+    }
+
+    fn settle_sleep(&mut self, now: u64) {
+        self.stats[self.state].asleep += now - self.asleep_since;
+        self.asleep_since = now;
+    }
+
+    /// Goes to sleep in the chosen state.
+    pub(crate) fn power_down(&mut self, now: u64, opp: usize) {
+        self.settle_power(now, opp);
+        self.powered_since = None;
+        self.asleep_since = now;
+    }
+
+    /// Begins to wake up.
+    pub(crate) fn power_up(&mut self, now: u64) {
+        self.settle_sleep(now);
+        self.powered_since = Some(now);
     }
 
     /// Whether a task wants to run.

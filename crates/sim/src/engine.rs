@@ -14,6 +14,7 @@ use crate::attribution::{Part, Parts, Work};
 use crate::cpu::{Cpu, CpuId, Interrupt, Mode, NEVER, RequestId, TaskId, Timer};
 use crate::drive::{Direction, Drive};
 use crate::frequency::Domain;
+use crate::power::PowerTracker;
 use crate::queue::{EventQueue, Next};
 use crate::random::Streams;
 use crate::recorder::Recorder;
@@ -75,8 +76,7 @@ pub(crate) struct Engine<'a> {
     queue: EventQueue<RequestId>,
     cpus: Vec<Cpu>,
     domains: Vec<Domain>,
-    /// CPUs of each cluster that are in a state of the whole cluster.
-    cluster_asleep: Vec<usize>,
+    power: PowerTracker,
     tasks: Vec<Task>,
     requests: Vec<Request>,
     free_requests: Vec<RequestId>,
@@ -98,7 +98,7 @@ impl<'a> Engine<'a> {
             now: 0,
             queue: EventQueue::new(2 * cpus.len() + setup.clusters.len()),
             domains,
-            cluster_asleep: vec![0; setup.clusters.len()],
+            power: PowerTracker::new(setup),
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
@@ -174,12 +174,15 @@ impl<'a> Engine<'a> {
         for cpu in 0..self.cpus.len() {
             self.charge(cpu);
             let c = &mut self.cpus[cpu];
+            c.settle_power(self.now, self.domains[c.cluster].current());
             if matches!(c.mode, Mode::Idle | Mode::Waking) || c.polling_until.is_some() {
                 c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
             }
         }
+        self.power.finish(self.now);
         Finished {
             end: self.now,
+            power: self.power,
             cpus: self.cpus,
             domains: self.domains,
             recorder: self.recorder,
@@ -497,8 +500,10 @@ impl<'a> Engine<'a> {
         c.mode = Mode::Idle;
         c.stats[c.state].entries += 1;
         let entered = &self.setup.states[c.state];
-        if entered.whole_cluster {
-            self.cluster_asleep[c.cluster] += 1;
+        if !entered.polling {
+            c.power_down(now, self.domains[c.cluster].current());
+            self.power
+                .cpu_asleep(now, c.cluster, entered.whole_cluster, c.state);
         }
         if entered.polling {
             let limit = c.governor.poll_limit().unwrap_or(self.setup.poll_limit).0;
@@ -512,14 +517,15 @@ impl<'a> Engine<'a> {
         let setup = self.setup;
         let c = &mut self.cpus[cpu];
         let chosen = &setup.states[c.state];
-        let mut really_in = chosen;
-        if chosen.whole_cluster {
-            let asleep = &mut self.cluster_asleep[c.cluster];
-            if *asleep < setup.clusters[c.cluster].cpus {
-                really_in = &setup.states[setup.deepest_alone];
-            }
-            *asleep -= 1;
-        }
+        c.power_up(self.now);
+        let cluster_was_down =
+            self.power
+                .cpu_awake(self.now, c.cluster, chosen.whole_cluster, c.state);
+        let really_in = if chosen.whole_cluster && !cluster_was_down {
+            &setup.states[setup.deepest_alone]
+        } else {
+            chosen
+        };
         let entered_at = c.idle_since + really_in.entry;
         let wait = if self.now < entered_at {
             // Too late to turn back, too early to have lost anything.
@@ -861,6 +867,7 @@ impl<'a> Engine<'a> {
         let of = &self.setup.clusters[cluster];
         // What is running is cut at the change, so that each part has one frequency.
         for cpu in of.first_cpu..of.first_cpu + of.cpus {
+            self.cpus[cpu].settle_power(self.now, self.domains[cluster].current());
             if matches!(self.cpus[cpu].mode, Mode::Task | Mode::Interrupt(_)) {
                 let left = self.cpus[cpu].work - self.work_done(cpu);
                 self.charge(cpu);
@@ -903,6 +910,7 @@ fn until(now: u64, at: u64) -> i64 {
 /// What a run leaves behind.
 pub(crate) struct Finished {
     pub(crate) end: u64,
+    pub(crate) power: PowerTracker,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) recorder: Recorder,

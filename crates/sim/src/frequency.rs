@@ -100,6 +100,11 @@ impl Domain {
         self.speed[self.speed.len() - 1]
     }
 
+    /// Index of the operating point in force.
+    pub(crate) fn current(&self) -> usize {
+        self.current
+    }
+
     /// The capacity at the frequency in force.
     pub(crate) fn capacity_now(&self) -> u32 {
         let (current, highest) = (self.khz_now(), u64::from(self.table.highest().0));

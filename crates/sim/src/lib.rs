@@ -12,6 +12,7 @@ mod drive;
 mod engine;
 mod frequency;
 mod pelt;
+mod power;
 mod queue;
 mod random;
 mod recorder;
@@ -21,6 +22,7 @@ mod task;
 
 pub use attribution::Attribution;
 pub use compare::{Combination, CombinationResult, Comparison, compare, median};
+pub use power::Energy;
 pub use result::{CpuTime, Latency, LatencyParts, Run, StateTime};
 
 use wakepath_hardware::Machine;
@@ -97,5 +99,5 @@ pub fn simulate(
         }));
     }
     let finished = Engine::new(&setup, cpus, domains, &states, seed).run();
-    Ok(Run::new(seed, &states, &finished))
+    Ok(Run::new(seed, machine, &states, &finished))
 }

@@ -118,6 +118,17 @@ proptest! {
             let idle: f64 = cpu.idle_seconds.iter().sum();
             prop_assert!((idle + cpu.busy_seconds - run.seconds).abs() < 1e-9, "{cpu:?} {}", run.seconds);
         }
+        for cpu in &run.cpus {
+            let sum = cpu.powered_seconds + cpu.asleep_seconds;
+            prop_assert!((sum - run.seconds).abs() < 1e-9, "{cpu:?} {}", run.seconds);
+            prop_assert!(cpu.powered_seconds >= cpu.busy_seconds - 1e-9, "{cpu:?}");
+        }
+        if let Some(e) = &run.energy {
+            let parts = e.cpus_mj.iter().chain(&e.clusters_mj).sum::<f64>() + e.package_mj;
+            prop_assert!((parts - e.total_mj).abs() <= 1e-9 * e.total_mj);
+            prop_assert!(e.cpus_mj.iter().chain(&e.clusters_mj).all(|mj| *mj >= 0.0));
+            prop_assert!((e.mean_mw * run.seconds - e.total_mj).abs() <= 1e-9 * e.total_mj);
+        }
         prop_assert!(run.requests > 0);
         prop_assert!(run.latency_us.p50 <= run.latency_us.p99);
         prop_assert!(run.latency_us.p99 <= run.latency_us.p999);
@@ -226,4 +237,16 @@ fn more_work_between_requests_takes_the_gain_of_the_boost() {
     let (without, with) = (gain(""), gain("thinkcycles=1000000\n"));
     assert!(without > 1.15, "{without}");
     assert!((0.99..1.01).contains(&with), "{with}");
+}
+
+#[test]
+fn sleeping_deeper_saves_energy_and_running_faster_costs_it() {
+    let machine = Machine::find("rk3399").unwrap();
+    let job = job("rw=randread\nruntime=1s\nthinktime=5ms\n");
+    let mean_mw = |idle, freq| {
+        let run = simulate(&machine, &job, &combination(idle, freq, None), 1).unwrap();
+        run.energy.unwrap().mean_mw
+    };
+    assert!(mean_mw("deepest", "powersave") < mean_mw("shallowest", "powersave"));
+    assert!(mean_mw("deepest", "powersave") < mean_mw("deepest", "performance"));
 }

@@ -102,6 +102,7 @@ fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()
         "p99_us",
         "p999_us",
         "mean_mhz",
+        "mean_mw",
         "too_deep",
         "too_shallow",
     ];
@@ -117,6 +118,9 @@ fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()
                 run.latency_us.p99.to_string(),
                 run.latency_us.p999.to_string(),
                 run.mean_mhz.to_string(),
+                run.energy
+                    .as_ref()
+                    .map_or_else(String::new, |e| e.mean_mw.to_string()),
                 run.too_deep.to_string(),
                 run.too_shallow.to_string(),
             ]
@@ -143,6 +147,8 @@ fn write_tables(
             "p99",
             "p99.9",
             "MHz",
+            "mW",
+            "uJ per I/O",
             "too deep",
             "too shallow",
         ],
@@ -156,6 +162,9 @@ fn write_tables(
                 format!("{:.1}", r.p99_us),
                 format!("{:.1}", r.p999_us),
                 format!("{:.0}", r.mean_mhz),
+                r.mean_mw.map_or_else(String::new, |mw| format!("{mw:.0}")),
+                r.per_io_uj
+                    .map_or_else(String::new, |uj| format!("{uj:.0}")),
                 format!("{:.0}", r.too_deep),
                 format!("{:.0}", r.too_shallow),
             ]
