@@ -1,6 +1,7 @@
 //! `wakepath machine` as a whole command.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use assert_cmd::Command;
@@ -124,5 +125,40 @@ fn a_wrong_name_leads_to_the_nearest_of_any_kind() {
             .code(1)
             .stdout("")
             .stderr(predicate::str::contains(format!("did you mean '{right}'")));
+    }
+}
+
+/// The keys of a machine file: all keys in the JSON, without what a figure is made of.
+fn keys(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) if map.contains_key("origin") => {}
+        Value::Object(map) => {
+            for (key, value) in map {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_documentation_explains_every_key() {
+    let page = fs::read_to_string("../../docs/machines.md").unwrap();
+    let text = stdout(&["machine", "show", "epyc-7502", "--format", "json"]);
+    let mut found = BTreeSet::new();
+    keys(&serde_json::from_str(&text).unwrap(), &mut found);
+    assert!(found.contains("exit_spread"));
+    for key in found {
+        let named = [
+            format!("`{key}`"),
+            format!("`[{key}]`"),
+            format!("`[[{key}]]`"),
+        ]
+        .iter()
+        .any(|written| page.contains(written))
+            || page.contains(&format!("{key} ="));
+        assert!(named, "docs/machines.md does not explain {key}");
     }
 }
