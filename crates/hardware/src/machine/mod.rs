@@ -324,6 +324,21 @@ impl Machine {
         self.cluster.iter().map(|c| c.cpus).sum()
     }
 
+    /// The source of the table that a figure stands in, by the key that [`Self::figures`] gives it.
+    pub fn table_source(&self, key: &str) -> Option<&str> {
+        let (table, rest) = key.split_once('.')?;
+        let name = rest.rsplit_once('.').map_or(rest, |(name, _)| name);
+        let source = match table {
+            "cluster" => &self.cluster.iter().find(|c| c.name == name)?.source,
+            "idle_state" => &self.idle_state.iter().find(|s| s.name == name)?.source,
+            "io_path" => &self.io_path.source,
+            "drive" => &self.drive.source,
+            "package" => &self.package.as_ref()?.source,
+            _ => return None,
+        };
+        Some(source)
+    }
+
     /// Every figure with the key that names it.
     pub fn figures(&self) -> Vec<(String, &Figure)> {
         let mut all = vec![("hz".to_owned(), &self.hz)];
