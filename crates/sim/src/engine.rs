@@ -14,6 +14,7 @@ use wakepath_units::Nanoseconds;
 use crate::cpu::{Cpu, CpuId, Interrupt, Mode, NEVER, RequestId, TaskId, Timer};
 use crate::drive::{Direction, Drive};
 use crate::frequency::Domain;
+use crate::observer::{Activity, Observer, RequestStep};
 use crate::queue::EventQueue;
 use crate::random::Streams;
 use crate::recorder::Recorder;
@@ -47,7 +48,8 @@ pub(crate) struct Request {
     pub(crate) begun: u64,
 }
 
-pub(crate) struct Engine<'a> {
+pub(crate) struct Engine<'a, O> {
+    observer: &'a mut O,
     setup: &'a Setup,
     /// As declared to the governors.
     states: &'a IdleStates,
@@ -66,15 +68,17 @@ pub(crate) struct Engine<'a> {
     jobs_running: usize,
 }
 
-impl<'a> Engine<'a> {
+impl<'a, O: Observer> Engine<'a, O> {
     pub(crate) fn new(
         setup: &'a Setup,
         cpus: Vec<Cpu>,
         domains: Vec<Domain>,
         states: &'a IdleStates,
         seed: u64,
+        observer: &'a mut O,
     ) -> Self {
         let mut engine = Self {
+            observer,
             now: 0,
             queue: EventQueue::default(),
             domains,
@@ -91,6 +95,7 @@ impl<'a> Engine<'a> {
             states,
         };
         engine.start_background();
+        (0..engine.domains.len()).for_each(|cluster| engine.observe_frequency(cluster));
         for cpu in 0..engine.cpus.len() {
             engine.enter_idle(cpu);
         }
@@ -100,7 +105,7 @@ impl<'a> Engine<'a> {
 
     /// Runs until every job has ended.
     pub(crate) fn run(mut self) -> Finished {
-        while self.jobs_running > 0 {
+        while self.jobs_running > 0 && !self.observer.has_enough() {
             let Some((time, event)) = self.queue.pop() else {
                 break;
             };
@@ -158,6 +163,7 @@ impl<'a> Engine<'a> {
                 c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
             }
         }
+        self.observer.finished(Nanoseconds(self.now));
         Finished {
             end: self.now,
             cpus: self.cpus,
@@ -242,6 +248,7 @@ impl<'a> Engine<'a> {
         match interrupt {
             Interrupt::Completion(request) => {
                 self.grant_lease(cpu, Grant::on_completion);
+                self.observe_request(RequestStep::Delivered { request, cpu });
                 let task = self.requests[request].task;
                 self.tasks[task].completed.push(request);
                 if self.tasks[task].waits_for_io() {
@@ -315,6 +322,7 @@ impl<'a> Engine<'a> {
                 phase: c.phase,
             },
         );
+        self.observe_cpu(cpu);
     }
 
     fn end_phase(&mut self, cpu: CpuId) {
@@ -475,6 +483,7 @@ impl<'a> Engine<'a> {
             c.polling_until = Some(now + limit);
             self.begin_phase(cpu, Mode::Idle, limit);
         }
+        self.observe_cpu(cpu);
         self.arm_clock(cpu);
     }
 
@@ -560,6 +569,7 @@ impl<'a> Engine<'a> {
         self.account(to, self.cpus[to].mode == Mode::Task);
         self.utilisation_changed(to);
         self.cpus[to].run_queue.push_back(task);
+        self.observe_runnable(to);
         if to == from && self.cpus[to].mode != Mode::Idle {
             return;
         }
@@ -607,6 +617,7 @@ impl<'a> Engine<'a> {
                     let r = self.requests[*request];
                     self.recorder.request(now - r.begun, r.direction);
                     self.free_requests.push(*request);
+                    self.observe_request(RequestStep::Completed { request: *request });
                 }
                 let t = &mut self.tasks[task];
                 t.in_flight -= completed.len() as u32;
@@ -658,6 +669,7 @@ impl<'a> Engine<'a> {
         t.step = Step::Submit;
         t.work = self.setup.io.submission;
         t.begun = self.now;
+        self.observe_request(RequestStep::Begun { task });
         self.continue_task(cpu, task);
     }
 
@@ -671,6 +683,7 @@ impl<'a> Engine<'a> {
         t.in_iowait = iowait;
         self.cpus[cpu].nr_iowait += u32::from(iowait);
         self.cpus[cpu].current = None;
+        self.observe_runnable(cpu);
         self.account(cpu, false);
         self.utilisation_changed(cpu);
         self.next(cpu);
@@ -700,11 +713,17 @@ impl<'a> Engine<'a> {
         } else {
             self.requests[id] = request;
         }
+        self.observe_request(RequestStep::Issued {
+            task,
+            request: id,
+            read: direction == Direction::Read,
+        });
         let done = self.drive.accept(self.now, service);
         self.queue.push(done, Event::Served { request: id });
     }
 
     fn served(&mut self, request: RequestId) {
+        self.observe_request(RequestStep::Served { request });
         let submitter = self.tasks[self.requests[request].task].cpu;
         let cpu = self.setup.completion_cpu.unwrap_or(submitter);
         self.interrupt(cpu, Interrupt::Completion(request));
@@ -771,12 +790,45 @@ impl<'a> Engine<'a> {
             }
         }
         self.domains[cluster].arrive();
+        self.observe_frequency(cluster);
         for cpu in of.first_cpu..of.first_cpu + of.cpus {
             let mode = self.cpus[cpu].mode;
             if matches!(mode, Mode::Task | Mode::Interrupt(_)) {
                 let length = self.domains[cluster].time_for(self.cpus[cpu].work);
                 self.begin_phase(cpu, mode, length);
             }
+        }
+    }
+}
+
+// What the observer is told; nothing, and no work for it, when there is none.
+impl<O: Observer> Engine<'_, O> {
+    fn observe_cpu(&mut self, cpu: CpuId) {
+        if O::WATCHES {
+            let activity = Activity::of(&self.cpus[cpu], &self.tasks);
+            self.observer.cpu(Nanoseconds(self.now), cpu, activity);
+        }
+    }
+
+    fn observe_runnable(&mut self, cpu: CpuId) {
+        if O::WATCHES {
+            let c = &self.cpus[cpu];
+            let tasks = c.run_queue.len() + usize::from(c.current.is_some());
+            self.observer.runnable(Nanoseconds(self.now), cpu, tasks);
+        }
+    }
+
+    fn observe_frequency(&mut self, cluster: usize) {
+        if O::WATCHES {
+            let frequency = self.domains[cluster].frequency();
+            self.observer
+                .frequency(Nanoseconds(self.now), cluster, frequency);
+        }
+    }
+
+    fn observe_request(&mut self, step: RequestStep) {
+        if O::WATCHES {
+            self.observer.request(Nanoseconds(self.now), step);
         }
     }
 }
