@@ -14,6 +14,7 @@ use crate::attribution::{Part, Parts, Work};
 use crate::cpu::{Cpu, CpuId, Interrupt, Mode, NEVER, RequestId, TaskId, Timer};
 use crate::drive::{Direction, Drive};
 use crate::frequency::Domain;
+use crate::observer::{Activity, Observer, RequestStep};
 use crate::power::PowerTracker;
 use crate::queue::{EventQueue, Next};
 use crate::random::Streams;
@@ -67,7 +68,8 @@ pub(crate) struct Request {
     pub(crate) ipi: u64,
 }
 
-pub(crate) struct Engine<'a> {
+pub(crate) struct Engine<'a, O> {
+    observer: &'a mut O,
     setup: &'a Setup,
     /// As declared to the governors.
     states: &'a IdleStates,
@@ -86,15 +88,17 @@ pub(crate) struct Engine<'a> {
     jobs_running: usize,
 }
 
-impl<'a> Engine<'a> {
+impl<'a, O: Observer> Engine<'a, O> {
     pub(crate) fn new(
         setup: &'a Setup,
         cpus: Vec<Cpu>,
         domains: Vec<Domain>,
         states: &'a IdleStates,
         seed: u64,
+        observer: &'a mut O,
     ) -> Self {
         let mut engine = Self {
+            observer,
             now: 0,
             queue: EventQueue::new(2 * cpus.len() + setup.clusters.len()),
             domains,
@@ -111,6 +115,7 @@ impl<'a> Engine<'a> {
             states,
         };
         engine.start_background();
+        (0..engine.domains.len()).for_each(|cluster| engine.observe_frequency(cluster));
         for cpu in 0..engine.cpus.len() {
             engine.enter_idle(cpu);
         }
@@ -120,7 +125,7 @@ impl<'a> Engine<'a> {
 
     /// Runs until every job has ended.
     pub(crate) fn run(mut self) -> Finished {
-        while self.jobs_running > 0 {
+        while self.jobs_running > 0 && !self.observer.has_enough() {
             let Some((time, next)) = self.queue.pop() else {
                 break;
             };
@@ -180,6 +185,7 @@ impl<'a> Engine<'a> {
             }
         }
         self.power.finish(self.now);
+        self.observer.finished(Nanoseconds(self.now));
         Finished {
             end: self.now,
             power: self.power,
@@ -265,6 +271,7 @@ impl<'a> Engine<'a> {
             Interrupt::Completion(request) => {
                 self.grant_lease(cpu, Grant::on_completion);
                 self.attribute_interrupt(cpu, request);
+                self.observe_request(RequestStep::Delivered { request, cpu });
                 let task = self.requests[request].task;
                 self.tasks[task].completed.push(request);
                 if self.tasks[task].waits_for_io() {
@@ -332,6 +339,7 @@ impl<'a> Engine<'a> {
         c.mode = mode;
         c.phase_start = self.now;
         self.schedule(Slot::Phase(cpu), self.now + length);
+        self.observe_cpu(cpu);
     }
 
     fn cancel_phase(&mut self, cpu: CpuId) {
@@ -510,6 +518,7 @@ impl<'a> Engine<'a> {
             c.polling_until = Some(now + limit);
             self.begin_phase(cpu, Mode::Idle, limit);
         }
+        self.observe_cpu(cpu);
         self.arm_clock(cpu);
     }
 
@@ -598,6 +607,7 @@ impl<'a> Engine<'a> {
         self.account(to, self.cpus[to].mode == Mode::Task);
         self.utilisation_changed(to);
         self.cpus[to].run_queue.push_back(task);
+        self.observe_runnable(to);
         if from == Some(to) || self.cpus[to].mode != Mode::Idle {
             // It looks at its run queue when it has done what it does.
             return 0;
@@ -644,22 +654,23 @@ impl<'a> Engine<'a> {
             Step::Resume => {
                 let completed = std::mem::take(&mut self.tasks[task].completed);
                 let full_speed = self.domains[self.cpus[cpu].cluster].full_speed();
-                let t = &mut self.tasks[task];
+                let (executed, cold) = (self.tasks[task].executed, self.tasks[task].cold);
                 let own = self.setup.io.resume * completed.len() as u64;
                 let work = Work {
                     own,
-                    cold: t.cold,
+                    cold,
                     full_speed,
                 };
                 for request in &completed {
                     let mut r = self.requests[*request];
                     r.parts
-                        .add_work(Part::Completion, now - r.cut, t.executed, work);
+                        .add_work(Part::Completion, now - r.cut, executed, work);
                     debug_assert_eq!(r.parts.total(), now - r.begun);
                     self.recorder.request(&r.parts, r.direction);
                     self.free_requests.push(*request);
+                    self.observe_request(RequestStep::Completed { request: *request });
                 }
-                t.in_flight -= completed.len() as u32;
+                self.tasks[task].in_flight -= completed.len() as u32;
             }
             Step::Think | Step::Wait => {}
         }
@@ -709,6 +720,7 @@ impl<'a> Engine<'a> {
         }
         t.begin(Step::Submit, self.setup.io.submission);
         t.begun = self.now;
+        self.observe_request(RequestStep::Begun { task });
         self.continue_task(cpu, task);
     }
 
@@ -722,6 +734,7 @@ impl<'a> Engine<'a> {
         t.in_iowait = iowait;
         self.cpus[cpu].nr_iowait += u32::from(iowait);
         self.cpus[cpu].current = None;
+        self.observe_runnable(cpu);
         self.account(cpu, false);
         self.utilisation_changed(cpu);
         self.next(cpu);
@@ -765,10 +778,16 @@ impl<'a> Engine<'a> {
         } else {
             self.requests[id] = request;
         }
+        self.observe_request(RequestStep::Issued {
+            task,
+            request: id,
+            read: direction == Direction::Read,
+        });
         self.queue.push(done, id);
     }
 
     fn served(&mut self, request: RequestId) {
+        self.observe_request(RequestStep::Served { request });
         let submitter = self.tasks[self.requests[request].task].cpu;
         let cpu = self.setup.completion_cpu.unwrap_or(submitter);
         self.interrupt(cpu, Interrupt::Completion(request));
@@ -875,12 +894,45 @@ impl<'a> Engine<'a> {
             }
         }
         self.domains[cluster].arrive();
+        self.observe_frequency(cluster);
         for cpu in of.first_cpu..of.first_cpu + of.cpus {
             let mode = self.cpus[cpu].mode;
             if matches!(mode, Mode::Task | Mode::Interrupt(_)) {
                 let length = self.domains[cluster].time_for(self.cpus[cpu].work);
                 self.begin_phase(cpu, mode, length);
             }
+        }
+    }
+}
+
+// What the observer is told; nothing, and no work for it, when there is none.
+impl<O: Observer> Engine<'_, O> {
+    fn observe_cpu(&mut self, cpu: CpuId) {
+        if O::WATCHES {
+            let activity = Activity::of(&self.cpus[cpu], &self.tasks);
+            self.observer.cpu(Nanoseconds(self.now), cpu, activity);
+        }
+    }
+
+    fn observe_runnable(&mut self, cpu: CpuId) {
+        if O::WATCHES {
+            let c = &self.cpus[cpu];
+            let tasks = c.run_queue.len() + usize::from(c.current.is_some());
+            self.observer.runnable(Nanoseconds(self.now), cpu, tasks);
+        }
+    }
+
+    fn observe_frequency(&mut self, cluster: usize) {
+        if O::WATCHES {
+            let frequency = self.domains[cluster].frequency();
+            self.observer
+                .frequency(Nanoseconds(self.now), cluster, frequency);
+        }
+    }
+
+    fn observe_request(&mut self, step: RequestStep) {
+        if O::WATCHES {
+            self.observer.request(Nanoseconds(self.now), step);
         }
     }
 }

@@ -3,7 +3,7 @@
 use wakepath_policies::freq::schedutil::{CpuSignal, Schedutil};
 use wakepath_policies::freq::{FreqPolicy, FrequencyTable, transition_delay};
 use wakepath_policies::spec::PolicySpec;
-use wakepath_units::{Capacity, Nanoseconds, TickRate};
+use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
 use crate::SimError;
 use crate::cpu::Cpu;
@@ -111,8 +111,13 @@ impl Domain {
         (u64::from(self.capacity) * current / highest) as u32
     }
 
+    /// The frequency in force.
+    pub(crate) fn frequency(&self) -> Kilohertz {
+        self.table.as_slice()[self.current]
+    }
+
     fn khz_now(&self) -> u64 {
-        u64::from(self.table.as_slice()[self.current].0)
+        u64::from(self.frequency().0)
     }
 
     /// The scheduler reports on the CPU at `index` of the cluster. Returns whether a change of

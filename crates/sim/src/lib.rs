@@ -11,6 +11,7 @@ mod cpu;
 mod drive;
 mod engine;
 mod frequency;
+pub mod observer;
 mod pelt;
 mod power;
 mod queue;
@@ -21,7 +22,9 @@ mod setup;
 mod task;
 
 pub use attribution::Attribution;
-pub use compare::{Combination, CombinationResult, Comparison, compare, median};
+pub use compare::{
+    Combination, CombinationResult, Comparison, Waiting, compare, compare_while, median,
+};
 pub use power::Energy;
 pub use result::{CpuTime, Latency, LatencyParts, Run, StateTime};
 
@@ -34,6 +37,7 @@ use wakepath_workloads::fio::FioJobFile;
 use crate::cpu::Cpu;
 use crate::engine::Engine;
 use crate::frequency::Domain;
+use crate::observer::{Observer, Unobserved};
 use crate::setup::Setup;
 
 /// Why a simulation cannot be had.
@@ -76,6 +80,21 @@ pub fn simulate(
     policies: &Combination,
     seed: u64,
 ) -> Result<Run, SimError> {
+    simulate_observed(machine, workload, policies, seed, &mut Unobserved)
+}
+
+/// Simulates one run before the eyes of `observer`, which sees it but cannot change it. When the
+/// observer has enough, the run ends there, and its figures are those up to then.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_observed<O: Observer>(
+    machine: &Machine,
+    workload: &FioJobFile,
+    policies: &Combination,
+    seed: u64,
+    observer: &mut O,
+) -> Result<Run, SimError> {
     let setup = Setup::new(machine, workload)?;
     let states = machine.declared_idle_states()?;
     let idle = policies.idle.idle()?;
@@ -98,6 +117,6 @@ pub fn simulate(
             )
         }));
     }
-    let finished = Engine::new(&setup, cpus, domains, &states, seed).run();
+    let finished = Engine::new(&setup, cpus, domains, &states, seed, observer).run();
     Ok(Run::new(seed, machine, &states, &finished))
 }

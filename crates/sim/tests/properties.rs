@@ -1,9 +1,11 @@
 //! What holds for every machine, workload and policy.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
-use wakepath_sim::{Combination, compare, simulate};
+use wakepath_sim::{Combination, Waiting, compare, compare_while, simulate};
 use wakepath_workloads::fio::{self, FioJobFile};
 
 const IDLE: [&str; 9] = [
@@ -249,4 +251,50 @@ fn sleeping_deeper_saves_energy_and_running_faster_costs_it() {
     };
     assert!(mean_mw("deepest", "powersave") < mean_mw("shallowest", "powersave"));
     assert!(mean_mw("deepest", "powersave") < mean_mw("deepest", "performance"));
+}
+
+#[test]
+fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
+    let machine = Machine::find("rk3399").unwrap();
+    let job = job("rw=randread\nruntime=100ms\n");
+    let combinations = [
+        combination("menu@6.1", "schedutil", None),
+        combination("teo@6.12", "schedutil", None),
+    ];
+    let all = compare(&machine, &job, &combinations, &[1, 2, 3]).unwrap();
+    let after = |runs: usize| {
+        let cancelled = AtomicBool::new(runs == 0);
+        let done = AtomicUsize::new(0);
+        let waiting = Waiting {
+            finished: &|_| {
+                if done.fetch_add(1, Ordering::Relaxed) + 1 == runs {
+                    cancelled.store(true, Ordering::Relaxed);
+                }
+            },
+            cancelled: &cancelled,
+        };
+        let one_thread = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .build()
+            .unwrap();
+        one_thread
+            .install(|| compare_while(&waiting, &machine, &job, &combinations, &[1, 2, 3]))
+            .unwrap()
+    };
+    assert!(after(0).results.is_empty());
+    for runs in 1..=6 {
+        let some = after(runs);
+        let kept: Vec<_> = some.results.iter().flat_map(|r| &r.runs).collect();
+        assert_eq!(kept.len(), runs);
+        // Each is the same as in the whole comparison.
+        for result in &some.results {
+            let of_all = all.results.iter().find(|r| r.idle == result.idle).unwrap();
+            for run in &result.runs {
+                let same = of_all.runs.iter().find(|r| r.seed == run.seed).unwrap();
+                let text = |run| serde_json::to_string(run).unwrap();
+                assert_eq!(text(run), text(same));
+            }
+            assert!(result.runs.is_sorted_by_key(|r| r.seed));
+        }
+    }
 }

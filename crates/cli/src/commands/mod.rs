@@ -11,6 +11,7 @@ mod machine;
 mod policy;
 mod reproduce;
 mod sim;
+mod timeline;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

@@ -6,16 +6,19 @@ use std::path::PathBuf;
 use anyhow::Context;
 use wakepath_hardware::Machine;
 use wakepath_policies::spec::{self, PolicySpec};
-use wakepath_sim::{Combination, CombinationResult, Comparison, compare};
+use wakepath_sim::{Combination, CombinationResult, Comparison, compare_while};
 use wakepath_workloads::fio;
 
+use super::timeline::TimelineArgs;
 use crate::output::{self, Format};
+use crate::waiting;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Example:
   wakepath sim workloads/part-b-rk3399.fio --machine rk3399 \\
-      --idle menu@6.1,teo@6.12 --freq 'schedutil,schedutil[iowait_boost=off]'")]
+      --idle menu@6.1,teo@6.12 --freq 'schedutil,schedutil[iowait_boost=off]'
+  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --perfetto menu.pftrace")]
 pub(crate) struct Args {
     /// fio job file.
     job: PathBuf,
@@ -37,6 +40,8 @@ pub(crate) struct Args {
     /// Seed of the first run; the others count up from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    timeline: TimelineArgs,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -63,12 +68,14 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             })
         })
         .collect();
-    let comparison = compare(
-        &machine,
-        &workload,
-        &combinations,
-        &seeds(args.seed, args.runs),
-    )?;
+    let seeds = seeds(args.seed, args.runs);
+    let all = combinations.len() * seeds.len();
+    let comparison = waiting::with_progress(all, "runs", |waiting| {
+        args.timeline
+            .write(&machine, &workload, &combinations, args.seed)?;
+        let result = compare_while(waiting, &machine, &workload, &combinations, &seeds)?;
+        Ok(result)
+    })?;
     for warning in &workload.warnings {
         eprintln!(
             "wakepath: {}:{}: {}",
