@@ -9,7 +9,7 @@ use wakepath_policies::spec::PolicySpec;
 use wakepath_workloads::fio::FioJobFile;
 
 use crate::observer::UntilCancelled;
-use crate::{Run, SimError, simulate_observed};
+use crate::{Energy, Run, SimError, simulate_observed};
 
 /// The policies of one run.
 #[derive(Clone, Debug)]
@@ -56,6 +56,12 @@ pub struct CombinationResult {
     pub p999_us: f64,
     /// Mean frequency in MHz while tasks ran, median over the runs.
     pub mean_mhz: f64,
+    /// Mean power in milliwatts, median over the runs; absent without power figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_mw: Option<f64>,
+    /// Energy per request in microjoules, median over the runs; absent without power figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_io_uj: Option<f64>,
     /// Stays in an idle state that was too deep, median over the runs.
     pub too_deep: f64,
     /// Stays in an idle state that was too shallow, median over the runs.
@@ -161,10 +167,17 @@ fn summarise(of: &Combination, runs: Vec<Run>) -> CombinationResult {
         p99_us: median_of(|r| r.latency_us.p99),
         p999_us: median_of(|r| r.latency_us.p999),
         mean_mhz: median_of(|r| r.mean_mhz),
+        mean_mw: median_of_energy(&runs, |e| e.mean_mw),
+        per_io_uj: median_of_energy(&runs, |e| e.per_io_uj),
         too_deep: median_of(|r| r.too_deep as f64),
         too_shallow: median_of(|r| r.too_shallow as f64),
         runs,
     }
+}
+
+fn median_of_energy(runs: &[Run], value: fn(&Energy) -> f64) -> Option<f64> {
+    let values: Option<Vec<f64>> = runs.iter().map(|r| r.energy.as_ref().map(value)).collect();
+    values.map(median)
 }
 
 /// The middle value, or the mean of the two in the middle; 0 of nothing.

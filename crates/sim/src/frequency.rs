@@ -95,6 +95,16 @@ impl Domain {
         (u128::from(time) * u128::from(self.speed[self.current]) / 1_000_000) as Cycles
     }
 
+    /// Thousands of cycles of the biggest core that a CPU does a second at its highest frequency.
+    pub(crate) fn full_speed(&self) -> u32 {
+        self.speed[self.speed.len() - 1]
+    }
+
+    /// Index of the operating point in force.
+    pub(crate) fn current(&self) -> usize {
+        self.current
+    }
+
     /// The capacity at the frequency in force.
     pub(crate) fn capacity_now(&self) -> u32 {
         let (current, highest) = (self.khz_now(), u64::from(self.table.highest().0));

@@ -5,6 +5,7 @@
 //! machine's biggest core, and the same seed gives the same result on any number of threads. What
 //! is modelled, and what is not, is in `docs/model.md`.
 
+mod attribution;
 mod compare;
 mod cpu;
 mod drive;
@@ -12,6 +13,7 @@ mod engine;
 mod frequency;
 pub mod observer;
 mod pelt;
+mod power;
 mod queue;
 mod random;
 mod recorder;
@@ -19,10 +21,12 @@ mod result;
 mod setup;
 mod task;
 
+pub use attribution::Attribution;
 pub use compare::{
     Combination, CombinationResult, Comparison, Waiting, compare, compare_while, median,
 };
-pub use result::{CpuTime, Latency, Run, StateTime};
+pub use power::Energy;
+pub use result::{CpuTime, Latency, LatencyParts, Run, StateTime};
 
 use wakepath_hardware::Machine;
 use wakepath_policies::idle::Governor;
@@ -114,5 +118,5 @@ pub fn simulate_observed<O: Observer>(
         }));
     }
     let finished = Engine::new(&setup, cpus, domains, &states, seed, observer).run();
-    Ok(Run::new(seed, &states, &finished))
+    Ok(Run::new(seed, machine, &states, &finished))
 }

@@ -103,7 +103,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
     fn time_adds_up_and_nothing_is_lost(
@@ -120,10 +120,26 @@ proptest! {
             let idle: f64 = cpu.idle_seconds.iter().sum();
             prop_assert!((idle + cpu.busy_seconds - run.seconds).abs() < 1e-9, "{cpu:?} {}", run.seconds);
         }
+        for cpu in &run.cpus {
+            let sum = cpu.powered_seconds + cpu.asleep_seconds;
+            prop_assert!((sum - run.seconds).abs() < 1e-9, "{cpu:?} {}", run.seconds);
+            prop_assert!(cpu.powered_seconds >= cpu.busy_seconds - 1e-9, "{cpu:?}");
+        }
+        if let Some(e) = &run.energy {
+            let parts = e.cpus_mj.iter().chain(&e.clusters_mj).sum::<f64>() + e.package_mj;
+            prop_assert!((parts - e.total_mj).abs() <= 1e-9 * e.total_mj);
+            prop_assert!(e.cpus_mj.iter().chain(&e.clusters_mj).all(|mj| *mj >= 0.0));
+            prop_assert!((e.mean_mw * run.seconds - e.total_mj).abs() <= 1e-9 * e.total_mj);
+        }
         prop_assert!(run.requests > 0);
         prop_assert!(run.latency_us.p50 <= run.latency_us.p99);
         prop_assert!(run.latency_us.p99 <= run.latency_us.p999);
         prop_assert!(run.latency_us.mean <= run.latency_us.max * 1.001);
+        // The parts add up for every request (asserted where they are recorded), so for the mean.
+        let parts: f64 = run.attribution.mean.parts().iter().map(|(_, us)| us).sum();
+        prop_assert!((parts - run.latency_us.mean).abs() < 1e-6 * parts.max(1.0), "{parts} {:?}", run.latency_us);
+        let p99: f64 = run.attribution.p99.parts().iter().map(|(_, us)| us).sum();
+        prop_assert!((p99 / run.latency_us.p99 - 1.0).abs() < 0.04, "{p99} {:?}", run.latency_us);
         // No request is faster than the fastest CPU and half the mean service time.
         prop_assert!(run.latency_us.mean > 0.0);
         let fastest = machine.cluster.iter().filter_map(|c| c.opps.last()).map(|o| o.khz).max();
@@ -166,6 +182,31 @@ fn a_deeper_sleep_of_the_completing_cpu_costs_its_exit_latency() {
     let cluster_exit = states[2].true_exit_us.value - states[0].true_exit_us.value;
     // Interrupt and task CPU are in different clusters; only the first can go down as a whole.
     assert!(mean("deepest") - mean("shallowest") > cluster_exit);
+}
+
+#[test]
+fn attribution_says_which_mechanism_costs_what() {
+    let machine = Machine::find("rk3399").unwrap();
+    let job = job("rw=randread\nruntime=1s\n");
+    let mean = |idle, freq| {
+        simulate(&machine, &job, &combination(idle, freq, None), 1)
+            .unwrap()
+            .attribution
+            .mean
+    };
+    let (quick, sleepy) = (
+        mean("shallowest", "performance"),
+        mean("deepest", "performance"),
+    );
+    assert!(
+        sleepy.idle_exit > quick.idle_exit + 100.0,
+        "{quick:?} {sleepy:?}"
+    );
+    assert!((sleepy.drive_service - quick.drive_service).abs() < 1.0);
+    assert!(quick.frequency_shortfall < 0.01, "{quick:?}");
+    let slow = mean("shallowest", "powersave");
+    assert!(slow.frequency_shortfall > 50.0, "{slow:?}");
+    assert!((slow.submission - quick.submission).abs() < 0.1);
 }
 
 #[test]
@@ -244,4 +285,16 @@ fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
             assert!(result.runs.is_sorted_by_key(|r| r.seed));
         }
     }
+}
+
+#[test]
+fn sleeping_deeper_saves_energy_and_running_faster_costs_it() {
+    let machine = Machine::find("rk3399").unwrap();
+    let job = job("rw=randread\nruntime=1s\nthinktime=5ms\n");
+    let mean_mw = |idle, freq| {
+        let run = simulate(&machine, &job, &combination(idle, freq, None), 1).unwrap();
+        run.energy.unwrap().mean_mw
+    };
+    assert!(mean_mw("deepest", "powersave") < mean_mw("shallowest", "powersave"));
+    assert!(mean_mw("deepest", "powersave") < mean_mw("deepest", "performance"));
 }

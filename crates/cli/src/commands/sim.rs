@@ -109,6 +109,7 @@ fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()
         "p99_us",
         "p999_us",
         "mean_mhz",
+        "mean_mw",
         "too_deep",
         "too_shallow",
     ];
@@ -124,6 +125,9 @@ fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()
                 run.latency_us.p99.to_string(),
                 run.latency_us.p999.to_string(),
                 run.mean_mhz.to_string(),
+                run.energy
+                    .as_ref()
+                    .map_or_else(String::new, |e| e.mean_mw.to_string()),
                 run.too_deep.to_string(),
                 run.too_shallow.to_string(),
             ]
@@ -150,6 +154,8 @@ fn write_tables(
             "p99",
             "p99.9",
             "MHz",
+            "mW",
+            "uJ per I/O",
             "too deep",
             "too shallow",
         ],
@@ -163,10 +169,35 @@ fn write_tables(
                 format!("{:.1}", r.p99_us),
                 format!("{:.1}", r.p999_us),
                 format!("{:.0}", r.mean_mhz),
+                r.mean_mw.map_or_else(String::new, |mw| format!("{mw:.0}")),
+                r.per_io_uj
+                    .map_or_else(String::new, |uj| format!("{uj:.0}")),
                 format!("{:.0}", r.too_deep),
                 format!("{:.0}", r.too_shallow),
             ]
         }),
+    )?;
+    writeln!(
+        out,
+        "\nWhere a request's time goes: us of the mean and of the 99th percentile, first run\n"
+    )?;
+    output::table(
+        out,
+        [
+            "idle",
+            "freq",
+            "of",
+            "submit",
+            "queue",
+            "wake",
+            "drive",
+            "irq",
+            "idle exit",
+            "low MHz",
+            "wait",
+            "resume",
+        ],
+        comparison.results.iter().flat_map(attribution_rows),
     )?;
     writeln!(
         out,
@@ -187,6 +218,28 @@ fn write_tables(
         ],
         rows,
     )
+}
+
+/// The parts of the mean and of the 99th percentile of the first run.
+fn attribution_rows(result: &CombinationResult) -> Vec<[String; 12]> {
+    let Some(run) = result.runs.first() else {
+        return Vec::new();
+    };
+    [
+        ("mean", &run.attribution.mean),
+        ("p99", &run.attribution.p99),
+    ]
+    .map(|(of, attribution)| {
+        let mut row = [const { String::new() }; 12];
+        row[0] = result.idle.to_string();
+        row[1] = result.freq.to_string();
+        of.clone_into(&mut row[2]);
+        for (cell, (_, us)) in row[3..].iter_mut().zip(attribution.parts()) {
+            *cell = format!("{us:.1}");
+        }
+        row
+    })
+    .into()
 }
 
 /// One row per idle state of the first run, and one for the time in between.
