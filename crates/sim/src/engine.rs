@@ -668,9 +668,11 @@ impl<'a, O: Observer> Engine<'a, O> {
                     debug_assert_eq!(r.parts.total(), now - r.begun);
                     self.recorder.request(&r.parts, r.direction);
                     self.free_requests.push(*request);
-                    self.observe_request(RequestStep::Completed { request: *request });
                 }
                 self.tasks[task].in_flight -= completed.len() as u32;
+                for request in completed {
+                    self.observe_request(RequestStep::Completed { request });
+                }
             }
             Step::Think | Step::Wait => {}
         }

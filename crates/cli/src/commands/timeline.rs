@@ -110,15 +110,14 @@ impl Write for UntilCancelled<'_> {
 
 /// A usage error: more than one combination.
 fn narrow(combinations: usize) -> ! {
-    crate::Cli::command()
-        .error(
-            ErrorKind::TooManyValues,
-            format!(
-                "--perfetto draws one combination of policies, and there are {combinations}; \
-                 name one governor in --idle and one policy in --freq"
-            ),
-        )
-        .exit()
+    let mut cli = crate::Cli::command();
+    cli.build();
+    let mut sim = cli.find_subcommand("sim").cloned().unwrap_or(cli);
+    let message = format!(
+        "--perfetto draws one combination of policies, and there are {combinations}; \
+         name one governor in --idle and one policy in --freq"
+    );
+    sim.error(ErrorKind::TooManyValues, message).exit()
 }
 
 fn time(text: &str) -> Result<Nanoseconds, String> {
