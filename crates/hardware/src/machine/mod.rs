@@ -3,10 +3,14 @@
 //!
 //! A machine is a TOML file. The built-in ones are in `data/machines`.
 
+mod drive;
 mod figure;
 mod library;
 mod validate;
 
+pub use drive::{
+    DriveBackground, DriveModel, DrivePower, TruePowerState, WriteBuffer, builtin_drive_names,
+};
 pub use figure::{Figure, Origin};
 pub use library::{MachineError, builtin_names};
 
@@ -183,24 +187,6 @@ pub struct Completion {
     pub assumed: String,
 }
 
-/// A drive as the I/O path sees it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct DriveModel {
-    /// What it is.
-    pub name: String,
-    /// Mean service time of a 4 KiB read.
-    pub read_service_us: Figure,
-    /// Mean service time of a 4 KiB write.
-    pub write_service_us: Figure,
-    /// Standard deviation of the service time over its mean.
-    pub spread: Figure,
-    /// Requests served at the same time.
-    pub parallel_units: Figure,
-    /// Source of the plain figures.
-    pub source: String,
-}
-
 /// Where background work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -294,7 +280,7 @@ impl Machine {
                 all.push((format!("idle_state.{}.{key}", s.name), figure));
             }
         }
-        let (sched, io, drive) = (&self.scheduler, &self.io_path, &self.drive);
+        let (sched, io) = (&self.scheduler, &self.io_path);
         for (key, figure) in [
             ("scheduler.ipi_us", &sched.ipi_us),
             ("scheduler.tick_kcycles", &sched.tick_kcycles),
@@ -302,13 +288,10 @@ impl Machine {
             ("io_path.submission_share", &io.submission_share),
             ("io_path.interrupt_share", &io.interrupt_share),
             ("io_path.resume_share", &io.resume_share),
-            ("drive.read_service_us", &drive.read_service_us),
-            ("drive.write_service_us", &drive.write_service_us),
-            ("drive.spread", &drive.spread),
-            ("drive.parallel_units", &drive.parallel_units),
         ] {
             all.push((key.to_owned(), figure));
         }
+        all.extend(self.drive.figures());
         for b in &self.background {
             all.push((format!("background.{}.every_ms", b.name), &b.every_ms));
             all.push((format!("background.{}.kcycles", b.name), &b.kcycles));

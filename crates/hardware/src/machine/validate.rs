@@ -5,7 +5,7 @@ use wakepath_units::TickRate;
 use super::{Machine, Scope};
 
 /// The longest time, and the most work, that a figure may state: beyond it sums could overflow.
-const MAX_FIGURE: f64 = 1e12;
+pub(super) const MAX_FIGURE: f64 = 1e12;
 
 /// Returns the key of the first impossible value, and what is wrong with it.
 pub(super) fn check(machine: &Machine) -> Result<(), (String, String)> {
@@ -89,15 +89,7 @@ pub(super) fn check(machine: &Machine) -> Result<(), (String, String)> {
             &format!("CPU {cpu} of a machine with {} CPUs", machine.cpus()),
         );
     }
-    if machine.drive.parallel_units.value < 1.0 {
-        return bad(
-            "drive.parallel_units",
-            "a drive serves at least one request at a time",
-        );
-    }
-    if machine.drive.read_service_us.value <= 0.0 || machine.drive.write_service_us.value <= 0.0 {
-        return bad("drive", "a service time is above 0");
-    }
+    machine.drive.check()?;
     if let Some(b) = machine.background.iter().find(|b| b.every_ms.value <= 0.0) {
         return bad(
             &format!("background.{}.every_ms", b.name),
