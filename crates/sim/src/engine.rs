@@ -12,7 +12,7 @@ use wakepath_policies::psd::Grant;
 use wakepath_units::Nanoseconds;
 
 use crate::cpu::{Cpu, CpuId, Interrupt, Mode, NEVER, RequestId, TaskId, Timer};
-use crate::drive::{Direction, Drive};
+use crate::drive::{Direction, Drive, DriveTotals};
 use crate::frequency::Domain;
 use crate::queue::EventQueue;
 use crate::random::Streams;
@@ -72,6 +72,7 @@ impl<'a> Engine<'a> {
         cpus: Vec<Cpu>,
         domains: Vec<Domain>,
         states: &'a IdleStates,
+        drive: Drive,
         seed: u64,
     ) -> Self {
         let mut engine = Self {
@@ -82,7 +83,7 @@ impl<'a> Engine<'a> {
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
-            drive: Drive::new(setup.units),
+            drive,
             random: Streams::new(seed, cpus.len(), setup.background.len()),
             recorder: Recorder::default(),
             jobs_running: 0,
@@ -163,6 +164,7 @@ impl<'a> Engine<'a> {
             cpus: self.cpus,
             domains: self.domains,
             recorder: self.recorder,
+            drive: self.drive.finish(self.now),
         }
     }
 
@@ -700,7 +702,7 @@ impl<'a> Engine<'a> {
         } else {
             self.requests[id] = request;
         }
-        let done = self.drive.accept(self.now, service);
+        let done = self.drive.accept(self.now, direction, service);
         self.queue.push(done, Event::Served { request: id });
     }
 
@@ -809,4 +811,5 @@ pub(crate) struct Finished {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) recorder: Recorder,
+    pub(crate) drive: Option<DriveTotals>,
 }

@@ -19,7 +19,7 @@ mod setup;
 mod task;
 
 pub use compare::{Combination, CombinationResult, Comparison, compare, median};
-pub use result::{CpuTime, Latency, Run, StateTime};
+pub use result::{CpuTime, DriveRun, DriveStateTime, Latency, Run, StateTime};
 
 use wakepath_hardware::Machine;
 use wakepath_policies::idle::Governor;
@@ -28,6 +28,7 @@ use wakepath_policies::spec::SpecError;
 use wakepath_workloads::fio::FioJobFile;
 
 use crate::cpu::Cpu;
+use crate::drive::{Drive, DriveSetup};
 use crate::engine::Engine;
 use crate::frequency::Domain;
 use crate::setup::Setup;
@@ -54,6 +55,14 @@ pub enum SimError {
     /// A cluster without operating points.
     #[error("cluster '{0}' has no operating point")]
     NoFrequency(String),
+    /// An APST policy for a drive without power states.
+    #[error(
+        "drive '{0}' has no power states in this model, so APST has nothing to choose from; name a drive (--drive)"
+    )]
+    NoPowerStates(String),
+    /// The drive gets no APST table.
+    #[error(transparent)]
+    NoTable(#[from] wakepath_policies::apst::NoTable),
     /// A policy of another kind than its place asks for.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -80,6 +89,15 @@ pub fn simulate(
         .as_ref()
         .map(wakepath_policies::spec::PolicySpec::psd)
         .transpose()?;
+    let apst = policies
+        .apst
+        .as_ref()
+        .map(wakepath_policies::spec::PolicySpec::apst)
+        .transpose()?;
+    if apst.is_some() && machine.drive.power.is_none() {
+        return Err(SimError::NoPowerStates(machine.drive.name.clone()));
+    }
+    let drive = Drive::new(&DriveSetup::new(&machine.drive, apst.as_ref())?);
     let mut cpus = Vec::with_capacity(machine.cpus());
     let mut domains = Vec::with_capacity(setup.clusters.len());
     for (index, cluster) in setup.clusters.iter().enumerate() {
@@ -94,6 +112,6 @@ pub fn simulate(
             )
         }));
     }
-    let finished = Engine::new(&setup, cpus, domains, &states, seed).run();
+    let finished = Engine::new(&setup, cpus, domains, &states, drive, seed).run();
     Ok(Run::new(seed, &states, &finished))
 }

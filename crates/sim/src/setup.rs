@@ -91,7 +91,6 @@ pub(crate) struct Setup {
     pub(crate) read_service: f64,
     pub(crate) write_service: f64,
     pub(crate) spread: f64,
-    pub(crate) units: usize,
     pub(crate) jobs: Vec<JobSetup>,
 }
 
@@ -151,7 +150,6 @@ impl Setup {
             read_service: machine.drive.read_service_us.value * 1e3,
             write_service: machine.drive.write_service_us.value * 1e3,
             spread: machine.drive.spread.value,
-            units: machine.drive.parallel_units.value as usize,
             jobs,
         })
     }

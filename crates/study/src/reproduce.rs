@@ -110,6 +110,7 @@ pub fn part_b(seeds: &[u64]) -> Result<Reproduction, ReproduceError> {
                 idle: spec(&cell.idle)?,
                 freq: spec(&cell.freq)?,
                 psd: None,
+                apst: None,
             })
         })
         .collect::<Result<Vec<_>, SpecError>>()?;
