@@ -7,7 +7,10 @@ use super::Machine;
 use crate::drive::library::LookupError;
 
 /// The machines that come with wakepath: name and file text.
-const BUILTIN: [(&str, &str); 1] = [("rk3399", include_str!("../../data/machines/rk3399.toml"))];
+const BUILTIN: [(&str, &str); 2] = [
+    ("rk3399", include_str!("../../data/machines/rk3399.toml")),
+    ("laptop", include_str!("../../data/machines/laptop.toml")),
+];
 
 /// Largest machine file that is read; real ones have a few kilobytes.
 const MAX_FILE: u64 = 1 << 20;
