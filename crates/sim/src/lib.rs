@@ -60,9 +60,6 @@ pub enum SimError {
         "drive '{0}' has no power states in this model, so APST has nothing to choose from; name a drive (--drive)"
     )]
     NoPowerStates(String),
-    /// The drive gets no APST table.
-    #[error(transparent)]
-    NoTable(#[from] wakepath_policies::apst::NoTable),
     /// A policy of another kind than its place asks for.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -97,7 +94,7 @@ pub fn simulate(
     if apst.is_some() && machine.drive.power.is_none() {
         return Err(SimError::NoPowerStates(machine.drive.name.clone()));
     }
-    let drive = Drive::new(&DriveSetup::new(&machine.drive, apst.as_ref())?);
+    let drive = Drive::new(&DriveSetup::new(&machine.drive, apst.as_ref()));
     let mut cpus = Vec::with_capacity(machine.cpus());
     let mut domains = Vec::with_capacity(setup.clusters.len());
     for (index, cluster) in setup.clusters.iter().enumerate() {

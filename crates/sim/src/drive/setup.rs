@@ -1,7 +1,7 @@
 //! A drive model and APST settings, compiled into what the drive needs.
 
 use wakepath_hardware::machine::{DriveModel, DrivePower};
-use wakepath_policies::apst::{self, ApstSettings, NoTable};
+use wakepath_policies::apst::{self, ApstSettings};
 use wakepath_units::Microwatts;
 
 use super::buffer::BufferSetup;
@@ -29,11 +29,8 @@ pub(crate) struct PowerSetup {
 impl DriveSetup {
     /// Without `settings` the drive gets no table and stays in its first state, as it does if the
     /// kernel plans none for it.
-    pub(crate) fn new(
-        model: &DriveModel,
-        settings: Option<&ApstSettings>,
-    ) -> Result<Self, NoTable> {
-        Ok(Self {
+    pub(crate) fn new(model: &DriveModel, settings: Option<&ApstSettings>) -> Self {
+        Self {
             units: model.parallel_units.value as usize,
             buffer: model.buffer.as_ref().map(|b| {
                 let media = b.media_us.micros().0;
@@ -42,17 +39,13 @@ impl DriveSetup {
                     full: media.saturating_mul((b.kib.value / BLOCK_KIB) as u64),
                 }
             }),
-            power: model
-                .power
-                .as_ref()
-                .map(|p| PowerSetup::new(p, settings))
-                .transpose()?,
-        })
+            power: model.power.as_ref().map(|p| PowerSetup::new(p, settings)),
+        }
     }
 }
 
 impl PowerSetup {
-    fn new(power: &DrivePower, settings: Option<&ApstSettings>) -> Result<Self, NoTable> {
+    fn new(power: &DrivePower, settings: Option<&ApstSettings>) -> Self {
         let declared = &power.declared;
         let idle = power.idle_w.watts();
         let states = power
@@ -71,13 +64,11 @@ impl PowerSetup {
                 non_operational: declared.non_operational,
             })
             .collect();
-        let plan = settings
-            .map(|s| {
-                // Unknown is not "no".
-                let apsta = declared.apsta.unwrap_or(true);
-                apst::plan(declared.npss, apsta, &declared.states, s)
-            })
-            .transpose()?;
+        let plan = settings.and_then(|s| {
+            // Unknown is not "no".
+            let apsta = declared.apsta.unwrap_or(true);
+            apst::plan(declared.npss, apsta, &declared.states, s).ok()
+        });
         let work = power.background.as_ref().map(|b| {
             let from = b.after_ms.millis().0;
             Work {
@@ -91,10 +82,10 @@ impl PowerSetup {
             power.rest_exit_us.micros().0,
         );
         let table = plan.as_ref().filter(|p| p.enabled).map(|p| &p.table);
-        Ok(Self {
+        Self {
             path: IdlePath::new(states, table, work, rest),
             active: power.active_w.watts(),
             idle,
-        })
+        }
     }
 }

@@ -31,7 +31,7 @@ fn library(name: &str, rule: ApstRule) -> Drive {
         rule,
         ..ApstSettings::default()
     };
-    Drive::new(&DriveSetup::new(&model, Some(&settings)).unwrap())
+    Drive::new(&DriveSetup::new(&model, Some(&settings)))
 }
 
 const SN530: &str = "WDC PC SN530 SDBPNPZ-256G-1006";
@@ -116,10 +116,7 @@ fn every_drive_of_the_library_adds_up_under_both_rules() {
                 ..ApstSettings::default()
             };
             let model = DriveModel::declared(&table.drive);
-            let Ok(setup) = DriveSetup::new(&model, Some(&settings)) else {
-                continue;
-            };
-            let mut drive = Drive::new(&setup);
+            let mut drive = Drive::new(&DriveSetup::new(&model, Some(&settings)));
             let mut now = 0;
             for gap in [1, 30, 120, 900, 4000, 30_000] {
                 now = drive.accept(now + gap * MS, Direction::Write, 5000);
