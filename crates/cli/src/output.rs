@@ -26,25 +26,26 @@ pub(crate) fn json(out: &mut impl Write, value: &impl Serialize) -> anyhow::Resu
 }
 
 /// Writes rows under a header, numbers to the right.
-pub(crate) fn table<const N: usize>(
+pub(crate) fn table(
     out: &mut impl Write,
-    header: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
+    header: impl AsRef<[&'static str]>,
+    rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
+    let header = header.as_ref();
     table.set_header(header);
-    let mut numeric = [true; N];
-    let rows: Vec<[String; N]> = rows.into_iter().collect();
+    let mut numeric = vec![true; header.len()];
+    let rows: Vec<_> = rows.into_iter().collect();
     for row in &rows {
-        for (column, text) in numeric.iter_mut().zip(row) {
+        for (column, text) in numeric.iter_mut().zip(row.as_ref()) {
             *column &= text.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
         }
     }
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.as_ref());
     }
     for (column, numeric) in table.column_iter_mut().zip(numeric) {
         if numeric {
@@ -58,15 +59,15 @@ pub(crate) fn table<const N: usize>(
 }
 
 /// Writes rows under a header as CSV.
-pub(crate) fn csv<const N: usize>(
+pub(crate) fn csv(
     out: &mut impl Write,
-    header: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
+    header: impl AsRef<[&'static str]>,
+    rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(header)?;
+    writer.write_record(header.as_ref())?;
     for row in rows {
-        writer.write_record(row)?;
+        writer.write_record(row.as_ref())?;
     }
     writer.flush()?;
     Ok(())

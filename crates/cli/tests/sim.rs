@@ -214,7 +214,7 @@ fn reproduce_marks_what_was_fitted() {
         .stdout(predicate::str::contains("drive.read_service_us = "))
         .stdout(predicate::str::contains("teo@6.12  schedutil "));
     let cells = json(&wakepath(&["reproduce", "B", "--runs", "1", "--format", "json"]).success());
-    let cells = cells["cells"].as_array().unwrap();
+    let cells = cells["sections"][0]["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 4);
     assert!(cells.iter().any(|c| c["fitted"] == false));
 }

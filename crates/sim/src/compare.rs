@@ -20,6 +20,8 @@ pub struct Combination {
     pub freq: PolicySpec,
     /// Power-sleep demotion prevention, if any.
     pub psd: Option<PolicySpec>,
+    /// When the drive sleeps, if it has power states; none: never.
+    pub apst: Option<PolicySpec>,
 }
 
 /// All results of a comparison.
@@ -44,6 +46,12 @@ pub struct CombinationResult {
         serialize_with = "as_optional_text"
     )]
     pub psd: Option<PolicySpec>,
+    /// Full name of the APST policy.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_optional_text"
+    )]
+    pub apst: Option<PolicySpec>,
     /// Finished requests per second, median over the runs.
     pub iops: f64,
     /// Mean latency in microseconds, median over the runs.
@@ -66,6 +74,9 @@ pub struct CombinationResult {
     pub too_deep: f64,
     /// Stays in an idle state that was too shallow, median over the runs.
     pub too_shallow: f64,
+    /// What the drive drew on average in mW, median over the runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drive_mw: Option<f64>,
     /// The runs, in the order of their seeds.
     pub runs: Vec<Run>,
 }
@@ -157,10 +168,15 @@ pub fn compare_while(
 
 fn summarise(of: &Combination, runs: Vec<Run>) -> CombinationResult {
     let median_of = |value: fn(&Run) -> f64| median(runs.iter().map(value).collect());
+    let drive_mw: Option<Vec<f64>> = runs
+        .iter()
+        .map(|r| Some(r.drive.as_ref()?.average_mw))
+        .collect();
     CombinationResult {
         idle: of.idle.clone(),
         freq: of.freq.clone(),
         psd: of.psd.clone(),
+        apst: of.apst.clone(),
         iops: median_of(|r| r.iops),
         mean_us: median_of(|r| r.latency_us.mean),
         p50_us: median_of(|r| r.latency_us.p50),
@@ -171,6 +187,7 @@ fn summarise(of: &Combination, runs: Vec<Run>) -> CombinationResult {
         per_io_uj: median_of_energy(&runs, |e| e.per_io_uj),
         too_deep: median_of(|r| r.too_deep as f64),
         too_shallow: median_of(|r| r.too_shallow as f64),
+        drive_mw: drive_mw.map(median),
         runs,
     }
 }

@@ -12,7 +12,7 @@ use wakepath_units::Nanoseconds;
 
 use crate::attribution::{Part, Parts, Work};
 use crate::cpu::{Cpu, CpuId, Interrupt, Mode, NEVER, RequestId, TaskId, Timer};
-use crate::drive::{Direction, Drive};
+use crate::drive::{Direction, Drive, DriveTotals};
 use crate::frequency::Domain;
 use crate::observer::{Activity, Observer, RequestStep};
 use crate::power::PowerTracker;
@@ -94,6 +94,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         cpus: Vec<Cpu>,
         domains: Vec<Domain>,
         states: &'a IdleStates,
+        drive: Drive,
         seed: u64,
         observer: &'a mut O,
     ) -> Self {
@@ -106,7 +107,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
-            drive: Drive::new(setup.units),
+            drive,
             random: Streams::new(seed, cpus.len(), setup.background.len()),
             recorder: Recorder::default(),
             jobs_running: 0,
@@ -192,6 +193,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             cpus: self.cpus,
             domains: self.domains,
             recorder: self.recorder,
+            drive: self.drive.finish(self.now),
         }
     }
 
@@ -763,15 +765,16 @@ impl<'a, O: Observer> Engine<'a, O> {
             full_speed: self.domains[self.cpus[cpu].cluster].full_speed(),
         };
         parts.add_work(Part::Submission, now - t.begun, t.executed, work);
-        let done = self.drive.accept(now, service);
-        parts.add(Part::Queueing, done - service - now);
-        parts.add(Part::DriveService, service);
+        let served = self.drive.accept(now, direction, service);
+        parts.add(Part::DriveWake, served.awake - now);
+        parts.add(Part::Queueing, served.start - served.awake);
+        parts.add(Part::DriveService, served.done - served.start);
         let request = Request {
             task,
             direction,
             begun: t.begun,
             parts,
-            cut: done,
+            cut: served.done,
             ipi: 0,
         };
         let id = self.free_requests.pop().unwrap_or(self.requests.len());
@@ -785,7 +788,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             request: id,
             read: direction == Direction::Read,
         });
-        self.queue.push(done, id);
+        self.queue.push(served.done, id);
     }
 
     fn served(&mut self, request: RequestId) {
@@ -968,4 +971,5 @@ pub(crate) struct Finished {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) recorder: Recorder,
+    pub(crate) drive: Option<DriveTotals>,
 }

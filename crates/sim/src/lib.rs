@@ -26,7 +26,7 @@ pub use compare::{
     Combination, CombinationResult, Comparison, Waiting, compare, compare_while, median,
 };
 pub use power::Energy;
-pub use result::{CpuTime, Latency, LatencyParts, Run, StateTime};
+pub use result::{CpuTime, DriveRun, DriveStateTime, Latency, LatencyParts, Run, StateTime};
 
 use wakepath_hardware::Machine;
 use wakepath_policies::idle::Governor;
@@ -35,6 +35,7 @@ use wakepath_policies::spec::SpecError;
 use wakepath_workloads::fio::FioJobFile;
 
 use crate::cpu::Cpu;
+use crate::drive::{Drive, DriveSetup};
 use crate::engine::Engine;
 use crate::frequency::Domain;
 use crate::observer::{Observer, Unobserved};
@@ -62,6 +63,11 @@ pub enum SimError {
     /// A cluster without operating points.
     #[error("cluster '{0}' has no operating point")]
     NoFrequency(String),
+    /// An APST policy for a drive without power states.
+    #[error(
+        "drive '{0}' has no power states in this model, so APST has nothing to choose from; name a drive (--drive)"
+    )]
+    NoPowerStates(String),
     /// A policy of another kind than its place asks for.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -103,6 +109,15 @@ pub fn simulate_observed<O: Observer>(
         .as_ref()
         .map(wakepath_policies::spec::PolicySpec::psd)
         .transpose()?;
+    let apst = policies
+        .apst
+        .as_ref()
+        .map(wakepath_policies::spec::PolicySpec::apst)
+        .transpose()?;
+    if apst.is_some() && machine.drive.power.is_none() {
+        return Err(SimError::NoPowerStates(machine.drive.name.clone()));
+    }
+    let drive = Drive::new(&DriveSetup::new(&machine.drive, apst.as_ref()));
     let mut cpus = Vec::with_capacity(machine.cpus());
     let mut domains = Vec::with_capacity(setup.clusters.len());
     for (index, cluster) in setup.clusters.iter().enumerate() {
@@ -117,6 +132,7 @@ pub fn simulate_observed<O: Observer>(
             )
         }));
     }
-    let finished = Engine::new(&setup, cpus, domains, &states, seed, observer).run();
+    let engine = Engine::new(&setup, cpus, domains, &states, drive, seed, observer);
+    let finished = engine.run();
     Ok(Run::new(seed, machine, &states, &finished))
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use wakepath_hardware::{IdleStates, Machine};
 
 use crate::attribution::Attribution;
+use crate::drive::DriveTotals;
 use crate::engine::Finished;
 use crate::frequency::Domain;
 use crate::power::Energy;
@@ -38,6 +39,69 @@ pub struct Run {
     pub too_shallow: u64,
     /// Each CPU.
     pub cpus: Vec<CpuTime>,
+    /// The drive, if it has power states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drive: Option<DriveRun>,
+}
+
+/// What the drive did.
+#[derive(Clone, Debug, Serialize)]
+pub struct DriveRun {
+    /// Average power in mW.
+    pub average_mw: f64,
+    /// Energy in picojoules.
+    pub energy_pj: u64,
+    /// Seconds spent serving requests or emptying the write buffer.
+    pub active_seconds: f64,
+    /// Seconds spent between power states.
+    pub transition_seconds: f64,
+    /// Seconds of its own work while asleep; part of the time in its power states.
+    pub background_seconds: f64,
+    /// Power states with nothing to do, PS0 first. Together with active and transition time they
+    /// make the run.
+    pub states: Vec<DriveStateTime>,
+    /// Requests that found the drive asleep, or falling asleep.
+    pub wake_ups: u64,
+    /// Mean time that those waited for the drive, in microseconds.
+    pub mean_wake_us: f64,
+}
+
+/// Time in a power state of a drive.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DriveStateTime {
+    /// Its number.
+    pub state: usize,
+    /// Seconds in it with nothing to do.
+    pub seconds: f64,
+    /// Times that the drive fell asleep into it.
+    pub entries: u64,
+}
+
+impl DriveRun {
+    fn new(totals: &DriveTotals, end: u64) -> Self {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        Self {
+            // 1 fJ / 1 ns = 1 uW
+            average_mw: totals.energy as f64 / end.max(1) as f64 / 1e3,
+            energy_pj: u64::try_from(totals.energy / 1000).unwrap_or(u64::MAX),
+            active_seconds: seconds(totals.active),
+            transition_seconds: seconds(totals.transition),
+            background_seconds: seconds(totals.background),
+            states: totals
+                .states
+                .iter()
+                .zip(&totals.entries)
+                .enumerate()
+                .map(|(state, (time, entries))| DriveStateTime {
+                    state,
+                    seconds: seconds(*time),
+                    entries: *entries,
+                })
+                .collect(),
+            wake_ups: totals.wake_ups,
+            mean_wake_us: totals.waited as f64 / totals.wake_ups.max(1) as f64 / 1e3,
+        }
+    }
 }
 
 /// Latency of the requests of a run in microseconds. Percentiles are within 0.1 %.
@@ -166,6 +230,10 @@ impl Run {
             too_shallow: idle_states.iter().map(|s| s.too_shallow).sum(),
             idle_states,
             cpus,
+            drive: finished
+                .drive
+                .as_ref()
+                .map(|d| DriveRun::new(d, finished.end)),
         }
     }
 }

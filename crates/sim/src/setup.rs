@@ -91,7 +91,6 @@ pub(crate) struct Setup {
     pub(crate) background: Vec<BackgroundSetup>,
     pub(crate) read_service: ServiceTime,
     pub(crate) write_service: ServiceTime,
-    pub(crate) units: usize,
     pub(crate) jobs: Vec<JobSetup>,
 }
 
@@ -152,7 +151,6 @@ impl Setup {
                 .collect(),
             read_service: service(&machine.drive.read_service_us),
             write_service: service(&machine.drive.write_service_us),
-            units: machine.drive.parallel_units.value as usize,
             jobs,
         })
     }

@@ -34,6 +34,7 @@ fn combination(idle: &str, freq: &str, psd: Option<&str>) -> Combination {
         idle: idle.parse().unwrap(),
         freq: freq.parse().unwrap(),
         psd: psd.map(|p| p.parse().unwrap()),
+        apst: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::ValueEnum;
-use wakepath_study::reproduce::{self, Reproduction};
+use wakepath_study::reproduce::{self, Cell, Reproduction, Section};
 
 use super::sim::seeds;
 use crate::output::{self, Format};
@@ -14,6 +14,9 @@ enum Part {
     /// iowait heuristics against teo on RK3399.
     #[value(name = "B", alias = "b")]
     B,
+    /// APST by the legacy and the current rule on five drives.
+    #[value(name = "D", alias = "d")]
+    D,
 }
 
 #[derive(clap::Args)]
@@ -36,52 +39,74 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let seeds = seeds(args.seed, args.runs);
     let reproduction = match args.part {
         Part::B => reproduce::part_b(&seeds)?,
+        Part::D => reproduce::part_d(&seeds)?,
     };
     match args.format {
         Format::Json => output::json(out, &reproduction),
-        Format::Csv => output::csv(out, HEADER, rows(&reproduction)),
+        Format::Csv => write_csv(out, &reproduction),
         Format::Table => write_table(out, &reproduction),
     }
 }
 
-const HEADER: [&str; 6] = [
-    "idle",
-    "freq",
-    "published",
-    "simulated",
-    "error %",
-    "model fitted to it",
-];
+/// The columns after the labels, from the published to the simulated value and what to think of it.
+fn values(cell: &Cell) -> [String; 4] {
+    let verdict = match (cell.relative_error, cell.agrees) {
+        (Some(error), _) => format!("{:+.1}", error * 100.0),
+        (None, Some(true)) => "as published".to_owned(),
+        (None, Some(false)) => "not as published".to_owned(),
+        (None, None) => String::new(),
+    };
+    [
+        cell.published.to_string(),
+        cell.simulated.to_string(),
+        verdict,
+        if cell.fitted { "yes" } else { "no" }.to_owned(),
+    ]
+}
 
-fn rows(reproduction: &Reproduction) -> impl Iterator<Item = [String; 6]> {
-    reproduction.cells.iter().map(|cell| {
-        [
-            cell.idle.clone(),
-            cell.freq.clone(),
-            format!("{:.0}", cell.published_median),
-            format!("{:.0}", cell.simulated_median),
-            format!("{:+.1}", cell.relative_error * 100.0),
-            if cell.fitted { "yes" } else { "no" }.to_owned(),
-        ]
-    })
+const VALUES: [&str; 4] = ["published", "simulated", "error %", "model fitted to it"];
+
+fn write_csv(out: &mut impl Write, reproduction: &Reproduction) -> anyhow::Result<()> {
+    let header = [&["metric", "of"], &VALUES[..]].concat();
+    let rows = reproduction.sections.iter().flat_map(|section| {
+        section.cells.iter().map(|cell| {
+            let mut row = vec![section.metric.clone(), cell.labels.join(" / ")];
+            row.extend(values(cell));
+            row
+        })
+    });
+    output::csv(out, header, rows)
 }
 
 fn write_table(out: &mut impl Write, reproduction: &Reproduction) -> anyhow::Result<()> {
-    writeln!(
-        out,
-        "{} ({}, medians)",
-        reproduction.title, reproduction.metric
-    )?;
+    writeln!(out, "{}", reproduction.title)?;
     writeln!(out, "published: {}", reproduction.source)?;
-    writeln!(out, "simulated: {}\n", reproduction.machine)?;
-    output::table(out, HEADER, rows(reproduction))?;
-    writeln!(out, "\nFitted figures of the machine:")?;
+    writeln!(out, "simulated: {}", reproduction.machine)?;
+    for section in &reproduction.sections {
+        write_section(out, section)?;
+    }
+    writeln!(out, "\nFitted figures:")?;
     for figure in &reproduction.fitted_figures {
+        let model = figure.model.as_deref();
         writeln!(
             out,
-            "  {} = {}  ({})",
-            figure.key, figure.value, figure.fitted
+            "  {}{} = {}  ({})",
+            model.map_or_else(String::new, |m| format!("{m}: ")),
+            figure.key,
+            figure.value,
+            figure.fitted
         )?;
     }
     Ok(())
+}
+
+fn write_section(out: &mut impl Write, section: &Section) -> anyhow::Result<()> {
+    writeln!(out, "\n{}:\n", section.metric)?;
+    let header = [&section.columns[..], &VALUES].concat();
+    let rows = section.cells.iter().map(|cell| {
+        let mut row = cell.labels.clone();
+        row.extend(values(cell));
+        row
+    });
+    output::table(out, header, rows)
 }

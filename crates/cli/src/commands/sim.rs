@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::spec::{self, PolicySpec};
-use wakepath_sim::{Combination, CombinationResult, Comparison, compare_while};
+use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, compare_while};
 use wakepath_workloads::fio;
 
 use super::timeline::TimelineArgs;
@@ -18,7 +19,8 @@ use crate::waiting;
 Example:
   wakepath sim workloads/part-b-rk3399.fio --machine rk3399 \\
       --idle menu@6.1,teo@6.12 --freq 'schedutil,schedutil[iowait_boost=off]'
-  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --perfetto menu.pftrace")]
+  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --perfetto menu.pftrace
+  wakepath sim workloads/part-d-7.fio --machine rk3399 --drive sn530 --apst 'apst[rule=legacy],apst'")]
 pub(crate) struct Args {
     /// fio job file.
     job: PathBuf,
@@ -34,6 +36,14 @@ pub(crate) struct Args {
     /// Power-sleep demotion prevention in all runs, for example psd[timeout=3ms].
     #[arg(long)]
     psd: Option<String>,
+    /// The machine's drive instead of its own: sn530, 760p, pm991, bc511, kbg40zns, any drive of
+    /// `wakepath drive list`, or a drive model file (*.toml).
+    #[arg(long, value_name = "NAME")]
+    drive: Option<String>,
+    /// When the drive sleeps: APST policies, separated by commas. Needs --drive, which alone means
+    /// the kernel's default.
+    #[arg(long, value_name = "E,F", requires = "drive")]
+    apst: Option<String>,
     /// Runs per combination, each with a seed of its own.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
@@ -48,7 +58,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
-    let machine = Machine::find(&args.machine)?;
+    let mut machine = Machine::find(&args.machine)?;
     let idle = spec::parse_list(&args.idle).context("--idle")?;
     let freq = spec::parse_list(&args.freq).context("--freq")?;
     let psd = args
@@ -57,14 +67,26 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         .map(str::parse::<PolicySpec>)
         .transpose()
         .context("--psd")?;
+    let mut apst = vec![None];
+    if let Some(name) = &args.drive {
+        machine.drive = DriveModel::find(name).context("--drive")?;
+        apst = spec::parse_list(args.apst.as_deref().unwrap_or("apst"))
+            .context("--apst")?
+            .into_iter()
+            .map(Some)
+            .collect();
+    }
     let workload = fio::load(&args.job)?;
     let combinations: Vec<Combination> = idle
         .iter()
-        .flat_map(|idle| {
-            freq.iter().map(|freq| Combination {
+        .flat_map(|idle| freq.iter().map(move |freq| (idle, freq)))
+        .flat_map(|(idle, freq)| {
+            let psd = &psd;
+            apst.iter().map(move |apst| Combination {
                 idle: idle.clone(),
                 freq: freq.clone(),
                 psd: psd.clone(),
+                apst: apst.clone(),
             })
         })
         .collect();
@@ -98,39 +120,78 @@ pub(crate) fn seeds(first: u64, runs: u32) -> Vec<u64> {
         .collect()
 }
 
+/// The names that tell one combination from another; the APST policy only where there is one.
+fn names(of: &CombinationResult) -> Vec<String> {
+    let given = [Some(&of.idle), Some(&of.freq), of.apst.as_ref()];
+    given
+        .into_iter()
+        .flatten()
+        .map(ToString::to_string)
+        .collect()
+}
+
+/// A header that begins with the columns of [`names`].
+fn header(comparison: &Comparison, columns: &[&'static str]) -> Vec<&'static str> {
+    let mut header = vec!["idle", "freq"];
+    if comparison.results.iter().any(|r| r.apst.is_some()) {
+        header.push("apst");
+    }
+    header.extend(columns);
+    header
+}
+
+fn row<const N: usize>(of: &CombinationResult, columns: [String; N]) -> Vec<String> {
+    let mut row = names(of);
+    row.extend(columns);
+    row
+}
+
 fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
-    let header = [
-        "idle",
-        "freq",
-        "seed",
-        "iops",
-        "mean_us",
-        "p50_us",
-        "p99_us",
-        "p999_us",
-        "mean_mhz",
-        "mean_mw",
-        "too_deep",
-        "too_shallow",
-    ];
+    let mut header = header(
+        comparison,
+        &[
+            "seed",
+            "iops",
+            "mean_us",
+            "p50_us",
+            "p99_us",
+            "p999_us",
+            "mean_mhz",
+            "mean_mw",
+            "too_deep",
+            "too_shallow",
+        ],
+    );
+    if comparison.results.iter().any(|r| r.apst.is_some()) {
+        header.extend(["drive_mw", "drive_wake_ups", "drive_mean_wake_us"]);
+    }
     let rows = comparison.results.iter().flat_map(|result| {
         result.runs.iter().map(|run| {
-            [
-                result.idle.to_string(),
-                result.freq.to_string(),
-                run.seed.to_string(),
-                run.iops.to_string(),
-                run.latency_us.mean.to_string(),
-                run.latency_us.p50.to_string(),
-                run.latency_us.p99.to_string(),
-                run.latency_us.p999.to_string(),
-                run.mean_mhz.to_string(),
-                run.energy
-                    .as_ref()
-                    .map_or_else(String::new, |e| e.mean_mw.to_string()),
-                run.too_deep.to_string(),
-                run.too_shallow.to_string(),
-            ]
+            let mut row = row(
+                result,
+                [
+                    run.seed.to_string(),
+                    run.iops.to_string(),
+                    run.latency_us.mean.to_string(),
+                    run.latency_us.p50.to_string(),
+                    run.latency_us.p99.to_string(),
+                    run.latency_us.p999.to_string(),
+                    run.mean_mhz.to_string(),
+                    run.energy
+                        .as_ref()
+                        .map_or_else(String::new, |e| e.mean_mw.to_string()),
+                    run.too_deep.to_string(),
+                    run.too_shallow.to_string(),
+                ],
+            );
+            if let Some(drive) = &run.drive {
+                row.extend([
+                    drive.average_mw.to_string(),
+                    drive.wake_ups.to_string(),
+                    drive.mean_wake_us.to_string(),
+                ]);
+            }
+            row
         })
     });
     output::csv(out, header, rows)
@@ -142,61 +203,69 @@ fn write_tables(
     comparison: &Comparison,
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
-    writeln!(out, "{}: median of {runs} run(s)\n", machine.title)?;
+    let drive = match &machine.drive.power {
+        Some(_) => format!(" with {}", machine.drive.name),
+        None => String::new(),
+    };
+    writeln!(out, "{}{drive}: median of {runs} run(s)\n", machine.title)?;
     output::table(
         out,
-        [
-            "idle",
-            "freq",
-            "IOPS",
-            "mean us",
-            "p50",
-            "p99",
-            "p99.9",
-            "MHz",
-            "mW",
-            "uJ per I/O",
-            "too deep",
-            "too shallow",
-        ],
+        header(
+            comparison,
+            &[
+                "IOPS",
+                "mean us",
+                "p50",
+                "p99",
+                "p99.9",
+                "MHz",
+                "mW",
+                "uJ per I/O",
+                "too deep",
+                "too shallow",
+            ],
+        ),
         comparison.results.iter().map(|r| {
-            [
-                r.idle.to_string(),
-                r.freq.to_string(),
-                format!("{:.0}", r.iops),
-                format!("{:.1}", r.mean_us),
-                format!("{:.1}", r.p50_us),
-                format!("{:.1}", r.p99_us),
-                format!("{:.1}", r.p999_us),
-                format!("{:.0}", r.mean_mhz),
-                r.mean_mw.map_or_else(String::new, |mw| format!("{mw:.0}")),
-                r.per_io_uj
-                    .map_or_else(String::new, |uj| format!("{uj:.0}")),
-                format!("{:.0}", r.too_deep),
-                format!("{:.0}", r.too_shallow),
-            ]
+            row(
+                r,
+                [
+                    format!("{:.0}", r.iops),
+                    format!("{:.1}", r.mean_us),
+                    format!("{:.1}", r.p50_us),
+                    format!("{:.1}", r.p99_us),
+                    format!("{:.1}", r.p999_us),
+                    format!("{:.0}", r.mean_mhz),
+                    r.mean_mw.map_or_else(String::new, |mw| format!("{mw:.0}")),
+                    r.per_io_uj
+                        .map_or_else(String::new, |uj| format!("{uj:.0}")),
+                    format!("{:.0}", r.too_deep),
+                    format!("{:.0}", r.too_shallow),
+                ],
+            )
         }),
     )?;
+    write_drive(out, comparison)?;
     writeln!(
         out,
         "\nWhere a request's time goes: us of the mean and of the 99th percentile, first run\n"
     )?;
     output::table(
         out,
-        [
-            "idle",
-            "freq",
-            "of",
-            "submit",
-            "queue",
-            "wake",
-            "drive",
-            "irq",
-            "idle exit",
-            "low MHz",
-            "wait",
-            "resume",
-        ],
+        header(
+            comparison,
+            &[
+                "of",
+                "submit",
+                "queue",
+                "wake",
+                "drive",
+                "irq",
+                "idle exit",
+                "low MHz",
+                "wait",
+                "resume",
+            ],
+        ),
         comparison.results.iter().flat_map(attribution_rows),
     )?;
     writeln!(
@@ -204,24 +273,72 @@ fn write_tables(
         "\nShare of CPU time, all {} CPUs, first run\n",
         machine.cpus()
     )?;
-    let rows = comparison.results.iter().flat_map(state_rows);
     output::table(
         out,
-        [
-            "idle",
-            "freq",
-            "state",
-            "time %",
-            "entries",
-            "too deep",
-            "too shallow",
-        ],
-        rows,
+        header(
+            comparison,
+            &["state", "time %", "entries", "too deep", "too shallow"],
+        ),
+        comparison.results.iter().flat_map(state_rows),
+    )
+}
+
+/// What the drive drew, and its share of time per power state in the first run; nothing if no drive
+/// was named.
+fn write_drive(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
+    let drives: Vec<(&CombinationResult, &DriveRun)> = comparison
+        .results
+        .iter()
+        .filter_map(|r| Some((r, r.runs.first()?.drive.as_ref()?)))
+        .collect();
+    if drives.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nDrive: median power; wake-ups and time in % of the first run\n"
+    )?;
+    output::table(
+        out,
+        header(
+            comparison,
+            &[
+                "mW",
+                "wake-ups",
+                "mean wake us",
+                "active",
+                "changing",
+                "power states",
+            ],
+        ),
+        drives.iter().map(|(result, drive)| {
+            let all = drive.active_seconds
+                + drive.transition_seconds
+                + drive.states.iter().map(|s| s.seconds).sum::<f64>();
+            let percent = |seconds: f64| format!("{:.2}", 100.0 * seconds / all.max(1e-9));
+            let states: Vec<String> = drive
+                .states
+                .iter()
+                .filter(|s| s.seconds > 0.0)
+                .map(|s| format!("PS{} {}", s.state, percent(s.seconds)))
+                .collect();
+            row(
+                result,
+                [
+                    format!("{:.1}", result.drive_mw.unwrap_or(drive.average_mw)),
+                    drive.wake_ups.to_string(),
+                    format!("{:.0}", drive.mean_wake_us),
+                    percent(drive.active_seconds),
+                    percent(drive.transition_seconds),
+                    states.join(", "),
+                ],
+            )
+        }),
     )
 }
 
 /// The parts of the mean and of the 99th percentile of the first run.
-fn attribution_rows(result: &CombinationResult) -> Vec<[String; 12]> {
+fn attribution_rows(result: &CombinationResult) -> Vec<Vec<String>> {
     let Some(run) = result.runs.first() else {
         return Vec::new();
     };
@@ -230,53 +347,41 @@ fn attribution_rows(result: &CombinationResult) -> Vec<[String; 12]> {
         ("p99", &run.attribution.p99),
     ]
     .map(|(of, attribution)| {
-        let mut row = [const { String::new() }; 12];
-        row[0] = result.idle.to_string();
-        row[1] = result.freq.to_string();
-        of.clone_into(&mut row[2]);
-        for (cell, (_, us)) in row[3..].iter_mut().zip(attribution.parts()) {
-            *cell = format!("{us:.1}");
-        }
+        let mut row = row(result, [of.to_owned()]);
+        row.extend(attribution.parts().map(|(_, us)| format!("{us:.1}")));
         row
     })
     .into()
 }
 
 /// One row per idle state of the first run, and one for the time in between.
-fn state_rows(result: &CombinationResult) -> Vec<[String; 7]> {
+fn state_rows(result: &CombinationResult) -> Vec<Vec<String>> {
     let Some(run) = result.runs.first() else {
         return Vec::new();
     };
     let all = run.seconds * run.cpus.len() as f64;
     let percent = |seconds: f64| format!("{:.2}", 100.0 * seconds / all);
     let busy: f64 = run.cpus.iter().map(|c| c.busy_seconds).sum();
-    let names = || [result.idle.to_string(), result.freq.to_string()];
-    let mut rows: Vec<[String; 7]> = run
+    let mut rows: Vec<Vec<String>> = run
         .idle_states
         .iter()
         .map(|s| {
-            let [idle, freq] = names();
-            [
-                idle,
-                freq,
-                s.name.clone(),
-                percent(s.seconds),
-                s.entries.to_string(),
-                s.too_deep.to_string(),
-                s.too_shallow.to_string(),
-            ]
+            row(
+                result,
+                [
+                    s.name.clone(),
+                    percent(s.seconds),
+                    s.entries.to_string(),
+                    s.too_deep.to_string(),
+                    s.too_shallow.to_string(),
+                ],
+            )
         })
         .collect();
-    let [idle, freq] = names();
     let none = String::new;
-    rows.push([
-        idle,
-        freq,
-        "(busy)".into(),
-        percent(busy),
-        none(),
-        none(),
-        none(),
-    ]);
+    rows.push(row(
+        result,
+        ["(busy)".into(), percent(busy), none(), none(), none()],
+    ));
     rows
 }

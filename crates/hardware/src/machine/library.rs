@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::Machine;
+use crate::drive::library::LookupError;
 
 /// The machines that come with wakepath, each with the text of its file.
 macro_rules! builtin {
@@ -74,6 +75,9 @@ pub enum MachineError {
         /// What is wrong.
         message: String,
     },
+    /// No drive of that name.
+    #[error(transparent)]
+    Drive(#[from] LookupError),
     /// A value cannot be.
     #[error("{origin}: {key}: {message}")]
     Invalid {
@@ -115,36 +119,44 @@ impl Machine {
 
     /// Reads a machine file.
     pub fn load(path: &Path) -> Result<Self, MachineError> {
-        let read_error = |source| MachineError::Read {
-            path: path.to_owned(),
-            source,
-        };
-        let size = fs::metadata(path).map_err(read_error)?.len();
-        if size > MAX_FILE {
-            return Err(read_error(io::Error::other(format!(
-                "{size} bytes; a machine file has at most {MAX_FILE}"
-            ))));
-        }
-        let text = fs::read_to_string(path).map_err(read_error)?;
+        let text = read(path)?;
         Self::parse(&text, &path.display().to_string())
     }
 
     /// Parses and checks a machine description; `origin` names it in errors.
     pub fn parse(text: &str, origin: &str) -> Result<Self, MachineError> {
-        let machine: Self = toml::from_str(text).map_err(|e| {
-            let at = e.span().map_or(0, |s| s.start.min(text.len()));
-            MachineError::Parse {
-                origin: origin.to_owned(),
-                line: text[..at].matches('\n').count() + 1,
-                message: e.message().to_owned(),
-            }
-        })?;
+        let machine: Self = toml::from_str(text).map_err(|e| parse_error(text, origin, &e))?;
         super::validate::check(&machine).map_err(|(key, message)| MachineError::Invalid {
             origin: origin.to_owned(),
             key,
             message,
         })?;
         Ok(machine)
+    }
+}
+
+/// Reads a description file.
+pub(super) fn read(path: &Path) -> Result<String, MachineError> {
+    let read_error = |source| MachineError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let size = fs::metadata(path).map_err(read_error)?.len();
+    if size > MAX_FILE {
+        return Err(read_error(io::Error::other(format!(
+            "{size} bytes; a description file has at most {MAX_FILE}"
+        ))));
+    }
+    fs::read_to_string(path).map_err(read_error)
+}
+
+/// What the TOML parser found, with the line.
+pub(super) fn parse_error(text: &str, origin: &str, e: &toml::de::Error) -> MachineError {
+    let at = e.span().map_or(0, |s| s.start.min(text.len()));
+    MachineError::Parse {
+        origin: origin.to_owned(),
+        line: text[..at].matches('\n').count() + 1,
+        message: e.message().to_owned(),
     }
 }
 

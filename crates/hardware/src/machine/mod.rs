@@ -3,11 +3,15 @@
 //!
 //! A machine is a TOML file. The built-in ones are in `data/machines`.
 
+mod drive;
 mod figure;
 mod library;
 mod power;
 mod validate;
 
+pub use drive::{
+    DriveBackground, DriveModel, DrivePower, TruePowerState, WriteBuffer, builtin_drive_names,
+};
 pub use figure::{Figure, Origin};
 pub use library::{MachineError, builtin_names};
 pub use power::Package;
@@ -223,30 +227,6 @@ pub struct Completion {
     pub assumed: String,
 }
 
-/// A drive as the I/O path sees it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct DriveModel {
-    /// What it is.
-    pub name: String,
-    /// Mean service time of a 4 KiB read.
-    pub read_service_us: Figure,
-    /// Mean service time of a 4 KiB write.
-    pub write_service_us: Figure,
-    /// Standard deviation of the service time over its mean.
-    pub spread: Figure,
-    /// Requests that one drive serves at the same time.
-    pub parallel_units: Figure,
-    /// Number of such drives; several are striped (RAID0).
-    #[serde(default = "one")]
-    pub count: usize,
-    /// How much of a striped volume lies on one drive before the next one follows.
-    #[serde(default)]
-    pub chunk_kib: Figure,
-    /// Source of the plain figures.
-    pub source: String,
-}
-
 /// Where background work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -271,7 +251,7 @@ pub struct Background {
     pub runs: Runs,
 }
 
-fn one() -> usize {
+const fn one() -> usize {
     1
 }
 
@@ -371,7 +351,7 @@ impl Machine {
                 all.push((format!("idle_state.{}.{key}", s.name), figure));
             }
         }
-        let (sched, io, drive) = (&self.scheduler, &self.io_path, &self.drive);
+        let (sched, io) = (&self.scheduler, &self.io_path);
         for (key, figure) in [
             ("scheduler.ipi_us", &sched.ipi_us),
             ("scheduler.tick_kcycles", &sched.tick_kcycles),
@@ -379,14 +359,10 @@ impl Machine {
             ("io_path.submission_share", &io.submission_share),
             ("io_path.interrupt_share", &io.interrupt_share),
             ("io_path.resume_share", &io.resume_share),
-            ("drive.read_service_us", &drive.read_service_us),
-            ("drive.write_service_us", &drive.write_service_us),
-            ("drive.spread", &drive.spread),
-            ("drive.parallel_units", &drive.parallel_units),
-            ("drive.chunk_kib", &drive.chunk_kib),
         ] {
             all.push((key.to_owned(), figure));
         }
+        all.extend(self.drive.figures());
         if let Some(package) = &self.package {
             all.push(("package.idle_mw".to_owned(), &package.idle_mw));
             all.push(("package.active_mw".to_owned(), &package.active_mw));

@@ -2,10 +2,10 @@
 
 use wakepath_units::TickRate;
 
-use super::{Cluster, DriveModel, Machine, MachineIdleState, Scope};
+use super::{Cluster, Machine, MachineIdleState, Scope};
 
 /// The longest time, and the most work, that a figure may state: beyond it sums could overflow.
-const MAX_FIGURE: f64 = 1e12;
+pub(super) const MAX_FIGURE: f64 = 1e12;
 
 /// Largest values of figures with a unit of their own, by the end of their key.
 const MAX_BY_KEY: [(&str, f64); 4] = [
@@ -60,7 +60,7 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
             &format!("CPU {cpu} of a machine with {} CPUs", machine.cpus()),
         );
     }
-    drive(&machine.drive)?;
+    machine.drive.check()?;
     if let Some(b) = machine.background.iter().find(|b| b.every_ms.value <= 0.0) {
         return fault(
             &format!("background.{}.every_ms", b.name),
@@ -176,25 +176,6 @@ fn idle_states(machine: &Machine) -> Result<(), Fault> {
             );
         }
         shallower = Some(state);
-    }
-    Ok(())
-}
-
-fn drive(drive: &DriveModel) -> Result<(), Fault> {
-    if drive.parallel_units.value < 1.0 {
-        return fault(
-            "drive.parallel_units",
-            "a drive serves at least one request at a time",
-        );
-    }
-    if drive.read_service_us.value <= 0.0 || drive.write_service_us.value <= 0.0 {
-        return fault("drive", "a service time is above 0");
-    }
-    if drive.count == 0 || drive.count > 1024 {
-        return fault("drive.count", "a volume has 1 to 1024 drives");
-    }
-    if drive.count > 1 && drive.chunk_kib.value <= 0.0 {
-        return fault("drive.chunk_kib", "several drives need the size of a chunk");
     }
     Ok(())
 }

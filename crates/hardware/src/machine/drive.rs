@@ -1,0 +1,442 @@
+//! Drives as the simulator needs them: how fast they serve, what they draw, and how long they
+//! really take to wake up.
+//!
+//! [`DriveModel::find`] knows every drive of the [`DriveLibrary`]. Its declared power states come
+//! from there; what no drive declares is assumed alike for all of them, unless a file in
+//! `data/drive_models` knows better.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use wakepath_units::Microwatts;
+
+use super::library::{self, MachineError};
+use super::{Figure, Origin, one};
+use crate::drive::{Drive, DriveLibrary, PowerState};
+
+/// The drive models that come with wakepath: name and file text.
+const BUILTIN: [(&str, &str); 5] = [
+    ("sn530", include_str!("../../data/drive_models/sn530.toml")),
+    ("760p", include_str!("../../data/drive_models/760p.toml")),
+    ("pm991", include_str!("../../data/drive_models/pm991.toml")),
+    ("bc511", include_str!("../../data/drive_models/bc511.toml")),
+    (
+        "kbg40zns",
+        include_str!("../../data/drive_models/kbg40zns.toml"),
+    ),
+];
+
+/// The most that a figure of a power may be, in W.
+const MAX_WATTS: f64 = 1000.0;
+
+/// Names of the built-in drive models.
+pub fn builtin_drive_names() -> impl Iterator<Item = &'static str> {
+    BUILTIN.iter().map(|(name, _)| *name)
+}
+
+/// A drive as the I/O path sees it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveModel {
+    /// What it is.
+    pub name: String,
+    /// Mean service time of a 4 KiB read.
+    pub read_service_us: Figure,
+    /// Mean service time of a 4 KiB write.
+    pub write_service_us: Figure,
+    /// Standard deviation of the service time over its mean.
+    pub spread: Figure,
+    /// Requests that one drive serves at the same time.
+    pub parallel_units: Figure,
+    /// Number of such drives; several are striped (RAID0).
+    #[serde(default = "one")]
+    pub count: usize,
+    /// How much of a striped volume lies on one drive before the next one follows.
+    #[serde(default)]
+    pub chunk_kib: Figure,
+    /// Source of the plain figures.
+    pub source: String,
+    /// The buffer that writes end in; absent: the media keep up with any rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<WriteBuffer>,
+    /// Power states; absent: the drive never sleeps and what it draws is not known.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub power: Option<DrivePower>,
+}
+
+/// A buffer in front of the media.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteBuffer {
+    /// Its size.
+    pub kib: Figure,
+    /// Time in which the media take 4 KiB out of it.
+    pub media_us: Figure,
+}
+
+/// What a drive draws, and how it sleeps.
+#[derive(Clone, Debug, Serialize)]
+pub struct DrivePower {
+    /// What it declares.
+    pub declared: Drive,
+    /// Power while it serves requests or empties its buffer.
+    pub active_w: Figure,
+    /// Power while it waits for requests in an operational state.
+    pub idle_w: Figure,
+    /// Idle time after which the drive and its link rest a little without leaving their power
+    /// state.
+    pub rest_after_ms: Figure,
+    /// What the first request after that waits for; waking from a power state covers it.
+    pub rest_exit_us: Figure,
+    /// Work that it does by itself while asleep.
+    pub background: Option<DriveBackground>,
+    /// How the power states really are, by index.
+    pub states: Vec<TruePowerState>,
+}
+
+/// Work that a drive does by itself.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveBackground {
+    /// Idle time before it begins.
+    pub after_ms: Figure,
+    /// How long it lasts.
+    pub for_ms: Figure,
+    /// What it draws on top of the power state, while the drive is in a non-operational one.
+    pub power_w: Figure,
+}
+
+/// A power state as it really is.
+#[derive(Clone, Debug, Serialize)]
+pub struct TruePowerState {
+    /// Time to enter it.
+    pub entry_us: Figure,
+    /// Time to leave it.
+    pub exit_us: Figure,
+    /// What it draws while nothing happens.
+    pub power_w: Figure,
+}
+
+/// A drive model file: what is not given is as for every drive.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelFile {
+    schema: u32,
+    name: String,
+    /// A drive of the library, by its full name.
+    library: String,
+    /// Source of the plain figures.
+    source: String,
+    read_service_us: Option<Figure>,
+    write_service_us: Option<Figure>,
+    spread: Option<Figure>,
+    parallel_units: Option<Figure>,
+    buffer: Option<WriteBuffer>,
+    active_w: Option<Figure>,
+    idle_w: Option<Figure>,
+    rest_after_ms: Option<Figure>,
+    rest_exit_us: Option<Figure>,
+    background: Option<DriveBackground>,
+    #[serde(default)]
+    state: Vec<StateFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StateFile {
+    ps: usize,
+    true_entry_us: Option<Figure>,
+    true_exit_us: Option<Figure>,
+    power_w: Option<Figure>,
+}
+
+impl DriveModel {
+    /// A built-in model by its name, a file if the name ends in `.toml`, or else a drive of the
+    /// library by any name that [`DriveLibrary::find`] takes.
+    ///
+    /// # Errors
+    /// The file cannot be read or is no drive model, or the library has no such drive.
+    pub fn find(name: &str) -> Result<Self, MachineError> {
+        if Path::new(name).extension().is_some_and(|e| e == "toml") {
+            let text = library::read(Path::new(name))?;
+            return Self::parse(&text, name);
+        }
+        let builtin = |wanted: &dyn Fn(&str, &str) -> bool| {
+            BUILTIN.iter().find(|(known, text)| wanted(known, text))
+        };
+        if let Some((known, text)) = builtin(&|known, _| known.eq_ignore_ascii_case(name.trim())) {
+            return Self::parse(text, known);
+        }
+        let found = DriveLibrary::builtin().find(name)?;
+        let line = format!("library = \"{}\"", found.name);
+        match builtin(&|_, text| text.lines().any(|l| l == line)) {
+            Some((known, text)) => Self::parse(text, known),
+            None => Ok(Self::declared(&found.usual_table().drive)),
+        }
+    }
+
+    /// Parses and checks a drive model; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// It is no drive model, a value cannot be, or the library has no such drive.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, MachineError> {
+        let file: ModelFile =
+            toml::from_str(text).map_err(|e| library::parse_error(text, origin, &e))?;
+        let invalid = |key: &str, message: String| MachineError::Invalid {
+            origin: origin.to_owned(),
+            key: key.to_owned(),
+            message,
+        };
+        if file.schema != 1 {
+            return Err(invalid("schema", "this version reads schema 1".into()));
+        }
+        let found = DriveLibrary::builtin().find(&file.library)?;
+        let mut model = Self::declared(&found.usual_table().drive);
+        model.name = file.name;
+        model.source = file.source;
+        model.buffer = file.buffer.or(model.buffer);
+        let put = |to: &mut Figure, given: Option<Figure>| {
+            if let Some(figure) = given {
+                *to = figure;
+            }
+        };
+        put(&mut model.read_service_us, file.read_service_us);
+        put(&mut model.write_service_us, file.write_service_us);
+        put(&mut model.spread, file.spread);
+        put(&mut model.parallel_units, file.parallel_units);
+        if let Some(power) = &mut model.power {
+            put(&mut power.active_w, file.active_w);
+            put(&mut power.idle_w, file.idle_w);
+            put(&mut power.rest_after_ms, file.rest_after_ms);
+            put(&mut power.rest_exit_us, file.rest_exit_us);
+            power.background = file.background;
+            for given in file.state {
+                let last = power.states.len().saturating_sub(1);
+                let state = power
+                    .states
+                    .get_mut(given.ps)
+                    .ok_or_else(|| invalid("state.ps", format!("{} is above {last}", given.ps)))?;
+                put(&mut state.entry_us, given.true_entry_us);
+                put(&mut state.exit_us, given.true_exit_us);
+                put(&mut state.power_w, given.power_w);
+            }
+        }
+        model
+            .check()
+            .map_err(|(key, message)| invalid(&key, message))?;
+        Ok(model)
+    }
+
+    /// The model of a drive of which nothing is known but what it declares.
+    pub fn declared(drive: &Drive) -> Self {
+        let assumed = |value: f64, why: &str| Figure {
+            value,
+            origin: Origin::Assumed(why.to_owned()),
+        };
+        let first = drive.states.first().copied().unwrap_or_default();
+        let most = first.max_power.map_or(5.0, watts);
+        let least = drive
+            .states
+            .iter()
+            .filter(|s| !s.non_operational)
+            .filter_map(|s| s.max_power)
+            .min()
+            .map_or(most, watts);
+        let active_w = first.active_power.map_or_else(
+            || assumed(most / 2.0, "half of the maximum power of PS0"),
+            |p| Figure::plain(watts(p)),
+        );
+        let idle_w = first.idle_power.map_or_else(
+            || {
+                assumed(
+                    least / 5.0,
+                    "a fifth of the maximum power of the last operational state",
+                )
+            },
+            |p| Figure::plain(watts(p)),
+        );
+        let power = DrivePower {
+            active_w,
+            idle_w,
+            rest_after_ms: assumed(1.0, "a link rests within milliseconds"),
+            rest_exit_us: assumed(0.0, "no rest unless one was observed"),
+            background: None,
+            states: drive.states.iter().map(TruePowerState::declared).collect(),
+            declared: drive.clone(),
+        };
+        Self {
+            name: drive.model.clone(),
+            read_service_us: assumed(90.0, "TLC flash, one 4 KiB read at a time"),
+            write_service_us: assumed(25.0, "writes end in the drive's buffer"),
+            spread: assumed(0.08, "standard deviation over mean of single 4 KiB reads"),
+            parallel_units: assumed(8.0, "typical client drive"),
+            count: 1,
+            chunk_kib: Figure::default(),
+            source: drive.source.clone(),
+            buffer: Some(WriteBuffer {
+                kib: assumed(8192.0, "typical client drive without DRAM"),
+                media_us: assumed(8.0, "500 MB/s, a typical client drive's cached write rate"),
+            }),
+            power: Some(power),
+        }
+    }
+
+    /// Every figure with the key that names it.
+    pub fn figures(&self) -> Vec<(String, &Figure)> {
+        let mut all = vec![
+            ("drive.read_service_us".to_owned(), &self.read_service_us),
+            ("drive.write_service_us".to_owned(), &self.write_service_us),
+            ("drive.spread".to_owned(), &self.spread),
+            ("drive.parallel_units".to_owned(), &self.parallel_units),
+            ("drive.chunk_kib".to_owned(), &self.chunk_kib),
+        ];
+        if let Some(buffer) = &self.buffer {
+            all.push(("drive.buffer.kib".to_owned(), &buffer.kib));
+            all.push(("drive.buffer.media_us".to_owned(), &buffer.media_us));
+        }
+        let Some(power) = &self.power else {
+            return all;
+        };
+        for (key, figure) in [
+            ("active_w", &power.active_w),
+            ("idle_w", &power.idle_w),
+            ("rest_after_ms", &power.rest_after_ms),
+            ("rest_exit_us", &power.rest_exit_us),
+        ] {
+            all.push((format!("drive.{key}"), figure));
+        }
+        if let Some(work) = &power.background {
+            all.push(("drive.background.after_ms".to_owned(), &work.after_ms));
+            all.push(("drive.background.for_ms".to_owned(), &work.for_ms));
+            all.push(("drive.background.power_w".to_owned(), &work.power_w));
+        }
+        for (ps, state) in power.states.iter().enumerate() {
+            all.push((format!("drive.PS{ps}.true_entry_us"), &state.entry_us));
+            all.push((format!("drive.PS{ps}.true_exit_us"), &state.exit_us));
+            all.push((format!("drive.PS{ps}.power_w"), &state.power_w));
+        }
+        all
+    }
+
+    /// Returns the key of the first impossible value, and what is wrong with it.
+    pub(super) fn check(&self) -> Result<(), (String, String)> {
+        let bad = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
+        for (key, figure) in self.figures() {
+            let most = if key.ends_with("_w") {
+                MAX_WATTS
+            } else {
+                super::validate::MAX_FIGURE
+            };
+            if !(0.0..=most).contains(&figure.value) {
+                return bad(
+                    &key,
+                    &format!("{} is not between 0 and {most:e}", figure.value),
+                );
+            }
+        }
+        if self.parallel_units.value < 1.0 {
+            return bad(
+                "drive.parallel_units",
+                "a drive serves at least one request at a time",
+            );
+        }
+        if self.read_service_us.value <= 0.0 || self.write_service_us.value <= 0.0 {
+            return bad("drive", "a service time is above 0");
+        }
+        if self.count == 0 || self.count > 1024 {
+            return bad("drive.count", "a volume has 1 to 1024 drives");
+        }
+        if self.count > 1 && self.chunk_kib.value <= 0.0 {
+            return bad("drive.chunk_kib", "several drives need the size of a chunk");
+        }
+        if self.buffer.as_ref().is_some_and(|b| b.kib.value < 4.0) {
+            return bad(
+                "drive.buffer.kib",
+                "a buffer holds at least one block of 4 KiB",
+            );
+        }
+        Ok(())
+    }
+}
+
+impl TruePowerState {
+    /// As declared, the declared power being a maximum.
+    fn declared(state: &PowerState) -> Self {
+        let power = state.idle_power.or(state.max_power);
+        Self {
+            entry_us: Figure::plain(f64::from(state.entry_latency_us)),
+            exit_us: Figure::plain(f64::from(state.exit_latency_us)),
+            power_w: Figure::plain(power.map_or(0.0, watts)),
+        }
+    }
+}
+
+fn watts(power: Microwatts) -> f64 {
+    power.0 as f64 / 1e6
+}
+
+impl Figure {
+    /// The figure as a power, its value being in watts.
+    pub fn watts(&self) -> Microwatts {
+        Microwatts((self.value * 1e6).round() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_model_loads_and_its_drive_leads_to_it() {
+        for (name, _) in BUILTIN {
+            let model = DriveModel::find(name).unwrap();
+            let power = model.power.as_ref().unwrap();
+            assert_eq!(
+                DriveModel::find(&power.declared.model).unwrap().name,
+                model.name
+            );
+        }
+    }
+
+    #[test]
+    fn every_drive_of_the_library_has_a_valid_model() {
+        for table in DriveLibrary::builtin().tables() {
+            let model = DriveModel::declared(&table.drive);
+            model.check().unwrap();
+            let power = model.power.unwrap();
+            for (state, declared) in power.states.iter().zip(&table.drive.states) {
+                assert!((state.exit_us.value - f64::from(declared.exit_latency_us)).abs() < 1e-9);
+            }
+            assert_eq!(power.states.len(), table.drive.states.len());
+        }
+    }
+
+    #[test]
+    fn impossible_values_name_their_key() {
+        let text = BUILTIN[0].1;
+        for (more, key) in [
+            ("active_w = -1\n", "drive.active_w"),
+            ("idle_w = nan\n", "drive.idle_w"),
+            ("idle_w = 2000\n", "drive.idle_w"),
+            ("parallel_units = 0\n", "drive.parallel_units"),
+            ("read_service_us = 0\n", "drive"),
+            ("buffer = { kib = 3, media_us = 1 }\n", "drive.buffer.kib"),
+            ("[[state]]\nps = 5\n", "state.ps"),
+            ("[[state]]\nps = 3\npower_w = -0.1\n", "drive.PS3.power_w"),
+        ] {
+            let head = "schema = 1\nname = \"x\"\nlibrary = \"WDC PC SN530 SDBPNPZ-256G-1006\"\nsource = \"test\"\n";
+            let message = DriveModel::parse(&format!("{head}{more}"), "d.toml")
+                .unwrap_err()
+                .to_string();
+            assert!(
+                message.starts_with("d.toml: ") && message.contains(key),
+                "{message}"
+            );
+        }
+        let message = DriveModel::parse(&format!("{text}nonsense = 1\n"), "d.toml")
+            .unwrap_err()
+            .to_string();
+        assert!(message.starts_with("d.toml:"), "{message}");
+        assert!(DriveModel::find("no such drive at all").is_err());
+    }
+}

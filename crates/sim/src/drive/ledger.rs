@@ -1,0 +1,120 @@
+//! A drive's books: where it spent its time, and what that took.
+
+use wakepath_units::{Microwatts, Nanoseconds};
+
+/// Where a drive is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Serving requests, or emptying its buffer.
+    Active,
+    /// In a power state with nothing to do.
+    State(usize),
+    /// Between two power states.
+    Transition,
+}
+
+/// A part of the future that is certain already.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    until: u64,
+    place: Place,
+    power: Microwatts,
+}
+
+/// The sums of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DriveTotals {
+    /// In ns.
+    pub(crate) active: u64,
+    /// Per power state, in ns.
+    pub(crate) states: Vec<u64>,
+    /// Times that each power state was reached from a higher one.
+    pub(crate) entries: Vec<u64>,
+    /// In ns.
+    pub(crate) transition: u64,
+    /// Work of the drive's own while it slept, in ns; counted in `states` as well.
+    pub(crate) background: u64,
+    /// In fJ.
+    pub(crate) energy: u128,
+    /// Requests that found the drive in, or on its way to, a deeper state.
+    pub(crate) wake_ups: u64,
+    /// How long those waited, in ns.
+    pub(crate) waited: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    upto: u64,
+    planned: Vec<Planned>,
+    totals: DriveTotals,
+}
+
+impl Ledger {
+    pub(crate) fn new(states: usize) -> Self {
+        Self {
+            upto: 0,
+            planned: Vec::new(),
+            totals: DriveTotals {
+                states: vec![0; states],
+                entries: vec![0; states],
+                ..DriveTotals::default()
+            },
+        }
+    }
+
+    /// The time up to which everything is entered.
+    pub(crate) fn upto(&self) -> u64 {
+        self.upto
+    }
+
+    /// Enters the time from the last entry until `until`.
+    pub(crate) fn enter(&mut self, until: u64, place: Place, power: Microwatts) {
+        let time = until.saturating_sub(self.upto);
+        self.upto += time;
+        match place {
+            Place::Active => self.totals.active += time,
+            Place::State(state) => self.totals.states[state] += time,
+            Place::Transition => self.totals.transition += time,
+        }
+        self.totals.energy += power.femtojoules_over(Nanoseconds(time));
+    }
+
+    /// Notes what will be until `until`, after everything noted before.
+    pub(crate) fn plan(&mut self, until: u64, place: Place, power: Microwatts) {
+        self.planned.push(Planned {
+            until,
+            place,
+            power,
+        });
+    }
+
+    /// Enters what was planned, as far as `until`.
+    pub(crate) fn enter_planned(&mut self, until: u64) {
+        for index in 0..self.planned.len() {
+            let part = self.planned[index];
+            self.enter(part.until.min(until), part.place, part.power);
+        }
+        self.planned.retain(|part| part.until > until);
+    }
+
+    /// Enters work of the drive's own, on top of the state that it is in.
+    pub(crate) fn work(&mut self, time: u64, power: Microwatts) {
+        self.totals.background += time;
+        self.totals.energy += power.femtojoules_over(Nanoseconds(time));
+    }
+
+    /// A power state is reached.
+    pub(crate) fn entered(&mut self, state: usize) {
+        self.totals.entries[state] += 1;
+    }
+
+    /// A request wakes the drive and waits for `time`.
+    pub(crate) fn wake_up(&mut self, time: u64) {
+        self.totals.wake_ups += 1;
+        self.totals.waited += time;
+    }
+
+    pub(crate) fn into_totals(self) -> DriveTotals {
+        self.totals
+    }
+}

@@ -1,0 +1,137 @@
+//! The drive: parallel units behind a write buffer, in a power state that follows from how long
+//! nobody asked for anything.
+//!
+//! Nothing happens in a drive by an event of its own. When a request comes, or the run ends, the
+//! idle time before it tells the power state ([`path::IdlePath`]), and so how long the request
+//! waits, what the drive drew, and for how long ([`ledger::Ledger`]).
+
+mod buffer;
+mod ledger;
+mod path;
+mod setup;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use self::buffer::Buffer;
+pub(crate) use self::ledger::DriveTotals;
+use self::ledger::{Ledger, Place};
+pub(crate) use self::setup::DriveSetup;
+use self::setup::PowerSetup;
+
+/// Which way the data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+#[derive(Debug)]
+pub(crate) struct Drive {
+    /// When each unit is free, the earliest first.
+    units: BinaryHeap<Reverse<u64>>,
+    buffer: Option<Buffer>,
+    sleep: Option<Sleep>,
+}
+
+/// What a drive with power states keeps track of.
+#[derive(Debug)]
+struct Sleep {
+    setup: PowerSetup,
+    /// When the drive is awake, if a request woke it.
+    awake_at: u64,
+    /// When it has nothing left to do: all requests served, the buffer empty.
+    idle_from: u64,
+    ledger: Ledger,
+}
+
+/// A request's way through the drive, as points in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Served {
+    /// The drive is ready to serve.
+    pub(crate) awake: u64,
+    /// A unit begins with the request.
+    pub(crate) start: u64,
+    /// It is finished, or in the buffer.
+    pub(crate) done: u64,
+}
+
+impl Drive {
+    pub(crate) fn new(setup: &DriveSetup) -> Self {
+        Self {
+            units: (0..setup.units.max(1)).map(|_| Reverse(0)).collect(),
+            buffer: setup.buffer.map(Buffer::new),
+            sleep: setup.power.clone().map(|setup| Sleep {
+                awake_at: 0,
+                idle_from: 0,
+                ledger: Ledger::new(setup.path.states()),
+                setup,
+            }),
+        }
+    }
+
+    /// Takes a request that needs `service` ns of a unit.
+    pub(crate) fn accept(&mut self, now: u64, direction: Direction, service: u64) -> Served {
+        let awake = self.sleep.as_mut().map_or(now, |s| s.wake(now)).max(now);
+        let free = self.units.pop().map_or(0, |Reverse(at)| at);
+        let start = free.max(awake);
+        let mut done = start + service;
+        let mut quiet = done;
+        if let (Direction::Write, Some(buffer)) = (direction, &mut self.buffer) {
+            done = buffer.accept(done);
+            quiet = buffer.empty_at();
+        }
+        self.units.push(Reverse(done));
+        if let Some(sleep) = &mut self.sleep {
+            sleep.idle_from = sleep.idle_from.max(done).max(quiet);
+        }
+        Served { awake, start, done }
+    }
+
+    /// Closes the books at the end of the run. `None` for a drive without power states.
+    pub(crate) fn finish(self, end: u64) -> Option<DriveTotals> {
+        self.sleep.map(|mut sleep| {
+            sleep.account(end);
+            sleep.ledger.into_totals()
+        })
+    }
+}
+
+impl Sleep {
+    /// A request comes now. Returns when the drive can serve.
+    fn wake(&mut self, now: u64) -> u64 {
+        if now <= self.idle_from {
+            return self.awake_at;
+        }
+        self.account(now);
+        let wake = self.setup.path.wake(now - self.idle_from);
+        let operational = Place::State(0);
+        let (entered, left) = (now + wake.entry_left, now + wake.entry_left + wake.exit);
+        self.awake_at = left + wake.rest;
+        let power = self.setup.idle;
+        self.ledger
+            .plan(entered, Place::Transition, wake.entry_power);
+        self.ledger.plan(left, Place::Transition, power);
+        self.ledger.plan(self.awake_at, operational, power);
+        if wake.exit > 0 || wake.entry_left > 0 {
+            self.ledger.wake_up(self.awake_at - now);
+        }
+        self.idle_from = self.awake_at;
+        self.awake_at
+    }
+
+    /// Enters everything up to `until` into the books.
+    fn account(&mut self, until: u64) {
+        self.ledger.enter_planned(until);
+        self.ledger
+            .enter(until.min(self.idle_from), Place::Active, self.setup.active);
+        let gap = self.ledger.upto().saturating_sub(self.idle_from);
+        if until > self.idle_from {
+            self.setup
+                .path
+                .walk(self.idle_from, gap, until, &mut self.ledger);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A drive model and APST settings, compiled into what the drive needs.
+
+use wakepath_hardware::machine::{DriveModel, DrivePower};
+use wakepath_policies::apst::{self, ApstSettings};
+use wakepath_units::Microwatts;
+
+use super::buffer::BufferSetup;
+use super::path::{IdlePath, State, Work};
+
+/// Bytes of one request.
+const BLOCK_KIB: f64 = 4.0;
+
+/// A drive as it is for one combination of policies.
+#[derive(Clone, Debug)]
+pub(crate) struct DriveSetup {
+    pub(crate) units: usize,
+    pub(crate) buffer: Option<BufferSetup>,
+    pub(crate) power: Option<PowerSetup>,
+}
+
+/// Its power states.
+#[derive(Clone, Debug)]
+pub(crate) struct PowerSetup {
+    pub(crate) path: IdlePath,
+    pub(crate) active: Microwatts,
+    pub(crate) idle: Microwatts,
+}
+
+impl DriveSetup {
+    /// Without `settings` the drive gets no table and stays in its first state, as it does if the
+    /// kernel plans none for it.
+    pub(crate) fn new(model: &DriveModel, settings: Option<&ApstSettings>) -> Self {
+        Self {
+            units: model.parallel_units.value as usize,
+            buffer: model.buffer.as_ref().map(|b| {
+                let media = b.media_us.micros().0;
+                BufferSetup {
+                    media,
+                    full: media.saturating_mul((b.kib.value / BLOCK_KIB) as u64),
+                }
+            }),
+            power: model.power.as_ref().map(|p| PowerSetup::new(p, settings)),
+        }
+    }
+}
+
+impl PowerSetup {
+    fn new(power: &DrivePower, settings: Option<&ApstSettings>) -> Self {
+        let declared = &power.declared;
+        let idle = power.idle_w.watts();
+        let states = power
+            .states
+            .iter()
+            .zip(&declared.states)
+            .enumerate()
+            .map(|(index, (real, declared))| State {
+                entry: real.entry_us.micros().0,
+                exit: real.exit_us.micros().0,
+                power: if index == 0 {
+                    idle
+                } else {
+                    real.power_w.watts()
+                },
+                non_operational: declared.non_operational,
+            })
+            .collect();
+        let plan = settings.and_then(|s| {
+            // Unknown is not "no".
+            let apsta = declared.apsta.unwrap_or(true);
+            apst::plan(declared.npss, apsta, &declared.states, s).ok()
+        });
+        let work = power.background.as_ref().map(|b| {
+            let from = b.after_ms.millis().0;
+            Work {
+                from,
+                until: from + b.for_ms.millis().0,
+                power: b.power_w.watts(),
+            }
+        });
+        let rest = (
+            power.rest_after_ms.millis().0,
+            power.rest_exit_us.micros().0,
+        );
+        let table = plan.as_ref().filter(|p| p.enabled).map(|p| &p.table);
+        Self {
+            path: IdlePath::new(states, table, work, rest),
+            active: power.active_w.watts(),
+            idle,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+use proptest::prelude::*;
+use wakepath_hardware::drive::{DriveLibrary, MAX_POWER_STATES};
+use wakepath_hardware::machine::DriveModel;
+use wakepath_policies::apst::{ApstRule, ApstSettings, ApstTable};
+use wakepath_units::Microwatts;
+
+use super::buffer::BufferSetup;
+use super::path::{IdlePath, State, Work};
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+fn without_power(units: usize) -> DriveSetup {
+    DriveSetup {
+        units,
+        buffer: None,
+        power: None,
+    }
+}
+
+fn library(name: &str, rule: ApstRule) -> Drive {
+    let mut model = DriveModel::declared(
+        &DriveLibrary::builtin()
+            .find(name)
+            .unwrap()
+            .usual_table()
+            .drive,
+    );
+    model.buffer = None;
+    let settings = ApstSettings {
+        rule,
+        ..ApstSettings::default()
+    };
+    Drive::new(&DriveSetup::new(&model, Some(&settings)))
+}
+
+const SN530: &str = "WDC PC SN530 SDBPNPZ-256G-1006";
+
+#[test]
+fn requests_beyond_the_units_wait_for_the_first_free_one() {
+    let mut drive = Drive::new(&without_power(2));
+    let mut accept = |now, service| drive.accept(now, Direction::Read, service);
+    assert_eq!(accept(0, 100), 100);
+    assert_eq!(accept(10, 50), 60);
+    assert_eq!(accept(10, 50), 110);
+    assert_eq!(accept(500, 5), 505);
+    assert_eq!(drive.finish(505), None);
+}
+
+/// SN530, current rule: PS3 after 100 ms (entry 3.9, exit 11 ms), PS4 2000 ms later (5 and 39).
+#[test]
+fn a_request_waits_as_long_as_the_idle_time_before_it_tells() {
+    for (gap_us, waits_us) in [
+        (99_999, 0),
+        (100_000, 3_900 + 11_000),
+        (102_000, 1_900 + 11_000),
+        (103_900, 11_000),
+        (2_103_899, 11_000),
+        (2_103_900, 5_000 + 39_000),
+        (2_108_900, 39_000),
+        (9_000_000, 39_000),
+    ] {
+        let mut drive = library(SN530, ApstRule::Current);
+        assert_eq!(drive.accept(0, Direction::Read, 1000), 1000);
+        let now = 1000 + gap_us * 1000;
+        let done = drive.accept(now, Direction::Read, 7);
+        assert_eq!(done, now + waits_us * 1000 + 7, "{gap_us}");
+        if waits_us == 0 {
+            continue;
+        }
+        // A second request that comes meanwhile waits for the same wake-up.
+        assert_eq!(drive.accept(now + 1, Direction::Read, 9), done + 2);
+    }
+}
+
+#[test]
+fn the_legacy_rule_lets_it_sleep_later() {
+    let mut drive = library(SN530, ApstRule::Legacy);
+    drive.accept(0, Direction::Read, 1000);
+    assert_eq!(drive.accept(700 * MS, Direction::Read, 1), 700 * MS + 1);
+}
+
+/// By hand: 1 us active at 1.8 W, 100 ms idle at 0.38 W, entry 3.9 ms at 0.38 W, the rest of a
+/// second in PS3 at 0.025 W, exit 11 ms at 0.38 W, 2 us active.
+#[test]
+fn energy_is_power_by_time() {
+    let mut drive = library(SN530, ApstRule::Current);
+    drive.accept(0, Direction::Read, 1000);
+    let done = drive.accept(1000 * MS + 1000, Direction::Read, 2000);
+    let totals = drive.finish(done).unwrap();
+    assert_eq!(totals.active, 3000);
+    assert_eq!(totals.states, [100 * MS, 0, 0, 896_100_000, 0]);
+    assert_eq!(totals.entries, [0, 0, 0, 1, 0]);
+    assert_eq!(totals.transition, 14_900_000);
+    assert_eq!((totals.wake_ups, totals.waited), (1, 11 * MS));
+    let energy = 1_800_000 * 3000 + 380_000 * 114_900_000 + 25_000 * 896_100_000_u128;
+    assert_eq!(totals.energy, energy);
+}
+
+#[test]
+fn a_run_that_ends_asleep_or_awake_is_accounted_to_its_end() {
+    for end in [0, 50 * MS, 101 * MS, 104 * MS, 5000 * MS] {
+        let mut drive = library(SN530, ApstRule::Current);
+        drive.accept(0, Direction::Read, 1000);
+        let t = drive.finish(end).unwrap();
+        assert_eq!(t.active + t.transition + t.states.iter().sum::<u64>(), end);
+    }
+}
+
+#[test]
+fn every_drive_of_the_library_adds_up_under_both_rules() {
+    for table in DriveLibrary::builtin().tables() {
+        for rule in [ApstRule::Current, ApstRule::Legacy] {
+            let settings = ApstSettings {
+                rule,
+                ..ApstSettings::default()
+            };
+            let model = DriveModel::declared(&table.drive);
+            let mut drive = Drive::new(&DriveSetup::new(&model, Some(&settings)));
+            let mut now = 0;
+            for gap in [1, 30, 120, 900, 4000, 30_000] {
+                now = drive.accept(now + gap * MS, Direction::Write, 5000);
+            }
+            let t = drive.finish(now).unwrap();
+            assert_eq!(t.active + t.transition + t.states.iter().sum::<u64>(), now);
+        }
+    }
+}
+
+prop_compose! {
+    fn any_state()(
+        entry in 0..20 * MS,
+        exit in 0..50 * MS,
+        power in 0..1_000_000_u64,
+        non_operational in any::<bool>(),
+    ) -> State {
+        State { entry, exit, power: Microwatts(power), non_operational }
+    }
+}
+
+prop_compose! {
+    /// Any table at all, even of targets that are not there or lead back.
+    fn any_table(last: u64)(
+        entries in prop::collection::vec((0..=last + 1, 0..300_u64), MAX_POWER_STATES),
+    ) -> ApstTable {
+        let mut table = ApstTable::default();
+        for (slot, (target, timeout)) in table.0.iter_mut().zip(entries) {
+            *slot = target << 3 | timeout << 8;
+        }
+        table
+    }
+}
+
+prop_compose! {
+    fn any_setup()(states in prop::collection::vec(any_state(), 1..6))(
+        table in prop::option::of(any_table(states.len() as u64)),
+        mut states in Just(states),
+        units in 1_usize..4,
+        buffer in prop::option::of((1..2 * MS, 1..20_u64)),
+        work in prop::option::of((0..300 * MS, 0..300 * MS, 0..1_000_000_u64)),
+        rest in (0..5 * MS, 0..3 * MS),
+        (active, idle) in (0..9_000_000_u64, 0..1_000_000_u64),
+    ) -> DriveSetup {
+        let idle = Microwatts(idle);
+        states[0].power = idle;
+        states[0].non_operational = false;
+        let work = work.map(|(from, length, power)| Work {
+            from,
+            until: from + length,
+            power: Microwatts(power),
+        });
+        DriveSetup {
+            units,
+            buffer: buffer.map(|(media, writes)| BufferSetup { media, full: media * writes }),
+            power: Some(PowerSetup {
+                path: IdlePath::new(states, table.as_ref(), work, rest),
+                active: Microwatts(active),
+                idle,
+            }),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn times_add_up_energy_has_its_bounds_and_nothing_is_served_asleep(
+        setup in any_setup(),
+        requests in prop::collection::vec(
+            (0..800 * MS, any::<bool>(), any::<bool>(), 1..2 * MS), 1..40),
+        tail in 0..900 * MS,
+    ) {
+        let power = setup.power.clone().unwrap();
+        let mut drive = Drive::new(&setup);
+        let (mut now, mut last) = (0, 0);
+        for (gap, burst, write, service) in requests {
+            // Half of them come while others are on their way.
+            now += if burst { gap / 1000 } else { gap };
+            let idle_from = drive.sleep.as_ref().unwrap().idle_from;
+            let direction = if write { Direction::Write } else { Direction::Read };
+            let done = drive.accept(now, direction, service);
+            let mut earliest = now + service;
+            if now > idle_from {
+                let wake = power.path.wake(now - idle_from);
+                earliest += wake.entry_left + wake.exit + wake.rest;
+            }
+            prop_assert!(done >= earliest);
+            prop_assert!(done >= drive.sleep.as_ref().unwrap().awake_at + service);
+            last = last.max(done);
+        }
+        let end = last + tail;
+        let t = drive.finish(end).unwrap();
+        prop_assert_eq!(t.active + t.transition + t.states.iter().sum::<u64>(), end);
+        let powers = power.path.powers().chain([power.active, power.idle]);
+        let (least, most) = (powers.clone().min().unwrap(), powers.max().unwrap());
+        prop_assert!(t.energy >= u128::from(least.0) * u128::from(end));
+        let extra = u128::from(power.path.work_power().0) * u128::from(t.background);
+        prop_assert!(t.energy <= u128::from(most.0) * u128::from(end) + extra);
+        prop_assert!(t.background <= t.states.iter().sum());
+    }
+
+    #[test]
+    fn a_longer_gap_never_finds_a_shallower_state(
+        setup in any_setup(),
+        (a, b) in (0..2000 * MS, 0..2000 * MS),
+    ) {
+        let path = setup.power.unwrap().path;
+        prop_assert!(path.state_after(a.min(b)) <= path.state_after(a.max(b)));
+    }
+}

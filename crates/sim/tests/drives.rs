@@ -1,0 +1,116 @@
+//! What holds for every drive, APST policy and workload in a whole simulation.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use proptest::prelude::*;
+use wakepath_hardware::Machine;
+use wakepath_hardware::drive::DriveLibrary;
+use wakepath_hardware::machine::DriveModel;
+use wakepath_sim::{Combination, Run, simulate};
+use wakepath_workloads::fio::{self, FioJobFile};
+
+const APST: [&str; 5] = [
+    "apst",
+    "apst[rule=legacy]",
+    "apst[max_latency_us=0]",
+    "apst[primary_timeout_ms=5,secondary_timeout_ms=20]",
+    "apst[no_deepest=on]",
+];
+
+fn combination(apst: Option<&str>) -> Combination {
+    Combination {
+        idle: "menu".parse().unwrap(),
+        freq: "schedutil".parse().unwrap(),
+        psd: None,
+        apst: apst.map(|a| a.parse().unwrap()),
+    }
+}
+
+fn job(lines: &str) -> FioJobFile {
+    let text = format!("[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{lines}");
+    fio::parse(&text, "test.fio").unwrap()
+}
+
+fn laptop_with(drive: DriveModel) -> Machine {
+    let mut machine = Machine::find("laptop").unwrap();
+    machine.drive = drive;
+    machine
+}
+
+fn run(drive: &str, lines: &str, apst: Option<&str>) -> Run {
+    let machine = laptop_with(DriveModel::find(drive).unwrap());
+    simulate(&machine, &job(lines), &combination(apst), 1).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn the_times_of_a_drive_add_up_to_the_run(
+        drive in 0..1171_usize,
+        apst in 0..APST.len(),
+        rw in prop::sample::select(vec!["randread", "write", "randrw"]),
+        depth in 1_u32..5,
+        (think_ms, blocks) in (0_u32..400, 1_u32..50),
+        seed in any::<u64>(),
+    ) {
+        let table = DriveLibrary::builtin().tables().nth(drive).unwrap();
+        let machine = laptop_with(DriveModel::declared(&table.drive));
+        let job = job(&format!(
+            "rw={rw}\nioengine=libaio\niodepth={depth}\nruntime=1s\nthinktime={think_ms}ms\n\
+             thinktime_blocks={blocks}\n"
+        ));
+        let run = simulate(&machine, &job, &combination(Some(APST[apst])), seed).unwrap();
+        let d = run.drive.unwrap();
+        let states: f64 = d.states.iter().map(|s| s.seconds).sum();
+        prop_assert!((states + d.active_seconds + d.transition_seconds - run.seconds).abs() < 1e-6);
+        prop_assert!((d.average_mw / 1e3 * run.seconds - d.energy_pj as f64 / 1e12).abs() < 1e-6);
+        prop_assert!(d.wake_ups <= run.requests);
+        // A request that finds the drive asleep waits for it.
+        prop_assert!(d.wake_ups == 0 || run.latency_us.max * 1.001 >= d.mean_wake_us);
+        prop_assert!(d.background_seconds <= states);
+    }
+}
+
+#[test]
+fn a_single_read_after_a_pause_waits_for_the_true_exit_latency() {
+    let pause = "rw=randread\nthinktime=150ms\nruntime=5s\n";
+    let mean = |drive, apst| run(drive, pause, apst).latency_us.p50;
+    let (awake, asleep) = (mean("760p", None), mean("760p", Some("apst")));
+    // 53 ms where 8 are declared; the rest of a link that is in no power state is hidden behind it.
+    assert!((50_000.0..54_000.0).contains(&(asleep - awake)));
+}
+
+#[test]
+fn back_to_back_requests_never_meet_a_sleeping_drive() {
+    let busy = "rw=write\nioengine=libaio\niodepth=2\nruntime=300ms\n";
+    let with = |apst| run("pm991", busy, apst);
+    let (legacy, current) = (with(Some("apst[rule=legacy]")), with(Some("apst")));
+    assert_eq!(legacy.requests, current.requests);
+    assert_eq!(current.drive.unwrap().wake_ups, 0);
+}
+
+#[test]
+fn a_full_buffer_slows_writes_down_to_the_media() {
+    let mut drive = DriveModel::find("sn530").unwrap();
+    let buffer = drive.buffer.as_mut().unwrap();
+    buffer.kib.value = 64.0;
+    buffer.media_us.value = 500.0;
+    let writes = job("rw=write\nioengine=libaio\niodepth=8\nruntime=2s\n");
+    let run = simulate(&laptop_with(drive), &writes, &combination(None), 1).unwrap();
+    assert!((1950.0..2050.0).contains(&run.iops), "{}", run.iops);
+    let d = run.drive.unwrap();
+    assert!(d.active_seconds > 0.99 * run.seconds);
+}
+
+#[test]
+fn apst_needs_a_drive_with_power_states() {
+    let machine = Machine::find("rk3399").unwrap();
+    let job = job("rw=randread\nruntime=10ms\n");
+    let error = simulate(&machine, &job, &combination(Some("apst")), 1).unwrap_err();
+    assert!(error.to_string().contains("--drive"), "{error}");
+    let wrong = Combination {
+        apst: Some("menu".parse().unwrap()),
+        ..combination(None)
+    };
+    assert!(simulate(&machine, &job, &wrong, 1).is_err());
+}
