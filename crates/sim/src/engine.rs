@@ -625,7 +625,8 @@ impl<'a> Engine<'a> {
         let more = job.end.is_none_or(|end| self.now < end)
             && job.requests.is_none_or(|n| t.submitted < n);
         let full = t.in_flight == job.depth;
-        if !t.completed.is_empty() && (full || !more) {
+        let pause = job.think_time > 0 && t.pause_is_due(u64::from(job.think_blocks));
+        if !t.completed.is_empty() && (full || !more || pause) {
             t.step = Step::Resume;
             t.work = self.setup.io.resume * t.completed.len() as u64;
             return self.continue_task(cpu, task);
@@ -634,7 +635,7 @@ impl<'a> Engine<'a> {
             self.jobs_running -= 1;
             return self.block(cpu, task, false);
         }
-        if !more || full {
+        if !more || full || (pause && t.in_flight > 0) {
             t.step = Step::Wait;
             return self.block(cpu, task, job.iowait);
         }
@@ -644,8 +645,8 @@ impl<'a> Engine<'a> {
             t.work = job.think_cycles;
             return self.continue_task(cpu, task);
         }
-        if job.think_time > 0 && t.submitted >= t.thought_time + u64::from(job.think_blocks) {
-            t.thought_time = t.submitted;
+        if pause {
+            t.begin_pause();
             t.step = Step::Think;
             t.work = self.domains[self.cpus[cpu].cluster].work_in(job.think_spin);
             if job.think_time > job.think_spin {
