@@ -37,6 +37,7 @@ fn case(
         idle: idle.parse().unwrap(),
         freq: freq.parse().unwrap(),
         psd: Some("psd[timeout=1ms]".parse().unwrap()),
+        apst: None,
     };
     let span = Nanoseconds::from_secs(3600);
     let mut timeline = Timeline::new(Vec::new(), &machine, &job, span);

@@ -688,7 +688,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         let more = job.end.is_none_or(|end| self.now < end)
             && job.requests.is_none_or(|n| t.submitted < n);
         let full = t.in_flight == job.depth;
-        if !t.completed.is_empty() && (full || !more) {
+        let pause = job.think_time > 0 && t.pause_is_due(u64::from(job.think_blocks));
+        if !t.completed.is_empty() && (full || !more || pause) {
             t.begin(
                 Step::Resume,
                 self.setup.io.resume * t.completed.len() as u64,
@@ -700,7 +701,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.jobs_running -= 1;
             return self.block(cpu, task, false);
         }
-        if !more || full {
+        if !more || full || (pause && t.in_flight > 0) {
             t.step = Step::Wait;
             return self.block(cpu, task, job.iowait);
         }
@@ -709,8 +710,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             t.begin(Step::Think, job.think_cycles);
             return self.continue_task(cpu, task);
         }
-        if job.think_time > 0 && t.submitted >= t.thought_time + u64::from(job.think_blocks) {
-            t.thought_time = t.submitted;
+        if pause {
+            t.begin_pause();
             let spin = self.domains[self.cpus[cpu].cluster].work_in(job.think_spin);
             t.begin(Step::Think, spin);
             if job.think_time > job.think_spin {

@@ -18,6 +18,17 @@ pub(crate) enum Step {
     Worker,
 }
 
+/// When a task thinks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    /// One is due as soon as nothing is in flight.
+    due: bool,
+    /// Requests finished when the last one was due.
+    finished: u64,
+    /// Requests submitted when the last one began.
+    submitted: u64,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     /// The CPU it runs on, or ran on last.
@@ -38,9 +49,9 @@ pub(crate) struct Task {
     pub(crate) in_flight: u32,
     /// Requests that the drive has finished and the task has not seen.
     pub(crate) completed: Vec<RequestId>,
-    /// Requests submitted when it last burnt its think cycles, and when it last thought.
+    /// Requests submitted when it last burnt its think cycles.
     pub(crate) thought_cycles: u64,
-    pub(crate) thought_time: u64,
+    pause: Pause,
 }
 
 impl Task {
@@ -69,7 +80,7 @@ impl Task {
             in_flight: 0,
             completed: Vec::new(),
             thought_cycles: 0,
-            thought_time: 0,
+            pause: Pause::default(),
         }
     }
 
@@ -79,6 +90,29 @@ impl Task {
         self.work = work;
         self.executed = 0;
         self.cold = 0;
+    }
+
+    /// Whether the task has to pause before its next request, after `blocks` requests.
+    ///
+    /// As fio 3.33 does it (`handle_thinktime()`, `backend.c`): after each request that it issues it
+    /// counts those completed since it last found a pause due, and then waits for all in flight
+    /// before the pause begins.
+    pub(crate) fn pause_is_due(&mut self, blocks: u64) -> bool {
+        let finished = self.submitted - u64::from(self.in_flight);
+        let p = &mut self.pause;
+        if !p.due && self.submitted > p.submitted && finished >= p.finished + blocks {
+            p.due = true;
+            // fio takes completions one at a time, so it finds what it looks for exactly, unless
+            // those that it waited for before the last pause were more.
+            p.finished = (p.finished + blocks).max(p.submitted);
+        }
+        p.due
+    }
+
+    /// The pause that was due begins.
+    pub(crate) fn begin_pause(&mut self) {
+        self.pause.due = false;
+        self.pause.submitted = self.submitted;
     }
 
     /// Whether a completion wakes it.

@@ -114,3 +114,26 @@ fn apst_needs_a_drive_with_power_states() {
     };
     assert!(simulate(&machine, &job, &wrong, 1).is_err());
 }
+
+/// What fio 3.33 does at depth 4 with a pause after every block: it fills the queue once, waits for
+/// all of it, and from then on makes one request per pause. (23 requests in 3 s with 150 ms.)
+#[test]
+fn a_pause_begins_when_nothing_is_in_flight() {
+    let job = "rw=randread\nioengine=libaio\niodepth=4\nthinktime=150ms\nruntime=3s\n";
+    // Requests counted with fio's libaio engine on a file. How many completions it takes at once
+    // depends on the device, which shows at depths well above the number of blocks.
+    for (depth, blocks, fio) in [(1, 5, 100), (2, 1, 21), (4, 1, 23), (4, 2, 51), (8, 3, 101)] {
+        let job = job.replace(
+            "iodepth=4",
+            &format!("iodepth={depth}\nthinktime_blocks={blocks}"),
+        );
+        let awake = run("sn530", &job, None);
+        assert!(
+            awake.requests.abs_diff(fio) * 100 <= fio * 12,
+            "{depth} {blocks}: {}",
+            awake.requests
+        );
+    }
+    let drive = run("sn530", job, Some("apst")).drive.unwrap();
+    assert!((17..=19).contains(&drive.wake_ups), "{}", drive.wake_ups);
+}
