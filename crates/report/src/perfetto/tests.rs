@@ -114,6 +114,7 @@ fn combination(idle: &str, freq: &str) -> Combination {
         idle: idle.parse().unwrap(),
         freq: freq.parse().unwrap(),
         psd: None,
+        apst: None,
     }
 }
 
