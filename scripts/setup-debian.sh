@@ -12,7 +12,9 @@ set -euo pipefail
 # xz-utils        unpacks the kernel sources
 # fio             tests: the same job files in the real fio
 # nvme-cli        tests: the same dumps in the real nvme
-packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli)
+# python3-venv    tests: timelines in Perfetto's trace processor (scripts/setup-python.sh)
+# bsdutils        tests: a terminal for the progress bar (script)
+packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli python3-venv bsdutils)
 
 if ! command -v dpkg-query >/dev/null; then
     echo "setup: not a Debian system; install what corresponds to: ${packages[*]}" >&2

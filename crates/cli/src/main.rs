@@ -1,10 +1,11 @@
 //! The `wakepath` command line.
 //!
-//! Exit codes: 0 done, 1 the input or the machine is at fault, 2 the call itself is.
+//! Exit codes: 0 done, 1 the input or the machine is at fault, 2 the call itself is, 130 Ctrl-C.
 
 mod commands;
 mod input;
 mod output;
+mod waiting;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -34,10 +35,15 @@ fn main() -> ExitCode {
         .run(&mut out)
         .and_then(|()| Ok(write_all(&out)?));
     match result {
+        Ok(()) if waiting::cancelled() => ExitCode::from(waiting::CANCELLED),
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("wakepath: {error:#}");
-            ExitCode::from(1)
+            ExitCode::from(if waiting::cancelled() {
+                waiting::CANCELLED
+            } else {
+                1
+            })
         }
     }
 }

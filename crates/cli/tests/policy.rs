@@ -103,7 +103,7 @@ fn idle_bench_prints_one_line() {
         .assert()
         .success()
         .stdout(
-            predicate::str::is_match(r"^teo@6.12: [0-9.]+ ns per decision \(3 x 1 calls\)\n$")
+            predicate::str::is_match(r"^[0-9.]+ ns per decision of teo@6.12 \(3 x 1 calls\)\n$")
                 .unwrap(),
         );
 }

@@ -164,6 +164,11 @@ static void run(const char *data, size_t size, bool poll_limits)
 	while ((c = next_case(&at, data + size, &states, &calls))) {
 		start(c, states);
 		for (i = 0; i < c->call_count; i++, count++) {
+			u8 toggle = calls[i].toggle;
+
+			if (toggle)
+				device.states_usage[TOGGLE_STATE(toggle)].disable =
+					TOGGLE_OFF(toggle);
 			decisions[count] = decide(&calls[i]);
 			limits[count] = device.poll_limit_ns;
 		}

@@ -45,8 +45,12 @@ struct call_record {
 	u8 tick_stopped;
 	u8 got_tick;
 	u8 poll_limit_hit;
-	u8 unused;
+	/* A state to switch on or off before the call: TOGGLE_* of it, 0 for none. */
+	u8 toggle;
 };
+
+#define TOGGLE_STATE(toggle)	(((toggle) >> 1) - 1)
+#define TOGGLE_OFF(toggle)	((toggle) & 1)
 
 /*
  * A log of utilisation updates. @event_count events follow. The levels are, for the HWP boost: the

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::record::{
-    Call, Case, DriveCase, DriveState, Event, EventCase, HaltPoll, NO_LATENCY_LIMIT, State,
+    Call, Case, DriveCase, DriveState, Event, EventCase, HaltPoll, NO_LATENCY_LIMIT, State, Toggle,
 };
 
 const US: i64 = 1_000;
@@ -62,6 +62,7 @@ pub fn regular_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
         tighten: 0,
         odd: 0,
         turn: 0,
+        toggle: 0,
         iowait: 1,
         busy: 20 * US,
         ..Story::new(rng, &states, tick)
@@ -280,6 +281,8 @@ struct Story {
     odd: u32,
     /// Chance in 1000 that another kind of wake-up or timer takes over.
     turn: u32,
+    /// Chance in 1000 that somebody switches a state on or off.
+    toggle: u32,
     iowait: u32,
     busy: i64,
 }
@@ -315,6 +318,7 @@ impl Story {
             poll_limit: chance(rng, [0, 100, 500, 900]),
             odd: chance(rng, [0, 0, 20, 200]),
             turn: chance(rng, [0, 0, 5, 30]),
+            toggle: [0, 0, 0, 0, 0, 0, 10, 100][rng.random_range(0..8)],
             iowait: [0, 0, 1, 3, 60, u32::MAX][rng.random_range(0..6)],
             busy: spread(rng, 1, 2 * MS),
         }
@@ -374,7 +378,12 @@ impl Story {
                 tick_stopped,
                 got_tick: tick_comes && slept == to_tick,
                 poll_limit_hit: per_mille(rng, self.poll_limit),
+                ..Call::default()
             };
+            if per_mille(rng, self.toggle) {
+                let state = rng.random_range(0..self.exits.len() as u8);
+                call.toggle = Toggle::new(state, rng.random_ratio(1, 2));
+            }
             if per_mille(rng, self.refuse) {
                 call.residency = 0;
             }
@@ -707,6 +716,7 @@ mod tests {
         assert!(calls().any(|c| c.latency_request == 0));
         assert!(calls().any(|c| c.got_tick));
         assert!(calls().any(|c| c.nr_iowait > 1_000));
+        assert!(calls().any(|c| c.toggle.get().is_some()));
         assert!(calls().all(|c| c.latency_request >= 0));
     }
 

@@ -13,6 +13,7 @@ use wakepath_conformance::coverage;
 use wakepath_conformance::generate;
 use wakepath_conformance::mutants;
 use wakepath_conformance::program::Subject;
+use wakepath_conformance::record::Toggle;
 use wakepath_conformance::report::{Format, print};
 use wakepath_conformance::source::{KernelSource, VERSIONS, cache_dir};
 use wakepath_policies::idle::KernelVersion;
@@ -34,6 +35,9 @@ struct Cli {
 enum Cmd {
     /// Compare every policy, kernel version and tick rate; not one decision may differ.
     Run {
+        /// Tick rates to compare at, in Hz.
+        #[arg(long, value_delimiter = ',', default_values_t = [250, 1000])]
+        hz: Vec<u32>,
         /// Calls per governor, kernel version and tick rate, and updates per boost.
         #[arg(long, default_value_t = 1_000_000)]
         calls: u64,
@@ -155,19 +159,21 @@ fn run(cli: &Cli) -> Result<bool> {
     let start = Instant::now();
     match &cli.command {
         Cmd::Run {
+            hz,
             calls,
             tables,
             drives,
             failures,
             common,
         } => {
+            let ticks: Vec<_> = hz.iter().map(|&hz| tick_rate(hz)).collect::<Result<_>>()?;
             let sources = common.set_up()?;
             let amount = Amount {
                 calls: *calls,
                 tables: *tables,
                 drives: *drives,
             };
-            let rows = compare::run(&sources, amount, common.seed, failures)?;
+            let rows = compare::run(&sources, &ticks, amount, common.seed, failures)?;
             print(&rows, common.format)?;
             let decisions: u64 = rows.iter().map(|row| row.decisions).sum();
             let differences: u64 = rows.iter().map(|row| row.differences).sum();
@@ -217,8 +223,11 @@ fn run(cli: &Cli) -> Result<bool> {
             seed,
         } => {
             let tick = tick_rate(*hz)?.period().0 as i64;
-            generate::governor_case(&mut generate::rng(*seed, 0), tick, *calls)
-                .write(folder, "")?;
+            let mut case = generate::governor_case(&mut generate::rng(*seed, 0), tick, *calls);
+            for call in &mut case.calls {
+                call.toggle = Toggle::default();
+            }
+            case.write(folder, "")?;
             Ok(true)
         }
         Cmd::BenchOurs {

@@ -53,6 +53,29 @@ pub struct Call {
     pub got_tick: bool,
     /// The polling state gave up.
     pub poll_limit_hit: bool,
+    /// A state that is switched on or off in sysfs before the call. The text format has no place
+    /// for it, and the benchmark leaves it out.
+    pub toggle: Toggle,
+}
+
+/// A state that is switched on or off, or none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Toggle(u8);
+
+impl Toggle {
+    /// Switches state number `state`.
+    pub const fn new(state: u8, off: bool) -> Self {
+        Self((state + 1) << 1 | off as u8)
+    }
+
+    /// The state, and whether it is switched off.
+    pub const fn get(self) -> Option<(usize, bool)> {
+        match self.0 {
+            0 => None,
+            toggle => Some(((toggle >> 1) as usize - 1, toggle & 1 != 0)),
+        }
+    }
 }
 
 /// The `guest_halt_poll_*` parameters of haltpoll. Times in nanoseconds.
@@ -235,7 +258,7 @@ impl Call {
             u8::from(self.tick_stopped),
             u8::from(self.got_tick),
             u8::from(self.poll_limit_hit),
-            0,
+            self.toggle.0,
         ]);
     }
 

@@ -1,8 +1,10 @@
-//! What the hardware is: idle states, machines and drives, with the source of every figure.
+//! What the hardware is: idle states, machines (modelled and recorded) and drives, with the source of
+//! every figure.
 
 pub mod drive;
 pub mod idle;
 pub mod machine;
+pub mod recorded;
 
 pub use idle::{IdleState, IdleStates};
 pub use machine::Machine;

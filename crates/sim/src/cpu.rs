@@ -55,6 +55,8 @@ pub(crate) enum Mode {
 pub(crate) struct StateStats {
     /// Entry to exit, exit latency included, in ns.
     pub(crate) time: u64,
+    /// The part of it that the CPU was asleep: without leaving the state, and without polling.
+    pub(crate) asleep: u64,
     pub(crate) entries: u64,
     /// Left before its target residency, although a shallower state was enabled.
     pub(crate) too_deep: u64,
@@ -65,13 +67,14 @@ pub(crate) struct StateStats {
 pub(crate) struct Cpu {
     pub(crate) cluster: usize,
     pub(crate) mode: Mode,
-    /// Invalidates phase events of an earlier phase.
-    pub(crate) phase: u32,
     pub(crate) phase_start: u64,
     /// Work left of the running segment, as of `phase_start`.
     pub(crate) work: Cycles,
     /// Cold-start work to be done before anything else.
     pub(crate) cold: Cycles,
+    /// When the interrupt being served began to be, and the cold-start work before it.
+    pub(crate) segment_start: u64,
+    pub(crate) segment_cold: Cycles,
 
     pub(crate) interrupts: VecDeque<Interrupt>,
     pub(crate) current: Option<TaskId>,
@@ -87,8 +90,6 @@ pub(crate) struct Cpu {
     pub(crate) timers: Vec<(u64, Timer)>,
     /// Timer-wheel timers, which a stopped tick has to leave for: expiry and purpose.
     pub(crate) wheel: Vec<(u64, Timer)>,
-    /// When the next timer event is due; others are stale.
-    pub(crate) armed: u64,
 
     pub(crate) governor: Governor,
     /// Power-sleep demotion prevention, if in use.
@@ -96,6 +97,8 @@ pub(crate) struct Cpu {
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(crate) in_idle_loop: bool,
     pub(crate) idle_since: u64,
+    /// When it last was ready to work after a stay in an idle state.
+    pub(crate) awake_since: u64,
     /// Time spent with tasks and interrupts, in ns.
     pub(crate) busy: u64,
     /// The part of it that interrupted the present stay in a polling state.
@@ -111,6 +114,11 @@ pub(crate) struct Cpu {
     pub(crate) selections: u64,
     pub(crate) tick_stops: u64,
     pub(crate) stats: Vec<StateStats>,
+    /// Since when it has been powered, if it is: busy, waking up or polling.
+    powered_since: Option<u64>,
+    asleep_since: u64,
+    /// Time powered, in ns, by operating point.
+    pub(crate) powered: Vec<u64>,
 }
 
 impl Cpu {
@@ -123,10 +131,11 @@ impl Cpu {
         Self {
             cluster,
             mode: Mode::Idle,
-            phase: 0,
             phase_start: 0,
             work: 0,
             cold: 0,
+            segment_start: 0,
+            segment_cold: 0,
             interrupts: VecDeque::new(),
             current: None,
             run_queue: VecDeque::new(),
@@ -138,11 +147,11 @@ impl Cpu {
             next_tick: NEVER,
             timers: Vec::new(),
             wheel: Vec::new(),
-            armed: NEVER,
             governor,
             lease,
             in_idle_loop: true,
             idle_since: 0,
+            awake_since: 0,
             busy: 0,
             busy_in_stay: 0,
             state: 0,
@@ -153,6 +162,9 @@ impl Cpu {
             selections: 0,
             tick_stops: 0,
             stats: vec![StateStats::default(); states],
+            powered_since: Some(0),
+            asleep_since: 0,
+            powered: Vec::new(),
         }
     }
 
@@ -172,6 +184,44 @@ impl Cpu {
             self.next_tick
         };
         tick.min(self.next_timer()).min(self.next_wheel())
+    }
+
+    /// Begins to serve an interrupt.
+    pub(crate) fn begin_segment(&mut self, now: u64, cold: Cycles) {
+        self.segment_start = now;
+        self.segment_cold = cold;
+    }
+
+    /// Accounts the time powered so far, at operating point `opp`.
+    pub(crate) fn settle_power(&mut self, now: u64, opp: usize) {
+        match &mut self.powered_since {
+            Some(since) => {
+                if self.powered.len() <= opp {
+                    self.powered.resize(opp + 1, 0);
+                }
+                self.powered[opp] += now - *since;
+                *since = now;
+            }
+            None => self.settle_sleep(now),
+        }
+    }
+
+    fn settle_sleep(&mut self, now: u64) {
+        self.stats[self.state].asleep += now - self.asleep_since;
+        self.asleep_since = now;
+    }
+
+    /// Goes to sleep in the chosen state.
+    pub(crate) fn power_down(&mut self, now: u64, opp: usize) {
+        self.settle_power(now, opp);
+        self.powered_since = None;
+        self.asleep_since = now;
+    }
+
+    /// Begins to wake up.
+    pub(crate) fn power_up(&mut self, now: u64) {
+        self.settle_sleep(now);
+        self.powered_since = Some(now);
     }
 
     /// Whether a task wants to run.

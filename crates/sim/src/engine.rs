@@ -1,8 +1,7 @@
 //! The event loop: interrupts, idle loop, tasks and the drive.
 //!
 //! Every CPU is in one [`Mode`] and has at most one phase that ends by itself (a wake-up, a segment
-//! of work, a polling limit). Whatever ends a phase early makes its event stale by counting up
-//! [`Cpu::phase`].
+//! of work, a polling limit, an interrupt on its way to a sleeping CPU).
 
 use std::collections::VecDeque;
 
@@ -11,10 +10,13 @@ use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery
 use wakepath_policies::psd::Grant;
 use wakepath_units::Nanoseconds;
 
+use crate::attribution::{Part, Parts, Work};
 use crate::cpu::{Cpu, CpuId, Interrupt, Mode, NEVER, RequestId, TaskId, Timer};
-use crate::drive::{Direction, Drive, DriveTotals};
+use crate::drive::{Accepted, Direction, Drive, DriveTotals};
 use crate::frequency::Domain;
-use crate::queue::EventQueue;
+use crate::observer::{Activity, Observer, RequestStep};
+use crate::power::PowerTracker;
+use crate::queue::{EventQueue, Next};
 use crate::random::Streams;
 use crate::recorder::Recorder;
 use crate::setup::{Cycles, Setup};
@@ -24,18 +26,31 @@ use crate::task::{Step, Task};
 /// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
 const NO_LATENCY_REQUEST: i64 = 2_147_483_647_000;
 
+/// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
+/// or timer, and each cluster one, for the arrival of its next frequency.
 #[derive(Clone, Copy, Debug)]
-enum Event {
-    /// The phase of a CPU ends, if it is still the one of this number.
-    Phase { cpu: CpuId, phase: u32 },
-    /// A tick or timer of a CPU is due.
-    Clock { cpu: CpuId },
-    /// An inter-processor interrupt arrives.
-    Ipi { cpu: CpuId },
-    /// The CPUs of a cluster run at the requested frequency.
-    Frequency { cluster: usize },
-    /// The drive has finished a request.
-    Served { request: RequestId },
+enum Slot {
+    Phase(CpuId),
+    Clock(CpuId),
+    Frequency(usize),
+}
+
+impl Slot {
+    fn number(self, cpus: usize) -> usize {
+        match self {
+            Self::Phase(cpu) => 2 * cpu,
+            Self::Clock(cpu) => 2 * cpu + 1,
+            Self::Frequency(cluster) => 2 * cpus + cluster,
+        }
+    }
+
+    fn of(number: usize, cpus: usize) -> Self {
+        match (number / 2, number % 2) {
+            _ if number >= 2 * cpus => Self::Frequency(number - 2 * cpus),
+            (cpu, 0) => Self::Phase(cpu),
+            (cpu, _) => Self::Clock(cpu),
+        }
+    }
 }
 
 /// A request on its way.
@@ -45,18 +60,25 @@ pub(crate) struct Request {
     pub(crate) direction: Direction,
     /// When its submission began.
     pub(crate) begun: u64,
+    /// Its latency so far, up to `cut`.
+    pub(crate) parts: Parts,
+    /// Up to when its time is attributed.
+    pub(crate) cut: u64,
+    /// How long the task's CPU takes to hear of the completion.
+    pub(crate) ipi: u64,
 }
 
-pub(crate) struct Engine<'a> {
+pub(crate) struct Engine<'a, O> {
+    observer: &'a mut O,
     setup: &'a Setup,
     /// As declared to the governors.
     states: &'a IdleStates,
     now: u64,
-    queue: EventQueue<Event>,
+    /// The events without a slot are finished requests.
+    queue: EventQueue<RequestId>,
     cpus: Vec<Cpu>,
     domains: Vec<Domain>,
-    /// CPUs of each cluster that are in a state of the whole cluster.
-    cluster_asleep: Vec<usize>,
+    power: PowerTracker,
     tasks: Vec<Task>,
     requests: Vec<Request>,
     free_requests: Vec<RequestId>,
@@ -66,7 +88,7 @@ pub(crate) struct Engine<'a> {
     jobs_running: usize,
 }
 
-impl<'a> Engine<'a> {
+impl<'a, O: Observer> Engine<'a, O> {
     pub(crate) fn new(
         setup: &'a Setup,
         cpus: Vec<Cpu>,
@@ -74,12 +96,14 @@ impl<'a> Engine<'a> {
         states: &'a IdleStates,
         drive: Drive,
         seed: u64,
+        observer: &'a mut O,
     ) -> Self {
         let mut engine = Self {
+            observer,
             now: 0,
-            queue: EventQueue::default(),
+            queue: EventQueue::new(2 * cpus.len() + setup.clusters.len()),
             domains,
-            cluster_asleep: vec![0; setup.clusters.len()],
+            power: PowerTracker::new(setup),
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
@@ -92,6 +116,7 @@ impl<'a> Engine<'a> {
             states,
         };
         engine.start_background();
+        (0..engine.domains.len()).for_each(|cluster| engine.observe_frequency(cluster));
         for cpu in 0..engine.cpus.len() {
             engine.enter_idle(cpu);
         }
@@ -101,23 +126,23 @@ impl<'a> Engine<'a> {
 
     /// Runs until every job has ended.
     pub(crate) fn run(mut self) -> Finished {
-        while self.jobs_running > 0 {
-            let Some((time, event)) = self.queue.pop() else {
+        while self.jobs_running > 0 && !self.observer.has_enough() {
+            let Some((time, next)) = self.queue.pop() else {
                 break;
             };
             debug_assert!(
                 time >= self.now,
-                "{event:?} at {time} comes after {}",
+                "{next:?} at {time} comes after {}",
                 self.now
             );
             self.now = time;
-            match event {
-                Event::Phase { cpu, phase } if self.cpus[cpu].phase == phase => self.end_phase(cpu),
-                Event::Phase { .. } => {}
-                Event::Clock { cpu } => self.clock(cpu),
-                Event::Ipi { cpu } => self.interrupt(cpu, Interrupt::Reschedule),
-                Event::Frequency { cluster } => self.frequency_changed(cluster),
-                Event::Served { request } => self.served(request),
+            match next {
+                Next::Other(request) => self.served(request),
+                Next::Slot(number) => match Slot::of(number, self.cpus.len()) {
+                    Slot::Phase(cpu) => self.end_phase(cpu),
+                    Slot::Clock(cpu) => self.clock(cpu),
+                    Slot::Frequency(cluster) => self.frequency_changed(cluster),
+                },
             }
         }
         self.finish()
@@ -146,7 +171,7 @@ impl<'a> Engine<'a> {
                 let task = self.tasks.len();
                 self.tasks.push(Task::job(job, cpu));
                 self.jobs_running += 1;
-                self.wake_task(cpu, task, cpu);
+                self.wake_task(None, task, cpu);
             }
         }
     }
@@ -155,12 +180,16 @@ impl<'a> Engine<'a> {
         for cpu in 0..self.cpus.len() {
             self.charge(cpu);
             let c = &mut self.cpus[cpu];
+            c.settle_power(self.now, self.domains[c.cluster].current());
             if matches!(c.mode, Mode::Idle | Mode::Waking) || c.polling_until.is_some() {
                 c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
             }
         }
+        self.power.finish(self.now);
+        self.observer.finished(Nanoseconds(self.now));
         Finished {
             end: self.now,
+            power: self.power,
             cpus: self.cpus,
             domains: self.domains,
             recorder: self.recorder,
@@ -185,25 +214,24 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Schedules the next clock event of a CPU, unless it is scheduled already.
+    fn schedule(&mut self, slot: Slot, time: u64) {
+        self.queue.schedule(slot.number(self.cpus.len()), time);
+    }
+
+    /// Schedules the next clock event of a CPU, if it has changed.
     fn arm_clock(&mut self, cpu: CpuId) {
-        let c = &mut self.cpus[cpu];
-        let at = c.next_clock_event();
-        if at != c.armed {
-            c.armed = at;
-            if at != NEVER {
-                self.queue.push(at, Event::Clock { cpu });
-            }
+        let slot = Slot::Clock(cpu).number(self.cpus.len());
+        let at = self.cpus[cpu].next_clock_event();
+        if at == NEVER {
+            self.queue.cancel(slot);
+        } else if at != self.queue.due(slot) {
+            self.queue.schedule(slot, at);
         }
     }
 
     fn clock(&mut self, cpu: CpuId) {
         let now = self.now;
         let c = &mut self.cpus[cpu];
-        if c.armed != now {
-            return;
-        }
-        c.armed = NEVER;
         if !c.tick_stopped && c.next_tick <= now {
             c.next_tick += self.setup.tick.period().0;
             c.got_tick |= c.in_idle_loop;
@@ -244,10 +272,13 @@ impl<'a> Engine<'a> {
         match interrupt {
             Interrupt::Completion(request) => {
                 self.grant_lease(cpu, Grant::on_completion);
+                self.attribute_interrupt(cpu, request);
+                self.observe_request(RequestStep::Delivered { request, cpu });
                 let task = self.requests[request].task;
                 self.tasks[task].completed.push(request);
                 if self.tasks[task].waits_for_io() {
-                    self.wake_task(cpu, task, self.choose_cpu(task));
+                    let ipi = self.wake_task(Some(cpu), task, self.choose_cpu(task));
+                    self.requests[request].ipi = ipi;
                 }
             }
             Interrupt::Tick => self.tick(cpu),
@@ -257,14 +288,14 @@ impl<'a> Engine<'a> {
                     let task = cpu * self.setup.background.len() + index;
                     self.tasks[task].work = source.cycles;
                     if !self.tasks[task].runnable {
-                        self.wake_task(cpu, task, cpu);
+                        self.wake_task(Some(cpu), task, cpu);
                     }
                 }
                 self.arm_background(cpu, index);
                 self.arm_clock(cpu);
             }
             Interrupt::Timer(Timer::Task(task)) => {
-                self.wake_task(cpu, task, self.choose_cpu(task));
+                self.wake_task(Some(cpu), task, self.choose_cpu(task));
             }
             Interrupt::Reschedule => {}
         }
@@ -308,21 +339,20 @@ impl<'a> Engine<'a> {
     fn begin_phase(&mut self, cpu: CpuId, mode: Mode, length: u64) {
         let c = &mut self.cpus[cpu];
         c.mode = mode;
-        c.phase = c.phase.wrapping_add(1);
         c.phase_start = self.now;
-        self.queue.push(
-            self.now + length,
-            Event::Phase {
-                cpu,
-                phase: c.phase,
-            },
-        );
+        self.schedule(Slot::Phase(cpu), self.now + length);
+        self.observe_cpu(cpu);
+    }
+
+    fn cancel_phase(&mut self, cpu: CpuId) {
+        self.queue.cancel(Slot::Phase(cpu).number(self.cpus.len()));
     }
 
     fn end_phase(&mut self, cpu: CpuId) {
         match self.cpus[cpu].mode {
-            // The time limit of a polling state.
-            Mode::Idle => self.next(cpu),
+            // The time limit of a polling state, or else an inter-processor interrupt arrives.
+            Mode::Idle if self.cpus[cpu].polling_until.is_some() => self.next(cpu),
+            Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
                 self.end_stay(cpu, false);
                 self.next(cpu);
@@ -341,9 +371,19 @@ impl<'a> Engine<'a> {
 
     /// Starts `work` on a CPU.
     fn execute(&mut self, cpu: CpuId, mode: Mode, work: Cycles) {
-        let work = work + std::mem::take(&mut self.cpus[cpu].cold);
-        let length = self.domains[self.cpus[cpu].cluster].time_for(work);
-        self.cpus[cpu].work = work;
+        let c = &mut self.cpus[cpu];
+        let cold = std::mem::take(&mut c.cold);
+        match mode {
+            Mode::Task => {
+                if let Some(task) = c.current {
+                    self.tasks[task].cold += cold;
+                }
+            }
+            _ => c.begin_segment(self.now, cold),
+        }
+        let c = &mut self.cpus[cpu];
+        c.work = work + cold;
+        let length = self.domains[c.cluster].time_for(c.work);
         self.begin_phase(cpu, mode, length);
     }
 
@@ -354,8 +394,7 @@ impl<'a> Engine<'a> {
         if let Some(task) = self.cpus[cpu].current {
             self.tasks[task].work = self.cpus[cpu].work - done;
         }
-        let c = &mut self.cpus[cpu];
-        c.phase = c.phase.wrapping_add(1);
+        self.cancel_phase(cpu);
     }
 
     /// Work done in the running segment so far, at least nothing and at most all of it.
@@ -372,6 +411,7 @@ impl<'a> Engine<'a> {
             if let Some(interrupt) = self.cpus[cpu].interrupts.pop_front() {
                 let cost = self.cost(interrupt);
                 if cost + self.cpus[cpu].cold == 0 {
+                    self.cpus[cpu].begin_segment(self.now, 0);
                     self.serve(cpu, interrupt);
                     continue;
                 }
@@ -424,6 +464,8 @@ impl<'a> Engine<'a> {
     }
 
     fn enter_idle(&mut self, cpu: CpuId) {
+        // A polling limit that is reached just now is served already.
+        self.cancel_phase(cpu);
         let now = self.now;
         let period = self.setup.tick.period().0;
         let c = &mut self.cpus[cpu];
@@ -466,17 +508,19 @@ impl<'a> Engine<'a> {
         c.state = state.min(self.setup.states.len() - 1);
         c.idle_since = now;
         c.mode = Mode::Idle;
-        c.phase = c.phase.wrapping_add(1);
         c.stats[c.state].entries += 1;
         let entered = &self.setup.states[c.state];
-        if entered.whole_cluster {
-            self.cluster_asleep[c.cluster] += 1;
+        if !entered.polling {
+            c.power_down(now, self.domains[c.cluster].current());
+            self.power
+                .cpu_asleep(now, c.cluster, entered.whole_cluster, c.state);
         }
         if entered.polling {
             let limit = c.governor.poll_limit().unwrap_or(self.setup.poll_limit).0;
             c.polling_until = Some(now + limit);
             self.begin_phase(cpu, Mode::Idle, limit);
         }
+        self.observe_cpu(cpu);
         self.arm_clock(cpu);
     }
 
@@ -484,14 +528,15 @@ impl<'a> Engine<'a> {
         let setup = self.setup;
         let c = &mut self.cpus[cpu];
         let chosen = &setup.states[c.state];
-        let mut really_in = chosen;
-        if chosen.whole_cluster {
-            let asleep = &mut self.cluster_asleep[c.cluster];
-            if *asleep < setup.clusters[c.cluster].cpus {
-                really_in = &setup.states[setup.deepest_alone];
-            }
-            *asleep -= 1;
-        }
+        c.power_up(self.now);
+        let cluster_was_down =
+            self.power
+                .cpu_awake(self.now, c.cluster, chosen.whole_cluster, c.state);
+        let really_in = if chosen.whole_cluster && !cluster_was_down {
+            &setup.states[setup.deepest_alone]
+        } else {
+            chosen
+        };
         let entered_at = c.idle_since + really_in.entry;
         let wait = if self.now < entered_at {
             // Too late to turn back, too early to have lost anything.
@@ -509,6 +554,7 @@ impl<'a> Engine<'a> {
         let c = &mut self.cpus[cpu];
         let residency = now - c.idle_since;
         c.polling_until = None;
+        c.awake_since = now;
         c.poll_limit_hit = poll_limit_hit;
         // A residency of 0 would mean that the driver refused the state.
         c.unreflected = Some(residency.max(1));
@@ -546,8 +592,9 @@ impl<'a> Engine<'a> {
             .unwrap_or(previous)
     }
 
-    /// Puts a task on the run queue of `to`; the code that wakes it runs on `from`.
-    fn wake_task(&mut self, from: CpuId, task: TaskId, to: CpuId) {
+    /// Puts a task on the run queue of `to`; the code that wakes it runs on `from`, if on any CPU.
+    /// Returns how long `to` takes to hear of it.
+    fn wake_task(&mut self, from: Option<CpuId>, task: TaskId, to: CpuId) -> u64 {
         let t = &mut self.tasks[task];
         let iowait = std::mem::take(&mut t.in_iowait);
         if iowait {
@@ -562,18 +609,21 @@ impl<'a> Engine<'a> {
         self.account(to, self.cpus[to].mode == Mode::Task);
         self.utilisation_changed(to);
         self.cpus[to].run_queue.push_back(task);
-        if to == from && self.cpus[to].mode != Mode::Idle {
-            return;
+        self.observe_runnable(to);
+        if from == Some(to) || self.cpus[to].mode != Mode::Idle {
+            // It looks at its run queue when it has done what it does.
+            return 0;
         }
-        match self.cpus[to].mode {
+        if self.cpus[to].polling_until.is_some() {
             // A polling CPU sees its need-resched flag without an interrupt.
-            Mode::Idle if self.cpus[to].polling_until.is_some() => self.next(to),
-            Mode::Idle => {
-                self.queue
-                    .push(self.now + self.setup.ipi, Event::Ipi { cpu: to });
-            }
-            Mode::Waking | Mode::Interrupt(_) | Mode::Task => {}
+            self.next(to);
+            return 0;
         }
+        let at = self.now + self.setup.ipi;
+        if at < self.queue.due(Slot::Phase(to).number(self.cpus.len())) {
+            self.schedule(Slot::Phase(to), at);
+        }
+        self.setup.ipi
     }
 
     fn run_task(&mut self, cpu: CpuId) {
@@ -601,17 +651,30 @@ impl<'a> Engine<'a> {
             Step::Worker => return self.block(cpu, task, false),
             Step::Submit => {
                 self.grant_lease(cpu, Grant::on_issue);
-                self.submit(task);
+                self.submit(cpu, task);
             }
             Step::Resume => {
                 let completed = std::mem::take(&mut self.tasks[task].completed);
+                let full_speed = self.domains[self.cpus[cpu].cluster].full_speed();
+                let (executed, cold) = (self.tasks[task].executed, self.tasks[task].cold);
+                let own = self.setup.io.resume * completed.len() as u64;
+                let work = Work {
+                    own,
+                    cold,
+                    full_speed,
+                };
                 for request in &completed {
-                    let r = self.requests[*request];
-                    self.recorder.request(now - r.begun, r.direction);
+                    let mut r = self.requests[*request];
+                    r.parts
+                        .add_work(Part::Completion, now - r.cut, executed, work);
+                    debug_assert_eq!(r.parts.total(), now - r.begun);
+                    self.recorder.request(&r.parts, r.direction);
                     self.free_requests.push(*request);
                 }
-                let t = &mut self.tasks[task];
-                t.in_flight -= completed.len() as u32;
+                self.tasks[task].in_flight -= completed.len() as u32;
+                for request in completed {
+                    self.observe_request(RequestStep::Completed { request });
+                }
             }
             Step::Think | Step::Wait => {}
         }
@@ -627,8 +690,11 @@ impl<'a> Engine<'a> {
         let full = t.in_flight == job.depth;
         let pause = job.think_time > 0 && t.pause_is_due(u64::from(job.think_blocks));
         if !t.completed.is_empty() && (full || !more || pause) {
-            t.step = Step::Resume;
-            t.work = self.setup.io.resume * t.completed.len() as u64;
+            t.begin(
+                Step::Resume,
+                self.setup.io.resume * t.completed.len() as u64,
+            );
+            self.attribute_wake_up(cpu, task);
             return self.continue_task(cpu, task);
         }
         if !more && t.in_flight == 0 {
@@ -641,14 +707,13 @@ impl<'a> Engine<'a> {
         }
         if t.thought_cycles < t.submitted && job.think_cycles > 0 {
             t.thought_cycles = t.submitted;
-            t.step = Step::Think;
-            t.work = job.think_cycles;
+            t.begin(Step::Think, job.think_cycles);
             return self.continue_task(cpu, task);
         }
         if pause {
             t.begin_pause();
-            t.step = Step::Think;
-            t.work = self.domains[self.cpus[cpu].cluster].work_in(job.think_spin);
+            let spin = self.domains[self.cpus[cpu].cluster].work_in(job.think_spin);
+            t.begin(Step::Think, spin);
             if job.think_time > job.think_spin {
                 // The spin is done after the sleep: the order does not matter to anyone else.
                 let wake_at = self.now + job.think_time - job.think_spin;
@@ -658,9 +723,9 @@ impl<'a> Engine<'a> {
             }
             return self.continue_task(cpu, task);
         }
-        t.step = Step::Submit;
-        t.work = self.setup.io.submission;
+        t.begin(Step::Submit, self.setup.io.submission);
         t.begun = self.now;
+        self.observe_request(RequestStep::Begun { task });
         self.continue_task(cpu, task);
     }
 
@@ -674,6 +739,7 @@ impl<'a> Engine<'a> {
         t.in_iowait = iowait;
         self.cpus[cpu].nr_iowait += u32::from(iowait);
         self.cpus[cpu].current = None;
+        self.observe_runnable(cpu);
         self.account(cpu, false);
         self.utilisation_changed(cpu);
         self.next(cpu);
@@ -681,21 +747,36 @@ impl<'a> Engine<'a> {
 
     // Drive
 
-    fn submit(&mut self, task: TaskId) {
+    fn submit(&mut self, cpu: CpuId, task: TaskId) {
+        let now = self.now;
         let job = &self.setup.jobs[self.tasks[task].job];
         let direction = self.random.direction(job.read_percent);
         let mean = match direction {
-            Direction::Read => self.setup.read_service,
-            Direction::Write => self.setup.write_service,
+            Direction::Read => &self.setup.read_service,
+            Direction::Write => &self.setup.write_service,
         };
-        let service = self.random.service(mean, self.setup.spread);
+        let service = self.random.service(mean);
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
+        let mut parts = Parts::default();
+        let work = Work {
+            own: self.setup.io.submission,
+            cold: t.cold,
+            full_speed: self.domains[self.cpus[cpu].cluster].full_speed(),
+        };
+        parts.add_work(Part::Submission, now - t.begun, t.executed, work);
+        let Accepted { wake, done } = self.drive.accept(now, direction, service);
+        parts.add(Part::DriveWake, wake);
+        parts.add(Part::Queueing, done - service - wake - now);
+        parts.add(Part::DriveService, service);
         let request = Request {
             task,
             direction,
             begun: t.begun,
+            parts,
+            cut: done,
+            ipi: 0,
         };
         let id = self.free_requests.pop().unwrap_or(self.requests.len());
         if id == self.requests.len() {
@@ -703,14 +784,54 @@ impl<'a> Engine<'a> {
         } else {
             self.requests[id] = request;
         }
-        let done = self.drive.accept(self.now, direction, service);
-        self.queue.push(done, Event::Served { request: id });
+        self.observe_request(RequestStep::Issued {
+            task,
+            request: id,
+            read: direction == Direction::Read,
+        });
+        self.queue.push(done, id);
     }
 
     fn served(&mut self, request: RequestId) {
+        self.observe_request(RequestStep::Served { request });
         let submitter = self.tasks[self.requests[request].task].cpu;
         let cpu = self.setup.completion_cpu.unwrap_or(submitter);
         self.interrupt(cpu, Interrupt::Completion(request));
+    }
+
+    // Attribution
+
+    /// A request's completion interrupt has been served.
+    fn attribute_interrupt(&mut self, cpu: CpuId, request: RequestId) {
+        let c = &self.cpus[cpu];
+        let work = Work {
+            own: self.setup.io.interrupt,
+            cold: c.segment_cold,
+            full_speed: self.domains[c.cluster].full_speed(),
+        };
+        let r = &mut self.requests[request];
+        let began = c.segment_start;
+        let idle_exit = c.awake_since.min(began).saturating_sub(r.cut);
+        r.parts.add(Part::IdleExit, idle_exit);
+        r.parts.add(Part::WaitingToRun, began - r.cut - idle_exit);
+        let time = self.now - began;
+        r.parts.add_work(Part::InterruptDelivery, time, time, work);
+        r.cut = self.now;
+    }
+
+    /// A task goes on with its completed requests.
+    fn attribute_wake_up(&mut self, cpu: CpuId, task: TaskId) {
+        let awake_since = self.cpus[cpu].awake_since;
+        for request in &self.tasks[task].completed {
+            let r = &mut self.requests[*request];
+            let ipi = r.ipi.min(self.now - r.cut);
+            let idle_exit = awake_since.saturating_sub(r.cut + ipi);
+            r.parts.add(Part::InterruptDelivery, ipi);
+            r.parts.add(Part::IdleExit, idle_exit);
+            r.parts
+                .add(Part::WaitingToRun, self.now - r.cut - ipi - idle_exit);
+            r.cut = self.now;
+        }
     }
 
     // Frequency and utilisation
@@ -734,7 +855,11 @@ impl<'a> Engine<'a> {
             Mode::Interrupt(_) => {}
             Mode::Task => {
                 self.account(cpu, true);
-                self.domains[self.cpus[cpu].cluster].charge_task(time);
+                let c = &self.cpus[cpu];
+                self.domains[c.cluster].charge_task(time);
+                if let Some(task) = c.current {
+                    self.tasks[task].executed += time;
+                }
             }
         }
         let c = &mut self.cpus[cpu];
@@ -759,7 +884,7 @@ impl<'a> Engine<'a> {
         let domain = &mut self.domains[cluster];
         if domain.update(self.now, cpu - of.first_cpu, iowait, cpus) {
             let at = self.now + of.transition_latency;
-            self.queue.push(at, Event::Frequency { cluster });
+            self.schedule(Slot::Frequency(cluster), at);
         }
     }
 
@@ -767,6 +892,7 @@ impl<'a> Engine<'a> {
         let of = &self.setup.clusters[cluster];
         // What is running is cut at the change, so that each part has one frequency.
         for cpu in of.first_cpu..of.first_cpu + of.cpus {
+            self.cpus[cpu].settle_power(self.now, self.domains[cluster].current());
             if matches!(self.cpus[cpu].mode, Mode::Task | Mode::Interrupt(_)) {
                 let left = self.cpus[cpu].work - self.work_done(cpu);
                 self.charge(cpu);
@@ -774,12 +900,45 @@ impl<'a> Engine<'a> {
             }
         }
         self.domains[cluster].arrive();
+        self.observe_frequency(cluster);
         for cpu in of.first_cpu..of.first_cpu + of.cpus {
             let mode = self.cpus[cpu].mode;
             if matches!(mode, Mode::Task | Mode::Interrupt(_)) {
                 let length = self.domains[cluster].time_for(self.cpus[cpu].work);
                 self.begin_phase(cpu, mode, length);
             }
+        }
+    }
+}
+
+// What the observer is told; nothing, and no work for it, when there is none.
+impl<O: Observer> Engine<'_, O> {
+    fn observe_cpu(&mut self, cpu: CpuId) {
+        if O::WATCHES {
+            let activity = Activity::of(&self.cpus[cpu], &self.tasks);
+            self.observer.cpu(Nanoseconds(self.now), cpu, activity);
+        }
+    }
+
+    fn observe_runnable(&mut self, cpu: CpuId) {
+        if O::WATCHES {
+            let c = &self.cpus[cpu];
+            let tasks = c.run_queue.len() + usize::from(c.current.is_some());
+            self.observer.runnable(Nanoseconds(self.now), cpu, tasks);
+        }
+    }
+
+    fn observe_frequency(&mut self, cluster: usize) {
+        if O::WATCHES {
+            let frequency = self.domains[cluster].frequency();
+            self.observer
+                .frequency(Nanoseconds(self.now), cluster, frequency);
+        }
+    }
+
+    fn observe_request(&mut self, step: RequestStep) {
+        if O::WATCHES {
+            self.observer.request(Nanoseconds(self.now), step);
         }
     }
 }
@@ -809,6 +968,7 @@ fn until(now: u64, at: u64) -> i64 {
 /// What a run leaves behind.
 pub(crate) struct Finished {
     pub(crate) end: u64,
+    pub(crate) power: PowerTracker,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) recorder: Recorder,

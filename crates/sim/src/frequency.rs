@@ -3,7 +3,7 @@
 use wakepath_policies::freq::schedutil::{CpuSignal, Schedutil};
 use wakepath_policies::freq::{FreqPolicy, FrequencyTable, transition_delay};
 use wakepath_policies::spec::PolicySpec;
-use wakepath_units::{Capacity, Nanoseconds, TickRate};
+use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
 use crate::SimError;
 use crate::cpu::Cpu;
@@ -95,14 +95,29 @@ impl Domain {
         (u128::from(time) * u128::from(self.speed[self.current]) / 1_000_000) as Cycles
     }
 
+    /// Thousands of cycles of the biggest core that a CPU does a second at its highest frequency.
+    pub(crate) fn full_speed(&self) -> u32 {
+        self.speed[self.speed.len() - 1]
+    }
+
+    /// Index of the operating point in force.
+    pub(crate) fn current(&self) -> usize {
+        self.current
+    }
+
     /// The capacity at the frequency in force.
     pub(crate) fn capacity_now(&self) -> u32 {
         let (current, highest) = (self.khz_now(), u64::from(self.table.highest().0));
         (u64::from(self.capacity) * current / highest) as u32
     }
 
+    /// The frequency in force.
+    pub(crate) fn frequency(&self) -> Kilohertz {
+        self.table.as_slice()[self.current]
+    }
+
     fn khz_now(&self) -> u64 {
-        u64::from(self.table.as_slice()[self.current].0)
+        u64::from(self.frequency().0)
     }
 
     /// The scheduler reports on the CPU at `index` of the cluster. Returns whether a change of

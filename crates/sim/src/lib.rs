@@ -5,12 +5,15 @@
 //! machine's biggest core, and the same seed gives the same result on any number of threads. What
 //! is modelled, and what is not, is in `docs/model.md`.
 
+mod attribution;
 mod compare;
 mod cpu;
 mod drive;
 mod engine;
 mod frequency;
+pub mod observer;
 mod pelt;
+mod power;
 mod queue;
 mod random;
 mod recorder;
@@ -18,8 +21,12 @@ mod result;
 mod setup;
 mod task;
 
-pub use compare::{Combination, CombinationResult, Comparison, compare, median};
-pub use result::{CpuTime, DriveRun, DriveStateTime, Latency, Run, StateTime};
+pub use attribution::Attribution;
+pub use compare::{
+    Combination, CombinationResult, Comparison, Waiting, compare, compare_while, median,
+};
+pub use power::Energy;
+pub use result::{CpuTime, DriveRun, DriveStateTime, Latency, LatencyParts, Run, StateTime};
 
 use wakepath_hardware::Machine;
 use wakepath_policies::idle::Governor;
@@ -31,6 +38,7 @@ use crate::cpu::Cpu;
 use crate::drive::{Drive, DriveSetup};
 use crate::engine::Engine;
 use crate::frequency::Domain;
+use crate::observer::{Observer, Unobserved};
 use crate::setup::Setup;
 
 /// Why a simulation cannot be had.
@@ -78,6 +86,21 @@ pub fn simulate(
     policies: &Combination,
     seed: u64,
 ) -> Result<Run, SimError> {
+    simulate_observed(machine, workload, policies, seed, &mut Unobserved)
+}
+
+/// Simulates one run before the eyes of `observer`, which sees it but cannot change it. When the
+/// observer has enough, the run ends there, and its figures are those up to then.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_observed<O: Observer>(
+    machine: &Machine,
+    workload: &FioJobFile,
+    policies: &Combination,
+    seed: u64,
+    observer: &mut O,
+) -> Result<Run, SimError> {
     let setup = Setup::new(machine, workload)?;
     let states = machine.declared_idle_states()?;
     let idle = policies.idle.idle()?;
@@ -109,6 +132,6 @@ pub fn simulate(
             )
         }));
     }
-    let finished = Engine::new(&setup, cpus, domains, &states, drive, seed).run();
-    Ok(Run::new(seed, &states, &finished))
+    let finished = Engine::new(&setup, cpus, domains, &states, drive, seed, observer).run();
+    Ok(Run::new(seed, machine, &states, &finished))
 }

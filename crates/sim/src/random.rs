@@ -9,6 +9,25 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::drive::Direction;
 
+/// A log-normal distribution of service times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServiceTime {
+    /// In ns.
+    median: f64,
+    sigma: f64,
+}
+
+impl ServiceTime {
+    /// With this mean in ns, and this standard deviation over mean.
+    pub(crate) fn new(mean: f64, spread: f64) -> Self {
+        let variance = (1.0 + spread * spread).ln();
+        Self {
+            median: mean * (-variance / 2.0).exp(),
+            sigma: variance.sqrt(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Streams {
     direction: Pcg64Mcg,
@@ -46,13 +65,10 @@ impl Streams {
         }
     }
 
-    /// A service time in ns: log-normal with this mean, and this standard deviation over mean.
-    pub(crate) fn service(&mut self, mean: f64, spread: f64) -> u64 {
-        let variance = (1.0 + spread * spread).ln();
+    /// A service time in ns.
+    pub(crate) fn service(&mut self, time: &ServiceTime) -> u64 {
         let normal: f64 = StandardNormal.sample(&mut self.service);
-        (mean * (normal * variance.sqrt() - variance / 2.0).exp())
-            .round()
-            .max(1.0) as u64
+        (time.median * (normal * time.sigma).exp()) as u64 + 1
     }
 
     /// Time in ns until the next arrival of a background source: exponential with this mean.

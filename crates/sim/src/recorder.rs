@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 
+use crate::attribution::{Collector, Parts};
 use crate::drive::Direction;
 
 /// Significant figures that the latency histogram keeps.
@@ -15,6 +16,7 @@ pub(crate) struct Recorder {
     pub(crate) writes: u64,
     pub(crate) latency_sum: u128,
     pub(crate) latency: Histogram<u64>,
+    pub(crate) parts: Collector,
 }
 
 impl Default for Recorder {
@@ -25,18 +27,21 @@ impl Default for Recorder {
             latency_sum: 0,
             #[expect(clippy::expect_used, reason = "the bounds are constants")]
             latency: Histogram::new_with_bounds(1, LONGEST, FIGURES).expect("valid bounds"),
+            parts: Collector::default(),
         }
     }
 }
 
 impl Recorder {
-    /// Records a finished request and its latency in ns.
-    pub(crate) fn request(&mut self, latency: u64, direction: Direction) {
+    /// Records a finished request by the parts of its latency.
+    pub(crate) fn request(&mut self, parts: &Parts, direction: Direction) {
+        let latency = parts.total();
         match direction {
             Direction::Read => self.reads += 1,
             Direction::Write => self.writes += 1,
         }
         self.latency_sum += u128::from(latency);
         self.latency.saturating_record(latency);
+        self.parts.add(parts);
     }
 }

@@ -1,11 +1,13 @@
 //! What a simulation says.
 
 use serde::Serialize;
-use wakepath_hardware::IdleStates;
+use wakepath_hardware::{IdleStates, Machine};
 
+use crate::attribution::Attribution;
 use crate::drive::DriveTotals;
 use crate::engine::Finished;
 use crate::frequency::Domain;
+use crate::power::Energy;
 use crate::recorder::Recorder;
 
 /// One run: one policy combination, one seed.
@@ -21,6 +23,11 @@ pub struct Run {
     pub seconds: f64,
     /// Latency from the start of the system call to its return.
     pub latency_us: Latency,
+    /// What the latency is made of.
+    pub attribution: LatencyParts,
+    /// Energy by component; absent if the machine's description has no power figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
     /// Mean frequency in MHz at which tasks ran, weighted by the time that they ran.
     pub mean_mhz: f64,
     /// Idle states over all CPUs, shallowest first.
@@ -112,6 +119,19 @@ pub struct Latency {
     pub max: f64,
 }
 
+/// What the latency of the requests is made of, in microseconds. The parts add up to the latency.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LatencyParts {
+    /// Mean over all requests.
+    pub mean: Attribution,
+    /// Mean over the requests within 3 % of the median.
+    pub p50: Attribution,
+    /// Mean over the requests within 3 % of the 99th percentile.
+    pub p99: Attribution,
+    /// Mean over the requests within 3 % of the 99.9th percentile.
+    pub p999: Attribution,
+}
+
 /// Time in an idle state.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateTime {
@@ -134,6 +154,10 @@ pub struct CpuTime {
     pub cpu: usize,
     /// Seconds spent with tasks and interrupts.
     pub busy_seconds: f64,
+    /// Seconds powered: busy, waking up or polling. The rest it was asleep.
+    pub powered_seconds: f64,
+    /// Seconds asleep.
+    pub asleep_seconds: f64,
     /// Decisions of the governor that stopped a running tick.
     pub tick_stops: u64,
     /// Decisions of the governor.
@@ -143,7 +167,12 @@ pub struct CpuTime {
 }
 
 impl Run {
-    pub(crate) fn new(seed: u64, states: &IdleStates, finished: &Finished) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        machine: &Machine,
+        states: &IdleStates,
+        finished: &Finished,
+    ) -> Self {
         let seconds = finished.end as f64 / 1e9;
         let recorder = &finished.recorder;
         let requests = recorder.reads + recorder.writes;
@@ -170,6 +199,8 @@ impl Run {
             .map(|(cpu, c)| CpuTime {
                 cpu,
                 busy_seconds: c.busy as f64 / 1e9,
+                powered_seconds: c.powered.iter().sum::<u64>() as f64 / 1e9,
+                asleep_seconds: c.stats.iter().map(|s| s.asleep).sum::<u64>() as f64 / 1e9,
                 tick_stops: c.tick_stops,
                 selections: c.selections,
                 idle_seconds: c.stats.iter().map(|s| s.time as f64 / 1e9).collect(),
@@ -187,6 +218,13 @@ impl Run {
             requests,
             seconds,
             latency_us: Latency::new(recorder),
+            energy: Energy::new(machine, finished, requests),
+            attribution: LatencyParts {
+                mean: recorder.parts.mean(),
+                p50: recorder.parts.at_quantile(0.5),
+                p99: recorder.parts.at_quantile(0.99),
+                p999: recorder.parts.at_quantile(0.999),
+            },
             mean_mhz: khz_time as f64 / busy.max(1) as f64 / 1e3,
             too_deep: idle_states.iter().map(|s| s.too_deep).sum(),
             too_shallow: idle_states.iter().map(|s| s.too_shallow).sum(),

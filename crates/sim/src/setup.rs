@@ -1,13 +1,14 @@
 //! A machine, a workload and two policies, compiled into what the engine needs.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Cluster, Runs, Scope};
+use wakepath_hardware::machine::{Cluster, Figure, Runs, Scope};
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::poll;
 use wakepath_units::{Nanoseconds, TickRate};
 use wakepath_workloads::fio::{FioJob, FioJobFile};
 
 use crate::SimError;
+use crate::random::ServiceTime;
 
 /// Cycles of the biggest core, the unit of all CPU work in the simulator.
 pub(crate) type Cycles = u64;
@@ -88,9 +89,8 @@ pub(crate) struct Setup {
     pub(crate) io: IoCost,
     pub(crate) completion_cpu: Option<usize>,
     pub(crate) background: Vec<BackgroundSetup>,
-    pub(crate) read_service: f64,
-    pub(crate) write_service: f64,
-    pub(crate) spread: f64,
+    pub(crate) read_service: ServiceTime,
+    pub(crate) write_service: ServiceTime,
     pub(crate) jobs: Vec<JobSetup>,
 }
 
@@ -122,6 +122,8 @@ impl Setup {
             .position(|c| c.name == machine.scheduler.home.cluster)
             .unwrap_or(0);
         let per_io = machine.io_path.kcycles_per_io.value * 1e3;
+        let spread = machine.drive.spread.value;
+        let service = |mean: &Figure| ServiceTime::new(mean.value * 1e3, spread);
         let part = |share: f64| (per_io * share).round() as Cycles;
         Ok(Self {
             tick: machine.tick_rate(),
@@ -147,9 +149,8 @@ impl Setup {
                     as_task: b.runs == Runs::Task,
                 })
                 .collect(),
-            read_service: machine.drive.read_service_us.value * 1e3,
-            write_service: machine.drive.write_service_us.value * 1e3,
-            spread: machine.drive.spread.value,
+            read_service: service(&machine.drive.read_service_us),
+            write_service: service(&machine.drive.write_service_us),
             jobs,
         })
     }

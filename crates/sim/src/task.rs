@@ -36,8 +36,11 @@ pub(crate) struct Task {
     /// Index of its job; unused for a worker.
     pub(crate) job: usize,
     pub(crate) step: Step,
-    /// Work left of the present segment.
+    /// Work left of the present step.
     pub(crate) work: Cycles,
+    /// Time that the present step has had a CPU, and cold-start work that it found there.
+    pub(crate) executed: u64,
+    pub(crate) cold: Cycles,
     pub(crate) runnable: bool,
     pub(crate) in_iowait: bool,
     /// When the submission in progress began.
@@ -68,6 +71,8 @@ impl Task {
             job: usize::MAX,
             step: Step::Worker,
             work: 0,
+            executed: 0,
+            cold: 0,
             runnable: false,
             in_iowait: false,
             begun: 0,
@@ -77,6 +82,14 @@ impl Task {
             thought_cycles: 0,
             pause: Pause::default(),
         }
+    }
+
+    /// Goes over to a step with this much work.
+    pub(crate) fn begin(&mut self, step: Step, work: Cycles) {
+        self.step = step;
+        self.work = work;
+        self.executed = 0;
+        self.cold = 0;
     }
 
     /// Whether the task has to pause before its next request, after `blocks` requests.

@@ -1,9 +1,11 @@
 //! What holds for every machine, workload and policy.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
-use wakepath_sim::{Combination, compare, simulate};
+use wakepath_sim::{Combination, Waiting, compare, compare_while, simulate};
 use wakepath_workloads::fio::{self, FioJobFile};
 
 const IDLE: [&str; 9] = [
@@ -102,7 +104,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
     fn time_adds_up_and_nothing_is_lost(
@@ -119,10 +121,26 @@ proptest! {
             let idle: f64 = cpu.idle_seconds.iter().sum();
             prop_assert!((idle + cpu.busy_seconds - run.seconds).abs() < 1e-9, "{cpu:?} {}", run.seconds);
         }
+        for cpu in &run.cpus {
+            let sum = cpu.powered_seconds + cpu.asleep_seconds;
+            prop_assert!((sum - run.seconds).abs() < 1e-9, "{cpu:?} {}", run.seconds);
+            prop_assert!(cpu.powered_seconds >= cpu.busy_seconds - 1e-9, "{cpu:?}");
+        }
+        if let Some(e) = &run.energy {
+            let parts = e.cpus_mj.iter().chain(&e.clusters_mj).sum::<f64>() + e.package_mj;
+            prop_assert!((parts - e.total_mj).abs() <= 1e-9 * e.total_mj);
+            prop_assert!(e.cpus_mj.iter().chain(&e.clusters_mj).all(|mj| *mj >= 0.0));
+            prop_assert!((e.mean_mw * run.seconds - e.total_mj).abs() <= 1e-9 * e.total_mj);
+        }
         prop_assert!(run.requests > 0);
         prop_assert!(run.latency_us.p50 <= run.latency_us.p99);
         prop_assert!(run.latency_us.p99 <= run.latency_us.p999);
         prop_assert!(run.latency_us.mean <= run.latency_us.max * 1.001);
+        // The parts add up for every request (asserted where they are recorded), so for the mean.
+        let parts: f64 = run.attribution.mean.parts().iter().map(|(_, us)| us).sum();
+        prop_assert!((parts - run.latency_us.mean).abs() < 1e-6 * parts.max(1.0), "{parts} {:?}", run.latency_us);
+        let p99: f64 = run.attribution.p99.parts().iter().map(|(_, us)| us).sum();
+        prop_assert!((p99 / run.latency_us.p99 - 1.0).abs() < 0.04, "{p99} {:?}", run.latency_us);
         // No request is faster than the fastest CPU and half the mean service time.
         prop_assert!(run.latency_us.mean > 0.0);
         let fastest = machine.cluster.iter().filter_map(|c| c.opps.last()).map(|o| o.khz).max();
@@ -168,6 +186,31 @@ fn a_deeper_sleep_of_the_completing_cpu_costs_its_exit_latency() {
 }
 
 #[test]
+fn attribution_says_which_mechanism_costs_what() {
+    let machine = Machine::find("rk3399").unwrap();
+    let job = job("rw=randread\nruntime=1s\n");
+    let mean = |idle, freq| {
+        simulate(&machine, &job, &combination(idle, freq, None), 1)
+            .unwrap()
+            .attribution
+            .mean
+    };
+    let (quick, sleepy) = (
+        mean("shallowest", "performance"),
+        mean("deepest", "performance"),
+    );
+    assert!(
+        sleepy.idle_exit > quick.idle_exit + 100.0,
+        "{quick:?} {sleepy:?}"
+    );
+    assert!((sleepy.drive_service - quick.drive_service).abs() < 1.0);
+    assert!(quick.frequency_shortfall < 0.01, "{quick:?}");
+    let slow = mean("shallowest", "powersave");
+    assert!(slow.frequency_shortfall > 50.0, "{slow:?}");
+    assert!((slow.submission - quick.submission).abs() < 0.1);
+}
+
+#[test]
 fn leases_keep_the_completing_cpu_shallow() {
     let machine = Machine::find("rk3399").unwrap();
     let job = job("rw=randread\nruntime=1s\n");
@@ -197,4 +240,62 @@ fn more_work_between_requests_takes_the_gain_of_the_boost() {
     let (without, with) = (gain(""), gain("thinkcycles=1000000\n"));
     assert!(without > 1.15, "{without}");
     assert!((0.99..1.01).contains(&with), "{with}");
+}
+
+#[test]
+fn sleeping_deeper_saves_energy_and_running_faster_costs_it() {
+    let machine = Machine::find("rk3399").unwrap();
+    let job = job("rw=randread\nruntime=1s\nthinktime=5ms\n");
+    let mean_mw = |idle, freq| {
+        let run = simulate(&machine, &job, &combination(idle, freq, None), 1).unwrap();
+        run.energy.unwrap().mean_mw
+    };
+    assert!(mean_mw("deepest", "powersave") < mean_mw("shallowest", "powersave"));
+    assert!(mean_mw("deepest", "powersave") < mean_mw("deepest", "performance"));
+}
+
+#[test]
+fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
+    let machine = Machine::find("rk3399").unwrap();
+    let job = job("rw=randread\nruntime=100ms\n");
+    let combinations = [
+        combination("menu@6.1", "schedutil", None),
+        combination("teo@6.12", "schedutil", None),
+    ];
+    let all = compare(&machine, &job, &combinations, &[1, 2, 3]).unwrap();
+    let after = |runs: usize| {
+        let cancelled = AtomicBool::new(runs == 0);
+        let done = AtomicUsize::new(0);
+        let waiting = Waiting {
+            finished: &|_| {
+                if done.fetch_add(1, Ordering::Relaxed) + 1 == runs {
+                    cancelled.store(true, Ordering::Relaxed);
+                }
+            },
+            cancelled: &cancelled,
+        };
+        let one_thread = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .build()
+            .unwrap();
+        one_thread
+            .install(|| compare_while(&waiting, &machine, &job, &combinations, &[1, 2, 3]))
+            .unwrap()
+    };
+    assert!(after(0).results.is_empty());
+    for runs in 1..=6 {
+        let some = after(runs);
+        let kept: Vec<_> = some.results.iter().flat_map(|r| &r.runs).collect();
+        assert_eq!(kept.len(), runs);
+        // Each is the same as in the whole comparison.
+        for result in &some.results {
+            let of_all = all.results.iter().find(|r| r.idle == result.idle).unwrap();
+            for run in &result.runs {
+                let same = of_all.runs.iter().find(|r| r.seed == run.seed).unwrap();
+                let text = |run| serde_json::to_string(run).unwrap();
+                assert_eq!(text(run), text(same));
+            }
+            assert!(result.runs.is_sorted_by_key(|r| r.seed));
+        }
+    }
 }

@@ -1,10 +1,13 @@
-//! `wakepath machine`: the machine models and where each of their figures comes from.
+//! `wakepath machine`: machine models with the origin of each figure, and what is recorded of real
+//! systems.
 
 use std::io::Write;
 
+use clap::ValueEnum;
 use serde::Serialize;
-use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Origin, builtin_names};
+use wakepath_hardware::recorded::{self, DriverTable, RecordedSystem};
+use wakepath_hardware::{IdleStates, Machine};
 
 use crate::output::{self, Format};
 
@@ -16,28 +19,61 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// The built-in machines.
+    /// Machines to simulate, recorded systems, and idle-state tables of drivers.
     List(ListArgs),
-    /// A machine, with the origin of every figure.
+    /// A machine with the origin of every figure, or a recorded idle-state table.
     Show(ShowArgs),
 }
 
+/// What is known of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// A model to simulate.
+    Modelled,
+    /// Settings of a real system.
+    Recorded,
+    /// An idle-state table of the intel_idle driver.
+    Driver,
+}
+
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  wakepath machine list")]
+#[command(after_help = "Examples:
+  wakepath machine list
+  wakepath machine list --kind modelled")]
 struct ListArgs {
+    /// Only those of this kind.
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
+/// What `show` prints.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ShowFormat {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// All that is known, as one JSON document.
+    Json,
+    /// The rows of the table with a header line.
+    Csv,
+    /// The declared idle states as `policy idle --states` reads them.
+    States,
+}
+
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  wakepath machine show rk3399")]
+#[command(after_help = "Examples:
+  wakepath machine show rk3399
+  wakepath machine show rome0 --format states > rome0.csv")]
 struct ShowArgs {
-    /// Built-in machine, or a machine file (*.toml).
+    /// A name that `machine list` prints, or a machine file (*.toml).
     name: String,
-    /// What to print. JSON is the whole description, table and CSV are its figures.
+    /// What to print.
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: ShowFormat,
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
@@ -47,30 +83,60 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
 }
 
-const LIST_HEADER: [&str; 3] = ["name", "cpus", "title"];
+const LIST_HEADER: [&str; 4] = ["name", "kind", "cpus", "title"];
 const FIGURE_HEADER: [&str; 4] = ["figure", "value", "origin", "because"];
+const STATE_HEADER: [&str; 4] = ["state", "exit us", "residency us", "by default"];
 
 #[derive(Serialize)]
 struct Entry {
     name: String,
-    cpus: usize,
+    kind: Kind,
+    /// `None`: not known, or not a matter of the table.
+    cpus: Option<usize>,
     title: String,
 }
 
-fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let entries = builtin_names()
-        .map(|name| {
-            let machine = Machine::find(name)?;
-            Ok(Entry {
-                cpus: machine.cpus(),
-                name: machine.name,
-                title: machine.title,
-            })
+fn entries() -> anyhow::Result<Vec<Entry>> {
+    let modelled = builtin_names().map(|name| {
+        let machine = Machine::find(name)?;
+        Ok(Entry {
+            kind: Kind::Modelled,
+            cpus: Some(machine.cpus()),
+            name: machine.name,
+            title: machine.title,
         })
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    let rows = entries
-        .iter()
-        .map(|e| [e.name.clone(), e.cpus.to_string(), e.title.clone()]);
+    });
+    let recorded = recorded::systems().iter().map(|system| {
+        Ok(Entry {
+            kind: Kind::Recorded,
+            cpus: system.cpus(),
+            name: system.name.clone(),
+            title: format!("{}, Linux {}", system.cpu_model, system.kernel),
+        })
+    });
+    let driver = recorded::intel_idle_tables().iter().map(|table| {
+        Ok(Entry {
+            kind: Kind::Driver,
+            cpus: None,
+            name: table.name.clone(),
+            title: table.source.clone(),
+        })
+    });
+    modelled.chain(recorded).chain(driver).collect()
+}
+
+fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut entries = entries()?;
+    entries.retain(|e| args.kind.is_none_or(|kind| kind == e.kind));
+    let rows = entries.iter().map(|e| {
+        let kind = e.kind.to_possible_value();
+        [
+            e.name.clone(),
+            kind.map_or_else(String::new, |k| k.get_name().to_owned()),
+            e.cpus.map_or_else(String::new, |n| n.to_string()),
+            e.title.clone(),
+        ]
+    });
     match args.format {
         Format::Table => output::table(out, LIST_HEADER, rows),
         Format::Csv => output::csv(out, LIST_HEADER, rows),
@@ -79,28 +145,69 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let machine = Machine::find(&args.name)?;
-    let rows = machine.figures().into_iter().map(|(key, figure)| {
-        let (origin, because) = match &figure.origin {
-            Origin::Table => ("source", "the source of its table"),
-            Origin::Source(text) => ("source", text.as_str()),
-            Origin::Fitted(text) => ("fitted", text.as_str()),
-            Origin::Assumed(text) => ("assumed", text.as_str()),
-        };
-        [
-            key,
-            figure.value.to_string(),
-            origin.to_owned(),
-            because.to_owned(),
-        ]
-    });
-    match args.format {
-        Format::Json => output::json(out, &machine),
-        Format::Csv => output::csv(out, FIGURE_HEADER, rows),
-        Format::Table => {
+    let name = args.name.as_str();
+    if let Some(system) = recorded::find(name) {
+        return show_recorded(system, args.format, out);
+    }
+    if let Some(table) = recorded::intel_idle_tables()
+        .iter()
+        .find(|t| t.name == name)
+    {
+        return show_driver_table(table, args.format, out);
+    }
+    if let Some(nearest) = nearest_other(name) {
+        anyhow::bail!(
+            "unknown machine '{name}'; did you mean '{nearest}'? `wakepath machine list` prints all names"
+        );
+    }
+    show_model(&Machine::find(name)?, args.format, out)
+}
+
+/// The recorded name that is most like a misspelt one, if it is more like it than any model's.
+fn nearest_other(name: &str) -> Option<&'static str> {
+    if name.contains('/') || name.contains('.') || builtin_names().any(|known| known == name) {
+        return None;
+    }
+    let likeness = |known: &str| strsim::jaro_winkler(known, name);
+    let best_model = builtin_names().map(likeness).fold(0.0, f64::max);
+    let systems = recorded::systems().iter().map(|s| s.name.as_str());
+    let tables = recorded::intel_idle_tables()
+        .iter()
+        .map(|t| t.name.as_str());
+    systems
+        .chain(tables)
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+        .filter(|best| likeness(best) > best_model)
+}
+
+fn show_model(machine: &Machine, format: ShowFormat, out: &mut impl Write) -> anyhow::Result<()> {
+    let figures = machine.figures();
+    let rows = figures
+        .iter()
+        .filter(|(_, f)| f.is_given())
+        .map(|(key, f)| {
+            let (origin, because) = match &f.origin {
+                Origin::Default => ("default", "not given"),
+                Origin::Table => ("source", machine.table_source(key).unwrap_or_default()),
+                Origin::Source(text) => ("source", text.as_str()),
+                Origin::Fitted(text) => ("fitted", text.as_str()),
+                Origin::Assumed(text) => ("assumed", text.as_str()),
+            };
+            [
+                key.clone(),
+                f.value.to_string(),
+                origin.to_owned(),
+                because.to_owned(),
+            ]
+        });
+    match format {
+        ShowFormat::Json => output::json(out, machine),
+        ShowFormat::Csv => output::csv(out, FIGURE_HEADER, rows),
+        ShowFormat::States => write_states(&machine.declared_idle_states()?, out),
+        ShowFormat::Table => {
             writeln!(out, "{}", machine.title)?;
             for c in &machine.cluster {
-                let khz: Vec<String> = c.opps.iter().map(|o| (o.khz / 1000).to_string()).collect();
+                let mhz: Vec<String> = c.opps.iter().map(|o| (o.khz / 1000).to_string()).collect();
                 writeln!(
                     out,
                     "{}: {} x {}, capacity {}, {} MHz",
@@ -108,11 +215,108 @@ fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
                     c.cpus,
                     c.core,
                     c.capacity,
-                    khz.join(" ")
+                    mhz.join(" ")
                 )?;
+                if let Some(why) = &c.opps_assumed {
+                    writeln!(out, "  assumed: {why}")?;
+                }
             }
             writeln!(out)?;
             output::table(out, FIGURE_HEADER, rows)
         }
     }
+}
+
+fn show_recorded(
+    system: &RecordedSystem,
+    format: ShowFormat,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let states = || {
+        let idle = system.idle.as_ref().map(|idle| &idle.states);
+        idle.ok_or_else(|| anyhow::anyhow!("{}: no idle states were recorded", system.name))
+    };
+    match format {
+        ShowFormat::Json => output::json(out, system),
+        ShowFormat::Csv => output::csv(out, STATE_HEADER, state_rows(states()?)),
+        ShowFormat::States => write_states(states()?, out),
+        ShowFormat::Table => {
+            writeln!(out, "{}, Linux {}", system.cpu_model, system.kernel)?;
+            for p in &system.frequency {
+                write!(
+                    out,
+                    "policy {}: {}, {}, {} to {}",
+                    p.policy, p.driver, p.governor, p.min, p.max
+                )?;
+                if let Some(base) = p.base {
+                    write!(out, ", base {base}")?;
+                }
+                if let Some(epp) = &p.epp {
+                    write!(out, ", EPP {epp}")?;
+                }
+                writeln!(out)?;
+            }
+            if let Some(boost) = system.hwp_dynamic_boost {
+                writeln!(
+                    out,
+                    "HWP dynamic boost: {}",
+                    if boost { "on" } else { "off" }
+                )?;
+            }
+            writeln!(out, "source: {}", system.source)?;
+            match &system.idle {
+                None => writeln!(out, "no idle states were recorded")?,
+                Some(idle) => {
+                    writeln!(out, "idle: {}, {}\n", idle.driver, idle.governor)?;
+                    output::table(out, STATE_HEADER, state_rows(&idle.states))?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn show_driver_table(
+    table: &DriverTable,
+    format: ShowFormat,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    match format {
+        ShowFormat::Json => output::json(out, table),
+        ShowFormat::Csv => output::csv(out, STATE_HEADER, state_rows(&table.states)),
+        ShowFormat::States => write_states(&table.states, out),
+        ShowFormat::Table => {
+            writeln!(out, "{}\n", table.source)?;
+            output::table(out, STATE_HEADER, state_rows(&table.states))
+        }
+    }
+}
+
+fn state_rows(states: &IdleStates) -> impl Iterator<Item = [String; 4]> {
+    states.iter().map(|s| {
+        [
+            s.name.clone(),
+            (s.exit_latency.0 as f64 / 1e3).to_string(),
+            (s.target_residency.0 as f64 / 1e3).to_string(),
+            if s.disabled { "off" } else { "on" }.to_owned(),
+        ]
+    })
+}
+
+/// The format of `wakepath_trace::read_states`: no header, times in nanoseconds.
+fn write_states(states: &IdleStates, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut writer = csv::WriterBuilder::new()
+        .has_headers(false)
+        .from_writer(out);
+    for s in states.iter() {
+        writer.serialize((
+            &s.name,
+            s.exit_latency.0,
+            s.target_residency.0,
+            u8::from(s.polling),
+            u8::from(s.disabled),
+        ))?;
+    }
+    writer.flush()?;
+    Ok(())
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use wakepath_hardware::IdleStates;
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings, Step};
-use wakepath_policies::idle::{Governor, IdleGovernor};
+use wakepath_policies::idle::Governor;
 use wakepath_policies::poll;
 use wakepath_policies::psd::Lease;
 use wakepath_policies::spec::PolicySpec;
@@ -214,34 +214,35 @@ fn idle(args: &IdleArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let (input, name) = open(args.calls.as_deref())?;
     // The whole log is read before the first decision: a bad line must leave nothing printed.
     let calls: Vec<Call> = CallReader::new(input, &name).collect::<Result<_, _>>()?;
-    let fresh = Governor::new(&policy, &states, args.tick.rate);
+    let mut fresh = Governor::new(&policy, &states, args.tick.rate);
+    let log = || calls.iter().map(|call| (&call.query, &call.outcome));
 
     if let Some(runs) = args.bench {
         let start = Instant::now();
         for _ in 0..runs {
-            let mut governor = fresh.clone();
-            for call in &calls {
-                let decision = black_box(governor.select(black_box(&call.query)));
-                governor.reflect(decision.state, &call.outcome);
-            }
+            let mut used = 0_usize;
+            fresh.clone().run_log(log(), |decision| {
+                used += decision.state + usize::from(decision.stop_tick);
+            });
+            black_box(used);
         }
         let decisions = calls.len() as f64 * f64::from(runs);
         let each = start.elapsed().as_nanos() as f64 / decisions;
         writeln!(
             out,
-            "{spec}: {each:.2} ns per decision ({runs} x {} calls)",
+            "{each:.2} ns per decision of {spec} ({runs} x {} calls)",
             calls.len()
         )?;
         return Ok(());
     }
 
-    let mut governor = fresh;
-    for call in &calls {
-        let decision = governor.select(&call.query);
-        governor.reflect(decision.state, &call.outcome);
-        writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick))?;
-    }
-    Ok(())
+    let mut written = Ok(());
+    fresh.run_log(log(), |decision| {
+        if written.is_ok() {
+            written = writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick));
+        }
+    });
+    Ok(written?)
 }
 
 fn poll_limit(args: &PollLimitArgs, out: &mut impl Write) -> anyhow::Result<()> {

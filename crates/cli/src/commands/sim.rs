@@ -7,17 +7,20 @@ use anyhow::Context;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::spec::{self, PolicySpec};
-use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, compare};
+use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, compare_while};
 use wakepath_workloads::fio;
 
+use super::timeline::TimelineArgs;
 use crate::output::{self, Format};
+use crate::waiting;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Example:
   wakepath sim workloads/part-b-rk3399.fio --machine rk3399 \\
       --idle menu@6.1,teo@6.12 --freq 'schedutil,schedutil[iowait_boost=off]'
-  wakepath sim workloads/part-d-7.fio --machine rk3399 --drive sn530 --apst 'apst[rule=legacy],apst'")]
+  wakepath sim workloads/part-d-7.fio --machine laptop --drive sn530 --apst 'apst[rule=legacy],apst'
+  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --perfetto menu.pftrace")]
 pub(crate) struct Args {
     /// fio job file.
     job: PathBuf,
@@ -47,6 +50,8 @@ pub(crate) struct Args {
     /// Seed of the first run; the others count up from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    timeline: TimelineArgs,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -85,12 +90,14 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             })
         })
         .collect();
-    let comparison = compare(
-        &machine,
-        &workload,
-        &combinations,
-        &seeds(args.seed, args.runs),
-    )?;
+    let seeds = seeds(args.seed, args.runs);
+    let all = combinations.len() * seeds.len();
+    let comparison = waiting::with_progress(all, "runs", |waiting| {
+        args.timeline
+            .write(&machine, &workload, &combinations, args.seed)?;
+        let result = compare_while(waiting, &machine, &workload, &combinations, &seeds)?;
+        Ok(result)
+    })?;
     for warning in &workload.warnings {
         eprintln!(
             "wakepath: {}:{}: {}",
@@ -150,6 +157,7 @@ fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()
             "p99_us",
             "p999_us",
             "mean_mhz",
+            "mean_mw",
             "too_deep",
             "too_shallow",
         ],
@@ -169,6 +177,9 @@ fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()
                     run.latency_us.p99.to_string(),
                     run.latency_us.p999.to_string(),
                     run.mean_mhz.to_string(),
+                    run.energy
+                        .as_ref()
+                        .map_or_else(String::new, |e| e.mean_mw.to_string()),
                     run.too_deep.to_string(),
                     run.too_shallow.to_string(),
                 ],
@@ -193,7 +204,7 @@ fn write_tables(
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
     let drive = match &machine.drive.power {
-        Some(_) => format!(" with {}", machine.drive.name),
+        Some(_) => format!("; {}", machine.drive.name),
         None => String::new(),
     };
     writeln!(out, "{}{drive}: median of {runs} run(s)\n", machine.title)?;
@@ -208,6 +219,8 @@ fn write_tables(
                 "p99",
                 "p99.9",
                 "MHz",
+                "mW",
+                "uJ per I/O",
                 "too deep",
                 "too shallow",
             ],
@@ -222,6 +235,9 @@ fn write_tables(
                     format!("{:.1}", r.p99_us),
                     format!("{:.1}", r.p999_us),
                     format!("{:.0}", r.mean_mhz),
+                    r.mean_mw.map_or_else(String::new, |mw| format!("{mw:.0}")),
+                    r.per_io_uj
+                        .map_or_else(String::new, |uj| format!("{uj:.0}")),
                     format!("{:.0}", r.too_deep),
                     format!("{:.0}", r.too_shallow),
                 ],
@@ -229,6 +245,29 @@ fn write_tables(
         }),
     )?;
     write_drive(out, comparison)?;
+    writeln!(
+        out,
+        "\nWhere a request's time goes: us of the mean and of the 99th percentile, first run\n"
+    )?;
+    output::table(
+        out,
+        header(
+            comparison,
+            &[
+                "of",
+                "submit",
+                "queue",
+                "wake",
+                "drive",
+                "irq",
+                "idle exit",
+                "low MHz",
+                "wait",
+                "resume",
+            ],
+        ),
+        comparison.results.iter().flat_map(attribution_rows),
+    )?;
     writeln!(
         out,
         "\nShare of CPU time, all {} CPUs, first run\n",
@@ -296,6 +335,24 @@ fn write_drive(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<
             )
         }),
     )
+}
+
+/// The parts of the mean and of the 99th percentile of the first run.
+fn attribution_rows(result: &CombinationResult) -> Vec<Vec<String>> {
+    let Some(run) = result.runs.first() else {
+        return Vec::new();
+    };
+    [
+        ("mean", &run.attribution.mean),
+        ("p99", &run.attribution.p99),
+    ]
+    .map(|(of, attribution)| {
+        let mut row = names(result);
+        row.push(of.to_owned());
+        row.extend(attribution.parts().iter().map(|(_, us)| format!("{us:.1}")));
+        row
+    })
+    .into()
 }
 
 /// One row per idle state of the first run, and one for the time in between.

@@ -34,7 +34,10 @@ impl Check for Governor {
 
     fn ours(&self, input: &Case, out: &mut Vec<u8>) -> Result<()> {
         let mut governor = governor_of(self.0, input)?;
-        out.extend(input.calls.iter().map(|call| run_ours(&mut governor, call)));
+        out.extend(input.calls.iter().map(|call| {
+            toggle(&mut governor, call);
+            run_ours(&mut governor, call)
+        }));
         Ok(())
     }
 
@@ -70,6 +73,7 @@ impl Check for HaltpollLimit {
     fn ours(&self, input: &Case, out: &mut Vec<u64>) -> Result<()> {
         let mut governor = governor_of(self.0, input)?;
         out.extend(input.calls.iter().map(|call| {
+            toggle(&mut governor, call);
             run_ours(&mut governor, call);
             governor.poll_limit().map_or(0, |limit| limit.0)
         }));
@@ -103,6 +107,12 @@ fn explain(setting: Setting, input: &Case, at: usize, kernel: &str, ours: &str) 
         input.states_csv().trim_end().replace('\n', "\n    "),
         input.halt_poll,
     )
+}
+
+fn toggle(governor: &mut idle::Governor, call: &Call) {
+    if let Some((state, off)) = call.toggle.get() {
+        governor.set_disabled(state, off);
+    }
 }
 
 /// One call to our governor, as the C program makes it to the kernel's.

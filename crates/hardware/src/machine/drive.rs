@@ -46,8 +46,14 @@ pub struct DriveModel {
     pub write_service_us: Figure,
     /// Standard deviation of the service time over its mean.
     pub spread: Figure,
-    /// Requests served at the same time.
+    /// Requests that one drive serves at the same time.
     pub parallel_units: Figure,
+    /// Number of such drives; several are striped (RAID0).
+    #[serde(default = "super::one")]
+    pub count: usize,
+    /// How much of a striped volume lies on one drive before the next one follows.
+    #[serde(default)]
+    pub chunk_kib: Figure,
     /// Source of the plain figures.
     pub source: String,
     /// The buffer that writes end in; absent: the media keep up with any rate.
@@ -264,6 +270,8 @@ impl DriveModel {
             write_service_us: assumed(25.0, "writes end in the drive's buffer"),
             spread: assumed(0.08, "standard deviation over mean of single 4 KiB reads"),
             parallel_units: assumed(8.0, "typical client drive"),
+            count: 1,
+            chunk_kib: Figure::default(),
             source: drive.source.clone(),
             buffer: Some(WriteBuffer {
                 kib: assumed(8192.0, "typical client drive without DRAM"),
@@ -280,6 +288,7 @@ impl DriveModel {
             ("drive.write_service_us".to_owned(), &self.write_service_us),
             ("drive.spread".to_owned(), &self.spread),
             ("drive.parallel_units".to_owned(), &self.parallel_units),
+            ("drive.chunk_kib".to_owned(), &self.chunk_kib),
         ];
         if let Some(buffer) = &self.buffer {
             all.push(("drive.buffer.kib".to_owned(), &buffer.kib));
@@ -333,6 +342,12 @@ impl DriveModel {
         }
         if self.read_service_us.value <= 0.0 || self.write_service_us.value <= 0.0 {
             return bad("drive", "a service time is above 0");
+        }
+        if self.count == 0 || self.count > 1024 {
+            return bad("drive.count", "a volume has 1 to 1024 drives");
+        }
+        if self.count > 1 && self.chunk_kib.value <= 0.0 {
+            return bad("drive.chunk_kib", "several drives need the size of a chunk");
         }
         if self.buffer.as_ref().is_some_and(|b| b.kib.value < 4.0) {
             return bad(

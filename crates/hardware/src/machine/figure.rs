@@ -9,6 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
+    /// The file does not give the figure, so that it counts as 0.
+    Default,
     /// The `source` of the table that it stands in.
     Table,
     /// A source of its own.
@@ -38,6 +40,11 @@ impl Figure {
         }
     }
 
+    /// Whether the file gives the figure at all.
+    pub fn is_given(&self) -> bool {
+        self.origin != Origin::Default
+    }
+
     /// What the figure was fitted to, if it was.
     pub fn fitted_to(&self) -> Option<&str> {
         match &self.origin {
@@ -49,7 +56,10 @@ impl Figure {
 
 impl Default for Figure {
     fn default() -> Self {
-        Self::plain(0.0)
+        Self {
+            value: 0.0,
+            origin: Origin::Default,
+        }
     }
 }
 

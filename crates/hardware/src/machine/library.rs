@@ -6,10 +6,22 @@ use std::{fs, io};
 use super::Machine;
 use crate::drive::library::LookupError;
 
-/// The machines that come with wakepath: name and file text.
-const BUILTIN: [(&str, &str); 2] = [
-    ("rk3399", include_str!("../../data/machines/rk3399.toml")),
-    ("laptop", include_str!("../../data/machines/laptop.toml")),
+/// The machines that come with wakepath, each with the text of its file.
+macro_rules! builtin {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../data/machines/", $name, ".toml")))),*]
+    };
+}
+
+const BUILTIN: [(&str, &str); 8] = builtin![
+    "rk3399",
+    "apple-m1-pro",
+    "xeon-e3-1240v5",
+    "skylake-2s-server",
+    "xeon-6741p",
+    "intel-tbench-80t",
+    "epyc-7502",
+    "laptop",
 ];
 
 /// Largest machine file that is read; real ones have a few kilobytes.
@@ -33,6 +45,16 @@ pub enum MachineError {
         /// The most similar name.
         nearest: String,
         /// All names.
+        known: String,
+    },
+    /// A recorded system, which is no model.
+    #[error(
+        "{name} is a recorded system: its settings are known, but not what its hardware really takes; a machine is one of: {known}; or the path of a .toml file"
+    )]
+    OnlyRecorded {
+        /// What was asked for.
+        name: String,
+        /// All names of models.
         known: String,
     },
     /// The file cannot be read.
@@ -77,6 +99,13 @@ impl Machine {
         if let Some((_, text)) = BUILTIN.iter().find(|(known, _)| *known == name) {
             return Self::parse(text, name);
         }
+        let known = builtin_names().collect::<Vec<_>>().join(", ");
+        if crate::recorded::find(name).is_some() {
+            return Err(MachineError::OnlyRecorded {
+                name: name.to_owned(),
+                known,
+            });
+        }
         let similarity = |a: &str| strsim::jaro_winkler(a, name);
         let nearest = builtin_names()
             .max_by(|a, b| similarity(a).total_cmp(&similarity(b)))
@@ -84,7 +113,7 @@ impl Machine {
         Err(MachineError::Unknown {
             name: name.to_owned(),
             nearest: nearest.to_owned(),
-            known: builtin_names().collect::<Vec<_>>().join(", "),
+            known,
         })
     }
 
@@ -133,7 +162,10 @@ pub(super) fn parse_error(text: &str, origin: &str, e: &toml::de::Error) -> Mach
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::machine::Origin;
 
     #[test]
     fn every_built_in_machine_loads_and_is_named_after_its_file() {
@@ -153,9 +185,137 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_fitted_but_rk3399() {
+        for name in builtin_names().filter(|name| *name != "rk3399") {
+            let machine = Machine::find(name).unwrap();
+            let fitted: Vec<_> = machine
+                .figures()
+                .into_iter()
+                .filter(|(_, f)| f.fitted_to().is_some())
+                .collect();
+            assert!(fitted.is_empty(), "{name}: {fitted:?}");
+        }
+    }
+
+    #[test]
+    fn every_figure_of_a_built_in_machine_says_where_it_comes_from() {
+        for name in builtin_names() {
+            let machine = Machine::find(name).unwrap();
+            for (key, figure) in machine.figures() {
+                let text = match &figure.origin {
+                    Origin::Default => continue,
+                    Origin::Table => machine.table_source(&key).unwrap_or_default(),
+                    Origin::Source(text) | Origin::Fitted(text) | Origin::Assumed(text) => text,
+                };
+                let none = text.len() < 5 || text.starts_with("none");
+                assert!(!none, "{name}: {key}: '{text}'");
+            }
+        }
+    }
+
+    #[test]
+    fn every_x86_machine_polls_first_and_every_machine_knows_its_power() {
+        for name in builtin_names() {
+            let machine = Machine::find(name).unwrap();
+            let arm = ["rk3399", "apple-m1-pro"].contains(&name);
+            assert_eq!(machine.idle_state[0].polling, !arm, "{name}");
+            assert!(machine.idle_state[1..].iter().all(|s| !s.polling), "{name}");
+            for c in &machine.cluster {
+                let powers: Vec<_> = c.opps.iter().map(|o| c.active_power(o)).collect();
+                assert!(powers.is_sorted() && powers[0].0 > 0, "{name} {}", c.name);
+                for state in machine.idle_state.iter().filter(|s| !s.polling) {
+                    assert!(state.power() <= powers[0], "{name} {}", state.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn machines_have_the_published_cpus_and_drives() {
+        for (name, cpus, drives) in [
+            ("rk3399", 6, 1),
+            ("apple-m1-pro", 10, 1),
+            ("xeon-e3-1240v5", 8, 1),
+            ("skylake-2s-server", 104, 1),
+            ("xeon-6741p", 96, 6),
+            ("intel-tbench-80t", 80, 1),
+            ("epyc-7502", 128, 1),
+            ("laptop", 4, 1),
+        ] {
+            let machine = Machine::find(name).unwrap();
+            assert_eq!(
+                (machine.cpus(), machine.drive.count),
+                (cpus, drives),
+                "{name}"
+            );
+        }
+        let tbench = Machine::find("intel-tbench-80t").unwrap();
+        let states: Vec<_> = tbench
+            .idle_state
+            .iter()
+            .map(|s| {
+                (
+                    s.name.as_str(),
+                    s.target_residency_us.value,
+                    s.exit_latency_us.value,
+                )
+            })
+            .collect();
+        assert_eq!(
+            states,
+            [
+                ("POLL", 0.0, 0.0),
+                ("C1", 2.0, 2.0),
+                ("C1E", 20.0, 10.0),
+                ("C3", 100.0, 33.0),
+                ("C6", 400.0, 133.0)
+            ]
+        );
+    }
+
+    /// A machine file before power was part of the format.
+    fn without_power(text: &str) -> String {
+        let optional = [
+            "_mw =",
+            "dynamic_power",
+            "exit_spread",
+            "cold_start",
+            "_uv =",
+        ];
+        text.split_inclusive('\n')
+            .filter(|line| !optional.iter().any(|key| line.contains(key)))
+            .collect()
+    }
+
+    #[test]
+    fn power_is_optional_and_then_nothing() {
+        let machine = Machine::parse(&without_power(BUILTIN[0].1), "m.toml").unwrap();
+        assert!(machine.package.is_none());
+        for c in &machine.cluster {
+            assert_eq!(c.active_power(&c.opps[0]).0, 0);
+            assert_eq!((c.on_power().0, c.off_power().0), (0, 0));
+        }
+        assert!(
+            machine
+                .idle_state
+                .iter()
+                .all(|s| s.power().0 == 0 && !s.power_mw.is_given())
+        );
+    }
+
+    #[test]
     fn an_unknown_machine_suggests_the_nearest() {
         let message = Machine::find("rk3388").unwrap_err().to_string();
         assert!(message.contains("did you mean 'rk3399'"), "{message}");
+    }
+
+    #[test]
+    fn a_recorded_system_is_not_a_machine_to_simulate() {
+        let message = Machine::find("rome0").unwrap_err().to_string();
+        assert!(
+            message.starts_with("rome0 is a recorded system"),
+            "{message}"
+        );
     }
 
     #[test]
@@ -182,6 +342,74 @@ mod tests {
             ),
             ("resume_share = 0.208", "resume_share = 0.4", "io_path"),
             ("schema = 1", "schema = 2", "schema"),
+            (
+                "power_mw = { value = 10,",
+                "power_mw = { value = -1,",
+                "idle_state.WFI.power_mw",
+            ),
+            (
+                "power_mw = { value = 10,",
+                "power_mw = { value = 1e10,",
+                "idle_state.WFI.power_mw",
+            ),
+            (
+                "power_mw = { value = 0,",
+                "power_mw = { value = 11,",
+                "idle_state.cpu-sleep.power_mw",
+            ),
+            (
+                "static_mw = { value = 10,",
+                "static_mw = { value = inf,",
+                "cluster.little.static_mw",
+            ),
+            (
+                "cluster_on_mw = { value = 56,",
+                "cluster_on_mw = { value = 5,",
+                "cluster.little.cluster_off_mw",
+            ),
+            (
+                "_v2 = { value = 436,",
+                "_v2 = { value = nan,",
+                "cluster.big.dynamic_power_uw_per_mhz_v2",
+            ),
+            (
+                "khz = 408000, uv = 825000",
+                "khz = 408000",
+                "cluster.little.dynamic_power_uw_per_mhz_v2",
+            ),
+            (
+                "khz = 408000, uv = 825000",
+                "khz = 408000, uv = 82500000",
+                "cluster.little.opps",
+            ),
+            (
+                "true_exit_us = 1\n",
+                "true_exit_us = 1\nexit_spread = 11\n",
+                "idle_state.WFI.exit_spread",
+            ),
+            (
+                "cpus = 4",
+                "cpus = 4\nthreads_per_core = 3",
+                "cluster.little.threads_per_core",
+            ),
+            (
+                "cpus = 4",
+                "cpus = 4\nclock_cpus = 0",
+                "cluster.little.clock_cpus",
+            ),
+            (
+                "cpus = 4",
+                "cpus = 4\nlowest_uv = 700000",
+                "cluster.little.lowest_uv",
+            ),
+            ("name = \"big\"", "name = \"little\"", "cluster"),
+            ("[drive]\n", "[drive]\ncount = 2\n", "drive.chunk_kib"),
+            ("[drive]\n", "[drive]\ncount = 0\n", "drive.count"),
+            (
+                "[io_path]\n",
+                "[package]\nidle_mw = -5\nsource = \"x\"\n[io_path]\n",
+                "package.idle_mw",
+            ),
         ] {
             assert!(text.contains(from), "{from}");
             let message = Machine::parse(&text.replacen(from, to, 1), "m.toml")
@@ -191,6 +419,56 @@ mod tests {
                 message.starts_with("m.toml: ") && message.contains(key),
                 "{message}"
             );
+        }
+    }
+
+    #[test]
+    fn an_exit_latency_above_the_target_residency_is_legal() {
+        let text = BUILTIN[0]
+            .1
+            .replacen("exit_latency_us = 370", "exit_latency_us = 1500", 1);
+        assert!(Machine::parse(&text, "m.toml").is_ok());
+    }
+
+    proptest! {
+        /// Any number put in the place of any other: the file is refused with a message that
+        /// names it, or every figure of the machine is in range and every power can be computed.
+        #[test]
+        fn a_machine_with_a_changed_number_is_refused_or_sound(
+            which in 0..BUILTIN.len(),
+            place in any::<prop::sample::Index>(),
+            number in prop_oneof![
+                Just(f64::NAN), Just(f64::INFINITY), -1e3..0.0, 0.0..10.0, 0.0..1e6, 1e8..1e15,
+            ],
+        ) {
+            let text = BUILTIN[which].1;
+            let places: Vec<_> = text.match_indices("= ").filter(|(at, _)| {
+                text[at + 2..].starts_with(|c: char| c.is_ascii_digit())
+            }).collect();
+            let start = places[place.index(places.len())].0 + 2;
+            let end = start + text[start..].find(|c: char| !c.is_ascii_digit() && c != '.').unwrap();
+            let whole = number.fract() == 0.0 || !text[start..end].contains('.');
+            let number = if whole && number.is_finite() {
+                format!("{number:.0}")
+            } else {
+                format!("{number:?}").to_lowercase()
+            };
+            let changed = format!("{}{number}{}", &text[..start], &text[end..]);
+            match Machine::parse(&changed, "m.toml") {
+                Err(error) => prop_assert!(error.to_string().starts_with("m.toml:")),
+                Ok(machine) => {
+                    for (key, figure) in machine.figures() {
+                        prop_assert!((0.0..=1e12).contains(&figure.value), "{}", key);
+                    }
+                    for c in &machine.cluster {
+                        for opp in &c.opps {
+                            let most = u128::from(u64::MAX / 1000);
+                            prop_assert!(u128::from(c.active_power(opp).0) < most);
+                        }
+                    }
+                    prop_assert_eq!(machine.declared_idle_states().unwrap().len(), machine.idle_state.len());
+                }
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 mod drive;
 mod figure;
 mod library;
+mod power;
 mod validate;
 
 pub use drive::{
@@ -13,6 +14,7 @@ pub use drive::{
 };
 pub use figure::{Figure, Origin};
 pub use library::{MachineError, builtin_names};
+pub use power::Package;
 
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
@@ -31,7 +33,7 @@ pub struct Machine {
     pub title: String,
     /// Tick rate in Hz (`CONFIG_HZ`).
     pub hz: Figure,
-    /// CPUs that share a clock and, if they have a cluster idle state, a power domain. CPUs are
+    /// CPUs that share a cache and, if they have a cluster idle state, a power domain. CPUs are
     /// numbered through the clusters in order.
     pub cluster: Vec<Cluster>,
     /// Idle states of every CPU, shallowest first.
@@ -42,12 +44,15 @@ pub struct Machine {
     pub io_path: IoPath,
     /// The drive.
     pub drive: DriveModel,
+    /// Power that belongs to no CPU or cluster.
+    #[serde(default)]
+    pub package: Option<Package>,
     /// What else runs on the machine.
     #[serde(default)]
     pub background: Vec<Background>,
 }
 
-/// CPUs of one kind that change frequency together.
+/// CPUs of one kind that share a cache, and mostly a clock too.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
@@ -55,14 +60,42 @@ pub struct Cluster {
     pub name: String,
     /// Core type.
     pub core: String,
-    /// Number of CPUs.
+    /// Number of CPUs, that is of hardware threads.
     pub cpus: usize,
+    /// Hardware threads of a core.
+    #[serde(default = "one")]
+    pub threads_per_core: usize,
+    /// How many CPUs, in order, share one clock; absent: all of the cluster.
+    #[serde(default)]
+    pub clock_cpus: Option<usize>,
     /// Capacity at the highest operating point; the biggest cluster of a machine has 1024.
     pub capacity: u32,
     /// Time from a frequency request until the CPUs run at it.
     pub transition_latency_us: Figure,
     /// Operating points, slowest first.
     pub opps: Vec<Opp>,
+    /// Why these operating points, where they are not the source's.
+    #[serde(default)]
+    pub opps_assumed: Option<String>,
+    /// Voltage at the slowest operating point, for those that do not state theirs.
+    #[serde(default)]
+    pub lowest_uv: Figure,
+    /// Voltage at the fastest operating point; in between it is linear in the frequency.
+    #[serde(default)]
+    pub highest_uv: Figure,
+    /// Switching power of a running CPU in uW over MHz x V^2 (`dynamic-power-coefficient` of a
+    /// device tree).
+    #[serde(default)]
+    pub dynamic_power_uw_per_mhz_v2: Figure,
+    /// What a running CPU draws besides, at any frequency.
+    #[serde(default)]
+    pub static_mw: Figure,
+    /// What the cluster draws besides its CPUs while it is up.
+    #[serde(default)]
+    pub cluster_on_mw: Figure,
+    /// What it draws in a cluster idle state.
+    #[serde(default)]
+    pub cluster_off_mw: Figure,
     /// Source of the plain figures.
     pub source: String,
 }
@@ -73,7 +106,7 @@ pub struct Cluster {
 pub struct Opp {
     /// Frequency.
     pub khz: u32,
-    /// Supply voltage in microvolts.
+    /// Supply voltage in microvolts; 0 is not stated.
     #[serde(default)]
     pub uv: u32,
 }
@@ -126,12 +159,19 @@ pub struct MachineIdleState {
     /// Time until the state is reached; a wake-up meanwhile waits for its end.
     #[serde(default)]
     pub true_entry_us: Figure,
-    /// Time that leaving the state really takes.
+    /// Mean time that leaving the state really takes.
     pub true_exit_us: Figure,
+    /// Standard deviation of that time over its mean.
+    #[serde(default)]
+    pub exit_spread: Figure,
     /// Extra work after leaving it, because caches and predictors are cold, in thousands of
     /// cycles of the biggest core.
     #[serde(default)]
     pub cold_start_kcycles: Figure,
+    /// Power of one CPU while it is in the state. A polling state that does not give it costs
+    /// what running costs.
+    #[serde(default)]
+    pub power_mw: Figure,
     /// Source of the plain figures.
     pub source: String,
 }
@@ -211,6 +251,10 @@ pub struct Background {
     pub runs: Runs,
 }
 
+fn one() -> usize {
+    1
+}
+
 /// A time in microseconds as whole nanoseconds.
 pub(crate) fn nanoseconds(us: f64) -> Nanoseconds {
     Nanoseconds((us * 1e3).round() as u64)
@@ -260,14 +304,39 @@ impl Machine {
         self.cluster.iter().map(|c| c.cpus).sum()
     }
 
+    /// The source of the table that a figure stands in, by the key that [`Self::figures`] gives it.
+    pub fn table_source(&self, key: &str) -> Option<&str> {
+        let (table, rest) = key.split_once('.')?;
+        let name = rest.rsplit_once('.').map_or(rest, |(name, _)| name);
+        let source = match table {
+            "cluster" => &self.cluster.iter().find(|c| c.name == name)?.source,
+            "idle_state" => &self.idle_state.iter().find(|s| s.name == name)?.source,
+            "io_path" => &self.io_path.source,
+            "drive" => &self.drive.source,
+            "package" => &self.package.as_ref()?.source,
+            _ => return None,
+        };
+        Some(source)
+    }
+
     /// Every figure with the key that names it.
     pub fn figures(&self) -> Vec<(String, &Figure)> {
         let mut all = vec![("hz".to_owned(), &self.hz)];
         for c in &self.cluster {
-            all.push((
-                format!("cluster.{}.transition_latency_us", c.name),
-                &c.transition_latency_us,
-            ));
+            for (key, figure) in [
+                ("transition_latency_us", &c.transition_latency_us),
+                ("lowest_uv", &c.lowest_uv),
+                ("highest_uv", &c.highest_uv),
+                (
+                    "dynamic_power_uw_per_mhz_v2",
+                    &c.dynamic_power_uw_per_mhz_v2,
+                ),
+                ("static_mw", &c.static_mw),
+                ("cluster_on_mw", &c.cluster_on_mw),
+                ("cluster_off_mw", &c.cluster_off_mw),
+            ] {
+                all.push((format!("cluster.{}.{key}", c.name), figure));
+            }
         }
         for s in &self.idle_state {
             for (key, figure) in [
@@ -275,7 +344,9 @@ impl Machine {
                 ("target_residency_us", &s.target_residency_us),
                 ("true_entry_us", &s.true_entry_us),
                 ("true_exit_us", &s.true_exit_us),
+                ("exit_spread", &s.exit_spread),
                 ("cold_start_kcycles", &s.cold_start_kcycles),
+                ("power_mw", &s.power_mw),
             ] {
                 all.push((format!("idle_state.{}.{key}", s.name), figure));
             }
@@ -292,6 +363,10 @@ impl Machine {
             all.push((key.to_owned(), figure));
         }
         all.extend(self.drive.figures());
+        if let Some(package) = &self.package {
+            all.push(("package.idle_mw".to_owned(), &package.idle_mw));
+            all.push(("package.active_mw".to_owned(), &package.active_mw));
+        }
         for b in &self.background {
             all.push((format!("background.{}.every_ms", b.name), &b.every_ms));
             all.push((format!("background.{}.kcycles", b.name), &b.kcycles));

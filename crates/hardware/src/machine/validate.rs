@@ -2,75 +2,46 @@
 
 use wakepath_units::TickRate;
 
-use super::{Machine, Scope};
+use super::{Cluster, Machine, MachineIdleState, Scope};
 
 /// The longest time, and the most work, that a figure may state: beyond it sums could overflow.
 pub(super) const MAX_FIGURE: f64 = 1e12;
 
+/// Largest values of figures with a unit of their own, by the end of their key.
+const MAX_BY_KEY: [(&str, f64); 4] = [
+    // A megawatt, a whole data centre.
+    ("_mw", 1e9),
+    ("_uv", 1e7),
+    ("_uw_per_mhz_v2", 1e9),
+    ("spread", 10.0),
+];
+
+/// Key of an impossible value, and what is wrong with it.
+type Fault = (String, String);
+
+fn fault<T>(key: &str, message: &str) -> Result<T, Fault> {
+    Err((key.to_owned(), message.to_owned()))
+}
+
 /// Returns the key of the first impossible value, and what is wrong with it.
-pub(super) fn check(machine: &Machine) -> Result<(), (String, String)> {
-    let bad = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
+pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     if machine.schema != 1 {
-        return bad("schema", "this version reads schema 1");
+        return fault("schema", "this version reads schema 1");
     }
-    for (key, figure) in machine.figures() {
-        if !(0.0..=MAX_FIGURE).contains(&figure.value) {
-            return bad(
-                &key,
-                &format!("{} is not between 0 and {MAX_FIGURE:e}", figure.value),
-            );
-        }
-    }
+    figures(machine)?;
     let hz = machine.hz.value;
     if hz.fract() != 0.0 || TickRate::new(hz as u32).is_none() {
-        return bad("hz", "a tick rate is a whole number from 1 to 6250");
+        return fault("hz", "a tick rate is a whole number from 1 to 6250");
     }
     if machine.cluster.is_empty() {
-        return bad("cluster", "a machine has at least one cluster");
+        return fault("cluster", "a machine has at least one cluster");
     }
-    for c in &machine.cluster {
-        let key = |name: &str| format!("cluster.{}.{name}", c.name);
-        if c.cpus == 0 || c.cpus > 4096 {
-            return bad(&key("cpus"), "a cluster has 1 to 4096 CPUs");
-        }
-        if c.capacity == 0 || c.capacity > 1024 {
-            return bad(&key("capacity"), "a capacity is between 1 and 1024");
-        }
-        if c.opps.is_empty() || c.opps[0].khz == 0 {
-            return bad(
-                &key("opps"),
-                "at least one operating point, each above 0 kHz",
-            );
-        }
-        if c.opps.windows(2).any(|w| w[0].khz >= w[1].khz) {
-            return bad(
-                &key("opps"),
-                "operating points go from slow to fast, each once",
-            );
-        }
-    }
-    if let Err(e) = machine.declared_idle_states() {
-        return bad("idle_state", &e.to_string());
-    }
-    if machine.idle_state[0].scope == Scope::Cluster {
-        return bad(
-            "idle_state",
-            "the shallowest state cannot be one of the whole cluster",
-        );
-    }
-    if machine
-        .idle_state
-        .windows(2)
-        .any(|w| w[0].target_residency_us.value > w[1].target_residency_us.value)
-    {
-        return bad(
-            "idle_state",
-            "states go from shallow to deep: target residency must not fall",
-        );
-    }
+    unique("cluster", machine.cluster.iter().map(|c| c.name.as_str()))?;
+    machine.cluster.iter().try_for_each(cluster)?;
+    idle_states(machine)?;
     let home = &machine.scheduler.home.cluster;
     if !machine.cluster.iter().any(|c| c.name == *home) {
-        return bad(
+        return fault(
             "scheduler.home.cluster",
             &format!("no cluster is named '{home}'"),
         );
@@ -78,23 +49,133 @@ pub(super) fn check(machine: &Machine) -> Result<(), (String, String)> {
     let io = &machine.io_path;
     let shares = io.submission_share.value + io.interrupt_share.value + io.resume_share.value;
     if (shares - 1.0).abs() > 1e-6 {
-        return bad(
+        return fault(
             "io_path",
             &format!("the three shares add up to {shares}, not to 1"),
         );
     }
     if let Some(cpu) = io.completion.cpu.filter(|cpu| *cpu >= machine.cpus()) {
-        return bad(
+        return fault(
             "io_path.completion.cpu",
             &format!("CPU {cpu} of a machine with {} CPUs", machine.cpus()),
         );
     }
     machine.drive.check()?;
     if let Some(b) = machine.background.iter().find(|b| b.every_ms.value <= 0.0) {
-        return bad(
+        return fault(
             &format!("background.{}.every_ms", b.name),
             "a period is above 0",
         );
+    }
+    Ok(())
+}
+
+/// Every figure is a number in the range of its unit.
+fn figures(machine: &Machine) -> Result<(), Fault> {
+    for (key, figure) in machine.figures() {
+        let most = MAX_BY_KEY
+            .iter()
+            .find(|(end, _)| key.ends_with(end))
+            .map_or(MAX_FIGURE, |(_, most)| *most);
+        if !(0.0..=most).contains(&figure.value) {
+            return fault(
+                &key,
+                &format!("{} is not between 0 and {most:e}", figure.value),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Names are part of keys, so that each must mean one thing.
+fn unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Fault> {
+    let mut seen = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            return fault(what, &format!("'{name}' appears twice"));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}
+
+fn cluster(c: &Cluster) -> Result<(), Fault> {
+    let bad = |name: &str, message: &str| fault(&format!("cluster.{}.{name}", c.name), message);
+    if c.cpus == 0 || c.cpus > 4096 {
+        return bad("cpus", "a cluster has 1 to 4096 CPUs");
+    }
+    let divides = |part: usize, whole: usize| part > 0 && whole % part == 0;
+    if !divides(c.threads_per_core, c.cpus) {
+        return bad("threads_per_core", "the CPUs do not make whole cores");
+    }
+    if let Some(clock) = c.clock_cpus {
+        if !divides(clock, c.cpus) || !divides(c.threads_per_core, clock) {
+            return bad(
+                "clock_cpus",
+                "a clock drives whole cores, and each clock equally many",
+            );
+        }
+    }
+    if c.capacity == 0 || c.capacity > 1024 {
+        return bad("capacity", "a capacity is between 1 and 1024");
+    }
+    if c.opps.is_empty() || c.opps[0].khz == 0 {
+        return bad("opps", "at least one operating point, each above 0 kHz");
+    }
+    if c.opps.windows(2).any(|w| w[0].khz >= w[1].khz) {
+        return bad("opps", "operating points go from slow to fast, each once");
+    }
+    if c.opps.iter().any(|o| f64::from(o.uv) > 1e7) {
+        return bad("opps", "a voltage above 10 V");
+    }
+    if c.lowest_uv.is_given() != c.highest_uv.is_given() {
+        return bad("lowest_uv", "give both lowest_uv and highest_uv, or none");
+    }
+    if c.lowest_uv.value > c.highest_uv.value {
+        return bad("lowest_uv", "the slowest point has the lowest voltage");
+    }
+    if c.dynamic_power_uw_per_mhz_v2.value > 0.0 && c.opps.iter().any(|o| c.volts(o).is_none()) {
+        return bad(
+            "dynamic_power_uw_per_mhz_v2",
+            "needs voltages: uv in every operating point, or lowest_uv and highest_uv",
+        );
+    }
+    if c.cluster_off_mw.value > c.cluster_on_mw.value {
+        return bad("cluster_off_mw", "more than while it is on");
+    }
+    Ok(())
+}
+
+fn idle_states(machine: &Machine) -> Result<(), Fault> {
+    if let Err(e) = machine.declared_idle_states() {
+        return fault("idle_state", &e.to_string());
+    }
+    let states = &machine.idle_state;
+    unique("idle_state", states.iter().map(|s| s.name.as_str()))?;
+    if states[0].scope == Scope::Cluster {
+        return fault(
+            "idle_state",
+            "the shallowest state cannot be one of the whole cluster",
+        );
+    }
+    if states
+        .windows(2)
+        .any(|w| w[0].target_residency_us.value > w[1].target_residency_us.value)
+    {
+        return fault(
+            "idle_state",
+            "states go from shallow to deep: target residency must not fall",
+        );
+    }
+    let mut shallower: Option<&MachineIdleState> = None;
+    for state in states.iter().filter(|s| s.power_mw.is_given()) {
+        if let Some(s) = shallower.filter(|s| s.power_mw.value < state.power_mw.value) {
+            return fault(
+                &format!("idle_state.{}.power_mw", state.name),
+                &format!("more than in the shallower {}", s.name),
+            );
+        }
+        shallower = Some(state);
     }
     Ok(())
 }

@@ -245,6 +245,20 @@ impl Governor {
         }
     }
 
+    /// Runs through a log in which every state chosen was also the one entered, and hands on each
+    /// decision. Quicker than asking call by call: which governor it is, is settled once.
+    pub fn run_log<'a>(
+        &mut self,
+        log: impl Iterator<Item = (&'a IdleQuery, &'a IdleOutcome)>,
+        mut decided: impl FnMut(IdleDecision),
+    ) {
+        for_each_governor!(self, governor => for (query, outcome) in log {
+            let decision = governor.select(query);
+            governor.reflect(decision.state, outcome);
+            decided(decision);
+        });
+    }
+
     fn table_mut(&mut self) -> &mut StateTable {
         for_each_governor!(self, governor => &mut governor.table)
     }

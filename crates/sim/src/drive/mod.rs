@@ -28,6 +28,15 @@ pub(crate) enum Direction {
     Write,
 }
 
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// How long it waits for the drive to wake up, in ns.
+    pub(crate) wake: u64,
+    /// When it will be finished.
+    pub(crate) done: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Drive {
     /// When each unit is free, the earliest first.
@@ -61,8 +70,8 @@ impl Drive {
         }
     }
 
-    /// Takes a request that needs `service` ns of a unit. Returns when it will be finished.
-    pub(crate) fn accept(&mut self, now: u64, direction: Direction, service: u64) -> u64 {
+    /// Takes a request that needs `service` ns of a unit.
+    pub(crate) fn accept(&mut self, now: u64, direction: Direction, service: u64) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
         let free = self.units.pop().map_or(0, |Reverse(at)| at);
         let mut done = free.max(now).max(awake_at) + service;
@@ -75,7 +84,10 @@ impl Drive {
         if let Some(sleep) = &mut self.sleep {
             sleep.idle_from = sleep.idle_from.max(done).max(quiet);
         }
-        done
+        Accepted {
+            wake: awake_at.saturating_sub(now),
+            done,
+        }
     }
 
     /// Closes the books at the end of the run. `None` for a drive without power states.

@@ -39,7 +39,7 @@ const SN530: &str = "WDC PC SN530 SDBPNPZ-256G-1006";
 #[test]
 fn requests_beyond_the_units_wait_for_the_first_free_one() {
     let mut drive = Drive::new(&without_power(2));
-    let mut accept = |now, service| drive.accept(now, Direction::Read, service);
+    let mut accept = |now, service| drive.accept(now, Direction::Read, service).done;
     assert_eq!(accept(0, 100), 100);
     assert_eq!(accept(10, 50), 60);
     assert_eq!(accept(10, 50), 110);
@@ -61,15 +61,15 @@ fn a_request_waits_as_long_as_the_idle_time_before_it_tells() {
         (9_000_000, 39_000),
     ] {
         let mut drive = library(SN530, ApstRule::Current);
-        assert_eq!(drive.accept(0, Direction::Read, 1000), 1000);
+        assert_eq!(drive.accept(0, Direction::Read, 1000).done, 1000);
         let now = 1000 + gap_us * 1000;
-        let done = drive.accept(now, Direction::Read, 7);
+        let done = drive.accept(now, Direction::Read, 7).done;
         assert_eq!(done, now + waits_us * 1000 + 7, "{gap_us}");
         if waits_us == 0 {
             continue;
         }
         // A second request that comes meanwhile waits for the same wake-up.
-        assert_eq!(drive.accept(now + 1, Direction::Read, 9), done + 2);
+        assert_eq!(drive.accept(now + 1, Direction::Read, 9).done, done + 2);
     }
 }
 
@@ -77,7 +77,10 @@ fn a_request_waits_as_long_as_the_idle_time_before_it_tells() {
 fn the_legacy_rule_lets_it_sleep_later() {
     let mut drive = library(SN530, ApstRule::Legacy);
     drive.accept(0, Direction::Read, 1000);
-    assert_eq!(drive.accept(700 * MS, Direction::Read, 1), 700 * MS + 1);
+    assert_eq!(
+        drive.accept(700 * MS, Direction::Read, 1).done,
+        700 * MS + 1
+    );
 }
 
 /// By hand: 1 us active at 1.8 W, 100 ms idle at 0.38 W, entry 3.9 ms at 0.38 W, the rest of a
@@ -86,7 +89,7 @@ fn the_legacy_rule_lets_it_sleep_later() {
 fn energy_is_power_by_time() {
     let mut drive = library(SN530, ApstRule::Current);
     drive.accept(0, Direction::Read, 1000);
-    let done = drive.accept(1000 * MS + 1000, Direction::Read, 2000);
+    let done = drive.accept(1000 * MS + 1000, Direction::Read, 2000).done;
     let totals = drive.finish(done).unwrap();
     assert_eq!(totals.active, 3000);
     assert_eq!(totals.states, [100 * MS, 0, 0, 896_100_000, 0]);
@@ -119,7 +122,7 @@ fn every_drive_of_the_library_adds_up_under_both_rules() {
             let mut drive = Drive::new(&DriveSetup::new(&model, Some(&settings)));
             let mut now = 0;
             for gap in [1, 30, 120, 900, 4000, 30_000] {
-                now = drive.accept(now + gap * MS, Direction::Write, 5000);
+                now = drive.accept(now + gap * MS, Direction::Write, 5000).done;
             }
             let t = drive.finish(now).unwrap();
             assert_eq!(t.active + t.transition + t.states.iter().sum::<u64>(), now);
@@ -199,7 +202,7 @@ proptest! {
             now += if burst { gap / 1000 } else { gap };
             let idle_from = drive.sleep.as_ref().unwrap().idle_from;
             let direction = if write { Direction::Write } else { Direction::Read };
-            let done = drive.accept(now, direction, service);
+            let done = drive.accept(now, direction, service).done;
             let mut earliest = now + service;
             if now > idle_from {
                 let wake = power.path.wake(now - idle_from);

@@ -1,0 +1,164 @@
+//! `wakepath machine` as a whole command.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+use serde_json::Value;
+use wakepath_trace::read_states;
+
+fn wakepath(arguments: &[&str]) -> assert_cmd::assert::Assert {
+    Command::cargo_bin("wakepath")
+        .unwrap()
+        .args(arguments)
+        .assert()
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let assert = wakepath(arguments).success().stderr("");
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+/// Names of one kind, as `list` gives them.
+fn names(kind: &str) -> Vec<String> {
+    let text = stdout(&["machine", "list", "--kind", kind, "--format", "json"]);
+    let list: Value = serde_json::from_str(&text).unwrap();
+    list.as_array()
+        .unwrap()
+        .iter()
+        .inspect(|entry| assert_eq!(entry["kind"], kind))
+        .map(|entry| entry["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn the_list_has_every_kind_and_each_name_once() {
+    let mut all: Vec<String> = Vec::new();
+    for (kind, count) in [("modelled", 8), ("recorded", 46), ("driver", 26)] {
+        let names = names(kind);
+        assert_eq!(names.len(), count, "{kind}");
+        all.extend(names);
+    }
+    let csv = stdout(&["machine", "list", "--format", "csv"]);
+    assert_eq!(csv.lines().count(), 1 + all.len());
+    all.sort();
+    assert!(all.windows(2).all(|w| w[0] != w[1]));
+}
+
+#[test]
+fn the_states_of_every_name_can_be_read_back() {
+    for name in ["modelled", "recorded", "driver"]
+        .into_iter()
+        .flat_map(names)
+    {
+        if name == "cwf0" {
+            continue;
+        }
+        let text = stdout(&["machine", "show", &name, "--format", "states"]);
+        let states = read_states(text.as_bytes(), &name).unwrap();
+        assert_eq!(states.len(), text.lines().count(), "{name}");
+    }
+}
+
+#[test]
+fn declared_states_give_the_published_polling_limit() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("states.csv");
+    let limit = |name: &str| {
+        fs::write(
+            &path,
+            stdout(&["machine", "show", name, "--format", "states"]),
+        )
+        .unwrap();
+        stdout(&["policy", "poll-limit", "--states", path.to_str().unwrap()])
+    };
+    // The machine of the study: the target residency of C1E. Rome: that of C2 is beyond the cap.
+    assert_eq!(limit("intel-tbench-80t").trim(), "20");
+    assert_eq!(limit("hsw_cstates").trim(), "20");
+    assert_eq!(limit("rome0").trim(), "250");
+}
+
+#[test]
+fn every_model_can_be_simulated() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("job.fio");
+    let job =
+        "[j]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nruntime=20ms\ntime_based\n";
+    fs::write(&path, job).unwrap();
+    for name in names("modelled") {
+        let arguments = [
+            "sim",
+            path.to_str().unwrap(),
+            "--machine",
+            &name,
+            "--runs",
+            "1",
+        ];
+        wakepath(&arguments).success();
+    }
+}
+
+#[test]
+fn a_record_says_what_it_lacks() {
+    wakepath(&["machine", "show", "cwf0"])
+        .success()
+        .stdout(predicate::str::contains("no idle states were recorded"));
+    wakepath(&["machine", "show", "cwf0", "--format", "states"])
+        .code(1)
+        .stdout("")
+        .stderr(predicate::str::contains(
+            "cwf0: no idle states were recorded",
+        ));
+}
+
+#[test]
+fn a_wrong_name_leads_to_the_nearest_of_any_kind() {
+    for (wrong, right) in [
+        ("rome1", "rome0"),
+        ("skl_cstate", "skl_cstates"),
+        ("rk3388", "rk3399"),
+        ("epyc-7503", "epyc-7502"),
+    ] {
+        wakepath(&["machine", "show", wrong])
+            .code(1)
+            .stdout("")
+            .stderr(predicate::str::contains(format!("did you mean '{right}'")));
+    }
+}
+
+/// The keys of a machine file: all keys in the JSON, without what a figure is made of.
+fn keys(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) if map.contains_key("origin") => {}
+        Value::Object(map) => {
+            for (key, value) in map {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_documentation_explains_every_key() {
+    let page = fs::read_to_string("../../docs/machines.md").unwrap();
+    let text = stdout(&["machine", "show", "epyc-7502", "--format", "json"]);
+    let mut found = BTreeSet::new();
+    keys(&serde_json::from_str(&text).unwrap(), &mut found);
+    assert!(found.contains("exit_spread"));
+    for key in found {
+        let named = [
+            format!("`{key}`"),
+            format!("`[{key}]`"),
+            format!("`[[{key}]]`"),
+        ]
+        .iter()
+        .any(|written| page.contains(written))
+            || page.contains(&format!("{key} ="));
+        assert!(named, "docs/machines.md does not explain {key}");
+    }
+}

@@ -1,0 +1,244 @@
+//! `wakepath sim --perfetto`, the progress bar and Ctrl-C, as whole commands.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder with a job file of this run time.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new(runtime: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let job = format!(
+            "[j]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nruntime={runtime}\ntime_based\n"
+        );
+        fs::write(folder.path().join("job.fio"), job).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.0.path());
+        command
+    }
+
+    /// `wakepath sim` on the job.
+    fn sim(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_wakepath"));
+        command.args(["sim", "job.fio", "--machine", "rk3399"]);
+        command.args(arguments);
+        command
+    }
+
+    fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The call ends with `code`, prints no result and one message with all of `parts`.
+fn fails(mut command: Command, code: i32, parts: &[&str]) {
+    let output = command.output().unwrap();
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    assert!(output.stdout.is_empty());
+    if code == 1 {
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+    for part in parts {
+        assert!(message.contains(part), "'{part}' is not in: {message}");
+    }
+}
+
+#[test]
+fn the_result_is_the_same_with_a_timeline() {
+    let folder = Folder::new("50ms");
+    let without = folder.sim(&["--format", "json"]).output().unwrap();
+    let with = folder
+        .sim(&["--format", "json", "--perfetto", "t.pftrace"])
+        .output()
+        .unwrap();
+    assert_eq!(stderr(&with), "");
+    assert_eq!(with.stdout, without.stdout);
+    assert!(fs::metadata(folder.path("t.pftrace")).unwrap().len() > 1000);
+    assert_eq!(folder.files(), ["job.fio", "t.pftrace"]);
+}
+
+#[test]
+fn a_shorter_span_is_a_smaller_file_and_the_default_bounds_it() {
+    let size = |runtime, arguments: &[&str]| {
+        let folder = Folder::new(runtime);
+        let mut all = vec!["--runs", "1", "--perfetto", "t"];
+        all.extend(arguments);
+        assert!(folder.sim(&all).output().unwrap().status.success());
+        fs::metadata(folder.path("t")).unwrap().len()
+    };
+    let span = size("3s", &["--perfetto-span", "100ms"]);
+    let default = size("3s", &[]);
+    assert!(span * 5 < default, "{span} {default}");
+    assert_eq!(default, size("5s", &[]));
+}
+
+#[test]
+fn an_existing_file_is_replaced_only_by_force() {
+    let folder = Folder::new("5ms");
+    fs::write(folder.path("t"), "precious").unwrap();
+    fails(
+        folder.sim(&["--perfetto", "t"]),
+        1,
+        &["--perfetto t", "--force"],
+    );
+    assert_eq!(fs::read(folder.path("t")).unwrap(), b"precious");
+    let forced = folder.sim(&["--perfetto", "t", "--force"]).output();
+    assert!(forced.unwrap().status.success());
+    assert!(fs::metadata(folder.path("t")).unwrap().len() > 1000);
+    // Not even by force: what is not a file.
+    fails(
+        folder.sim(&["--perfetto", "/dev/null", "--force"]),
+        1,
+        &["not a regular file"],
+    );
+    fails(
+        folder.sim(&["--perfetto", ".", "--force"]),
+        1,
+        &["not a regular file"],
+    );
+}
+
+#[test]
+fn an_error_leaves_no_file_behind() {
+    let folder = Folder::new("1s");
+    fails(
+        folder.sim(&["--perfetto", "no/such/folder/t"]),
+        1,
+        &["--perfetto no/such/folder/t"],
+    );
+    // Files may get no bigger than 8 blocks here: as a full disk, later than at the first byte.
+    let mut full = folder.command("sh");
+    let wakepath = env!("CARGO_BIN_EXE_wakepath");
+    full.args([
+        "-c",
+        &format!(
+            "trap '' XFSZ; ulimit -f 8; exec {wakepath} sim job.fio --machine rk3399 --perfetto t"
+        ),
+    ]);
+    fails(full, 1, &["--perfetto t", "File too large"]);
+    fails(
+        folder.sim(&["--freq", "ondemand", "--perfetto", "t"]),
+        1,
+        &["ondemand"],
+    );
+    assert_eq!(folder.files(), ["job.fio"]);
+}
+
+#[test]
+fn a_timeline_is_of_one_combination() {
+    let folder = Folder::new("5ms");
+    fails(
+        folder.sim(&["--idle", "menu,teo", "--perfetto", "t"]),
+        2,
+        &["one combination", "there are 2", "--idle"],
+    );
+    for span in [
+        "0ms",
+        "1",
+        "s",
+        "-1s",
+        "1.5s",
+        "99999999999999999999s",
+        "1h",
+    ] {
+        let span = format!("--perfetto-span={span}");
+        fails(
+            folder.sim(&["--perfetto", "t", &span]),
+            2,
+            &["--perfetto-span"],
+        );
+    }
+    fails(folder.sim(&["--force"]), 2, &["--perfetto"]);
+    assert_eq!(folder.files(), ["job.fio"]);
+}
+
+/// Calls off a long comparison once it has begun.
+fn interrupted(folder: &Folder, arguments: &[&str]) -> Output {
+    let child = folder
+        .sim(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let id = child.id().to_string();
+    let mut kill = Command::new("sh");
+    kill.args(["-c", &format!("kill -INT {id}")]);
+    assert!(kill.status().unwrap().success());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn ctrl_c_prints_what_is_finished() {
+    let folder = Folder::new("2s");
+    let output = interrupted(&folder, &["--runs", "100000", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(130));
+    let message = stderr(&output);
+    assert!(message.contains("of 100000 runs are finished"), "{message}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = result["results"][0]["runs"].as_array().unwrap();
+    assert!(message.contains(&format!(" {} of", runs.len())));
+    assert!((1..100_000).contains(&runs.len()));
+}
+
+#[test]
+fn ctrl_c_keeps_no_half_timeline() {
+    let folder = Folder::new("100000s");
+    let output = interrupted(&folder, &["--perfetto", "t", "--perfetto-span", "100000s"]);
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains("interrupted"));
+    assert_eq!(folder.files(), ["job.fio"]);
+}
+
+#[test]
+fn progress_is_shown_on_a_terminal_only() {
+    let folder = Folder::new("1s");
+    let piped = folder.sim(&["--runs", "2"]).output().unwrap();
+    assert_eq!(stderr(&piped), "");
+    // script runs a command on a terminal of its own.
+    if !Path::new("/usr/bin/script").exists() {
+        let reason = "script is not installed (Debian package bsdutils)";
+        assert!(
+            std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none(),
+            "{reason}"
+        );
+        eprintln!("skipped: progress_is_shown_on_a_terminal_only: {reason}");
+        return;
+    }
+    let wakepath = env!("CARGO_BIN_EXE_wakepath");
+    let sim = format!("{wakepath} sim job.fio --machine rk3399 --runs 40");
+    let shown = folder
+        .command("script")
+        .args(["-qec", &sim, "/dev/null"])
+        .env("TERM", "xterm")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(text.contains("of 40 runs"), "{text}");
+    assert!(text.contains("left"), "{text}");
+}

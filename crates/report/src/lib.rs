@@ -1,0 +1,5 @@
+//! Results in formats that other tools read.
+//!
+//! [`perfetto`] writes a run's timeline.
+
+pub mod perfetto;

@@ -1,0 +1,195 @@
+//! Tracks, slices and counters of a trace, packet by packet.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use prost::Message;
+use wakepath_units::Nanoseconds;
+
+use super::proto::{
+    ChildTracksOrdering, CounterDescriptor, EventName, EventType, INCREMENTAL_STATE_CLEARED,
+    InternedData, NEEDS_INCREMENTAL_STATE, ProcessDescriptor, Trace, TracePacket, TrackDescriptor,
+    TrackEvent,
+};
+
+/// The one sequence of packets that a timeline has.
+const SEQUENCE: u32 = 1;
+
+/// A track of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Track(u64);
+
+/// Writes a trace to `out`. The first error that `out` gives is kept, and nothing is written after
+/// it; memory grows with tracks and names, not with time.
+pub(super) struct TraceWriter<W> {
+    out: W,
+    failed: Option<io::Error>,
+    /// Used again for every packet.
+    buffer: Vec<u8>,
+    tracks: u64,
+    /// Numbers of the names that the trace already has.
+    names: BTreeMap<String, u64>,
+    begun: bool,
+}
+
+impl<W: Write> TraceWriter<W> {
+    pub(super) fn new(out: W) -> Self {
+        Self {
+            out,
+            failed: None,
+            buffer: Vec::new(),
+            tracks: 0,
+            names: BTreeMap::new(),
+            begun: false,
+        }
+    }
+
+    /// Whether writing has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Flushes what is left. Returns the first error of the whole trace.
+    pub(super) fn finish(mut self) -> io::Result<W> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    /// Adds a process, under which tracks are shown in the order in which they are added.
+    pub(super) fn process(&mut self, pid: i32, name: &str) -> Track {
+        self.track(TrackDescriptor {
+            process: Some(ProcessDescriptor {
+                pid: Some(pid),
+                process_name: Some(name.to_owned()),
+            }),
+            ..TrackDescriptor::default()
+        })
+    }
+
+    /// Adds a track of slices.
+    pub(super) fn slices(&mut self, parent: Track, name: &str) -> Track {
+        self.track(TrackDescriptor {
+            parent_uuid: Some(parent.0),
+            name: Some(name.to_owned()),
+            ..TrackDescriptor::default()
+        })
+    }
+
+    /// Adds a track of a value that changes.
+    pub(super) fn counter(&mut self, parent: Track, name: &str, unit: &str) -> Track {
+        self.track(TrackDescriptor {
+            parent_uuid: Some(parent.0),
+            name: Some(name.to_owned()),
+            counter: Some(CounterDescriptor {
+                unit_name: Some(unit.to_owned()),
+            }),
+            ..TrackDescriptor::default()
+        })
+    }
+
+    fn track(&mut self, mut descriptor: TrackDescriptor) -> Track {
+        self.tracks += 1;
+        let track = Track(self.tracks);
+        descriptor.uuid = Some(track.0);
+        descriptor.child_ordering = Some(ChildTracksOrdering::Explicit.into());
+        descriptor.sibling_order_rank = Some(i32::try_from(self.tracks).unwrap_or(i32::MAX));
+        self.packet(TracePacket {
+            track_descriptor: Some(descriptor),
+            ..TracePacket::default()
+        });
+        track
+    }
+
+    /// Begins a slice inside the one that is open on the track, if any.
+    pub(super) fn begin(&mut self, now: Nanoseconds, track: Track, name: &str) {
+        let (iid, interned_data) = match self.names.get(name) {
+            Some(iid) => (*iid, None),
+            None => self.intern(name),
+        };
+        self.packet(TracePacket {
+            timestamp: Some(now.0),
+            track_event: Some(TrackEvent {
+                r#type: Some(EventType::SliceBegin.into()),
+                track_uuid: Some(track.0),
+                name_iid: Some(iid),
+                ..TrackEvent::default()
+            }),
+            interned_data,
+            ..TracePacket::default()
+        });
+    }
+
+    fn intern(&mut self, name: &str) -> (u64, Option<InternedData>) {
+        let iid = self.names.len() as u64 + 1;
+        self.names.insert(name.to_owned(), iid);
+        let new = EventName {
+            iid: Some(iid),
+            name: Some(name.to_owned()),
+        };
+        let data = InternedData {
+            event_names: vec![new],
+        };
+        (iid, Some(data))
+    }
+
+    /// Ends the innermost slice of the track.
+    pub(super) fn end(&mut self, now: Nanoseconds, track: Track) {
+        self.event(now, track, EventType::SliceEnd, None, None);
+    }
+
+    /// Sets the value of a counter.
+    pub(super) fn count(&mut self, now: Nanoseconds, track: Track, value: i64) {
+        self.event(now, track, EventType::Counter, Some(value), None);
+    }
+
+    /// As [`Self::count`], with a fraction.
+    pub(super) fn measure(&mut self, now: Nanoseconds, track: Track, value: f64) {
+        self.event(now, track, EventType::Counter, None, Some(value));
+    }
+
+    fn event(
+        &mut self,
+        now: Nanoseconds,
+        track: Track,
+        kind: EventType,
+        whole: Option<i64>,
+        real: Option<f64>,
+    ) {
+        self.packet(TracePacket {
+            timestamp: Some(now.0),
+            track_event: Some(TrackEvent {
+                r#type: Some(kind.into()),
+                track_uuid: Some(track.0),
+                counter_value: whole,
+                double_counter_value: real,
+                ..TrackEvent::default()
+            }),
+            ..TracePacket::default()
+        });
+    }
+
+    fn packet(&mut self, mut packet: TracePacket) {
+        if self.failed.is_some() {
+            return;
+        }
+        packet.trusted_packet_sequence_id = Some(SEQUENCE);
+        packet.sequence_flags = Some(if self.begun {
+            NEEDS_INCREMENTAL_STATE
+        } else {
+            INCREMENTAL_STATE_CLEARED
+        });
+        self.begun = true;
+        self.buffer.clear();
+        let trace = Trace {
+            packet: vec![packet],
+        };
+        let written = trace
+            .encode(&mut self.buffer)
+            .map_err(io::Error::other)
+            .and_then(|()| self.out.write_all(&self.buffer));
+        self.failed = written.err();
+    }
+}

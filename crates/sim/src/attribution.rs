@@ -1,0 +1,226 @@
+//! Where a request's time goes.
+//!
+//! A request's way is cut at certain points in time. Each stretch between two cuts goes to one
+//! part, or is divided among several, so that the parts of a request add up to its latency to the
+//! nanosecond.
+
+use serde::Serialize;
+
+/// A part of a request's latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// CPU work from the system call to the drive, at the CPU's full speed.
+    Submission,
+    /// Waiting for the drive to begin.
+    Queueing,
+    /// The drive leaving a low-power state.
+    DriveWake,
+    /// The drive at work.
+    DriveService,
+    /// CPU work of the completion interrupt at full speed, and the way of an inter-processor
+    /// interrupt.
+    InterruptDelivery,
+    /// CPUs leaving idle states, refilling of caches at full speed included.
+    IdleExit,
+    /// What CPU work took longer because the CPU did not run at its full speed.
+    FrequencyShortfall,
+    /// Waiting for a CPU that does something else.
+    WaitingToRun,
+    /// CPU work from the context switch back to user space, at full speed.
+    Completion,
+}
+
+/// Number of parts.
+const PARTS: usize = 9;
+
+/// The parts of a request in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts([u64; PARTS]);
+
+impl Parts {
+    pub(crate) fn add(&mut self, part: Part, time: u64) {
+        self.0[part as usize] += time;
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Adds a stretch of `time` ns in which the CPU was at work for `executed` ns.
+    ///
+    /// It did `work` for the request, and `cold` because it had slept; `full_speed` is what it
+    /// does at most, in thousands of cycles a second.
+    pub(crate) fn add_work(&mut self, part: Part, time: u64, executed: u64, work: Work) {
+        let executed = executed.min(time);
+        let cold = work.at_full_speed(work.cold).min(executed);
+        let own = work.at_full_speed(work.own).min(executed - cold);
+        self.add(part, own);
+        self.add(Part::IdleExit, cold);
+        self.add(Part::FrequencyShortfall, executed - cold - own);
+        self.add(Part::WaitingToRun, time - executed);
+    }
+}
+
+/// CPU work of a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Work {
+    /// For its purpose.
+    pub(crate) own: u64,
+    /// Because the CPU had slept.
+    pub(crate) cold: u64,
+    /// Thousands of cycles a second at the highest frequency.
+    pub(crate) full_speed: u32,
+}
+
+impl Work {
+    fn at_full_speed(self, cycles: u64) -> u64 {
+        cycles * 1_000_000 / u64::from(self.full_speed.max(1))
+    }
+}
+
+/// The mean parts of some requests in microseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Attribution {
+    /// CPU work from the system call to the drive, at the CPU's full speed.
+    pub submission: f64,
+    /// Waiting for the drive to begin.
+    pub queueing: f64,
+    /// The drive leaving a low-power state.
+    pub drive_wake: f64,
+    /// The drive at work.
+    pub drive_service: f64,
+    /// Work of the completion interrupt at full speed, and inter-processor interrupts.
+    pub interrupt_delivery: f64,
+    /// CPUs leaving idle states and refilling their caches.
+    pub idle_exit: f64,
+    /// What CPU work took longer than at full speed.
+    pub frequency_shortfall: f64,
+    /// Waiting for a CPU that does something else.
+    pub waiting_to_run: f64,
+    /// Work from the context switch back to user space, at full speed.
+    pub completion: f64,
+}
+
+impl Attribution {
+    fn new(sums: &[u128; PARTS], requests: u64) -> Self {
+        let mean = |part: Part| sums[part as usize] as f64 / requests.max(1) as f64 / 1e3;
+        Self {
+            submission: mean(Part::Submission),
+            queueing: mean(Part::Queueing),
+            drive_wake: mean(Part::DriveWake),
+            drive_service: mean(Part::DriveService),
+            interrupt_delivery: mean(Part::InterruptDelivery),
+            idle_exit: mean(Part::IdleExit),
+            frequency_shortfall: mean(Part::FrequencyShortfall),
+            waiting_to_run: mean(Part::WaitingToRun),
+            completion: mean(Part::Completion),
+        }
+    }
+
+    /// The parts with their titles, in the order of a request's way.
+    pub fn parts(&self) -> [(&'static str, f64); PARTS] {
+        [
+            ("submission", self.submission),
+            ("queueing", self.queueing),
+            ("drive wake-up", self.drive_wake),
+            ("drive service", self.drive_service),
+            ("interrupt delivery", self.interrupt_delivery),
+            ("idle exit", self.idle_exit),
+            ("frequency shortfall", self.frequency_shortfall),
+            ("waiting to run", self.waiting_to_run),
+            ("completion", self.completion),
+        ]
+    }
+}
+
+/// Buckets per doubling of the latency, as a power of two: each is at most 3 % wide.
+const BUCKET_BITS: u32 = 5;
+
+/// Sums of parts over requests of about the same latency.
+#[derive(Clone, Debug, Default)]
+struct Bucket {
+    requests: u64,
+    sums: [u128; PARTS],
+}
+
+/// Collects the parts of requests by latency. Its size does not depend on their number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Collector {
+    buckets: Vec<Bucket>,
+    requests: u64,
+}
+
+impl Collector {
+    pub(crate) fn add(&mut self, parts: &Parts) {
+        let index = bucket_of(parts.total());
+        if index >= self.buckets.len() {
+            self.buckets.resize_with(index + 1, Bucket::default);
+        }
+        let bucket = &mut self.buckets[index];
+        bucket.requests += 1;
+        for (sum, part) in bucket.sums.iter_mut().zip(parts.0) {
+            *sum += u128::from(part);
+        }
+        self.requests += 1;
+    }
+
+    /// The mean over all requests.
+    pub(crate) fn mean(&self) -> Attribution {
+        let mut sums = [0; PARTS];
+        for bucket in &self.buckets {
+            for (sum, part) in sums.iter_mut().zip(bucket.sums) {
+                *sum += part;
+            }
+        }
+        Attribution::new(&sums, self.requests)
+    }
+
+    /// The mean over the requests whose latency is within 3 % of this quantile's.
+    pub(crate) fn at_quantile(&self, quantile: f64) -> Attribution {
+        let rank = (self.requests as f64 * quantile).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for bucket in &self.buckets {
+            seen += bucket.requests;
+            if seen >= rank {
+                return Attribution::new(&bucket.sums, bucket.requests);
+            }
+        }
+        Attribution::default()
+    }
+}
+
+/// Exact below 32, then 32 buckets to each doubling.
+fn bucket_of(latency: u64) -> usize {
+    let magnitude = (64 - latency.leading_zeros()).saturating_sub(BUCKET_BITS + 1);
+    ((u64::from(magnitude) << BUCKET_BITS) + (latency >> magnitude)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn buckets_are_in_order_and_narrow(latency in 0_u64..1 << 62) {
+            let (this, next) = (bucket_of(latency), bucket_of(latency + 1));
+            prop_assert!(next == this || next == this + 1);
+            let wider = latency + latency / 31 + 1;
+            prop_assert!(bucket_of(wider) > this);
+        }
+
+        #[test]
+        fn a_stretch_of_work_is_divided_without_rest(
+            time in 0_u64..1 << 40,
+            executed in 0_u64..1 << 40,
+            own in 0_u64..1 << 30,
+            cold in 0_u64..1 << 30,
+            full_speed in 0_u32..10_000_000,
+        ) {
+            let mut parts = Parts::default();
+            parts.add_work(Part::Submission, time, executed, Work { own, cold, full_speed });
+            prop_assert_eq!(parts.total(), time);
+        }
+    }
+}

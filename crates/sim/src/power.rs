@@ -1,0 +1,190 @@
+//! Energy: which component drew how much.
+//!
+//! The engine only takes times. A power is constant between two changes of state, so energy is time
+//! in each state times the power of that state, added up at the end, in whole femtojoules (1 uW for
+//! 1 ns).
+
+use serde::Serialize;
+use wakepath_hardware::Machine;
+use wakepath_units::Nanoseconds;
+
+use crate::engine::Finished;
+use crate::setup::Setup;
+
+/// How long clusters and the package were down.
+#[derive(Debug)]
+pub(crate) struct PowerTracker {
+    clusters: Vec<Down>,
+    /// Down: every CPU is in the deepest state.
+    package: Down,
+    deepest: usize,
+}
+
+/// Something that is down while all of its CPUs are.
+#[derive(Debug)]
+struct Down {
+    cpus: usize,
+    asleep: usize,
+    since: u64,
+    time: u64,
+}
+
+impl Down {
+    fn new(cpus: usize) -> Self {
+        Self {
+            cpus,
+            asleep: 0,
+            since: 0,
+            time: 0,
+        }
+    }
+
+    fn is_down(&self) -> bool {
+        self.asleep == self.cpus
+    }
+
+    fn asleep(&mut self, now: u64) {
+        self.asleep += 1;
+        self.since = now;
+    }
+
+    fn awake(&mut self, now: u64) {
+        self.settle(now);
+        self.asleep -= 1;
+    }
+
+    fn settle(&mut self, now: u64) {
+        if self.is_down() {
+            self.time += now - self.since;
+            self.since = now;
+        }
+    }
+}
+
+impl PowerTracker {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let clusters: Vec<Down> = setup.clusters.iter().map(|c| Down::new(c.cpus)).collect();
+        Self {
+            package: Down::new(clusters.iter().map(|c| c.cpus).sum()),
+            clusters,
+            deepest: setup.states.len() - 1,
+        }
+    }
+
+    /// A CPU goes to sleep in `state`.
+    pub(crate) fn cpu_asleep(&mut self, now: u64, cluster: usize, whole: bool, state: usize) {
+        if whole {
+            self.clusters[cluster].asleep(now);
+        }
+        if state == self.deepest {
+            self.package.asleep(now);
+        }
+    }
+
+    /// A CPU begins to leave `state`. Returns whether its cluster was down.
+    pub(crate) fn cpu_awake(
+        &mut self,
+        now: u64,
+        cluster: usize,
+        whole: bool,
+        state: usize,
+    ) -> bool {
+        if state == self.deepest {
+            self.package.awake(now);
+        }
+        let cluster = &mut self.clusters[cluster];
+        let was_down = cluster.is_down();
+        if whole {
+            cluster.awake(now);
+        }
+        was_down
+    }
+
+    pub(crate) fn finish(&mut self, now: u64) {
+        self.clusters.iter_mut().for_each(|c| c.settle(now));
+        self.package.settle(now);
+    }
+}
+
+/// Energy of a run in millijoules, by component, with the means that follow from it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Energy {
+    /// Each CPU.
+    pub cpus_mj: Vec<f64>,
+    /// Each cluster, besides its CPUs.
+    pub clusters_mj: Vec<f64>,
+    /// The package, besides its clusters.
+    pub package_mj: f64,
+    /// All of it.
+    pub total_mj: f64,
+    /// Mean power in milliwatts.
+    pub mean_mw: f64,
+    /// Energy per finished request in microjoules.
+    pub per_io_uj: f64,
+}
+
+impl Energy {
+    /// `None` if the machine's description gives no power at all.
+    pub(crate) fn new(machine: &Machine, finished: &Finished, requests: u64) -> Option<Self> {
+        let millijoules = |femtojoules: u128| femtojoules as f64 / 1e12;
+        let of_clusters: Vec<usize> = machine
+            .cluster
+            .iter()
+            .enumerate()
+            .flat_map(|(i, c)| std::iter::repeat_n(i, c.cpus))
+            .collect();
+        let cpus: Vec<u128> = finished
+            .cpus
+            .iter()
+            .zip(of_clusters)
+            .map(|(cpu, cluster)| {
+                let cluster = &machine.cluster[cluster];
+                let powered = cpu.powered.iter().zip(&cluster.opps).map(|(time, opp)| {
+                    cluster
+                        .active_power(opp)
+                        .femtojoules_over(Nanoseconds(*time))
+                });
+                let asleep = cpu
+                    .stats
+                    .iter()
+                    .zip(&machine.idle_state)
+                    .map(|(stats, state)| {
+                        state.power().femtojoules_over(Nanoseconds(stats.asleep))
+                    });
+                powered.chain(asleep).sum()
+            })
+            .collect();
+        let down_and_up = |down: &Down| {
+            (
+                Nanoseconds(down.time),
+                Nanoseconds(finished.end - down.time),
+            )
+        };
+        let clusters: Vec<u128> = finished
+            .power
+            .clusters
+            .iter()
+            .zip(&machine.cluster)
+            .map(|(down, cluster)| {
+                let (down, up) = down_and_up(down);
+                cluster.off_power().femtojoules_over(down) + cluster.on_power().femtojoules_over(up)
+            })
+            .collect();
+        let package = machine.package.as_ref().map_or(0, |package| {
+            let (_, up) = down_and_up(&finished.power.package);
+            package
+                .idle_power()
+                .femtojoules_over(Nanoseconds(finished.end))
+                + package.active_power().femtojoules_over(up)
+        });
+        let total = cpus.iter().sum::<u128>() + clusters.iter().sum::<u128>() + package;
+        (total > 0).then(|| Self {
+            cpus_mj: cpus.into_iter().map(millijoules).collect(),
+            clusters_mj: clusters.into_iter().map(millijoules).collect(),
+            package_mj: millijoules(package),
+            total_mj: millijoules(total),
+            mean_mw: total as f64 / finished.end.max(1) as f64 / 1e3,
+            per_io_uj: millijoules(total) * 1e3 / requests.max(1) as f64,
+        })
+    }
+}

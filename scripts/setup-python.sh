@@ -1,0 +1,16 @@
+#!/bin/bash
+# Installs the Python packages that tests need into an environment of their own, .cache/python. Does nothing, and needs
+# no network, when they are there. Without them the tests that need them are skipped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+wanted=crates/report/tests/requirements.txt
+environment=.cache/python
+if cmp -s "$wanted" "$environment/installed.txt"; then
+    exit 0
+fi
+rm -rf "$environment"
+mkdir -p .cache
+python3 -m venv "$environment"
+"$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps --requirement "$wanted"
+cp "$wanted" "$environment/installed.txt"
