@@ -111,7 +111,7 @@ fn without_a_drive_nothing_is_said_of_one() {
         assert!(plain.get(key).is_none(), "{key}");
     }
     assert!(plain["runs"][0].get("drive").is_none());
-    sim(7, &[]).stdout(predicate::str::contains("mW").not());
+    sim(7, &[]).stdout(predicate::str::contains("Drive: median").not());
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn table_and_csv_show_the_drive() {
     let both = ["--drive", "sn530", "--apst", BOTH];
     sim(4, &both)
         .success()
-        .stdout(predicate::str::contains("with WD PC SN530 256GB"))
+        .stdout(predicate::str::contains("; WD PC SN530 256GB: median"))
         .stdout(predicate::str::is_match(r"apst +\d+\.\d +\d+ +11000 .*PS0 .*PS3 ").unwrap());
     let assert = sim(4, &[&both[..], &["--format", "csv"]].concat()).success();
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();

@@ -12,7 +12,7 @@ use wakepath_units::Nanoseconds;
 
 use crate::attribution::{Part, Parts, Work};
 use crate::cpu::{Cpu, CpuId, Interrupt, Mode, NEVER, RequestId, TaskId, Timer};
-use crate::drive::{Direction, Drive, DriveTotals};
+use crate::drive::{Accepted, Direction, Drive, DriveTotals};
 use crate::frequency::Domain;
 use crate::observer::{Activity, Observer, RequestStep};
 use crate::power::PowerTracker;
@@ -766,16 +766,16 @@ impl<'a, O: Observer> Engine<'a, O> {
             full_speed: self.domains[self.cpus[cpu].cluster].full_speed(),
         };
         parts.add_work(Part::Submission, now - t.begun, t.executed, work);
-        let served = self.drive.accept(now, direction, service);
-        parts.add(Part::DriveWake, served.awake - now);
-        parts.add(Part::Queueing, served.start - served.awake);
-        parts.add(Part::DriveService, served.done - served.start);
+        let Accepted { wake, done } = self.drive.accept(now, direction, service);
+        parts.add(Part::DriveWake, wake);
+        parts.add(Part::Queueing, done - service - wake - now);
+        parts.add(Part::DriveService, service);
         let request = Request {
             task,
             direction,
             begun: t.begun,
             parts,
-            cut: served.done,
+            cut: done,
             ipi: 0,
         };
         let id = self.free_requests.pop().unwrap_or(self.requests.len());
@@ -789,7 +789,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             request: id,
             read: direction == Direction::Read,
         });
-        self.queue.push(served.done, id);
+        self.queue.push(done, id);
     }
 
     fn served(&mut self, request: RequestId) {

@@ -132,7 +132,6 @@ pub fn simulate_observed<O: Observer>(
             )
         }));
     }
-    let engine = Engine::new(&setup, cpus, domains, &states, drive, seed, observer);
-    let finished = engine.run();
+    let finished = Engine::new(&setup, cpus, domains, &states, drive, seed, observer).run();
     Ok(Run::new(seed, machine, &states, &finished))
 }

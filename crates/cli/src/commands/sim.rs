@@ -19,8 +19,8 @@ use crate::waiting;
 Example:
   wakepath sim workloads/part-b-rk3399.fio --machine rk3399 \\
       --idle menu@6.1,teo@6.12 --freq 'schedutil,schedutil[iowait_boost=off]'
-  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --perfetto menu.pftrace
-  wakepath sim workloads/part-d-7.fio --machine rk3399 --drive sn530 --apst 'apst[rule=legacy],apst'")]
+  wakepath sim workloads/part-d-7.fio --machine laptop --drive sn530 --apst 'apst[rule=legacy],apst'
+  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --perfetto menu.pftrace")]
 pub(crate) struct Args {
     /// fio job file.
     job: PathBuf,
@@ -204,7 +204,7 @@ fn write_tables(
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
     let drive = match &machine.drive.power {
-        Some(_) => format!(" with {}", machine.drive.name),
+        Some(_) => format!("; {}", machine.drive.name),
         None => String::new(),
     };
     writeln!(out, "{}{drive}: median of {runs} run(s)\n", machine.title)?;
@@ -347,8 +347,9 @@ fn attribution_rows(result: &CombinationResult) -> Vec<Vec<String>> {
         ("p99", &run.attribution.p99),
     ]
     .map(|(of, attribution)| {
-        let mut row = row(result, [of.to_owned()]);
-        row.extend(attribution.parts().map(|(_, us)| format!("{us:.1}")));
+        let mut row = names(result);
+        row.push(of.to_owned());
+        row.extend(attribution.parts().iter().map(|(_, us)| format!("{us:.1}")));
         row
     })
     .into()

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use wakepath_units::Microwatts;
 
 use super::library::{self, MachineError};
-use super::{Figure, Origin, one};
+use super::{Figure, Origin};
 use crate::drive::{Drive, DriveLibrary, PowerState};
 
 /// The drive models that come with wakepath: name and file text.
@@ -49,7 +49,7 @@ pub struct DriveModel {
     /// Requests that one drive serves at the same time.
     pub parallel_units: Figure,
     /// Number of such drives; several are striped (RAID0).
-    #[serde(default = "one")]
+    #[serde(default = "super::one")]
     pub count: usize,
     /// How much of a striped volume lies on one drive before the next one follows.
     #[serde(default)]

@@ -28,6 +28,15 @@ pub(crate) enum Direction {
     Write,
 }
 
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// How long it waits for the drive to wake up, in ns.
+    pub(crate) wake: u64,
+    /// When it will be finished.
+    pub(crate) done: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Drive {
     /// When each unit is free, the earliest first.
@@ -47,17 +56,6 @@ struct Sleep {
     ledger: Ledger,
 }
 
-/// A request's way through the drive, as points in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Served {
-    /// The drive is ready to serve.
-    pub(crate) awake: u64,
-    /// A unit begins with the request.
-    pub(crate) start: u64,
-    /// It is finished, or in the buffer.
-    pub(crate) done: u64,
-}
-
 impl Drive {
     pub(crate) fn new(setup: &DriveSetup) -> Self {
         Self {
@@ -73,11 +71,10 @@ impl Drive {
     }
 
     /// Takes a request that needs `service` ns of a unit.
-    pub(crate) fn accept(&mut self, now: u64, direction: Direction, service: u64) -> Served {
-        let awake = self.sleep.as_mut().map_or(now, |s| s.wake(now)).max(now);
+    pub(crate) fn accept(&mut self, now: u64, direction: Direction, service: u64) -> Accepted {
+        let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
         let free = self.units.pop().map_or(0, |Reverse(at)| at);
-        let start = free.max(awake);
-        let mut done = start + service;
+        let mut done = free.max(now).max(awake_at) + service;
         let mut quiet = done;
         if let (Direction::Write, Some(buffer)) = (direction, &mut self.buffer) {
             done = buffer.accept(done);
@@ -87,7 +84,10 @@ impl Drive {
         if let Some(sleep) = &mut self.sleep {
             sleep.idle_from = sleep.idle_from.max(done).max(quiet);
         }
-        Served { awake, start, done }
+        Accepted {
+            wake: awake_at.saturating_sub(now),
+            done,
+        }
     }
 
     /// Closes the books at the end of the run. `None` for a drive without power states.
