@@ -224,9 +224,9 @@ fn a_machine_shows_where_its_figures_come_from() {
     wakepath(&["machine", "list"])
         .success()
         .stdout(predicate::str::contains("rk3399"));
-    wakepath(&["machine", "show", "rk3399"])
-        .success()
-        .stdout(predicate::str::is_match(r"drive.read_service_us +\d+ +fitted +part B").unwrap());
+    wakepath(&["machine", "show", "rk3399"]).success().stdout(
+        predicate::str::is_match(r"drive.read_service_us +[0-9.]+ +fitted +part B").unwrap(),
+    );
     fails_with(
         wakepath(&["machine", "show", "rk3999"]),
         &["did you mean 'rk3399'"],

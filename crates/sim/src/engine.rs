@@ -184,8 +184,8 @@ impl<'a, O: Observer> Engine<'a, O> {
                 c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
             }
         }
-        self.observer.finished(Nanoseconds(self.now));
         self.power.finish(self.now);
+        self.observer.finished(Nanoseconds(self.now));
         Finished {
             end: self.now,
             power: self.power,
@@ -270,8 +270,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         match interrupt {
             Interrupt::Completion(request) => {
                 self.grant_lease(cpu, Grant::on_completion);
-                self.observe_request(RequestStep::Delivered { request, cpu });
                 self.attribute_interrupt(cpu, request);
+                self.observe_request(RequestStep::Delivered { request, cpu });
                 let task = self.requests[request].task;
                 self.tasks[task].completed.push(request);
                 if self.tasks[task].waits_for_io() {
@@ -654,25 +654,23 @@ impl<'a, O: Observer> Engine<'a, O> {
             Step::Resume => {
                 let completed = std::mem::take(&mut self.tasks[task].completed);
                 let full_speed = self.domains[self.cpus[cpu].cluster].full_speed();
-                let t = &mut self.tasks[task];
+                let (executed, cold) = (self.tasks[task].executed, self.tasks[task].cold);
                 let own = self.setup.io.resume * completed.len() as u64;
                 let work = Work {
                     own,
-                    cold: t.cold,
+                    cold,
                     full_speed,
                 };
                 for request in &completed {
                     let mut r = self.requests[*request];
                     r.parts
-                        .add_work(Part::Completion, now - r.cut, t.executed, work);
+                        .add_work(Part::Completion, now - r.cut, executed, work);
                     debug_assert_eq!(r.parts.total(), now - r.begun);
                     self.recorder.request(&r.parts, r.direction);
                     self.free_requests.push(*request);
+                    self.observe_request(RequestStep::Completed { request: *request });
                 }
-                t.in_flight -= completed.len() as u32;
-                for request in completed {
-                    self.observe_request(RequestStep::Completed { request });
-                }
+                self.tasks[task].in_flight -= completed.len() as u32;
             }
             Step::Think | Step::Wait => {}
         }

@@ -7,6 +7,7 @@ use clap::Subcommand;
 
 mod apst;
 mod drive;
+mod generate;
 mod machine;
 mod policy;
 mod reproduce;
@@ -27,6 +28,10 @@ pub(crate) enum Command {
     Sim(sim::Args),
     /// Simulate a published experiment and print it beside the published numbers.
     Reproduce(reproduce::Args),
+    /// Print a completion script for a shell.
+    Completions(generate::CompletionsArgs),
+    /// Write the man pages into a directory.
+    Man(generate::ManArgs),
 }
 
 impl Command {
@@ -38,6 +43,11 @@ impl Command {
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
+            Self::Completions(args) => {
+                generate::completions(&args, out);
+                Ok(())
+            }
+            Self::Man(args) => generate::man(&args),
         }
     }
 }

@@ -1,0 +1,36 @@
+//! Shell completions and man pages, made from the same description of the command line as `--help`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::Cli;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Example:
+  wakepath completions bash > ~/.local/share/bash-completion/completions/wakepath")]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    shell: Shell,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  wakepath man ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// An existing directory; files of the same name in it are replaced.
+    directory: PathBuf,
+}
+
+pub(crate) fn completions(args: &CompletionsArgs, out: &mut impl Write) {
+    clap_complete::generate(args.shell, &mut Cli::command(), "wakepath", out);
+}
+
+/// Writes a page per command.
+pub(crate) fn man(args: &ManArgs) -> anyhow::Result<()> {
+    clap_mangen::generate_to(Cli::command(), &args.directory)
+        .with_context(|| format!("cannot write man pages into {}", args.directory.display()))
+}

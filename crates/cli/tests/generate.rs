@@ -1,0 +1,41 @@
+//! Completions and man pages.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+
+use assert_cmd::Command;
+use predicates::str::contains;
+
+fn wakepath(arguments: &[&str]) -> assert_cmd::assert::Assert {
+    Command::cargo_bin("wakepath")
+        .unwrap()
+        .args(arguments)
+        .assert()
+}
+
+#[test]
+fn every_shell_gets_a_script_that_knows_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        wakepath(&["completions", shell])
+            .success()
+            .stdout(contains("reproduce"));
+    }
+}
+
+#[test]
+fn every_command_gets_a_man_page() {
+    let directory = tempfile::tempdir().unwrap();
+    wakepath(&["man", directory.path().to_str().unwrap()]).success();
+    for page in [
+        "wakepath.1",
+        "wakepath-sim.1",
+        "wakepath-policy-idle.1",
+        "wakepath-apst-plan.1",
+    ] {
+        let text = fs::read_to_string(directory.path().join(page)).unwrap();
+        assert!(text.contains(".TH"), "{page}");
+    }
+    wakepath(&["man", "/no/such/directory"])
+        .code(1)
+        .stderr(contains("cannot write"));
+}
