@@ -12,5 +12,6 @@ fi
 rm -rf "$environment"
 mkdir -p .cache
 python3 -m venv "$environment"
-"$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps --requirement "$wanted"
+"$environment/bin/pip" install --quiet --disable-pip-version-check --timeout 20 --retries 2 \
+    --no-deps --requirement "$wanted"
 cp "$wanted" "$environment/installed.txt"

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use proptest::prelude::*;
 use prost::Message;
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::builtin_names;
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{Combination, Run, simulate, simulate_observed};
 use wakepath_units::Nanoseconds;
@@ -205,6 +206,19 @@ proptest! {
         ));
         let (run, bytes) = draw(&machine, &job, &combination(idle, freq), HOUR);
         agrees(&machine, &run, &read(&bytes));
+    }
+}
+
+#[test]
+fn every_built_in_machine_can_be_drawn() {
+    let job = job("rw=randrw\nioengine=io_uring\niodepth=4\nnumjobs=8\nruntime=5ms\n");
+    for name in builtin_names() {
+        let machine = Machine::find(name).unwrap();
+        let policies = combination("menu", "schedutil");
+        let (run, bytes) = draw(&machine, &job, &policies, HOUR);
+        let trace = read(&bytes);
+        assert!(trace.counts.contains_key("CPU 0 runnable"), "{name}");
+        agrees(&machine, &run, &trace);
     }
 }
 
