@@ -1,0 +1,161 @@
+//! The kernel's idle loop: asking the governor, entering, leaving, telling it.
+
+use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
+use wakepath_units::Nanoseconds;
+
+use super::Engine;
+use crate::cpu::{CpuId, Mode, NEVER};
+use crate::observer::Observer;
+
+/// The latency request when nobody asks for anything: 2147483647 us
+/// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
+const NO_LATENCY_REQUEST: i64 = 2_147_483_647_000;
+
+impl<O: Observer> Engine<'_, O> {
+    pub(super) fn reflect(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu];
+        if let Some(residency) = c.unreflected.take() {
+            let outcome = IdleOutcome {
+                clock: self.now,
+                residency,
+                got_tick: c.got_tick,
+                poll_limit_hit: c.poll_limit_hit,
+            };
+            c.governor.reflect(c.state, &outcome);
+        }
+    }
+
+    /// The tick comes back when a CPU has something to run.
+    pub(super) fn leave_idle_loop(&mut self, cpu: CpuId) {
+        let period = self.setup.tick.period().0;
+        let c = &mut self.cpus[cpu];
+        if !c.in_idle_loop {
+            return;
+        }
+        c.in_idle_loop = false;
+        if c.tick_stopped {
+            c.tick_stopped = false;
+            c.next_tick = (self.now / period + 1) * period;
+            self.arm_clock(cpu);
+        }
+    }
+
+    pub(super) fn enter_idle(&mut self, cpu: CpuId) {
+        // A polling limit that is reached just now is served already.
+        self.cancel_phase(cpu);
+        let now = self.now;
+        let period = self.setup.tick.period().0;
+        let c = &mut self.cpus[cpu];
+        c.in_idle_loop = true;
+        c.got_tick = false;
+        c.poll_limit_hit = false;
+        c.current = None;
+
+        // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
+        let (timer, wheel) = (c.next_timer(), c.next_wheel());
+        let last_jiffy = now / period * period;
+        let can_stop = c.tick_stopped || wheel.saturating_sub(last_jiffy) > period;
+        let delta_tick = until(now, c.next_clock_event());
+        let sleep_length = if can_stop {
+            until(now, timer.min(wheel))
+        } else {
+            delta_tick
+        };
+        let query = IdleQuery {
+            sleep_length,
+            delta_tick,
+            tick_stopped: c.tick_stopped,
+            latency_request: NO_LATENCY_REQUEST,
+            nr_iowait: c.nr_iowait,
+            clock: now,
+            true_idle: 0,
+        };
+        let IdleDecision { state, stop_tick } = match &c.lease {
+            Some((lease, policy)) if lease.holds(Nanoseconds(now)) => {
+                policy.ceiling.select(self.states, &mut c.governor, &query)
+            }
+            _ => c.governor.select(&query),
+        };
+        c.selections += 1;
+        if stop_tick && can_stop && !c.tick_stopped {
+            c.tick_stopped = true;
+            c.next_tick = NEVER;
+            c.tick_stops += 1;
+        }
+        c.state = state.min(self.setup.states.len() - 1);
+        c.idle_since = now;
+        c.mode = Mode::Idle;
+        c.stats[c.state].entries += 1;
+        let entered = &self.setup.states[c.state];
+        if !entered.polling {
+            c.power_down(now, self.domains[c.cluster].current());
+            self.power
+                .cpu_asleep(now, c.cluster, entered.whole_cluster, c.state);
+        }
+        if entered.polling {
+            let limit = c.governor.poll_limit().unwrap_or(self.setup.poll_limit).0;
+            c.polling_until = Some(now + limit);
+            self.begin_phase(cpu, Mode::Idle, limit);
+        }
+        self.observe_cpu(cpu);
+        self.arm_clock(cpu);
+    }
+
+    pub(super) fn begin_wake(&mut self, cpu: CpuId) {
+        let setup = self.setup;
+        let c = &mut self.cpus[cpu];
+        let chosen = &setup.states[c.state];
+        c.power_up(self.now);
+        let cluster_was_down =
+            self.power
+                .cpu_awake(self.now, c.cluster, chosen.whole_cluster, c.state);
+        let really_in = if chosen.whole_cluster && !cluster_was_down {
+            &setup.states[setup.deepest_alone]
+        } else {
+            chosen
+        };
+        let entered_at = c.idle_since + really_in.entry;
+        let wait = if self.now < entered_at {
+            // Too late to turn back, too early to have lost anything.
+            entered_at - self.now
+        } else {
+            c.cold += really_in.cold_start;
+            really_in.exit
+        };
+        self.begin_phase(cpu, Mode::Waking, wait);
+    }
+
+    /// Counts a stay in an idle state that ends now.
+    pub(super) fn end_stay(&mut self, cpu: CpuId, poll_limit_hit: bool) {
+        let now = self.now;
+        let c = &mut self.cpus[cpu];
+        let residency = now - c.idle_since;
+        c.polling_until = None;
+        c.awake_since = now;
+        c.poll_limit_hit = poll_limit_hit;
+        // A residency of 0 would mean that the driver refused the state.
+        c.unreflected = Some(residency.max(1));
+        let states = &self.setup.states;
+        let stats = &mut c.stats[c.state];
+        stats.time += residency - std::mem::take(&mut c.busy_in_stay);
+        // The kernel's "above" and "below" counters (drivers/cpuidle/cpuidle.c).
+        let entered = &states[c.state];
+        if residency < entered.target_residency {
+            stats.too_deep += u64::from(c.state > 0);
+        } else if residency > entered.exit_latency
+            && let Some(deeper) = states.get(c.state + 1)
+        {
+            stats.too_shallow +=
+                u64::from(residency - entered.exit_latency >= deeper.target_residency);
+        }
+    }
+}
+
+/// The time from `now` until `at`, as the kernel's signed nanoseconds.
+fn until(now: u64, at: u64) -> i64 {
+    if at == NEVER {
+        i64::MAX
+    } else {
+        at as i64 - now as i64
+    }
+}

@@ -1,0 +1,97 @@
+//! Interrupts: their arrival and what they bring.
+
+use wakepath_policies::psd::Grant;
+use wakepath_units::Nanoseconds;
+
+use super::Engine;
+use crate::cpu::{CpuId, Interrupt, Mode, Timer};
+use crate::observer::{Observer, RequestStep};
+use crate::setup::Cycles;
+
+impl<O: Observer> Engine<'_, O> {
+    pub(super) fn interrupt(&mut self, cpu: CpuId, interrupt: Interrupt) {
+        self.cpus[cpu].interrupts.push_back(interrupt);
+        self.kick(cpu);
+    }
+
+    /// Makes a CPU look at its pending interrupts.
+    pub(super) fn kick(&mut self, cpu: CpuId) {
+        match self.cpus[cpu].mode {
+            // A polling CPU serves interrupts and goes on polling.
+            Mode::Idle if self.cpus[cpu].polling_until.is_some() => self.next(cpu),
+            Mode::Idle => self.begin_wake(cpu),
+            Mode::Task => {
+                self.pause(cpu);
+                self.next(cpu);
+            }
+            // They are served when the wake-up or the interrupt in progress ends.
+            Mode::Waking | Mode::Interrupt(_) => {}
+        }
+    }
+
+    pub(super) fn serve(&mut self, cpu: CpuId, interrupt: Interrupt) {
+        match interrupt {
+            Interrupt::Completion(request) => {
+                self.grant_lease(cpu, Grant::on_completion);
+                self.attribute_interrupt(cpu, request);
+                self.observe_request(RequestStep::Delivered { request, cpu });
+                let task = self.requests[request].task;
+                self.tasks[task].completed.push(request);
+                if self.tasks[task].waits_for_io() {
+                    let ipi = self.wake_task(Some(cpu), task, self.choose_cpu(task));
+                    self.requests[request].ipi = ipi;
+                }
+            }
+            Interrupt::Tick => self.tick(cpu),
+            Interrupt::Timer(Timer::Background(index)) => {
+                let source = self.setup.background[index];
+                if source.as_task {
+                    let task = cpu * self.setup.background.len() + index;
+                    self.tasks[task].work = source.cycles;
+                    if !self.tasks[task].runnable {
+                        self.wake_task(Some(cpu), task, cpu);
+                    }
+                }
+                self.arm_background(cpu, index);
+                self.arm_clock(cpu);
+            }
+            Interrupt::Timer(Timer::Task(task)) => {
+                self.wake_task(Some(cpu), task, self.choose_cpu(task));
+            }
+            Interrupt::Reschedule => {}
+        }
+    }
+
+    /// Keeps a CPU from deep states for a while, if the policy grants leases on this occasion.
+    pub(super) fn grant_lease(&mut self, cpu: CpuId, occasion: fn(Grant) -> bool) {
+        if let Some((lease, policy)) = &mut self.cpus[cpu].lease
+            && occasion(policy.grant)
+        {
+            lease.grant(Nanoseconds(self.now));
+        }
+    }
+
+    pub(super) fn cost(&self, interrupt: Interrupt) -> Cycles {
+        match interrupt {
+            Interrupt::Completion(_) => self.setup.io.interrupt,
+            Interrupt::Tick => self.setup.tick_cycles,
+            Interrupt::Timer(Timer::Background(i)) if !self.setup.background[i].as_task => {
+                self.setup.background[i].cycles
+            }
+            Interrupt::Timer(_) | Interrupt::Reschedule => 0,
+        }
+    }
+
+    pub(super) fn tick(&mut self, cpu: CpuId) {
+        if let Some(task) = self.cpus[cpu].current {
+            self.account(cpu, false);
+            self.utilisation_changed(cpu);
+            // Round robin among equals, one tick each.
+            let c = &mut self.cpus[cpu];
+            if let Some(next) = c.run_queue.pop_front() {
+                c.run_queue.push_back(task);
+                c.current = Some(next);
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The event loop: interrupts, idle loop, tasks and the drive.
+//!
+//! Every CPU is in one [`Mode`] and has at most one phase that ends by itself (a wake-up, a segment
+//! of work, a polling limit, an interrupt on its way to a sleeping CPU).
+
+mod clock;
+mod frequency;
+mod idle_loop;
+mod interrupts;
+mod observe;
+mod phases;
+mod requests;
+mod tasks;
+
+use wakepath_hardware::IdleStates;
+use wakepath_units::Nanoseconds;
+
+use crate::attribution::Parts;
+use crate::cpu::{Cpu, CpuId, Mode, RequestId, TaskId};
+use crate::drive::{Direction, Drive, DriveTotals};
+use crate::frequency::Domain;
+use crate::observer::Observer;
+use crate::power::PowerTracker;
+use crate::queue::{EventQueue, Next};
+use crate::random::Streams;
+use crate::recorder::Recorder;
+use crate::setup::Setup;
+use crate::task::Task;
+
+/// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
+/// or timer, and each cluster one, for the arrival of its next frequency.
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    Phase(CpuId),
+    Clock(CpuId),
+    Frequency(usize),
+}
+
+impl Slot {
+    fn number(self, cpus: usize) -> usize {
+        match self {
+            Self::Phase(cpu) => 2 * cpu,
+            Self::Clock(cpu) => 2 * cpu + 1,
+            Self::Frequency(cluster) => 2 * cpus + cluster,
+        }
+    }
+
+    fn of(number: usize, cpus: usize) -> Self {
+        match (number / 2, number % 2) {
+            _ if number >= 2 * cpus => Self::Frequency(number - 2 * cpus),
+            (cpu, 0) => Self::Phase(cpu),
+            (cpu, _) => Self::Clock(cpu),
+        }
+    }
+}
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) task: TaskId,
+    pub(crate) direction: Direction,
+    /// When its submission began.
+    pub(crate) begun: u64,
+    /// Its latency so far, up to `cut`.
+    pub(crate) parts: Parts,
+    /// Up to when its time is attributed.
+    pub(crate) cut: u64,
+    /// How long the task's CPU takes to hear of the completion.
+    pub(crate) ipi: u64,
+}
+
+pub(crate) struct Engine<'a, O> {
+    observer: &'a mut O,
+    setup: &'a Setup,
+    /// As declared to the governors.
+    states: &'a IdleStates,
+    now: u64,
+    /// The events without a slot are finished requests.
+    queue: EventQueue<RequestId>,
+    cpus: Vec<Cpu>,
+    domains: Vec<Domain>,
+    power: PowerTracker,
+    tasks: Vec<Task>,
+    requests: Vec<Request>,
+    free_requests: Vec<RequestId>,
+    drive: Drive,
+    random: Streams,
+    recorder: Recorder,
+    jobs_running: usize,
+}
+
+impl<'a, O: Observer> Engine<'a, O> {
+    pub(crate) fn new(
+        setup: &'a Setup,
+        cpus: Vec<Cpu>,
+        domains: Vec<Domain>,
+        states: &'a IdleStates,
+        drive: Drive,
+        seed: u64,
+        observer: &'a mut O,
+    ) -> Self {
+        let mut engine = Self {
+            observer,
+            now: 0,
+            queue: EventQueue::new(2 * cpus.len() + setup.clusters.len()),
+            domains,
+            power: PowerTracker::new(setup),
+            tasks: Vec::new(),
+            requests: Vec::new(),
+            free_requests: Vec::new(),
+            drive,
+            random: Streams::new(seed, cpus.len(), setup.background.len()),
+            recorder: Recorder::default(),
+            jobs_running: 0,
+            cpus,
+            setup,
+            states,
+        };
+        engine.start_background();
+        (0..engine.domains.len()).for_each(|cluster| engine.observe_frequency(cluster));
+        for cpu in 0..engine.cpus.len() {
+            engine.enter_idle(cpu);
+        }
+        engine.start_jobs();
+        engine
+    }
+
+    /// Runs until every job has ended.
+    pub(crate) fn run(mut self) -> Finished {
+        while self.jobs_running > 0 && !self.observer.has_enough() {
+            let Some((time, next)) = self.queue.pop() else {
+                break;
+            };
+            debug_assert!(
+                time >= self.now,
+                "{next:?} at {time} comes after {}",
+                self.now
+            );
+            self.now = time;
+            match next {
+                Next::Other(request) => self.served(request),
+                Next::Slot(number) => match Slot::of(number, self.cpus.len()) {
+                    Slot::Phase(cpu) => self.end_phase(cpu),
+                    Slot::Clock(cpu) => self.clock(cpu),
+                    Slot::Frequency(cluster) => self.frequency_changed(cluster),
+                },
+            }
+        }
+        self.finish()
+    }
+
+    fn start_background(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            for index in 0..self.setup.background.len() {
+                // The first tasks are the workers, numbered by CPU and source.
+                self.tasks.push(Task::worker(cpu));
+                self.arm_background(cpu, index);
+            }
+        }
+    }
+
+    fn start_jobs(&mut self) {
+        let setup = self.setup;
+        let home = &setup.clusters[setup.home];
+        let mut next = 0;
+        for (job, of_job) in setup.jobs.iter().enumerate() {
+            for _ in 0..of_job.processes {
+                let cpu = home.first_cpu + next % home.cpus;
+                next += 1;
+                let task = self.tasks.len();
+                self.tasks.push(Task::job(job, cpu));
+                self.jobs_running += 1;
+                self.wake_task(None, task, cpu);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Finished {
+        for cpu in 0..self.cpus.len() {
+            self.charge(cpu);
+            let c = &mut self.cpus[cpu];
+            c.settle_power(self.now, self.domains[c.cluster].current());
+            if matches!(c.mode, Mode::Idle | Mode::Waking) || c.polling_until.is_some() {
+                c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
+            }
+        }
+        self.power.finish(self.now);
+        self.observer.finished(Nanoseconds(self.now));
+        Finished {
+            end: self.now,
+            power: self.power,
+            cpus: self.cpus,
+            domains: self.domains,
+            recorder: self.recorder,
+            drive: self.drive.finish(self.now),
+        }
+    }
+}
+
+/// What a run leaves behind.
+pub(crate) struct Finished {
+    pub(crate) end: u64,
+    pub(crate) power: PowerTracker,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) domains: Vec<Domain>,
+    pub(crate) recorder: Recorder,
+    pub(crate) drive: Option<DriveTotals>,
+}

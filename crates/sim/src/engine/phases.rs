@@ -1,0 +1,105 @@
+//! What a CPU does next, and how far it has come with it.
+
+use super::{Engine, Slot};
+use crate::cpu::{CpuId, Interrupt, Mode};
+use crate::observer::Observer;
+use crate::setup::Cycles;
+
+impl<O: Observer> Engine<'_, O> {
+    pub(super) fn begin_phase(&mut self, cpu: CpuId, mode: Mode, length: u64) {
+        let c = &mut self.cpus[cpu];
+        c.mode = mode;
+        c.phase_start = self.now;
+        self.schedule(Slot::Phase(cpu), self.now + length);
+        self.observe_cpu(cpu);
+    }
+
+    pub(super) fn cancel_phase(&mut self, cpu: CpuId) {
+        self.queue.cancel(Slot::Phase(cpu).number(self.cpus.len()));
+    }
+
+    pub(super) fn end_phase(&mut self, cpu: CpuId) {
+        match self.cpus[cpu].mode {
+            // The time limit of a polling state, or else an inter-processor interrupt arrives.
+            Mode::Idle if self.cpus[cpu].polling_until.is_some() => self.next(cpu),
+            Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
+            Mode::Waking => {
+                self.end_stay(cpu, false);
+                self.next(cpu);
+            }
+            Mode::Interrupt(interrupt) => {
+                self.charge(cpu);
+                self.serve(cpu, interrupt);
+                self.next(cpu);
+            }
+            Mode::Task => {
+                self.charge(cpu);
+                self.tasks_turn(cpu);
+            }
+        }
+    }
+
+    /// Starts `work` on a CPU.
+    pub(super) fn execute(&mut self, cpu: CpuId, mode: Mode, work: Cycles) {
+        let c = &mut self.cpus[cpu];
+        let cold = std::mem::take(&mut c.cold);
+        match mode {
+            Mode::Task => {
+                if let Some(task) = c.current {
+                    self.tasks[task].cold += cold;
+                }
+            }
+            _ => c.begin_segment(self.now, cold),
+        }
+        let c = &mut self.cpus[cpu];
+        c.work = work + cold;
+        let length = self.domains[c.cluster].time_for(c.work);
+        self.begin_phase(cpu, mode, length);
+    }
+
+    /// Takes note of how far the running segment has come, and stops it.
+    pub(super) fn pause(&mut self, cpu: CpuId) {
+        let done = self.work_done(cpu);
+        self.charge(cpu);
+        if let Some(task) = self.cpus[cpu].current {
+            self.tasks[task].work = self.cpus[cpu].work - done;
+        }
+        self.cancel_phase(cpu);
+    }
+
+    /// Work done in the running segment so far, at least nothing and at most all of it.
+    pub(super) fn work_done(&self, cpu: CpuId) -> Cycles {
+        let c = &self.cpus[cpu];
+        self.domains[c.cluster]
+            .work_in(self.now - c.phase_start)
+            .min(c.work)
+    }
+
+    /// Decides what a CPU does next; nothing is in progress on it.
+    pub(super) fn next(&mut self, cpu: CpuId) {
+        loop {
+            if let Some(interrupt) = self.cpus[cpu].interrupts.pop_front() {
+                let cost = self.cost(interrupt);
+                if cost + self.cpus[cpu].cold == 0 {
+                    self.cpus[cpu].begin_segment(self.now, 0);
+                    self.serve(cpu, interrupt);
+                    continue;
+                }
+                return self.execute(cpu, Mode::Interrupt(interrupt), cost);
+            }
+            if let Some(until) = self.cpus[cpu].polling_until {
+                let must_run = self.cpus[cpu].has_task();
+                if self.now < until && !must_run {
+                    return self.begin_phase(cpu, Mode::Idle, until - self.now);
+                }
+                self.end_stay(cpu, !must_run);
+            }
+            self.reflect(cpu);
+            if !self.cpus[cpu].has_task() {
+                return self.enter_idle(cpu);
+            }
+            self.leave_idle_loop(cpu);
+            return self.run_task(cpu);
+        }
+    }
+}
