@@ -12,8 +12,8 @@ pub use v6_1::Menu61;
 pub use v6_12::Menu612;
 
 use self::pattern::{AllZero, RecentIntervals};
-use super::IdleOutcome;
 use super::table::StateTable;
+use super::{IdleDecision, IdleOutcome};
 
 /// A correction factor of one: 1024 times the 8 steps over which it is averaged.
 const UNITY: u32 = 1024 * 8;
@@ -156,4 +156,62 @@ fn only_state_0_will_do(table: &StateTable, next_timer: u64, latency_request: i6
         || table.is_enabled(0)
             && (next_timer < table.target_residency(1) as u64
                 || latency_request < table.exit_latency(1))
+}
+
+/// A state chosen by its latency and the predicted idle time, and what else bears on the decision.
+#[derive(Clone, Copy)]
+struct Candidate {
+    chosen: usize,
+    /// The next deeper state, if only the prediction speaks against it.
+    next: Option<usize>,
+    predicted: u64,
+    /// Time to the next timer or tick.
+    delta_tick: i64,
+}
+
+/// Makes up for a prediction that may be wrong, with the tick as the safety net: a candidate that
+/// polls gives way to the next state if that `beats_polling`; one that would be left alone for too
+/// long keeps the tick or, where that is stopped already, goes deeper.
+#[inline]
+fn settle(
+    table: &StateTable,
+    tick: u64,
+    tick_stopped: bool,
+    candidate: Candidate,
+    beats_polling: impl FnOnce(usize) -> bool,
+) -> IdleDecision {
+    let Candidate {
+        chosen: mut state,
+        next,
+        mut predicted,
+        delta_tick,
+    } = candidate;
+    if let Some(next) = next {
+        let next_residency = table.target_residency(next);
+        if table.polls(state) && beats_polling(next) {
+            predicted = next_residency as u64;
+            state = next;
+        } else if predicted >= tick {
+            if tick_stopped {
+                // Nothing would wake the CPU early from a shallow state.
+                if table.target_residency(state) < tick as i64 && next_residency <= delta_tick {
+                    state = next;
+                }
+                return IdleDecision {
+                    state,
+                    stop_tick: true,
+                };
+            }
+            // Keep the tick, and decide again when it fires.
+            predicted = table.target_residency(state) as u64;
+        }
+    }
+    let keep_tick = !tick_stopped && (table.polls(state) || predicted < tick);
+    if keep_tick && table.target_residency(state) > delta_tick {
+        state = table.shallower_for(state, delta_tick);
+    }
+    IdleDecision {
+        state,
+        stop_tick: !keep_tick,
+    }
 }

@@ -3,7 +3,7 @@
 use wakepath_hardware::IdleStates;
 use wakepath_units::TickRate;
 
-use super::{AllZero, Memory, Stop, magnitude, only_state_0_will_do, walk};
+use super::{AllZero, Candidate, Memory, magnitude, only_state_0_will_do, settle, walk};
 use crate::idle::table::StateTable;
 use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 
@@ -73,47 +73,19 @@ impl IdleGovernor for Menu61 {
         }
 
         let walked = walk(table, latency, predicted);
-        let mut state = walked.chosen;
-        if let Some(Stop {
-            state: next,
-            too_long: true,
-            ..
-        }) = walked.stopped_by
-        {
-            let next_residency = table.target_residency(next);
-            if table.polls(state)
-                && table.exit_latency(next) <= latency
-                && next_residency as u64 <= next_timer
-            {
-                // Sleeping beats polling unless a timer is about to fire.
-                predicted = next_residency as u64;
-                state = next;
-            } else if predicted >= self.tick {
-                if query.tick_stopped {
-                    // Nothing would wake the CPU early from a shallow state.
-                    if table.target_residency(state) < self.tick as i64
-                        && next_residency <= delta_tick
-                    {
-                        state = next;
-                    }
-                    return IdleDecision {
-                        state,
-                        stop_tick: true,
-                    };
-                }
-                // Keep the tick, and decide again when it fires.
-                predicted = table.target_residency(state) as u64;
-            }
-        }
-
-        let keep_tick = !query.tick_stopped && (table.polls(state) || predicted < self.tick);
-        if keep_tick && table.target_residency(state) > delta_tick {
-            state = table.shallower_for(state, delta_tick);
-        }
-        IdleDecision {
-            state,
-            stop_tick: !keep_tick,
-        }
+        let candidate = Candidate {
+            chosen: walked.chosen,
+            next: walked
+                .stopped_by
+                .filter(|stop| stop.too_long)
+                .map(|stop| stop.state),
+            predicted,
+            delta_tick,
+        };
+        settle(table, self.tick, query.tick_stopped, candidate, |next| {
+            // Sleeping beats polling unless a timer is about to fire.
+            table.exit_latency(next) <= latency && table.target_residency(next) as u64 <= next_timer
+        })
     }
 
     #[inline]
