@@ -24,9 +24,38 @@ const GROUP: usize = 16;
 pub(crate) struct Slots {
     time: Vec<[u64; GROUP]>,
     rank: Vec<[u64; GROUP]>,
-    /// The earliest time in each group; at most too early when the group is `stale`.
-    earliest: Vec<u64>,
-    stale: Vec<bool>,
+    groups: Vec<Earliest>,
+}
+
+/// The slot of a group that is due first.
+#[derive(Clone, Copy, Debug)]
+struct Earliest {
+    time: u64,
+    member: usize,
+    /// Several are due at that time.
+    tie: bool,
+    /// The slot that was due first is so no more.
+    stale: bool,
+}
+
+impl Earliest {
+    const NONE: Self = Self {
+        time: u64::MAX,
+        member: 0,
+        tie: false,
+        stale: false,
+    };
+
+    fn of(times: &[u64; GROUP]) -> Self {
+        let mut earliest = Self::NONE;
+        for (member, time) in times.iter().enumerate() {
+            let sooner = *time < earliest.time;
+            earliest.tie = !sooner && (earliest.tie || *time == earliest.time);
+            earliest.member = if sooner { member } else { earliest.member };
+            earliest.time = if sooner { *time } else { earliest.time };
+        }
+        earliest
+    }
 }
 
 impl Slots {
@@ -35,55 +64,62 @@ impl Slots {
         Self {
             time: vec![[u64::MAX; GROUP]; groups],
             rank: vec![[u64::MAX; GROUP]; groups],
-            earliest: vec![u64::MAX; groups],
-            stale: vec![false; groups],
+            groups: vec![Earliest::NONE; groups],
         }
     }
 
     /// Schedules the event of a slot, in place of one that is pending.
     pub(crate) fn schedule(&mut self, slot: usize, (time, rank): Due) {
         let (group, member) = (slot / GROUP, slot % GROUP);
-        let before = std::mem::replace(&mut self.time[group][member], time);
+        self.time[group][member] = time;
         self.rank[group][member] = rank;
-        let earliest = &mut self.earliest[group];
-        self.stale[group] |= before == *earliest && time > before;
-        *earliest = time.min(*earliest);
+        let earliest = &mut self.groups[group];
+        if time < earliest.time {
+            *earliest = Earliest {
+                time,
+                member,
+                ..Earliest::NONE
+            };
+        } else if member == earliest.member {
+            earliest.stale = true;
+        } else {
+            // Or it was one of several, which does no harm.
+            earliest.tie |= time == earliest.time;
+        }
     }
 
     /// The slot that is due first, and when; [`u64::MAX`] if none is.
     pub(crate) fn first(&mut self) -> (usize, u64) {
-        let mut earliest = u64::MAX;
-        for ((of_group, stale), time) in self
-            .earliest
-            .iter_mut()
-            .zip(&mut self.stale)
-            .zip(&self.time)
-        {
-            if std::mem::take(stale) {
-                *of_group = time.iter().fold(u64::MAX, |a, b| a.min(*b));
+        let mut first = (Earliest::NONE, 0);
+        let mut tie = false;
+        for (group, earliest) in self.groups.iter_mut().enumerate() {
+            if earliest.stale {
+                *earliest = Earliest::of(&self.time[group]);
             }
-            earliest = earliest.min(*of_group);
+            if earliest.time < first.0.time {
+                tie = earliest.tie;
+                first = (*earliest, group);
+            } else {
+                tie |= earliest.time == first.0.time;
+            }
         }
-        let mut first = (u64::MAX, 0);
-        for (group, _) in self
-            .earliest
-            .iter()
+        let (Earliest { time, member, .. }, group) = first;
+        if tie && time != u64::MAX {
+            return (self.first_of_several(time), time);
+        }
+        (group * GROUP + member, time)
+    }
+
+    /// The slot that was scheduled first of those that are due at `time`.
+    fn first_of_several(&self, time: u64) -> usize {
+        let times = self.time.iter().flatten();
+        let ranks = self.rank.iter().flatten();
+        times
+            .zip(ranks)
             .enumerate()
-            .filter(|(_, t)| **t == earliest)
-        {
-            let mut due = self.time[group]
-                .iter()
-                .enumerate()
-                .fold(0_u32, |mask, (i, time)| {
-                    mask | u32::from(*time == earliest) << i
-                });
-            while due != 0 {
-                let member = due.trailing_zeros() as usize;
-                first = first.min((self.rank[group][member], group * GROUP + member));
-                due &= due - 1;
-            }
-        }
-        (first.1, earliest)
+            .filter(|(_, (at, _))| **at == time)
+            .min_by_key(|(_, (_, rank))| **rank)
+            .map_or(0, |(slot, _)| slot)
     }
 
     /// When a slot is due.
