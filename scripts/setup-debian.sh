@@ -45,6 +45,6 @@ if [ ${#missing[@]} -gt 0 ] || [ -n "$lists_missing" ]; then
 fi
 
 if ! command -v cargo >/dev/null; then
-    echo "setup: no Rust toolchain found; install Rust 1.85 or newer (https://www.rust-lang.org/tools/install)" >&2
+    echo "setup: no Rust toolchain found; install Rust 1.88 or newer (https://www.rust-lang.org/tools/install)" >&2
     exit 1
 fi

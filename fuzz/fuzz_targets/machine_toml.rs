@@ -1,8 +1,9 @@
-//! Machine descriptions: an accepted one answers all questions without panicking.
+//! Machine descriptions and drive models: an accepted one answers all questions without panicking.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::DriveModel;
 
 fuzz_target!(|text: &str| {
     if let Ok(machine) = Machine::parse(text, "fuzz.toml") {
@@ -10,5 +11,8 @@ fuzz_target!(|text: &str| {
         let _ = machine.declared_idle_states();
         let _ = machine.cpus();
         let _ = machine.figures();
+    }
+    if let Ok(drive) = DriveModel::parse(text, "fuzz.toml") {
+        let _ = drive.figures();
     }
 });
