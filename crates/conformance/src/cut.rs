@@ -53,15 +53,15 @@ impl<'a> CFile<'a> {
         for at in self.words(name) {
             let before = String::from_utf8_lossy(&self.code[..at]);
             let brace = self.skip_space(at + name.len());
-            if let (Some(brace), true) = (brace, before.trim_end().ends_with("struct")) {
-                if self.code[brace] == b'{' {
-                    let end = self
-                        .matching(brace)
-                        .and_then(|close| self.skip_space(close + 1))
-                        .filter(|end| self.code[*end] == b';')
-                        .ok_or_else(|| anyhow!("struct {name}: no end"))?;
-                    return Ok(&self.text[before.trim_end().len() - "struct".len()..=end]);
-                }
+            if let (Some(brace), true) = (brace, before.trim_end().ends_with("struct"))
+                && self.code[brace] == b'{'
+            {
+                let end = self
+                    .matching(brace)
+                    .and_then(|close| self.skip_space(close + 1))
+                    .filter(|end| self.code[*end] == b';')
+                    .ok_or_else(|| anyhow!("struct {name}: no end"))?;
+                return Ok(&self.text[before.trim_end().len() - "struct".len()..=end]);
             }
         }
         bail!("no definition of struct {name}")

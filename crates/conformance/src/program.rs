@@ -351,9 +351,9 @@ pub fn run_command(command: &mut Command, input: &[u8]) -> Result<Vec<u8>> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .with_context(|| format!("cannot run {:?}", command.get_program()))?;
+        .with_context(|| format!("cannot run {}", command.get_program().display()))?;
     let Some(mut stdin) = child.stdin.take() else {
-        bail!("no pipe to {:?}", command.get_program());
+        bail!("no pipe to {}", command.get_program().display());
     };
     // The programs read all of their input before they write, so this cannot lock up. One that dies
     // early breaks the pipe; its own message says more than that.
@@ -362,8 +362,8 @@ pub fn run_command(command: &mut Command, input: &[u8]) -> Result<Vec<u8>> {
     let output = child.wait_with_output()?;
     ensure!(
         output.status.success(),
-        "{:?} failed ({}): {}",
-        command.get_program(),
+        "{} failed ({}): {}",
+        command.get_program().display(),
         output.status,
         String::from_utf8_lossy(&output.stderr).trim()
     );

@@ -42,17 +42,17 @@ pub fn read_states(input: impl Read, file: &str) -> Result<IdleStates, ReadError
         if state.name.is_empty() {
             return Err(row.unexpected(0, "the name of the state"));
         }
-        if let Some(previous) = states.last() {
-            if state.target_residency < previous.target_residency {
-                return Err(row.field_error(
-                    2,
-                    format!(
-                        "{} is less than the {} of the state before; states must be in order, \
+        if let Some(previous) = states.last()
+            && state.target_residency < previous.target_residency
+        {
+            return Err(row.field_error(
+                2,
+                format!(
+                    "{} is less than the {} of the state before; states must be in order, \
                          shallowest first",
-                        state.target_residency.0, previous.target_residency.0
-                    ),
-                ));
-            }
+                    state.target_residency.0, previous.target_residency.0
+                ),
+            ));
         }
         states.push(state);
     }

@@ -104,17 +104,17 @@ fn cluster(c: &Cluster) -> Result<(), Fault> {
     if c.cpus == 0 || c.cpus > 4096 {
         return bad("cpus", "a cluster has 1 to 4096 CPUs");
     }
-    let divides = |part: usize, whole: usize| part > 0 && whole % part == 0;
+    let divides = |part: usize, whole: usize| part > 0 && whole.is_multiple_of(part);
     if !divides(c.threads_per_core, c.cpus) {
         return bad("threads_per_core", "the CPUs do not make whole cores");
     }
-    if let Some(clock) = c.clock_cpus {
-        if !divides(clock, c.cpus) || !divides(c.threads_per_core, clock) {
-            return bad(
-                "clock_cpus",
-                "a clock drives whole cores, and each clock equally many",
-            );
-        }
+    if let Some(clock) = c.clock_cpus
+        && (!divides(clock, c.cpus) || !divides(c.threads_per_core, clock))
+    {
+        return bad(
+            "clock_cpus",
+            "a clock drives whole cores, and each clock equally many",
+        );
     }
     if c.capacity == 0 || c.capacity > 1024 {
         return bad("capacity", "a capacity is between 1 and 1024");

@@ -324,10 +324,10 @@ impl PolicySpec {
     fn number(&self, key: &str) -> u64 {
         let text = self.word(key);
         let info = self.info.keys.iter().find(|info| info.name == key);
-        if let Some(Values::NamedUpTo(words, _)) = info.map(|info| info.values) {
-            if let Some((_, number)) = words.iter().find(|(word, _)| *word == text) {
-                return *number;
-            }
+        if let Some(Values::NamedUpTo(words, _)) = info.map(|info| info.values)
+            && let Some((_, number)) = words.iter().find(|(word, _)| *word == text)
+        {
+            return *number;
         }
         registry::whole_number(text).unwrap_or(0)
     }
