@@ -21,7 +21,11 @@ impl Display for FioJob {
     /// Writes the job as a section of its own. `thinkcycles` is left out where it is 0, because
     /// older versions of fio do not know it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "[{}]", self.name)?;
+        if can_be_a_header(&self.name) {
+            writeln!(f, "[{}]", self.name)?;
+        } else {
+            writeln!(f, "[job]\nname={}", self.name)?;
+        }
         if let Some(text) = &self.description {
             writeln!(f, "description={text}")?;
         }
@@ -69,4 +73,9 @@ fn write_limit(
         (Some(read), None) => writeln!(f, "{name}={read},"),
         (None, Some(write)) => writeln!(f, "{name}=,{write}"),
     }
+}
+
+/// Whether a section header can say this name, or only the option `name`, which takes any.
+fn can_be_a_header(name: &str) -> bool {
+    !name.contains(['[', ']']) && !name.starts_with("global") && !name.trim().is_empty()
 }

@@ -334,6 +334,16 @@ mod properties {
         }
     }
 
+    #[test]
+    fn names_that_no_header_can_say_parse_back() {
+        for name in ["a]b", "[", "globally", "plain", "w6]"] {
+            let file = parse(&format!("[j]\nname={name}\nruntime=1\n"), "t.fio").unwrap();
+            let back = parse(&file.to_string(), "t.fio").unwrap();
+            assert_eq!(back.jobs[0].name, name);
+            assert!(back.warnings.is_empty(), "{:?}", back.warnings);
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_printed_parses_back(jobs in proptest::collection::vec(any_job(), 1..4)) {
