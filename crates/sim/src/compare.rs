@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 use wakepath_hardware::Machine;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_workloads::fio::FioJobFile;
+use wakepath_workloads::Workload;
 
 use crate::observer::UntilCancelled;
 use crate::{Energy, Run, SimError, simulate_observed};
@@ -109,7 +109,7 @@ pub struct Waiting<'a> {
 /// As [`simulate`](crate::simulate); the error of the earliest failing run.
 pub fn compare(
     machine: &Machine,
-    workload: &FioJobFile,
+    workload: &Workload,
     combinations: &[Combination],
     seeds: &[u64],
 ) -> Result<Comparison, SimError> {
@@ -128,7 +128,7 @@ pub fn compare(
 pub fn compare_while(
     waiting: &Waiting<'_>,
     machine: &Machine,
-    workload: &FioJobFile,
+    workload: &Workload,
     combinations: &[Combination],
     seeds: &[u64],
 ) -> Result<Comparison, SimError> {

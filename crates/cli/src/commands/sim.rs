@@ -8,7 +8,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::spec::{self, PolicySpec};
 use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, compare_while};
-use wakepath_workloads::fio;
+use wakepath_workloads::Workload;
 
 use super::timeline::TimelineArgs;
 use crate::output::{self, Format};
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             .map(Some)
             .collect();
     }
-    let workload = fio::load(&args.job)?;
+    let workload = Workload::load(&args.job)?;
     let combinations: Vec<Combination> = idle
         .iter()
         .flat_map(|idle| freq.iter().map(move |freq| (idle, freq)))
@@ -98,13 +98,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         let result = compare_while(waiting, &machine, &workload, &combinations, &seeds)?;
         Ok(result)
     })?;
-    for warning in &workload.warnings {
-        eprintln!(
-            "wakepath: {}:{}: {}",
-            args.job.display(),
-            warning.line,
-            warning.message
-        );
+    for warning in workload.warnings() {
+        eprintln!("wakepath: {}:{warning}", args.job.display());
     }
     match args.format {
         Format::Json => output::json(out, &comparison),

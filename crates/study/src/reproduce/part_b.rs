@@ -39,7 +39,7 @@ struct DataCell {
 pub fn part_b(seeds: &[u64]) -> Result<Reproduction, ReproduceError> {
     let published: Data = toml::from_str(PART_B)?;
     let machine = Machine::find(&published.machine)?;
-    let job = fio::parse(PART_B_JOB, "part-b-rk3399.fio")?;
+    let job = fio::parse(PART_B_JOB, "part-b-rk3399.fio")?.into();
     let combinations = published
         .cell
         .iter()

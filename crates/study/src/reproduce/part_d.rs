@@ -158,7 +158,7 @@ pub fn part_d(seeds: &[u64]) -> Result<Reproduction, ReproduceError> {
         let mut machine = machine.clone();
         machine.drive = model;
         for (index, (origin, text)) in JOBS.iter().enumerate() {
-            let job = fio::parse(text, origin)?;
+            let job = fio::parse(text, origin)?.into();
             let mut results = compare(&machine, &job, &rules, seeds)?.results.into_iter();
             if let (Some(legacy), Some(current)) = (results.next(), results.next()) {
                 pairs.push(Pair {
