@@ -5,15 +5,18 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::file;
 use crate::fio::{self, FioError, FioJobFile};
+use crate::rtapp::{self, RtAppError, RtAppFile};
 
 /// What the machine is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-#[non_exhaustive]
 pub enum Workload {
     /// I/O: a fio job file.
     Fio(FioJobFile),
+    /// Work for the scheduler: an rt-app file.
+    RtApp(RtAppFile),
 }
 
 /// Why a workload was refused.
@@ -22,6 +25,7 @@ pub enum Workload {
 #[expect(missing_docs, reason = "each variant is the error it wraps")]
 pub enum WorkloadError {
     Fio(#[from] FioError),
+    RtApp(#[from] RtAppError),
 }
 
 /// Something in a workload file that was accepted but that the user should know about.
@@ -40,18 +44,38 @@ impl fmt::Display for WorkloadWarning {
 }
 
 impl Workload {
-    /// Reads the workload at `path`.
+    /// Reads the workload at `path`: an rt-app file if its name ends in `.json` or its text begins
+    /// as JSON does, else a fio job file.
     ///
     /// # Errors
-    /// The file cannot be read, or is no workload that is understood: see [`fio::parse`].
+    /// The file cannot be read, or is no workload that is understood: see [`fio::parse`] and
+    /// [`rtapp::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, WorkloadError> {
-        Ok(Self::Fio(fio::load(path)?))
+        let path = path.as_ref();
+        let is_json = path
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("json"));
+        let origin = path.display().to_string();
+        match file::read(path, fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)) {
+            Ok(text) if is_json || begins_as_json(&text) => {
+                Ok(rtapp::parse(&text, &origin)?.into())
+            }
+            Ok(text) => Ok(fio::parse(&text, &origin)?.into()),
+            Err(e) => Err(FioError {
+                origin,
+                line: e.line,
+                message: e.message,
+                suggestion: None,
+            }
+            .into()),
+        }
     }
 
-    /// The names of its jobs, in the order of the file.
+    /// The names of its jobs or tasks, in the order of the file.
     pub fn names(&self) -> Vec<&str> {
         match self {
             Self::Fio(file) => file.jobs.iter().map(|j| j.name.as_str()).collect(),
+            Self::RtApp(file) => file.tasks.iter().map(|t| t.name.as_str()).collect(),
         }
     }
 
@@ -66,6 +90,14 @@ impl Workload {
                     message: w.message.clone(),
                 })
                 .collect(),
+            Self::RtApp(file) => file
+                .warnings
+                .iter()
+                .map(|w| WorkloadWarning {
+                    line: w.line,
+                    message: format!("`{}` {}", w.key, w.message),
+                })
+                .collect(),
         }
     }
 }
@@ -74,4 +106,18 @@ impl From<FioJobFile> for Workload {
     fn from(file: FioJobFile) -> Self {
         Self::Fio(file)
     }
+}
+
+impl From<RtAppFile> for Workload {
+    fn from(file: RtAppFile) -> Self {
+        Self::RtApp(file)
+    }
+}
+
+/// No section of a job file begins like this.
+fn begins_as_json(text: &str) -> bool {
+    let text = text.trim_start();
+    ["{", "//", "/*"]
+        .iter()
+        .any(|start| text.starts_with(start))
 }

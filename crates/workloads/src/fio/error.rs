@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::text::nearest;
+pub(super) use crate::text::shown;
+
 /// Why a job file was refused: one problem, its place, and the likely intention if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FioError {
@@ -82,34 +85,4 @@ impl Problem {
             suggestion: self.suggestion,
         }
     }
-}
-
-/// The known name closest to `wrong`, if it is close enough to have been meant: a third of the
-/// letters may differ, at least one.
-fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Nothing long is a misspelt option, and the distance takes quadratic time.
-    if wrong.len() > 64 {
-        return None;
-    }
-    let tolerated = (wrong.chars().count() / 3).max(1);
-    known
-        .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(wrong, name), name))
-        .min()
-        .filter(|&(distance, _)| distance <= tolerated)
-        .map(|(_, name)| name)
-}
-
-/// A piece of the user's text for a message: control characters escaped, never more than a line.
-pub(super) fn shown(text: &str) -> String {
-    const MOST: usize = 60;
-    let mut out: String = text
-        .chars()
-        .take(MOST)
-        .flat_map(char::escape_debug)
-        .collect();
-    if text.chars().nth(MOST).is_some() {
-        out.push_str("...");
-    }
-    out
 }

@@ -16,11 +16,12 @@
 //! ```
 
 use std::fmt;
-use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
+
+use crate::file;
 
 mod error;
 mod options;
@@ -297,27 +298,18 @@ pub fn load(path: impl AsRef<Path>) -> Result<FioJobFile, FioError> {
         message,
         suggestion: None,
     };
-    let file = std::fs::File::open(path).map_err(|e| whole_file(format!("cannot open: {e}")))?;
-    let mut bytes = Vec::new();
-    // One byte more than allowed tells a file that is too large without reading all of it.
-    file.take(MAX_FILE_BYTES as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| whole_file(format!("cannot read: {e}")))?;
-    if bytes.len() > MAX_FILE_BYTES {
-        return Err(too_large(&origin));
-    }
-    let text = std::str::from_utf8(&bytes).map_err(|e| FioError {
-        line: Some(bytes[..e.valid_up_to()].split(|&b| b == b'\n').count()),
-        ..whole_file("is not UTF-8 text".to_owned())
+    let text = file::read(path, MAX_FILE_BYTES).map_err(|e| FioError {
+        line: e.line,
+        ..whole_file(e.message)
     })?;
-    parse(text, &origin)
+    parse(&text, &origin)
 }
 
 fn too_large(origin: &str) -> FioError {
     FioError {
         origin: origin.to_owned(),
         line: None,
-        message: format!("is larger than {MAX_FILE_BYTES} bytes, which no job file needs to be"),
+        message: file::too_large(MAX_FILE_BYTES),
         suggestion: None,
     }
 }

@@ -1,0 +1,47 @@
+//! Reading a workload file into memory, with a bound on its length.
+
+use std::io::Read;
+use std::path::Path;
+
+/// Why a file is no text that could be parsed.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    /// Line of the problem, counted from 1, if it has one.
+    pub(crate) line: Option<usize>,
+    pub(crate) message: String,
+}
+
+impl Unreadable {
+    fn whole_file(message: String) -> Self {
+        Self {
+            line: None,
+            message,
+        }
+    }
+}
+
+/// The text of the file at `path`, which may have `limit` bytes.
+pub(crate) fn read(path: &Path, limit: usize) -> Result<String, Unreadable> {
+    let file = std::fs::File::open(path)
+        .map_err(|e| Unreadable::whole_file(format!("cannot open: {e}")))?;
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells a file that is too large without reading all of it.
+    file.take(limit as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Unreadable::whole_file(format!("cannot read: {e}")))?;
+    if bytes.len() > limit {
+        return Err(Unreadable::whole_file(too_large(limit)));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let valid = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+        Unreadable {
+            line: Some(valid.split(|&b| b == b'\n').count()),
+            message: "is not UTF-8 text".to_owned(),
+        }
+    })
+}
+
+/// What to say about a file that is longer than `limit` bytes.
+pub(crate) fn too_large(limit: usize) -> String {
+    format!("is larger than {limit} bytes, which no such file needs to be")
+}

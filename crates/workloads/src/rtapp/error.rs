@@ -1,0 +1,56 @@
+//! What can be wrong with an rt-app file, and what is merely worth saying.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Why a file was refused: one problem, its place, and the likely intention if there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RtAppError {
+    /// Name of the file, or what stands for it.
+    pub origin: String,
+    /// Line of the problem, counted from 1. `None` when it is about the file as a whole.
+    pub line: Option<usize>,
+    /// The keys that lead to it, such as `tasks.client.run`.
+    pub key: Option<String>,
+    /// What is wrong and what was expected.
+    pub message: String,
+    /// The nearest name that would have been understood.
+    pub suggestion: Option<String>,
+}
+
+impl fmt::Display for RtAppError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.origin)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ": {key}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        if let Some(nearest) = &self.suggestion {
+            write!(f, "; did you mean `{nearest}`?")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for RtAppError {}
+
+/// A key that was accepted but that the user should know about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RtAppWarning {
+    /// Line of the key, counted from 1.
+    pub line: usize,
+    /// The key.
+    pub key: String,
+    /// What happens instead of what the key might seem to ask for.
+    pub message: String,
+}
+
+impl fmt::Display for RtAppWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: `{}` {}", self.line, self.key, self.message)
+    }
+}

@@ -1,0 +1,335 @@
+//! Workloads of the scheduler: rt-app JSON files.
+//!
+//! [`parse`] reads the grammar of [rt-app](https://github.com/scheduler-tools/rt-app) with what its
+//! front end `workgen` adds to JSON: comments, trailing and missing commas, and keys that occur
+//! several times in an object. A key that could change the timing of the workload and is not
+//! understood is an error; one that cannot is a [`RtAppWarning`].
+//!
+//! ```
+//! let file = wakepath_workloads::rtapp::parse(
+//!     r#"{ "tasks": { "a": { "loop": 10, "run": 100, "sleep": 900 /* us */ } } }"#,
+//!     "a.json",
+//! )?;
+//! assert_eq!(file.tasks[0].phases[0].events.len(), 2);
+//! # Ok::<(), wakepath_workloads::rtapp::RtAppError>(())
+//! ```
+
+use std::fmt;
+use std::path::Path;
+
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use serde::Serialize;
+use wakepath_units::Nanoseconds;
+
+use crate::file;
+
+mod error;
+mod events;
+mod place;
+mod print;
+mod sections;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{RtAppError, RtAppWarning};
+
+/// Longest file that is read, in bytes.
+pub const MAX_FILE_BYTES: usize = 4 << 20;
+
+/// Most threads, counting every `instance`.
+pub const MAX_THREADS: u32 = 4096;
+
+/// Most events of all tasks together, as they are written in the file.
+pub const MAX_EVENTS: usize = 100_000;
+
+/// An rt-app file, its defaults resolved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RtAppFile {
+    /// When every thread is killed. `None`: when all have ended by themselves.
+    pub duration: Option<Nanoseconds>,
+    /// The tasks in the order of the file; at least one.
+    pub tasks: Vec<RtTask>,
+    /// Keys that were accepted without having the effect that they might seem to ask for.
+    pub warnings: Vec<RtAppWarning>,
+}
+
+/// A task: one or several threads that do the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RtTask {
+    /// Its name.
+    pub name: String,
+    /// Line of its key, counted from 1; for messages only.
+    pub line: usize,
+    /// Threads, 0 to [`MAX_THREADS`]. Default 1.
+    pub instances: u32,
+    /// Time from the start of the workload to that of the threads. Default 0.
+    pub delay: Nanoseconds,
+    /// How often the phases are gone through, at least once. `None`: for ever, the default.
+    pub loops: Option<u64>,
+    /// How it is scheduled where its phases do not say.
+    pub scheduling: Scheduling,
+    /// The CPUs that it may run on where its phases do not say, in ascending order. `None`: all.
+    pub cpus: Option<Vec<usize>>,
+    /// What it does; at least one phase.
+    pub phases: Vec<Phase>,
+}
+
+/// A stretch of a task's life.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// How often its events are gone through before the next phase, at least once. `None`: for
+    /// ever. Default 1.
+    pub loops: Option<u64>,
+    /// How the task is scheduled from here on, if that changes.
+    pub scheduling: Option<Scheduling>,
+    /// The CPUs that the task may run on in this phase, if they differ from the task's.
+    pub cpus: Option<Vec<usize>>,
+    /// What happens, in order; at least one event.
+    pub events: Vec<Event>,
+}
+
+/// Scheduling class and priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheduling {
+    /// `SCHED_OTHER`, with a nice value of -20 to 19.
+    Other {
+        /// The nice value.
+        nice: i8,
+    },
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_FIFO`.
+    Fifo {
+        /// 1 to 99, the highest first.
+        priority: u8,
+    },
+    /// `SCHED_RR`.
+    RoundRobin {
+        /// 1 to 99, the highest first.
+        priority: u8,
+    },
+}
+
+impl Default for Scheduling {
+    fn default() -> Self {
+        Self::Other { nice: 0 }
+    }
+}
+
+impl Scheduling {
+    /// The name of the class.
+    pub(crate) const fn policy(self) -> &'static str {
+        match self {
+            Self::Other { .. } => "SCHED_OTHER",
+            Self::Idle => "SCHED_IDLE",
+            Self::Fifo { .. } => "SCHED_FIFO",
+            Self::RoundRobin { .. } => "SCHED_RR",
+        }
+    }
+
+    pub(crate) fn priority(self) -> i64 {
+        match self {
+            Self::Other { nice } => nice.into(),
+            Self::Idle => 0,
+            Self::Fifo { priority } | Self::RoundRobin { priority } => priority.into(),
+        }
+    }
+}
+
+/// Something that a thread does. Resources (mutexes, conditions, barriers, timers, and what
+/// threads suspend on) are known by their names, each kind for itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// `run`: work that takes this long on the machine's biggest core at its highest frequency,
+    /// and longer on any other.
+    Run(Nanoseconds),
+    /// `runtime`: work for this long, whatever gets done.
+    Runtime(Nanoseconds),
+    /// `sleep`: for this long from now.
+    Sleep(Nanoseconds),
+    /// `timer`: sleep until the timer's next period.
+    Timer {
+        /// Name of the timer. If it begins with `unique`, each thread has its own.
+        timer: String,
+        /// Length of the period.
+        period: Nanoseconds,
+        /// A period that was missed delays none of the following.
+        absolute: bool,
+    },
+    /// `lock`: take this mutex, or wait for it.
+    Lock(String),
+    /// `unlock`: give this mutex back.
+    Unlock(String),
+    /// `wait`: give the mutex back, sleep until the condition is signalled, take the mutex again.
+    Wait {
+        /// Name of the condition.
+        condition: String,
+        /// Name of the mutex.
+        mutex: String,
+    },
+    /// `signal`: wake up the first thread that waits for this condition, if any does.
+    Signal(String),
+    /// `broad`: wake up all threads that wait for this condition.
+    Broadcast(String),
+    /// `sync`: lock, signal, wait and unlock as one.
+    Sync {
+        /// Name of the condition.
+        condition: String,
+        /// Name of the mutex.
+        mutex: String,
+    },
+    /// `barrier`: sleep until all threads that use this barrier have come to it.
+    Barrier(String),
+    /// `suspend`: sleep until somebody resumes this name, by default the task's own.
+    Suspend(String),
+    /// `resume`: wake up all threads that are suspended on this name, if any is.
+    Resume(String),
+    /// `yield`: let another thread have the CPU.
+    Yield,
+    /// `mem`: write this many bytes to memory.
+    Mem(u64),
+    /// `iorun`: write this many bytes to `io_device`.
+    IoRun(u64),
+}
+
+impl RtAppFile {
+    /// The same workload `copies` times side by side. Every copy has tasks and resources of its
+    /// own: their names get the number of the copy, from 0, after a `#`.
+    ///
+    /// The first task of the file comes first in every copy. `copies` times the threads of the
+    /// file should not be more than [`MAX_THREADS`], or the result does not parse when printed.
+    #[must_use]
+    pub fn copies(&self, copies: u32) -> Self {
+        let tasks = (0..copies)
+            .flat_map(|copy| self.tasks.iter().map(move |task| task.renamed(copy)))
+            .collect();
+        Self {
+            tasks,
+            ..self.clone()
+        }
+    }
+
+    /// Threads of all tasks.
+    pub fn threads(&self) -> u64 {
+        self.tasks.iter().map(|t| u64::from(t.instances)).sum()
+    }
+}
+
+impl RtTask {
+    /// Everything that it does, in the order of the file.
+    pub fn events(&self) -> impl Iterator<Item = &Event> {
+        self.phases.iter().flat_map(|p| &p.events)
+    }
+
+    fn renamed(&self, copy: u32) -> Self {
+        let new = |name: &str| format!("{name}#{copy}");
+        let event = |event: &Event| match event {
+            Event::Timer {
+                timer,
+                period,
+                absolute,
+            } => Event::Timer {
+                timer: new(timer),
+                period: *period,
+                absolute: *absolute,
+            },
+            Event::Lock(mutex) => Event::Lock(new(mutex)),
+            Event::Unlock(mutex) => Event::Unlock(new(mutex)),
+            Event::Wait { condition, mutex } => Event::Wait {
+                condition: new(condition),
+                mutex: new(mutex),
+            },
+            Event::Signal(condition) => Event::Signal(new(condition)),
+            Event::Broadcast(condition) => Event::Broadcast(new(condition)),
+            Event::Sync { condition, mutex } => Event::Sync {
+                condition: new(condition),
+                mutex: new(mutex),
+            },
+            Event::Barrier(barrier) => Event::Barrier(new(barrier)),
+            Event::Suspend(name) => Event::Suspend(new(name)),
+            Event::Resume(name) => Event::Resume(new(name)),
+            other => other.clone(),
+        };
+        Self {
+            name: new(&self.name),
+            phases: self
+                .phases
+                .iter()
+                .map(|phase| Phase {
+                    events: phase.events.iter().map(event).collect(),
+                    ..phase.clone()
+                })
+                .collect(),
+            ..self.clone()
+        }
+    }
+}
+
+/// Reads an rt-app file. `origin` is its name for messages.
+///
+/// # Errors
+/// The first problem of the file with its line: no JSON, a key that is not understood, a value of
+/// the wrong type or out of range, a resource that is woken but never waited for, no task at all,
+/// more than [`MAX_FILE_BYTES`], [`MAX_THREADS`] or [`MAX_EVENTS`].
+pub fn parse(text: &str, origin: &str) -> Result<RtAppFile, RtAppError> {
+    let whole_file = |message: String| RtAppError {
+        origin: origin.to_owned(),
+        line: None,
+        key: None,
+        message,
+        suggestion: None,
+    };
+    if text.len() > MAX_FILE_BYTES {
+        return Err(whole_file(file::too_large(MAX_FILE_BYTES)));
+    }
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_missing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    };
+    let ast = parse_to_ast(text, &CollectOptions::default(), &options).map_err(|e| RtAppError {
+        line: Some(place::Lines::new(text).of(e.range().start)),
+        ..whole_file(format!("is no JSON: {}", e.kind()))
+    })?;
+    let Some(root) = ast.value else {
+        return Err(whole_file("is empty".to_owned()));
+    };
+    sections::read(&root, text, origin)
+}
+
+/// Reads the file at `path`; see [`parse`].
+///
+/// # Errors
+/// As [`parse`], and when the file cannot be read or is not UTF-8.
+pub fn load(path: impl AsRef<Path>) -> Result<RtAppFile, RtAppError> {
+    let path = path.as_ref();
+    let origin = path.display().to_string();
+    match file::read(path, MAX_FILE_BYTES) {
+        Ok(text) => parse(&text, &origin),
+        Err(e) => Err(RtAppError {
+            origin,
+            line: e.line,
+            key: None,
+            message: e.message,
+            suggestion: None,
+        }),
+    }
+}
+
+impl fmt::Display for RtAppFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print::file(self, f)
+    }
+}

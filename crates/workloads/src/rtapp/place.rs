@@ -1,0 +1,187 @@
+//! Values with their place in the file, so that every complaint can name it.
+
+use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
+use jsonc_parser::common::Ranged;
+
+use super::RtAppError;
+use crate::text::{nearest, shown};
+
+/// Where the lines of a text begin.
+#[derive(Debug)]
+pub(super) struct Lines(Vec<usize>);
+
+impl Lines {
+    pub(super) fn new(text: &str) -> Self {
+        Self(text.match_indices('\n').map(|(at, _)| at).collect())
+    }
+
+    /// The line of a byte, counted from 1.
+    pub(super) fn of(&self, byte: usize) -> usize {
+        self.0.partition_point(|end| *end < byte) + 1
+    }
+}
+
+/// A place in the file: which keys lead there, and where they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) origin: &'a str,
+    pub(super) lines: &'a Lines,
+    /// The way from the root; empty there.
+    path: &'a str,
+    byte: usize,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn root(origin: &'a str, lines: &'a Lines) -> Self {
+        Self {
+            origin,
+            lines,
+            path: "",
+            byte: 0,
+        }
+    }
+
+    pub(super) fn line(&self) -> usize {
+        self.lines.of(self.byte)
+    }
+
+    /// A problem here.
+    pub(super) fn error(&self, message: impl Into<String>) -> RtAppError {
+        RtAppError {
+            origin: self.origin.to_owned(),
+            line: Some(self.line()),
+            key: (!self.path.is_empty()).then(|| self.path.to_owned()),
+            message: message.into(),
+            suggestion: None,
+        }
+    }
+
+    /// A name here that nobody knows.
+    pub(super) fn unknown<'k>(
+        &self,
+        what: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'k str>,
+    ) -> RtAppError {
+        RtAppError {
+            suggestion: nearest(name, known).map(str::to_owned),
+            ..self.error(format!("{what} `{}` is not known", shown(name)))
+        }
+    }
+}
+
+/// A key of an object with its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry<'a, 'v> {
+    pub(super) name: &'v str,
+    pub(super) value: &'v Value<'a>,
+    pub(super) place: Place<'v>,
+}
+
+/// Calls `each` for every key of an object, in the order of the file.
+pub(super) fn entries<'a>(
+    object: &Object<'a>,
+    place: &Place<'_>,
+    mut each: impl FnMut(Entry<'a, '_>) -> Result<(), RtAppError>,
+) -> Result<(), RtAppError> {
+    for ObjectProp { range, name, value } in &object.properties {
+        let name = name.as_str();
+        let path = match place.path {
+            "" => shown(name),
+            parent => format!("{parent}.{}", shown(name)),
+        };
+        each(Entry {
+            name,
+            value,
+            place: Place {
+                path: &path,
+                byte: range.start,
+                ..*place
+            },
+        })?;
+    }
+    Ok(())
+}
+
+/// What kind of value it is, for messages.
+fn kind(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::StringLit(_) => "a string",
+        Value::NumberLit(_) => "a number",
+        Value::BooleanLit(_) => "a boolean",
+        Value::Object(_) => "an object",
+        Value::Array(_) => "an array",
+        Value::NullKeyword(_) => "null",
+    }
+}
+
+impl<'a, 'v> Entry<'a, 'v> {
+    fn wrong(&self, wanted: &str) -> RtAppError {
+        let mut place = self.place;
+        place.byte = self.value.range().start;
+        place.error(format!("is {}; {wanted} is wanted", kind(self.value)))
+    }
+
+    pub(super) fn object(&self) -> Result<&'v Object<'a>, RtAppError> {
+        match self.value {
+            Value::Object(object) => Ok(object),
+            _ => Err(self.wrong("an object")),
+        }
+    }
+
+    pub(super) fn array(&self) -> Result<&'v Array<'a>, RtAppError> {
+        match self.value {
+            Value::Array(array) => Ok(array),
+            _ => Err(self.wrong("an array")),
+        }
+    }
+
+    pub(super) fn text(&self) -> Result<&'v str, RtAppError> {
+        match self.value {
+            Value::StringLit(text) => Ok(&text.value),
+            _ => Err(self.wrong("a string")),
+        }
+    }
+
+    pub(super) fn boolean(&self) -> Result<bool, RtAppError> {
+        match self.value {
+            Value::BooleanLit(boolean) => Ok(boolean.value),
+            _ => Err(self.wrong("true or false")),
+        }
+    }
+
+    /// An integer between `least` and `most`.
+    pub(super) fn integer(&self, least: i64, most: i64) -> Result<i64, RtAppError> {
+        let Value::NumberLit(number) = self.value else {
+            return Err(self.wrong("a whole number"));
+        };
+        let place = self.place;
+        let number: i64 = number
+            .value
+            .parse()
+            .map_err(|_| place.error(format!("`{}` is no whole number", shown(number.value))))?;
+        if (least..=most).contains(&number) {
+            Ok(number)
+        } else {
+            Err(place.error(format!("{number} is not between {least} and {most}")))
+        }
+    }
+
+    /// The names of an object with string values: `wanted` of them, all needed.
+    pub(super) fn pair(&self, wanted: [&str; 2]) -> Result<[String; 2], RtAppError> {
+        let mut found = [None, None];
+        entries(self.object()?, &self.place, |entry| {
+            match wanted.iter().position(|w| *w == entry.name) {
+                Some(index) => found[index] = Some(entry.text()?.to_owned()),
+                None => return Err(entry.place.unknown("key", entry.name, wanted)),
+            }
+            Ok(())
+        })?;
+        match found {
+            [Some(first), Some(second)] => Ok([first, second]),
+            [first, _] => Err(self
+                .place
+                .error(format!("has no `{}`", wanted[usize::from(first.is_some())]))),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! An rt-app file as text, which says all that was understood and parses to the same.
+
+use std::fmt;
+
+use super::{Event, Phase, RtAppFile, RtTask, Scheduling};
+
+pub(super) fn file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let duration = match file.duration {
+        Some(duration) => (duration.0 / 1_000_000_000).to_string(),
+        None => "-1".to_owned(),
+    };
+    writeln!(f, "{{")?;
+    writeln!(f, "  \"global\": {{ \"duration\": {duration} }},")?;
+    writeln!(f, "  \"tasks\": {{")?;
+    separated(f, &file.tasks, |f, task| self::task(task, f))?;
+    writeln!(f, "  }}\n}}")
+}
+
+fn task(task: &RtTask, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "    {}: {{", quoted(&task.name))?;
+    writeln!(f, "      \"instance\": {},", task.instances)?;
+    writeln!(f, "      \"delay\": {},", task.delay.0 / 1000)?;
+    writeln!(f, "      \"loop\": {},", loops(task.loops))?;
+    scheduling(f, Some(task.scheduling), "      ")?;
+    cpus(f, task.cpus.as_deref(), "      ")?;
+    writeln!(f, "      \"phases\": {{")?;
+    separated(f, &task.phases, |f, phase| self::phase(phase, f))?;
+    write!(f, "      }}\n    }}")
+}
+
+fn phase(phase: &Phase, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "        {}: {{", quoted(&phase.name))?;
+    writeln!(f, "          \"loop\": {},", loops(phase.loops))?;
+    scheduling(f, phase.scheduling, "          ")?;
+    cpus(f, phase.cpus.as_deref(), "          ")?;
+    let mut number = 0;
+    separated(f, &phase.events, |f, event| {
+        // Keys of an object have to differ for rt-app itself.
+        number += 1;
+        write!(f, "          ")?;
+        self::event(event, number, f)
+    })?;
+    write!(f, "        }}")
+}
+
+fn event(event: &Event, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut key = |name: &str, value: String| write!(f, "\"{name}{number}\": {value}");
+    let us = |time: &wakepath_units::Nanoseconds| (time.0 / 1000).to_string();
+    let pair = |condition: &str, mutex: &str| {
+        format!(
+            "{{ \"ref\": {}, \"mutex\": {} }}",
+            quoted(condition),
+            quoted(mutex)
+        )
+    };
+    match event {
+        Event::Run(time) => key("run", us(time)),
+        Event::Runtime(time) => key("runtime", us(time)),
+        Event::Sleep(time) => key("sleep", us(time)),
+        Event::Timer {
+            timer,
+            period,
+            absolute,
+        } => key(
+            "timer",
+            format!(
+                "{{ \"ref\": {}, \"period\": {}, \"mode\": \"{}\" }}",
+                quoted(timer),
+                us(period),
+                if *absolute { "absolute" } else { "relative" }
+            ),
+        ),
+        Event::Lock(name) => key("lock", quoted(name)),
+        Event::Unlock(name) => key("unlock", quoted(name)),
+        Event::Wait { condition, mutex } => key("wait", pair(condition, mutex)),
+        Event::Signal(name) => key("signal", quoted(name)),
+        Event::Broadcast(name) => key("broad", quoted(name)),
+        Event::Sync { condition, mutex } => key("sync", pair(condition, mutex)),
+        Event::Barrier(name) => key("barrier", quoted(name)),
+        Event::Suspend(name) => key("suspend", quoted(name)),
+        Event::Resume(name) => key("resume", quoted(name)),
+        Event::Yield => key("yield", "\"\"".to_owned()),
+        Event::Mem(bytes) => key("mem", bytes.to_string()),
+        Event::IoRun(bytes) => key("iorun", bytes.to_string()),
+    }
+}
+
+fn loops(loops: Option<u64>) -> String {
+    loops.map_or_else(|| "-1".to_owned(), |n| n.to_string())
+}
+
+fn scheduling(
+    f: &mut fmt::Formatter<'_>,
+    scheduling: Option<Scheduling>,
+    indent: &str,
+) -> fmt::Result {
+    let Some(scheduling) = scheduling else {
+        return Ok(());
+    };
+    writeln!(f, "{indent}\"policy\": \"{}\",", scheduling.policy())?;
+    writeln!(f, "{indent}\"priority\": {},", scheduling.priority())
+}
+
+fn cpus(f: &mut fmt::Formatter<'_>, cpus: Option<&[usize]>, indent: &str) -> fmt::Result {
+    match cpus {
+        Some(cpus) => writeln!(f, "{indent}\"cpus\": {cpus:?},"),
+        None => Ok(()),
+    }
+}
+
+/// Writes items with commas in between, a line each.
+fn separated<T>(
+    f: &mut fmt::Formatter<'_>,
+    items: &[T],
+    mut write: impl FnMut(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
+) -> fmt::Result {
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            writeln!(f, ",")?;
+        }
+        write(f, item)?;
+    }
+    writeln!(f)
+}
+
+/// A JSON string.
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.extend(format!("\\u{:04x}", c as u32).chars()),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
