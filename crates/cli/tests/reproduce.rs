@@ -1,5 +1,5 @@
 //! `wakepath reproduce` as a whole command, and the page that it writes.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::fs;
 use std::path::Path;

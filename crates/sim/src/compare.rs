@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 use wakepath_hardware::Machine;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_workloads::fio::FioJobFile;
+use wakepath_workloads::Workload;
 
 use crate::observer::UntilCancelled;
 use crate::{Energy, Run, SimError, simulate_observed};
@@ -107,7 +107,7 @@ pub struct Experiment {
     /// The machine.
     pub machine: Machine,
     /// The workload.
-    pub workload: FioJobFile,
+    pub workload: Workload,
     /// What is compared.
     pub combinations: Vec<Combination>,
 }
@@ -120,7 +120,7 @@ pub struct Experiment {
 /// As [`simulate`](crate::simulate); the error of the earliest failing run.
 pub fn compare(
     machine: &Machine,
-    workload: &FioJobFile,
+    workload: &Workload,
     combinations: &[Combination],
     seeds: &[u64],
 ) -> Result<Comparison, SimError> {

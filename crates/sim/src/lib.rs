@@ -32,7 +32,7 @@ use wakepath_hardware::Machine;
 use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::Lease;
 use wakepath_policies::spec::SpecError;
-use wakepath_workloads::fio::FioJobFile;
+use wakepath_workloads::Workload;
 
 use crate::cpu::Cpu;
 use crate::drive::{Drive, DriveSetup};
@@ -82,7 +82,7 @@ pub enum SimError {
 /// The machine, the workload or a policy asks for something that is not modelled.
 pub fn simulate(
     machine: &Machine,
-    workload: &FioJobFile,
+    workload: &Workload,
     policies: &Combination,
     seed: u64,
 ) -> Result<Run, SimError> {
@@ -96,7 +96,7 @@ pub fn simulate(
 /// As [`simulate`].
 pub fn simulate_observed<O: Observer>(
     machine: &Machine,
-    workload: &FioJobFile,
+    workload: &Workload,
     policies: &Combination,
     seed: u64,
     observer: &mut O,

@@ -12,119 +12,118 @@ type Due = (u64, u64);
 
 const NEVER: Due = (u64::MAX, u64::MAX);
 
-/// Slots that are searched together.
-const GROUP: usize = 16;
+/// Most events that are kept in order.
+const FRONT: usize = 16;
+/// How many are put in order at once.
+const REFILL: usize = 12;
 
 /// A fixed number of slots with at most one event each.
 ///
-/// Rescheduling is far more frequent than finding the next event and mostly concerns the same few
-/// slots, so scheduling only stores, and the search goes through the groups that have changed. Short
-/// runs of plain comparisons beat a tree here, whose every comparison is a mispredicted branch.
+/// Only the next few events are in order, in `front`; the others are only known by their slot, and
+/// none of them is due before those. What is scheduled is mostly due either among the next few, near
+/// the end of a short array, or so late that storing it is all there is to do. When the front is used
+/// up, one pass over the slots finds the next few.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    time: Vec<[u64; GROUP]>,
-    rank: Vec<[u64; GROUP]>,
-    groups: Vec<Earliest>,
-}
-
-/// The slot of a group that is due first.
-#[derive(Clone, Copy, Debug)]
-struct Earliest {
-    time: u64,
-    member: usize,
-    /// Several are due at that time.
-    tie: bool,
-    /// The slot that was due first is so no more.
-    stale: bool,
-}
-
-impl Earliest {
-    const NONE: Self = Self {
-        time: u64::MAX,
-        member: 0,
-        tie: false,
-        stale: false,
-    };
-
-    fn of(times: &[u64; GROUP]) -> Self {
-        let mut earliest = Self::NONE;
-        for (member, time) in times.iter().enumerate() {
-            let sooner = *time < earliest.time;
-            earliest.tie = !sooner && (earliest.tie || *time == earliest.time);
-            earliest.member = if sooner { member } else { earliest.member };
-            earliest.time = if sooner { *time } else { earliest.time };
-        }
-        earliest
-    }
+    due: Vec<Due>,
+    /// The events due up to `bound`, the last one first; the rest of it is unused.
+    front: [(Due, usize); FRONT],
+    ordered: usize,
+    bound: Due,
 }
 
 impl Slots {
     pub(crate) fn new(slots: usize) -> Self {
-        let groups = slots.div_ceil(GROUP);
         Self {
-            time: vec![[u64::MAX; GROUP]; groups],
-            rank: vec![[u64::MAX; GROUP]; groups],
-            groups: vec![Earliest::NONE; groups],
+            due: vec![NEVER; slots],
+            front: [(NEVER, 0); FRONT],
+            ordered: 0,
+            bound: (0, 0),
         }
     }
 
     /// Schedules the event of a slot, in place of one that is pending.
-    pub(crate) fn schedule(&mut self, slot: usize, (time, rank): Due) {
-        let (group, member) = (slot / GROUP, slot % GROUP);
-        self.time[group][member] = time;
-        self.rank[group][member] = rank;
-        let earliest = &mut self.groups[group];
-        if time < earliest.time {
-            *earliest = Earliest {
-                time,
-                member,
-                ..Earliest::NONE
-            };
-        } else if member == earliest.member {
-            earliest.stale = true;
-        } else {
-            // Or it was one of several, which does no harm.
-            earliest.tie |= time == earliest.time;
+    pub(crate) fn schedule(&mut self, slot: usize, due: Due) {
+        let before = std::mem::replace(&mut self.due[slot], due);
+        if before <= self.bound {
+            self.remove(slot);
+        }
+        if due <= self.bound {
+            if self.ordered == FRONT {
+                // No room: the last one of all goes back among the others.
+                let last = self.front[0].0;
+                if due > last {
+                    self.bound = last;
+                    return;
+                }
+                self.front.copy_within(1.., 0);
+                self.ordered -= 1;
+                self.insert(due, slot);
+                self.bound = self.front[0].0;
+                return;
+            }
+            self.insert(due, slot);
         }
     }
 
-    /// The slot that is due first, and when; [`u64::MAX`] if none is.
-    pub(crate) fn first(&mut self) -> (usize, u64) {
-        let mut first = (Earliest::NONE, 0);
-        let mut tie = false;
-        for (group, earliest) in self.groups.iter_mut().enumerate() {
-            if earliest.stale {
-                *earliest = Earliest::of(&self.time[group]);
-            }
-            if earliest.time < first.0.time {
-                tie = earliest.tie;
-                first = (*earliest, group);
-            } else {
-                tie |= earliest.time == first.0.time;
-            }
+    /// Takes the event that is due first: its slot, and when.
+    pub(crate) fn pop(&mut self) -> Option<(usize, u64)> {
+        if self.ordered == 0 && !self.refill() {
+            return None;
         }
-        let (Earliest { time, member, .. }, group) = first;
-        if tie && time != u64::MAX {
-            return (self.first_of_several(time), time);
-        }
-        (group * GROUP + member, time)
-    }
-
-    /// The slot that was scheduled first of those that are due at `time`.
-    fn first_of_several(&self, time: u64) -> usize {
-        let times = self.time.iter().flatten();
-        let ranks = self.rank.iter().flatten();
-        times
-            .zip(ranks)
-            .enumerate()
-            .filter(|(_, (at, _))| **at == time)
-            .min_by_key(|(_, (_, rank))| **rank)
-            .map_or(0, |(slot, _)| slot)
+        self.ordered -= 1;
+        let ((time, _), slot) = self.front[self.ordered];
+        self.due[slot] = NEVER;
+        Some((slot, time))
     }
 
     /// When a slot is due.
     pub(crate) fn due(&self, slot: usize) -> u64 {
-        self.time[slot / GROUP][slot % GROUP]
+        self.due[slot].0
+    }
+
+    /// Inserts into the front, which has room.
+    fn insert(&mut self, due: Due, slot: usize) {
+        let mut place = self.ordered;
+        while place > 0 && self.front[place - 1].0 < due {
+            self.front[place] = self.front[place - 1];
+            place -= 1;
+        }
+        self.front[place] = (due, slot);
+        self.ordered += 1;
+    }
+
+    /// Removes a slot from the front, which has it.
+    fn remove(&mut self, slot: usize) {
+        let ordered = &self.front[..self.ordered];
+        if let Some(place) = ordered.iter().rposition(|(_, of)| *of == slot) {
+            self.front.copy_within(place + 1..self.ordered, place);
+            self.ordered -= 1;
+        }
+    }
+
+    /// Puts the next few in order. Returns whether there are any.
+    fn refill(&mut self) -> bool {
+        for slot in 0..self.due.len() {
+            let due = self.due[slot];
+            if self.ordered == REFILL {
+                if due > self.front[0].0 {
+                    continue;
+                }
+                self.front.copy_within(1..REFILL, 0);
+                self.ordered -= 1;
+            } else if due == NEVER {
+                continue;
+            }
+            self.insert(due, slot);
+        }
+        self.bound = if self.ordered == REFILL {
+            self.front[0].0
+        } else {
+            // All that is pending.
+            (u64::MAX, 0)
+        };
+        self.ordered > 0
     }
 }
 
@@ -221,9 +220,7 @@ impl<E> EventQueue<E> {
 
     /// Takes back the event of a slot.
     pub(crate) fn cancel(&mut self, slot: usize) {
-        if self.slots.due(slot) != u64::MAX {
-            self.slots.schedule(slot, NEVER);
-        }
+        self.slots.schedule(slot, NEVER);
     }
 
     /// When a slot is due; [`u64::MAX`] if it is not.
@@ -242,12 +239,8 @@ impl<E> EventQueue<E> {
 
     /// Takes the next event and its time in ns.
     pub(crate) fn pop(&mut self) -> Option<(u64, Next<E>)> {
-        let (slot, time) = self.slots.first();
-        if time == u64::MAX {
-            return None;
-        }
+        let (slot, time) = self.slots.pop()?;
         if slot != self.others_slot {
-            self.slots.schedule(slot, NEVER);
             return Some((time, Next::Slot(slot)));
         }
         let event = self.others.pop()?;
@@ -267,8 +260,8 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_a_sorted_map(
-            slots in 1_usize..20,
-            ops in prop::collection::vec((0_u64..50, 0_usize..30, 0_u8..4), 1..3000),
+            slots in 1_usize..40,
+            ops in prop::collection::vec((0_u64..50, 0_usize..50, 0_u8..4), 1..3000),
         ) {
             let mut queue = EventQueue::new(slots);
             let mut model = BTreeMap::new();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
 use wakepath_sim::{Combination, Experiment, Waiting, compare, compare_all, simulate};
-use wakepath_workloads::fio::{self, FioJobFile};
+use wakepath_workloads::{Workload, fio};
 
 const IDLE: [&str; 9] = [
     "menu@6.1",
@@ -39,9 +39,9 @@ fn combination(idle: &str, freq: &str, psd: Option<&str>) -> Combination {
     }
 }
 
-fn job(lines: &str) -> FioJobFile {
+fn job(lines: &str) -> Workload {
     let text = format!("[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{lines}");
-    fio::parse(&text, "test.fio").unwrap()
+    fio::parse(&text, "test.fio").unwrap().into()
 }
 
 /// RK3399 with a polling state in front, as x86 machines have.
@@ -96,7 +96,7 @@ prop_compose! {
         spin in 0_u32..500,
         cycles in 0_u32..300_000,
         runtime in 1_u32..60,
-    ) -> FioJobFile {
+    ) -> Workload {
         job(&format!(
             "rw={rw}\nioengine={engine}\niodepth={depth}\nnumjobs={jobs}\nruntime={runtime}ms\n\
              thinktime={think}\nthinktime_spin={spin}\nthinkcycles={cycles}\n"

@@ -8,7 +8,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::spec::{self, PolicySpec};
 use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, Experiment, compare_all};
-use wakepath_workloads::fio;
+use wakepath_workloads::Workload;
 
 use super::timeline::TimelineArgs;
 use crate::output::{self, Format};
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             .map(Some)
             .collect();
     }
-    let workload = fio::load(&args.job)?;
+    let workload = Workload::load(&args.job)?;
     let combinations: Vec<Combination> = idle
         .iter()
         .flat_map(|idle| freq.iter().map(move |freq| (idle, freq)))
@@ -105,13 +105,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         let comparisons = compare_all(waiting, &experiments, &seeds)?;
         Ok(comparisons.into_iter().next().unwrap_or_default())
     })?;
-    for warning in &experiment.workload.warnings {
-        eprintln!(
-            "wakepath: {}:{}: {}",
-            args.job.display(),
-            warning.line,
-            warning.message
-        );
+    for warning in experiment.workload.warnings() {
+        eprintln!("wakepath: {}:{warning}", args.job.display());
     }
     match args.format {
         Format::Json => output::json(out, &comparison),

@@ -12,7 +12,7 @@ use wakepath_hardware::Machine;
 use wakepath_report::perfetto::Timeline;
 use wakepath_sim::{Combination, Experiment, simulate_observed};
 use wakepath_units::Nanoseconds;
-use wakepath_workloads::fio::FioJobFile;
+use wakepath_workloads::Workload;
 
 use crate::waiting;
 
@@ -57,7 +57,7 @@ impl TimelineArgs {
         &self,
         path: &Path,
         machine: &Machine,
-        workload: &FioJobFile,
+        workload: &Workload,
         policies: &Combination,
         seed: u64,
     ) -> anyhow::Result<()> {

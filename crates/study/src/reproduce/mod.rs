@@ -16,7 +16,7 @@
 //! 3. A line in [`PARTS`]. Progress, `--jobs`, Ctrl-C, every output format, the summary and
 //!    `docs/validation.md` (`make validation` writes it anew) need nothing more.
 //!
-//! ```ignore
+//! ```text
 //! pub(super) fn plan() -> Result<Plan, ReproduceError> {
 //!     let data: Data = toml::from_str(PUBLISHED)?;
 //!     let machine = Machine::find(&data.machine)?;

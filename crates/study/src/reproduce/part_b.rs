@@ -37,7 +37,7 @@ struct DataCell {
 pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let published: Data = toml::from_str(PART_B)?;
     let machine = Machine::find(&published.machine)?;
-    let workload = fio::parse(PART_B_JOB, "part-b-rk3399.fio")?;
+    let workload = fio::parse(PART_B_JOB, "part-b-rk3399.fio")?.into();
     let combinations = published
         .cell
         .iter()

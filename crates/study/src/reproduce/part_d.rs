@@ -171,7 +171,7 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
             of_experiment.push((drive.name.clone(), index + 1));
             experiments.push(Experiment {
                 machine: machine.clone(),
-                workload: fio::parse(text, origin)?,
+                workload: fio::parse(text, origin)?.into(),
                 combinations: rules.clone(),
             });
         }
