@@ -5,7 +5,8 @@ use wakepath_hardware::machine::{Cluster, Figure, Runs, Scope};
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::poll;
 use wakepath_units::{Nanoseconds, TickRate};
-use wakepath_workloads::fio::{FioJob, FioJobFile};
+use wakepath_workloads::Workload;
+use wakepath_workloads::fio::FioJob;
 
 use crate::SimError;
 use crate::random::ServiceTime;
@@ -95,12 +96,11 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    pub(crate) fn new(machine: &Machine, workload: &FioJobFile) -> Result<Self, SimError> {
-        let jobs = workload
-            .jobs
-            .iter()
-            .map(job)
-            .collect::<Result<Vec<_>, _>>()?;
+    pub(crate) fn new(machine: &Machine, workload: &Workload) -> Result<Self, SimError> {
+        let jobs = match workload {
+            Workload::Fio(file) => file.jobs.iter().map(job).collect::<Result<Vec<_>, _>>()?,
+            _ => Vec::new(),
+        };
         let states: Vec<TrueState> = machine
             .idle_state
             .iter()
