@@ -23,7 +23,7 @@ mod task;
 
 pub use attribution::Attribution;
 pub use compare::{
-    Combination, CombinationResult, Comparison, Waiting, compare, compare_while, median,
+    Combination, CombinationResult, Comparison, Experiment, Waiting, compare, compare_all, median,
 };
 pub use power::Energy;
 pub use result::{CpuTime, DriveRun, DriveStateTime, Latency, LatencyParts, Run, StateTime};

@@ -1,11 +1,12 @@
 //! What holds for every machine, workload and policy.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
-use wakepath_sim::{Combination, Waiting, compare, compare_while, simulate};
+use wakepath_sim::{Combination, Experiment, Waiting, compare, compare_all, simulate};
 use wakepath_workloads::{Workload, fio};
 
 const IDLE: [&str; 9] = [
@@ -263,6 +264,11 @@ fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
         combination("teo@6.12", "schedutil", None),
     ];
     let all = compare(&machine, &job, &combinations, &[1, 2, 3]).unwrap();
+    let experiment = Experiment {
+        machine,
+        workload: job,
+        combinations: combinations.to_vec(),
+    };
     let after = |runs: usize| {
         let cancelled = AtomicBool::new(runs == 0);
         let done = AtomicUsize::new(0);
@@ -279,8 +285,9 @@ fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
             .build()
             .unwrap();
         one_thread
-            .install(|| compare_while(&waiting, &machine, &job, &combinations, &[1, 2, 3]))
+            .install(|| compare_all(&waiting, slice::from_ref(&experiment), &[1, 2, 3]))
             .unwrap()
+            .remove(0)
     };
     assert!(after(0).results.is_empty());
     for runs in 1..=6 {
