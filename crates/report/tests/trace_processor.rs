@@ -32,7 +32,7 @@ fn case(
     lines: &str,
 ) -> Case {
     let text = format!("[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{lines}");
-    let job = fio::parse(&text, "test.fio").unwrap();
+    let job = fio::parse(&text, "test.fio").unwrap().into();
     let policies = Combination {
         idle: idle.parse().unwrap(),
         freq: freq.parse().unwrap(),

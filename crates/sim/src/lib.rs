@@ -23,7 +23,7 @@ mod task;
 
 pub use attribution::Attribution;
 pub use compare::{
-    Combination, CombinationResult, Comparison, Waiting, compare, compare_while, median,
+    Combination, CombinationResult, Comparison, Experiment, Waiting, compare, compare_all, median,
 };
 pub use power::Energy;
 pub use result::{CpuTime, DriveRun, DriveStateTime, Latency, LatencyParts, Run, StateTime};
@@ -32,7 +32,7 @@ use wakepath_hardware::Machine;
 use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::Lease;
 use wakepath_policies::spec::SpecError;
-use wakepath_workloads::fio::FioJobFile;
+use wakepath_workloads::Workload;
 
 use crate::cpu::Cpu;
 use crate::drive::{Drive, DriveSetup};
@@ -82,7 +82,7 @@ pub enum SimError {
 /// The machine, the workload or a policy asks for something that is not modelled.
 pub fn simulate(
     machine: &Machine,
-    workload: &FioJobFile,
+    workload: &Workload,
     policies: &Combination,
     seed: u64,
 ) -> Result<Run, SimError> {
@@ -96,7 +96,7 @@ pub fn simulate(
 /// As [`simulate`].
 pub fn simulate_observed<O: Observer>(
     machine: &Machine,
-    workload: &FioJobFile,
+    workload: &Workload,
     policies: &Combination,
     seed: u64,
     observer: &mut O,

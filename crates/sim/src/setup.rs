@@ -5,7 +5,8 @@ use wakepath_hardware::machine::{Cluster, DriveModel, Figure, Runs, Scope};
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::poll;
 use wakepath_units::{Nanoseconds, TickRate};
-use wakepath_workloads::fio::{FioJob, FioJobFile, Size};
+use wakepath_workloads::Workload;
+use wakepath_workloads::fio::{FioJob, Size};
 
 use crate::SimError;
 use crate::drive::{Demand, Direction, Stripes};
@@ -142,12 +143,15 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    pub(crate) fn new(machine: &Machine, workload: &FioJobFile) -> Result<Self, SimError> {
-        let jobs = workload
-            .jobs
-            .iter()
-            .map(|j| job(j, &machine.drive))
-            .collect::<Result<Vec<_>, _>>()?;
+    pub(crate) fn new(machine: &Machine, workload: &Workload) -> Result<Self, SimError> {
+        let jobs = match workload {
+            Workload::Fio(file) => file
+                .jobs
+                .iter()
+                .map(|j| job(j, &machine.drive))
+                .collect::<Result<Vec<_>, _>>()?,
+            _ => Vec::new(),
+        };
         let states: Vec<TrueState> = machine
             .idle_state
             .iter()

@@ -6,7 +6,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::drive::DriveLibrary;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_sim::{Combination, Run, simulate};
-use wakepath_workloads::fio::{self, FioJobFile};
+use wakepath_workloads::{Workload, fio};
 
 const APST: [&str; 5] = [
     "apst",
@@ -25,9 +25,9 @@ fn combination(apst: Option<&str>) -> Combination {
     }
 }
 
-fn job(lines: &str) -> FioJobFile {
+fn job(lines: &str) -> Workload {
     let text = format!("[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{lines}");
-    fio::parse(&text, "test.fio").unwrap()
+    fio::parse(&text, "test.fio").unwrap().into()
 }
 
 fn laptop_with(drive: DriveModel) -> Machine {
@@ -161,7 +161,7 @@ fn only_drives(count: usize) -> Machine {
 
 fn blocks(machine: &Machine, lines: &str) -> Run {
     let text = format!("[j]\nfilename=/dev/md0\ndirect=1\n{lines}");
-    let job = fio::parse(&text, "test.fio").unwrap();
+    let job = fio::parse(&text, "test.fio").unwrap().into();
     simulate(machine, &job, &combination(None), 1).unwrap()
 }
 

@@ -1,12 +1,13 @@
 //! What holds for every machine, workload and policy.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
-use wakepath_sim::{Combination, Waiting, compare, compare_while, simulate};
-use wakepath_workloads::fio::{self, FioJobFile};
+use wakepath_sim::{Combination, Experiment, Waiting, compare, compare_all, simulate};
+use wakepath_workloads::{Workload, fio};
 
 const IDLE: [&str; 9] = [
     "menu@6.1",
@@ -38,9 +39,9 @@ fn combination(idle: &str, freq: &str, psd: Option<&str>) -> Combination {
     }
 }
 
-fn job(lines: &str) -> FioJobFile {
+fn job(lines: &str) -> Workload {
     let text = format!("[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{lines}");
-    fio::parse(&text, "test.fio").unwrap()
+    fio::parse(&text, "test.fio").unwrap().into()
 }
 
 /// RK3399 with a polling state in front, as x86 machines have.
@@ -102,7 +103,7 @@ prop_compose! {
         spin in 0_u32..500,
         cycles in 0_u32..300_000,
         runtime in 1_u32..60,
-    ) -> FioJobFile {
+    ) -> Workload {
         job(&format!(
             "rw={rw}\nbs={bs}\nioengine={engine}\niodepth={depth}\nnumjobs={jobs}\nruntime={runtime}ms\n\
              thinktime={think}\nthinktime_spin={spin}\nthinkcycles={cycles}\n"
@@ -271,6 +272,11 @@ fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
         combination("teo@6.12", "schedutil", None),
     ];
     let all = compare(&machine, &job, &combinations, &[1, 2, 3]).unwrap();
+    let experiment = Experiment {
+        machine,
+        workload: job,
+        combinations: combinations.to_vec(),
+    };
     let after = |runs: usize| {
         let cancelled = AtomicBool::new(runs == 0);
         let done = AtomicUsize::new(0);
@@ -287,8 +293,9 @@ fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
             .build()
             .unwrap();
         one_thread
-            .install(|| compare_while(&waiting, &machine, &job, &combinations, &[1, 2, 3]))
+            .install(|| compare_all(&waiting, slice::from_ref(&experiment), &[1, 2, 3]))
             .unwrap()
+            .remove(0)
     };
     assert!(after(0).results.is_empty());
     for runs in 1..=6 {

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use wakepath_hardware::Machine;
 use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestStep, Work};
 use wakepath_units::{Kilohertz, Nanoseconds};
-use wakepath_workloads::fio::FioJobFile;
+use wakepath_workloads::Workload;
 
 use self::writer::{TraceWriter, Track};
 
@@ -62,7 +62,7 @@ struct Slot {
 
 impl<W: Write> Timeline<W> {
     /// Begins a timeline of `workload` on `machine` that ends after `span`.
-    pub fn new(out: W, machine: &Machine, workload: &FioJobFile, span: Nanoseconds) -> Self {
+    pub fn new(out: W, machine: &Machine, workload: &Workload, span: Nanoseconds) -> Self {
         let mut trace = TraceWriter::new(out);
         let process = trace.process(1, &machine.title);
         let mut cpus = Vec::with_capacity(machine.cpus());
@@ -100,7 +100,7 @@ impl<W: Write> Timeline<W> {
             end: span,
             over: false,
             idle_states: machine.idle_state.iter().map(|s| s.name.clone()).collect(),
-            jobs: workload.jobs.iter().map(|j| j.name.clone()).collect(),
+            jobs: workload.names().into_iter().map(str::to_owned).collect(),
             clusters,
             cpus,
             drive,

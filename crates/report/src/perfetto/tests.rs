@@ -11,7 +11,7 @@ use wakepath_hardware::machine::builtin_names;
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{Combination, Run, simulate, simulate_observed};
 use wakepath_units::Nanoseconds;
-use wakepath_workloads::fio::{self, FioJobFile};
+use wakepath_workloads::{Workload, fio};
 
 use super::Timeline;
 use super::proto::{EventType, Trace, TracePacket};
@@ -119,9 +119,9 @@ fn combination(idle: &str, freq: &str) -> Combination {
     }
 }
 
-fn job(lines: &str) -> FioJobFile {
+fn job(lines: &str) -> Workload {
     let text = format!("[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{lines}");
-    fio::parse(&text, "test.fio").unwrap()
+    fio::parse(&text, "test.fio").unwrap().into()
 }
 
 /// RK3399, with a polling state in front as x86 machines have, or without.
@@ -141,7 +141,7 @@ fn machine(polling: bool) -> Machine {
 
 fn draw(
     machine: &Machine,
-    job: &FioJobFile,
+    job: &Workload,
     policies: &Combination,
     span: Nanoseconds,
 ) -> (Run, Vec<u8>) {
