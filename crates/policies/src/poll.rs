@@ -1,7 +1,10 @@
 //! How long the polling idle state spins before it gives up.
 
+use serde::Serialize;
 use wakepath_hardware::IdleStates;
 use wakepath_units::{Nanoseconds, TickRate};
+
+use crate::spec::PollPolicy;
 
 /// No polling limit is shorter (`CPUIDLE_POLL_MIN`).
 const SHORTEST: Nanoseconds = Nanoseconds::from_micros(10);
@@ -30,6 +33,28 @@ pub fn limit(states: &IdleStates, tick: TickRate, request_us: Option<u64>) -> Na
     wanted.min(longest)
 }
 
+/// Which states the limit is taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub enum PollRule {
+    /// The first that pays off after 10 us or more: see [`limit`].
+    #[default]
+    Current,
+    /// The first, however short, as Linux 4.20 to 5.10 did it; the tick period without one.
+    First,
+}
+
+/// The polling limit of a CPU under a policy.
+pub fn limit_under(policy: &PollPolicy, states: &IdleStates, tick: TickRate) -> Nanoseconds {
+    match (policy.rule, policy.request_us) {
+        (PollRule::First, None) => states
+            .iter()
+            .skip(1)
+            .find(|state| !state.disabled)
+            .map_or(tick.period(), |state| state.target_residency),
+        (_, request_us) => limit(states, tick, request_us),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +68,27 @@ mod tests {
             .map(|&us| (us * 1_000, us * 1_000))
             .collect();
         limit(&states(&times, true), TickRate::HZ_250, request_us).as_micros()
+    }
+
+    #[test]
+    fn the_older_rule_takes_the_first_enabled_state() {
+        let old = PollPolicy {
+            request_us: None,
+            rule: PollRule::First,
+        };
+        let of = |times: &[(u64, u64)]| limit_under(&old, &states(times, true), TickRate::HZ_250);
+        assert_eq!(
+            of(&[(0, 0), (2_000, 2_000), (10_000, 20_000)]),
+            Nanoseconds::from_micros(2)
+        );
+        assert_eq!(of(&[(0, 0)]), TickRate::HZ_250.period());
+        let request = PollPolicy {
+            request_us: Some(40),
+            ..old
+        };
+        let some = states(&[(0, 0), (2_000, 2_000)], true);
+        let limit = limit_under(&request, &some, TickRate::HZ_250);
+        assert_eq!(limit, Nanoseconds::from_micros(40));
     }
 
     #[test]

@@ -38,6 +38,7 @@ fn case(
         freq: freq.parse().unwrap(),
         psd: Some("psd[timeout=1ms]".parse().unwrap()),
         apst: None,
+        poll: None,
     };
     let span = Nanoseconds::from_secs(3600);
     let mut timeline = Timeline::new(Vec::new(), &machine, &job, span);

@@ -8,6 +8,8 @@ use wakepath_hardware::Machine;
 use wakepath_policies::spec::PolicySpec;
 use wakepath_workloads::Workload;
 
+#[cfg(doc)]
+use crate::ThreadsRun;
 use crate::observer::UntilCancelled;
 use crate::{Energy, Run, SimError, simulate_observed};
 
@@ -22,6 +24,8 @@ pub struct Combination {
     pub psd: Option<PolicySpec>,
     /// When the drive sleeps, if it has power states; none: never.
     pub apst: Option<PolicySpec>,
+    /// How long the polling idle state polls; none: as the kernel does now.
+    pub poll: Option<PolicySpec>,
 }
 
 /// All results of a comparison.
@@ -52,6 +56,15 @@ pub struct CombinationResult {
         serialize_with = "as_optional_text"
     )]
     pub apst: Option<PolicySpec>,
+    /// Full name of the polling policy.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_optional_text"
+    )]
+    pub poll: Option<PolicySpec>,
+    /// Operations per second of an rt-app workload ([`ThreadsRun`]), median over the runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations_per_second: Option<f64>,
     /// Finished requests per second, median over the runs.
     pub iops: f64,
     /// Mean latency in microseconds, median over the runs.
@@ -204,6 +217,12 @@ fn summarise(of: &Combination, runs: Vec<Run>) -> CombinationResult {
         freq: of.freq.clone(),
         psd: of.psd.clone(),
         apst: of.apst.clone(),
+        poll: of.poll.clone(),
+        operations_per_second: runs
+            .iter()
+            .map(|r| Some(r.threads.as_ref()?.operations_per_second))
+            .collect::<Option<Vec<_>>>()
+            .map(median),
         iops: median_of(|r| r.iops),
         mean_us: median_of(|r| r.latency_us.mean),
         p50_us: median_of(|r| r.latency_us.p50),

@@ -6,8 +6,9 @@ use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::{Lease, PsdPolicy};
 use wakepath_units::Kilohertz;
 
+use crate::engine::CoreUse;
 use crate::pelt::Utilisation;
-use crate::setup::Cycles;
+use crate::setup::{Cycles, FULL_SHARE};
 
 /// No such point in time.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -90,7 +91,17 @@ pub(crate) struct Cpu {
 
     pub(crate) interrupts: VecDeque<Interrupt>,
     pub(crate) current: Option<TaskId>,
+    /// What it takes of its core, and how much of the core's speed it gets, of
+    /// [`crate::setup::FULL_SHARE`].
+    pub(crate) core_use: CoreUse,
+    pub(crate) share: u64,
     pub(crate) run_queue: VecDeque<TaskId>,
+    /// When the current task got the CPU.
+    pub(crate) picked_at: u64,
+    /// The current task is to make room for another one.
+    pub(crate) need_resched: bool,
+    /// No task of the run queue was behind this virtual run time when it was last looked at.
+    pub(crate) least_vruntime: u64,
     pub(crate) nr_iowait: u32,
     pub(crate) utilisation: Utilisation,
     /// The signal has crossed a period and cpufreq does not know yet.
@@ -152,7 +163,12 @@ impl Cpu {
             segment_cold: 0,
             interrupts: VecDeque::new(),
             current: None,
+            core_use: CoreUse::None,
+            share: FULL_SHARE,
             run_queue: VecDeque::new(),
+            picked_at: 0,
+            need_resched: false,
+            least_vruntime: 0,
             nr_iowait: 0,
             utilisation: Utilisation::default(),
             period_crossed: false,

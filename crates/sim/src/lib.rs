@@ -14,12 +14,16 @@ mod frequency;
 pub mod observer;
 mod pelt;
 mod power;
+mod program;
 mod queue;
 mod random;
 mod recorder;
 mod result;
+mod sched;
 mod setup;
 mod task;
+mod threads;
+mod threads_run;
 
 pub use attribution::Attribution;
 pub use compare::{
@@ -30,6 +34,8 @@ pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,
     StateTime,
 };
+
+pub use threads_run::{Spread, TaskRun, ThreadsRun, WakeAttribution};
 
 use wakepath_hardware::Machine;
 use wakepath_policies::idle::Governor;
@@ -73,6 +79,15 @@ pub enum SimError {
         /// What is missing.
         what: String,
     },
+    /// The workload comes to nothing: its threads wait for each other, or do something endless that
+    /// takes no time.
+    #[error("after {seconds} s the workload makes no progress: {what}")]
+    NoProgress {
+        /// Simulated time until then.
+        seconds: f64,
+        /// Who does what.
+        what: String,
+    },
     /// A cluster without operating points.
     #[error("cluster '{0}' has no operating point")]
     NoFrequency(String),
@@ -114,7 +129,12 @@ pub fn simulate_observed<O: Observer>(
     seed: u64,
     observer: &mut O,
 ) -> Result<Run, SimError> {
-    let setup = Setup::new(machine, workload)?;
+    let poll = policies
+        .poll
+        .as_ref()
+        .map(wakepath_policies::spec::PolicySpec::poll)
+        .transpose()?;
+    let setup = Setup::new(machine, workload, poll)?;
     let states = machine.declared_idle_states()?;
     let idle = policies.idle.idle()?;
     let psd = policies
@@ -154,6 +174,6 @@ pub fn simulate_observed<O: Observer>(
             )
         }));
     }
-    let finished = Engine::new(&setup, cpus, domains, &states, drives, seed, observer).run();
-    Ok(Run::new(seed, machine, &states, &finished))
+    let finished = Engine::new(&setup, cpus, domains, &states, drives, seed, observer).run()?;
+    Ok(Run::new(seed, machine, &states, &setup.programs, &finished))
 }

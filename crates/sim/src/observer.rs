@@ -22,7 +22,7 @@ pub enum Activity {
     Task {
         /// Number of the task, the kernel workers first.
         task: usize,
-        /// Index of the job whose process it is; `None` for a kernel worker.
+        /// Index of the job or rt-app task to which it belongs; `None` for a kernel worker.
         job: Option<usize>,
         /// What for.
         work: Work,
@@ -40,6 +40,8 @@ pub enum Work {
     Resume,
     /// Think time.
     Think,
+    /// What an rt-app task says.
+    Run,
     /// Background work of the kernel.
     Background,
 }
@@ -180,6 +182,7 @@ impl Activity {
                         Step::Submit => Work::Submit,
                         Step::Resume | Step::Wait => Work::Resume,
                         Step::Think => Work::Think,
+                        Step::Thread => Work::Run,
                         Step::Worker => Work::Background,
                     },
                 }

@@ -70,6 +70,21 @@ impl Utilisation {
         crossed
     }
 
+    /// Up to when it is known, in ns.
+    pub(crate) fn known_ns(&self) -> u64 {
+        self.known << 10
+    }
+
+    /// Takes away what a task brings along that moves to another CPU; both as of the same time.
+    pub(crate) fn remove(&mut self, task: Self) {
+        self.value = self.value.saturating_sub(task.value);
+    }
+
+    /// Adds what a task brings along that comes from another CPU; both as of the same time.
+    pub(crate) fn add(&mut self, task: Self) {
+        self.value = (self.value + task.value).min(1024 << SIGNAL_BITS);
+    }
+
     /// The signal, 0 to 1024.
     pub(crate) fn get(&self) -> u32 {
         (self.value >> SIGNAL_BITS) as u32

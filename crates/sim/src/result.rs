@@ -8,7 +8,9 @@ use crate::drive::DriveTotals;
 use crate::engine::Finished;
 use crate::frequency::Domain;
 use crate::power::Energy;
+use crate::program::Programs;
 use crate::recorder::Recorder;
+use crate::threads_run::ThreadsRun;
 
 /// One run: one policy combination, one seed.
 #[derive(Clone, Debug, Serialize)]
@@ -49,6 +51,9 @@ pub struct Run {
     pub cpus: Vec<CpuTime>,
     /// Each clock, through the clusters in order.
     pub clocks: Vec<ClockTime>,
+    /// The threads, if the workload is an rt-app file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadsRun>,
     /// The drive, if it has power states; of several, the sum over them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveRun>,
@@ -239,6 +244,7 @@ impl Run {
         seed: u64,
         machine: &Machine,
         states: &IdleStates,
+        programs: &Programs,
         finished: &Finished,
     ) -> Self {
         let seconds = finished.end as f64 / 1e9;
@@ -274,6 +280,7 @@ impl Run {
                 idle_seconds: c.stats.iter().map(|s| s.time as f64 / 1e9).collect(),
             })
             .collect();
+        let threads = (!programs.tasks.is_empty()).then(|| ThreadsRun::new(programs, finished));
         let busy: u64 = finished.domains.iter().map(Domain::task_time).sum();
         let khz_time: u128 = finished.domains.iter().map(Domain::task_khz_time).sum();
         Self {
@@ -290,7 +297,12 @@ impl Run {
             written_bytes: recorder.written_bytes,
             seconds,
             latency_us: Latency::new(recorder),
-            energy: Energy::new(machine, finished, requests),
+            energy: Energy::new(
+                machine,
+                finished,
+                threads.as_ref().map_or(requests, |t| t.operations),
+            ),
+            threads,
             attribution: LatencyParts {
                 mean: recorder.parts.mean(),
                 p50: recorder.parts.at_quantile(0.5),

@@ -4,13 +4,16 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, DriveModel, Figure, Runs, Scope};
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::poll;
+use wakepath_policies::spec::PollPolicy;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{FioJob, Size};
 
 use crate::SimError;
 use crate::drive::{Demand, Direction, Stripes};
+use crate::program::Programs;
 use crate::random::ServiceTime;
+use crate::sched::Tunables;
 
 /// Cycles of the biggest core, the unit of all CPU work in the simulator.
 pub(crate) type Cycles = u64;
@@ -23,6 +26,13 @@ const MAX_BLOCK: u64 = 1 << 30;
 
 /// What a file or device is taken for whose size the job does not say.
 const UNKNOWN_SPAN: u64 = 1 << 40;
+
+/// The share of a core that a thread has for itself.
+pub(crate) const FULL_SHARE: u64 = 1024;
+
+fn share(of_one: f64) -> u64 {
+    ((of_one * FULL_SHARE as f64).round() as u64).clamp(1, FULL_SHARE)
+}
 
 /// An idle state as it really is.
 #[derive(Clone, Debug)]
@@ -53,6 +63,10 @@ pub(crate) struct ClusterSetup {
     pub(crate) transition_latency: u64,
     pub(crate) stall: u64,
     pub(crate) threads_per_core: usize,
+    /// What a thread does while all others of its core are busy, and while one of them polls, of
+    /// [`FULL_SHARE`].
+    pub(crate) busy_share: u64,
+    pub(crate) poll_share: u64,
     /// How many CPUs share a clock.
     pub(crate) cpus_per_clock: usize,
     /// How often the hardware looks at requests, in ns; 0: always.
@@ -178,17 +192,27 @@ pub(crate) struct Setup {
     pub(crate) background: Vec<BackgroundSetup>,
     pub(crate) volume: VolumeSetup,
     pub(crate) jobs: Vec<JobSetup>,
+    pub(crate) programs: Programs,
+    pub(crate) tunables: Tunables,
+    /// The clusters differ in capacity.
+    pub(crate) unequal_clusters: bool,
+    /// Threads of some core slow each other down.
+    pub(crate) smt: bool,
 }
 
 impl Setup {
-    pub(crate) fn new(machine: &Machine, workload: &Workload) -> Result<Self, SimError> {
+    pub(crate) fn new(
+        machine: &Machine,
+        workload: &Workload,
+        poll: Option<PollPolicy>,
+    ) -> Result<Self, SimError> {
         let jobs = match workload {
             Workload::Fio(file) => file
                 .jobs
                 .iter()
                 .map(|j| job(j, &machine.drive))
                 .collect::<Result<Vec<_>, _>>()?,
-            _ => Vec::new(),
+            Workload::RtApp(_) => Vec::new(),
         };
         let states: Vec<TrueState> = machine
             .idle_state
@@ -207,6 +231,14 @@ impl Setup {
             .collect();
         let deepest_alone = states.iter().rposition(|s| !s.whole_cluster).unwrap_or(0);
         let clusters = clusters(machine)?;
+        let biggest = clusters.iter().filter_map(|c| c.speed.last()).max();
+        let programs = match workload {
+            Workload::Fio(_) => Programs::default(),
+            Workload::RtApp(file) => {
+                let khz = u64::from(biggest.copied().unwrap_or(1));
+                Programs::new(file, khz, machine.cpus())?
+            }
+        };
         let home = machine
             .cluster
             .iter()
@@ -218,7 +250,11 @@ impl Setup {
         let part = |share: f64| (per_io * share).round() as Cycles;
         Ok(Self {
             tick: machine.tick_rate(),
-            poll_limit: poll::limit(&machine.declared_idle_states()?, machine.tick_rate(), None),
+            poll_limit: poll::limit_under(
+                &poll.unwrap_or_default(),
+                &machine.declared_idle_states()?,
+                machine.tick_rate(),
+            ),
             states,
             deepest_alone,
             clusters,
@@ -255,6 +291,16 @@ impl Setup {
                 ],
             },
             jobs,
+            programs,
+            tunables: Tunables::new(machine.cpus()),
+            unequal_clusters: machine
+                .cluster
+                .windows(2)
+                .any(|w| w[0].capacity != w[1].capacity),
+            smt: machine
+                .cluster
+                .iter()
+                .any(|c| c.smt_speedup.is_given() || c.smt_poll_loss.is_given()),
         })
     }
 }
@@ -295,6 +341,12 @@ fn clusters(machine: &Machine) -> Result<Vec<ClusterSetup>, SimError> {
                 transition_latency: c.transition_latency_us.micros().0,
                 stall: c.clock_stall_us.micros().0,
                 threads_per_core: c.threads_per_core,
+                busy_share: if c.smt_speedup.is_given() {
+                    share(c.smt_speedup.value / c.threads_per_core as f64)
+                } else {
+                    FULL_SHARE
+                },
+                poll_share: share(1.0 - c.smt_poll_loss.value),
                 cpus_per_clock: c.cpus_per_clock(),
                 slot: c.clock_slot_us.micros().0,
                 turbo: c

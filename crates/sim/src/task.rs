@@ -1,7 +1,20 @@
-//! Tasks: the processes of fio jobs, and kernel workers.
+//! Tasks: the processes of fio jobs, the threads of rt-app, and kernel workers.
 
 use crate::cpu::{CpuId, RequestId};
+use crate::sched::{Class, Entity};
 use crate::setup::Cycles;
+use crate::threads::ThreadId;
+
+/// What a task is, and who knows what it does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// A kernel worker, bound to its CPU.
+    Worker,
+    /// A process of a job.
+    Job,
+    /// A thread of an rt-app task.
+    Thread(ThreadId),
+}
 
 /// What a task's present segment of work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +27,8 @@ pub(crate) enum Step {
     Wait,
     /// Think time that keeps the CPU busy.
     Think,
+    /// Work of an rt-app thread.
+    Thread,
     /// Background work.
     Worker,
 }
@@ -33,7 +48,10 @@ struct Pause {
 pub(crate) struct Task {
     /// The CPU it runs on, or ran on last.
     pub(crate) cpu: CpuId,
-    /// Index of its job; unused for a worker.
+    pub(crate) program: Program,
+    /// As the scheduler sees it.
+    pub(crate) entity: Entity,
+    /// Index of its job or rt-app task; unused for a worker.
     pub(crate) job: usize,
     pub(crate) step: Step,
     /// Work left of the present step.
@@ -62,16 +80,31 @@ impl Task {
     /// A process of a job, about to make its first request.
     pub(crate) fn job(job: usize, cpu: CpuId) -> Self {
         Self {
+            program: Program::Job,
             job,
             step: Step::Wait,
             ..Self::worker(cpu)
         }
     }
 
+    /// A thread of an rt-app task, about to take its first step. Where it begins is not settled.
+    pub(crate) fn thread(thread: ThreadId, of: usize, class: Class) -> Self {
+        let mut task = Self {
+            program: Program::Thread(thread),
+            job: of,
+            step: Step::Wait,
+            ..Self::worker(0)
+        };
+        task.entity.class = class;
+        task
+    }
+
     /// A kernel worker bound to a CPU.
     pub(crate) fn worker(cpu: CpuId) -> Self {
         Self {
             cpu,
+            program: Program::Worker,
+            entity: Entity::default(),
             job: usize::MAX,
             step: Step::Worker,
             work: 0,
@@ -119,6 +152,11 @@ impl Task {
     pub(crate) fn begin_pause(&mut self) {
         self.pause.due = false;
         self.pause.submitted = self.submitted;
+    }
+
+    /// Whether it runs nowhere but on its CPU.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.program == Program::Worker
     }
 
     /// Whether a completion wakes it.

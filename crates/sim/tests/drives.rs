@@ -22,6 +22,7 @@ fn combination(apst: Option<&str>) -> Combination {
         freq: "schedutil".parse().unwrap(),
         psd: None,
         apst: apst.map(|a| a.parse().unwrap()),
+        poll: None,
     }
 }
 
@@ -110,6 +111,7 @@ fn apst_needs_a_drive_with_power_states() {
     assert!(error.to_string().contains("--drive"), "{error}");
     let wrong = Combination {
         apst: Some("menu".parse().unwrap()),
+        poll: None,
         ..combination(None)
     };
     assert!(simulate(&machine, &job, &wrong, 1).is_err());

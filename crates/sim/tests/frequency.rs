@@ -27,6 +27,7 @@ fn run_on(machine: &Machine, lines: &str, freq: &str) -> Run {
         freq: freq.parse().unwrap(),
         psd: None,
         apst: None,
+        poll: None,
     };
     simulate(machine, &job(lines), &policies, 1).unwrap()
 }
@@ -177,6 +178,7 @@ fn a_machine_without_hwp_says_so() {
         freq: "intel_pstate-hwp[epp=power]".parse().unwrap(),
         psd: None,
         apst: None,
+        poll: None,
     };
     let machine = Machine::find("rk3399").unwrap();
     let error = simulate(&machine, &job(READS), &policies, 1)

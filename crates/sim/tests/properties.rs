@@ -44,6 +44,7 @@ fn combination(idle: &str, freq: &str, psd: Option<&str>) -> Combination {
         freq: freq.parse().unwrap(),
         psd: psd.map(|p| p.parse().unwrap()),
         apst: None,
+        poll: None,
     }
 }
 

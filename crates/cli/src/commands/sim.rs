@@ -1,14 +1,17 @@
-//! `wakepath sim`: a fio job on a modelled machine, under every combination of the given policies.
+//! `wakepath sim`: a fio job or an rt-app file on a modelled machine, under every combination of the given policies.
 
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::spec::{self, PolicySpec};
 use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, Experiment, compare_all};
 use wakepath_workloads::Workload;
+use wakepath_workloads::rtapp::MAX_THREADS;
+
+mod threads;
 
 use super::timeline::TimelineArgs;
 use crate::output::{self, Format};
@@ -20,9 +23,11 @@ Example:
   wakepath sim workloads/part-b-rk3399.fio --machine rk3399 \\
       --idle menu@6.1,teo@6.12 --freq 'schedutil,schedutil[iowait_boost=off]'
   wakepath sim workloads/part-d-7.fio --machine laptop --drive sn530 --apst 'apst[rule=legacy],apst'
-  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --perfetto menu.pftrace")]
+  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --perfetto menu.pftrace
+  wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --freq performance \\
+      --poll 'poll,poll[rule=first]'")]
 pub(crate) struct Args {
-    /// fio job file.
+    /// fio job file, or rt-app file (*.json).
     job: PathBuf,
     /// Built-in machine, or a machine file (*.toml).
     #[arg(long)]
@@ -45,6 +50,14 @@ pub(crate) struct Args {
     /// the kernel's default.
     #[arg(long, value_name = "E,F", requires = "drive")]
     apst: Option<String>,
+    /// How long the polling idle state polls: policies, separated by commas, for example
+    /// poll,poll[rule=first].
+    #[arg(long, value_name = "G,H")]
+    poll: Option<String>,
+    /// How often to run an rt-app workload side by side, each copy with threads and resources of its
+    /// own.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    copies: Option<u32>,
     /// Runs per combination, each with a seed of its own.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
@@ -79,18 +92,30 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             .map(Some)
             .collect();
     }
-    let workload = Workload::load(&args.job)?;
+    let mut poll = vec![None];
+    if let Some(names) = &args.poll {
+        let names = spec::parse_list(names).context("--poll")?;
+        poll = names.into_iter().map(Some).collect();
+    }
+    let mut workload = Workload::load(&args.job)?;
+    if let Some(copies) = args.copies {
+        workload = copied(workload, copies).context("--copies")?;
+    }
     let combinations: Vec<Combination> = idle
         .iter()
         .flat_map(|idle| freq.iter().map(move |freq| (idle, freq)))
         .flat_map(|(idle, freq)| {
             let psd = &psd;
-            apst.iter().map(move |apst| Combination {
+            let with = move |apst: &Option<PolicySpec>, poll: &Option<PolicySpec>| Combination {
                 idle: idle.clone(),
                 freq: freq.clone(),
                 psd: psd.clone(),
                 apst: apst.clone(),
-            })
+                poll: poll.clone(),
+            };
+            let poll = &poll;
+            apst.iter()
+                .flat_map(move |apst| poll.iter().map(move |poll| with(apst, poll)))
         })
         .collect();
     let seeds = seeds(args.seed, args.runs);
@@ -109,10 +134,24 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     for warning in experiment.workload.warnings() {
         eprintln!("wakepath: {}:{warning}", args.job.display());
     }
+    let of_threads = matches!(experiment.workload, Workload::RtApp(_));
     match args.format {
         Format::Json => output::json(out, &comparison),
+        Format::Csv if of_threads => threads::write_csv(out, &comparison),
         Format::Csv => write_csv(out, &comparison),
+        Format::Table if of_threads => threads::write_tables(out, &experiment.machine, &comparison),
         Format::Table => write_tables(out, &experiment.machine, &comparison),
+    }
+}
+
+/// The workload so many times side by side.
+fn copied(workload: Workload, copies: u32) -> anyhow::Result<Workload> {
+    match workload {
+        Workload::RtApp(file) => match file.with_copies(copies) {
+            Ok(file) => Ok(file.into()),
+            Err(threads) => bail!("{threads} threads, and there may be 1 to {MAX_THREADS}"),
+        },
+        Workload::Fio(_) => bail!("for rt-app files; a fio job has numjobs"),
     }
 }
 
@@ -123,9 +162,14 @@ pub(crate) fn seeds(first: u64, runs: u32) -> Vec<u64> {
         .collect()
 }
 
-/// The names that tell one combination from another; the APST policy only where there is one.
+/// The names that tell one combination from another; APST and polling policies only where there are any.
 fn names(of: &CombinationResult) -> Vec<String> {
-    let given = [Some(&of.idle), Some(&of.freq), of.apst.as_ref()];
+    let given = [
+        Some(&of.idle),
+        Some(&of.freq),
+        of.apst.as_ref(),
+        of.poll.as_ref(),
+    ];
     given
         .into_iter()
         .flatten()
@@ -138,6 +182,9 @@ fn header(comparison: &Comparison, columns: &[&'static str]) -> Vec<&'static str
     let mut header = vec!["idle", "freq"];
     if comparison.results.iter().any(|r| r.apst.is_some()) {
         header.push("apst");
+    }
+    if comparison.results.iter().any(|r| r.poll.is_some()) {
+        header.push("poll");
     }
     header.extend(columns);
     header
@@ -271,6 +318,15 @@ fn write_tables(
         ),
         comparison.results.iter().flat_map(attribution_rows),
     )?;
+    write_states(out, machine, comparison)
+}
+
+/// What the CPUs did.
+fn write_states(
+    out: &mut impl Write,
+    machine: &Machine,
+    comparison: &Comparison,
+) -> anyhow::Result<()> {
     writeln!(
         out,
         "\nShare of CPU time, all {} CPUs, first run\n",

@@ -65,6 +65,13 @@ pub struct Cluster {
     /// Hardware threads of a core.
     #[serde(default = "one")]
     pub threads_per_core: usize,
+    /// How much a core does with all of its threads busy, over what it does with one; absent: its
+    /// threads do not slow each other down.
+    #[serde(default)]
+    pub smt_speedup: Figure,
+    /// The share of its speed that a thread loses while another one of its core polls; absent: none.
+    #[serde(default)]
+    pub smt_poll_loss: Figure,
     /// How many CPUs, in order, share one clock; absent: all of the cluster.
     #[serde(default)]
     pub clock_cpus: Option<usize>,

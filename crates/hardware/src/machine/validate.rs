@@ -108,6 +108,16 @@ fn cluster(c: &Cluster) -> Result<(), Fault> {
     if !divides(c.threads_per_core, c.cpus) {
         return bad("threads_per_core", "the CPUs do not make whole cores");
     }
+    let speedup = c.smt_speedup.value;
+    if c.smt_speedup.is_given() && !(1.0..=c.threads_per_core as f64).contains(&speedup) {
+        return bad(
+            "smt_speedup",
+            "between 1 and the number of threads of a core",
+        );
+    }
+    if c.smt_poll_loss.value >= 1.0 {
+        return bad("smt_poll_loss", "a share below 1");
+    }
     if let Some(clock) = c.clock_cpus
         && (!divides(clock, c.cpus) || !divides(c.threads_per_core, clock))
     {

@@ -28,6 +28,7 @@ use self::registry::{Default, KeyInfo, Kind, POLICIES, PolicyInfo, Values};
 use crate::apst::{ApstQuirks, ApstRule, ApstSettings};
 use crate::freq::{FreqPolicy, SchedutilSettings, iowait_boost};
 use crate::idle::{HaltpollParameters, IdlePolicy, KernelVersion, OracleGoal};
+use crate::poll::PollRule;
 use crate::psd::{Ceiling, Grant, PsdPolicy};
 
 /// A policy with its version and settings, as its name gives them.
@@ -54,10 +55,12 @@ pub enum Policy {
 }
 
 /// The settings of the polling limit ([`crate::poll::limit`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct PollPolicy {
     /// An explicit limit in us.
     pub request_us: Option<u64>,
+    /// Where the limit comes from without one.
+    pub rule: PollRule,
 }
 
 /// Why a text is not the name of a policy.
@@ -237,6 +240,10 @@ impl PolicySpec {
             "apst" => Policy::Apst(self.apst_settings()),
             _ => Policy::Poll(PollPolicy {
                 request_us: self.given_number("request_us"),
+                rule: match self.word("rule") {
+                    "first" => PollRule::First,
+                    _ => PollRule::Current,
+                },
             }),
         }
     }

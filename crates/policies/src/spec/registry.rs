@@ -216,6 +216,8 @@ pub static POLICIES: &[PolicyInfo] = &[
             values: U64,
             default: Default::Derived("from the idle states"),
         },
+        key("rule", Values::OneOf(&["current", "first"]), "current", "",
+            "the residency of the first state of 10 us or more, or of the first at all (before 5.11)"),
     ]),
 ];
 

@@ -182,6 +182,7 @@ impl<W: Write> Observer for Timeline<W> {
                 let name = match (of, work) {
                     (Some(job), Work::Submit) => &format!("{job}: submit"),
                     (Some(job), Work::Resume) => &format!("{job}: resume"),
+                    (Some(task), Work::Run) => task,
                     (Some(job), Work::Think | Work::Background) => &format!("{job}: think"),
                     (None, _) => "kernel worker",
                 };

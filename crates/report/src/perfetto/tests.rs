@@ -116,6 +116,7 @@ fn combination(idle: &str, freq: &str) -> Combination {
         freq: freq.parse().unwrap(),
         psd: None,
         apst: None,
+        poll: None,
     }
 }
 

@@ -73,9 +73,12 @@ impl<O: Observer> Engine<'_, O> {
             Mode::Task => {
                 self.account(cpu, true);
                 let c = &self.cpus[cpu];
-                self.domains[c.domain].charge_task(time);
+                let domain = &mut self.domains[c.domain];
+                domain.charge_task(time);
                 if let Some(task) = c.current {
-                    self.tasks[task].executed += time;
+                    let t = &mut self.tasks[task];
+                    t.executed += time;
+                    t.entity.charge(time, domain.capacity_now());
                 }
             }
         }
@@ -130,7 +133,7 @@ impl<O: Observer> Engine<'_, O> {
         for cpu in of {
             let mode = self.cpus[cpu].mode;
             if matches!(mode, Mode::Task | Mode::Interrupt(_)) {
-                let length = self.domains[domain].time_for(self.now, self.cpus[cpu].work);
+                let length = self.time_for(cpu, self.cpus[cpu].work);
                 self.begin_phase(cpu, mode, length);
             }
         }

@@ -97,6 +97,7 @@ impl<O: Observer> Engine<'_, O> {
             c.polling_until = Some(now + limit);
             self.begin_phase(cpu, Mode::Idle, limit);
         }
+        self.core_use_changed(cpu);
         self.observe_cpu(cpu);
         self.arm_clock(cpu);
     }

@@ -7,6 +7,7 @@ use super::Engine;
 use crate::cpu::{CpuId, Interrupt, Mode, Timer};
 use crate::observer::{Observer, RequestStep};
 use crate::setup::Cycles;
+use crate::task::Program;
 
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn interrupt(&mut self, cpu: CpuId, interrupt: Interrupt) {
@@ -40,7 +41,7 @@ impl<O: Observer> Engine<'_, O> {
                 let task = self.requests[request].task;
                 self.tasks[task].completed.push(request);
                 if self.tasks[task].waits_for_io() {
-                    let ipi = self.wake_task(Some(cpu), task, self.choose_cpu(task));
+                    let ipi = self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
                     self.requests[request].ipi = ipi;
                 }
             }
@@ -57,9 +58,12 @@ impl<O: Observer> Engine<'_, O> {
                 self.arm_background(cpu, index);
                 self.arm_clock(cpu);
             }
-            Interrupt::Timer(Timer::Task(task)) => {
-                self.wake_task(Some(cpu), task, self.choose_cpu(task));
-            }
+            Interrupt::Timer(Timer::Task(task)) => match self.tasks[task].program {
+                Program::Thread(thread) => self.thread_timer(cpu, task, thread),
+                Program::Job | Program::Worker => {
+                    self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
+                }
+            },
             Interrupt::Reschedule => {}
         }
     }
@@ -85,15 +89,10 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(super) fn tick(&mut self, cpu: CpuId) {
-        if let Some(task) = self.cpus[cpu].current {
+        if self.cpus[cpu].current.is_some() {
             self.account(cpu, false);
             self.utilisation_changed(cpu, true);
-            // Round robin among equals, one tick each.
-            let c = &mut self.cpus[cpu];
-            if let Some(next) = c.run_queue.pop_front() {
-                c.run_queue.push_back(task);
-                c.current = Some(next);
-            }
+            self.check_turn(cpu);
         }
     }
 }

@@ -10,12 +10,17 @@ mod interrupts;
 mod observe;
 mod phases;
 mod requests;
+mod scheduler;
+mod smt;
 mod tasks;
+mod threads;
 
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
 
 use self::frequency::ClockSlots;
+pub(crate) use self::smt::CoreUse;
+use crate::SimError;
 use crate::attribution::Parts;
 use crate::cpu::{Cpu, CpuId, Mode, RequestId, TaskId};
 use crate::drive::{Direction, Drive, DriveTotals};
@@ -27,6 +32,7 @@ use crate::random::Streams;
 use crate::recorder::Recorder;
 use crate::setup::Setup;
 use crate::task::Task;
+use crate::threads::{TaskStats, Threads};
 
 /// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
 /// or timer, each clock one, for the arrival of its next frequency, and each cluster whose hardware
@@ -101,7 +107,15 @@ pub(crate) struct Engine<'a, O> {
     drives: Vec<Drive>,
     random: Streams,
     recorder: Recorder,
+    /// Processes of jobs and threads that have not ended.
     jobs_running: usize,
+    threads: Threads,
+    /// Tasks on run queues that do not run.
+    waiting: usize,
+    /// Tasks that changed their CPU.
+    migrations: u64,
+    /// Why the run has no result.
+    failure: Option<SimError>,
 }
 
 impl<'a, O: Observer> Engine<'a, O> {
@@ -133,6 +147,10 @@ impl<'a, O: Observer> Engine<'a, O> {
             ),
             recorder: Recorder::default(),
             jobs_running: 0,
+            threads: Threads::new(&setup.programs),
+            waiting: 0,
+            migrations: 0,
+            failure: None,
             cpus,
             setup,
             states,
@@ -143,11 +161,16 @@ impl<'a, O: Observer> Engine<'a, O> {
             engine.enter_idle(cpu);
         }
         engine.start_jobs();
+        engine.start_threads();
         engine
     }
 
-    /// Runs until every job has ended.
-    pub(crate) fn run(mut self) -> Finished {
+    /// Runs until every job has ended, or the time is over.
+    ///
+    /// # Errors
+    /// The threads of the workload wait for each other, or take steps without end.
+    pub(crate) fn run(mut self) -> Result<Finished, SimError> {
+        let end = self.setup.programs.end.unwrap_or(u64::MAX);
         while self.jobs_running > 0 && !self.observer.has_enough() {
             let Some((time, next)) = self.queue.pop() else {
                 break;
@@ -157,6 +180,10 @@ impl<'a, O: Observer> Engine<'a, O> {
                 "{next:?} at {time} comes after {}",
                 self.now
             );
+            if time > end {
+                self.now = end;
+                break;
+            }
             self.now = time;
             match next {
                 Next::Other(request) => self.served(request),
@@ -168,7 +195,10 @@ impl<'a, O: Observer> Engine<'a, O> {
                 },
             }
         }
-        self.finish()
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(self.finish()),
+        }
     }
 
     fn start_background(&mut self) {
@@ -214,6 +244,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             cpus: self.cpus,
             domains: self.domains,
             recorder: self.recorder,
+            threads: self.threads.stats,
+            migrations: self.migrations,
             drives: {
                 let totals = self.drives.into_iter().map(|d| d.finish(self.now));
                 totals.collect::<Option<Vec<_>>>()
@@ -229,6 +261,9 @@ pub(crate) struct Finished {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) recorder: Recorder,
+    /// By rt-app task.
+    pub(crate) threads: Vec<TaskStats>,
+    pub(crate) migrations: u64,
     /// Of each drive, if they have power states.
     pub(crate) drives: Option<Vec<DriveTotals>>,
 }

@@ -3,7 +3,7 @@
 use super::{Engine, Slot};
 use crate::cpu::{CpuId, Interrupt, Mode};
 use crate::observer::Observer;
-use crate::setup::Cycles;
+use crate::setup::{Cycles, FULL_SHARE};
 
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn begin_phase(&mut self, cpu: CpuId, mode: Mode, length: u64) {
@@ -11,6 +11,7 @@ impl<O: Observer> Engine<'_, O> {
         c.mode = mode;
         c.phase_start = self.now;
         self.schedule(Slot::Phase(cpu), self.now + length);
+        self.core_use_changed(cpu);
         self.observe_cpu(cpu);
     }
 
@@ -53,7 +54,8 @@ impl<O: Observer> Engine<'_, O> {
         }
         let c = &mut self.cpus[cpu];
         c.work = work + cold;
-        let length = self.domains[c.domain].time_for(self.now, c.work);
+        let work = c.work;
+        let length = self.time_for(cpu, work);
         self.begin_phase(cpu, mode, length);
     }
 
@@ -70,9 +72,22 @@ impl<O: Observer> Engine<'_, O> {
     /// Work done in the running segment so far, at least nothing and at most all of it.
     pub(super) fn work_done(&self, cpu: CpuId) -> Cycles {
         let c = &self.cpus[cpu];
-        self.domains[c.domain]
-            .work_between(c.phase_start, self.now)
-            .min(c.work)
+        let mut done = self.domains[c.domain].work_between(c.phase_start, self.now);
+        if c.share != FULL_SHARE {
+            done = done * c.share / FULL_SHARE;
+        }
+        done.min(c.work)
+    }
+
+    /// The time that work takes on a CPU from now on, rounded up.
+    pub(super) fn time_for(&self, cpu: CpuId, work: Cycles) -> u64 {
+        let c = &self.cpus[cpu];
+        let work = if c.share == FULL_SHARE {
+            work
+        } else {
+            (work * FULL_SHARE).div_ceil(c.share)
+        };
+        self.domains[c.domain].time_for(self.now, work)
     }
 
     /// Decides what a CPU does next; nothing is in progress on it.
@@ -95,11 +110,13 @@ impl<O: Observer> Engine<'_, O> {
                 self.end_stay(cpu, !must_run);
             }
             self.reflect(cpu);
-            if !self.cpus[cpu].has_task() {
+            if !self.cpus[cpu].has_task() && !self.take_over_waiting(cpu) {
                 return self.enter_idle(cpu);
             }
             self.leave_idle_loop(cpu);
-            return self.run_task(cpu);
+            if self.run_task(cpu) {
+                return;
+            }
         }
     }
 }

@@ -2,31 +2,14 @@
 
 use wakepath_policies::psd::Grant;
 
-use super::{Engine, Slot};
+use super::Engine;
 use crate::attribution::{Part, Work};
 use crate::cpu::{CpuId, Mode, TaskId, Timer};
 use crate::frequency::Report;
 use crate::observer::{Observer, RequestStep};
-use crate::task::Step;
+use crate::task::{Program, Step};
 
 impl<O: Observer> Engine<'_, O> {
-    /// The CPU on which a woken task runs: its previous one if that is idle, else an idle one of
-    /// the same cluster, else its previous one.
-    pub(super) fn choose_cpu(&self, task: TaskId) -> CpuId {
-        let previous = self.tasks[task].cpu;
-        let idle = |cpu: CpuId| {
-            let c = &self.cpus[cpu];
-            !c.has_task()
-        };
-        if idle(previous) {
-            return previous;
-        }
-        let cluster = &self.setup.clusters[self.cpus[previous].cluster];
-        (cluster.first_cpu..cluster.first_cpu + cluster.cpus)
-            .find(|cpu| idle(*cpu))
-            .unwrap_or(previous)
-    }
-
     /// Puts a task on the run queue of `to`; the code that wakes it runs on `from`, if on any CPU.
     /// Returns how long `to` takes to hear of it.
     pub(super) fn wake_task(&mut self, from: Option<CpuId>, task: TaskId, to: CpuId) -> u64 {
@@ -35,9 +18,13 @@ impl<O: Observer> Engine<'_, O> {
         if iowait {
             self.cpus[t.cpu].nr_iowait -= 1;
         }
+        if self.tasks[task].cpu != to {
+            self.migrate(task, to);
+        }
+        let least = self.cpus[to].least_vruntime;
         let t = &mut self.tasks[task];
-        t.cpu = to;
         t.runnable = true;
+        t.entity.place(least, &self.setup.tunables);
         // A CPU of another cluster puts the task on its run queue itself.
         let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != self.cpus[to].cluster);
         if iowait {
@@ -45,36 +32,29 @@ impl<O: Observer> Engine<'_, O> {
         }
         self.account(to, self.cpus[to].mode == Mode::Task);
         self.utilisation_changed(to, local);
-        self.cpus[to].run_queue.push_back(task);
-        self.observe_runnable(to);
-        if from == Some(to) || self.cpus[to].mode != Mode::Idle {
-            // It looks at its run queue when it has done what it does.
-            return 0;
+        let takes_over = self.takes_over(to, task);
+        self.enqueue(to, task);
+        if takes_over && from == Some(to) {
+            self.cpus[to].need_resched = true;
+        } else if takes_over {
+            self.reschedule(to);
         }
-        if self.cpus[to].polling_until.is_some() {
-            // A polling CPU sees its need-resched flag without an interrupt.
-            self.next(to);
-            return 0;
-        }
-        let at = self.now + self.setup.ipi;
-        if at < self.queue.due(Slot::Phase(to).number(self.cpus.len())) {
-            self.schedule(Slot::Phase(to), at);
-        }
-        self.setup.ipi
+        self.notify(from, to)
     }
 
-    pub(super) fn run_task(&mut self, cpu: CpuId) {
-        let c = &mut self.cpus[cpu];
-        if c.current.is_none() {
-            c.current = c.run_queue.pop_front();
-        }
-        let Some(task) = c.current else { return };
+    /// Runs what is to run on a CPU. Returns whether it has something to do now.
+    pub(super) fn run_task(&mut self, cpu: CpuId) -> bool {
+        let Some(task) = self.pick(cpu) else {
+            return false;
+        };
         self.account(cpu, false);
-        if self.tasks[task].step == Step::Wait {
-            self.plan(cpu, task);
-        } else {
-            self.continue_task(cpu, task);
+        let t = &self.tasks[task];
+        match t.program {
+            _ if t.step != Step::Wait => self.continue_task(cpu, task),
+            Program::Thread(thread) => return self.thread_turn(cpu, task, thread),
+            Program::Job | Program::Worker => self.plan(cpu, task),
         }
+        true
     }
 
     /// The current task has done its segment of work.
@@ -82,10 +62,21 @@ impl<O: Observer> Engine<'_, O> {
         let Some(task) = self.cpus[cpu].current else {
             return self.next(cpu);
         };
+        match self.tasks[task].program {
+            Program::Worker => self.block(cpu, task, false),
+            Program::Job => self.jobs_turn(cpu, task),
+            Program::Thread(thread) => {
+                if !self.thread_turn(cpu, task, thread) {
+                    self.next(cpu);
+                }
+            }
+        }
+    }
+
+    fn jobs_turn(&mut self, cpu: CpuId, task: TaskId) {
         let now = self.now;
         let step = self.tasks[task].step;
         match step {
-            Step::Worker => return self.block(cpu, task, false),
             Step::Submit => {
                 self.grant_lease(cpu, Grant::on_issue);
                 self.submit(cpu, task);
@@ -115,7 +106,7 @@ impl<O: Observer> Engine<'_, O> {
                     self.observe_request(RequestStep::Completed { request });
                 }
             }
-            Step::Think | Step::Wait => {}
+            Step::Think | Step::Wait | Step::Thread | Step::Worker => {}
         }
         self.plan(cpu, task);
     }
@@ -173,14 +164,22 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(super) fn block(&mut self, cpu: CpuId, task: TaskId, iowait: bool) {
+        self.sleep(cpu, task, iowait);
+        self.next(cpu);
+    }
+
+    /// The current task goes to sleep.
+    pub(super) fn sleep(&mut self, cpu: CpuId, task: TaskId, iowait: bool) {
         let t = &mut self.tasks[task];
         t.runnable = false;
         t.in_iowait = iowait;
-        self.cpus[cpu].nr_iowait += u32::from(iowait);
-        self.cpus[cpu].current = None;
+        t.entity.settle(self.now);
+        let c = &mut self.cpus[cpu];
+        c.nr_iowait += u32::from(iowait);
+        c.current = None;
+        c.need_resched = false;
         self.observe_runnable(cpu);
         self.account(cpu, false);
         self.utilisation_changed(cpu, true);
-        self.next(cpu);
     }
 }

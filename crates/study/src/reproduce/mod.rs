@@ -49,6 +49,7 @@ use wakepath_policies::apst::NoTable;
 use wakepath_policies::spec::SpecError;
 use wakepath_sim::{Comparison, Experiment, SimError, Waiting, compare_all, median};
 use wakepath_workloads::fio::FioError;
+use wakepath_workloads::rtapp::RtAppError;
 
 /// The published experiments that can be simulated, by name.
 pub const PARTS: &[Part] = &[
@@ -188,6 +189,7 @@ pub enum ReproduceError {
     Published(#[from] toml::de::Error),
     Machine(#[from] MachineError),
     Workload(#[from] FioError),
+    RtApp(#[from] RtAppError),
     Policy(#[from] SpecError),
     Simulation(#[from] SimError),
     Table(#[from] NoTable),

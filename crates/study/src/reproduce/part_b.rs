@@ -48,6 +48,7 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
                 freq: spec(&cell.freq)?,
                 psd: None,
                 apst: None,
+                poll: None,
             })
         })
         .collect::<Result<Vec<_>, SpecError>>()?;

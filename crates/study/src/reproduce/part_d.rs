@@ -144,6 +144,7 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
             freq: data.freq.parse()?,
             psd: None,
             apst: Some(apst.parse()?),
+            poll: None,
         })
     };
     let rules = vec![combination(&data.legacy)?, combination(&data.current)?];

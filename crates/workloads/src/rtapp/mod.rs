@@ -50,6 +50,9 @@ pub struct RtAppFile {
     pub duration: Option<Nanoseconds>,
     /// The tasks in the order of the file; at least one.
     pub tasks: Vec<RtTask>,
+    /// How often all of it is there, side by side: see [`RtAppFile::with_copies`]. A file cannot say
+    /// that, so it is 1 in what was read, and not in what is printed.
+    pub copies: u32,
     /// Keys that were accepted without having the effect that they might seem to ask for.
     pub warnings: Vec<RtAppWarning>,
 }
@@ -198,25 +201,23 @@ pub enum Event {
 }
 
 impl RtAppFile {
-    /// The same workload `copies` times side by side. Every copy has tasks and resources of its
-    /// own: their names get the number of the copy, from 0, after a `#`.
+    /// The same workload `copies` times side by side, each copy with threads and resources of its
+    /// own.
     ///
-    /// The first task of the file comes first in every copy. `copies` times the threads of the
-    /// file should not be more than [`MAX_THREADS`], or the result does not parse when printed.
-    #[must_use]
-    pub fn copies(&self, copies: u32) -> Self {
-        let tasks = (0..copies)
-            .flat_map(|copy| self.tasks.iter().map(move |task| task.renamed(copy)))
-            .collect();
-        Self {
-            tasks,
-            ..self.clone()
+    /// # Errors
+    /// The copies would make no thread at all, or more than [`MAX_THREADS`]; says how many.
+    pub fn with_copies(mut self, copies: u32) -> Result<Self, u64> {
+        self.copies = copies;
+        match self.threads() {
+            threads if (1..=u64::from(MAX_THREADS)).contains(&threads) => Ok(self),
+            threads => Err(threads),
         }
     }
 
-    /// Threads of all tasks.
+    /// Threads of all tasks in all copies.
     pub fn threads(&self) -> u64 {
-        self.tasks.iter().map(|t| u64::from(t.instances)).sum()
+        let of_one: u64 = self.tasks.iter().map(|t| u64::from(t.instances)).sum();
+        of_one * u64::from(self.copies)
     }
 }
 
@@ -224,49 +225,6 @@ impl RtTask {
     /// Everything that it does, in the order of the file.
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.phases.iter().flat_map(|p| &p.events)
-    }
-
-    fn renamed(&self, copy: u32) -> Self {
-        let new = |name: &str| format!("{name}#{copy}");
-        let event = |event: &Event| match event {
-            Event::Timer {
-                timer,
-                period,
-                absolute,
-            } => Event::Timer {
-                timer: new(timer),
-                period: *period,
-                absolute: *absolute,
-            },
-            Event::Lock(mutex) => Event::Lock(new(mutex)),
-            Event::Unlock(mutex) => Event::Unlock(new(mutex)),
-            Event::Wait { condition, mutex } => Event::Wait {
-                condition: new(condition),
-                mutex: new(mutex),
-            },
-            Event::Signal(condition) => Event::Signal(new(condition)),
-            Event::Broadcast(condition) => Event::Broadcast(new(condition)),
-            Event::Sync { condition, mutex } => Event::Sync {
-                condition: new(condition),
-                mutex: new(mutex),
-            },
-            Event::Barrier(barrier) => Event::Barrier(new(barrier)),
-            Event::Suspend(name) => Event::Suspend(new(name)),
-            Event::Resume(name) => Event::Resume(new(name)),
-            other => other.clone(),
-        };
-        Self {
-            name: new(&self.name),
-            phases: self
-                .phases
-                .iter()
-                .map(|phase| Phase {
-                    events: phase.events.iter().map(event).collect(),
-                    ..phase.clone()
-                })
-                .collect(),
-            ..self.clone()
-        }
     }
 }
 

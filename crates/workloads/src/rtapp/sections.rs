@@ -56,6 +56,7 @@ pub(super) fn read(root: &Value<'_>, text: &str, origin: &str) -> Result<RtAppFi
         file: RtAppFile {
             duration: None,
             tasks: Vec::new(),
+            copies: 1,
             warnings: Vec::new(),
         },
         default_policy: Scheduling::default(),

@@ -184,28 +184,11 @@ fn what_cannot_change_timing_is_a_warning() {
 }
 
 #[test]
-fn copies_share_nothing() {
-    let file = good(&task(
-        "\"lock\": \"m\", \"unlock\": \"m\", \"suspend\": \"\", \"resume\": \"a\"",
-    ));
-    let copies = file.copies(2);
-    let names: Vec<&str> = copies.tasks.iter().map(|t| t.name.as_str()).collect();
-    assert_eq!(names, ["a#0", "a#1"]);
-    assert_eq!(
-        copies.tasks[1].phases[0].events[0],
-        Event::Lock("m#1".into())
-    );
-    assert_eq!(
-        copies.tasks[1].phases[0].events[3],
-        Event::Resume("a#1".into())
-    );
-    assert_eq!(
-        good(&copies.to_string()),
-        RtAppFile {
-            tasks: relined(&copies, &good(&copies.to_string())),
-            ..copies
-        }
-    );
+fn copies_are_bounded() {
+    let file = good(&task("\"instance\": 10, \"run\": 1"));
+    assert_eq!(file.clone().with_copies(409).unwrap().threads(), 4090);
+    assert_eq!(file.clone().with_copies(410), Err(4100));
+    assert_eq!(file.with_copies(0), Err(0));
 }
 
 /// The tasks of `file` with the lines of `other`.
@@ -272,6 +255,7 @@ proptest! {
     ) {
         let file = RtAppFile {
             duration: duration.map(Nanoseconds::from_secs),
+            copies: 1,
             tasks: vec![RtTask {
                 name: "a \"b\" \\".into(),
                 line: 0,

@@ -1,0 +1,293 @@
+//! Which CPU a task runs on, and when.
+//!
+//! Placement follows `select_task_rq_fair()` of Linux 6.1: a woken task stays where it was or comes
+//! to its waker, whichever is idle, else to an idle CPU of that cluster, whole idle cores first.
+//! Clusters of unequal CPUs are searched together. Balancing is simpler than the kernel's: a CPU
+//! that runs out of tasks takes a waiting one, and a CPU with waiting tasks gives one away to an
+//! idle CPU at its tick.
+
+use super::{Engine, Slot};
+use crate::cpu::{CpuId, Interrupt, Mode, TaskId};
+use crate::observer::Observer;
+use crate::sched::Entity;
+
+impl<O: Observer> Engine<'_, O> {
+    fn is_idle(&self, cpu: CpuId) -> bool {
+        !self.cpus[cpu].has_task()
+    }
+
+    pub(super) fn is_allowed(&self, task: TaskId, cpu: CpuId) -> bool {
+        match self.tasks[task].entity.allowed {
+            None => true,
+            Some(set) => self.setup.programs.cpu_sets[set][cpu],
+        }
+    }
+
+    /// The CPUs that share a core with this one, itself included.
+    pub(super) fn core(&self, cpu: CpuId) -> std::ops::Range<CpuId> {
+        let cluster = &self.setup.clusters[self.cpus[cpu].cluster];
+        let threads = cluster.threads_per_core;
+        let first = cluster.first_cpu + (cpu - cluster.first_cpu) / threads * threads;
+        first..(first + threads).min(cluster.first_cpu + cluster.cpus)
+    }
+
+    /// The CPU on which a woken task runs. `waker` is the CPU of the task that wakes it, if it is a
+    /// task, and whether that is about to sleep.
+    pub(super) fn choose_cpu(&self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
+        let previous = self.tasks[task].cpu;
+        let mut near = previous;
+        if let Some((cpu, sleeps_next)) = waker
+            && sleeps_next
+            && self.cpus[cpu].run_queue.is_empty()
+            && self.is_allowed(task, cpu)
+        {
+            // The waker leaves its CPU to the task that it wakes.
+            near = cpu;
+        }
+        let usable = |cpu: CpuId| self.is_idle(cpu) && self.is_allowed(task, cpu);
+        if usable(near) {
+            return near;
+        }
+        let cluster = self.cpus[near].cluster;
+        if self.cpus[previous].cluster == cluster && usable(previous) {
+            return previous;
+        }
+        if let Some(cpu) = self.idle_cpu_of(cluster, task) {
+            return cpu;
+        }
+        if self.setup.unequal_clusters {
+            let mut others = (0..self.setup.clusters.len()).filter(|c| *c != cluster);
+            if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, task)) {
+                return cpu;
+            }
+        }
+        let allowed = |cpu: &CpuId| self.is_allowed(task, *cpu);
+        [near, previous]
+            .into_iter()
+            .find(allowed)
+            .or_else(|| (0..self.cpus.len()).find(allowed))
+            .unwrap_or(previous)
+    }
+
+    /// An idle CPU of a cluster, of an idle core if there is any.
+    fn idle_cpu_of(&self, cluster: usize, task: TaskId) -> Option<CpuId> {
+        let of = &self.setup.clusters[cluster];
+        let mut thread = None;
+        for cpu in of.first_cpu..of.first_cpu + of.cpus {
+            if !self.is_idle(cpu) || !self.is_allowed(task, cpu) {
+                continue;
+            }
+            if of.threads_per_core == 1 || self.core(cpu).all(|c| self.is_idle(c)) {
+                return Some(cpu);
+            }
+            thread = thread.or(Some(cpu));
+        }
+        thread
+    }
+
+    /// The CPU on which a new thread begins: spread over the clusters by their capacity, but two by
+    /// two, so that those that talk to each other begin side by side.
+    pub(super) fn first_cpu(&self, entity: &Entity) -> CpuId {
+        let allowed = |cpu: &CpuId| {
+            let set = entity.allowed.map(|set| &self.setup.programs.cpu_sets[set]);
+            set.is_none_or(|set| set[*cpu])
+        };
+        let threads = |cpus: std::ops::Range<CpuId>| {
+            let on = |cpu: CpuId| {
+                let of = self.threads.all.iter();
+                of.filter(|t| self.tasks[t.task].cpu == cpu).count()
+            };
+            cpus.map(on).sum::<usize>()
+        };
+        let of = |cluster: usize| {
+            let c = &self.setup.clusters[cluster];
+            c.first_cpu..c.first_cpu + c.cpus
+        };
+        let clusters = (0..self.setup.clusters.len())
+            .filter(|c| of(*c).any(|cpu| allowed(&cpu)))
+            .min_by_key(|c| {
+                let cluster = &self.setup.clusters[*c];
+                let capacity = cluster.capacity as usize * cluster.cpus;
+                let pairs = threads(of(*c)) / 2;
+                (
+                    pairs * 1_000_000 / capacity.max(1),
+                    *c != self.setup.home,
+                    *c,
+                )
+            });
+        let cpus = of(clusters.unwrap_or(self.setup.home));
+        cpus.clone()
+            .filter(allowed)
+            .min_by_key(|cpu| (threads(*cpu..*cpu + 1), threads(self.core(*cpu)), *cpu))
+            .unwrap_or(cpus.start)
+    }
+
+    /// Puts a task on the run queue of a CPU, where it is not yet.
+    pub(super) fn enqueue(&mut self, cpu: CpuId, task: TaskId) {
+        self.cpus[cpu].run_queue.push_back(task);
+        self.waiting += 1;
+        self.observe_runnable(cpu);
+    }
+
+    /// Takes its share of utilisation and its run time to another CPU.
+    pub(super) fn migrate(&mut self, task: TaskId, to: CpuId) {
+        let from = self.tasks[task].cpu;
+        if from == to {
+            return;
+        }
+        self.account(from, self.cpus[from].mode == Mode::Task);
+        self.account(to, self.cpus[to].mode == Mode::Task);
+        let (least_from, least_to) = (self.cpus[from].least_vruntime, self.cpus[to].least_vruntime);
+        let t = &mut self.tasks[task];
+        t.cpu = to;
+        t.entity.settle(self.now);
+        t.entity.migrate(least_from, least_to);
+        let load = t.entity.load();
+        self.cpus[from].utilisation.remove(load);
+        self.cpus[to].utilisation.add(load);
+        self.migrations += 1;
+    }
+
+    /// Whether a task that is about to be queued on a CPU takes it from the running one.
+    pub(super) fn takes_over(&self, cpu: CpuId, task: TaskId) -> bool {
+        let c = &self.cpus[cpu];
+        let Some(running) = c.current else {
+            return false;
+        };
+        let mut entity = self.tasks[running].entity.clone();
+        if c.mode == Mode::Task {
+            entity.charge(self.now - c.phase_start, 0);
+        }
+        let woken = &self.tasks[task].entity;
+        self.setup.tunables.preempts(woken, &entity)
+    }
+
+    /// Has the running task of another CPU interrupted, which sees then what there is to run.
+    pub(super) fn reschedule(&mut self, cpu: CpuId) {
+        self.cpus[cpu].need_resched = true;
+        if self.cpus[cpu].mode == Mode::Task {
+            self.pause(cpu);
+            self.cpus[cpu].work = 0;
+            self.begin_phase(cpu, Mode::Interrupt(Interrupt::Reschedule), 0);
+        }
+    }
+
+    /// Settles which task of its run queue a CPU runs now, if any.
+    pub(super) fn pick(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let c = &mut self.cpus[cpu];
+        if std::mem::take(&mut c.need_resched)
+            && let Some(running) = c.current.take()
+        {
+            c.run_queue.push_back(running);
+            self.waiting += 1;
+        }
+        if c.current.is_none() {
+            let tasks = &self.tasks;
+            // The first of several equals.
+            let first = match c.run_queue.len() {
+                0 => return None,
+                1 => 0,
+                _ => (0..c.run_queue.len())
+                    .min_by_key(|i| tasks[c.run_queue[*i]].entity.rank())
+                    .unwrap_or(0),
+            };
+            c.current = c.run_queue.remove(first);
+            c.picked_at = self.now;
+            self.waiting -= 1;
+            if let Some(task) = c.current {
+                c.least_vruntime = c.least_vruntime.max(self.tasks[task].entity.vruntime);
+            }
+        }
+        c.current
+    }
+
+    /// At a tick: whether the running task's turn is over, and whether an idle CPU could help.
+    pub(super) fn check_turn(&mut self, cpu: CpuId) {
+        let c = &self.cpus[cpu];
+        let (Some(running), false) = (c.current, c.run_queue.is_empty()) else {
+            return;
+        };
+        let waiting = c.run_queue.iter().map(|t| &self.tasks[*t].entity);
+        let ran = self.now - c.picked_at;
+        let running = &self.tasks[running].entity;
+        if self.setup.tunables.turn_is_over(running, ran, waiting) {
+            self.cpus[cpu].need_resched = true;
+        }
+        self.give_away(cpu);
+    }
+
+    /// Gives a waiting task to an idle CPU, of its own cluster if possible.
+    fn give_away(&mut self, cpu: CpuId) {
+        let own = self.cpus[cpu].cluster;
+        let others = (0..self.setup.clusters.len()).filter(|c| *c != own);
+        let clusters: Vec<usize> = std::iter::once(own).chain(others).collect();
+        let queue = &self.cpus[cpu].run_queue;
+        let found = queue.iter().enumerate().find_map(|(index, task)| {
+            if self.tasks[*task].is_bound() {
+                return None;
+            }
+            let to = clusters.iter().find_map(|c| self.idle_cpu_of(*c, *task))?;
+            Some((index, *task, to))
+        });
+        if let Some((index, task, to)) = found {
+            self.cpus[cpu].run_queue.remove(index);
+            self.waiting -= 1;
+            self.wake_task(Some(cpu), task, to);
+        }
+    }
+
+    /// A CPU that has nothing to run takes a waiting task from another one, of its own cluster if
+    /// possible. Returns whether it found any.
+    pub(super) fn take_over_waiting(&mut self, cpu: CpuId) -> bool {
+        if self.waiting == 0 {
+            return false;
+        }
+        let own = self.cpus[cpu].cluster;
+        let mut best: Option<(bool, usize, CpuId, usize)> = None;
+        for (other, c) in self.cpus.iter().enumerate() {
+            // Whoever runs nothing is about to run what waits.
+            if c.run_queue.is_empty() || c.current.is_none() || other == cpu {
+                continue;
+            }
+            let local = c.cluster == own;
+            let length = c.run_queue.len();
+            if best.is_some_and(|(l, most, ..)| (l, most) >= (local, length)) {
+                continue;
+            }
+            let movable =
+                |task: &TaskId| !self.tasks[*task].is_bound() && self.is_allowed(*task, cpu);
+            if let Some(index) = c.run_queue.iter().position(movable) {
+                best = Some((local, length, other, index));
+            }
+        }
+        let Some((.., from, index)) = best else {
+            return false;
+        };
+        let Some(task) = self.cpus[from].run_queue.remove(index) else {
+            return false;
+        };
+        self.observe_runnable(from);
+        self.migrate(task, cpu);
+        self.cpus[cpu].run_queue.push_back(task);
+        self.observe_runnable(cpu);
+        true
+    }
+
+    /// Tells a CPU that there is a task on its run queue now. Returns how long that takes.
+    pub(super) fn notify(&mut self, from: Option<CpuId>, to: CpuId) -> u64 {
+        if from == Some(to) || self.cpus[to].mode != Mode::Idle {
+            // It looks at its run queue when it has done what it does.
+            return 0;
+        }
+        let mut after = self.setup.ipi;
+        if self.cpus[to].polling_until.is_some() {
+            // A polling CPU sees its need-resched flag without an interrupt.
+            after = 0;
+        }
+        let at = self.now + after;
+        if at < self.queue.due(Slot::Phase(to).number(self.cpus.len())) {
+            self.schedule(Slot::Phase(to), at);
+        }
+        after
+    }
+}

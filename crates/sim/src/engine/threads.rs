@@ -1,0 +1,348 @@
+//! Threads of rt-app tasks: what they do on a CPU, and how they wake each other.
+
+use super::Engine;
+use crate::SimError;
+use crate::cpu::{CpuId, TaskId, Timer};
+use crate::observer::Observer;
+use crate::program::{Op, TimerId};
+use crate::setup::Cycles;
+use crate::task::{Step, Task};
+use crate::threads::{Blocked, Next, Signalled, ThreadId, WakeUp};
+
+/// What a thread's step leaves its CPU to do.
+enum Turn {
+    /// The next step, at once.
+    On,
+    /// So much work.
+    Work(Cycles),
+    /// To let others run.
+    Yield,
+    /// To look for something else: the thread sleeps.
+    Block,
+    /// To look for something else: the thread may not run here any more.
+    Move,
+}
+
+/// Threads that are named in a diagnosis.
+const MOST_NAMED: usize = 8;
+
+impl<O: Observer> Engine<'_, O> {
+    pub(super) fn start_threads(&mut self) {
+        let programs = &self.setup.programs;
+        for copy in 0..programs.copies as usize {
+            for (index, program) in programs.tasks.iter().enumerate() {
+                for _ in 0..program.instances {
+                    let task = self.tasks.len();
+                    let thread = self.threads.all.len();
+                    let mut new = Task::thread(thread, index, program.class);
+                    new.entity.allowed = program.stages.first().and_then(|s| s.allowed);
+                    let cpu = self.first_cpu(&new.entity);
+                    new.cpu = cpu;
+                    self.tasks.push(new);
+                    self.threads.add(programs, index, copy, task);
+                    self.jobs_running += 1;
+                    if program.delay == 0 {
+                        self.wake_task(None, task, cpu);
+                    } else {
+                        self.sleep_until(cpu, task, thread, program.delay);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The current task of a CPU is a thread that has nothing to work on: takes its next steps.
+    /// Returns whether the CPU has something to do now.
+    pub(super) fn thread_turn(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) -> bool {
+        self.thread_runs(cpu, id);
+        self.tasks[task].step = Step::Wait;
+        loop {
+            if !self.threads.step(self.now) {
+                let program = self.threads.all[id].program;
+                let name = &self.setup.programs.tasks[program].name;
+                self.fail(format!(
+                    "task '{name}' takes steps without end and without taking time"
+                ));
+                self.sleep(cpu, task, false);
+                return false;
+            }
+            match self.thread_step(cpu, task, id) {
+                Turn::On => {}
+                Turn::Work(cycles) => {
+                    self.tasks[task].begin(Step::Thread, cycles);
+                    self.continue_task(cpu, task);
+                    return true;
+                }
+                Turn::Yield => self.let_others_run(cpu, task),
+                Turn::Block => {
+                    if self.threads.stuck() {
+                        let waits = self.who_waits();
+                        self.fail(waits);
+                    }
+                    self.sleep(cpu, task, false);
+                    return false;
+                }
+                Turn::Move => {
+                    self.sleep(cpu, task, false);
+                    let to = self.choose_cpu(task, None);
+                    self.wake_task(Some(cpu), task, to);
+                    return false;
+                }
+            }
+            if self.cpus[cpu].need_resched {
+                return false;
+            }
+        }
+    }
+
+    fn let_others_run(&mut self, cpu: CpuId, task: TaskId) {
+        let queue = self.cpus[cpu].run_queue.iter();
+        let others = queue.map(|t| self.tasks[*t].entity.vruntime).min();
+        if let Some(first) = others {
+            let entity = &mut self.tasks[task].entity;
+            entity.vruntime = entity.vruntime.max(first);
+            self.cpus[cpu].need_resched = true;
+        }
+    }
+
+    /// Takes the step that a thread is at.
+    fn thread_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) -> Turn {
+        let setup = self.setup;
+        let thread = &mut self.threads.all[id];
+        let (program, copy) = (&setup.programs.tasks[thread.program], thread.copy);
+        let (op, stage) = match thread.next(program) {
+            Next::Op(op, stage) => (op, stage),
+            Next::End => {
+                self.threads.end(id);
+                self.jobs_running -= 1;
+                return Turn::Block;
+            }
+        };
+        if let Some(stage) = stage {
+            let stage = &program.stages[stage];
+            let entity = &mut self.tasks[task].entity;
+            entity.class = stage.class.unwrap_or(entity.class);
+            entity.allowed = stage.allowed;
+            if !self.is_allowed(task, cpu) {
+                // The stage begins elsewhere.
+                self.threads.all[id].retry_stage();
+                return Turn::Move;
+            }
+        }
+        if let Op::Runtime(time) = op {
+            let until = *self.threads.all[id]
+                .run_until
+                .get_or_insert(self.now + time);
+            if until > self.now {
+                let domain = &self.domains[self.cpus[cpu].domain];
+                return Turn::Work(domain.work_in(until - self.now).max(1));
+            }
+            self.threads.all[id].run_until = None;
+            self.pass(id);
+            return Turn::On;
+        }
+        if let Op::Run(cycles) = op {
+            // What is done when it comes back here.
+            if !std::mem::take(&mut self.threads.all[id].worked) && cycles > 0 {
+                self.threads.all[id].worked = true;
+                return Turn::Work(cycles);
+            }
+            self.pass(id);
+            return Turn::On;
+        }
+        // From here on, whoever is woken up finds the thread past this step.
+        self.pass(id);
+        match op {
+            Op::Run(_) | Op::Runtime(_) => Turn::On,
+            Op::Yield => Turn::Yield,
+            Op::Sleep(time) => {
+                self.sleep_until(cpu, task, id, self.now + time);
+                Turn::Block
+            }
+            Op::Timer {
+                timer,
+                period,
+                absolute,
+            } => {
+                let timer = match timer {
+                    TimerId::Own(_) => timer,
+                    TimerId::Shared(i) => TimerId::Shared(copy * setup.programs.shared_timers + i),
+                };
+                let now = self.now;
+                match self.threads.next_expiry(id, timer, period, absolute, now) {
+                    Some(at) => {
+                        self.sleep_until(cpu, task, id, at);
+                        Turn::Block
+                    }
+                    None => Turn::On,
+                }
+            }
+            Op::Lock(mutex) => {
+                let mutex = copy * setup.programs.mutexes.len() + mutex;
+                if self.threads.lock(id, mutex) {
+                    Turn::On
+                } else {
+                    Turn::Block
+                }
+            }
+            Op::Unlock(mutex) => {
+                let mutex = copy * setup.programs.mutexes.len() + mutex;
+                if let Some(next) = self.threads.unlock(id, mutex) {
+                    self.wake_thread(cpu, id, next);
+                }
+                Turn::On
+            }
+            Op::Wait { condition, mutex } => {
+                let condition = copy * setup.programs.conditions.len() + condition;
+                let mutex = mutex.map(|m| copy * setup.programs.mutexes.len() + m);
+                if let Some(next) = self.threads.wait(id, condition, mutex) {
+                    self.wake_thread(cpu, id, next);
+                }
+                Turn::Block
+            }
+            Op::Signal(condition) => {
+                let condition = copy * setup.programs.conditions.len() + condition;
+                if let Signalled::Wakes(next) = self.threads.signal(condition) {
+                    self.wake_thread(cpu, id, next);
+                }
+                Turn::On
+            }
+            Op::Broadcast(condition) => {
+                let condition = copy * setup.programs.conditions.len() + condition;
+                loop {
+                    match self.threads.signal(condition) {
+                        Signalled::Nobody => return Turn::On,
+                        Signalled::WaitsForMutex => {}
+                        Signalled::Wakes(next) => self.wake_thread(cpu, id, next),
+                    }
+                }
+            }
+            Op::Barrier(barrier) => {
+                let users = setup.programs.barriers[barrier].1;
+                let barrier = copy * setup.programs.barriers.len() + barrier;
+                match self.threads.meet(id, barrier, users) {
+                    Some(others) => {
+                        for next in others {
+                            self.wake_thread(cpu, id, next);
+                        }
+                        Turn::On
+                    }
+                    None => Turn::Block,
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, id: ThreadId) {
+        let thread = &mut self.threads.all[id];
+        let stats = &mut self.threads.stats[thread.program];
+        thread.pass(&self.setup.programs.tasks[thread.program], self.now, stats);
+    }
+
+    /// A thread that runs on `cpu` wakes up another one.
+    fn wake_thread(&mut self, cpu: CpuId, waker: ThreadId, woken: ThreadId) {
+        let waker = &self.threads.all[waker];
+        let sleeps_next = waker.blocks_next(&self.setup.programs.tasks[waker.program]);
+        let now = self.now;
+        let thread = &mut self.threads.all[woken];
+        let task = thread.task;
+        thread.woken = Some(WakeUp {
+            since: now,
+            cut: now,
+            ..WakeUp::default()
+        });
+        let to = self.choose_cpu(task, Some((cpu, sleeps_next)));
+        let ipi = self.wake_task(Some(cpu), task, to);
+        if let Some(wake) = &mut self.threads.all[woken].woken {
+            wake.ipi = ipi;
+        }
+    }
+
+    /// The thread's timer is on the CPU on which it falls asleep.
+    fn sleep_until(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, at: u64) {
+        self.threads.all[id].woken = Some(WakeUp {
+            since: at,
+            cut: at,
+            ..WakeUp::default()
+        });
+        self.cpus[cpu].timers.push((at, Timer::Task(task)));
+        self.arm_clock(cpu);
+    }
+
+    /// The timer of a sleeping thread has been served.
+    pub(super) fn thread_timer(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) {
+        let to = self.choose_cpu(task, None);
+        let ipi = self.wake_task(Some(cpu), task, to);
+        if let Some(wake) = &mut self.threads.all[id].woken {
+            let idle_exit = (self.cpus[cpu].awake_since.min(self.now)).saturating_sub(wake.cut);
+            wake.parts.idle_exit += idle_exit;
+            wake.parts.waiting += self.now - wake.cut - idle_exit;
+            wake.cut = self.now;
+            wake.ipi = ipi;
+        }
+    }
+
+    /// A thread has got a CPU.
+    fn thread_runs(&mut self, cpu: CpuId, id: ThreadId) {
+        let Some(mut wake) = self.threads.all[id].woken.take() else {
+            return;
+        };
+        let time = self.now - wake.cut;
+        let delivery = wake.ipi.min(time);
+        let heard = wake.cut + delivery;
+        let idle_exit = self.cpus[cpu].awake_since.saturating_sub(heard);
+        wake.parts.delivery += delivery;
+        wake.parts.idle_exit += idle_exit;
+        wake.parts.waiting += time - delivery - idle_exit;
+        wake.cut = self.now;
+        let program = self.threads.all[id].program;
+        self.threads.stats[program].wake_up(&wake);
+    }
+
+    /// Ends the run without a result.
+    fn fail(&mut self, what: String) {
+        self.failure.get_or_insert(SimError::NoProgress {
+            seconds: self.now as f64 / 1e9,
+            what,
+        });
+        self.jobs_running = 0;
+    }
+
+    /// What the threads that have not ended wait for.
+    fn who_waits(&self) -> String {
+        let programs = &self.setup.programs;
+        let index = |of: usize, kinds: usize| of % kinds.max(1);
+        let named: Vec<String> = self
+            .threads
+            .all
+            .iter()
+            .filter(|thread| !thread.ended)
+            .map(|thread| {
+                let what = match thread.blocked {
+                    Blocked::No => "for nothing".to_owned(),
+                    Blocked::Mutex(m) => format!(
+                        "for the mutex \"{}\"",
+                        programs.mutexes[index(m, programs.mutexes.len())]
+                    ),
+                    Blocked::Condition(c) => {
+                        programs.conditions[index(c, programs.conditions.len())].clone()
+                    }
+                    Blocked::Barrier(b) => format!(
+                        "at the barrier \"{}\"",
+                        programs.barriers[index(b, programs.barriers.len())].0
+                    ),
+                };
+                format!("'{}' waits {what}", programs.tasks[thread.program].name)
+            })
+            .collect();
+        let more = match named.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more threads wait"),
+        };
+        let shown = &named[..named.len().min(MOST_NAMED)];
+        format!(
+            "every thread waits for another one: {}{more}",
+            shown.join(", ")
+        )
+    }
+}
