@@ -56,7 +56,10 @@ impl<O: Observer> Engine<'_, O> {
             return cpu;
         }
         if self.setup.unequal_clusters {
-            let mut others = (0..self.setup.clusters.len()).filter(|c| *c != cluster);
+            // Never from a bigger to a smaller one: that takes a balance.
+            let least = self.setup.clusters[cluster].capacity;
+            let mut others = (0..self.setup.clusters.len())
+                .filter(|c| *c != cluster && self.setup.clusters[*c].capacity >= least);
             if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, task)) {
                 return cpu;
             }
@@ -219,7 +222,9 @@ impl<O: Observer> Engine<'_, O> {
     /// Gives a waiting task to an idle CPU, of its own cluster if possible.
     fn give_away(&mut self, cpu: CpuId) {
         let own = self.cpus[cpu].cluster;
-        let others = (0..self.setup.clusters.len()).filter(|c| *c != own);
+        let waiting = self.cpus[cpu].run_queue.len();
+        let others =
+            (0..self.setup.clusters.len()).filter(|c| *c != own && self.helps(own, *c, waiting));
         let clusters: Vec<usize> = std::iter::once(own).chain(others).collect();
         let queue = &self.cpus[cpu].run_queue;
         let found = queue.iter().enumerate().find_map(|(index, task)| {
@@ -236,10 +241,17 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A CPU that has nothing to run takes a waiting task from another one, of its own cluster if
+    /// Whether a task is better off on an idle CPU of another cluster than waiting here with
+    /// `waiting` tasks: a smaller CPU is worth it only when several wait.
+    fn helps(&self, here: usize, there: usize, waiting: usize) -> bool {
+        let capacity = |cluster: usize| self.setup.clusters[cluster].capacity;
+        capacity(there) >= capacity(here) || waiting > 1
+    }
+
+    /// A CPU whose last task has gone to sleep takes a waiting task from another one, of its own cluster if
     /// possible. Returns whether it found any.
     pub(super) fn take_over_waiting(&mut self, cpu: CpuId) -> bool {
-        if self.waiting == 0 {
+        if self.waiting == 0 || self.cpus[cpu].in_idle_loop {
             return false;
         }
         let own = self.cpus[cpu].cluster;
@@ -251,6 +263,9 @@ impl<O: Observer> Engine<'_, O> {
             }
             let local = c.cluster == own;
             let length = c.run_queue.len();
+            if !local && !self.helps(c.cluster, own, length) {
+                continue;
+            }
             if best.is_some_and(|(l, most, ..)| (l, most) >= (local, length)) {
                 continue;
             }
