@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo test lint conformance bench fuzz doc clean
+.PHONY: help setup demo test lint conformance validation bench fuzz doc clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="	" read -r name what; do \
@@ -25,6 +25,11 @@ lint: ## Formatting and clippy
 conformance: setup ## Compare the policies with the kernel's own C, compiled on the spot
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- run
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- mutants
+
+validation: ## Simulate all published experiments and write docs/validation.md
+	@$(CARGO) build --quiet --release --locked -p wakepath-cli
+	@target/release/wakepath reproduce all --runs 5 --format markdown > target/validation.md
+	@mv target/validation.md docs/validation.md
 
 bench: setup ## Time the governors beside the kernel's C at -O2
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- bench

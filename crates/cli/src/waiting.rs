@@ -1,8 +1,10 @@
-//! Long work: a progress bar on a terminal, and Ctrl-C, which ends with what is finished so far.
+//! Long work: spread over cores, with a progress bar on a terminal, and Ctrl-C, which ends with what
+//! is finished so far.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_sim::Waiting;
 
@@ -16,13 +18,28 @@ pub(crate) fn cancelled() -> bool {
     CANCELLED_BY_USER.load(Ordering::Relaxed)
 }
 
-/// Does `work`, of `total` parts that are called `what`, and shows how far it is when standard
-/// error is a terminal. The first Ctrl-C calls the work off, the second ends the program.
-pub(crate) fn with_progress<T>(
+/// How many cores to use.
+#[derive(Clone, Copy, clap::Args)]
+pub(crate) struct Jobs {
+    /// Simulations at a time; the result does not depend on it [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    jobs: Option<u16>,
+}
+
+/// Does `work`, of `total` parts that are called `what`, in a rayon pool of as many threads as
+/// `jobs` says, and shows how far it is when standard error is a terminal. The first Ctrl-C calls the
+/// work off, the second ends the program.
+pub(crate) fn with_progress<T: Send>(
+    jobs: Jobs,
     total: usize,
     what: &str,
-    work: impl FnOnce(&Waiting<'_>) -> anyhow::Result<T>,
+    work: impl FnOnce(&Waiting<'_>) -> anyhow::Result<T> + Send,
 ) -> anyhow::Result<T> {
+    let threads = rayon::ThreadPoolBuilder::new()
+        // 0: one per core.
+        .num_threads(jobs.jobs.map_or(0, usize::from))
+        .build()
+        .context("--jobs")?;
     ctrlc::set_handler(|| {
         if CANCELLED_BY_USER.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(CANCELLED));
@@ -34,13 +51,14 @@ pub(crate) fn with_progress<T>(
     ))?);
     bar.enable_steady_tick(Duration::from_millis(200));
     let done = AtomicUsize::new(0);
-    let result = work(&Waiting {
+    let waiting = Waiting {
         finished: &|_| {
             done.fetch_add(1, Ordering::Relaxed);
             bar.inc(1);
         },
         cancelled: &CANCELLED_BY_USER,
-    });
+    };
+    let result = threads.install(|| work(&waiting));
     bar.finish_and_clear();
     let result = result?;
     if cancelled() {

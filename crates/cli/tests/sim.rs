@@ -1,4 +1,4 @@
-//! `wakepath sim` and `wakepath reproduce` as whole commands.
+//! `wakepath sim` as a whole command.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -100,6 +100,22 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
+fn any_number_of_jobs_gives_the_same_bytes() {
+    let run = |jobs| {
+        let arguments = ["--machine", "rk3399", "--idle", "menu,teo", "--runs", "4"];
+        let assert = sim(
+            JOB,
+            &[&arguments[..], &["--format", "json", "--jobs", jobs]].concat(),
+        );
+        assert.success().get_output().stdout.clone()
+    };
+    let one = run("1");
+    for jobs in ["2", "3", "16"] {
+        assert!(one == run(jobs), "--jobs {jobs} prints something else");
+    }
+}
+
+#[test]
 fn csv_has_a_line_per_run() {
     let assert = sim(
         JOB,
@@ -167,8 +183,8 @@ fn what_is_not_modelled_is_refused_by_name() {
         &["'j'", "rate"],
     );
     fails_with(
-        sim(&JOB.replace("bs=4k", "bs=64k"), &machine),
-        &["block size"],
+        sim(&JOB.replace("bs=4k", "bs=2g"), &machine),
+        &["'j'", "1 GiB"],
     );
     fails_with(
         sim(&JOB.replace("direct=1", "direct=0"), &machine),
@@ -203,20 +219,9 @@ fn a_wrong_call_is_a_usage_error() {
     sim(JOB, &["--machine", "rk3399", "--runs", "0"])
         .code(2)
         .stdout("");
-    wakepath(&["reproduce", "Z"]).code(2).stdout("");
-}
-
-#[test]
-fn reproduce_marks_what_was_fitted() {
-    wakepath(&["reproduce", "B", "--runs", "1"])
-        .success()
-        .stdout(predicate::str::contains("Message-ID 20240905092645"))
-        .stdout(predicate::str::contains("drive.read_service_us = "))
-        .stdout(predicate::str::contains("teo@6.12  schedutil "));
-    let cells = json(&wakepath(&["reproduce", "B", "--runs", "1", "--format", "json"]).success());
-    let cells = cells["sections"][0]["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 4);
-    assert!(cells.iter().any(|c| c["fitted"] == false));
+    sim(JOB, &["--machine", "rk3399", "--jobs", "0"])
+        .code(2)
+        .stdout("");
 }
 
 #[test]

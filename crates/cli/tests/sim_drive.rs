@@ -175,7 +175,7 @@ fn mistakes_are_one_message() {
 fn reproduce_d_holds_in_every_cell() {
     let assert = wakepath(&["reproduce", "D", "--runs", "1", "--format", "json"]).success();
     let json: Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
-    let cells: Vec<&Value> = json["sections"]
+    let cells: Vec<&Value> = json["parts"][0]["sections"]
         .as_array()
         .unwrap()
         .iter()

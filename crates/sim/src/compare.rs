@@ -1,6 +1,6 @@
 //! The same workload under several combinations of policies.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 use serde::{Serialize, Serializer};
@@ -25,7 +25,7 @@ pub struct Combination {
 }
 
 /// All results of a comparison.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Comparison {
     /// One per combination, in the order given.
     pub results: Vec<CombinationResult>,
@@ -101,9 +101,20 @@ pub struct Waiting<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
-/// Runs every combination with every seed, on all cores. Runs of the same seed see the same drive
-/// and the same background, whatever their policies; the result does not depend on the number of
-/// threads.
+/// One workload on one machine, under several combinations of policies.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The machine.
+    pub machine: Machine,
+    /// The workload.
+    pub workload: Workload,
+    /// What is compared.
+    pub combinations: Vec<Combination>,
+}
+
+/// Runs every combination with every seed, on all threads of the current rayon pool. Runs of the
+/// same seed see the same drive and the same background, whatever their policies; the result does
+/// not depend on the number of threads.
 ///
 /// # Errors
 /// As [`simulate`](crate::simulate); the error of the earliest failing run.
@@ -117,32 +128,43 @@ pub fn compare(
         finished: &|_| (),
         cancelled: &AtomicBool::new(false),
     };
-    compare_while(&waiting, machine, workload, combinations, seeds)
+    let experiment = Experiment {
+        machine: machine.clone(),
+        workload: workload.clone(),
+        combinations: combinations.to_vec(),
+    };
+    let results = compare_all(&waiting, &[experiment], seeds)?;
+    Ok(results.into_iter().next().unwrap_or_default())
 }
 
-/// As [`compare`], for somebody who waits. When they call it off, the result has the runs that were
-/// finished by then, and only combinations with at least one.
+/// As [`compare`], for several experiments and for somebody who waits; one comparison per
+/// experiment. All begin with the first seed before any goes on to the second, so that somebody who
+/// calls it off has about as many runs of each. Then the results have the runs that were
+/// finished, and only combinations with at least one.
 ///
 /// # Errors
 /// As [`compare`].
-pub fn compare_while(
+pub fn compare_all(
     waiting: &Waiting<'_>,
-    machine: &Machine,
-    workload: &Workload,
-    combinations: &[Combination],
+    experiments: &[Experiment],
     seeds: &[u64],
-) -> Result<Comparison, SimError> {
-    let all: Vec<(&Combination, u64)> = combinations
+) -> Result<Vec<Comparison>, SimError> {
+    let combinations: Vec<(&Experiment, &Combination)> = experiments
         .iter()
-        .flat_map(|c| seeds.iter().map(move |seed| (c, *seed)))
+        .flat_map(|e| e.combinations.iter().map(move |c| (e, c)))
         .collect();
     let cancelled = || waiting.cancelled.load(Ordering::Relaxed);
-    let one = |(c, seed): (&Combination, u64)| {
-        if cancelled() {
+    // The earliest run that has failed: what comes after it need not be done.
+    let failed = AtomicUsize::new(usize::MAX);
+    let one = |index: usize| {
+        if cancelled() || index > failed.load(Ordering::Relaxed) {
             return Ok(None);
         }
+        let (e, c) = combinations[index % combinations.len()];
+        let seed = seeds[index / combinations.len()];
         let mut observer = UntilCancelled(waiting.cancelled);
-        let run = simulate_observed(machine, workload, c, seed, &mut observer)?;
+        let run = simulate_observed(&e.machine, &e.workload, c, seed, &mut observer)
+            .inspect_err(|_| _ = failed.fetch_min(index, Ordering::Relaxed))?;
         // Cut short or just finished: there is no telling.
         if cancelled() {
             return Ok(None);
@@ -150,20 +172,25 @@ pub fn compare_while(
         (waiting.finished)(&run);
         Ok(Some(run))
     };
-    let runs: Vec<Result<Option<Run>, SimError>> = all.into_par_iter().map(one).collect();
-    let mut runs = runs.into_iter();
-    let mut results = Vec::with_capacity(combinations.len());
-    for c in combinations {
-        let finished: Vec<Run> = runs
-            .by_ref()
-            .take(seeds.len())
-            .filter_map(Result::transpose)
-            .collect::<Result<_, _>>()?;
-        if !finished.is_empty() || !cancelled() {
-            results.push(summarise(c, finished));
-        }
+    // The bridge hands the runs out in order, which plain parallel iterators do not.
+    let mut runs: Vec<(usize, Result<Option<Run>, SimError>)> = (0..combinations.len()
+        * seeds.len())
+        .par_bridge()
+        .map(|index| (index, one(index)))
+        .collect();
+    runs.sort_unstable_by_key(|(index, _)| *index);
+    let mut finished: Vec<Vec<Run>> = combinations.iter().map(|_| Vec::new()).collect();
+    for (index, run) in runs {
+        finished[index % combinations.len()].extend(run?);
     }
-    Ok(Comparison { results })
+    let mut finished = finished.into_iter();
+    let comparison = |e: &Experiment| Comparison {
+        results: (e.combinations.iter().zip(finished.by_ref()))
+            .filter(|(_, runs)| !runs.is_empty() || !cancelled())
+            .map(|(combination, runs)| summarise(combination, runs))
+            .collect(),
+    };
+    Ok(experiments.iter().map(comparison).collect())
 }
 
 fn summarise(of: &Combination, runs: Vec<Run>) -> CombinationResult {

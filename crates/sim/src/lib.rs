@@ -23,7 +23,7 @@ mod task;
 
 pub use attribution::Attribution;
 pub use compare::{
-    Combination, CombinationResult, Comparison, Waiting, compare, compare_while, median,
+    Combination, CombinationResult, Comparison, Experiment, Waiting, compare, compare_all, median,
 };
 pub use power::Energy;
 pub use result::{
@@ -130,7 +130,10 @@ pub fn simulate_observed<O: Observer>(
     if apst.is_some() && machine.drive.power.is_none() {
         return Err(SimError::NoPowerStates(machine.drive.name.clone()));
     }
-    let drive = Drive::new(&DriveSetup::new(&machine.drive, apst.as_ref()));
+    let drive = DriveSetup::new(&machine.drive, apst.as_ref());
+    let drives = (0..machine.drive.count)
+        .map(|_| Drive::new(&drive))
+        .collect();
     let mut cpus = Vec::with_capacity(machine.cpus());
     let mut domains = Vec::with_capacity(setup.clusters.len());
     for (index, cluster) in setup.clusters.iter().enumerate() {
@@ -151,6 +154,6 @@ pub fn simulate_observed<O: Observer>(
             )
         }));
     }
-    let finished = Engine::new(&setup, cpus, domains, &states, drive, seed, observer).run();
+    let finished = Engine::new(&setup, cpus, domains, &states, drives, seed, observer).run();
     Ok(Run::new(seed, machine, &states, &finished))
 }

@@ -7,10 +7,21 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// When something is due: its time in ns, and its rank among what is due at the same time.
-type Due = (u64, u64);
+/// When something is due: its time in ns in the upper half, its rank among what is due at the same
+/// time in the lower one, so that one comparison orders both.
+type Due = u128;
 
-const NEVER: Due = (u64::MAX, u64::MAX);
+const NEVER: Due = Due::MAX;
+/// Later than everything that can be due.
+const LAST: Due = NEVER - 1;
+
+const fn due_at(time: u64, rank: u64) -> Due {
+    (time as Due) << 64 | rank as Due
+}
+
+const fn time_of(due: Due) -> u64 {
+    (due >> 64) as u64
+}
 
 /// Most events that are kept in order.
 const FRONT: usize = 16;
@@ -38,7 +49,7 @@ impl Slots {
             due: vec![NEVER; slots],
             front: [(NEVER, 0); FRONT],
             ordered: 0,
-            bound: (0, 0),
+            bound: 0,
         }
     }
 
@@ -72,14 +83,14 @@ impl Slots {
             return None;
         }
         self.ordered -= 1;
-        let ((time, _), slot) = self.front[self.ordered];
+        let (due, slot) = self.front[self.ordered];
         self.due[slot] = NEVER;
-        Some((slot, time))
+        Some((slot, time_of(due)))
     }
 
     /// When a slot is due.
     pub(crate) fn due(&self, slot: usize) -> u64 {
-        self.due[slot].0
+        time_of(self.due[slot])
     }
 
     /// Inserts into the front, which has room.
@@ -121,7 +132,7 @@ impl Slots {
             self.front[0].0
         } else {
             // All that is pending.
-            (u64::MAX, 0)
+            LAST
         };
         self.ordered > 0
     }
@@ -214,7 +225,7 @@ impl<E> EventQueue<E> {
 
     /// Schedules the event of a slot at `time` ns, in place of one that is pending.
     pub(crate) fn schedule(&mut self, slot: usize, time: u64) {
-        let due = (time, self.rank());
+        let due = due_at(time, self.rank());
         self.slots.schedule(slot, due);
     }
 
@@ -230,7 +241,7 @@ impl<E> EventQueue<E> {
 
     /// Adds one of the other events at `time` ns.
     pub(crate) fn push(&mut self, time: u64, event: E) {
-        let due = (time, self.rank());
+        let due = due_at(time, self.rank());
         self.others.push(due, event);
         if self.others.due() == due {
             self.slots.schedule(self.others_slot, due);

@@ -1,50 +1,99 @@
 //! `wakepath reproduce`: published experiments beside their simulation.
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use clap::ValueEnum;
-use wakepath_study::reproduce::{self, Cell, Reproduction, Section};
+use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, TypedValueParser};
+use serde::Serialize;
+use wakepath_study::reproduce::{
+    Cell, FittedFigure, Outcome, PARTS, Part, Plans, Section, Summary,
+};
 
 use super::sim::seeds;
-use crate::output::{self, Format};
+use crate::output;
+use crate::waiting::{self, Jobs};
 
-/// A published experiment.
-#[derive(Clone, Copy, ValueEnum)]
-enum Part {
-    /// iowait heuristics against teo on RK3399.
-    #[value(name = "B", alias = "b")]
-    B,
-    /// APST by the legacy and the current rule on five drives.
-    #[value(name = "D", alias = "d")]
-    D,
+/// The page that `reproduce all --format markdown` fills.
+const PAGE: &str = include_str!("../../data/validation.md");
+
+/// What to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// One JSON document.
+    Json,
+    /// Comma-separated values with a header line.
+    Csv,
+    /// The page docs/validation.md, or one part of it.
+    Markdown,
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  wakepath reproduce B --runs 5")]
+#[command(after_help = "\
+Examples:
+  wakepath reproduce
+  wakepath reproduce B --runs 5 --format markdown")]
 pub(crate) struct Args {
     /// Which experiment.
-    part: Part,
+    #[arg(default_value = ALL, ignore_case = true, hide_default_value = true, value_parser = parts())]
+    part: String,
     /// Runs per cell, each with a seed of its own.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
     /// Seed of the first run; the others count up from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    jobs: Jobs,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
+const ALL: &str = "all";
+
+fn parts() -> impl TypedValueParser<Value = String> {
+    let named = PARTS
+        .iter()
+        .map(|part| PossibleValue::new(part.name).help(part.about));
+    PossibleValuesParser::new(named.chain([PossibleValue::new(ALL).help("all of them (default)")]))
+}
+
+/// What JSON has.
+#[derive(Serialize)]
+struct Document<'a> {
+    /// The parts, in order of their letters.
+    parts: &'a [Outcome],
+}
+
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let seeds = seeds(args.seed, args.runs);
-    let reproduction = match args.part {
-        Part::B => reproduce::part_b(&seeds)?,
-        Part::D => reproduce::part_d(&seeds)?,
-    };
+    let one = Part::find(&args.part);
+    let plans = Plans::of(one.as_ref().map_or(PARTS, std::slice::from_ref))?;
+    let all = plans.runs() * seeds.len();
+    let outcomes = waiting::with_progress(args.jobs, all, "runs", |waiting| {
+        Ok(plans.simulate(waiting, &seeds)?)
+    })?;
     match args.format {
-        Format::Json => output::json(out, &reproduction),
-        Format::Csv => write_csv(out, &reproduction),
-        Format::Table => write_table(out, &reproduction),
+        Format::Json => output::json(out, &Document { parts: &outcomes }),
+        Format::Csv => write_csv(out, &outcomes),
+        Format::Table => write_tables(out, &outcomes),
+        Format::Markdown => {
+            let mut text = String::new();
+            for outcome in &outcomes {
+                markdown(&mut text, outcome);
+            }
+            if one.is_none() {
+                text = PAGE
+                    .replace("{{summary}}\n", &markdown_summary(&outcomes))
+                    .replace("{{parts}}\n", text.trim_start());
+            }
+            Ok(out.write_all(text.as_bytes())?)
+        }
     }
 }
 
@@ -66,11 +115,17 @@ fn values(cell: &Cell) -> [String; 4] {
 
 const VALUES: [&str; 4] = ["published", "simulated", "error %", "model fitted to it"];
 
-fn write_csv(out: &mut impl Write, reproduction: &Reproduction) -> anyhow::Result<()> {
-    let header = [&["metric", "of"], &VALUES[..]].concat();
-    let rows = reproduction.sections.iter().flat_map(|section| {
-        section.cells.iter().map(|cell| {
-            let mut row = vec![section.metric.clone(), cell.labels.join(" / ")];
+fn met(met: bool) -> &'static str {
+    if met { "met" } else { "NOT MET" }
+}
+
+fn write_csv(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
+    let header = [&["part", "metric", "of"], &VALUES[..]].concat();
+    let rows = outcomes.iter().flat_map(|outcome| {
+        let sections = outcome.reproduction.sections.iter();
+        let cells = sections.flat_map(|s| s.cells.iter().map(|cell| (&s.metric, cell)));
+        cells.map(|(metric, cell)| {
+            let mut row = vec![outcome.part.to_owned(), metric.clone(), cell.name()];
             row.extend(values(cell));
             row
         })
@@ -78,24 +133,41 @@ fn write_csv(out: &mut impl Write, reproduction: &Reproduction) -> anyhow::Resul
     output::csv(out, header, rows)
 }
 
-fn write_table(out: &mut impl Write, reproduction: &Reproduction) -> anyhow::Result<()> {
-    writeln!(out, "{}", reproduction.title)?;
-    writeln!(out, "published: {}", reproduction.source)?;
-    writeln!(out, "simulated: {}", reproduction.machine)?;
-    for section in &reproduction.sections {
-        write_section(out, section)?;
+fn write_tables(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
+    for outcome in outcomes {
+        let r = &outcome.reproduction;
+        writeln!(out, "{}: {}", outcome.part, r.title)?;
+        writeln!(out, "published: {}", r.source)?;
+        writeln!(out, "simulated: {}, {}", r.machine, runs(outcome.runs))?;
+        for section in &r.sections {
+            write_section(out, section)?;
+        }
+        if !r.criteria.is_empty() {
+            writeln!(out, "\nCriteria:\n")?;
+            output::table(
+                out,
+                ["expected", "", "found"],
+                r.criteria
+                    .iter()
+                    .map(|c| [c.expected.clone(), met(c.met).to_owned(), c.found.clone()]),
+            )?;
+        }
+        if !r.fitted_figures.is_empty() {
+            writeln!(out, "\nFitted figures:")?;
+        }
+        for figure in &r.fitted_figures {
+            writeln!(
+                out,
+                "  {} = {}  ({})",
+                key(figure),
+                figure.value,
+                figure.fitted
+            )?;
+        }
+        writeln!(out)?;
     }
-    writeln!(out, "\nFitted figures:")?;
-    for figure in &reproduction.fitted_figures {
-        let model = figure.model.as_deref();
-        writeln!(
-            out,
-            "  {}{} = {}  ({})",
-            model.map_or_else(String::new, |m| format!("{m}: ")),
-            figure.key,
-            figure.value,
-            figure.fitted
-        )?;
+    for outcome in outcomes {
+        writeln!(out, "{}: {}", outcome.part, in_short(&outcome.summary))?;
     }
     Ok(())
 }
@@ -109,4 +181,107 @@ fn write_section(out: &mut impl Write, section: &Section) -> anyhow::Result<()> 
         row
     });
     output::table(out, header, rows)
+}
+
+fn runs(runs: usize) -> String {
+    match runs {
+        1 => "one run per cell".to_owned(),
+        n => format!("median of {n} runs per cell"),
+    }
+}
+
+fn key(figure: &FittedFigure) -> String {
+    let model = figure.model.as_deref();
+    let model = model.map_or_else(String::new, |m| format!("{m}: "));
+    format!("{model}{}", figure.key)
+}
+
+/// A part in one line.
+fn in_short(summary: &Summary) -> String {
+    let mut text = format!(
+        "{} of {} criteria met; {} values compared",
+        summary.met, summary.criteria, summary.compared
+    );
+    if summary.fitted > 0 {
+        let _ = write!(text, ", {} of them fitted", summary.fitted);
+    }
+    if let (Some(median), Some(worst)) = (summary.median_error, summary.worst_error) {
+        let [median, worst] = [median, worst].map(|e| e * 100.0);
+        let _ = write!(
+            text,
+            "; not fitted: median error {median:.1} %, largest {worst:.1} %"
+        );
+    }
+    text
+}
+
+fn markdown(text: &mut String, outcome: &Outcome) {
+    let r = &outcome.reproduction;
+    let _ = writeln!(
+        text,
+        "\n## {}: {}\n\nPublished: {}.\nSimulated: {}, {}.\n\n{}.",
+        outcome.part,
+        r.title,
+        r.source,
+        r.machine,
+        runs(outcome.runs),
+        capital(&in_short(&outcome.summary))
+    );
+    if !r.criteria.is_empty() {
+        let rows = r.criteria.iter().map(|c| {
+            let met = if c.met { "met" } else { "**not met**" };
+            vec![c.expected.clone(), met.to_owned(), c.found.clone()]
+        });
+        let _ = writeln!(text);
+        markdown_table(text, &["expected", "", "found"], rows);
+    }
+    for section in &r.sections {
+        let _ = writeln!(text, "\n### {}: {}\n", outcome.part, section.metric);
+        let header = [&section.columns[..], &VALUES].concat();
+        let rows = section.cells.iter().map(|cell| {
+            let mut row = cell.labels.clone();
+            row.extend(values(cell));
+            row
+        });
+        markdown_table(text, &header, rows);
+    }
+    if !r.fitted_figures.is_empty() {
+        let _ = writeln!(text, "\n### {}: fitted figures\n", outcome.part);
+        let rows = r
+            .fitted_figures
+            .iter()
+            .map(|f| vec![key(f), f.value.to_string(), f.fitted.clone()]);
+        markdown_table(text, &["figure", "value", "fitted to"], rows);
+    }
+}
+
+/// One row per part.
+fn markdown_summary(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    let rows = outcomes.iter().map(|o| {
+        vec![
+            o.part.to_owned(),
+            o.reproduction.title.clone(),
+            in_short(&o.summary),
+        ]
+    });
+    markdown_table(&mut text, &["part", "experiment", "in short"], rows);
+    text
+}
+
+fn markdown_table(text: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let mut line = |cells: Vec<String>| {
+        let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|")).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    };
+    line(header.iter().map(|&h| h.to_owned()).collect());
+    line(vec!["---".to_owned(); header.len()]);
+    rows.for_each(line);
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }

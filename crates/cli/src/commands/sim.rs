@@ -7,12 +7,12 @@ use anyhow::Context;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::spec::{self, PolicySpec};
-use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, compare_while};
+use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, Experiment, compare_all};
 use wakepath_workloads::Workload;
 
 use super::timeline::TimelineArgs;
 use crate::output::{self, Format};
-use crate::waiting;
+use crate::waiting::{self, Jobs};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -51,6 +51,8 @@ pub(crate) struct Args {
     /// Seed of the first run; the others count up from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    jobs: Jobs,
     #[command(flatten)]
     timeline: TimelineArgs,
     /// What to print.
@@ -93,19 +95,24 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         .collect();
     let seeds = seeds(args.seed, args.runs);
     let all = combinations.len() * seeds.len();
-    let comparison = waiting::with_progress(all, "runs", |waiting| {
-        args.timeline
-            .write(&machine, &workload, &combinations, args.seed)?;
-        let result = compare_while(waiting, &machine, &workload, &combinations, &seeds)?;
-        Ok(result)
+    let experiments = [Experiment {
+        machine,
+        workload,
+        combinations,
+    }];
+    let [experiment] = &experiments;
+    let comparison = waiting::with_progress(args.jobs, all, "runs", |waiting| {
+        args.timeline.write(experiment, args.seed)?;
+        let comparisons = compare_all(waiting, &experiments, &seeds)?;
+        Ok(comparisons.into_iter().next().unwrap_or_default())
     })?;
-    for warning in workload.warnings() {
+    for warning in experiment.workload.warnings() {
         eprintln!("wakepath: {}:{warning}", args.job.display());
     }
     match args.format {
         Format::Json => output::json(out, &comparison),
         Format::Csv => write_csv(out, &comparison),
-        Format::Table => write_tables(out, &machine, &comparison),
+        Format::Table => write_tables(out, &experiment.machine, &comparison),
     }
 }
 

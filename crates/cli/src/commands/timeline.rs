@@ -10,7 +10,7 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 use wakepath_hardware::Machine;
 use wakepath_report::perfetto::Timeline;
-use wakepath_sim::{Combination, simulate_observed};
+use wakepath_sim::{Combination, Experiment, simulate_observed};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 
@@ -31,21 +31,15 @@ pub(crate) struct TimelineArgs {
 
 impl TimelineArgs {
     /// Writes the timeline, if one is asked for.
-    pub(crate) fn write(
-        &self,
-        machine: &Machine,
-        workload: &Workload,
-        combinations: &[Combination],
-        seed: u64,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, of: &Experiment, seed: u64) -> anyhow::Result<()> {
         let Some(path) = &self.perfetto else {
             return Ok(());
         };
-        let [policies] = combinations else {
-            narrow(combinations.len());
+        let [policies] = &of.combinations[..] else {
+            narrow(of.combinations.len());
         };
         self.check(path)
-            .and_then(|()| self.write_to(path, machine, workload, policies, seed))
+            .and_then(|()| self.write_to(path, &of.machine, &of.workload, policies, seed))
             .with_context(|| format!("--perfetto {}", path.display()))
     }
 

@@ -1,22 +1,184 @@
 //! Published experiments, simulated.
 //!
 //! The published numbers are data in `data/`; whatever stands beside them comes out of the
-//! simulator.
+//! simulator. [`reproduce`] runs any of the [`PARTS`], all of their runs spread over the threads
+//! of the current rayon pool, and the result is the same for any number of threads.
+//!
+//! # Adding a part
+//!
+//! 1. `data/published-x.toml` has what was published: title, source, machine, values, and which of
+//!    them a model was fitted to.
+//! 2. `part_x.rs` has one function, `plan() -> Result<Plan, ReproduceError>`. It reads the data and
+//!    lists the [`Experiment`]s to be simulated: a machine, a workload and the combinations of
+//!    policies that are compared. It runs nothing. The plan's second half is a closure that
+//!    gets one [`Comparison`] per experiment, in the order of the list, and makes the
+//!    [`Reproduction`] of them: sections of [`Cell`]s, and [`Criterion`]s computed from the cells.
+//! 3. A line in [`PARTS`]. Progress, `--jobs`, Ctrl-C, every output format, the summary and
+//!    `docs/validation.md` (`make validation` writes it anew) need nothing more.
+//!
+//! ```text
+//! pub(super) fn plan() -> Result<Plan, ReproduceError> {
+//!     let data: Data = toml::from_str(PUBLISHED)?;
+//!     let machine = Machine::find(&data.machine)?;
+//!     let experiments = vec![Experiment { machine: machine.clone(), workload, combinations }];
+//!     Ok(Plan::new(experiments, move |comparisons| {
+//!         let cells = cells(&data, &comparisons);
+//!         Ok(Reproduction {
+//!             criteria: vec![Criterion::within("every cell within 10 %", 0.1, &cells)],
+//!             fitted_figures: FittedFigure::of(None, machine.figures()),
+//!             sections: vec![Section { metric: data.metric, columns: vec!["idle"], cells }],
+//!             title: data.title,
+//!             source: data.source,
+//!             machine: machine.title,
+//!         })
+//!     }))
+//! }
+//! ```
 
+mod cell;
+mod criterion;
 mod part_b;
 mod part_d;
 
-pub use part_b::part_b;
-pub use part_d::part_d;
-
-use std::fmt;
+pub use cell::{Cell, Published, Value};
+pub use criterion::Criterion;
 
 use serde::Serialize;
 use wakepath_hardware::machine::{Figure, MachineError};
 use wakepath_policies::apst::NoTable;
 use wakepath_policies::spec::SpecError;
-use wakepath_sim::SimError;
+use wakepath_sim::{Comparison, Experiment, SimError, Waiting, compare_all, median};
 use wakepath_workloads::fio::FioError;
+
+/// The published experiments that can be simulated, by name.
+pub const PARTS: &[Part] = &[
+    Part {
+        name: "B",
+        about: "iowait heuristics of menu and schedutil against teo, on RK3399",
+        plan: part_b::plan,
+    },
+    Part {
+        name: "D",
+        about: "APST by the legacy and the current rule on five drives",
+        plan: part_d::plan,
+    },
+];
+
+/// A published experiment that can be simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Its letter.
+    pub name: &'static str,
+    /// What it is about, in a line.
+    pub about: &'static str,
+    plan: fn() -> Result<Plan, ReproduceError>,
+}
+
+impl Part {
+    /// The part of this name, in upper or lower case.
+    pub fn find(name: &str) -> Option<Self> {
+        let named = |part: &&Self| part.name.eq_ignore_ascii_case(name);
+        PARTS.iter().find(named).copied()
+    }
+}
+
+/// Makes a reproduction of the results of the experiments.
+type Finish = Box<dyn FnOnce(Vec<Comparison>) -> Result<Reproduction, ReproduceError> + Send>;
+
+/// What has to be simulated for a part, and what becomes of the results.
+struct Plan {
+    experiments: Vec<Experiment>,
+    finish: Finish,
+}
+
+impl Plan {
+    /// `finish` gets one comparison per experiment, in order, each with all of its combinations.
+    fn new(
+        experiments: Vec<Experiment>,
+        finish: impl FnOnce(Vec<Comparison>) -> Result<Reproduction, ReproduceError> + Send + 'static,
+    ) -> Self {
+        Self {
+            experiments,
+            finish: Box::new(finish),
+        }
+    }
+}
+
+/// Parts that are about to be simulated.
+pub struct Plans(Vec<(Part, Plan)>);
+
+impl Plans {
+    /// Reads the data of these parts and lists what there is to simulate.
+    ///
+    /// # Errors
+    /// Only if the built-in data were broken.
+    pub fn of(parts: &[Part]) -> Result<Self, ReproduceError> {
+        let plans: Result<_, ReproduceError> =
+            parts.iter().map(|p| Ok((*p, (p.plan)()?))).collect();
+        Ok(Self(plans?))
+    }
+
+    /// Number of simulations per seed.
+    pub fn runs(&self) -> usize {
+        let experiments = self.0.iter().flat_map(|(_, plan)| &plan.experiments);
+        experiments.map(|e| e.combinations.len()).sum()
+    }
+
+    /// Simulates them with every seed. When `waiting` calls it off, the result has the parts all of
+    /// whose cells had at least one run by then.
+    ///
+    /// # Errors
+    /// Only if the built-in data were broken.
+    pub fn simulate(
+        self,
+        waiting: &Waiting<'_>,
+        seeds: &[u64],
+    ) -> Result<Vec<Outcome>, ReproduceError> {
+        let (experiments, finish): (Vec<_>, Vec<_>) = self
+            .0
+            .into_iter()
+            .map(|(part, plan)| {
+                let wanted: Vec<usize> = combinations(&plan.experiments).collect();
+                (plan.experiments, (part, wanted, plan.finish))
+            })
+            .unzip();
+        let experiments: Vec<Experiment> = experiments.into_iter().flatten().collect();
+        let mut all = compare_all(waiting, &experiments, seeds)?.into_iter();
+        let mut outcomes = Vec::new();
+        for (part, wanted, finish) in finish {
+            let comparisons: Vec<Comparison> = all.by_ref().take(wanted.len()).collect();
+            if comparisons.iter().map(|c| c.results.len()).eq(wanted) {
+                let results = comparisons.iter().flat_map(|c| &c.results);
+                let runs = results.map(|r| r.runs.len()).min();
+                let reproduction = finish(comparisons)?;
+                outcomes.push(Outcome {
+                    part: part.name,
+                    runs: runs.unwrap_or(seeds.len()),
+                    summary: Summary::of(&reproduction),
+                    reproduction,
+                });
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+/// How many combinations each experiment has.
+fn combinations(experiments: &[Experiment]) -> impl Iterator<Item = usize> {
+    experiments.iter().map(|e| e.combinations.len())
+}
+
+/// Simulates these parts with every seed.
+///
+/// # Errors
+/// Only if the built-in data were broken.
+pub fn reproduce(parts: &[Part], seeds: &[u64]) -> Result<Vec<Outcome>, ReproduceError> {
+    let waiting = Waiting {
+        finished: &|_| (),
+        cancelled: &false.into(),
+    };
+    Plans::of(parts)?.simulate(&waiting, seeds)
+}
 
 /// Why an experiment could not be reproduced.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +193,58 @@ pub enum ReproduceError {
     Table(#[from] NoTable),
 }
 
+/// A part that was simulated.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Its letter.
+    pub part: &'static str,
+    /// Runs per cell; fewer than asked for when the user had no more time.
+    pub runs: usize,
+    /// In short.
+    pub summary: Summary,
+    /// What came out.
+    #[serde(flatten)]
+    pub reproduction: Reproduction,
+}
+
+/// A part in short.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Cells with something published to compare with.
+    pub compared: usize,
+    /// Those that a model was fitted to.
+    pub fitted: usize,
+    /// Median of the absolute relative error over the cells that were not fitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub median_error: Option<f64>,
+    /// The largest absolute relative error among these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worst_error: Option<f64>,
+    /// Criteria.
+    pub criteria: usize,
+    /// Those that are met.
+    pub met: usize,
+}
+
+impl Summary {
+    fn of(reproduction: &Reproduction) -> Self {
+        let cells = || reproduction.sections.iter().flat_map(|s| &s.cells);
+        let compared = || cells().filter(|c| c.relative_error.is_some() || c.agrees.is_some());
+        let errors: Vec<f64> = cells()
+            .filter(|c| !c.fitted)
+            .filter_map(|c| Some(c.relative_error?.abs()))
+            .collect();
+        Self {
+            compared: compared().count(),
+            fitted: compared().filter(|c| c.fitted).count(),
+            worst_error: errors.iter().copied().reduce(f64::max),
+            median_error: (!errors.is_empty()).then(|| median(errors)),
+            criteria: reproduction.criteria.len(),
+            met: reproduction.criteria.iter().filter(|c| c.met).count(),
+        }
+    }
+}
+
 /// An experiment: what was published and what the simulator gives.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reproduction {
@@ -42,6 +256,8 @@ pub struct Reproduction {
     pub machine: String,
     /// The results, by what was measured.
     pub sections: Vec<Section>,
+    /// What is expected of the cells, and whether it holds.
+    pub criteria: Vec<Criterion>,
     /// Figures of the models that were fitted, and with what in view.
     pub fitted_figures: Vec<FittedFigure>,
 }
@@ -55,148 +271,6 @@ pub struct Section {
     pub columns: Vec<&'static str>,
     /// One row per value.
     pub cells: Vec<Cell>,
-}
-
-/// A value of an experiment, published and simulated.
-#[derive(Clone, Debug, Serialize)]
-pub struct Cell {
-    /// What it belongs to, one per column of the section.
-    pub labels: Vec<String>,
-    /// What was published.
-    pub published: Published,
-    /// What the simulator gives.
-    pub simulated: Value,
-    /// Simulated over published, minus 1, if both are numbers.
-    pub relative_error: Option<f64>,
-    /// Whether the simulated value is what was published, as far as that can be said without a
-    /// tolerance: texts and bounds.
-    pub agrees: Option<bool>,
-    /// Whether a model was fitted with this cell in view.
-    pub fitted: bool,
-}
-
-/// A published value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Published {
-    /// Nothing was published for this cell.
-    Nothing,
-    /// A number.
-    Number(f64),
-    /// Runs of which the median counts.
-    Runs(Vec<f64>),
-    /// A bound or two.
-    Between {
-        /// Lower bound, if any.
-        from: Option<f64>,
-        /// Upper bound, if any.
-        to: Option<f64>,
-    },
-    /// Something other than a number.
-    Text(String),
-}
-
-/// A simulated value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// A number.
-    Number(f64),
-    /// Something other than a number.
-    Text(String),
-}
-
-impl Cell {
-    /// Compares what was published with what was simulated.
-    pub fn new(labels: Vec<String>, published: Published, simulated: Value, fitted: bool) -> Self {
-        let (mut relative_error, mut agrees) = (None, None);
-        match (&published, &simulated) {
-            (Published::Number(_) | Published::Runs(_), Value::Number(got)) => {
-                relative_error = published.number().map(|wanted| got / wanted - 1.0);
-            }
-            (Published::Between { from, to }, Value::Number(got)) => {
-                agrees = Some(from.is_none_or(|f| *got >= f) && to.is_none_or(|t| *got <= t));
-            }
-            (Published::Text(wanted), Value::Text(got)) => agrees = Some(wanted == got),
-            _ => {}
-        }
-        Self {
-            labels,
-            published,
-            simulated,
-            relative_error,
-            agrees,
-            fitted,
-        }
-    }
-}
-
-impl Published {
-    /// The number, or the median of the runs.
-    pub fn number(&self) -> Option<f64> {
-        match self {
-            Self::Number(number) => Some(*number),
-            Self::Runs(runs) => Some(wakepath_sim::median(runs.clone())),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Published {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing
-            | Self::Between {
-                from: None,
-                to: None,
-            } => Ok(()),
-            Self::Number(_) | Self::Runs(_) => {
-                f.write_str(&decimal(self.number().unwrap_or_default()))
-            }
-            Self::Between {
-                from: Some(from),
-                to: None,
-            } => {
-                write!(f, "above {}", decimal(*from))
-            }
-            Self::Between {
-                from: None,
-                to: Some(to),
-            } => write!(f, "below {}", decimal(*to)),
-            Self::Between {
-                from: Some(from),
-                to: Some(to),
-            } => {
-                write!(f, "{} to {}", decimal(*from), decimal(*to))
-            }
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => f.write_str(&decimal(*number)),
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-/// A number for people, with three significant figures or all digits before the point.
-fn decimal(number: f64) -> String {
-    let decimals = match number.abs() {
-        n if n >= 100.0 || n == 0.0 => 0,
-        n if n >= 10.0 => 1,
-        _ => 2,
-    };
-    let text = format!("{number:.decimals$}");
-    // No trailing zeros, so that a published 62 stays 62.
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
 }
 
 /// A fitted figure of a model.
@@ -227,33 +301,5 @@ impl FittedFigure {
                 })
             })
             .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn published_and_simulated_values_compare_and_print() {
-        let cell = |published, simulated| Cell::new(Vec::new(), published, simulated, false);
-        let near = cell(Published::Runs(vec![1.0, 50.0, 9.0]), Value::Number(9.9));
-        assert!((near.relative_error.unwrap() - 0.1).abs() < 1e-9 && near.agrees.is_none());
-        let bounds = |from, to| Published::Between { from, to };
-        for (from, to, agrees, text) in [
-            (Some(0.0), None, true, "above 0"),
-            (Some(1.0), None, false, "above 1"),
-            (None, Some(-2.0), false, "below -2"),
-            (Some(-2.0), Some(2.0), true, "-2 to 2"),
-        ] {
-            let cell = cell(bounds(from, to), Value::Number(0.5));
-            assert_eq!(cell.agrees, Some(agrees));
-            assert_eq!(cell.published.to_string(), text);
-        }
-        let text = Published::Text("PS3".into());
-        assert_eq!(cell(text, Value::Text("PS4".into())).agrees, Some(false));
-        assert_eq!(cell(Published::Nothing, Value::Number(1.0)).agrees, None);
-        let printed = [0.0, -61.96, 62.0, 100.0, 2622.4, 0.6].map(decimal);
-        assert_eq!(printed, ["0", "-62", "62", "100", "2622", "0.6"]);
     }
 }
