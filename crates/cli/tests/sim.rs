@@ -183,8 +183,8 @@ fn what_is_not_modelled_is_refused_by_name() {
         &["'j'", "rate"],
     );
     fails_with(
-        sim(&JOB.replace("bs=4k", "bs=64k"), &machine),
-        &["block size"],
+        sim(&JOB.replace("bs=4k", "bs=2g"), &machine),
+        &["'j'", "1 GiB"],
     );
     fails_with(
         sim(&JOB.replace("direct=1", "direct=0"), &machine),

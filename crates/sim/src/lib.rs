@@ -117,7 +117,10 @@ pub fn simulate_observed<O: Observer>(
     if apst.is_some() && machine.drive.power.is_none() {
         return Err(SimError::NoPowerStates(machine.drive.name.clone()));
     }
-    let drive = Drive::new(&DriveSetup::new(&machine.drive, apst.as_ref()));
+    let drive = DriveSetup::new(&machine.drive, apst.as_ref());
+    let drives = (0..machine.drive.count)
+        .map(|_| Drive::new(&drive))
+        .collect();
     let mut cpus = Vec::with_capacity(machine.cpus());
     let mut domains = Vec::with_capacity(setup.clusters.len());
     for (index, cluster) in setup.clusters.iter().enumerate() {
@@ -132,6 +135,6 @@ pub fn simulate_observed<O: Observer>(
             )
         }));
     }
-    let finished = Engine::new(&setup, cpus, domains, &states, drive, seed, observer).run();
+    let finished = Engine::new(&setup, cpus, domains, &states, drives, seed, observer).run();
     Ok(Run::new(seed, machine, &states, &finished))
 }

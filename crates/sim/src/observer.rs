@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use crate::cpu::{Cpu, Interrupt, Mode};
+use crate::engine::Request;
 use crate::task::{Step, Task};
 
 /// What a CPU does from now on.
@@ -46,7 +47,7 @@ pub enum Work {
 /// What an interrupt is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptKind {
-    /// The drive has finished the request of this number.
+    /// A drive has finished the request of this number, or a piece of it.
     Completion(usize),
     /// The scheduler's tick.
     Tick,
@@ -156,12 +157,14 @@ impl Observer for UntilCancelled<'_> {
 }
 
 impl Activity {
-    pub(crate) fn of(cpu: &Cpu, tasks: &[Task]) -> Self {
+    pub(crate) fn of(cpu: &Cpu, tasks: &[Task], requests: &[Request]) -> Self {
         match cpu.mode {
             Mode::Idle => Self::Idle(cpu.state),
             Mode::Waking => Self::Waking,
             Mode::Interrupt(interrupt) => Self::Interrupt(match interrupt {
-                Interrupt::Completion(request) => InterruptKind::Completion(request),
+                Interrupt::Completion(request) => {
+                    InterruptKind::Completion(requests[request].whole.unwrap_or(request))
+                }
                 Interrupt::Tick => InterruptKind::Tick,
                 Interrupt::Timer(_) => InterruptKind::Timer,
                 Interrupt::Reschedule => InterruptKind::Reschedule,

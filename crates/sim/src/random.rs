@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::drive::Direction;
 
-/// A log-normal distribution of service times.
+/// A log-normal distribution of times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServiceTime {
     /// In ns.
@@ -26,19 +26,27 @@ impl ServiceTime {
             sigma: variance.sqrt(),
         }
     }
+
+    fn sample(&self, stream: &mut Pcg64Mcg) -> u64 {
+        let normal: f64 = StandardNormal.sample(stream);
+        (self.median * (normal * self.sigma).exp()) as u64 + 1
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Streams {
     direction: Pcg64Mcg,
     service: Pcg64Mcg,
+    offset: Pcg64Mcg,
+    /// By CPU; empty if every exit from an idle state takes its mean time.
+    exit: Vec<Pcg64Mcg>,
     /// By CPU and source.
     background: Vec<Pcg64Mcg>,
     sources: usize,
 }
 
 impl Streams {
-    pub(crate) fn new(seed: u64, cpus: usize, sources: usize) -> Self {
+    pub(crate) fn new(seed: u64, cpus: usize, sources: usize, exits_vary: bool) -> Self {
         let stream = |number: u64| {
             // Distinct states for distinct (seed, number), far apart.
             Pcg64Mcg::seed_from_u64(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
@@ -46,6 +54,10 @@ impl Streams {
         Self {
             direction: stream(1),
             service: stream(2),
+            offset: stream(3),
+            exit: (0..if exits_vary { cpus } else { 0 })
+                .map(|cpu| stream((1 << 32) + cpu as u64))
+                .collect(),
             background: (0..cpus * sources).map(|i| stream(16 + i as u64)).collect(),
             sources,
         }
@@ -67,8 +79,18 @@ impl Streams {
 
     /// A service time in ns.
     pub(crate) fn service(&mut self, time: &ServiceTime) -> u64 {
-        let normal: f64 = StandardNormal.sample(&mut self.service);
-        (time.median * (normal * time.sigma).exp()) as u64 + 1
+        time.sample(&mut self.service)
+    }
+
+    /// The number of a block of `blocks` at random.
+    pub(crate) fn block(&mut self, blocks: u64) -> u64 {
+        self.offset.random_range(0..blocks.max(1))
+    }
+
+    /// How long a CPU takes to leave an idle state this time, in ns. How often a CPU leaves one is up
+    /// to the policies; nothing but these times comes from its stream.
+    pub(crate) fn exit(&mut self, cpu: usize, time: &ServiceTime) -> u64 {
+        time.sample(&mut self.exit[cpu])
     }
 
     /// Time in ns until the next arrival of a background source: exponential with this mean.

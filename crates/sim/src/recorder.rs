@@ -14,6 +14,8 @@ const LONGEST: u64 = 3_600_000_000_000;
 pub(crate) struct Recorder {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
     pub(crate) latency_sum: u128,
     pub(crate) latency: Histogram<u64>,
     pub(crate) parts: Collector,
@@ -24,6 +26,8 @@ impl Default for Recorder {
         Self {
             reads: 0,
             writes: 0,
+            read_bytes: 0,
+            written_bytes: 0,
             latency_sum: 0,
             #[expect(clippy::expect_used, reason = "the bounds are constants")]
             latency: Histogram::new_with_bounds(1, LONGEST, FIGURES).expect("valid bounds"),
@@ -34,11 +38,17 @@ impl Default for Recorder {
 
 impl Recorder {
     /// Records a finished request by the parts of its latency.
-    pub(crate) fn request(&mut self, parts: &Parts, direction: Direction) {
+    pub(crate) fn request(&mut self, parts: &Parts, direction: Direction, bytes: u64) {
         let latency = parts.total();
         match direction {
-            Direction::Read => self.reads += 1,
-            Direction::Write => self.writes += 1,
+            Direction::Read => {
+                self.reads += 1;
+                self.read_bytes += bytes;
+            }
+            Direction::Write => {
+                self.writes += 1;
+                self.written_bytes += bytes;
+            }
         }
         self.latency_sum += u128::from(latency);
         self.latency.saturating_record(latency);

@@ -19,6 +19,14 @@ pub struct Run {
     pub iops: f64,
     /// Finished requests.
     pub requests: u64,
+    /// Those of them that were reads.
+    pub reads: u64,
+    /// Those that were writes.
+    pub writes: u64,
+    /// Bytes that they read.
+    pub read_bytes: u64,
+    /// Bytes that they wrote.
+    pub written_bytes: u64,
     /// Simulated time in seconds.
     pub seconds: f64,
     /// Latency from the start of the system call to its return.
@@ -39,7 +47,7 @@ pub struct Run {
     pub too_shallow: u64,
     /// Each CPU.
     pub cpus: Vec<CpuTime>,
-    /// The drive, if it has power states.
+    /// The drive, if it has power states; of several, the sum over them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveRun>,
 }
@@ -216,6 +224,10 @@ impl Run {
                 0.0
             },
             requests,
+            reads: recorder.reads,
+            writes: recorder.writes,
+            read_bytes: recorder.read_bytes,
+            written_bytes: recorder.written_bytes,
             seconds,
             latency_us: Latency::new(recorder),
             energy: Energy::new(machine, finished, requests),
@@ -231,9 +243,9 @@ impl Run {
             idle_states,
             cpus,
             drive: finished
-                .drive
+                .drives
                 .as_ref()
-                .map(|d| DriveRun::new(d, finished.end)),
+                .map(|d| DriveRun::new(&DriveTotals::sum(d), finished.end)),
         }
     }
 }

@@ -1,24 +1,37 @@
 //! A machine, a workload and two policies, compiled into what the engine needs.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Cluster, Figure, Runs, Scope};
+use wakepath_hardware::machine::{Cluster, DriveModel, Figure, Runs, Scope};
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::poll;
 use wakepath_units::{Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
-use wakepath_workloads::fio::FioJob;
+use wakepath_workloads::fio::{FioJob, Size};
 
 use crate::SimError;
+use crate::drive::{Demand, Direction, Stripes};
 use crate::random::ServiceTime;
 
 /// Cycles of the biggest core, the unit of all CPU work in the simulator.
 pub(crate) type Cycles = u64;
 
+/// Bytes of the requests that a drive's service times are about.
+const BLOCK: u64 = 4096;
+
+/// The largest block, so that no time overflows.
+const MAX_BLOCK: u64 = 1 << 30;
+
+/// What a file or device is taken for whose size the job does not say.
+const UNKNOWN_SPAN: u64 = 1 << 40;
+
 /// An idle state as it really is.
 #[derive(Clone, Debug)]
 pub(crate) struct TrueState {
     pub(crate) entry: u64,
+    /// Mean.
     pub(crate) exit: u64,
+    /// How it varies, if it does.
+    pub(crate) exit_spread: Option<ServiceTime>,
     pub(crate) cold_start: Cycles,
     pub(crate) whole_cluster: bool,
     pub(crate) polling: bool,
@@ -64,14 +77,49 @@ pub(crate) struct JobSetup {
     pub(crate) processes: u32,
     /// When it stops issuing, in ns.
     pub(crate) end: Option<u64>,
-    /// How many requests each process makes.
-    pub(crate) requests: Option<u64>,
+    /// How many bytes each process transfers.
+    pub(crate) bytes: Option<u64>,
+    /// Bytes of a read and of a write.
+    pub(crate) block: [u64; 2],
+    /// Whether offsets are random; otherwise they count up.
+    pub(crate) random: bool,
+    /// Bytes of the file, as far as anyone knows.
+    pub(crate) span: u64,
     /// Waiting for a completion counts as I/O wait.
     pub(crate) iowait: bool,
     pub(crate) think_time: u64,
     pub(crate) think_spin: u64,
     pub(crate) think_cycles: Cycles,
     pub(crate) think_blocks: u32,
+}
+
+/// How requests reach the drives.
+#[derive(Clone, Debug)]
+pub(crate) struct VolumeSetup {
+    pub(crate) stripes: Stripes,
+    /// Mean time of an access, for reads and writes.
+    pub(crate) access: [ServiceTime; 2],
+    /// Rate of the link in kB/s, for reads and writes; 0: not known.
+    rate: [u64; 2],
+}
+
+impl VolumeSetup {
+    /// What a request of `bytes`, or a piece of one, asks of its drive.
+    pub(crate) fn demand(&self, direction: Direction, bytes: u64, access: u64) -> Demand {
+        let beyond = bytes.saturating_sub(BLOCK);
+        let transfer = if beyond > 0 {
+            let rate = self.rate[direction as usize].max(1);
+            (u128::from(beyond) * 1_000_000 / u128::from(rate)) as u64
+        } else {
+            0
+        };
+        Demand {
+            direction,
+            access,
+            transfer,
+            blocks: bytes.div_ceil(BLOCK),
+        }
+    }
 }
 
 /// Everything that is the same for every run of one policy combination.
@@ -90,15 +138,18 @@ pub(crate) struct Setup {
     pub(crate) io: IoCost,
     pub(crate) completion_cpu: Option<usize>,
     pub(crate) background: Vec<BackgroundSetup>,
-    pub(crate) read_service: ServiceTime,
-    pub(crate) write_service: ServiceTime,
+    pub(crate) volume: VolumeSetup,
     pub(crate) jobs: Vec<JobSetup>,
 }
 
 impl Setup {
     pub(crate) fn new(machine: &Machine, workload: &Workload) -> Result<Self, SimError> {
         let jobs = match workload {
-            Workload::Fio(file) => file.jobs.iter().map(job).collect::<Result<Vec<_>, _>>()?,
+            Workload::Fio(file) => file
+                .jobs
+                .iter()
+                .map(|j| job(j, &machine.drive))
+                .collect::<Result<Vec<_>, _>>()?,
             _ => Vec::new(),
         };
         let states: Vec<TrueState> = machine
@@ -107,6 +158,8 @@ impl Setup {
             .map(|s| TrueState {
                 entry: s.true_entry_us.micros().0,
                 exit: s.true_exit_us.micros().0,
+                exit_spread: (s.exit_spread.value > 0.0)
+                    .then(|| ServiceTime::new(s.true_exit_us.value * 1e3, s.exit_spread.value)),
                 cold_start: s.cold_start_kcycles.kilocycles(),
                 whole_cluster: s.scope == Scope::Cluster,
                 polling: s.polling,
@@ -149,8 +202,20 @@ impl Setup {
                     as_task: b.runs == Runs::Task,
                 })
                 .collect(),
-            read_service: service(&machine.drive.read_service_us),
-            write_service: service(&machine.drive.write_service_us),
+            volume: VolumeSetup {
+                stripes: Stripes {
+                    drives: machine.drive.count,
+                    chunk: (machine.drive.chunk_kib.value * 1024.0) as u64,
+                },
+                access: [
+                    service(&machine.drive.read_service_us),
+                    service(&machine.drive.write_service_us),
+                ],
+                rate: [
+                    rate(&machine.drive.read_mb_per_s),
+                    rate(&machine.drive.write_mb_per_s),
+                ],
+            },
             jobs,
         })
     }
@@ -191,7 +256,12 @@ fn clusters(machine: &Machine) -> Result<Vec<ClusterSetup>, SimError> {
         .collect()
 }
 
-fn job(job: &FioJob) -> Result<JobSetup, SimError> {
+/// In kB/s.
+fn rate(megabytes_per_second: &Figure) -> u64 {
+    (megabytes_per_second.value * 1e3).round() as u64
+}
+
+fn job(job: &FioJob, drive: &DriveModel) -> Result<JobSetup, SimError> {
     let unsupported = |what: &str| SimError::Workload {
         job: job.name.clone(),
         what: what.to_owned(),
@@ -224,14 +294,41 @@ fn job(job: &FioJob) -> Result<JobSetup, SimError> {
         _ => 0,
     };
     // The drive's service times are those of 4 KiB requests.
-    if [
-        (read_percent > 0, job.block_size.read),
-        (read_percent < 100, job.block_size.write),
-    ]
-    .into_iter()
-    .any(|(used, bytes)| used && bytes != 4096)
-    {
-        return Err(unsupported("block sizes other than 4k"));
+    for (used, bytes, key, rate) in [
+        (
+            read_percent > 0,
+            job.block_size.read,
+            "read_mb_per_s",
+            &drive.read_mb_per_s,
+        ),
+        (
+            read_percent < 100,
+            job.block_size.write,
+            "write_mb_per_s",
+            &drive.write_mb_per_s,
+        ),
+    ] {
+        if used && bytes > MAX_BLOCK {
+            return Err(unsupported("blocks of more than 1 GiB"));
+        }
+        if used && bytes > BLOCK && rate.value <= 0.0 {
+            return Err(unsupported(&format!(
+                "blocks of more than 4k on a drive whose rate is not known; give drive.{key} in the machine's file"
+            )));
+        }
+    }
+    // fio leaves the rest of a file alone that is less than a block; with blocks of two sizes it goes
+    // on until it has transferred as much as was asked for.
+    let only = match read_percent {
+        0 => Some(job.block_size.write),
+        100 => Some(job.block_size.read),
+        _ => None,
+    };
+    let bytes = limits
+        .bytes
+        .map(|size| only.map_or(size, |block| size / block * block));
+    if bytes == Some(0) {
+        return Err(unsupported("a size of less than a block"));
     }
     Ok(JobSetup {
         read_percent,
@@ -239,7 +336,13 @@ fn job(job: &FioJob) -> Result<JobSetup, SimError> {
         processes: job.numjobs,
         iowait: job.ioengine.waits_as_iowait(),
         end: limits.time.map(|t| t.0),
-        requests: limits.bytes.map(|b| b.div_ceil(4096)),
+        bytes,
+        block: [job.block_size.read, job.block_size.write],
+        random: job.rw.is_random(),
+        span: match job.size {
+            Some(Size::Bytes(bytes)) => bytes,
+            _ => UNKNOWN_SPAN,
+        },
         think_time: job.thinktime.0,
         think_spin: job.thinktime_spin.0,
         think_cycles: job.thinkcycles,

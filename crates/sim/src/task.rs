@@ -46,6 +46,10 @@ pub(crate) struct Task {
     /// When the submission in progress began.
     pub(crate) begun: u64,
     pub(crate) submitted: u64,
+    /// Bytes of the requests submitted.
+    pub(crate) bytes: u64,
+    /// The next block to read and to write, where they follow each other.
+    pub(crate) next_block: [u64; 2],
     pub(crate) in_flight: u32,
     /// Requests that the drive has finished and the task has not seen.
     pub(crate) completed: Vec<RequestId>,
@@ -77,6 +81,8 @@ impl Task {
             in_iowait: false,
             begun: 0,
             submitted: 0,
+            bytes: 0,
+            next_block: [0; 2],
             in_flight: 0,
             completed: Vec::new(),
             thought_cycles: 0,

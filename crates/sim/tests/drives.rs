@@ -137,3 +137,89 @@ fn a_pause_begins_when_nothing_is_in_flight() {
     let drive = run("sn530", job, Some("apst")).drive.unwrap();
     assert!((17..=19).contains(&drive.wake_ups), "{}", drive.wake_ups);
 }
+
+/// A machine whose CPUs take no time, so that a request's latency is the drive's.
+fn only_drives(count: usize) -> Machine {
+    let mut machine = Machine::find("xeon-6741p").unwrap();
+    machine.io_path.kcycles_per_io.value = 0.0;
+    machine.background.clear();
+    for state in &mut machine.idle_state {
+        state.true_exit_us.value = 0.0;
+        state.exit_spread.value = 0.0;
+        state.cold_start_kcycles.value = 0.0;
+    }
+    let drive = &mut machine.drive;
+    drive.count = count;
+    drive.chunk_kib.value = 64.0;
+    drive.spread.value = 0.0;
+    drive.read_service_us.value = 100.0;
+    drive.write_service_us.value = 20.0;
+    drive.read_mb_per_s.value = 4.096;
+    drive.write_mb_per_s.value = 8.192;
+    machine
+}
+
+fn blocks(machine: &Machine, lines: &str) -> Run {
+    let text = format!("[j]\nfilename=/dev/md0\ndirect=1\n{lines}");
+    let job = fio::parse(&text, "test.fio").unwrap().into();
+    simulate(machine, &job, &combination(None), 1).unwrap()
+}
+
+/// 4 KiB take a millisecond over the link in these drives, beyond the first ones.
+#[test]
+fn a_request_takes_its_access_and_the_transfer_of_its_largest_piece() {
+    for (drives, lines, us) in [
+        (1, "rw=read\nbs=512", 100),
+        (1, "rw=read\nbs=4k", 100),
+        (1, "rw=read\nbs=16k", 3100),
+        (1, "rw=write\nbs=16k", 1520),
+        (1, "rw=randread\nbs=64k", 15_100),
+        // One piece, then two halves, then four whole chunks.
+        (4, "rw=randread\nbs=64k", 15_100),
+        (4, "rw=read\nbs=128k", 15_100),
+        (4, "rw=randread\nbs=256k", 15_100),
+        // Two chunks on each drive are one piece.
+        (4, "rw=randread\nbs=512k", 31_100),
+    ] {
+        let run = blocks(&only_drives(drives), &format!("{lines}\nsize=4m\n"));
+        let (mean, max) = (run.latency_us.mean, run.latency_us.max);
+        let us = f64::from(us);
+        assert!(
+            (us..us + 0.1).contains(&mean) && max < us * 1.003,
+            "{drives} {lines}: {mean} {max}"
+        );
+        let parts = run.attribution.mean;
+        assert!(
+            (parts.drive_service - us).abs() < 0.1 && parts.queueing == 0.0,
+            "{parts:?}"
+        );
+    }
+}
+
+/// How many requests fio 3.33 makes with its null engine.
+#[test]
+fn a_size_makes_as_many_requests_as_in_fio() {
+    for (lines, fio) in [
+        ("rw=read\nbs=4k\nsize=10k", 2),
+        ("rw=randread\nbs=4k,64k\nsize=100k", 25),
+        ("rw=write\nbs=1m\nsize=8m\nnumjobs=3", 24),
+    ] {
+        assert_eq!(blocks(&only_drives(1), lines).requests, fio, "{lines}");
+    }
+    let mixed = blocks(&only_drives(1), "rw=rw\nbs=4k,16k\nsize=1m");
+    let kib = mixed.reads * 4 + mixed.writes * 16;
+    assert!((1024..1024 + 16).contains(&kib), "{mixed:?}");
+}
+
+#[test]
+fn a_volume_of_several_drives_reads_as_fast_as_all_of_them() {
+    let mut machine = only_drives(6);
+    machine.drive.read_mb_per_s.value = 1000.0;
+    machine.drive.chunk_kib.value = 512.0;
+    let run = blocks(
+        &machine,
+        "rw=randread\nbs=1m\nnumjobs=32\nruntime=1s\nsize=1g\ntime_based",
+    );
+    let bytes_per_s = run.read_bytes as f64 / run.seconds;
+    assert!((5.0e9..6.03e9).contains(&bytes_per_s), "{bytes_per_s}");
+}

@@ -71,6 +71,9 @@ prop_compose! {
         service in 1.0..500.0_f64,
         kcycles in 0.0..200.0_f64,
         units in 1_u32..8,
+        count in 1_usize..7,
+        chunk_kib in 1_u32..600,
+        exit_spread in prop_oneof![Just(0.0), 0.0..2.0_f64],
     ) -> Machine {
         let mut machine =
             if polling { polling_machine() } else { Machine::find("rk3399").unwrap() };
@@ -78,9 +81,12 @@ prop_compose! {
         machine.io_path.kcycles_per_io.value = kcycles;
         machine.drive.read_service_us.value = service;
         machine.drive.parallel_units.value = f64::from(units);
+        machine.drive.count = count;
+        machine.drive.chunk_kib.value = f64::from(chunk_kib);
         for state in machine.idle_state.iter_mut().skip(1) {
             state.true_entry_us.value = entry;
             state.true_exit_us.value = exit;
+            state.exit_spread.value = exit_spread;
         }
         machine
     }
@@ -89,7 +95,8 @@ prop_compose! {
 prop_compose! {
     fn any_job()(
         engine in prop::sample::select(vec!["psync", "libaio", "io_uring"]),
-        rw in prop::sample::select(vec!["randread", "randwrite", "randrw"]),
+        rw in prop::sample::select(vec!["randread", "write", "randrw", "rw"]),
+        bs in prop::sample::select(vec!["4k", "512", "12k,1m", "5000,300k", "2m"]),
         depth in 1_u32..6,
         jobs in 1_u32..5,
         think in 0_u32..3000,
@@ -98,7 +105,7 @@ prop_compose! {
         runtime in 1_u32..60,
     ) -> Workload {
         job(&format!(
-            "rw={rw}\nioengine={engine}\niodepth={depth}\nnumjobs={jobs}\nruntime={runtime}ms\n\
+            "rw={rw}\nbs={bs}\nioengine={engine}\niodepth={depth}\nnumjobs={jobs}\nruntime={runtime}ms\n\
              thinktime={think}\nthinktime_spin={spin}\nthinkcycles={cycles}\n"
         ))
     }
@@ -134,6 +141,7 @@ proptest! {
             prop_assert!((e.mean_mw * run.seconds - e.total_mj).abs() <= 1e-9 * e.total_mj);
         }
         prop_assert!(run.requests > 0);
+        prop_assert_eq!(run.requests, run.reads + run.writes);
         prop_assert!(run.latency_us.p50 <= run.latency_us.p99);
         prop_assert!(run.latency_us.p99 <= run.latency_us.p999);
         prop_assert!(run.latency_us.mean <= run.latency_us.max * 1.001);

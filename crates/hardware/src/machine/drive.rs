@@ -44,6 +44,13 @@ pub struct DriveModel {
     pub read_service_us: Figure,
     /// Mean service time of a 4 KiB write.
     pub write_service_us: Figure,
+    /// Rate in 10^6 bytes per second at which what a read has beyond 4 KiB comes over the drive's
+    /// link; not given: no larger requests.
+    #[serde(default)]
+    pub read_mb_per_s: Figure,
+    /// The same for writes.
+    #[serde(default)]
+    pub write_mb_per_s: Figure,
     /// Standard deviation of the service time over its mean.
     pub spread: Figure,
     /// Requests that one drive serves at the same time.
@@ -129,6 +136,8 @@ struct ModelFile {
     source: String,
     read_service_us: Option<Figure>,
     write_service_us: Option<Figure>,
+    read_mb_per_s: Option<Figure>,
+    write_mb_per_s: Option<Figure>,
     spread: Option<Figure>,
     parallel_units: Option<Figure>,
     buffer: Option<WriteBuffer>,
@@ -202,6 +211,8 @@ impl DriveModel {
         };
         put(&mut model.read_service_us, file.read_service_us);
         put(&mut model.write_service_us, file.write_service_us);
+        put(&mut model.read_mb_per_s, file.read_mb_per_s);
+        put(&mut model.write_mb_per_s, file.write_mb_per_s);
         put(&mut model.spread, file.spread);
         put(&mut model.parallel_units, file.parallel_units);
         if let Some(power) = &mut model.power {
@@ -268,6 +279,8 @@ impl DriveModel {
             name: drive.model.clone(),
             read_service_us: assumed(90.0, "TLC flash, one 4 KiB read at a time"),
             write_service_us: assumed(25.0, "writes end in the drive's buffer"),
+            read_mb_per_s: assumed(3000.0, "four lanes of PCIe 3.0, less the protocol"),
+            write_mb_per_s: assumed(3000.0, "into the buffer, over four lanes of PCIe 3.0"),
             spread: assumed(0.08, "standard deviation over mean of single 4 KiB reads"),
             parallel_units: assumed(8.0, "typical client drive"),
             count: 1,
@@ -286,6 +299,8 @@ impl DriveModel {
         let mut all = vec![
             ("drive.read_service_us".to_owned(), &self.read_service_us),
             ("drive.write_service_us".to_owned(), &self.write_service_us),
+            ("drive.read_mb_per_s".to_owned(), &self.read_mb_per_s),
+            ("drive.write_mb_per_s".to_owned(), &self.write_mb_per_s),
             ("drive.spread".to_owned(), &self.spread),
             ("drive.parallel_units".to_owned(), &self.parallel_units),
             ("drive.chunk_kib".to_owned(), &self.chunk_kib),
@@ -343,11 +358,22 @@ impl DriveModel {
         if self.read_service_us.value <= 0.0 || self.write_service_us.value <= 0.0 {
             return bad("drive", "a service time is above 0");
         }
+        for (key, rate) in [
+            ("drive.read_mb_per_s", &self.read_mb_per_s),
+            ("drive.write_mb_per_s", &self.write_mb_per_s),
+        ] {
+            if rate.is_given() && rate.value < 1.0 {
+                return bad(key, "a rate is at least 1 MB/s");
+            }
+        }
         if self.count == 0 || self.count > 1024 {
             return bad("drive.count", "a volume has 1 to 1024 drives");
         }
-        if self.count > 1 && self.chunk_kib.value <= 0.0 {
-            return bad("drive.chunk_kib", "several drives need the size of a chunk");
+        if self.count > 1 && self.chunk_kib.value < 1.0 {
+            return bad(
+                "drive.chunk_kib",
+                "several drives need the size of a chunk, at least 1 KiB",
+            );
         }
         if self.buffer.as_ref().is_some_and(|b| b.kib.value < 4.0) {
             return bad(

@@ -3,7 +3,7 @@
 /// Size and speed of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferSetup {
-    /// Time in which the media take one write, in ns.
+    /// Time in which the media take 4 KiB, in ns.
     pub(crate) media: u64,
     /// Time in which they take a full buffer, in ns.
     pub(crate) full: u64,
@@ -21,9 +21,11 @@ impl Buffer {
         Self { setup, empty_at: 0 }
     }
 
-    /// Takes a write that is ready for the buffer at `at`. Returns when there is room for it.
-    pub(crate) fn accept(&mut self, at: u64) -> u64 {
-        self.empty_at = self.empty_at.max(at) + self.setup.media;
+    /// Takes a write of `blocks` times 4 KiB that is ready for the buffer at `at`. Returns when there
+    /// is room for it.
+    pub(crate) fn accept(&mut self, at: u64, blocks: u64) -> u64 {
+        let media = self.setup.media.saturating_mul(blocks);
+        self.empty_at = self.empty_at.max(at).saturating_add(media);
         at.max(self.empty_at.saturating_sub(self.setup.full))
     }
 
@@ -43,10 +45,12 @@ mod tests {
             media: 100,
             full: 300,
         });
-        let done: Vec<u64> = (0..6).map(|i| buffer.accept(i * 10)).collect();
+        let done: Vec<u64> = (0..6).map(|i| buffer.accept(i * 10, 1)).collect();
         assert_eq!(done, [0, 10, 20, 100, 200, 300]);
         assert_eq!(buffer.empty_at(), 600);
-        assert_eq!(buffer.accept(1000), 1000);
+        assert_eq!(buffer.accept(1000, 1), 1000);
         assert_eq!(buffer.empty_at(), 1100);
+        assert_eq!(buffer.accept(2000, 5), 2200);
+        assert_eq!(buffer.empty_at(), 2500);
     }
 }

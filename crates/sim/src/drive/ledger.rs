@@ -42,6 +42,28 @@ pub(crate) struct DriveTotals {
     pub(crate) waited: u64,
 }
 
+impl DriveTotals {
+    /// The sums over several drives of one kind.
+    pub(crate) fn sum(drives: &[Self]) -> Self {
+        let add = |to: &mut Vec<u64>, from: &[u64]| {
+            to.resize(from.len().max(to.len()), 0);
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        };
+        let mut all = Self::default();
+        for drive in drives {
+            all.active += drive.active;
+            add(&mut all.states, &drive.states);
+            add(&mut all.entries, &drive.entries);
+            all.transition += drive.transition;
+            all.background += drive.background;
+            all.energy += drive.energy;
+            all.wake_ups += drive.wake_ups;
+            all.waited += drive.waited;
+        }
+        all
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Ledger {
     upto: u64,

@@ -1,5 +1,5 @@
-//! The drive: parallel units behind a write buffer, in a power state that follows from how long
-//! nobody asked for anything.
+//! The drive: parallel units and a link behind a write buffer, in a power state that follows from
+//! how long nobody asked for anything.
 //!
 //! Nothing happens in a drive by an event of its own. When a request comes, or the run ends, the
 //! idle time before it tells the power state ([`path::IdlePath`]), and so how long the request
@@ -9,6 +9,7 @@ mod buffer;
 mod ledger;
 mod path;
 mod setup;
+mod stripes;
 #[cfg(test)]
 mod tests;
 
@@ -20,12 +21,38 @@ pub(crate) use self::ledger::DriveTotals;
 use self::ledger::{Ledger, Place};
 pub(crate) use self::setup::DriveSetup;
 use self::setup::PowerSetup;
+pub(crate) use self::stripes::{Piece, Stripes};
 
 /// Which way the data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,
     Write,
+}
+
+/// What a request asks of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Demand {
+    pub(crate) direction: Direction,
+    /// Time in ns that a unit is busy with it.
+    pub(crate) access: u64,
+    /// Time in ns that the link is busy with what it has beyond the first 4 KiB.
+    pub(crate) transfer: u64,
+    /// Its size in units of 4 KiB, rounded up.
+    pub(crate) blocks: u64,
+}
+
+#[cfg(test)]
+impl Demand {
+    /// A request of 4 KiB.
+    fn small(direction: Direction, access: u64) -> Self {
+        Self {
+            direction,
+            access,
+            transfer: 0,
+            blocks: 1,
+        }
+    }
 }
 
 /// What becomes of a request.
@@ -41,6 +68,8 @@ pub(crate) struct Accepted {
 pub(crate) struct Drive {
     /// When each unit is free, the earliest first.
     units: BinaryHeap<Reverse<u64>>,
+    /// When the link is free.
+    link_free: u64,
     buffer: Option<Buffer>,
     sleep: Option<Sleep>,
 }
@@ -60,6 +89,7 @@ impl Drive {
     pub(crate) fn new(setup: &DriveSetup) -> Self {
         Self {
             units: (0..setup.units.max(1)).map(|_| Reverse(0)).collect(),
+            link_free: 0,
             buffer: setup.buffer.map(Buffer::new),
             sleep: setup.power.clone().map(|setup| Sleep {
                 awake_at: 0,
@@ -70,14 +100,19 @@ impl Drive {
         }
     }
 
-    /// Takes a request that needs `service` ns of a unit.
-    pub(crate) fn accept(&mut self, now: u64, direction: Direction, service: u64) -> Accepted {
+    /// Takes a request: access by a unit, then the transfer over the link, in the order in which
+    /// requests came. The unit is busy until the end.
+    pub(crate) fn accept(&mut self, now: u64, demand: Demand) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
         let free = self.units.pop().map_or(0, |Reverse(at)| at);
-        let mut done = free.max(now).max(awake_at) + service;
+        let mut done = free.max(now).max(awake_at) + demand.access;
+        if demand.transfer > 0 {
+            done = done.max(self.link_free) + demand.transfer;
+            self.link_free = done;
+        }
         let mut quiet = done;
-        if let (Direction::Write, Some(buffer)) = (direction, &mut self.buffer) {
-            done = buffer.accept(done);
+        if let (Direction::Write, Some(buffer)) = (demand.direction, &mut self.buffer) {
+            done = buffer.accept(done, demand.blocks);
             quiet = buffer.empty_at();
         }
         self.units.push(Reverse(done));

@@ -7,7 +7,7 @@ use wakepath_units::Microwatts;
 use super::buffer::BufferSetup;
 use super::path::{IdlePath, State, Work};
 
-/// Bytes of one request.
+/// What a service time, and the media's time for a write, are about.
 const BLOCK_KIB: f64 = 4.0;
 
 /// A drive as it is for one combination of policies.

@@ -39,12 +39,34 @@ const SN530: &str = "WDC PC SN530 SDBPNPZ-256G-1006";
 #[test]
 fn requests_beyond_the_units_wait_for_the_first_free_one() {
     let mut drive = Drive::new(&without_power(2));
-    let mut accept = |now, service| drive.accept(now, Direction::Read, service).done;
+    let mut accept = |now, service| {
+        drive
+            .accept(now, Demand::small(Direction::Read, service))
+            .done
+    };
     assert_eq!(accept(0, 100), 100);
     assert_eq!(accept(10, 50), 60);
     assert_eq!(accept(10, 50), 110);
     assert_eq!(accept(500, 5), 505);
     assert_eq!(drive.finish(505), None);
+}
+
+#[test]
+fn what_goes_over_the_link_goes_one_after_the_other() {
+    let mut drive = Drive::new(&without_power(4));
+    let large = Demand {
+        transfer: 300,
+        blocks: 8,
+        ..Demand::small(Direction::Read, 100)
+    };
+    assert_eq!(drive.accept(0, large).done, 400);
+    assert_eq!(drive.accept(0, large).done, 700);
+    // What fits into the access time needs no turn.
+    assert_eq!(
+        drive.accept(0, Demand::small(Direction::Read, 100)).done,
+        100
+    );
+    assert_eq!(drive.accept(900, large).done, 1300);
 }
 
 /// SN530, current rule: PS3 after 100 ms (entry 3.9, exit 11 ms), PS4 2000 ms later (5 and 39).
@@ -61,24 +83,34 @@ fn a_request_waits_as_long_as_the_idle_time_before_it_tells() {
         (9_000_000, 39_000),
     ] {
         let mut drive = library(SN530, ApstRule::Current);
-        assert_eq!(drive.accept(0, Direction::Read, 1000).done, 1000);
+        assert_eq!(
+            drive.accept(0, Demand::small(Direction::Read, 1000)).done,
+            1000
+        );
         let now = 1000 + gap_us * 1000;
-        let done = drive.accept(now, Direction::Read, 7).done;
+        let done = drive.accept(now, Demand::small(Direction::Read, 7)).done;
         assert_eq!(done, now + waits_us * 1000 + 7, "{gap_us}");
         if waits_us == 0 {
             continue;
         }
         // A second request that comes meanwhile waits for the same wake-up.
-        assert_eq!(drive.accept(now + 1, Direction::Read, 9).done, done + 2);
+        assert_eq!(
+            drive
+                .accept(now + 1, Demand::small(Direction::Read, 9))
+                .done,
+            done + 2
+        );
     }
 }
 
 #[test]
 fn the_legacy_rule_lets_it_sleep_later() {
     let mut drive = library(SN530, ApstRule::Legacy);
-    drive.accept(0, Direction::Read, 1000);
+    drive.accept(0, Demand::small(Direction::Read, 1000));
     assert_eq!(
-        drive.accept(700 * MS, Direction::Read, 1).done,
+        drive
+            .accept(700 * MS, Demand::small(Direction::Read, 1))
+            .done,
         700 * MS + 1
     );
 }
@@ -88,8 +120,10 @@ fn the_legacy_rule_lets_it_sleep_later() {
 #[test]
 fn energy_is_power_by_time() {
     let mut drive = library(SN530, ApstRule::Current);
-    drive.accept(0, Direction::Read, 1000);
-    let done = drive.accept(1000 * MS + 1000, Direction::Read, 2000).done;
+    drive.accept(0, Demand::small(Direction::Read, 1000));
+    let done = drive
+        .accept(1000 * MS + 1000, Demand::small(Direction::Read, 2000))
+        .done;
     let totals = drive.finish(done).unwrap();
     assert_eq!(totals.active, 3000);
     assert_eq!(totals.states, [100 * MS, 0, 0, 896_100_000, 0]);
@@ -104,7 +138,7 @@ fn energy_is_power_by_time() {
 fn a_run_that_ends_asleep_or_awake_is_accounted_to_its_end() {
     for end in [0, 50 * MS, 101 * MS, 104 * MS, 5000 * MS] {
         let mut drive = library(SN530, ApstRule::Current);
-        drive.accept(0, Direction::Read, 1000);
+        drive.accept(0, Demand::small(Direction::Read, 1000));
         let t = drive.finish(end).unwrap();
         assert_eq!(t.active + t.transition + t.states.iter().sum::<u64>(), end);
     }
@@ -122,7 +156,9 @@ fn every_drive_of_the_library_adds_up_under_both_rules() {
             let mut drive = Drive::new(&DriveSetup::new(&model, Some(&settings)));
             let mut now = 0;
             for gap in [1, 30, 120, 900, 4000, 30_000] {
-                now = drive.accept(now + gap * MS, Direction::Write, 5000).done;
+                now = drive
+                    .accept(now + gap * MS, Demand::small(Direction::Write, 5000))
+                    .done;
             }
             let t = drive.finish(now).unwrap();
             assert_eq!(t.active + t.transition + t.states.iter().sum::<u64>(), now);
@@ -202,7 +238,7 @@ proptest! {
             now += if burst { gap / 1000 } else { gap };
             let idle_from = drive.sleep.as_ref().unwrap().idle_from;
             let direction = if write { Direction::Write } else { Direction::Read };
-            let done = drive.accept(now, direction, service).done;
+            let done = drive.accept(now, Demand::small(direction, service)).done;
             let mut earliest = now + service;
             if now > idle_from {
                 let wake = power.path.wake(now - idle_from);

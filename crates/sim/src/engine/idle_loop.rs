@@ -120,7 +120,10 @@ impl<O: Observer> Engine<'_, O> {
             entered_at - self.now
         } else {
             c.cold += really_in.cold_start;
-            really_in.exit
+            match &really_in.exit_spread {
+                None => really_in.exit,
+                Some(times) => self.random.exit(cpu, times),
+            }
         };
         self.begin_phase(cpu, Mode::Waking, wait);
     }

@@ -33,7 +33,9 @@ impl<O: Observer> Engine<'_, O> {
         match interrupt {
             Interrupt::Completion(request) => {
                 self.grant_lease(cpu, Grant::on_completion);
-                self.attribute_interrupt(cpu, request);
+                let Some(request) = self.delivered(cpu, request) else {
+                    return;
+                };
                 self.observe_request(RequestStep::Delivered { request, cpu });
                 let task = self.requests[request].task;
                 self.tasks[task].completed.push(request);

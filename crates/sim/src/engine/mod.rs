@@ -54,11 +54,19 @@ impl Slot {
     }
 }
 
-/// A request on its way.
+/// A request on its way. What one drive of several has of it, a piece, is a request of its own until
+/// its completion interrupt has been served.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) task: TaskId,
     pub(crate) direction: Direction,
+    /// The CPU that takes its completion interrupt.
+    pub(crate) completes_on: CpuId,
+    /// The request that it is a piece of.
+    pub(crate) whole: Option<RequestId>,
+    /// Pieces that the drives have not finished, and those whose interrupt has not been served.
+    pub(crate) unserved: u32,
+    pub(crate) undelivered: u32,
     /// When its submission began.
     pub(crate) begun: u64,
     /// Its latency so far, up to `cut`.
@@ -83,7 +91,7 @@ pub(crate) struct Engine<'a, O> {
     tasks: Vec<Task>,
     requests: Vec<Request>,
     free_requests: Vec<RequestId>,
-    drive: Drive,
+    drives: Vec<Drive>,
     random: Streams,
     recorder: Recorder,
     jobs_running: usize,
@@ -95,7 +103,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         cpus: Vec<Cpu>,
         domains: Vec<Domain>,
         states: &'a IdleStates,
-        drive: Drive,
+        drives: Vec<Drive>,
         seed: u64,
         observer: &'a mut O,
     ) -> Self {
@@ -108,8 +116,13 @@ impl<'a, O: Observer> Engine<'a, O> {
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
-            drive,
-            random: Streams::new(seed, cpus.len(), setup.background.len()),
+            drives,
+            random: Streams::new(
+                seed,
+                cpus.len(),
+                setup.background.len(),
+                setup.states.iter().any(|s| s.exit_spread.is_some()),
+            ),
             recorder: Recorder::default(),
             jobs_running: 0,
             cpus,
@@ -192,7 +205,10 @@ impl<'a, O: Observer> Engine<'a, O> {
             cpus: self.cpus,
             domains: self.domains,
             recorder: self.recorder,
-            drive: self.drive.finish(self.now),
+            drives: {
+                let totals = self.drives.into_iter().map(|d| d.finish(self.now));
+                totals.collect::<Option<Vec<_>>>()
+            },
         }
     }
 }
@@ -204,5 +220,6 @@ pub(crate) struct Finished {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) recorder: Recorder,
-    pub(crate) drive: Option<DriveTotals>,
+    /// Of each drive, if they have power states.
+    pub(crate) drives: Option<Vec<DriveTotals>>,
 }

@@ -9,7 +9,7 @@ use crate::observer::{Activity, Observer, RequestStep};
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn observe_cpu(&mut self, cpu: CpuId) {
         if O::WATCHES {
-            let activity = Activity::of(&self.cpus[cpu], &self.tasks);
+            let activity = Activity::of(&self.cpus[cpu], &self.tasks, &self.requests);
             self.observer.cpu(Nanoseconds(self.now), cpu, activity);
         }
     }

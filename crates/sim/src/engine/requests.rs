@@ -3,7 +3,7 @@
 use super::{Engine, Request};
 use crate::attribution::{Part, Parts, Work};
 use crate::cpu::{CpuId, Interrupt, RequestId, TaskId};
-use crate::drive::{Accepted, Direction};
+use crate::drive::{Accepted, Direction, Piece};
 use crate::observer::{Observer, RequestStep};
 
 impl<O: Observer> Engine<'_, O> {
@@ -11,14 +11,11 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.now;
         let job = &self.setup.jobs[self.tasks[task].job];
         let direction = self.random.direction(job.read_percent);
-        let mean = match direction {
-            Direction::Read => &self.setup.read_service,
-            Direction::Write => &self.setup.write_service,
-        };
-        let service = self.random.service(mean);
+        let bytes = job.block[direction as usize];
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
+        t.bytes += bytes;
         let mut parts = Parts::default();
         let work = Work {
             own: self.setup.io.submission,
@@ -26,41 +23,128 @@ impl<O: Observer> Engine<'_, O> {
             full_speed: self.domains[self.cpus[cpu].cluster].full_speed(),
         };
         parts.add_work(Part::Submission, now - t.begun, t.executed, work);
-        let Accepted { wake, done } = self.drive.accept(now, direction, service);
-        parts.add(Part::DriveWake, wake);
-        parts.add(Part::Queueing, done - service - wake - now);
-        parts.add(Part::DriveService, service);
         let request = Request {
             task,
             direction,
+            completes_on: self.setup.completion_cpu.unwrap_or(cpu),
+            whole: None,
+            unserved: 1,
+            undelivered: 1,
             begun: t.begun,
             parts,
-            cut: done,
+            cut: now,
             ipi: 0,
         };
-        let id = self.free_requests.pop().unwrap_or(self.requests.len());
-        if id == self.requests.len() {
-            self.requests.push(request);
-        } else {
-            self.requests[id] = request;
-        }
+        let id = self.add_request(request);
         self.observe_request(RequestStep::Issued {
             task,
             request: id,
             read: direction == Direction::Read,
         });
+        if self.drives.len() == 1 {
+            self.give_to_drive(0, id, bytes);
+        } else {
+            self.stripe(id, bytes);
+        }
+    }
+
+    fn add_request(&mut self, request: Request) -> RequestId {
+        if let Some(id) = self.free_requests.pop() {
+            self.requests[id] = request;
+            return id;
+        }
+        self.requests.push(request);
+        self.requests.len() - 1
+    }
+
+    /// Hands a request, or a piece of one, to a drive.
+    fn give_to_drive(&mut self, drive: usize, id: RequestId, bytes: u64) {
+        let (now, volume) = (self.now, &self.setup.volume);
+        let request = &mut self.requests[id];
+        let access = self
+            .random
+            .service(&volume.access[request.direction as usize]);
+        let demand = volume.demand(request.direction, bytes, access);
+        let service = demand.access + demand.transfer;
+        let Accepted { wake, done } = self.drives[drive].accept(now, demand);
+        let parts = &mut request.parts;
+        parts.add(Part::DriveWake, wake);
+        parts.add(Part::Queueing, done - service - wake - now);
+        parts.add(Part::DriveService, service);
+        request.cut = done;
         self.queue.push(done, id);
     }
 
-    pub(super) fn served(&mut self, request: RequestId) {
-        self.observe_request(RequestStep::Served { request });
-        let submitter = self.tasks[self.requests[request].task].cpu;
-        let cpu = self.setup.completion_cpu.unwrap_or(submitter);
-        self.interrupt(cpu, Interrupt::Completion(request));
+    /// Cuts a request into what each drive of the volume has of it.
+    fn stripe(&mut self, id: RequestId, bytes: u64) {
+        let stripes = self.setup.volume.stripes;
+        let offset = self.offset(self.requests[id].task, self.requests[id].direction, bytes);
+        let mut pieces = stripes.pieces(offset, bytes).peekable();
+        let first = pieces.next();
+        if let (Some(only), None) = (first, pieces.peek()) {
+            return self.give_to_drive(only.drive, id, only.bytes);
+        }
+        let whole = self.requests[id];
+        let mut count = 0;
+        for Piece { drive, bytes } in first.into_iter().chain(pieces) {
+            let piece = self.add_request(Request {
+                whole: Some(id),
+                ..whole
+            });
+            self.give_to_drive(drive, piece, bytes);
+            count += 1;
+        }
+        let request = &mut self.requests[id];
+        (request.unserved, request.undelivered) = (count, count);
+    }
+
+    /// Where on the volume a task's next request begins.
+    fn offset(&mut self, task: TaskId, direction: Direction, bytes: u64) -> u64 {
+        let job = &self.setup.jobs[self.tasks[task].job];
+        let blocks = (job.span / bytes).max(1);
+        if job.random {
+            return self.random.block(blocks) * bytes;
+        }
+        // As fio does, each direction on its own.
+        let next = &mut self.tasks[task].next_block[direction as usize];
+        let block = *next;
+        *next = (block + 1) % blocks;
+        block * bytes
+    }
+
+    /// A drive has finished a request, or a piece of one.
+    pub(super) fn served(&mut self, id: RequestId) {
+        let whole = self.requests[id].whole.unwrap_or(id);
+        let request = &mut self.requests[whole];
+        request.unserved -= 1;
+        if request.unserved == 0 {
+            self.observe_request(RequestStep::Served { request: whole });
+        }
+        let cpu = self.requests[id].completes_on;
+        self.interrupt(cpu, Interrupt::Completion(id));
+    }
+
+    /// The completion interrupt of a request, or of a piece of one, has been served. Returns the
+    /// request if that completes it: its way is that of its last piece.
+    pub(super) fn delivered(&mut self, cpu: CpuId, id: RequestId) -> Option<RequestId> {
+        self.attribute_interrupt(cpu, id);
+        let piece = self.requests[id];
+        let Some(whole) = piece.whole else {
+            return Some(id);
+        };
+        self.free_requests.push(id);
+        let request = &mut self.requests[whole];
+        request.undelivered -= 1;
+        if request.undelivered > 0 {
+            return None;
+        }
+        request.parts = piece.parts;
+        request.cut = piece.cut;
+        Some(whole)
     }
 
     /// A request's completion interrupt has been served.
-    pub(super) fn attribute_interrupt(&mut self, cpu: CpuId, request: RequestId) {
+    fn attribute_interrupt(&mut self, cpu: CpuId, request: RequestId) {
         let c = &self.cpus[cpu];
         let work = Work {
             own: self.setup.io.interrupt,

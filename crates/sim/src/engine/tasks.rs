@@ -88,6 +88,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.submit(cpu, task);
             }
             Step::Resume => {
+                let job = &self.setup.jobs[self.tasks[task].job];
                 let completed = std::mem::take(&mut self.tasks[task].completed);
                 let full_speed = self.domains[self.cpus[cpu].cluster].full_speed();
                 let (executed, cold) = (self.tasks[task].executed, self.tasks[task].cold);
@@ -102,7 +103,8 @@ impl<O: Observer> Engine<'_, O> {
                     r.parts
                         .add_work(Part::Completion, now - r.cut, executed, work);
                     debug_assert_eq!(r.parts.total(), now - r.begun);
-                    self.recorder.request(&r.parts, r.direction);
+                    let bytes = job.block[r.direction as usize];
+                    self.recorder.request(&r.parts, r.direction, bytes);
                     self.free_requests.push(*request);
                 }
                 self.tasks[task].in_flight -= completed.len() as u32;
@@ -119,8 +121,8 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn plan(&mut self, cpu: CpuId, task: TaskId) {
         let job = &self.setup.jobs[self.tasks[task].job];
         let t = &mut self.tasks[task];
-        let more = job.end.is_none_or(|end| self.now < end)
-            && job.requests.is_none_or(|n| t.submitted < n);
+        let more =
+            job.end.is_none_or(|end| self.now < end) && job.bytes.is_none_or(|n| t.bytes < n);
         let full = t.in_flight == job.depth;
         let pause = job.think_time > 0 && t.pause_is_due(u64::from(job.think_blocks));
         if !t.completed.is_empty() && (full || !more || pause) {

@@ -1,0 +1,88 @@
+//! RAID0: which part of a request goes to which drive.
+
+/// How a volume lies on its drives: chunk after chunk, from drive to drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stripes {
+    pub(crate) drives: usize,
+    /// Bytes on one drive before the next one follows.
+    pub(crate) chunk: u64,
+}
+
+/// The part of a request that one drive has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) drive: usize,
+    pub(crate) bytes: u64,
+}
+
+impl Stripes {
+    /// The pieces of a request, the one with its first byte first. What a drive has of a request is
+    /// one piece: its chunks follow each other there, and the kernel merges them.
+    pub(crate) fn pieces(self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> {
+        let drives = self.drives as u64;
+        let end = offset.saturating_add(bytes);
+        let (first, last) = (offset / self.chunk, end.saturating_sub(1) / self.chunk);
+        let chunks = last - first + 1;
+        (0..chunks.min(drives)).map(move |nth| {
+            // Whole chunks, less what lies before the request and what lies after it.
+            let mut of_drive = ((chunks - nth).div_ceil(drives)) * self.chunk;
+            if nth == 0 {
+                of_drive -= offset - first * self.chunk;
+            }
+            if (chunks - 1) % drives == nth {
+                of_drive -= (last + 1) * self.chunk - end;
+            }
+            Piece {
+                drive: ((first + nth) % drives) as usize,
+                bytes: of_drive,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pieces(drives: usize, offset: u64, bytes: u64) -> Vec<(usize, u64)> {
+        let stripes = Stripes { drives, chunk: 100 };
+        stripes
+            .pieces(offset, bytes)
+            .map(|p| (p.drive, p.bytes))
+            .collect()
+    }
+
+    #[test]
+    fn requests_are_cut_at_chunks() {
+        assert_eq!(pieces(3, 0, 100), [(0, 100)]);
+        assert_eq!(pieces(3, 50, 100), [(0, 50), (1, 50)]);
+        assert_eq!(pieces(3, 250, 100), [(2, 50), (0, 50)]);
+        assert_eq!(pieces(3, 100, 300), [(1, 100), (2, 100), (0, 100)]);
+        assert_eq!(pieces(3, 150, 300), [(1, 100), (2, 100), (0, 100)]);
+        assert_eq!(pieces(2, 50, 300), [(0, 150), (1, 150)]);
+        assert_eq!(pieces(1, 50, 1000), [(0, 1000)]);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_what_each_drive_has_of_the_bytes(
+            drives in 1_usize..8,
+            chunk in 1_u64..50,
+            offset in 0_u64..1000,
+            bytes in 1_u64..1000,
+        ) {
+            let mut wanted = vec![0; drives];
+            for byte in offset..offset + bytes {
+                wanted[(byte / chunk) as usize % drives] += 1;
+            }
+            let mut got = vec![0; drives];
+            for piece in (Stripes { drives, chunk }).pieces(offset, bytes) {
+                prop_assert!(piece.bytes > 0 && got[piece.drive] == 0);
+                got[piece.drive] = piece.bytes;
+            }
+            prop_assert_eq!(got, wanted);
+        }
+    }
+}
