@@ -222,9 +222,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Gives a waiting task to an idle CPU, of its own cluster if possible.
     fn give_away(&mut self, cpu: CpuId) {
         let own = self.cpus[cpu].cluster;
-        let waiting = self.cpus[cpu].run_queue.len();
-        let others =
-            (0..self.setup.clusters.len()).filter(|c| *c != own && self.helps(own, *c, waiting));
+        let others = (0..self.setup.clusters.len()).filter(|c| *c != own && self.helps(own, *c));
         let clusters: Vec<usize> = std::iter::once(own).chain(others).collect();
         let queue = &self.cpus[cpu].run_queue;
         let found = queue.iter().enumerate().find_map(|(index, task)| {
@@ -241,11 +239,17 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Whether a task is better off on an idle CPU of another cluster than waiting here with
-    /// `waiting` tasks: a smaller CPU is worth it only when several wait.
-    fn helps(&self, here: usize, there: usize, waiting: usize) -> bool {
-        let capacity = |cluster: usize| self.setup.clusters[cluster].capacity;
-        capacity(there) >= capacity(here) || waiting > 1
+    /// Whether a waiting task is better off on an idle CPU of another cluster: a smaller CPU is
+    /// worth it only when there are more tasks here than CPUs.
+    fn helps(&self, here: usize, there: usize) -> bool {
+        let (here, there) = (&self.setup.clusters[here], &self.setup.clusters[there]);
+        there.capacity >= here.capacity || {
+            let cpus = &self.cpus[here.first_cpu..here.first_cpu + here.cpus];
+            let tasks = cpus
+                .iter()
+                .map(|c| c.run_queue.len() + usize::from(c.current.is_some()));
+            tasks.sum::<usize>() > here.cpus
+        }
     }
 
     /// A CPU whose last task has gone to sleep takes a waiting task from another one, of its own cluster if
@@ -263,7 +267,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             let local = c.cluster == own;
             let length = c.run_queue.len();
-            if !local && !self.helps(c.cluster, own, length) {
+            if !local && !self.helps(c.cluster, own) {
                 continue;
             }
             if best.is_some_and(|(l, most, ..)| (l, most) >= (local, length)) {
