@@ -45,6 +45,8 @@ pub(crate) struct TrueState {
     pub(crate) cold_start: Cycles,
     pub(crate) whole_cluster: bool,
     pub(crate) polling: bool,
+    /// Another CPU wakes it without an interrupt.
+    pub(crate) mwait: bool,
     /// Declared, for the kernel's too-deep and too-shallow counters.
     pub(crate) exit_latency: u64,
     pub(crate) target_residency: u64,
@@ -225,6 +227,7 @@ impl Setup {
                 cold_start: s.cold_start_kcycles.kilocycles(),
                 whole_cluster: s.scope == Scope::Cluster,
                 polling: s.polling,
+                mwait: s.mwait,
                 exit_latency: s.exit_latency_us.micros().0,
                 target_residency: s.target_residency_us.micros().0,
             })

@@ -1,5 +1,5 @@
 //! Threads of rt-app workloads: what has to hold for any of them, and what each event does.
-#![expect(missing_docs, reason = "test code")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use proptest::prelude::*;
 use wakepath_hardware::Machine;

@@ -394,6 +394,16 @@ mod tests {
             ),
             (
                 "cpus = 4",
+                "cpus = 4\nsmt_speedup = 1.5",
+                "cluster.little.smt_speedup",
+            ),
+            (
+                "cpus = 4",
+                "cpus = 4\nsmt_poll_loss = 1",
+                "cluster.little.smt_poll_loss",
+            ),
+            (
+                "cpus = 4",
                 "cpus = 4\nclock_cpus = 0",
                 "cluster.little.clock_cpus",
             ),

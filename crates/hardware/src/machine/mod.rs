@@ -198,6 +198,10 @@ pub struct MachineIdleState {
     /// The CPU spins in it.
     #[serde(default)]
     pub polling: bool,
+    /// The CPU watches its need-resched flag in it (MONITOR and MWAIT), so that another CPU wakes it
+    /// with a store and needs no inter-processor interrupt.
+    #[serde(default)]
+    pub mwait: bool,
     /// Declared exit latency (an upper bound).
     pub exit_latency_us: Figure,
     /// Declared target residency.
@@ -370,6 +374,8 @@ impl Machine {
         let mut all = vec![("hz".to_owned(), &self.hz)];
         for c in &self.cluster {
             for (key, figure) in [
+                ("smt_speedup", &c.smt_speedup),
+                ("smt_poll_loss", &c.smt_poll_loss),
                 ("transition_latency_us", &c.transition_latency_us),
                 ("clock_slot_us", &c.clock_slot_us),
                 ("clock_stall_us", &c.clock_stall_us),
