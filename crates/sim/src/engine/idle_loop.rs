@@ -88,7 +88,7 @@ impl<O: Observer> Engine<'_, O> {
         c.stats[c.state].entries += 1;
         let entered = &self.setup.states[c.state];
         if !entered.polling {
-            c.power_down(now, self.domains[c.cluster].current());
+            c.power_down(now, self.domains[c.domain].current());
             self.power
                 .cpu_asleep(now, c.cluster, entered.whole_cluster, c.state);
         }
@@ -103,6 +103,7 @@ impl<O: Observer> Engine<'_, O> {
 
     pub(super) fn begin_wake(&mut self, cpu: CpuId) {
         let setup = self.setup;
+        self.wake_clock(cpu);
         let c = &mut self.cpus[cpu];
         let chosen = &setup.states[c.state];
         c.power_up(self.now);

@@ -15,6 +15,7 @@ mod tasks;
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
 
+use self::frequency::ClockSlots;
 use crate::attribution::Parts;
 use crate::cpu::{Cpu, CpuId, Mode, RequestId, TaskId};
 use crate::drive::{Direction, Drive, DriveTotals};
@@ -28,12 +29,14 @@ use crate::setup::Setup;
 use crate::task::Task;
 
 /// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
-/// or timer, and each cluster one, for the arrival of its next frequency.
+/// or timer, each clock one, for the arrival of its next frequency, and each cluster whose hardware
+/// looks at its clocks in slots of time one, for the end of the slot.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
     Phase(CpuId),
     Clock(CpuId),
     Frequency(usize),
+    Hardware(usize),
 }
 
 impl Slot {
@@ -41,13 +44,16 @@ impl Slot {
         match self {
             Self::Phase(cpu) => 2 * cpu,
             Self::Clock(cpu) => 2 * cpu + 1,
-            Self::Frequency(cluster) => 2 * cpus + cluster,
+            // By turns, as there are at most as many clusters as clocks.
+            Self::Frequency(domain) => 2 * cpus + 2 * domain,
+            Self::Hardware(cluster) => 2 * cpus + 2 * cluster + 1,
         }
     }
 
     fn of(number: usize, cpus: usize) -> Self {
         match (number / 2, number % 2) {
-            _ if number >= 2 * cpus => Self::Frequency(number - 2 * cpus),
+            (other, 0) if other >= cpus => Self::Frequency(other - cpus),
+            (other, _) if other >= cpus => Self::Hardware(other - cpus),
             (cpu, 0) => Self::Phase(cpu),
             (cpu, _) => Self::Clock(cpu),
         }
@@ -87,6 +93,7 @@ pub(crate) struct Engine<'a, O> {
     queue: EventQueue,
     cpus: Vec<Cpu>,
     domains: Vec<Domain>,
+    clock_slots: ClockSlots,
     power: PowerTracker,
     tasks: Vec<Task>,
     requests: Vec<Request>,
@@ -110,7 +117,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         let mut engine = Self {
             observer,
             now: 0,
-            queue: EventQueue::new(2 * cpus.len() + setup.clusters.len()),
+            queue: EventQueue::new(2 * cpus.len() + 2 * domains.len()),
+            clock_slots: ClockSlots::of(setup, &domains),
             domains,
             power: PowerTracker::new(setup),
             tasks: Vec::new(),
@@ -130,7 +138,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             states,
         };
         engine.start_background();
-        (0..engine.domains.len()).for_each(|cluster| engine.observe_frequency(cluster));
+        (0..engine.domains.len()).for_each(|domain| engine.observe_frequency(domain));
         for cpu in 0..engine.cpus.len() {
             engine.enter_idle(cpu);
         }
@@ -155,7 +163,8 @@ impl<'a, O: Observer> Engine<'a, O> {
                 Next::Slot(number) => match Slot::of(number, self.cpus.len()) {
                     Slot::Phase(cpu) => self.end_phase(cpu),
                     Slot::Clock(cpu) => self.clock(cpu),
-                    Slot::Frequency(cluster) => self.frequency_changed(cluster),
+                    Slot::Frequency(domain) => self.frequency_changed(domain),
+                    Slot::Hardware(cluster) => self.end_clock_slot(cluster),
                 },
             }
         }
@@ -192,7 +201,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         for cpu in 0..self.cpus.len() {
             self.charge(cpu);
             let c = &mut self.cpus[cpu];
-            c.settle_power(self.now, self.domains[c.cluster].current());
+            c.settle_power(self.now, self.domains[c.domain].current());
             if matches!(c.mode, Mode::Idle | Mode::Waking) || c.polling_until.is_some() {
                 c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
             }

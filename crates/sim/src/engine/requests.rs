@@ -20,7 +20,7 @@ impl<O: Observer> Engine<'_, O> {
         let work = Work {
             own: self.setup.io.submission,
             cold: t.cold,
-            full_speed: self.domains[self.cpus[cpu].cluster].full_speed(),
+            full_speed: self.domains[self.cpus[cpu].domain].full_speed(),
         };
         parts.add_work(Part::Submission, now - t.begun, t.executed, work);
         let request = Request {
@@ -149,7 +149,7 @@ impl<O: Observer> Engine<'_, O> {
         let work = Work {
             own: self.setup.io.interrupt,
             cold: c.segment_cold,
-            full_speed: self.domains[c.cluster].full_speed(),
+            full_speed: self.domains[c.domain].full_speed(),
         };
         let r = &mut self.requests[request];
         let began = c.segment_start;
