@@ -396,9 +396,7 @@ fn two_threads_of_a_core_slow_each_other_down() {
         (task(&run, "a").loops + task(&run, "b").loops) as f64
     };
     let ratio = loops([0, 1]) / loops([0, 2]);
-    let expected = match machine.cluster[0].smt_speedup.is_given() {
-        true => speedup / 2.0,
-        false => 1.0,
-    };
+    let given = machine.cluster[0].smt_speedup.is_given();
+    let expected = if given { speedup / 2.0 } else { 1.0 };
     assert!((ratio - expected).abs() < 0.02, "{ratio} {expected}");
 }
