@@ -17,6 +17,7 @@ use wakepath_units::Nanoseconds;
 
 use crate::attribution::Parts;
 use crate::cpu::{Cpu, CpuId, Mode, RequestId, TaskId};
+use crate::demotion::Demotion;
 use crate::drive::{Direction, Drive, DriveTotals};
 use crate::frequency::Domain;
 use crate::observer::Observer;
@@ -34,6 +35,8 @@ enum Slot {
     Phase(CpuId),
     Clock(CpuId),
     Frequency(usize),
+    /// The end of a queue's wait for more completions; the queues count from the clusters on.
+    Collected(usize),
 }
 
 impl Slot {
@@ -42,11 +45,13 @@ impl Slot {
             Self::Phase(cpu) => 2 * cpu,
             Self::Clock(cpu) => 2 * cpu + 1,
             Self::Frequency(cluster) => 2 * cpus + cluster,
+            Self::Collected(queue) => 2 * cpus + queue,
         }
     }
 
-    fn of(number: usize, cpus: usize) -> Self {
+    fn of(number: usize, cpus: usize, clusters: usize) -> Self {
         match (number / 2, number % 2) {
+            _ if number >= 2 * cpus + clusters => Self::Collected(number - 2 * cpus),
             _ if number >= 2 * cpus => Self::Frequency(number - 2 * cpus),
             (cpu, 0) => Self::Phase(cpu),
             (cpu, _) => Self::Clock(cpu),
@@ -60,6 +65,10 @@ impl Slot {
 pub(crate) struct Request {
     pub(crate) task: TaskId,
     pub(crate) direction: Direction,
+    /// The CPU that submitted it.
+    pub(crate) issued_on: CpuId,
+    /// The drive that has it.
+    pub(crate) drive: usize,
     /// The CPU that takes its completion interrupt.
     pub(crate) completes_on: CpuId,
     /// The request that it is a piece of.
@@ -92,6 +101,10 @@ pub(crate) struct Engine<'a, O> {
     requests: Vec<Request>,
     free_requests: Vec<RequestId>,
     drives: Vec<Drive>,
+    /// What the hardware knows of each CPU; empty where it does not demote.
+    demotions: Vec<Demotion>,
+    /// What each queue has collected; empty where none does.
+    collected: Vec<Vec<RequestId>>,
     random: Streams,
     recorder: Recorder,
     jobs_running: usize,
@@ -107,15 +120,24 @@ impl<'a, O: Observer> Engine<'a, O> {
         seed: u64,
         observer: &'a mut O,
     ) -> Self {
+        let queues = match setup.completion.coalescing {
+            Some(_) => setup.completion.queues(drives.len()),
+            None => 0,
+        };
         let mut engine = Self {
             observer,
             now: 0,
-            queue: EventQueue::new(2 * cpus.len() + setup.clusters.len()),
+            queue: EventQueue::new(2 * cpus.len() + setup.clusters.len() + queues),
             domains,
             power: PowerTracker::new(setup),
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
+            demotions: match setup.demotion {
+                Some(_) => vec![Demotion::default(); cpus.len()],
+                None => Vec::new(),
+            },
+            collected: vec![Vec::new(); queues],
             drives,
             random: Streams::new(
                 seed,
@@ -152,10 +174,11 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.now = time;
             match next {
                 Next::Other(request) => self.served(request),
-                Next::Slot(number) => match Slot::of(number, self.cpus.len()) {
+                Next::Slot(number) => match Slot::of(number, self.cpus.len(), self.domains.len()) {
                     Slot::Phase(cpu) => self.end_phase(cpu),
                     Slot::Clock(cpu) => self.clock(cpu),
                     Slot::Frequency(cluster) => self.frequency_changed(cluster),
+                    Slot::Collected(queue) => self.tell(queue - self.domains.len()),
                 },
             }
         }
@@ -204,6 +227,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             power: self.power,
             cpus: self.cpus,
             domains: self.domains,
+            demotions: self.demotions,
             recorder: self.recorder,
             drives: {
                 let totals = self.drives.into_iter().map(|d| d.finish(self.now));
@@ -219,6 +243,7 @@ pub(crate) struct Finished {
     pub(crate) power: PowerTracker,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) domains: Vec<Domain>,
+    pub(crate) demotions: Vec<Demotion>,
     pub(crate) recorder: Recorder,
     /// Of each drive, if they have power states.
     pub(crate) drives: Option<Vec<DriveTotals>>,
