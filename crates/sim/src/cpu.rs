@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::{Lease, PsdPolicy};
+use wakepath_units::Kilohertz;
 
 use crate::pelt::Utilisation;
 use crate::setup::Cycles;
@@ -64,8 +65,19 @@ pub(crate) struct StateStats {
     pub(crate) too_shallow: u64,
 }
 
+/// How long a CPU has been powered, and at which speed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Powered {
+    /// In ns.
+    pub(crate) time: u64,
+    /// Its time in ns times its frequency in kHz.
+    pub(crate) khz_time: u128,
+}
+
 pub(crate) struct Cpu {
     pub(crate) cluster: usize,
+    /// Its clock.
+    pub(crate) domain: usize,
     pub(crate) mode: Mode,
     pub(crate) phase_start: u64,
     /// Work left of the running segment, as of `phase_start`.
@@ -129,12 +141,14 @@ pub(crate) struct Cpu {
 impl Cpu {
     pub(crate) fn new(
         cluster: usize,
+        domain: usize,
         governor: Governor,
         lease: Option<(Lease, PsdPolicy)>,
         states: usize,
     ) -> Self {
         Self {
             cluster,
+            domain,
             mode: Mode::Idle,
             phase_start: 0,
             work: 0,
@@ -237,6 +251,31 @@ impl Cpu {
     pub(crate) fn power_up(&mut self, now: u64) {
         self.settle_sleep(now);
         self.powered_since = Some(now);
+    }
+
+    /// Busy, waking up or polling.
+    pub(crate) fn is_powered(&self) -> bool {
+        self.powered_since.is_some()
+    }
+
+    /// How long it has been powered by now; `current` is its operating point of `khz`.
+    pub(crate) fn powered_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Powered {
+        let mut sum = Powered::default();
+        let running = self.powered_since.map(|since| (now - since, khz[current]));
+        let before = self.powered.iter().copied().zip(khz.iter().copied());
+        for (time, Kilohertz(khz)) in before.chain(running) {
+            sum.time += time;
+            sum.khz_time += u128::from(time) * u128::from(khz);
+        }
+        sum
+    }
+
+    /// How long it has been busy by now, in ns.
+    pub(crate) fn busy_until(&self, now: u64) -> u64 {
+        match self.mode {
+            Mode::Task | Mode::Interrupt(_) => self.busy + (now - self.phase_start),
+            Mode::Idle | Mode::Waking => self.busy,
+        }
     }
 
     /// Whether a task wants to run.

@@ -28,7 +28,10 @@ pub use compare::{
     Combination, CombinationResult, Comparison, Experiment, Waiting, compare, compare_all, median,
 };
 pub use power::Energy;
-pub use result::{CpuTime, DriveRun, DriveStateTime, Latency, LatencyParts, Run, StateTime};
+pub use result::{
+    ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,
+    StateTime,
+};
 
 use wakepath_hardware::Machine;
 use wakepath_policies::idle::Governor;
@@ -60,6 +63,16 @@ pub enum SimError {
         /// Name of the policy.
         policy: String,
         /// What about it.
+        what: String,
+    },
+    /// A cluster does not say what a frequency policy needs.
+    #[error("cluster '{cluster}' of this machine gives no {what}, which {policy} needs")]
+    NoClock {
+        /// Name of the cluster.
+        cluster: String,
+        /// Name of the policy.
+        policy: String,
+        /// What is missing.
         what: String,
     },
     /// A cluster without operating points.
@@ -126,11 +139,17 @@ pub fn simulate_observed<O: Observer>(
     let mut cpus = Vec::with_capacity(machine.cpus());
     let mut domains = Vec::with_capacity(setup.clusters.len());
     for (index, cluster) in setup.clusters.iter().enumerate() {
-        domains.push(Domain::new(cluster, &policies.freq, setup.tick)?);
-        cpus.extend((0..cluster.cpus).map(|_| {
+        let first_domain = domains.len();
+        for first in (0..cluster.cpus).step_by(cluster.cpus_per_clock) {
+            let first = cluster.first_cpu + first;
+            let of = first..first + cluster.cpus_per_clock;
+            domains.push(Domain::new(cluster, index, of, &policies.freq, setup.tick)?);
+        }
+        cpus.extend((0..cluster.cpus).map(|cpu| {
             let lease = psd.map(|p| (Lease::new(p.timeout_ms, setup.tick), p));
             Cpu::new(
                 index,
+                first_domain + cpu / cluster.cpus_per_clock,
                 Governor::new(&idle, &states, setup.tick),
                 lease,
                 states.len(),

@@ -111,9 +111,10 @@ pub trait Observer {
         let _ = (now, cpu, tasks);
     }
 
-    /// A cluster runs at this frequency from now on.
-    fn frequency(&mut self, now: Nanoseconds, cluster: usize, frequency: Kilohertz) {
-        let _ = (now, cluster, frequency);
+    /// A clock runs at this frequency from now on. Clocks are numbered through the clusters in
+    /// order.
+    fn frequency(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
+        let _ = (now, clock, frequency);
     }
 
     /// A request has come this far.

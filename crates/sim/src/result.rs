@@ -49,6 +49,8 @@ pub struct Run {
     pub too_shallow: u64,
     /// Each CPU.
     pub cpus: Vec<CpuTime>,
+    /// Each clock, through the clusters in order.
+    pub clocks: Vec<ClockTime>,
     /// The drive, if it has power states; of several, the sum over them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveRun>,
@@ -184,6 +186,64 @@ pub struct CpuTime {
     pub undemotions: u64,
 }
 
+/// What one clock did.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClockTime {
+    /// The first CPU that it drives.
+    pub first_cpu: usize,
+    /// How many it drives.
+    pub cpus: usize,
+    /// Mean frequency in MHz over the time that its CPUs were powered; 0 if they never were.
+    pub mean_mhz: f64,
+    /// How often the frequency changed while one of its CPUs was powered, or on the way to that.
+    pub changes: u64,
+    /// The frequencies at which its CPUs were powered, slowest first.
+    pub residency: Vec<FrequencyTime>,
+}
+
+/// Time at a frequency.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct FrequencyTime {
+    /// The frequency in MHz.
+    pub mhz: f64,
+    /// Seconds powered at it, summed over CPUs.
+    pub seconds: f64,
+}
+
+impl ClockTime {
+    fn new(domain: &Domain, finished: &Finished) -> Self {
+        let frequencies = domain.table.as_slice();
+        let mut time = vec![0_u64; frequencies.len()];
+        for cpu in &finished.cpus[domain.cpus.clone()] {
+            for (sum, powered) in time.iter_mut().zip(&cpu.powered) {
+                *sum += powered;
+            }
+        }
+        let residency: Vec<FrequencyTime> = frequencies
+            .iter()
+            .zip(time)
+            .filter(|(_, ns)| *ns > 0)
+            .map(|(frequency, ns)| FrequencyTime {
+                mhz: f64::from(frequency.0) / 1e3,
+                seconds: ns as f64 / 1e9,
+            })
+            .collect();
+        let seconds: f64 = residency.iter().map(|r| r.seconds).sum();
+        let weighted: f64 = residency.iter().map(|r| r.mhz * r.seconds).sum();
+        Self {
+            first_cpu: domain.cpus.start,
+            cpus: domain.cpus.len(),
+            mean_mhz: if seconds > 0.0 {
+                weighted / seconds
+            } else {
+                0.0
+            },
+            changes: domain.changes,
+            residency,
+        }
+    }
+}
+
 impl Run {
     pub(crate) fn new(
         seed: u64,
@@ -255,6 +315,11 @@ impl Run {
             too_shallow: idle_states.iter().map(|s| s.too_shallow).sum(),
             idle_states,
             cpus,
+            clocks: finished
+                .domains
+                .iter()
+                .map(|d| ClockTime::new(d, finished))
+                .collect(),
             drive: finished
                 .drives
                 .as_ref()

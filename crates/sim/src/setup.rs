@@ -4,7 +4,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, DriveModel, Figure, Runs, Scope};
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::poll;
-use wakepath_units::{Nanoseconds, TickRate};
+use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{FioJob, Size};
 
@@ -46,6 +46,7 @@ pub(crate) struct TrueState {
 /// One cluster's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSetup {
+    pub(crate) name: String,
     pub(crate) first_cpu: usize,
     pub(crate) cpus: usize,
     pub(crate) capacity: u32,
@@ -53,6 +54,43 @@ pub(crate) struct ClusterSetup {
     /// Per operating point: thousands of cycles of the biggest core that this core does a second.
     pub(crate) speed: Vec<u32>,
     pub(crate) transition_latency: u64,
+    pub(crate) stall: u64,
+    pub(crate) threads_per_core: usize,
+    /// How many CPUs share a clock.
+    pub(crate) cpus_per_clock: usize,
+    /// How often the hardware looks at requests, in ns; 0: always.
+    pub(crate) slot: u64,
+    /// Highest frequencies by the most active cores that they hold for, most last.
+    pub(crate) turbo: Vec<(usize, Kilohertz)>,
+    /// The highest frequency without turbo.
+    pub(crate) base: Option<Kilohertz>,
+    pub(crate) hwp: Option<HwpSetup>,
+}
+
+/// The HWP controller, as it is with EPP 128.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HwpSetup {
+    pub(crate) ramp: Nanoseconds,
+    /// The share of its highest performance from which on a CPU gets the highest frequency.
+    pub(crate) full_at: f64,
+}
+
+impl ClusterSetup {
+    /// The highest frequency while this many cores are active.
+    pub(crate) fn turbo_limit(&self, active_cores: usize) -> Kilohertz {
+        let limit = self.turbo.iter().find(|(cores, _)| active_cores <= *cores);
+        limit
+            .or(self.turbo.last())
+            .map_or(self.table.highest(), |(_, limit)| *limit)
+    }
+
+    /// When the hardware takes up what is asked for at `now`.
+    pub(crate) fn taken_up(&self, now: u64) -> u64 {
+        match self.slot {
+            0 => now,
+            slot => now.div_ceil(slot) * slot,
+        }
+    }
 }
 
 /// CPU work that one I/O costs, by where it is done.
@@ -257,7 +295,13 @@ fn clusters(machine: &Machine) -> Result<Vec<ClusterSetup>, SimError> {
             let relative = per_khz(c) / biggest;
             let table = FrequencyTable::new(c.frequencies())
                 .ok_or_else(|| SimError::NoFrequency(c.name.clone()))?;
+            let hwp = c.hwp_ramp_ms.is_given().then(|| HwpSetup {
+                ramp: c.hwp_ramp_ms.millis(),
+                full_at: c.hwp_full_at_percent.value / 100.0,
+            });
+            let base = Kilohertz((c.base_mhz.value * 1e3).round() as u32);
             let setup = ClusterSetup {
+                name: c.name.clone(),
                 first_cpu,
                 cpus: c.cpus,
                 capacity: c.capacity,
@@ -268,6 +312,17 @@ fn clusters(machine: &Machine) -> Result<Vec<ClusterSetup>, SimError> {
                     .map(|o| (f64::from(o.khz) * relative).round().max(1.0) as u32)
                     .collect(),
                 transition_latency: c.transition_latency_us.micros().0,
+                stall: c.clock_stall_us.micros().0,
+                threads_per_core: c.threads_per_core,
+                cpus_per_clock: c.cpus_per_clock(),
+                slot: c.clock_slot_us.micros().0,
+                turbo: c
+                    .turbo
+                    .iter()
+                    .map(|t| (t.active_cores, Kilohertz(t.khz)))
+                    .collect(),
+                base: c.base_mhz.is_given().then_some(base),
+                hwp,
             };
             first_cpu += c.cpus;
             Ok(setup)

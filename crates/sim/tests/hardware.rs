@@ -41,7 +41,7 @@ fn run(machine: &Machine, lines: &str, idle: &str) -> Run {
 fn fewer_queues_than_cpus_complete_elsewhere() {
     let mut machine = quiet_server();
     let all = format!("{READS}numjobs=96");
-    assert_eq!(run(&machine, &all, "shallowest").same_cpu_share, 1.0);
+    assert!(run(&machine, &all, "shallowest").same_cpu_share > 0.999_999);
     machine.io_path.completion.queues = Some(48);
     let half = run(&machine, &all, "shallowest").same_cpu_share;
     assert!((0.49..0.51).contains(&half), "{half}");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{C1Demotion, Figure};
+use wakepath_hardware::machine::{C1Demotion, Cluster, Figure, TurboLimit};
 use wakepath_sim::{Combination, Experiment, Waiting, compare, compare_all, simulate};
 use wakepath_workloads::{Workload, fio};
 
@@ -21,13 +21,20 @@ const IDLE: [&str; 9] = [
     "deepest",
     "menu@6.12",
 ];
-const FREQ: [&str; 6] = [
+const FREQ: [&str; 13] = [
     "schedutil",
     "schedutil[iowait_boost=off]",
     "schedutil[iowait_boost_step=linear]",
     "schedutil[rate_limit_us=10000]",
     "performance",
     "powersave",
+    "ondemand",
+    "intel_pstate",
+    "intel_pstate[iowait_boost=off]",
+    "intel_pstate-hwp",
+    "intel_pstate-hwp[hwp_dynamic_boost=on]",
+    "intel_pstate-hwp[hwp_dynamic_boost=on,epp=255]",
+    "intel_pstate-hwp[epp=0]",
 ];
 const PSD: [Option<&str>; 3] = [None, Some("psd"), Some("psd[timeout=1ms,ceiling=20us]")];
 
@@ -63,6 +70,50 @@ fn polling_machine() -> Machine {
     machine
 }
 
+/// What the hardware makes of frequency requests.
+#[derive(Clone, Debug)]
+struct Clock {
+    cpus: usize,
+    slot_us: f64,
+    stall_us: f64,
+    turbo: bool,
+    ramp_ms: f64,
+    full_at_percent: f64,
+}
+
+impl Clock {
+    fn give(&self, cluster: &mut Cluster) {
+        let shared = self.cpus.min(cluster.cpus);
+        cluster.clock_cpus = Some(if cluster.cpus.is_multiple_of(shared) {
+            shared
+        } else {
+            1
+        });
+        cluster.clock_slot_us = Figure::plain(self.slot_us);
+        cluster.clock_stall_us = Figure::plain(self.stall_us);
+        cluster.base_mhz = Figure::plain(1200.0);
+        cluster.hwp_ramp_ms = Figure::plain(self.ramp_ms);
+        cluster.hwp_full_at_percent = Figure::plain(self.full_at_percent);
+        if self.turbo {
+            let limit = |active_cores, khz| TurboLimit { active_cores, khz };
+            cluster.turbo = vec![limit(1, 1_800_000), limit(2, 1_000_000)];
+        }
+    }
+}
+
+prop_compose! {
+    fn any_clock()(
+        cpus in 1_usize..5,
+        slot_us in prop::sample::select(vec![1.0, 50.0, 500.0, 3000.0]),
+        stall_us in prop::sample::select(vec![0.0, 0.0, 10.0, 700.0]),
+        turbo in any::<bool>(),
+        ramp_ms in 0.1..20.0_f64,
+        full_at_percent in 1.0..99.0_f64,
+    ) -> Clock {
+        Clock { cpus, slot_us, stall_us, turbo, ramp_ms, full_at_percent }
+    }
+}
+
 prop_compose! {
     fn any_machine()(
         polling in any::<bool>(),
@@ -75,6 +126,7 @@ prop_compose! {
         count in 1_usize..7,
         chunk_kib in 1_u32..600,
         exit_spread in prop_oneof![Just(0.0), 0.0..2.0_f64],
+        clock in any_clock(),
         (queues, share) in (prop::option::of(1_usize..9), prop_oneof![Just(1.0), 0.0..1.0_f64]),
         (coalesce, coalesce_us) in (1_u32..9, 1_u32..500),
         demotion in prop::option::of((1_u32..6, 1_u32..3000, 0_u32..1000)),
@@ -82,6 +134,9 @@ prop_compose! {
     ) -> Machine {
         let mut machine =
             if polling { polling_machine() } else { Machine::find("rk3399").unwrap() };
+        for cluster in &mut machine.cluster {
+            clock.give(cluster);
+        }
         machine.io_path.completion.cpu = completion;
         machine.io_path.kcycles_per_io.value = kcycles;
         machine.drive.read_service_us.value = service;
@@ -159,6 +214,13 @@ proptest! {
             prop_assert!((sum - run.seconds).abs() < 1e-9, "{cpu:?} {}", run.seconds);
             prop_assert!(cpu.powered_seconds >= cpu.busy_seconds - 1e-9, "{cpu:?}");
         }
+        for clock in &run.clocks {
+            let at: f64 = clock.residency.iter().map(|r| r.seconds).sum();
+            let cpus = &run.cpus[clock.first_cpu..clock.first_cpu + clock.cpus];
+            let powered: f64 = cpus.iter().map(|c| c.powered_seconds).sum();
+            prop_assert!((at - powered).abs() < 1e-9, "{clock:?} {powered}");
+        }
+        prop_assert_eq!(run.clocks.iter().map(|c| c.cpus).sum::<usize>(), run.cpus.len());
         if let Some(e) = &run.energy {
             let parts = e.cpus_mj.iter().chain(&e.clusters_mj).sum::<f64>() + e.package_mj
                 + e.drives_mj.iter().sum::<f64>();

@@ -30,7 +30,8 @@ pub(crate) struct Args {
     /// Idle governors, separated by commas.
     #[arg(long, value_name = "A,B", default_value = "menu")]
     idle: String,
-    /// Frequency policies, separated by commas.
+    /// Frequency policies, separated by commas: schedutil, ondemand, performance, powersave, and on
+    /// machines that say what they need, intel_pstate and intel_pstate-hwp.
     #[arg(long, value_name = "C,D", default_value = "schedutil")]
     freq: String,
     /// Power-sleep demotion prevention in all runs, for example psd[timeout=3ms].

@@ -400,6 +400,36 @@ mod tests {
             ),
             (
                 "cpus = 4",
+                "cpus = 4\nclock_slot_us = 0",
+                "cluster.little.clock_slot_us",
+            ),
+            (
+                "cpus = 4",
+                "cpus = 4\nbase_mhz = 9999",
+                "cluster.little.base_mhz",
+            ),
+            (
+                "cpus = 4",
+                "cpus = 4\nclock_slot_us = 500\nturbo = [{ active_cores = 2, khz = 1200000 }, { active_cores = 1, khz = 1000000 }]",
+                "cluster.little.turbo",
+            ),
+            (
+                "cpus = 4",
+                "cpus = 4\nturbo = [{ active_cores = 1, khz = 1200000 }]",
+                "cluster.little.clock_slot_us",
+            ),
+            (
+                "cpus = 4",
+                "cpus = 4\nhwp_ramp_ms = 5\nhwp_full_at_percent = 50",
+                "cluster.little.hwp_ramp_ms",
+            ),
+            (
+                "cpus = 4",
+                "cpus = 4\nbase_mhz = 1000\nclock_slot_us = 500\nhwp_ramp_ms = 5\nhwp_full_at_percent = 100",
+                "cluster.little.hwp_full_at_percent",
+            ),
+            (
+                "cpus = 4",
                 "cpus = 4\nlowest_uv = 700000",
                 "cluster.little.lowest_uv",
             ),

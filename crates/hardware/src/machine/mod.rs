@@ -73,8 +73,32 @@ pub struct Cluster {
     pub clock_cpus: Option<usize>,
     /// Capacity at the highest operating point; the biggest cluster of a machine has 1024.
     pub capacity: u32,
-    /// Time from a frequency request until the CPUs run at it.
+    /// Time from when the hardware takes up a frequency request until the CPUs run at it.
     pub transition_latency_us: Figure,
+    /// How often the hardware looks at requests, at turbo limits and, under HWP, at the load;
+    /// absent: it takes up every request at once.
+    #[serde(default)]
+    pub clock_slot_us: Figure,
+    /// How long a CPU stands still when its frequency changes.
+    #[serde(default)]
+    pub clock_stall_us: Figure,
+    /// The highest frequency without turbo, which HWP calls guaranteed. intel_pstate needs it.
+    #[serde(default)]
+    pub base_mhz: Figure,
+    /// Highest frequencies by the number of active cores; empty: no such limits.
+    #[serde(default)]
+    pub turbo: Vec<TurboLimit>,
+    /// Why these limits, where they are not the source's.
+    #[serde(default)]
+    pub turbo_assumed: Option<String>,
+    /// The HWP controller, with EPP 128: time from the lowest to the highest frequency after a
+    /// long idle time, under full load. Machines with HWP have it.
+    #[serde(default)]
+    pub hwp_ramp_ms: Figure,
+    /// The HWP controller, with EPP 128: the share of its highest performance, in percent, from
+    /// which on a CPU gets the highest frequency.
+    #[serde(default)]
+    pub hwp_full_at_percent: Figure,
     /// Operating points, slowest first.
     pub opps: Vec<Opp>,
     /// Why these operating points, where they are not the source's.
@@ -114,6 +138,16 @@ pub struct Opp {
     pub uv: u32,
 }
 
+/// The highest frequency while a certain number of cores is active.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TurboLimit {
+    /// Up to this many active cores in the cluster.
+    pub active_cores: usize,
+    /// The highest frequency then.
+    pub khz: u32,
+}
+
 impl Cluster {
     /// Operating points in kHz, slowest first.
     pub fn frequencies(&self) -> Vec<Kilohertz> {
@@ -123,6 +157,11 @@ impl Cluster {
     /// The highest operating point.
     pub fn max_frequency(&self) -> Kilohertz {
         Kilohertz(self.opps.last().map_or(1, |o| o.khz))
+    }
+
+    /// How many CPUs, in order, share a clock.
+    pub fn cpus_per_clock(&self) -> usize {
+        self.clock_cpus.unwrap_or(self.cpus)
     }
 
     /// The capacity at the highest operating point.
@@ -397,6 +436,11 @@ impl Machine {
         for c in &self.cluster {
             for (key, figure) in [
                 ("transition_latency_us", &c.transition_latency_us),
+                ("clock_slot_us", &c.clock_slot_us),
+                ("clock_stall_us", &c.clock_stall_us),
+                ("base_mhz", &c.base_mhz),
+                ("hwp_ramp_ms", &c.hwp_ramp_ms),
+                ("hwp_full_at_percent", &c.hwp_full_at_percent),
                 ("lowest_uv", &c.lowest_uv),
                 ("highest_uv", &c.highest_uv),
                 (

@@ -145,6 +145,59 @@ fn cluster(c: &Cluster) -> Result<(), Fault> {
     if c.cluster_off_mw.value > c.cluster_on_mw.value {
         return bad("cluster_off_mw", "more than while it is on");
     }
+    clock(c)
+}
+
+/// What the hardware makes of frequency requests.
+fn clock(c: &Cluster) -> Result<(), Fault> {
+    let bad = |name: &str, message: &str| fault(&format!("cluster.{}.{name}", c.name), message);
+    let slot = c.clock_slot_us.value;
+    if c.clock_slot_us.is_given() && !(1.0..=1e6).contains(&slot) {
+        return bad("clock_slot_us", "between 1 us and a second");
+    }
+    if c.clock_stall_us.value > 1e6 {
+        return bad("clock_stall_us", "more than a second");
+    }
+    if c.base_mhz.is_given() {
+        let (lowest, highest) = (c.opps[0].khz, c.max_frequency().0);
+        let base = c.base_mhz.value * 1e3;
+        if !(f64::from(lowest)..=f64::from(highest)).contains(&base) {
+            return bad("base_mhz", "between the lowest and the highest frequency");
+        }
+        if f64::from(highest) >= 25.6e6 {
+            return bad("opps", "P-states count in steps of 100 MHz up to 25.5 GHz");
+        }
+    }
+    if c.turbo
+        .windows(2)
+        .any(|w| w[0].active_cores >= w[1].active_cores || w[0].khz < w[1].khz)
+        || c.turbo
+            .iter()
+            .any(|t| t.active_cores == 0 || t.khz < c.opps[0].khz)
+    {
+        return bad(
+            "turbo",
+            "limits go from few to many active cores, each at most the one before and an operating point",
+        );
+    }
+    let hwp = [&c.hwp_ramp_ms, &c.hwp_full_at_percent];
+    if hwp.iter().any(|f| f.is_given()) {
+        if !hwp.iter().all(|f| f.is_given()) || !c.base_mhz.is_given() {
+            return bad(
+                "hwp_ramp_ms",
+                "HWP takes base_mhz, hwp_ramp_ms and hwp_full_at_percent together",
+            );
+        }
+        if !(0.01..=1e4).contains(&c.hwp_ramp_ms.value) {
+            return bad("hwp_ramp_ms", "between 10 us and 10 s");
+        }
+        if !(1.0..=99.0).contains(&c.hwp_full_at_percent.value) {
+            return bad("hwp_full_at_percent", "between 1 and 99");
+        }
+    }
+    if (!c.turbo.is_empty() || hwp[0].is_given()) && !c.clock_slot_us.is_given() {
+        return bad("clock_slot_us", "turbo limits and HWP need it");
+    }
     Ok(())
 }
 

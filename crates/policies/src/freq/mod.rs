@@ -5,6 +5,7 @@
 //! it wants another one. `performance` and `powersave` need no code of their own: they are
 //! [`FrequencyTable::highest`] and [`FrequencyTable::lowest`].
 
+pub mod hwp;
 pub mod hwp_boost;
 pub mod intel_pstate;
 pub mod iowait_boost;
@@ -48,6 +49,12 @@ impl FrequencyTable {
     pub fn at_or_above(&self, wanted: Kilohertz) -> Kilohertz {
         let index = self.frequencies.partition_point(|&f| f < wanted);
         *self.frequencies.get(index).unwrap_or(&self.highest())
+    }
+
+    /// The highest frequency at or below `limit`, or the lowest there is.
+    pub fn at_or_below(&self, limit: Kilohertz) -> Kilohertz {
+        let index = self.frequencies.partition_point(|&f| f <= limit);
+        self.frequencies[index.saturating_sub(1)]
     }
 
     /// The frequency closest to `wanted`, the lower one of two that are equally close
@@ -136,6 +143,8 @@ mod tests {
             let above = table.at_or_above(Kilohertz(wanted)).0;
             let expected = list.iter().copied().filter(|&f| f >= wanted).min();
             prop_assert_eq!(above, expected.unwrap_or(table.highest().0));
+            let below = list.iter().copied().filter(|&f| f <= wanted).max();
+            prop_assert_eq!(table.at_or_below(Kilohertz(wanted)).0, below.unwrap_or(table.lowest().0));
             let closest = table.closest(Kilohertz(wanted)).0;
             let distance = list.iter().map(|f| f.abs_diff(wanted)).min().unwrap();
             prop_assert_eq!(closest.abs_diff(wanted), distance);

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Cluster;
 use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestStep, Work};
 use wakepath_units::{Kilohertz, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -25,9 +26,22 @@ pub struct Timeline<W> {
     over: bool,
     idle_states: Vec<String>,
     jobs: Vec<String>,
-    clusters: Vec<Track>,
+    clocks: Vec<Track>,
     cpus: Vec<CpuTracks>,
     drive: DriveTracks,
+}
+
+/// The name of the clock whose first CPU this is.
+fn clock_name(cluster: &Cluster, first_cpu: usize) -> String {
+    let name = &cluster.name;
+    match cluster.cpus_per_clock() {
+        all if all == cluster.cpus => format!("frequency of cluster {name}"),
+        1 => format!("frequency of CPU {first_cpu} ({name})"),
+        n => format!(
+            "frequency of CPUs {first_cpu}-{} ({name})",
+            first_cpu + n - 1
+        ),
+    }
 }
 
 struct CpuTracks {
@@ -66,12 +80,14 @@ impl<W: Write> Timeline<W> {
         let mut trace = TraceWriter::new(out);
         let process = trace.process(1, &machine.title);
         let mut cpus = Vec::with_capacity(machine.cpus());
-        let mut clusters = Vec::with_capacity(machine.cluster.len());
+        let mut clocks = Vec::with_capacity(machine.cluster.len());
         for cluster in &machine.cluster {
-            let name = format!("frequency of cluster {}", cluster.name);
-            clusters.push(trace.counter(process, &name, "MHz"));
-            for _ in 0..cluster.cpus {
+            for index in 0..cluster.cpus {
                 let cpu = cpus.len();
+                if index % cluster.cpus_per_clock() == 0 {
+                    let name = clock_name(cluster, cpu);
+                    clocks.push(trace.counter(process, &name, "MHz"));
+                }
                 cpus.push(CpuTracks {
                     slices: trace.slices(process, &format!("CPU {cpu}")),
                     runnable: trace.counter(process, &format!("CPU {cpu} runnable"), "tasks"),
@@ -101,7 +117,7 @@ impl<W: Write> Timeline<W> {
             over: false,
             idle_states: machine.idle_state.iter().map(|s| s.name.clone()).collect(),
             jobs: workload.names().into_iter().map(str::to_owned).collect(),
-            clusters,
+            clocks,
             cpus,
             drive,
         }
@@ -183,10 +199,10 @@ impl<W: Write> Observer for Timeline<W> {
         }
     }
 
-    fn frequency(&mut self, now: Nanoseconds, cluster: usize, frequency: Kilohertz) {
+    fn frequency(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
         if self.draws(now) {
             let mhz = f64::from(frequency.0) / 1e3;
-            self.trace.measure(now, self.clusters[cluster], mhz);
+            self.trace.measure(now, self.clocks[clock], mhz);
         }
     }
 

@@ -2,14 +2,62 @@
 
 use super::{Engine, Slot};
 use crate::cpu::{CpuId, Mode};
+use crate::frequency::{Domain, Report};
 use crate::observer::Observer;
+use crate::setup::Setup;
+
+/// The slots of time in which the hardware looks at its clocks, where it has any to decide.
+///
+/// A cluster that sleeps has none: nothing would come of them. What the hardware would have decided
+/// meanwhile is made up for when a CPU wakes up.
+#[derive(Debug, Default)]
+pub(super) struct ClockSlots {
+    /// By cluster; empty if no cluster has any.
+    clusters: Vec<ClusterSlots>,
+    /// By CPU: how often it had gone idle at the end of the last slot.
+    selections: Vec<u64>,
+    /// By CPU: whether it has been awake in the present slot.
+    active: Vec<bool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ClusterSlots {
+    used: bool,
+    running: bool,
+}
+
+impl ClockSlots {
+    pub(super) fn of(setup: &Setup, domains: &[Domain]) -> Self {
+        let mut clusters: Vec<ClusterSlots> = setup
+            .clusters
+            .iter()
+            .map(|c| ClusterSlots {
+                used: !c.turbo.is_empty(),
+                running: false,
+            })
+            .collect();
+        for domain in domains {
+            let slots = setup.clusters[domain.cluster].slot > 0;
+            clusters[domain.cluster].used |= slots && domain.follows_slots();
+        }
+        if !clusters.iter().any(|c| c.used) {
+            return Self::default();
+        }
+        let cpus = domains.iter().map(|d| d.cpus.len()).sum();
+        Self {
+            clusters,
+            selections: vec![0; cpus],
+            active: vec![false; cpus],
+        }
+    }
+}
 
 impl<O: Observer> Engine<'_, O> {
     /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
     pub(super) fn account(&mut self, cpu: CpuId, ran: bool) {
         let c = &mut self.cpus[cpu];
         let running = if ran {
-            self.domains[c.cluster].capacity_now()
+            self.domains[c.domain].capacity_now()
         } else {
             0
         };
@@ -25,7 +73,7 @@ impl<O: Observer> Engine<'_, O> {
             Mode::Task => {
                 self.account(cpu, true);
                 let c = &self.cpus[cpu];
-                self.domains[c.cluster].charge_task(time);
+                self.domains[c.domain].charge_task(time);
                 if let Some(task) = c.current {
                     self.tasks[task].executed += time;
                 }
@@ -40,41 +88,109 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// The scheduler tells cpufreq when a utilisation signal has crossed a period.
-    pub(super) fn utilisation_changed(&mut self, cpu: CpuId) {
+    pub(super) fn utilisation_changed(&mut self, cpu: CpuId, local: bool) {
         if std::mem::take(&mut self.cpus[cpu].period_crossed) {
-            self.update_frequency(cpu, false);
+            self.update_frequency(
+                cpu,
+                Report {
+                    iowait: false,
+                    local,
+                },
+            );
         }
     }
 
-    pub(super) fn update_frequency(&mut self, cpu: CpuId, iowait: bool) {
-        let cluster = self.cpus[cpu].cluster;
-        let of = &self.setup.clusters[cluster];
-        let cpus = &self.cpus[of.first_cpu..of.first_cpu + of.cpus];
-        let domain = &mut self.domains[cluster];
-        if domain.update(self.now, cpu - of.first_cpu, iowait, cpus) {
-            let at = self.now + of.transition_latency;
-            self.schedule(Slot::Frequency(cluster), at);
+    pub(super) fn update_frequency(&mut self, cpu: CpuId, report: Report) {
+        let index = self.cpus[cpu].domain;
+        let domain = &mut self.domains[index];
+        if domain.update(self.now, cpu - domain.cpus.start, report, &self.cpus) {
+            self.begin_frequency_change(index);
         }
     }
 
-    pub(super) fn frequency_changed(&mut self, cluster: usize) {
-        let of = &self.setup.clusters[cluster];
+    fn begin_frequency_change(&mut self, domain: usize) {
+        let of = &self.setup.clusters[self.domains[domain].cluster];
+        let at = of.taken_up(self.now) + of.transition_latency;
+        self.schedule(Slot::Frequency(domain), at);
+    }
+
+    pub(super) fn frequency_changed(&mut self, domain: usize) {
+        let of = self.domains[domain].cpus.clone();
         // What is running is cut at the change, so that each part has one frequency.
-        for cpu in of.first_cpu..of.first_cpu + of.cpus {
-            self.cpus[cpu].settle_power(self.now, self.domains[cluster].current());
+        for cpu in of.clone() {
+            self.cpus[cpu].settle_power(self.now, self.domains[domain].current());
             if matches!(self.cpus[cpu].mode, Mode::Task | Mode::Interrupt(_)) {
                 let left = self.cpus[cpu].work - self.work_done(cpu);
                 self.charge(cpu);
                 self.cpus[cpu].work = left;
             }
         }
-        self.domains[cluster].arrive();
-        self.observe_frequency(cluster);
-        for cpu in of.first_cpu..of.first_cpu + of.cpus {
+        self.domains[domain].arrive(self.now);
+        self.observe_frequency(domain);
+        for cpu in of {
             let mode = self.cpus[cpu].mode;
             if matches!(mode, Mode::Task | Mode::Interrupt(_)) {
-                let length = self.domains[cluster].time_for(self.cpus[cpu].work);
+                let length = self.domains[domain].time_for(self.now, self.cpus[cpu].work);
                 self.begin_phase(cpu, mode, length);
+            }
+        }
+    }
+
+    /// A CPU begins to wake up: the hardware looks at its clock again.
+    pub(super) fn wake_clock(&mut self, cpu: CpuId) {
+        let cluster = self.cpus[cpu].cluster;
+        if !self
+            .clock_slots
+            .clusters
+            .get(cluster)
+            .is_some_and(|c| c.used)
+        {
+            return;
+        }
+        let domain = self.cpus[cpu].domain;
+        let of = &mut self.domains[domain];
+        let before = of.current();
+        of.wake(self.now, cpu - of.cpus.start);
+        if of.current() != before {
+            self.observe_frequency(domain);
+        }
+        let slots = &mut self.clock_slots.clusters[cluster];
+        if !std::mem::replace(&mut slots.running, true) {
+            self.schedule_clock_slot(cluster);
+        }
+    }
+
+    fn schedule_clock_slot(&mut self, cluster: usize) {
+        let length = self.setup.clusters[cluster].slot.max(1);
+        let end = (self.now / length + 1) * length;
+        self.schedule(Slot::Hardware(cluster), end);
+    }
+
+    /// A slot of a cluster's hardware is over.
+    pub(super) fn end_clock_slot(&mut self, cluster: usize) {
+        let setup = &self.setup.clusters[cluster];
+        let cpus = setup.first_cpu..setup.first_cpu + setup.cpus;
+        let slots = &mut self.clock_slots;
+        let mut awake = false;
+        for cpu in cpus.clone() {
+            let c = &self.cpus[cpu];
+            let before = std::mem::replace(&mut slots.selections[cpu], c.selections);
+            slots.active[cpu] = c.is_powered() || c.selections != before;
+            awake |= c.is_powered();
+        }
+        let cores = slots.active[cpus.clone()].chunks(setup.threads_per_core);
+        let active_cores = cores.filter(|core| core.contains(&true)).count();
+        let limit = setup.turbo_limit(active_cores);
+        slots.clusters[cluster].running = awake;
+        if awake {
+            self.schedule_clock_slot(cluster);
+        }
+        let domains = self.cpus[cpus.start].domain..=self.cpus[cpus.end - 1].domain;
+        for index in domains {
+            let domain = &mut self.domains[index];
+            let active = &self.clock_slots.active[domain.cpus.clone()];
+            if active.contains(&true) && domain.end_slot(self.now, limit, &self.cpus, active) {
+                self.begin_frequency_change(index);
             }
         }
     }

@@ -98,7 +98,7 @@ impl<O: Observer> Engine<'_, O> {
                     }
                 },
             };
-            c.power_down(now, self.domains[c.cluster].current(), really);
+            c.power_down(now, self.domains[c.domain].current(), really);
             let whole = self.setup.states[really].whole_cluster;
             self.power.cpu_asleep(now, c.cluster, whole, really);
         }
@@ -113,6 +113,7 @@ impl<O: Observer> Engine<'_, O> {
 
     pub(super) fn begin_wake(&mut self, cpu: CpuId) {
         let setup = self.setup;
+        self.wake_clock(cpu);
         let c = &mut self.cpus[cpu];
         let mut begun = c.idle_since;
         let mut chosen = c.state;

@@ -87,7 +87,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn tick(&mut self, cpu: CpuId) {
         if let Some(task) = self.cpus[cpu].current {
             self.account(cpu, false);
-            self.utilisation_changed(cpu);
+            self.utilisation_changed(cpu, true);
             // Round robin among equals, one tick each.
             let c = &mut self.cpus[cpu];
             if let Some(next) = c.run_queue.pop_front() {

@@ -15,6 +15,7 @@ mod tasks;
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
 
+use self::frequency::ClockSlots;
 use crate::attribution::Parts;
 use crate::cpu::{Cpu, CpuId, Mode, RequestId, TaskId};
 use crate::demotion::Demotion;
@@ -29,13 +30,15 @@ use crate::setup::Setup;
 use crate::task::Task;
 
 /// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
-/// or timer, and each cluster one, for the arrival of its next frequency.
+/// or timer, each clock one, for the arrival of its next frequency, and each cluster whose hardware
+/// looks at its clocks in slots of time one, for the end of the slot.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
     Phase(CpuId),
     Clock(CpuId),
     Frequency(usize),
-    /// The end of a queue's wait for more completions; the queues count from the clusters on.
+    Hardware(usize),
+    /// The end of a queue's wait for more completions; the queues count on from the clocks.
     Collected(usize),
 }
 
@@ -44,15 +47,18 @@ impl Slot {
         match self {
             Self::Phase(cpu) => 2 * cpu,
             Self::Clock(cpu) => 2 * cpu + 1,
-            Self::Frequency(cluster) => 2 * cpus + cluster,
+            // By turns, as there are at most as many clusters as clocks.
+            Self::Frequency(domain) => 2 * cpus + 2 * domain,
+            Self::Hardware(cluster) => 2 * cpus + 2 * cluster + 1,
             Self::Collected(queue) => 2 * cpus + queue,
         }
     }
 
-    fn of(number: usize, cpus: usize, clusters: usize) -> Self {
+    fn of(number: usize, cpus: usize, domains: usize) -> Self {
         match (number / 2, number % 2) {
-            _ if number >= 2 * cpus + clusters => Self::Collected(number - 2 * cpus),
-            _ if number >= 2 * cpus => Self::Frequency(number - 2 * cpus),
+            _ if number >= 2 * (cpus + domains) => Self::Collected(number - 2 * cpus),
+            (other, 0) if other >= cpus => Self::Frequency(other - cpus),
+            (other, _) if other >= cpus => Self::Hardware(other - cpus),
             (cpu, 0) => Self::Phase(cpu),
             (cpu, _) => Self::Clock(cpu),
         }
@@ -96,6 +102,7 @@ pub(crate) struct Engine<'a, O> {
     queue: EventQueue<RequestId>,
     cpus: Vec<Cpu>,
     domains: Vec<Domain>,
+    clock_slots: ClockSlots,
     power: PowerTracker,
     tasks: Vec<Task>,
     requests: Vec<Request>,
@@ -127,7 +134,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         let mut engine = Self {
             observer,
             now: 0,
-            queue: EventQueue::new(2 * cpus.len() + setup.clusters.len() + queues),
+            queue: EventQueue::new(2 * cpus.len() + 2 * domains.len() + queues),
+            clock_slots: ClockSlots::of(setup, &domains),
             domains,
             power: PowerTracker::new(setup),
             tasks: Vec::new(),
@@ -152,7 +160,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             states,
         };
         engine.start_background();
-        (0..engine.domains.len()).for_each(|cluster| engine.observe_frequency(cluster));
+        (0..engine.domains.len()).for_each(|domain| engine.observe_frequency(domain));
         for cpu in 0..engine.cpus.len() {
             engine.enter_idle(cpu);
         }
@@ -177,8 +185,9 @@ impl<'a, O: Observer> Engine<'a, O> {
                 Next::Slot(number) => match Slot::of(number, self.cpus.len(), self.domains.len()) {
                     Slot::Phase(cpu) => self.end_phase(cpu),
                     Slot::Clock(cpu) => self.clock(cpu),
-                    Slot::Frequency(cluster) => self.frequency_changed(cluster),
-                    Slot::Collected(queue) => self.tell(queue - self.domains.len()),
+                    Slot::Frequency(domain) => self.frequency_changed(domain),
+                    Slot::Hardware(cluster) => self.end_clock_slot(cluster),
+                    Slot::Collected(queue) => self.tell(queue - 2 * self.domains.len()),
                 },
             }
         }
@@ -215,7 +224,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         for cpu in 0..self.cpus.len() {
             self.charge(cpu);
             let c = &mut self.cpus[cpu];
-            c.settle_power(self.now, self.domains[c.cluster].current());
+            c.settle_power(self.now, self.domains[c.domain].current());
             if matches!(c.mode, Mode::Idle | Mode::Waking) || c.polling_until.is_some() {
                 c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
             }

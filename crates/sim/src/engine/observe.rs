@@ -22,11 +22,11 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    pub(super) fn observe_frequency(&mut self, cluster: usize) {
+    pub(super) fn observe_frequency(&mut self, domain: usize) {
         if O::WATCHES {
-            let frequency = self.domains[cluster].frequency();
+            let frequency = self.domains[domain].frequency();
             self.observer
-                .frequency(Nanoseconds(self.now), cluster, frequency);
+                .frequency(Nanoseconds(self.now), domain, frequency);
         }
     }
 

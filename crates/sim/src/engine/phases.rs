@@ -53,7 +53,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         let c = &mut self.cpus[cpu];
         c.work = work + cold;
-        let length = self.domains[c.cluster].time_for(c.work);
+        let length = self.domains[c.domain].time_for(self.now, c.work);
         self.begin_phase(cpu, mode, length);
     }
 
@@ -70,8 +70,8 @@ impl<O: Observer> Engine<'_, O> {
     /// Work done in the running segment so far, at least nothing and at most all of it.
     pub(super) fn work_done(&self, cpu: CpuId) -> Cycles {
         let c = &self.cpus[cpu];
-        self.domains[c.cluster]
-            .work_in(self.now - c.phase_start)
+        self.domains[c.domain]
+            .work_between(c.phase_start, self.now)
             .min(c.work)
     }
 

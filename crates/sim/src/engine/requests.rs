@@ -21,7 +21,7 @@ impl<O: Observer> Engine<'_, O> {
         let work = Work {
             own: self.setup.io.submission,
             cold: t.cold,
-            full_speed: self.domains[self.cpus[cpu].cluster].full_speed(),
+            full_speed: self.domains[self.cpus[cpu].domain].full_speed(),
         };
         parts.add_work(Part::Submission, now - t.begun, t.executed, work);
         let request = Request {
@@ -159,10 +159,13 @@ impl<O: Observer> Engine<'_, O> {
         collected.push(id);
         if collected.len() >= threshold {
             self.queue
-                .cancel(Slot::Collected(queue + self.domains.len()).number(self.cpus.len()));
+                .cancel(Slot::Collected(queue + 2 * self.domains.len()).number(self.cpus.len()));
             self.tell(queue);
         } else if collected.len() == 1 {
-            self.schedule(Slot::Collected(queue + self.domains.len()), self.now + time);
+            self.schedule(
+                Slot::Collected(queue + 2 * self.domains.len()),
+                self.now + time,
+            );
         }
     }
 
@@ -203,7 +206,7 @@ impl<O: Observer> Engine<'_, O> {
         let work = Work {
             own: self.setup.io.interrupt,
             cold: c.segment_cold,
-            full_speed: self.domains[c.cluster].full_speed(),
+            full_speed: self.domains[c.domain].full_speed(),
         };
         let r = &mut self.requests[request];
         let began = c.segment_start;

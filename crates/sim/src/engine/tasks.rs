@@ -5,6 +5,7 @@ use wakepath_policies::psd::Grant;
 use super::{Engine, Slot};
 use crate::attribution::{Part, Work};
 use crate::cpu::{CpuId, Mode, TaskId, Timer};
+use crate::frequency::Report;
 use crate::observer::{Observer, RequestStep};
 use crate::task::Step;
 
@@ -37,11 +38,13 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         t.cpu = to;
         t.runnable = true;
+        // A CPU of another cluster puts the task on its run queue itself.
+        let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != self.cpus[to].cluster);
         if iowait {
-            self.update_frequency(to, true);
+            self.update_frequency(to, Report { iowait, local });
         }
         self.account(to, self.cpus[to].mode == Mode::Task);
-        self.utilisation_changed(to);
+        self.utilisation_changed(to, local);
         self.cpus[to].run_queue.push_back(task);
         self.observe_runnable(to);
         if from == Some(to) || self.cpus[to].mode != Mode::Idle {
@@ -90,7 +93,7 @@ impl<O: Observer> Engine<'_, O> {
             Step::Resume => {
                 let job = &self.setup.jobs[self.tasks[task].job];
                 let completed = std::mem::take(&mut self.tasks[task].completed);
-                let full_speed = self.domains[self.cpus[cpu].cluster].full_speed();
+                let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
                 let (executed, cold) = (self.tasks[task].executed, self.tasks[task].cold);
                 let own = self.setup.io.resume * completed.len() as u64;
                 let work = Work {
@@ -148,7 +151,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         if pause {
             t.begin_pause();
-            let spin = self.domains[self.cpus[cpu].cluster].work_in(job.think_spin);
+            let spin = self.domains[self.cpus[cpu].domain].work_in(job.think_spin);
             t.begin(Step::Think, spin);
             if job.think_time > job.think_spin {
                 // The spin is done after the sleep: the order does not matter to anyone else.
@@ -177,7 +180,7 @@ impl<O: Observer> Engine<'_, O> {
         self.cpus[cpu].current = None;
         self.observe_runnable(cpu);
         self.account(cpu, false);
-        self.utilisation_changed(cpu);
+        self.utilisation_changed(cpu, true);
         self.next(cpu);
     }
 }

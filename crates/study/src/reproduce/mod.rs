@@ -42,7 +42,7 @@ mod part_d;
 mod part_e;
 
 pub use cell::{Cell, Published, Value};
-pub use criterion::Criterion;
+pub use criterion::{Criterion, percent};
 
 use serde::Serialize;
 use wakepath_hardware::machine::{Figure, MachineError};

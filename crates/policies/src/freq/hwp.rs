@@ -1,0 +1,157 @@
+//! Hardware-managed P-states (HWP, Speed Shift): the controller in the processor that chooses the
+//! frequency by itself, between the limits and by the preference that the kernel gives it.
+//!
+//! The real one is not documented. This is a model with two measurable constants. The controller
+//! watches which share of its highest performance a CPU uses, as a moving average `s` that forgets
+//! with a time constant `T`, and asks for
+//!
+//! ```text
+//! frequency = highest frequency x s / U      U = U128 x EPP / 128, at most 0.99
+//! ```
+//!
+//! so that a CPU which uses the share `U` of its highest performance, or more, gets the highest
+//! frequency. A fully loaded CPU raises its own share by running faster, which gives the gradual ramp
+//! that is observed: with a lowest frequency `f0` and a highest one `f1` it takes
+//! `T x (-ln(1 - U) + ln(f1 / f0) / (1 / U - 1))`, from which `T` is had when the ramp has been measured.
+
+use wakepath_units::{Kilohertz, Nanoseconds};
+
+/// EPP for which the constants are given: the default, `balance_performance`.
+const EPP_OF_CONSTANTS: f64 = 128.0;
+/// Beyond this a fully loaded CPU would hardly speed up at all.
+const HIGHEST_FULL_AT: f64 = 0.99;
+
+/// The controller of one clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Hwp {
+    lowest: f64,
+    highest: f64,
+    /// The share from which on the highest frequency is asked for; 0: always.
+    full_at: f64,
+    /// In ns.
+    time_constant: f64,
+    share: f64,
+}
+
+impl Hwp {
+    /// A controller of a clock with these frequencies, at rest.
+    ///
+    /// With EPP 128 it reaches the highest frequency from the share `full_at` on, which is above 0
+    /// and below 1, and takes `ramp` to it from the lowest one under full load. `epp` is the
+    /// energy-performance preference, 0 (performance) to 255 (power).
+    pub fn new(
+        lowest: Kilohertz,
+        highest: Kilohertz,
+        ramp: Nanoseconds,
+        full_at: f64,
+        epp: u8,
+    ) -> Self {
+        let (lowest, highest) = (f64::from(lowest.0), f64::from(highest.0));
+        let full_at = full_at.clamp(f64::EPSILON, HIGHEST_FULL_AT);
+        let constants = -(-full_at).ln_1p() + (highest / lowest).ln() / (full_at.recip() - 1.0);
+        Self {
+            lowest,
+            highest,
+            full_at: (full_at * f64::from(epp) / EPP_OF_CONSTANTS).min(HIGHEST_FULL_AT),
+            time_constant: (ramp.0.max(1) as f64) / constants,
+            share: 0.0,
+        }
+    }
+
+    /// The busiest CPU of the clock has used this share of its highest performance, 0 to 1, over
+    /// the last `elapsed`.
+    pub fn observe(&mut self, elapsed: Nanoseconds, used: f64) {
+        let kept = (-(elapsed.0 as f64) / self.time_constant).exp();
+        self.share = used + (self.share - used) * kept;
+    }
+
+    /// The moving average of the share used, 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// The frequency that it asks for.
+    pub fn desired(&self) -> Kilohertz {
+        let full = self.full_at <= 0.0 || self.share >= self.full_at;
+        let wanted = if full {
+            self.highest
+        } else {
+            (self.highest * self.share / self.full_at).max(self.lowest)
+        };
+        Kilohertz(wanted.round() as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LOWEST: Kilohertz = Kilohertz(800_000);
+    const HIGHEST: Kilohertz = Kilohertz(3_900_000);
+
+    fn controller(epp: u8) -> Hwp {
+        Hwp::new(LOWEST, HIGHEST, Nanoseconds::from_millis(5), 0.5, epp)
+    }
+
+    /// Slots of 10 us until a CPU that is busy for `busy` of the time runs at `wanted`.
+    fn slots_until(hwp: &mut Hwp, busy: f64, wanted: Kilohertz) -> u64 {
+        (1..100_000)
+            .find(|_| {
+                let used = busy * f64::from(hwp.desired().0) / f64::from(HIGHEST.0);
+                hwp.observe(Nanoseconds(10_000), used);
+                hwp.desired() >= wanted
+            })
+            .unwrap_or(u64::MAX)
+    }
+
+    #[test]
+    fn the_ramp_takes_as_long_as_was_measured() {
+        let ms = |epp| slots_until(&mut controller(epp), 1.0, HIGHEST) as f64 / 100.0;
+        assert!((4.95..5.05).contains(&ms(128)), "{}", ms(128));
+        // A preference for power ramps more slowly, one for performance does not ramp at all.
+        assert!(ms(192) > 1.5 * ms(128), "{}", ms(192));
+        assert!(ms(64) < 0.6 * ms(128), "{}", ms(64));
+        assert_eq!(controller(0).desired(), HIGHEST);
+    }
+
+    #[test]
+    fn a_cpu_that_is_busy_for_less_than_the_target_stays_slow() {
+        let mut hwp = controller(128);
+        assert_eq!(slots_until(&mut hwp, 0.45, HIGHEST), u64::MAX);
+        assert_eq!(hwp.desired(), LOWEST);
+        assert!(slots_until(&mut hwp, 0.55, HIGHEST) < 100_000);
+    }
+
+    #[test]
+    fn rest_is_forgotten_in_one_go_as_in_many() {
+        let (mut one, mut many) = (controller(128), controller(128));
+        for hwp in [&mut one, &mut many] {
+            hwp.observe(Nanoseconds::from_millis(20), 0.8);
+        }
+        one.observe(Nanoseconds::from_millis(3), 0.0);
+        (0..30).for_each(|_| many.observe(Nanoseconds(100_000), 0.0));
+        assert!((one.share() - many.share()).abs() < 1e-12);
+        assert!(one.share() < 0.4);
+    }
+
+    proptest! {
+        #[test]
+        fn it_keeps_within_its_frequencies_and_more_load_never_asks_for_less(
+            steps in prop::collection::vec((0_u64..1 << 40, 0.0..=1.0_f64), 1..30),
+            epp in any::<u8>(),
+            full_at in 0.01..0.99_f64,
+        ) {
+            let mut hwp = Hwp::new(LOWEST, HIGHEST, Nanoseconds(1), full_at, epp);
+            for (elapsed, used) in steps {
+                let (mut more, mut less) = (hwp, hwp);
+                hwp.observe(Nanoseconds(elapsed), used);
+                more.observe(Nanoseconds(elapsed), (used + 0.1).min(1.0));
+                less.observe(Nanoseconds(elapsed), used / 2.0);
+                prop_assert!((LOWEST..=HIGHEST).contains(&hwp.desired()));
+                prop_assert!(more.desired() >= hwp.desired() && hwp.desired() >= less.desired());
+                prop_assert!((0.0..=1.0).contains(&hwp.share()));
+            }
+        }
+    }
+}

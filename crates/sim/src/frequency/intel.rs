@@ -1,0 +1,213 @@
+//! `intel_pstate` in active mode: each CPU has requests of its own, and the hardware makes one
+//! frequency of those that share a clock.
+//!
+//! A request of a CPU counts while it is awake, or has been in the hardware's present slot. A sleeping CPU
+//! keeps its request, but holds nobody's clock up.
+
+use wakepath_policies::freq::FrequencyTable;
+use wakepath_policies::freq::hwp::Hwp;
+use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
+use wakepath_policies::freq::intel_pstate::{Counters, IntelPstate, PstateLimits};
+use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
+
+use super::Report;
+use crate::cpu::Cpu;
+use crate::setup::{ClusterSetup, HwpSetup};
+
+/// A step of the P-states: the bus clock.
+const STEP_KHZ: u32 = 100_000;
+
+fn level(frequency: Kilohertz) -> u8 {
+    u8::try_from(frequency.0 / STEP_KHZ).unwrap_or(u8::MAX)
+}
+
+fn frequency_of(table: &FrequencyTable, level: u8) -> Kilohertz {
+    table.at_or_above(Kilohertz(u32::from(level) * STEP_KHZ))
+}
+
+/// `intel_pstate` without HWP.
+#[derive(Clone, Debug)]
+pub(super) struct PstateClock {
+    table: FrequencyTable,
+    base: Kilohertz,
+    cpus: Vec<IntelPstate>,
+    /// The P-state that each CPU asks for.
+    requests: Vec<u8>,
+}
+
+impl PstateClock {
+    pub(super) fn new(
+        table: &FrequencyTable,
+        base: Kilohertz,
+        cpus: usize,
+        iowait_boost: bool,
+        tick: TickRate,
+    ) -> Self {
+        let (min, max) = (level(table.lowest()), level(table.highest()));
+        let limits = PstateLimits {
+            min,
+            max: level(base),
+            max_physical: level(base),
+            turbo: max,
+            policy_min: min,
+            policy_max: max,
+        };
+        Self {
+            table: table.clone(),
+            base,
+            cpus: vec![IntelPstate::new(limits, iowait_boost, tick); cpus],
+            // The driver starts a CPU at its lowest P-state.
+            requests: vec![min; cpus],
+        }
+    }
+
+    pub(super) fn update(
+        &mut self,
+        now: u64,
+        index: usize,
+        report: Report,
+        cpus: &[Cpu],
+        khz: &[Kilohertz],
+        current: usize,
+    ) -> Option<Kilohertz> {
+        // A CPU can neither read another's counters nor write its request.
+        if !report.local {
+            return None;
+        }
+        let base = u128::from(self.base.0);
+        let read = || {
+            let powered = cpus[index].powered_until(now, current, khz);
+            let cycles = |khz_time: u128| (khz_time / 1_000_000) as u64;
+            Counters {
+                aperf: cycles(powered.khz_time),
+                mperf: cycles(base * u128::from(powered.time)),
+                tsc: cycles(base * u128::from(now)),
+            }
+        };
+        let next = self.cpus[index].update(Nanoseconds(now), report.iowait, read)?;
+        self.requests[index] = next;
+        self.highest_request(|i| i == index || cpus[i].is_powered())
+    }
+
+    /// The highest request of the CPUs that count.
+    pub(super) fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Option<Kilohertz> {
+        let counting = self.requests.iter().enumerate().filter(|(i, _)| counts(*i));
+        let highest = counting.map(|(_, request)| *request).max()?;
+        Some(frequency_of(&self.table, highest))
+    }
+}
+
+/// `intel_pstate` with HWP: the kernel only sets the minimum, the processor does the rest.
+#[derive(Clone, Debug)]
+pub(super) struct HwpClock {
+    controller: Hwp,
+    slot: u64,
+    /// Up to when the controller knows what the CPUs did; the end of a slot.
+    seen: u64,
+    cpus: Vec<HwpCpu>,
+    table: FrequencyTable,
+}
+
+#[derive(Clone, Debug)]
+struct HwpCpu {
+    boost: Option<HwpBoost>,
+    /// The minimum performance in its request.
+    minimum: u8,
+    /// Another CPU reported a wake-up from I/O wait; this one has not been asked since.
+    iowait_pending: bool,
+    /// kHz x ns while powered, when last looked at.
+    khz_time: u128,
+}
+
+impl HwpClock {
+    pub(super) fn new(
+        cluster: &ClusterSetup,
+        base: Kilohertz,
+        hwp: HwpSetup,
+        cpus: usize,
+        boost: Option<TickRate>,
+        epp: u8,
+    ) -> Self {
+        let (lowest, highest) = (cluster.table.lowest(), cluster.table.highest());
+        let levels = HwpLevels {
+            min: level(lowest),
+            guaranteed: level(base),
+            max: level(highest),
+        };
+        let cpu = HwpCpu {
+            boost: boost.map(|tick| HwpBoost::new(levels, tick)),
+            minimum: levels.min,
+            iowait_pending: false,
+            khz_time: 0,
+        };
+        Self {
+            controller: Hwp::new(lowest, highest, hwp.ramp, hwp.full_at, epp),
+            slot: cluster.slot.max(1),
+            seen: 0,
+            cpus: vec![cpu; cpus],
+            table: cluster.table.clone(),
+        }
+    }
+
+    pub(super) fn update(&mut self, now: u64, index: usize, report: Report) {
+        let cpu = &mut self.cpus[index];
+        let Some(boost) = &mut cpu.boost else {
+            return;
+        };
+        cpu.iowait_pending |= report.iowait;
+        // A CPU cannot write another's request.
+        if report.local {
+            let iowait = std::mem::take(&mut cpu.iowait_pending);
+            cpu.minimum = boost.update(Nanoseconds(now), iowait);
+        }
+    }
+
+    pub(super) fn end_slot(
+        &mut self,
+        now: u64,
+        cpus: &[Cpu],
+        active: &[bool],
+        khz: &[Kilohertz],
+        current: usize,
+    ) -> Kilohertz {
+        self.rest(now - self.slot);
+        let mut used = 0;
+        let mut minimum = 0;
+        for ((of, cpu), active) in self.cpus.iter_mut().zip(cpus).zip(active) {
+            if *active {
+                let khz_time = cpu.powered_until(now, current, khz).khz_time;
+                used = used.max(khz_time - std::mem::replace(&mut of.khz_time, khz_time));
+                minimum = minimum.max(of.minimum);
+            }
+        }
+        let most = f64::from(self.table.highest().0) * self.slot as f64;
+        self.controller
+            .observe(Nanoseconds(self.slot), (used as f64 / most).min(1.0));
+        self.seen = now;
+        self.decide(minimum)
+    }
+
+    pub(super) fn wake(&mut self, now: u64, index: usize) -> Option<Kilohertz> {
+        // A slot that ends just now has not been looked at yet.
+        let last_slot = now.saturating_sub(1) / self.slot * self.slot;
+        if self.seen >= last_slot {
+            return None;
+        }
+        self.rest(last_slot);
+        Some(self.decide(self.cpus[index].minimum))
+    }
+
+    /// Nothing ran until `time`, the end of a slot.
+    fn rest(&mut self, time: u64) {
+        if time > self.seen {
+            self.controller.observe(Nanoseconds(time - self.seen), 0.0);
+            self.seen = time;
+        }
+    }
+
+    /// What the controller asks for, and no less than the highest minimum that counts.
+    fn decide(&self, minimum: u8) -> Kilohertz {
+        let desired = self.table.at_or_above(self.controller.desired());
+        desired.max(frequency_of(&self.table, minimum))
+    }
+}

@@ -1,0 +1,208 @@
+//! Clocks: what cpufreq or the hardware asks for, and when the CPUs run at it.
+//!
+//! A [`Domain`] is the CPUs that share a clock. Its [`Decider`] says which frequency it should have:
+//! the kernel's policy at updates of utilisation, or the processor's own controller, which looks at
+//! everything in slots of its own (`clock_slot_us`). Turbo limits hold whoever decides.
+
+mod decider;
+mod intel;
+
+use std::ops::Range;
+
+use wakepath_policies::freq::FrequencyTable;
+use wakepath_policies::spec::PolicySpec;
+use wakepath_units::{Kilohertz, TickRate};
+
+use self::decider::Decider;
+use crate::SimError;
+use crate::cpu::Cpu;
+use crate::setup::{ClusterSetup, Cycles};
+
+/// Why the scheduler calls cpufreq.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    /// A task wakes up from waiting for I/O.
+    pub(crate) iowait: bool,
+    /// The CPU reports about itself; another one does otherwise.
+    pub(crate) local: bool,
+}
+
+/// CPUs that share a clock.
+#[derive(Clone, Debug)]
+pub(crate) struct Domain {
+    pub(crate) cluster: usize,
+    pub(crate) cpus: Range<usize>,
+    capacity: u32,
+    pub(crate) table: FrequencyTable,
+    speed: Vec<u32>,
+    decider: Decider,
+    /// Index of the operating point in force.
+    current: usize,
+    /// The one that was asked for last.
+    wanted: usize,
+    /// The highest that turbo allows.
+    limit: usize,
+    /// The hardware is on its way to another operating point.
+    changing: bool,
+    /// How long a change stops the CPUs, and until when the last one does.
+    stall: u64,
+    stalled_until: u64,
+    /// How often the frequency has changed.
+    pub(crate) changes: u64,
+    task_time: u64,
+    task_khz_time: u128,
+}
+
+impl Domain {
+    pub(crate) fn new(
+        cluster: &ClusterSetup,
+        index: usize,
+        cpus: Range<usize>,
+        policy: &PolicySpec,
+        tick: TickRate,
+    ) -> Result<Self, SimError> {
+        let table = cluster.table.clone();
+        let highest = table.as_slice().len() - 1;
+        let (decider, start) = Decider::new(cluster, cpus.len(), policy, tick)?;
+        Ok(Self {
+            cluster: index,
+            cpus,
+            capacity: cluster.capacity,
+            table,
+            speed: cluster.speed.clone(),
+            decider,
+            current: start,
+            wanted: start,
+            limit: highest,
+            changing: false,
+            stall: cluster.stall,
+            stalled_until: 0,
+            changes: 0,
+            task_time: 0,
+            task_khz_time: 0,
+        })
+    }
+
+    /// The work done in `time` ns at the frequency in force, rounded down.
+    pub(crate) fn work_in(&self, time: u64) -> Cycles {
+        (u128::from(time) * u128::from(self.speed[self.current]) / 1_000_000) as Cycles
+    }
+
+    /// The time in ns that `work` takes from `now` on at the frequency in force, rounded up, and
+    /// after a change that is just in progress.
+    pub(crate) fn time_for(&self, now: u64, work: Cycles) -> u64 {
+        let running = (work * 1_000_000).div_ceil(u64::from(self.speed[self.current]));
+        running + self.stalled_until.saturating_sub(now)
+    }
+
+    /// The work done between `from` and `now` at the frequency in force, rounded down.
+    pub(crate) fn work_between(&self, from: u64, now: u64) -> Cycles {
+        self.work_in(now.saturating_sub(from.max(self.stalled_until)))
+    }
+
+    /// Thousands of cycles of the biggest core that a CPU does a second at its highest frequency.
+    pub(crate) fn full_speed(&self) -> u32 {
+        self.speed[self.speed.len() - 1]
+    }
+
+    /// Index of the operating point in force.
+    pub(crate) fn current(&self) -> usize {
+        self.current
+    }
+
+    /// The capacity at the frequency in force.
+    pub(crate) fn capacity_now(&self) -> u32 {
+        let (current, highest) = (self.khz_now(), u64::from(self.table.highest().0));
+        (u64::from(self.capacity) * current / highest) as u32
+    }
+
+    /// The frequency in force.
+    pub(crate) fn frequency(&self) -> Kilohertz {
+        self.table.as_slice()[self.current]
+    }
+
+    fn khz_now(&self) -> u64 {
+        u64::from(self.frequency().0)
+    }
+
+    /// The scheduler reports on the CPU at `index` of the domain. Returns whether a change of
+    /// frequency begins. `cpus` are all of the machine.
+    pub(crate) fn update(&mut self, now: u64, index: usize, report: Report, cpus: &[Cpu]) -> bool {
+        let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
+        let Some(next) = self
+            .decider
+            .update(now, index, report, cpus, khz, self.current)
+        else {
+            return false;
+        };
+        self.ask_for(next)
+    }
+
+    /// The hardware looks at the clock at the end of a slot, under this turbo limit. Returns whether
+    /// a change of frequency begins. `cpus` are all of the machine; `active` says which of the
+    /// domain's were awake meanwhile.
+    pub(crate) fn end_slot(
+        &mut self,
+        now: u64,
+        limit: Kilohertz,
+        cpus: &[Cpu],
+        active: &[bool],
+    ) -> bool {
+        self.limit = self.index_of(self.table.at_or_below(limit));
+        let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
+        let next = self.decider.end_slot(now, cpus, active, khz, self.current);
+        self.ask_for(next.unwrap_or(self.table.as_slice()[self.wanted]))
+    }
+
+    /// Whether the hardware's slots matter to its frequency, turbo limits aside.
+    pub(crate) fn follows_slots(&self) -> bool {
+        self.decider.follows_slots()
+    }
+
+    /// The CPU at `index` wakes up. If nobody has been awake for longer than a slot, the hardware
+    /// has gone on deciding meanwhile, which comes into force at once.
+    pub(crate) fn wake(&mut self, now: u64, index: usize) {
+        if let Some(next) = self.decider.wake(now, index) {
+            self.wanted = self.index_of(next);
+            if !self.changing {
+                self.current = self.target();
+            }
+        }
+    }
+
+    fn ask_for(&mut self, next: Kilohertz) -> bool {
+        self.wanted = self.index_of(next);
+        self.target() != self.current && !std::mem::replace(&mut self.changing, true)
+    }
+
+    fn index_of(&self, frequency: Kilohertz) -> usize {
+        let found = self.table.as_slice().binary_search(&frequency);
+        found.unwrap_or(self.wanted)
+    }
+
+    fn target(&self) -> usize {
+        self.wanted.min(self.limit)
+    }
+
+    /// The hardware has followed; what was asked for meanwhile counts.
+    pub(crate) fn arrive(&mut self, now: u64) {
+        self.current = self.target();
+        self.changing = false;
+        self.changes += 1;
+        self.stalled_until = now + self.stall;
+    }
+
+    /// Takes note of `time` ns of a task at the frequency in force.
+    pub(crate) fn charge_task(&mut self, time: u64) {
+        self.task_time += time;
+        self.task_khz_time += u128::from(time) * u128::from(self.khz_now());
+    }
+
+    pub(crate) fn task_time(&self) -> u64 {
+        self.task_time
+    }
+
+    pub(crate) fn task_khz_time(&self) -> u128 {
+        self.task_khz_time
+    }
+}

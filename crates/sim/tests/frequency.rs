@@ -1,0 +1,189 @@
+//! Frequency policies, clocks and what the hardware makes of them.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Figure;
+use wakepath_sim::{Combination, Run, simulate};
+use wakepath_workloads::Workload;
+use wakepath_workloads::fio;
+
+const CLIENT: &str = "xeon-e3-1240v5";
+const SERVER: &str = "skylake-2s-server";
+
+/// Requests with next to no CPU work in between, and the other way round.
+const READS: &str = "rw=randread\nruntime=1s\n";
+const BUSY: &str = "rw=randread\nruntime=1s\nthinkcycles=100000000\n";
+/// Bursts of work, in which the frequency goes up.
+const BURSTS: &str = "rw=randread\nruntime=5s\nthinkcycles=40000000\nthinktime=100ms\n";
+
+fn job(lines: &str) -> Workload {
+    let text = format!("[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{lines}");
+    fio::parse(&text, "test.fio").unwrap().into()
+}
+
+fn run_on(machine: &Machine, lines: &str, freq: &str) -> Run {
+    let policies = Combination {
+        idle: "menu".parse().unwrap(),
+        freq: freq.parse().unwrap(),
+        psd: None,
+        apst: None,
+    };
+    simulate(machine, &job(lines), &policies, 1).unwrap()
+}
+
+fn run(machine: &str, lines: &str, freq: &str) -> Run {
+    run_on(&Machine::find(machine).unwrap(), lines, freq)
+}
+
+/// Mean frequency in MHz at which tasks ran.
+fn mhz(machine: &str, lines: &str, freq: &str) -> f64 {
+    run(machine, lines, freq).mean_mhz
+}
+
+#[test]
+fn each_core_has_the_clock_that_its_machine_gives_it() {
+    let server = run(SERVER, BUSY, "schedutil");
+    assert_eq!(server.clocks.len(), 52);
+    assert!(server.clocks.iter().all(|c| c.cpus == 2));
+    // One core works. The others' clocks do not follow it.
+    let fast: Vec<_> = server
+        .clocks
+        .iter()
+        .filter(|c| c.mean_mhz > 2000.0)
+        .collect();
+    assert_eq!(fast.len(), 1, "{fast:?}");
+    let client = run(CLIENT, BUSY, "schedutil");
+    assert_eq!(client.clocks.len(), 1);
+    assert_eq!(client.clocks[0].cpus, 8);
+}
+
+#[test]
+fn a_clock_for_the_whole_cluster_is_what_a_cluster_has_by_default() {
+    let default = Machine::find("rk3399").unwrap();
+    let mut stated = default.clone();
+    for cluster in &mut stated.cluster {
+        cluster.clock_cpus = Some(cluster.cpus);
+    }
+    let text = |machine| serde_json::to_string(&run_on(machine, READS, "schedutil")).unwrap();
+    assert_eq!(text(&default), text(&stated));
+}
+
+#[test]
+fn residency_at_the_frequencies_is_the_time_powered() {
+    for (machine, freq) in [(CLIENT, "intel_pstate-hwp"), (SERVER, "schedutil")] {
+        let run = run(machine, READS, freq);
+        for clock in &run.clocks {
+            let at: f64 = clock.residency.iter().map(|r| r.seconds).sum();
+            let cpus = &run.cpus[clock.first_cpu..clock.first_cpu + clock.cpus];
+            let powered: f64 = cpus.iter().map(|c| c.powered_seconds).sum();
+            assert!((at - powered).abs() < 1e-9, "{at} {powered}");
+        }
+    }
+}
+
+#[test]
+fn hwp_leaves_a_cpu_slow_that_mostly_waits_and_the_boost_raises_it() {
+    let base = mhz(CLIENT, READS, "intel_pstate-hwp");
+    let boost = mhz(CLIENT, READS, "intel_pstate-hwp[hwp_dynamic_boost=on]");
+    assert!(base < 1000.0, "{base}");
+    assert!(boost > 3400.0, "{boost}");
+    assert!(mhz(CLIENT, READS, "intel_pstate-hwp[epp=0]") > 3700.0);
+}
+
+#[test]
+fn the_boost_does_nothing_for_a_task_that_does_not_wait_as_iowait() {
+    let lines = "rw=randread\nruntime=1s\nioengine=libaio\n";
+    let base = run(CLIENT, lines, "intel_pstate-hwp");
+    let boost = run(CLIENT, lines, "intel_pstate-hwp[hwp_dynamic_boost=on]");
+    assert!((base.mean_mhz - boost.mean_mhz).abs() < 1e-9);
+}
+
+#[test]
+fn hwp_takes_its_time_to_the_highest_frequency() {
+    let time_below_turbo = |freq| {
+        let run = run(CLIENT, BUSY, freq);
+        let busiest = run.clocks[0].residency.iter().filter(|r| r.mhz < 3600.0);
+        busiest.map(|r| r.seconds).sum::<f64>() * 1e3
+    };
+    let balanced = time_below_turbo("intel_pstate-hwp");
+    assert!((4.0..7.0).contains(&balanced), "{balanced} ms");
+    assert!(time_below_turbo("intel_pstate-hwp[epp=power]") > 1.5 * balanced);
+    assert!(time_below_turbo("intel_pstate-hwp[epp=performance]") < 1.2);
+}
+
+#[test]
+fn turbo_depends_on_how_many_cores_are_active() {
+    let busy = |jobs| mhz(CLIENT, &format!("{BUSY}numjobs={jobs}\n"), "performance");
+    // Now and then another core serves an interrupt.
+    assert!((3850.0..=3900.0).contains(&busy(1)), "{}", busy(1));
+    assert!((3590.0..=3610.0).contains(&busy(8)), "{}", busy(8));
+    assert!(busy(4) <= busy(1));
+}
+
+#[test]
+fn intel_pstate_boosts_tasks_that_wait_for_io() {
+    let on = mhz(CLIENT, READS, "intel_pstate");
+    let off = mhz(CLIENT, READS, "intel_pstate[iowait_boost=off]");
+    assert!(on > off + 1000.0, "{on} {off}");
+    assert!(mhz(CLIENT, BUSY, "intel_pstate") > 3400.0);
+}
+
+#[test]
+fn ondemand_follows_the_busy_share() {
+    let highest = |f: f64| f > 1700.0;
+    assert!(highest(mhz("rk3399", BUSY, "ondemand")));
+    assert!(!highest(mhz("rk3399", READS, "ondemand")));
+}
+
+#[test]
+fn a_change_of_frequency_stops_the_cpu_for_a_while() {
+    let with_stall = |us: f64| {
+        let mut machine = Machine::find("rk3399").unwrap();
+        for cluster in &mut machine.cluster {
+            cluster.clock_stall_us = Figure::plain(us);
+        }
+        run_on(&machine, BURSTS, "schedutil")
+    };
+    let (none, long) = (with_stall(0.0), with_stall(2000.0));
+    assert!(none.clocks.iter().map(|c| c.changes).sum::<u64>() > 10);
+    let busy =
+        |run: &Run| run.cpus.iter().map(|c| c.busy_seconds).sum::<f64>() / run.requests as f64;
+    assert!(
+        busy(&long) > busy(&none) + 0.001,
+        "{} {}",
+        busy(&long),
+        busy(&none)
+    );
+}
+
+#[test]
+fn requests_are_taken_up_in_the_hardwares_slots() {
+    let mean = |slot_us: f64| {
+        let mut machine = Machine::find("rk3399").unwrap();
+        for cluster in &mut machine.cluster {
+            cluster.clock_slot_us = Figure::plain(slot_us);
+        }
+        run_on(&machine, BUSY, "schedutil").mean_mhz
+    };
+    // The task only ever wants more.
+    let (soon, late) = (mean(1.0), mean(20_000.0));
+    assert!(late < soon - 5.0, "{late} {soon}");
+}
+
+#[test]
+fn a_machine_without_hwp_says_so() {
+    let policies = Combination {
+        idle: "menu".parse().unwrap(),
+        freq: "intel_pstate-hwp[epp=power]".parse().unwrap(),
+        psd: None,
+        apst: None,
+    };
+    let machine = Machine::find("rk3399").unwrap();
+    let error = simulate(&machine, &job(READS), &policies, 1)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("'little'") && error.contains("base_mhz"),
+        "{error}"
+    );
+}
