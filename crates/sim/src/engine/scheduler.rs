@@ -45,12 +45,12 @@ impl<O: Observer> Engine<'_, O> {
             near = cpu;
         }
         let usable = |cpu: CpuId| self.is_idle(cpu) && self.is_allowed(task, cpu);
-        if usable(near) {
-            return near;
-        }
         let cluster = self.cpus[near].cluster;
-        if self.cpus[previous].cluster == cluster && usable(previous) {
-            return previous;
+        let local = self.cpus[previous].cluster == cluster;
+        for cpu in [Some(near), local.then_some(previous)].into_iter().flatten() {
+            if usable(cpu) {
+                return self.quieter(cpu, task);
+            }
         }
         if let Some(cpu) = self.idle_cpu_of(cluster, task) {
             return cpu;
@@ -70,6 +70,19 @@ impl<O: Observer> Engine<'_, O> {
             .find(allowed)
             .or_else(|| (0..self.cpus.len()).find(allowed))
             .unwrap_or(previous)
+    }
+
+    /// This idle CPU, or one of an idle core if its own is busy: what the kernel's periodic
+    /// balancing comes to after some ticks.
+    fn quieter(&self, cpu: CpuId, task: TaskId) -> CpuId {
+        let cluster = &self.setup.clusters[self.cpus[cpu].cluster];
+        if cluster.threads_per_core == 1 || self.core(cpu).all(|c| self.is_idle(c)) {
+            return cpu;
+        }
+        let found = self.idle_cpu_of(self.cpus[cpu].cluster, task);
+        found
+            .filter(|other| self.core(*other).all(|c| self.is_idle(c)))
+            .unwrap_or(cpu)
     }
 
     /// An idle CPU of a cluster, of an idle core if there is any.

@@ -153,6 +153,7 @@ impl<O: Observer> Engine<'_, O> {
             self.threads.all[id].done = true;
             return Turn::On;
         }
+        let sleeps = self.threads.all[id].blocks_next(program);
         // When the thread is back, it is past this step.
         self.threads.all[id].done = true;
         match op {
@@ -191,7 +192,7 @@ impl<O: Observer> Engine<'_, O> {
             Op::Unlock(mutex) => {
                 let mutex = copy * setup.programs.mutexes.len() + mutex;
                 if let Some(next) = self.threads.unlock(id, mutex) {
-                    self.wake_thread(cpu, id, next);
+                    self.wake_thread(cpu, sleeps, next);
                 }
                 Turn::On
             }
@@ -199,14 +200,14 @@ impl<O: Observer> Engine<'_, O> {
                 let condition = copy * setup.programs.conditions.len() + condition;
                 let mutex = mutex.map(|m| copy * setup.programs.mutexes.len() + m);
                 if let Some(next) = self.threads.wait(id, condition, mutex) {
-                    self.wake_thread(cpu, id, next);
+                    self.wake_thread(cpu, true, next);
                 }
                 Turn::Block
             }
             Op::Signal(condition) => {
                 let condition = copy * setup.programs.conditions.len() + condition;
                 if let Signalled::Wakes(next) = self.threads.signal(condition) {
-                    self.wake_thread(cpu, id, next);
+                    self.wake_thread(cpu, sleeps, next);
                 }
                 Turn::On
             }
@@ -216,7 +217,7 @@ impl<O: Observer> Engine<'_, O> {
                     match self.threads.signal(condition) {
                         Signalled::Nobody => return Turn::On,
                         Signalled::WaitsForMutex => {}
-                        Signalled::Wakes(next) => self.wake_thread(cpu, id, next),
+                        Signalled::Wakes(next) => self.wake_thread(cpu, sleeps, next),
                     }
                 }
             }
@@ -226,7 +227,7 @@ impl<O: Observer> Engine<'_, O> {
                 match self.threads.meet(id, barrier, users) {
                     Some(others) => {
                         for next in others {
-                            self.wake_thread(cpu, id, next);
+                            self.wake_thread(cpu, sleeps, next);
                         }
                         Turn::On
                     }
@@ -242,10 +243,8 @@ impl<O: Observer> Engine<'_, O> {
         thread.pass(&self.setup.programs.tasks[thread.program], self.now, stats);
     }
 
-    /// A thread that runs on `cpu` wakes up another one.
-    fn wake_thread(&mut self, cpu: CpuId, waker: ThreadId, woken: ThreadId) {
-        let waker = &self.threads.all[waker];
-        let sleeps_next = waker.blocks_next(&self.setup.programs.tasks[waker.program]);
+    /// A thread that runs on `cpu`, and is about to sleep or not, wakes up another one.
+    fn wake_thread(&mut self, cpu: CpuId, sleeps_next: bool, woken: ThreadId) {
         let now = self.now;
         let thread = &mut self.threads.all[woken];
         let task = thread.task;

@@ -37,6 +37,7 @@
 
 mod cell;
 mod criterion;
+mod part_a;
 mod part_b;
 mod part_d;
 mod part_e;
@@ -54,6 +55,11 @@ use wakepath_workloads::rtapp::RtAppError;
 
 /// The published experiments that can be simulated, by name.
 pub const PARTS: &[Part] = &[
+    Part {
+        name: "A",
+        about: "polling limits, and tbench with a limit of 2 us and of 20 us",
+        plan: part_a::plan,
+    },
     Part {
         name: "B",
         about: "iowait heuristics of menu and schedutil against teo, on RK3399",
@@ -199,6 +205,7 @@ pub enum ReproduceError {
     Policy(#[from] SpecError),
     Simulation(#[from] SimError),
     Table(#[from] NoTable),
+    IdleStates(#[from] wakepath_hardware::idle::IdleStatesError),
 }
 
 /// A part that was simulated.

@@ -1,0 +1,23 @@
+//! rt-app files: whatever is accepted prints as a file that says the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wakepath_workloads::rtapp;
+
+fuzz_target!(|text: &str| {
+    match rtapp::parse(text, "fuzz.json") {
+        Ok(mut file) => {
+            let printed = file.to_string();
+            let mut back = rtapp::parse(&printed, "printed.json").expect("own output");
+            for task in file.tasks.iter_mut().chain(&mut back.tasks) {
+                task.line = 0;
+            }
+            assert_eq!(file.tasks, back.tasks);
+            assert_eq!(file.duration, back.duration);
+        }
+        Err(error) => {
+            assert!(!error.to_string().contains('\n'));
+            assert!(error.line.is_none_or(|line| line <= text.lines().count().max(1)));
+        }
+    }
+});
