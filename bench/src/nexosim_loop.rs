@@ -26,6 +26,7 @@ struct Delays {
 #[Model]
 impl Delays {
     #[nexosim(init)]
+    #[expect(clippy::unused_async, reason = "the signature that Model asks for")]
     async fn init(&mut self, cx: &Context<Self>) {
         for token in 0..self.at.len() {
             let first = Duration::from_nanos(delay(0, token as u64, 0));
@@ -73,6 +74,7 @@ struct Stage {
 #[Model]
 impl Queueing {
     #[nexosim(init)]
+    #[expect(clippy::unused_async, reason = "the signature that Model asks for")]
     async fn init(&mut self, cx: &Context<Self>) {
         for token in 0..self.tokens {
             self.to_begin -= 1;

@@ -99,7 +99,7 @@ struct Stage {
 }
 
 struct Queueing {
-    queue: EventQueue<usize>,
+    queue: EventQueue,
     stages: [Stage; STAGES],
     now: u64,
 }
