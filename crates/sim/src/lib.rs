@@ -14,6 +14,8 @@ mod drive;
 mod engine;
 mod frequency;
 pub mod observer;
+#[doc(hidden)]
+pub mod pattern;
 mod pelt;
 mod power;
 mod queue;
@@ -27,6 +29,7 @@ pub use attribution::Attribution;
 pub use compare::{
     Combination, CombinationResult, Comparison, Experiment, Waiting, compare, compare_all, median,
 };
+pub use engine::watchdog::Stuck;
 pub use power::Energy;
 pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,
@@ -75,6 +78,9 @@ pub enum SimError {
         /// What is missing.
         what: String,
     },
+    /// The run goes nowhere.
+    #[error("the run was given up: {0}")]
+    Stuck(#[from] Stuck),
     /// A cluster without operating points.
     #[error("cluster '{0}' has no operating point")]
     NoFrequency(String),
@@ -156,6 +162,6 @@ pub fn simulate_observed<O: Observer>(
             )
         }));
     }
-    let finished = Engine::new(&setup, cpus, domains, &states, drives, seed, observer).run();
-    Ok(Run::new(seed, machine, &states, &finished))
+    let engine = Engine::new(&setup, cpus, domains, &states, drives, seed, observer);
+    Ok(Run::new(seed, machine, &states, &engine.run()?))
 }

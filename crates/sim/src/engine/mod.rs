@@ -11,11 +11,13 @@ mod observe;
 mod phases;
 mod requests;
 mod tasks;
+pub(crate) mod watchdog;
 
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
 
 use self::frequency::ClockSlots;
+use crate::SimError;
 use crate::attribution::Parts;
 use crate::cpu::{Cpu, CpuId, Mode, RequestId, TaskId};
 use crate::demotion::Demotion;
@@ -28,6 +30,8 @@ use crate::random::Streams;
 use crate::recorder::Recorder;
 use crate::setup::Setup;
 use crate::task::Task;
+
+use watchdog::Watchdog;
 
 /// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
 /// or timer, each clock one, for the arrival of its next frequency, and each cluster whose hardware
@@ -169,7 +173,9 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 
     /// Runs until every job has ended.
-    pub(crate) fn run(mut self) -> Finished {
+    pub(crate) fn run(mut self) -> Result<Finished, SimError> {
+        let mut events = 0;
+        let mut watchdog = Watchdog::default();
         while self.jobs_running > 0 && !self.observer.has_enough() {
             let Some((time, next)) = self.queue.pop() else {
                 break;
@@ -180,6 +186,11 @@ impl<'a, O: Observer> Engine<'a, O> {
                 self.now
             );
             self.now = time;
+            events += 1;
+            if events % Watchdog::EVERY == 0 {
+                let requests = self.recorder.reads + self.recorder.writes;
+                watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(requests))?;
+            }
             match next {
                 Next::Other(request) => self.served(request),
                 Next::Slot(number) => match Slot::of(number, self.cpus.len(), self.domains.len()) {
@@ -191,7 +202,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 },
             }
         }
-        self.finish()
+        Ok(self.finish(events))
     }
 
     fn start_background(&mut self) {
@@ -220,7 +231,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
-    fn finish(mut self) -> Finished {
+    fn finish(mut self, events: u64) -> Finished {
         for cpu in 0..self.cpus.len() {
             self.charge(cpu);
             let c = &mut self.cpus[cpu];
@@ -232,6 +243,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.power.finish(self.now);
         self.observer.finished(Nanoseconds(self.now));
         Finished {
+            events,
             end: self.now,
             power: self.power,
             cpus: self.cpus,
@@ -248,6 +260,8 @@ impl<'a, O: Observer> Engine<'a, O> {
 
 /// What a run leaves behind.
 pub(crate) struct Finished {
+    /// Events handled.
+    pub(crate) events: u64,
     pub(crate) end: u64,
     pub(crate) power: PowerTracker,
     pub(crate) cpus: Vec<Cpu>,
