@@ -11,8 +11,14 @@ help: ## List the targets
 setup: ## Install the Debian packages that tests and demo need (as root; otherwise say how)
 	@scripts/setup-debian.sh
 
-demo: setup ## Simulate the published RK3399 experiment and set the result beside the measurement
-	@$(CARGO) run --quiet --release --locked -p wakepath-cli -- reproduce B --runs 3
+demo: setup ## Simulate every published experiment beside its measurement, and draw a timeline of one
+	@$(CARGO) build --quiet --release --locked -p wakepath-cli
+	@target/release/wakepath reproduce all --runs 3
+	@target/release/wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --idle menu@6.1 --runs 1 \
+	    --perfetto target/demo.pftrace --perfetto-span 100ms --force >/dev/null
+	@echo
+	@echo "target/demo.pftrace shows 100 ms of part B under menu: open it on https://ui.perfetto.dev (docs/timelines.md)."
+	@echo "docs/validation.md has these tables with an account of what the model cannot say."
 
 test: setup ## Everything that CI runs: lint, tests, documentation, conformance, mutants, fuzzing
 	@scripts/test.sh
@@ -20,6 +26,7 @@ test: setup ## Everything that CI runs: lint, tests, documentation, conformance,
 lint: ## Formatting and clippy
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) fmt --manifest-path bench/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 conformance: setup ## Compare the policies with the kernel's own C, compiled on the spot
@@ -31,7 +38,9 @@ validation: ## Simulate all published experiments and write docs/validation.md
 	@target/release/wakepath reproduce all --runs 5 --format markdown > target/validation.md
 	@mv target/validation.md docs/validation.md
 
-bench: setup ## Time the governors beside the kernel's C at -O2
+bench: setup ## Time the simulator, also beside NeXosim and SimPy, and the governors beside the kernel's C at -O2
+	@scripts/setup-python.sh || echo "bench: no SimPy to compare with" >&2
+	$(CARGO) run --quiet --release --locked --manifest-path bench/Cargo.toml --target-dir target/bench
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- bench
 
 fuzz: setup ## Fuzz every parser, FUZZ_SECONDS (60) each

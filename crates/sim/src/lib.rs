@@ -14,6 +14,8 @@ mod drive;
 mod engine;
 mod frequency;
 pub mod observer;
+#[doc(hidden)]
+pub mod pattern;
 mod pelt;
 mod power;
 mod program;
@@ -31,6 +33,7 @@ pub use attribution::Attribution;
 pub use compare::{
     Combination, CombinationResult, Comparison, Experiment, Waiting, compare, compare_all, median,
 };
+pub use engine::watchdog::Stuck;
 pub use power::Energy;
 pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,
@@ -89,6 +92,15 @@ pub enum SimError {
         seconds: f64,
         /// Who does what.
         what: String,
+    },
+    /// The run goes nowhere.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
+    /// The jobs end before they have done anything.
+    #[error("no request was finished in {seconds} s of simulated time: the jobs are too short")]
+    NoRequest {
+        /// How long the jobs ran.
+        seconds: f64,
     },
     /// A cluster without operating points.
     #[error("cluster '{0}' has no operating point")]
@@ -176,6 +188,12 @@ pub fn simulate_observed<O: Observer>(
             )
         }));
     }
-    let finished = Engine::new(&setup, cpus, domains, &states, drives, seed, observer).run()?;
-    Ok(Run::new(seed, machine, &states, &setup.programs, &finished))
+    let engine = Engine::new(&setup, cpus, domains, &states, drives, seed, observer);
+    let run = Run::new(seed, machine, &states, &setup.programs, &engine.run()?);
+    if run.requests == 0 && !setup.jobs.is_empty() && !observer.has_enough() {
+        return Err(SimError::NoRequest {
+            seconds: run.seconds,
+        });
+    }
+    Ok(run)
 }

@@ -47,7 +47,10 @@ impl<O: Observer> Engine<'_, O> {
         let usable = |cpu: CpuId| self.is_idle(cpu) && self.is_allowed(task, cpu);
         let cluster = self.cpus[near].cluster;
         let local = self.cpus[previous].cluster == cluster;
-        for cpu in [Some(near), local.then_some(previous)].into_iter().flatten() {
+        for cpu in [Some(near), local.then_some(previous)]
+            .into_iter()
+            .flatten()
+        {
             if usable(cpu) {
                 return self.quieter(cpu, task);
             }
