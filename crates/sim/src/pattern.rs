@@ -193,7 +193,10 @@ mod tests {
         let rounds = 400;
         let drive: u64 = (0..rounds).map(|number| delay(DRIVE, 0, number)).sum();
         let alone = queueing(1, rounds);
-        assert_eq!((alone.events, alone.end_ns), (4 * rounds, drive + rounds * 12_000));
+        assert_eq!(
+            (alone.events, alone.end_ns),
+            (4 * rounds, drive + rounds * 12_000)
+        );
         let many = queueing(64, rounds);
         assert_eq!(many.events, 4 * rounds);
         let busy = many.end_ns as f64 / (drive as f64 / SERVERS[DRIVE] as f64);
