@@ -24,7 +24,7 @@ Example:
 pub(crate) struct Args {
     /// fio job file.
     job: PathBuf,
-    /// Built-in machine, or a machine file (*.toml).
+    /// Built-in machine, recorded system, or a machine file (*.toml).
     #[arg(long)]
     machine: String,
     /// Idle governors, separated by commas.
