@@ -39,7 +39,7 @@ pub(crate) struct Args {
     psd: Option<String>,
     /// Whether a process that waits with io_uring counts as waiting for I/O; off is what
     /// IORING_ENTER_NO_IOWAIT asks for (Linux 6.15).
-    #[arg(long, value_name = "on|off", default_value = "on", value_parser = switch)]
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = switch, action = clap::ArgAction::Set)]
     io_uring_iowait: bool,
     /// Idle states to switch off, separated by commas, as writing 1 to their `disable` files does.
     #[arg(long, value_name = "S,T", value_delimiter = ',')]

@@ -311,10 +311,8 @@ fn sleeping_drives_are_drawn_with_their_power_states() {
     let (mut asleep, mut entries) = (0, 0);
     for number in 0..2 {
         let track = format!("power state of drive {number}");
-        assert_eq!(
-            trace.total(&track, |_| true) as f64,
-            (run.seconds * 1e9).round()
-        );
+        let all = trace.total(&track, |_| true) as f64;
+        assert!((all - run.seconds * 1e9).abs() < 2.0, "{all}");
         for state in [3, 4] {
             asleep += trace.total(&track, |name| name == format!("PS{state}"));
         }
