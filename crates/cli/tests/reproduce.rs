@@ -39,11 +39,9 @@ fn a_part_shows_its_source_and_what_was_fitted() {
 }
 
 #[test]
-fn every_format_is_the_same_for_any_number_of_jobs() {
-    for format in ["table", "json", "csv", "markdown"] {
-        let run = |jobs| text(&["B", "--runs", "2", "--format", format, "--jobs", jobs]);
-        assert!(run("1") == run("3"), "{format}");
-    }
+fn the_result_is_the_same_for_any_number_of_jobs() {
+    let run = |jobs| text(&["B", "--runs", "2", "--format", "json", "--jobs", jobs]);
+    assert!(run("1") == run("3"));
 }
 
 #[test]

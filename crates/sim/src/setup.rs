@@ -23,11 +23,8 @@ const BLOCK: u64 = 4096;
 /// The largest block, so that no time overflows.
 const MAX_BLOCK: u64 = 1 << 30;
 
-/// The longest run, and the longest pause, in ns: a year.
+/// The longest run in ns: a year.
 const MAX_TIME: u64 = 365 * 24 * 3_600_000_000_000;
-
-/// The longest spin, in ns: the product of its cycles overflows beyond it.
-const MAX_SPIN: u64 = 600_000_000_000;
 
 /// What a file or device is taken for whose size the job does not say.
 const UNKNOWN_SPAN: u64 = 1 << 40;
@@ -362,6 +359,12 @@ fn rate(megabytes_per_second: &Figure) -> u64 {
     (megabytes_per_second.value * 1e3).round() as u64
 }
 
+/// Longest think time: sums of it and of any simulated time cannot overflow.
+const MAX_THINK_TIME: Nanoseconds = Nanoseconds(315_360_000_000_000_000);
+
+/// Longest think time that keeps a CPU busy: its cycles are counted in pieces of a nanosecond.
+const MAX_SPIN: Nanoseconds = Nanoseconds(900_000_000_000);
+
 /// At what distances requests begin, if the job limits their rate, in bytes or in I/Os.
 fn periods(job: &FioJob) -> Option<[Period; 2]> {
     let (rate, iops) = (&job.rate, &job.rate_iops);
@@ -386,32 +389,21 @@ fn periods(job: &FioJob) -> Option<[Period; 2]> {
 
 /// The most that each of a job's times may be, so that sums of them do not overflow.
 fn check_times(job: &FioJob, bytes: Option<u64>) -> Result<(), String> {
-    let times = [
-        ("runtime", job.runtime.unwrap_or_default()),
-        ("thinktime", job.thinktime),
-    ];
-    for (name, time) in times {
-        if time.0 > MAX_TIME {
-            return Err(format!("a {name} of more than a year"));
-        }
+    if job.runtime.is_some_and(|t| t.0 > MAX_TIME) {
+        return Err("a runtime of more than a year".to_owned());
     }
     if job.runtime.is_some_and(|t| t.0 == 0) {
         return Err("a runtime of 0".to_owned());
     }
-    if job.thinktime_spin.0 > MAX_SPIN {
-        return Err("a thinktime_spin of more than ten minutes".to_owned());
-    }
-    // Without a time limit the pauses and the rates say how long it takes at least.
+    // Without a time limit the rates say how long it takes at least.
     let smallest = job.block_size.read.min(job.block_size.write).max(1);
     if let (None, Some(bytes)) = (job.runtime, bytes) {
         let requests = bytes.div_ceil(smallest);
-        let pauses = u128::from(requests / u64::from(job.thinktime_blocks.max(1)))
-            * u128::from(job.thinktime.0);
         let slowest = periods(job).map_or(0, |both| {
             let of = |p: Period| u128::from(requests) * p.ns / p.requests;
             both.map(of).into_iter().max().unwrap_or(0)
         });
-        if pauses.max(slowest) > u128::from(MAX_TIME) {
+        if slowest > u128::from(MAX_TIME) {
             return Err("a run of more than a year; give a runtime".to_owned());
         }
     }
@@ -425,6 +417,22 @@ fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimEr
     };
     if !job.direct {
         return Err(unsupported("buffered I/O; set direct=1"));
+    }
+    for (time, most, what) in [
+        (
+            job.thinktime,
+            MAX_THINK_TIME,
+            "thinktime of more than ten years",
+        ),
+        (
+            job.thinktime_spin,
+            MAX_SPIN,
+            "thinktime_spin of more than a quarter of an hour",
+        ),
+    ] {
+        if time > most {
+            return Err(unsupported(what));
+        }
     }
     let limits = job.limits();
     if limits.time.is_none() && limits.bytes.is_none() {
