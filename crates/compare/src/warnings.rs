@@ -78,7 +78,10 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn rank_correlation_with_order(series: &[f64]) -> f64 {
     let rank = |value: f64| {
         let below = series.iter().filter(|v| **v < value).count() as f64;
-        let same = series.iter().filter(|v| **v == value).count() as f64;
+        let same = series
+            .iter()
+            .filter(|v| v.total_cmp(&value).is_eq())
+            .count() as f64;
         below + (same - 1.0) / 2.0
     };
     let middle = (series.len() as f64 - 1.0) / 2.0;
