@@ -79,7 +79,11 @@ impl<O: Observer> Engine<'_, O> {
     /// balancing comes to after some ticks.
     fn quieter(&self, cpu: CpuId, task: TaskId) -> CpuId {
         let cluster = &self.setup.clusters[self.cpus[cpu].cluster];
-        if cluster.threads_per_core == 1 || self.core(cpu).all(|c| self.is_idle(c)) {
+        // Where threads of a core do not slow each other down, there is nothing to balance.
+        if !self.setup.smt
+            || cluster.threads_per_core == 1
+            || self.core(cpu).all(|c| self.is_idle(c))
+        {
             return cpu;
         }
         let found = self.idle_cpu_of(self.cpus[cpu].cluster, task);
