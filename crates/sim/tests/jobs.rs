@@ -17,6 +17,7 @@ fn try_run(workload: &Workload) -> Result<Run, SimError> {
         freq: "performance".parse().unwrap(),
         psd: None,
         apst: None,
+        poll: None,
     };
     simulate(&Machine::find("rk3399").unwrap(), workload, &policies, 1)
 }
