@@ -66,9 +66,9 @@ pub(crate) struct StateStats {
     pub(crate) too_shallow: u64,
 }
 
-/// How long a CPU has been powered, and at which speed.
+/// How long a CPU has been running, and at which speed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Powered {
+pub(crate) struct Running {
     /// In ns.
     pub(crate) time: u64,
     /// Its time in ns times its frequency in kHz.
@@ -142,6 +142,9 @@ pub(crate) struct Cpu {
     asleep_since: u64,
     /// Time powered, in ns, by operating point.
     pub(crate) powered: Vec<u64>,
+    /// The part of it in which it was waking up, and since when it has been.
+    waking: Running,
+    pub(crate) waking_since: u64,
 }
 
 impl Cpu {
@@ -195,6 +198,8 @@ impl Cpu {
             powered_since: Some(0),
             asleep_since: 0,
             powered: Vec::new(),
+            waking: Running::default(),
+            waking_since: 0,
         }
     }
 
@@ -259,16 +264,29 @@ impl Cpu {
         self.powered_since.is_some()
     }
 
-    /// How long it has been powered by now; `current` is its operating point of `khz`.
-    pub(crate) fn powered_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Powered {
-        let mut sum = Powered::default();
-        let running = self.powered_since.map(|since| (now - since, khz[current]));
+    /// How long its clock has been running by now, that is how long it has been busy or polling, as
+    /// the processor's own counters see it; `current` is its operating point of `khz`.
+    pub(crate) fn running_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Running {
+        let mut sum = Running::default();
+        let since = self.powered_since.filter(|_| self.mode != Mode::Waking);
+        let running = since.map(|since| (now - since, khz[current]));
         let before = self.powered.iter().copied().zip(khz.iter().copied());
         for (time, Kilohertz(khz)) in before.chain(running) {
             sum.time += time;
             sum.khz_time += u128::from(time) * u128::from(khz);
         }
+        sum.time -= self.waking.time;
+        sum.khz_time -= self.waking.khz_time;
         sum
+    }
+
+    /// Takes note that the CPU has been powered since it was last asked, but was only waking up;
+    /// `khz` is the frequency of its clock meanwhile.
+    pub(crate) fn settle_waking(&mut self, now: u64, khz: u64) {
+        let time = now - self.waking_since;
+        self.waking_since = now;
+        self.waking.time += time;
+        self.waking.khz_time += u128::from(time) * u128::from(khz);
     }
 
     /// How long it has been busy by now, in ns.

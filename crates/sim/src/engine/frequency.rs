@@ -122,6 +122,10 @@ impl<O: Observer> Engine<'_, O> {
         // What is running is cut at the change, so that each part has one frequency.
         for cpu in of.clone() {
             self.cpus[cpu].settle_power(self.now, self.domains[domain].current());
+            if self.cpus[cpu].mode == Mode::Waking {
+                let khz = self.domains[domain].khz_now();
+                self.cpus[cpu].settle_waking(self.now, khz);
+            }
             if matches!(self.cpus[cpu].mode, Mode::Task | Mode::Interrupt(_)) {
                 let left = self.cpus[cpu].work - self.work_done(cpu);
                 self.charge(cpu);

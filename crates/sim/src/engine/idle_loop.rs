@@ -108,6 +108,7 @@ impl<O: Observer> Engine<'_, O> {
         let c = &mut self.cpus[cpu];
         let chosen = &setup.states[c.state];
         c.power_up(self.now);
+        c.waking_since = self.now;
         let cluster_was_down =
             self.power
                 .cpu_awake(self.now, c.cluster, chosen.whole_cluster, c.state);

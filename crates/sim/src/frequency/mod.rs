@@ -121,7 +121,7 @@ impl Domain {
         self.table.as_slice()[self.current]
     }
 
-    fn khz_now(&self) -> u64 {
+    pub(crate) fn khz_now(&self) -> u64 {
         u64::from(self.frequency().0)
     }
 
