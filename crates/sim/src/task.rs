@@ -66,6 +66,8 @@ pub(crate) struct Task {
     pub(crate) submitted: u64,
     /// Bytes of the requests submitted.
     pub(crate) bytes: u64,
+    /// Bytes of the request that a thread has under way.
+    pub(crate) writes: u64,
     /// The next block to read and to write, where they follow each other.
     pub(crate) next_block: [u64; 2],
     pub(crate) in_flight: u32,
@@ -115,6 +117,7 @@ impl Task {
             begun: 0,
             submitted: 0,
             bytes: 0,
+            writes: 0,
             next_block: [0; 2],
             in_flight: 0,
             completed: Vec::new(),
