@@ -53,7 +53,12 @@ pub(crate) fn table(
         }
     }
     for line in table.lines() {
-        writeln!(out, "{}", line.trim())?;
+        // Every cell has a space before it; more of them are part of a number's alignment.
+        writeln!(
+            out,
+            "{}",
+            line.strip_prefix(' ').unwrap_or(&line).trim_end()
+        )?;
     }
     Ok(())
 }

@@ -142,9 +142,9 @@ fn an_error_leaves_no_file_behind() {
     ]);
     fails(full, 1, &["--perfetto t", "File too large"]);
     fails(
-        folder.sim(&["--freq", "ondemand", "--perfetto", "t"]),
+        folder.sim(&["--freq", "intel_pstate", "--perfetto", "t"]),
         1,
-        &["ondemand"],
+        &["intel_pstate"],
     );
     assert_eq!(folder.files(), ["job.fio"]);
 }

@@ -12,8 +12,6 @@ use std::collections::BinaryHeap;
 type Due = u128;
 
 const NEVER: Due = Due::MAX;
-/// Later than everything that can be due.
-const LAST: Due = NEVER - 1;
 
 const fn due_at(time: u64, rank: u64) -> Due {
     (time as Due) << 64 | rank as Due
@@ -25,8 +23,10 @@ const fn time_of(due: Due) -> u64 {
 
 /// Most events that are kept in order.
 const FRONT: usize = 16;
-/// How many are put in order at once.
-const REFILL: usize = 12;
+/// How many it is good to put in order at once: fewer make for frequent passes over the slots, more
+/// for long moves in the front.
+const FEW: usize = 4;
+const MANY: usize = 12;
 
 /// A fixed number of slots with at most one event each.
 ///
@@ -41,6 +41,10 @@ pub(crate) struct Slots {
     front: [(Due, usize); FRONT],
     ordered: usize,
     bound: Due,
+    /// How far a pass looks ahead, in ns.
+    horizon: u64,
+    /// When the last event was due, in ns.
+    now: u64,
 }
 
 impl Slots {
@@ -50,34 +54,25 @@ impl Slots {
             front: [(NEVER, 0); FRONT],
             ordered: 0,
             bound: 0,
+            horizon: 1 << 16,
+            now: 0,
         }
     }
 
     /// Schedules the event of a slot, in place of one that is pending.
+    #[inline]
     pub(crate) fn schedule(&mut self, slot: usize, due: Due) {
         let before = std::mem::replace(&mut self.due[slot], due);
         if before <= self.bound {
             self.remove(slot);
         }
         if due <= self.bound {
-            if self.ordered == FRONT {
-                // No room: the last one of all goes back among the others.
-                let last = self.front[0].0;
-                if due > last {
-                    self.bound = last;
-                    return;
-                }
-                self.front.copy_within(1.., 0);
-                self.ordered -= 1;
-                self.insert(due, slot);
-                self.bound = self.front[0].0;
-                return;
-            }
             self.insert(due, slot);
         }
     }
 
     /// Takes the event that is due first: its slot, and when.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<(usize, u64)> {
         if self.ordered == 0 && !self.refill() {
             return None;
@@ -85,7 +80,8 @@ impl Slots {
         self.ordered -= 1;
         let (due, slot) = self.front[self.ordered];
         self.due[slot] = NEVER;
-        Some((slot, time_of(due)))
+        self.now = time_of(due);
+        Some((slot, self.now))
     }
 
     /// When a slot is due.
@@ -93,8 +89,19 @@ impl Slots {
         time_of(self.due[slot])
     }
 
-    /// Inserts into the front, which has room.
+    /// Puts an event into the front. If that is full, the last one of all goes back to the others.
+    #[inline]
     fn insert(&mut self, due: Due, slot: usize) {
+        if self.ordered == FRONT {
+            let last = self.front[0].0;
+            if due > last {
+                self.bound = last;
+                return;
+            }
+            self.front.copy_within(1.., 0);
+            self.ordered -= 1;
+            self.bound = due.max(self.front[0].0);
+        }
         let mut place = self.ordered;
         while place > 0 && self.front[place - 1].0 < due {
             self.front[place] = self.front[place - 1];
@@ -114,27 +121,33 @@ impl Slots {
     }
 
     /// Puts the next few in order. Returns whether there are any.
+    #[cold]
     fn refill(&mut self) -> bool {
-        for slot in 0..self.due.len() {
-            let due = self.due[slot];
-            if self.ordered == REFILL {
-                if due > self.front[0].0 {
-                    continue;
+        let mut from = self.now;
+        loop {
+            self.bound = due_at(
+                from.saturating_add(self.horizon).min(u64::MAX - 1),
+                u64::MAX,
+            );
+            let mut earliest = NEVER;
+            for slot in 0..self.due.len() {
+                let due = self.due[slot];
+                if due <= self.bound {
+                    self.insert(due, slot);
+                } else {
+                    earliest = earliest.min(due);
                 }
-                self.front.copy_within(1..REFILL, 0);
-                self.ordered -= 1;
-            } else if due == NEVER {
-                continue;
             }
-            self.insert(due, slot);
+            if self.ordered > MANY {
+                self.horizon -= self.horizon / 4;
+            } else if self.ordered < FEW && self.horizon < u64::MAX / 4 {
+                self.horizon += self.horizon / 4 + 1;
+            }
+            if self.ordered > 0 || earliest == NEVER {
+                return self.ordered > 0;
+            }
+            from = time_of(earliest);
         }
-        self.bound = if self.ordered == REFILL {
-            self.front[0].0
-        } else {
-            // All that is pending.
-            LAST
-        };
-        self.ordered > 0
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Thread {
     entered: bool,
     /// When the present loop of the program began.
     loop_began: u64,
+    /// The present step has been taken; what is left is to pass it.
+    pub(crate) done: bool,
     /// The work of the present step has been done, or is in progress.
     pub(crate) worked: bool,
     /// End of a `runtime` in progress.
@@ -185,6 +187,7 @@ impl Threads {
             stage_loops: of.stages.first().and_then(|s| s.loops),
             entered: false,
             loop_began: of.delay,
+            done: false,
             worked: false,
             run_until: None,
             timers: vec![None; of.own_timers],
@@ -349,12 +352,17 @@ impl Thread {
         self.entered = false;
     }
 
-    /// The step after this one blocks for sure, unless something happens meanwhile.
+    /// Whether the step after the present one blocks for sure, unless something happens meanwhile.
     pub(crate) fn blocks_next(&self, program: &Program) -> bool {
-        let next = program
-            .stages
-            .get(self.stage)
-            .and_then(|s| s.ops.get(self.op));
+        let stage = &program.stages[self.stage];
+        let next = if self.op + 1 < stage.ops.len() {
+            stage.ops.get(self.op + 1)
+        } else if self.stage_loops == Some(1) {
+            let next = (self.stage + 1) % program.stages.len();
+            program.stages[next].ops.first()
+        } else {
+            stage.ops.first()
+        };
         matches!(
             next,
             Some(Op::Wait { .. } | Op::Sleep(_) | Op::Timer { .. })

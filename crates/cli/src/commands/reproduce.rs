@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::{PossibleValue, TypedValueParser};
 use serde::Serialize;
 use wakepath_study::reproduce::{
-    Cell, FittedFigure, Outcome, PARTS, Part, Plans, Section, Summary,
+    Cell, FittedFigure, Outcome, PARTS, Part, Plans, Section, Summary, percent,
 };
 
 use super::sim::seeds;
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
 /// The columns after the labels, from the published to the simulated value and what to think of it.
 fn values(cell: &Cell) -> [String; 4] {
     let verdict = match (cell.relative_error, cell.agrees) {
-        (Some(error), _) => format!("{:+.1}", error * 100.0),
+        (Some(error), _) => percent(error),
         (None, Some(true)) => "as published".to_owned(),
         (None, Some(false)) => "not as published".to_owned(),
         (None, None) => String::new(),

@@ -56,7 +56,10 @@ impl<O: Observer> Engine<'_, O> {
             return cpu;
         }
         if self.setup.unequal_clusters {
-            let mut others = (0..self.setup.clusters.len()).filter(|c| *c != cluster);
+            // Never from a bigger to a smaller one: that takes a balance.
+            let least = self.setup.clusters[cluster].capacity;
+            let mut others = (0..self.setup.clusters.len())
+                .filter(|c| *c != cluster && self.setup.clusters[*c].capacity >= least);
             if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, task)) {
                 return cpu;
             }
@@ -219,7 +222,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Gives a waiting task to an idle CPU, of its own cluster if possible.
     fn give_away(&mut self, cpu: CpuId) {
         let own = self.cpus[cpu].cluster;
-        let others = (0..self.setup.clusters.len()).filter(|c| *c != own);
+        let others = (0..self.setup.clusters.len()).filter(|c| *c != own && self.helps(own, *c));
         let clusters: Vec<usize> = std::iter::once(own).chain(others).collect();
         let queue = &self.cpus[cpu].run_queue;
         let found = queue.iter().enumerate().find_map(|(index, task)| {
@@ -236,10 +239,23 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A CPU that has nothing to run takes a waiting task from another one, of its own cluster if
+    /// Whether a waiting task is better off on an idle CPU of another cluster: a smaller CPU is
+    /// worth it only when there are more tasks here than CPUs.
+    fn helps(&self, here: usize, there: usize) -> bool {
+        let (here, there) = (&self.setup.clusters[here], &self.setup.clusters[there]);
+        there.capacity >= here.capacity || {
+            let cpus = &self.cpus[here.first_cpu..here.first_cpu + here.cpus];
+            let tasks = cpus
+                .iter()
+                .map(|c| c.run_queue.len() + usize::from(c.current.is_some()));
+            tasks.sum::<usize>() > here.cpus
+        }
+    }
+
+    /// A CPU whose last task has gone to sleep takes a waiting task from another one, of its own cluster if
     /// possible. Returns whether it found any.
     pub(super) fn take_over_waiting(&mut self, cpu: CpuId) -> bool {
-        if self.waiting == 0 {
+        if self.waiting == 0 || self.cpus[cpu].in_idle_loop {
             return false;
         }
         let own = self.cpus[cpu].cluster;
@@ -251,6 +267,9 @@ impl<O: Observer> Engine<'_, O> {
             }
             let local = c.cluster == own;
             let length = c.run_queue.len();
+            if !local && !self.helps(c.cluster, own) {
+                continue;
+            }
             if best.is_some_and(|(l, most, ..)| (l, most) >= (local, length)) {
                 continue;
             }

@@ -114,6 +114,9 @@ impl<O: Observer> Engine<'_, O> {
     /// Takes the step that a thread is at.
     fn thread_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) -> Turn {
         let setup = self.setup;
+        if std::mem::take(&mut self.threads.all[id].done) {
+            self.pass(id);
+        }
         let thread = &mut self.threads.all[id];
         let (program, copy) = (&setup.programs.tasks[thread.program], thread.copy);
         let (op, stage) = match thread.next(program) {
@@ -144,7 +147,7 @@ impl<O: Observer> Engine<'_, O> {
                 return Turn::Work(domain.work_in(until - self.now).max(1));
             }
             self.threads.all[id].run_until = None;
-            self.pass(id);
+            self.threads.all[id].done = true;
             return Turn::On;
         }
         if let Op::Run(cycles) = op {
@@ -153,11 +156,11 @@ impl<O: Observer> Engine<'_, O> {
                 self.threads.all[id].worked = true;
                 return Turn::Work(cycles);
             }
-            self.pass(id);
+            self.threads.all[id].done = true;
             return Turn::On;
         }
-        // From here on, whoever is woken up finds the thread past this step.
-        self.pass(id);
+        // When the thread is back, it is past this step.
+        self.threads.all[id].done = true;
         match op {
             Op::Run(_) | Op::Runtime(_) => Turn::On,
             Op::Yield => Turn::Yield,

@@ -39,7 +39,7 @@ impl Criterion {
         match worst {
             Some((cell, error)) => Self::new(
                 expected,
-                format!("at most {:+.1} % ({})", error * 100.0, cell.name()),
+                format!("largest error {} % ({})", percent(error), cell.name()),
                 error.abs() <= tolerance,
             ),
             None => Self::nothing(expected),
@@ -94,6 +94,16 @@ impl Criterion {
 
     fn nothing(expected: impl Into<String>) -> Self {
         Self::new(expected, "nothing to judge by", false)
+    }
+}
+
+/// A share in percent with its sign; nothing has none.
+pub fn percent(share: f64) -> String {
+    let tenths = (share * 1000.0).round();
+    if tenths == 0.0 {
+        "0.0".to_owned()
+    } else {
+        format!("{:+.1}", tenths / 10.0)
     }
 }
 

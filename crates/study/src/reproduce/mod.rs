@@ -41,7 +41,7 @@ mod part_b;
 mod part_d;
 
 pub use cell::{Cell, Published, Value};
-pub use criterion::Criterion;
+pub use criterion::{Criterion, percent};
 
 use serde::Serialize;
 use wakepath_hardware::machine::{Figure, MachineError};

@@ -1,0 +1,404 @@
+//! Threads of rt-app workloads: what has to hold for any of them, and what each event does.
+#![expect(missing_docs, reason = "test code")]
+
+use proptest::prelude::*;
+use wakepath_hardware::Machine;
+use wakepath_sim::{Combination, Run, SimError, TaskRun, simulate};
+use wakepath_units::Nanoseconds;
+use wakepath_workloads::rtapp::{self, Event, Phase, RtAppFile, RtTask, Scheduling};
+
+const MACHINES: [&str; 3] = ["rk3399", "intel-tbench-80t", "laptop"];
+
+fn combination(idle: &str, freq: &str) -> Combination {
+    Combination {
+        idle: idle.parse().unwrap(),
+        freq: freq.parse().unwrap(),
+        psd: None,
+        apst: None,
+        poll: None,
+    }
+}
+
+fn file(tasks: &str) -> RtAppFile {
+    let text = format!("{{ \"tasks\": {{ {tasks} }}, \"global\": {{ \"duration\": 1 }} }}");
+    rtapp::parse(&text, "test.json").unwrap()
+}
+
+fn on(machine: &str, file: RtAppFile) -> Result<Run, SimError> {
+    let machine = Machine::find(machine).unwrap();
+    simulate(
+        &machine,
+        &file.into(),
+        &combination("menu", "performance"),
+        1,
+    )
+}
+
+/// A run of a tenth of a second, on a machine without any background.
+fn short(machine: &str, tasks: &str) -> Run {
+    let mut machine = Machine::find(machine).unwrap();
+    machine.background.clear();
+    let mut file = file(tasks);
+    file.duration = Some(Nanoseconds::from_millis(100));
+    simulate(
+        &machine,
+        &file.into(),
+        &combination("menu", "performance"),
+        1,
+    )
+    .unwrap()
+}
+
+fn task<'a>(run: &'a Run, name: &str) -> &'a TaskRun {
+    let tasks = &run.threads.as_ref().unwrap().tasks;
+    tasks.iter().find(|t| t.name == name).unwrap()
+}
+
+/// Every CPU's time adds up, and tasks ran no longer than there was time.
+fn adds_up(run: &Run) -> Result<(), TestCaseError> {
+    for cpu in &run.cpus {
+        let idle: f64 = cpu.idle_seconds.iter().sum();
+        prop_assert!(
+            (idle + cpu.busy_seconds - run.seconds).abs() < 1e-9,
+            "{cpu:?} {}",
+            run.seconds
+        );
+        let sum = cpu.powered_seconds + cpu.asleep_seconds;
+        prop_assert!((sum - run.seconds).abs() < 1e-9, "{cpu:?} {}", run.seconds);
+    }
+    for task in &run.threads.as_ref().unwrap().tasks {
+        let parts = &task.wake_parts;
+        let sum = parts.interrupt_delivery + parts.idle_exit + parts.waiting_to_run;
+        prop_assert!((sum - task.wake_us.mean).abs() < 1e-6, "{task:?}");
+        prop_assert!(task.wake_us.p50 <= task.wake_us.max + 1e-9, "{task:?}");
+    }
+    Ok(())
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let name = || prop::sample::select(vec!["a".to_owned(), "b".to_owned()]);
+    let time = || (0_u64..400).prop_map(Nanoseconds::from_micros);
+    prop_oneof![
+        5 => time().prop_map(Event::Run),
+        1 => time().prop_map(Event::Runtime),
+        2 => time().prop_map(Event::Sleep),
+        1 => (prop::sample::select(vec!["unique".to_owned(), "t".to_owned()]), time(), any::<bool>())
+            .prop_map(|(timer, period, absolute)| Event::Timer { timer, period, absolute }),
+        2 => name().prop_map(Event::Lock),
+        2 => name().prop_map(Event::Unlock),
+        1 => (name(), name()).prop_map(|(condition, mutex)| Event::Wait { condition, mutex }),
+        1 => (name(), name()).prop_map(|(condition, mutex)| Event::Sync { condition, mutex }),
+        1 => name().prop_map(Event::Signal),
+        2 => name().prop_map(Event::Broadcast),
+        1 => name().prop_map(Event::Barrier),
+        1 => name().prop_map(Event::Suspend),
+        2 => name().prop_map(Event::Resume),
+        1 => Just(Event::Yield),
+    ]
+}
+
+fn any_scheduling() -> impl Strategy<Value = Scheduling> {
+    prop_oneof![
+        4 => (-20_i8..20).prop_map(|nice| Scheduling::Other { nice }),
+        1 => Just(Scheduling::Idle),
+        1 => (1_u8..100).prop_map(|priority| Scheduling::Fifo { priority }),
+        1 => (1_u8..100).prop_map(|priority| Scheduling::RoundRobin { priority }),
+    ]
+}
+
+fn any_cpus() -> impl Strategy<Value = Option<Vec<usize>>> {
+    let some = prop::collection::btree_set(0_usize..4, 1..4);
+    prop::option::weighted(0.3, some.prop_map(|cpus| cpus.into_iter().collect()))
+}
+
+prop_compose! {
+    fn any_phase()(
+        loops in prop::option::weighted(0.9, 1_u64..5),
+        scheduling in prop::option::weighted(0.2, any_scheduling()),
+        cpus in any_cpus(),
+        events in prop::collection::vec(any_event(), 1..7),
+    ) -> Phase {
+        Phase { name: "p".into(), loops, scheduling, cpus, events }
+    }
+}
+
+prop_compose! {
+    fn any_task()(
+        instances in 1_u32..12,
+        delay in 0_u64..500,
+        loops in prop::option::of(1_u64..50),
+        scheduling in any_scheduling(),
+        cpus in any_cpus(),
+        phases in prop::collection::vec(any_phase(), 1..4),
+    ) -> RtTask {
+        RtTask {
+            name: "task".into(),
+            line: 0,
+            instances,
+            delay: Nanoseconds::from_micros(delay),
+            loops,
+            scheduling,
+            cpus,
+            phases,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn any_program_ends_or_is_diagnosed(
+        tasks in prop::collection::vec(any_task(), 1..5),
+        copies in 1_u32..4,
+        machine in 0..MACHINES.len(),
+        idle in prop::sample::select(vec!["menu", "teo", "ladder", "shallowest", "deepest"]),
+        freq in prop::sample::select(vec!["schedutil", "performance"]),
+        ms in 1_u64..20,
+        seed in any::<u64>(),
+    ) {
+        let machine = Machine::find(MACHINES[machine]).unwrap();
+        let file = RtAppFile {
+            duration: Some(Nanoseconds::from_millis(ms)),
+            tasks,
+            copies,
+            warnings: Vec::new(),
+        };
+        let workload = file.into();
+        let policies = combination(idle, freq);
+        match simulate(&machine, &workload, &policies, seed) {
+            Ok(run) => {
+                adds_up(&run)?;
+                let again = simulate(&machine, &workload, &policies, seed).unwrap();
+                prop_assert_eq!(format!("{run:?}"), format!("{again:?}"));
+            }
+            Err(error) => prop_assert!(matches!(error, SimError::NoProgress { .. }), "{error}"),
+        }
+    }
+
+    #[test]
+    fn as_many_busy_tasks_as_cpus_get_a_cpu_each(
+        machine in 0..MACHINES.len(),
+        of in 1_usize..=4,
+    ) {
+        let name = MACHINES[machine];
+        let mut machine = Machine::find(name).unwrap();
+        machine.background.clear();
+        let cpus = machine.cpus();
+        let tasks = (cpus * of).div_ceil(4);
+        let mut file = file(&format!("\"busy\": {{ \"instance\": {tasks}, \"run\": 100 }}"));
+        file.duration = Some(Nanoseconds::from_millis(200));
+        let run = simulate(&machine, &file.into(), &combination("menu", "performance"), 1).unwrap();
+        let busy = run.cpus.iter().filter(|c| c.busy_seconds > 0.9 * run.seconds).count();
+        prop_assert_eq!(busy, tasks, "{}", name);
+    }
+}
+
+#[test]
+fn work_takes_the_time_of_the_biggest_core() {
+    let run = short(
+        "rk3399",
+        "\"big\": { \"cpus\": [4], \"run\": 1000 }, \"little\": { \"cpus\": [0], \"run\": 1000 }",
+    );
+    let big = task(&run, "big").loop_us.p50;
+    let little = task(&run, "little").loop_us.p50;
+    assert!((990.0..1020.0).contains(&big), "{big}");
+    assert!((1.5..4.0).contains(&(little / big)), "{little} {big}");
+    // A given time is the same everywhere.
+    let run = short("rk3399", "\"little\": { \"cpus\": [0], \"runtime\": 1000 }");
+    let time = task(&run, "little").loop_us.p50;
+    assert!((990.0..1020.0).contains(&time), "{time}");
+}
+
+#[test]
+fn a_timer_keeps_its_period_and_a_sleep_does_not() {
+    let run = short(
+        "rk3399",
+        "\"t\": { \"run\": 300, \"timer\": { \"ref\": \"unique\", \"period\": 1000 } }, \"s\": { \"run\": 300, \"sleep\": 700 }",
+    );
+    let (timer, sleep) = (task(&run, "t"), task(&run, "s"));
+    assert_eq!(timer.loops, 99, "{timer:?}");
+    assert!(
+        timer.loop_us.mean < 1001.0 && sleep.loop_us.mean > 1001.0,
+        "{sleep:?}"
+    );
+    assert!(
+        timer.wake_us.mean > 0.0 && timer.wake_parts.idle_exit > 0.0,
+        "{timer:?}"
+    );
+}
+
+#[test]
+fn a_mutex_lets_one_in_at_a_time() {
+    let lines = |name: &str, cpu: usize| {
+        format!(
+            "\"{name}\": {{ \"cpus\": [{cpu}], \"lock\": \"m\", \"run\": 100, \"unlock\": \"m\" }}"
+        )
+    };
+    let run = short(
+        "intel-tbench-80t",
+        &[lines("a", 0), lines("b", 4)].join(", "),
+    );
+    let loops = task(&run, "a").loops + task(&run, "b").loops;
+    assert!((500..=1000).contains(&loops), "{loops}");
+    assert!(task(&run, "a").loops.abs_diff(task(&run, "b").loops) < 20);
+}
+
+#[test]
+fn a_barrier_keeps_threads_together() {
+    let run = short(
+        "intel-tbench-80t",
+        "\"quick\": { \"instance\": 3, \"run\": 10, \"barrier\": \"b\" }, \"slow\": { \"run\": 200, \"barrier\": \"b\" }",
+    );
+    let (quick, slow) = (task(&run, "quick").loops, task(&run, "slow").loops);
+    assert!(quick.abs_diff(slow * 3) <= 3, "{quick} {slow}");
+    assert!((400..=500).contains(&slow), "{slow}");
+}
+
+#[test]
+fn weights_share_a_cpu() {
+    let run = short(
+        "rk3399",
+        "\"much\": { \"cpus\": [4], \"run\": 100, \"priority\": -5 }, \"little\": { \"cpus\": [4], \"run\": 100, \"priority\": 5 }",
+    );
+    let ratio = task(&run, "much").loops as f64 / task(&run, "little").loops as f64;
+    // 1.25 ^ 10 = 9.3
+    assert!((6.0..13.0).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn real_time_tasks_come_first() {
+    let run = short(
+        "rk3399",
+        "\"rt\": { \"cpus\": [4], \"policy\": \"SCHED_FIFO\", \"run\": 500, \"sleep\": 500 }, \"other\": { \"cpus\": [4], \"run\": 100 }",
+    );
+    assert!(
+        task(&run, "rt").wake_us.max < 20.0,
+        "{:?}",
+        task(&run, "rt")
+    );
+    assert!(
+        (480..=510).contains(&task(&run, "other").loops),
+        "{:?}",
+        task(&run, "other")
+    );
+}
+
+#[test]
+fn a_woken_task_takes_the_cpu_from_a_busy_one() {
+    let run = short(
+        "rk3399",
+        "\"busy\": { \"cpus\": [4], \"run\": 1000 }, \"light\": { \"cpus\": [4], \"run\": 50, \"sleep\": 10000 }",
+    );
+    let light = task(&run, "light");
+    assert!(light.loops >= 8 && light.wake_us.p50 < 100.0, "{light:?}");
+}
+
+#[test]
+fn what_a_file_names_first_is_what_is_counted() {
+    let run = short(
+        "intel-tbench-80t",
+        "\"a\": { \"instance\": 2, \"run\": 1000 }, \"b\": { \"run\": 1 }",
+    );
+    let threads = run.threads.as_ref().unwrap();
+    assert_eq!(threads.operations, task(&run, "a").loops);
+    assert!((195..=200).contains(&threads.operations), "{threads:?}");
+}
+
+#[test]
+fn a_run_that_goes_nowhere_says_why() {
+    for (tasks, why) in [
+        (
+            "\"a\": { \"suspend\": \"\" }, \"b\": { \"lock\": \"m\", \"lock1\": \"m\" }",
+            "every thread waits for another one: 'a' waits to be resumed (\"suspend\": \"a\"), 'b' waits for the mutex \"m\"",
+        ),
+        (
+            "\"a\": { \"lock\": \"x\", \"sleep\": 10, \"lock1\": \"y\" }, \"b\": { \"lock\": \"y\", \"sleep\": 10, \"lock1\": \"x\" }",
+            "'a' waits for the mutex \"y\", 'b' waits for the mutex \"x\"",
+        ),
+        (
+            "\"a\": { \"run\": 0, \"yield\": \"\" }",
+            "task 'a' takes steps without end and without taking time",
+        ),
+        (
+            "\"a\": { \"instance\": 12, \"wait\": { \"ref\": \"c\", \"mutex\": \"m\" } }",
+            "waits for the condition \"c\" and 4 more threads wait",
+        ),
+        (
+            "\"a\": { \"loop\": 1, \"run\": 1, \"barrier\": \"b\" }, \"b\": { \"loop\": 2, \"barrier\": \"b\" }",
+            "'b' waits at the barrier \"b\"",
+        ),
+    ] {
+        let error = on("laptop", file(tasks)).unwrap_err().to_string();
+        assert!(
+            error.contains("makes no progress") && error.contains(why),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_modelled_is_refused() {
+    for (tasks, why) in [
+        (
+            "\"a\": { \"mem\": 100 }",
+            "the simulator does not model the speed of memory (mem)",
+        ),
+        (
+            "\"a\": { \"iorun\": 100 }",
+            "the simulator does not model buffered writes (iorun)",
+        ),
+        (
+            "\"a\": { \"cpus\": [99], \"run\": 1 }",
+            "CPU 99: the machine has CPUs 0 to",
+        ),
+    ] {
+        let error = on("laptop", file(tasks)).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    let endless = rtapp::parse("{ \"tasks\": { \"a\": { \"run\": 1 } } }", "t").unwrap();
+    let error = on("laptop", endless).unwrap_err().to_string();
+    assert!(
+        error.contains("a task without an end; give a duration"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_run_ends_when_all_threads_have() {
+    let text = "{ \"tasks\": { \"a\": { \"loop\": 3, \"run\": 1000, \"sleep\": 1000 } } }";
+    let run = on("laptop", rtapp::parse(text, "t").unwrap()).unwrap();
+    assert_eq!(run.threads.as_ref().unwrap().operations, 3);
+    assert!((0.006..0.008).contains(&run.seconds), "{}", run.seconds);
+}
+
+#[test]
+fn two_threads_of_a_core_slow_each_other_down() {
+    let mut machine = Machine::find("intel-tbench-80t").unwrap();
+    machine.background.clear();
+    let speedup = 1.25;
+    for cluster in &mut machine.cluster {
+        cluster.smt_speedup.value = speedup;
+    }
+    let loops = |cpus: [usize; 2]| {
+        let [a, b] = cpus;
+        let mut file = file(&format!(
+            "\"a\": {{ \"cpus\": [{a}], \"run\": 100 }}, \"b\": {{ \"cpus\": [{b}], \"run\": 100 }}"
+        ));
+        file.duration = Some(Nanoseconds::from_millis(100));
+        let run = simulate(
+            &machine,
+            &file.into(),
+            &combination("menu", "performance"),
+            1,
+        )
+        .unwrap();
+        (task(&run, "a").loops + task(&run, "b").loops) as f64
+    };
+    let ratio = loops([0, 1]) / loops([0, 2]);
+    let expected = match machine.cluster[0].smt_speedup.is_given() {
+        true => speedup / 2.0,
+        false => 1.0,
+    };
+    assert!((ratio - expected).abs() < 0.02, "{ratio} {expected}");
+}
