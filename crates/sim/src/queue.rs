@@ -1,24 +1,41 @@
 //! Pending events, in order of time and of scheduling among equal times.
 //!
 //! Most events are of something that has at most one of them pending (the phase of a CPU, its next
-//! tick or timer, the change of a clock) and is often rescheduled. These have a slot each in [`Slots`],
-//! where rescheduling replaces what was there. The others, requests in the drive, wait in a heap.
+//! tick or timer, the change of a clock) and is often rescheduled. These have a slot each, where
+//! rescheduling replaces what was there. The others, requests in the drives, wait in a heap.
+//!
+//! Only the next few events of all are in order, in the *front*. What is scheduled is mostly due
+//! either among the next few, near the end of a short array, or so late that storing it is all there
+//! is to do. When the front is used up, a pass over the slots and the top of the heap finds the next
+//! few.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// When something is due: its time in ns in the upper half, its rank among what is due at the same
-/// time in the lower one, so that one comparison orders both.
+/// When something is due, as one number to compare: the time in ns in the upper 64 bits, then its
+/// rank among what is due at the same time, then the number of the event.
 type Due = u128;
 
 const NEVER: Due = Due::MAX;
+/// Bits of an event's number. Ranks have the 36 between it and the time; that they start again from
+/// 0 after as many events matters to nobody: nothing stays pending for that long.
+const NUMBER_BITS: u32 = 28;
 
-const fn due_at(time: u64, rank: u64) -> Due {
-    (time as Due) << 64 | rank as Due
+fn due_at(time: u64, rank: u64, number: usize) -> Due {
+    Due::from(time) << 64 | Due::from(rank << NUMBER_BITS) | number as Due
 }
 
 const fn time_of(due: Due) -> u64 {
     (due >> 64) as u64
+}
+
+const fn number_of(due: Due) -> usize {
+    due as usize & ((1 << NUMBER_BITS) - 1)
+}
+
+/// The last moment at or before `time`.
+const fn until(time: u64) -> Due {
+    (time as Due) << 64 | u64::MAX as Due
 }
 
 /// Most events that are kept in order.
@@ -27,94 +44,160 @@ const FRONT: usize = 16;
 /// for long moves in the front.
 const FEW: usize = 4;
 const MANY: usize = 12;
+/// Slots that a pass skips together.
+const GROUP: usize = 8;
 
-/// A fixed number of slots with at most one event each.
-///
-/// Only the next few events are in order, in `front`; the others are only known by their slot, and
-/// none of them is due before those. What is scheduled is mostly due either among the next few, near
-/// the end of a short array, or so late that storing it is all there is to do. When the front is used
-/// up, one pass over the slots finds the next few.
+/// What is due next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The event of a slot.
+    Slot(usize),
+    /// One of the others.
+    Other(usize),
+}
+
+/// The events of a simulation: `slots` things with one event each at most, and any number of others.
 #[derive(Debug)]
-pub(crate) struct Slots {
-    due: Vec<Due>,
+pub(crate) struct EventQueue {
     /// The events due up to `bound`, the last one first; the rest of it is unused.
-    front: [(Due, usize); FRONT],
+    front: [Due; FRONT],
     ordered: usize,
     bound: Due,
+    /// Of every slot, whether it is in the front or not.
+    due: Vec<Due>,
+    /// No slot of the group that is not in the front is due before.
+    from: Vec<u64>,
+    slots: usize,
+    /// The others that are not in the front.
+    others: BinaryHeap<Reverse<Due>>,
+    scheduled: u64,
     /// How far a pass looks ahead, in ns.
     horizon: u64,
     /// When the last event was due, in ns.
     now: u64,
 }
 
-impl Slots {
+impl EventQueue {
     pub(crate) fn new(slots: usize) -> Self {
+        let groups = slots.div_ceil(GROUP);
         Self {
-            due: vec![NEVER; slots],
-            front: [(NEVER, 0); FRONT],
+            front: [NEVER; FRONT],
             ordered: 0,
             bound: 0,
+            due: vec![NEVER; groups * GROUP],
+            from: vec![u64::MAX; groups],
+            slots,
+            others: BinaryHeap::new(),
+            scheduled: 0,
             horizon: 1 << 16,
             now: 0,
         }
     }
 
-    /// Schedules the event of a slot, in place of one that is pending.
+    fn due_at(&mut self, time: u64, number: usize) -> Due {
+        debug_assert!(number < 1 << NUMBER_BITS);
+        self.scheduled = self.scheduled.wrapping_add(1);
+        due_at(time, self.scheduled, number)
+    }
+
+    /// Schedules the event of a slot at `time` ns, in place of one that is pending.
     #[inline]
-    pub(crate) fn schedule(&mut self, slot: usize, due: Due) {
+    pub(crate) fn schedule(&mut self, slot: usize, time: u64) {
+        let due = self.due_at(time, slot);
         let before = std::mem::replace(&mut self.due[slot], due);
-        if before <= self.bound {
-            self.remove(slot);
-        }
+        self.leave_front(before);
         if due <= self.bound {
-            self.insert(due, slot);
+            self.insert(due);
+        } else {
+            let from = &mut self.from[slot / GROUP];
+            *from = time.min(*from);
         }
     }
 
-    /// Takes the event that is due first: its slot, and when.
-    #[inline]
-    pub(crate) fn pop(&mut self) -> Option<(usize, u64)> {
-        if self.ordered == 0 && !self.refill() {
-            return None;
-        }
-        self.ordered -= 1;
-        let (due, slot) = self.front[self.ordered];
-        self.due[slot] = NEVER;
-        self.now = time_of(due);
-        Some((slot, self.now))
+    /// Takes back the event of a slot.
+    pub(crate) fn cancel(&mut self, slot: usize) {
+        let before = std::mem::replace(&mut self.due[slot], NEVER);
+        self.leave_front(before);
     }
 
-    /// When a slot is due.
+    /// When a slot is due; [`u64::MAX`] if it is not.
     pub(crate) fn due(&self, slot: usize) -> u64 {
         time_of(self.due[slot])
     }
 
-    /// Puts an event into the front. If that is full, the last one of all goes back to the others.
+    /// Adds one of the other events at `time` ns.
     #[inline]
-    fn insert(&mut self, due: Due, slot: usize) {
+    pub(crate) fn push(&mut self, time: u64, other: usize) {
+        let due = self.due_at(time, self.slots + other);
+        if due <= self.bound {
+            self.insert(due);
+        } else {
+            self.others.push(Reverse(due));
+        }
+    }
+
+    /// Takes the next event and its time in ns.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<(u64, Next)> {
+        if self.ordered == 0 && !self.refill() {
+            return None;
+        }
+        self.ordered -= 1;
+        let due = self.front[self.ordered];
+        self.now = time_of(due);
+        let number = number_of(due);
+        let next = if number < self.slots {
+            self.due[number] = NEVER;
+            Next::Slot(number)
+        } else {
+            Next::Other(number - self.slots)
+        };
+        Some((self.now, next))
+    }
+
+    /// Puts an event that is due up to `bound` into the front. If that is full, the last one of all
+    /// does not stay in it.
+    #[inline]
+    fn insert(&mut self, due: Due) {
         if self.ordered == FRONT {
-            let last = self.front[0].0;
+            let last = self.front[0];
             if due > last {
                 self.bound = last;
-                return;
+                return self.put_back(due);
             }
             self.front.copy_within(1.., 0);
             self.ordered -= 1;
-            self.bound = due.max(self.front[0].0);
+            self.bound = due.max(self.front[0]);
+            self.put_back(last);
         }
         let mut place = self.ordered;
-        while place > 0 && self.front[place - 1].0 < due {
+        while place > 0 && self.front[place - 1] < due {
             self.front[place] = self.front[place - 1];
             place -= 1;
         }
-        self.front[place] = (due, slot);
+        self.front[place] = due;
         self.ordered += 1;
     }
 
-    /// Removes a slot from the front, which has it.
-    fn remove(&mut self, slot: usize) {
+    /// An event does not stay in the front.
+    fn put_back(&mut self, due: Due) {
+        let number = number_of(due);
+        if number < self.slots {
+            let from = &mut self.from[number / GROUP];
+            *from = time_of(due).min(*from);
+        } else {
+            self.others.push(Reverse(due));
+        }
+    }
+
+    /// Takes an event out of the front, if it is there.
+    #[inline]
+    fn leave_front(&mut self, due: Due) {
+        if due > self.bound {
+            return;
+        }
         let ordered = &self.front[..self.ordered];
-        if let Some(place) = ordered.iter().rposition(|(_, of)| *of == slot) {
+        if let Some(place) = ordered.iter().rposition(|of| *of == due) {
             self.front.copy_within(place + 1..self.ordered, place);
             self.ordered -= 1;
         }
@@ -123,153 +206,49 @@ impl Slots {
     /// Puts the next few in order. Returns whether there are any.
     #[cold]
     fn refill(&mut self) -> bool {
-        let mut from = self.now;
+        let mut start = self.now;
         loop {
-            self.bound = due_at(
-                from.saturating_add(self.horizon).min(u64::MAX - 1),
-                u64::MAX,
-            );
-            let mut earliest = NEVER;
-            for slot in 0..self.due.len() {
-                let due = self.due[slot];
-                if due <= self.bound {
-                    self.insert(due, slot);
-                } else {
-                    earliest = earliest.min(due);
-                }
+            self.bound = until(start.saturating_add(self.horizon).min(u64::MAX - 1));
+            self.collect_slots();
+            while let Some(Reverse(due)) = self.others.peek()
+                && *due <= self.bound
+            {
+                let due = *due;
+                self.others.pop();
+                self.insert(due);
             }
             if self.ordered > MANY {
                 self.horizon -= self.horizon / 4;
             } else if self.ordered < FEW && self.horizon < u64::MAX / 4 {
                 self.horizon += self.horizon / 4 + 1;
             }
-            if self.ordered > 0 || earliest == NEVER {
-                return self.ordered > 0;
+            if self.ordered > 0 {
+                return true;
             }
-            from = time_of(earliest);
-        }
-    }
-}
-
-/// A heap of events of type `E`.
-#[derive(Debug)]
-pub(crate) struct Heap<E>(BinaryHeap<Reverse<Entry<E>>>);
-
-#[derive(Debug)]
-struct Entry<E> {
-    due: Due,
-    event: E,
-}
-
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.due == other.due
-    }
-}
-
-impl<E> Eq for Entry<E> {}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> Ord for Entry<E> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.due.cmp(&other.due)
-    }
-}
-
-impl<E> Default for Heap<E> {
-    fn default() -> Self {
-        Self(BinaryHeap::new())
-    }
-}
-
-impl<E> Heap<E> {
-    pub(crate) fn push(&mut self, due: Due, event: E) {
-        self.0.push(Reverse(Entry { due, event }));
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<E> {
-        self.0.pop().map(|Reverse(entry)| entry.event)
-    }
-
-    /// When the first event is due; [`u64::MAX`] if there is none.
-    pub(crate) fn due(&self) -> Due {
-        self.0.peek().map_or(NEVER, |Reverse(entry)| entry.due)
-    }
-}
-
-/// What is due next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next<E> {
-    /// The event of a slot.
-    Slot(usize),
-    /// One of the others.
-    Other(E),
-}
-
-/// The events of a simulation: `slots` things with one event each at most, and any number of others.
-#[derive(Debug)]
-pub(crate) struct EventQueue<E> {
-    slots: Slots,
-    others: Heap<E>,
-    /// The slot that stands for the first of the others.
-    others_slot: usize,
-    scheduled: u64,
-}
-
-impl<E> EventQueue<E> {
-    pub(crate) fn new(slots: usize) -> Self {
-        Self {
-            slots: Slots::new(slots + 1),
-            others: Heap::default(),
-            others_slot: slots,
-            scheduled: 0,
+            let slots = self.from.iter().min().copied().unwrap_or(u64::MAX);
+            let other = self.others.peek().map_or(NEVER, |Reverse(due)| *due);
+            start = slots.min(time_of(other));
+            if start == u64::MAX {
+                return false;
+            }
         }
     }
 
-    fn rank(&mut self) -> u64 {
-        self.scheduled += 1;
-        self.scheduled
-    }
-
-    /// Schedules the event of a slot at `time` ns, in place of one that is pending.
-    pub(crate) fn schedule(&mut self, slot: usize, time: u64) {
-        let due = due_at(time, self.rank());
-        self.slots.schedule(slot, due);
-    }
-
-    /// Takes back the event of a slot.
-    pub(crate) fn cancel(&mut self, slot: usize) {
-        self.slots.schedule(slot, NEVER);
-    }
-
-    /// When a slot is due; [`u64::MAX`] if it is not.
-    pub(crate) fn due(&self, slot: usize) -> u64 {
-        self.slots.due(slot)
-    }
-
-    /// Adds one of the other events at `time` ns.
-    pub(crate) fn push(&mut self, time: u64, event: E) {
-        let due = due_at(time, self.rank());
-        self.others.push(due, event);
-        if self.others.due() == due {
-            self.slots.schedule(self.others_slot, due);
+    fn collect_slots(&mut self) {
+        for group in 0..self.from.len() {
+            if Due::from(self.from[group]) << 64 > self.bound {
+                continue;
+            }
+            self.from[group] = u64::MAX;
+            for slot in group * GROUP..(group + 1) * GROUP {
+                let due = self.due[slot];
+                if due <= self.bound {
+                    self.insert(due);
+                } else {
+                    self.from[group] = time_of(due).min(self.from[group]);
+                }
+            }
         }
-    }
-
-    /// Takes the next event and its time in ns.
-    pub(crate) fn pop(&mut self) -> Option<(u64, Next<E>)> {
-        let (slot, time) = self.slots.pop()?;
-        if slot != self.others_slot {
-            return Some((time, Next::Slot(slot)));
-        }
-        let event = self.others.pop()?;
-        self.slots.schedule(slot, self.others.due());
-        Some((time, Next::Other(event)))
     }
 }
 
@@ -284,23 +263,26 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_a_sorted_map(
-            slots in 1_usize..40,
-            ops in prop::collection::vec((0_u64..50, 0_usize..50, 0_u8..4), 1..3000),
+            slots in 1_usize..100,
+            // Few distinct times, or many.
+            range in prop::sample::select(vec![4_u64, 50, 1 << 20]),
+            ops in prop::collection::vec((any::<u64>(), 0_usize..1000, 0_u8..8), 1..3000),
         ) {
             let mut queue = EventQueue::new(slots);
             let mut model = BTreeMap::new();
             let mut rank = 0;
             for (number, (time, slot, op)) in ops.into_iter().enumerate() {
+                let (time, slot) = (time % range, slot % slots);
                 rank += 1;
-                let pending = |model: &BTreeMap<(u64, usize), Next<usize>>| {
+                let pending = |model: &BTreeMap<(u64, usize), Next>| {
                     model.iter().find(|(_, next)| **next == Next::Slot(slot)).map(|(due, _)| *due)
                 };
                 match op {
-                    0 => {
+                    0 | 1 => {
                         queue.push(time, number);
                         model.insert((time, rank), Next::Other(number));
                     }
-                    1 if slot < slots => {
+                    2 | 3 => {
                         if let Some(due) = pending(&model) {
                             model.remove(&due);
                         }
@@ -308,7 +290,7 @@ mod tests {
                         model.insert((time, rank), Next::Slot(slot));
                         prop_assert_eq!(queue.due(slot), time);
                     }
-                    2 if slot < slots => {
+                    4 => {
                         if let Some(due) = pending(&model) {
                             model.remove(&due);
                         }

@@ -96,7 +96,7 @@ pub(crate) struct Engine<'a, O> {
     states: &'a IdleStates,
     now: u64,
     /// The events without a slot are finished requests.
-    queue: EventQueue<RequestId>,
+    queue: EventQueue,
     cpus: Vec<Cpu>,
     domains: Vec<Domain>,
     clock_slots: ClockSlots,
