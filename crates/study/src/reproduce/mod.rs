@@ -38,6 +38,7 @@
 mod cell;
 mod criterion;
 mod part_b;
+mod part_c;
 mod part_d;
 
 pub use cell::{Cell, Published, Value};
@@ -57,6 +58,11 @@ pub const PARTS: &[Part] = &[
         name: "B",
         about: "iowait heuristics of menu and schedutil against teo, on RK3399",
         plan: part_b::plan,
+    },
+    Part {
+        name: "C",
+        about: "HWP dynamic boost on a client and on a server Skylake",
+        plan: part_c::plan,
     },
     Part {
         name: "D",
