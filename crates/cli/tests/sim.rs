@@ -197,6 +197,27 @@ fn what_is_not_modelled_is_refused_by_name() {
 }
 
 #[test]
+fn idle_states_can_be_switched_off() {
+    let machine = ["--machine", "rk3399", "--runs", "1", "--format", "json"];
+    let off = |names: &'static str| {
+        let mut all = machine.to_vec();
+        all.extend(["--disable-idle", names]);
+        all
+    };
+    let states = &json(&sim(JOB, &off("cpu-sleep,cluster-sleep")).success())["results"][0]["runs"]
+        [0]["idle_states"];
+    assert!(states[0]["entries"].as_u64() > Some(0));
+    assert_eq!(
+        (&states[1]["entries"], &states[2]["entries"]),
+        (&0.into(), &0.into())
+    );
+    fails_with(
+        sim(JOB, &off("C6")),
+        &["--disable-idle", "'C6'", "WFI, cpu-sleep"],
+    );
+}
+
+#[test]
 fn a_missing_or_broken_machine_file_is_named() {
     fails_with(sim(JOB, &["--machine", "no/such.toml"]), &["no/such.toml"]);
     let directory = tempfile::tempdir().unwrap();

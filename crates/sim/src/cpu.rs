@@ -140,6 +140,11 @@ pub(crate) struct Cpu {
     /// Since when it has been powered, if it is: busy, waking up or polling.
     powered_since: Option<u64>,
     asleep_since: u64,
+    /// The state that it really is in, and when the hardware goes on to the one chosen.
+    asleep_in: usize,
+    pub(crate) undemoted_at: u64,
+    /// The hardware entered a shallower state than the one chosen.
+    pub(crate) demoted: bool,
     /// Time powered, in ns, by operating point.
     pub(crate) powered: Vec<u64>,
     /// The part of it in which it was waking up, and since when it has been.
@@ -197,6 +202,9 @@ impl Cpu {
             stats: vec![StateStats::default(); states],
             powered_since: Some(0),
             asleep_since: 0,
+            asleep_in: 0,
+            undemoted_at: NEVER,
+            demoted: false,
             powered: Vec::new(),
             waking: Running::default(),
             waking_since: 0,
@@ -242,15 +250,22 @@ impl Cpu {
     }
 
     fn settle_sleep(&mut self, now: u64) {
-        self.stats[self.state].asleep += now - self.asleep_since;
+        if self.undemoted_at < now {
+            self.stats[self.asleep_in].asleep += self.undemoted_at - self.asleep_since;
+            self.asleep_since = self.undemoted_at;
+            self.asleep_in = self.state;
+            self.undemoted_at = NEVER;
+        }
+        self.stats[self.asleep_in].asleep += now - self.asleep_since;
         self.asleep_since = now;
     }
 
-    /// Goes to sleep in the chosen state.
-    pub(crate) fn power_down(&mut self, now: u64, opp: usize) {
+    /// Goes to sleep in this state.
+    pub(crate) fn power_down(&mut self, now: u64, opp: usize, state: usize) {
         self.settle_power(now, opp);
         self.powered_since = None;
         self.asleep_since = now;
+        self.asleep_in = state;
     }
 
     /// Begins to wake up.

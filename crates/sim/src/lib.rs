@@ -7,7 +7,9 @@
 
 mod attribution;
 mod compare;
+mod completion;
 mod cpu;
+mod demotion;
 mod drive;
 mod engine;
 mod frequency;

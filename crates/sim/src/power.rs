@@ -6,7 +6,8 @@
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_units::Nanoseconds;
+use wakepath_hardware::machine::Scope;
+use wakepath_units::{Microwatts, Nanoseconds};
 
 use crate::engine::Finished;
 use crate::setup::Setup;
@@ -115,12 +116,17 @@ pub struct Energy {
     pub clusters_mj: Vec<f64>,
     /// The package, besides its clusters.
     pub package_mj: f64,
+    /// Each drive, if it has power states.
+    pub drives_mj: Vec<f64>,
     /// All of it.
     pub total_mj: f64,
     /// Mean power in milliwatts.
     pub mean_mw: f64,
     /// Energy per finished request in microjoules.
     pub per_io_uj: f64,
+    /// What the machine draws in milliwatts while nothing happens at all: every CPU in its deepest
+    /// enabled state, clusters and package down, drives in the last state of their way down.
+    pub idle_mw: f64,
 }
 
 impl Energy {
@@ -177,14 +183,39 @@ impl Energy {
                 .femtojoules_over(Nanoseconds(finished.end))
                 + package.active_power().femtojoules_over(up)
         });
-        let total = cpus.iter().sum::<u128>() + clusters.iter().sum::<u128>() + package;
+        let drives: Vec<u128> = finished.drives.iter().flatten().map(|d| d.energy).collect();
+        let total = cpus.iter().chain(&clusters).chain(&drives).sum::<u128>() + package;
         (total > 0).then(|| Self {
             cpus_mj: cpus.into_iter().map(millijoules).collect(),
             clusters_mj: clusters.into_iter().map(millijoules).collect(),
             package_mj: millijoules(package),
+            drives_mj: drives.into_iter().map(millijoules).collect(),
+            idle_mw: idle_power(machine, finished).0 as f64 / 1e3,
             total_mj: millijoules(total),
             mean_mw: total as f64 / finished.end.max(1) as f64 / 1e3,
             per_io_uj: millijoules(total) * 1e3 / requests.max(1) as f64,
         })
     }
+}
+
+/// What everything draws together when it is at rest.
+fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
+    let deepest = machine.idle_state.iter().rfind(|s| !s.disabled);
+    let of_state = deepest.map_or(0, |s| s.power().0);
+    let cluster_down = deepest.is_some_and(|s| s.scope == Scope::Cluster);
+    // The package is down only in the deepest state of all.
+    let package_up = machine.idle_state.last().is_some_and(|s| s.disabled);
+    let clusters = machine.cluster.iter().map(|c| {
+        let besides = if cluster_down {
+            c.off_power()
+        } else {
+            c.on_power()
+        };
+        besides.0 + of_state * c.cpus as u64
+    });
+    let package = machine.package.as_ref().map_or(0, |p| {
+        p.idle_power().0 + if package_up { p.active_power().0 } else { 0 }
+    });
+    let drives = finished.drives.iter().flatten().map(|d| d.at_rest.0);
+    Microwatts(clusters.chain(drives).sum::<u64>() + package)
 }

@@ -38,6 +38,7 @@ pub(crate) struct Streams {
     direction: Pcg64Mcg,
     service: Pcg64Mcg,
     offset: Pcg64Mcg,
+    completion: Pcg64Mcg,
     /// By CPU; empty if every exit from an idle state takes its mean time.
     exit: Vec<Pcg64Mcg>,
     /// By CPU and source.
@@ -55,6 +56,7 @@ impl Streams {
             direction: stream(1),
             service: stream(2),
             offset: stream(3),
+            completion: stream(4),
             exit: (0..if exits_vary { cpus } else { 0 })
                 .map(|cpu| stream((1 << 32) + cpu as u64))
                 .collect(),
@@ -85,6 +87,15 @@ impl Streams {
     /// The number of a block of `blocks` at random.
     pub(crate) fn block(&mut self, blocks: u64) -> u64 {
         self.offset.random_range(0..blocks.max(1))
+    }
+
+    /// Whether a completion comes to another CPU than its queue's, with the given share of those that
+    /// do not; then which one of the `others`.
+    pub(crate) fn elsewhere(&mut self, same_cpu_share: f64, others: usize) -> Option<usize> {
+        let same = self.completion.random::<f64>() < same_cpu_share;
+        // Drawn in any case, so that the next one does not depend on the share.
+        let other = self.completion.random_range(0..others.max(1));
+        (!same && others > 0).then_some(other)
     }
 
     /// How long a CPU takes to leave an idle state this time, in ns. How often a CPU leaves one is up

@@ -16,7 +16,11 @@ pub(crate) struct Recorder {
     pub(crate) writes: u64,
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
-    pub(crate) latency_sum: u128,
+    /// Of reads and of writes, in ns.
+    pub(crate) latency_sums: [u128; 2],
+    /// Completion interrupts, and those of them on the CPU that had submitted.
+    pub(crate) completions: u64,
+    pub(crate) same_cpu: u64,
     pub(crate) latency: Histogram<u64>,
     pub(crate) parts: Collector,
 }
@@ -28,7 +32,9 @@ impl Default for Recorder {
             writes: 0,
             read_bytes: 0,
             written_bytes: 0,
-            latency_sum: 0,
+            latency_sums: [0; 2],
+            completions: 0,
+            same_cpu: 0,
             #[expect(clippy::expect_used, reason = "the bounds are constants")]
             latency: Histogram::new_with_bounds(1, LONGEST, FIGURES).expect("valid bounds"),
             parts: Collector::default(),
@@ -37,6 +43,12 @@ impl Default for Recorder {
 }
 
 impl Recorder {
+    /// Takes note of a completion interrupt.
+    pub(crate) fn completion(&mut self, on_same_cpu: bool) {
+        self.completions += 1;
+        self.same_cpu += u64::from(on_same_cpu);
+    }
+
     /// Records a finished request by the parts of its latency.
     pub(crate) fn request(&mut self, parts: &Parts, direction: Direction, bytes: u64) {
         let latency = parts.total();
@@ -50,7 +62,7 @@ impl Recorder {
                 self.written_bytes += bytes;
             }
         }
-        self.latency_sum += u128::from(latency);
+        self.latency_sums[direction as usize] += u128::from(latency);
         self.latency.saturating_record(latency);
         self.parts.add(parts);
     }

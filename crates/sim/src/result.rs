@@ -31,6 +31,8 @@ pub struct Run {
     pub written_bytes: u64,
     /// Simulated time in seconds.
     pub seconds: f64,
+    /// Share of the completion interrupts, 0 to 1, on the CPU that had submitted the request.
+    pub same_cpu_share: f64,
     /// Latency from the start of the system call to its return.
     pub latency_us: Latency,
     /// What the latency is made of.
@@ -124,6 +126,10 @@ impl DriveRun {
 pub struct Latency {
     /// Arithmetic mean.
     pub mean: f64,
+    /// That of the reads; 0 if there were none.
+    pub read_mean: f64,
+    /// That of the writes; 0 if there were none.
+    pub write_mean: f64,
     /// Median.
     pub p50: f64,
     /// 99th percentile.
@@ -179,6 +185,10 @@ pub struct CpuTime {
     pub selections: u64,
     /// Seconds in each idle state.
     pub idle_seconds: Vec<f64>,
+    /// Requests for a deep state that the hardware demoted; the state's own figures count them.
+    pub demotions: u64,
+    /// Those of them that stayed long enough to go on to the state asked for.
+    pub undemotions: u64,
 }
 
 /// What one clock did.
@@ -277,6 +287,8 @@ impl Run {
                 asleep_seconds: c.stats.iter().map(|s| s.asleep).sum::<u64>() as f64 / 1e9,
                 tick_stops: c.tick_stops,
                 selections: c.selections,
+                demotions: finished.demotions.get(cpu).map_or(0, |d| d.demotions),
+                undemotions: finished.demotions.get(cpu).map_or(0, |d| d.undemotions),
                 idle_seconds: c.stats.iter().map(|s| s.time as f64 / 1e9).collect(),
             })
             .collect();
@@ -296,6 +308,7 @@ impl Run {
             read_bytes: recorder.read_bytes,
             written_bytes: recorder.written_bytes,
             seconds,
+            same_cpu_share: recorder.same_cpu as f64 / recorder.completions.max(1) as f64,
             latency_us: Latency::new(recorder),
             energy: Energy::new(
                 machine,
@@ -332,8 +345,13 @@ impl Latency {
         let h = &recorder.latency;
         let at = |quantile| h.value_at_quantile(quantile) as f64 / 1e3;
         let requests = h.len().max(1) as f64;
+        let mean = |direction: usize, requests: u64| {
+            recorder.latency_sums[direction] as f64 / requests.max(1) as f64 / 1e3
+        };
         Self {
-            mean: recorder.latency_sum as f64 / requests / 1e3,
+            mean: recorder.latency_sums.iter().sum::<u128>() as f64 / requests / 1e3,
+            read_mean: mean(0, recorder.reads),
+            write_mean: mean(1, recorder.writes),
             p50: at(0.5),
             p99: at(0.99),
             p999: at(0.999),

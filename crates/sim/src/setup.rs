@@ -10,6 +10,8 @@ use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{FioJob, Size};
 
 use crate::SimError;
+use crate::completion::CompletionSetup;
+use crate::demotion::DemotionSetup;
 use crate::drive::{Demand, Direction, Stripes};
 use crate::program::Programs;
 use crate::random::ServiceTime;
@@ -45,6 +47,9 @@ pub(crate) struct TrueState {
     pub(crate) cold_start: Cycles,
     pub(crate) whole_cluster: bool,
     pub(crate) polling: bool,
+    /// Another CPU wakes it without an interrupt.
+    pub(crate) mwait: bool,
+    pub(crate) disabled: bool,
     /// Declared, for the kernel's too-deep and too-shallow counters.
     pub(crate) exit_latency: u64,
     pub(crate) target_residency: u64,
@@ -152,23 +157,29 @@ pub(crate) struct VolumeSetup {
     /// Mean time of an access, for reads and writes.
     pub(crate) access: [ServiceTime; 2],
     /// Rate of the link in kB/s, for reads and writes; 0: not known.
-    rate: [u64; 2],
+    link: [u64; 2],
+    /// Rate of the media for one request; 0: as the link.
+    stream: [u64; 2],
 }
 
 impl VolumeSetup {
     /// What a request of `bytes`, or a piece of one, asks of its drive.
     pub(crate) fn demand(&self, direction: Direction, bytes: u64, access: u64) -> Demand {
         let beyond = bytes.saturating_sub(BLOCK);
-        let transfer = if beyond > 0 {
-            let rate = self.rate[direction as usize].max(1);
-            (u128::from(beyond) * 1_000_000 / u128::from(rate)) as u64
-        } else {
-            0
-        };
+        let (mut link, mut transfer) = (0, 0);
+        if beyond > 0 {
+            let at = |rate: u64| (u128::from(beyond) * 1_000_000 / u128::from(rate.max(1))) as u64;
+            link = at(self.link[direction as usize]);
+            transfer = match self.stream[direction as usize] {
+                0 => link,
+                rate => link.max(at(rate)),
+            };
+        }
         Demand {
             direction,
             access,
             transfer,
+            link,
             blocks: bytes.div_ceil(BLOCK),
         }
     }
@@ -188,7 +199,8 @@ pub(crate) struct Setup {
     pub(crate) ipi: u64,
     pub(crate) tick_cycles: Cycles,
     pub(crate) io: IoCost,
-    pub(crate) completion_cpu: Option<usize>,
+    pub(crate) completion: CompletionSetup,
+    pub(crate) demotion: Option<DemotionSetup>,
     pub(crate) background: Vec<BackgroundSetup>,
     pub(crate) volume: VolumeSetup,
     pub(crate) jobs: Vec<JobSetup>,
@@ -225,11 +237,16 @@ impl Setup {
                 cold_start: s.cold_start_kcycles.kilocycles(),
                 whole_cluster: s.scope == Scope::Cluster,
                 polling: s.polling,
+                mwait: s.mwait,
+                disabled: s.disabled,
                 exit_latency: s.exit_latency_us.micros().0,
                 target_residency: s.target_residency_us.micros().0,
             })
             .collect();
-        let deepest_alone = states.iter().rposition(|s| !s.whole_cluster).unwrap_or(0);
+        let deepest_alone = states
+            .iter()
+            .rposition(|s| !s.whole_cluster && !s.disabled)
+            .unwrap_or(0);
         let clusters = clusters(machine)?;
         let biggest = clusters.iter().filter_map(|c| c.speed.last()).max();
         let programs = match workload {
@@ -266,7 +283,8 @@ impl Setup {
                 interrupt: part(machine.io_path.interrupt_share.value),
                 resume: part(machine.io_path.resume_share.value),
             },
-            completion_cpu: machine.io_path.completion.cpu,
+            completion: CompletionSetup::new(machine),
+            demotion: DemotionSetup::new(machine),
             background: machine
                 .background
                 .iter()
@@ -285,9 +303,13 @@ impl Setup {
                     service(&machine.drive.read_service_us),
                     service(&machine.drive.write_service_us),
                 ],
-                rate: [
+                link: [
                     rate(&machine.drive.read_mb_per_s),
                     rate(&machine.drive.write_mb_per_s),
+                ],
+                stream: [
+                    rate(&machine.drive.read_stream_mb_per_s),
+                    rate(&machine.drive.write_stream_mb_per_s),
                 ],
             },
             jobs,

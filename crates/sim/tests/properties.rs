@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Cluster, Figure, TurboLimit};
+use wakepath_hardware::machine::{C1Demotion, Cluster, Figure, TurboLimit};
 use wakepath_sim::{Combination, Experiment, Waiting, compare, compare_all, simulate};
 use wakepath_workloads::{Workload, fio};
 
@@ -128,6 +128,10 @@ prop_compose! {
         chunk_kib in 1_u32..600,
         exit_spread in prop_oneof![Just(0.0), 0.0..2.0_f64],
         clock in any_clock(),
+        (queues, share) in (prop::option::of(1_usize..9), prop_oneof![Just(1.0), 0.0..1.0_f64]),
+        (coalesce, coalesce_us) in (1_u32..9, 1_u32..500),
+        demotion in prop::option::of((1_u32..6, 1_u32..3000, 0_u32..1000)),
+        disabled in prop::option::of(0_usize..3),
     ) -> Machine {
         let mut machine =
             if polling { polling_machine() } else { Machine::find("rk3399").unwrap() };
@@ -140,6 +144,22 @@ prop_compose! {
         machine.drive.parallel_units.value = f64::from(units);
         machine.drive.count = count;
         machine.drive.chunk_kib.value = f64::from(chunk_kib);
+        let completion = &mut machine.io_path.completion;
+        completion.queues = queues;
+        completion.same_cpu_share = Figure::plain(share);
+        completion.coalesce = Figure::plain(f64::from(coalesce));
+        completion.coalesce_us = Figure::plain(f64::from(coalesce_us));
+        machine.c1_demotion = demotion.map(|(wake_ups, within, undemote)| C1Demotion {
+            to: "WFI".into(),
+            states: vec!["cpu-sleep".into(), "cluster-sleep".into()],
+            wake_ups: Figure::plain(f64::from(wake_ups)),
+            within_us: Figure::plain(f64::from(within)),
+            undemote_us: Figure::plain(f64::from(undemote)),
+            source: "test".into(),
+        });
+        if let Some(state) = disabled {
+            machine.idle_state[state].disabled = true;
+        }
         for state in machine.idle_state.iter_mut().skip(1) {
             state.true_entry_us.value = entry;
             state.true_exit_us.value = exit;
@@ -186,6 +206,10 @@ proptest! {
             let idle: f64 = cpu.idle_seconds.iter().sum();
             prop_assert!((idle + cpu.busy_seconds - run.seconds).abs() < 1e-9, "{cpu:?} {}", run.seconds);
         }
+        let demotions: u64 = run.cpus.iter().map(|c| c.demotions).sum();
+        prop_assert!(run.cpus.iter().all(|c| c.undemotions <= c.demotions));
+        prop_assert!(machine.c1_demotion.is_some() || demotions == 0);
+        prop_assert!((0.0..=1.0).contains(&run.same_cpu_share));
         for cpu in &run.cpus {
             let sum = cpu.powered_seconds + cpu.asleep_seconds;
             prop_assert!((sum - run.seconds).abs() < 1e-9, "{cpu:?} {}", run.seconds);
@@ -199,7 +223,8 @@ proptest! {
         }
         prop_assert_eq!(run.clocks.iter().map(|c| c.cpus).sum::<usize>(), run.cpus.len());
         if let Some(e) = &run.energy {
-            let parts = e.cpus_mj.iter().chain(&e.clusters_mj).sum::<f64>() + e.package_mj;
+            let parts = e.cpus_mj.iter().chain(&e.clusters_mj).sum::<f64>() + e.package_mj
+                + e.drives_mj.iter().sum::<f64>();
             prop_assert!((parts - e.total_mj).abs() <= 1e-9 * e.total_mj);
             prop_assert!(e.cpus_mj.iter().chain(&e.clusters_mj).all(|mj| *mj >= 0.0));
             prop_assert!((e.mean_mw * run.seconds - e.total_mj).abs() <= 1e-9 * e.total_mj);

@@ -1,5 +1,5 @@
 //! Threads of rt-app workloads: what has to hold for any of them, and what each event does.
-#![expect(missing_docs, reason = "test code")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
@@ -454,9 +454,7 @@ fn two_threads_of_a_core_slow_each_other_down() {
         (task(&run, "a").loops + task(&run, "b").loops) as f64
     };
     let ratio = loops([0, 1]) / loops([0, 2]);
-    let expected = match machine.cluster[0].smt_speedup.is_given() {
-        true => speedup / 2.0,
-        false => 1.0,
-    };
+    let given = machine.cluster[0].smt_speedup.is_given();
+    let expected = if given { speedup / 2.0 } else { 1.0 };
     assert!((ratio - expected).abs() < 0.02, "{ratio} {expected}");
 }

@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Power-sleep demotion prevention in all runs, for example psd[timeout=3ms].
     #[arg(long)]
     psd: Option<String>,
+    /// Idle states to switch off, separated by commas, as writing 1 to their `disable` files does.
+    #[arg(long, value_name = "S,T", value_delimiter = ',')]
+    disable_idle: Vec<String>,
     /// The machine's drive instead of its own: sn530, 760p, pm991, bc511, kbg40zns, any drive of
     /// `wakepath drive list`, or a drive model file (*.toml).
     #[arg(long, value_name = "NAME")]
@@ -85,13 +88,22 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         .context("--psd")?;
     let mut apst = vec![None];
     if let Some(name) = &args.drive {
-        machine.drive = DriveModel::find(name).context("--drive")?;
+        // As many of them as the machine has.
+        machine.drive = DriveModel {
+            count: machine.drive.count,
+            chunk_kib: machine.drive.chunk_kib,
+            ..DriveModel::find(name).context("--drive")?
+        };
         apst = spec::parse_list(args.apst.as_deref().unwrap_or("apst"))
             .context("--apst")?
             .into_iter()
             .map(Some)
             .collect();
     }
+    let off: Vec<&str> = args.disable_idle.iter().map(String::as_str).collect();
+    machine
+        .disable_idle_states(&off)
+        .context("--disable-idle")?;
     let mut poll = vec![None];
     if let Some(names) = &args.poll {
         let names = spec::parse_list(names).context("--poll")?;

@@ -51,6 +51,13 @@ pub struct DriveModel {
     /// The same for writes.
     #[serde(default)]
     pub write_mb_per_s: Figure,
+    /// Rate at which the media give one request's data, however fast the link is; not given: at the
+    /// link's rate.
+    #[serde(default)]
+    pub read_stream_mb_per_s: Figure,
+    /// The same for writes.
+    #[serde(default)]
+    pub write_stream_mb_per_s: Figure,
     /// Standard deviation of the service time over its mean.
     pub spread: Figure,
     /// Requests that one drive serves at the same time.
@@ -138,6 +145,8 @@ struct ModelFile {
     write_service_us: Option<Figure>,
     read_mb_per_s: Option<Figure>,
     write_mb_per_s: Option<Figure>,
+    read_stream_mb_per_s: Option<Figure>,
+    write_stream_mb_per_s: Option<Figure>,
     spread: Option<Figure>,
     parallel_units: Option<Figure>,
     buffer: Option<WriteBuffer>,
@@ -213,6 +222,8 @@ impl DriveModel {
         put(&mut model.write_service_us, file.write_service_us);
         put(&mut model.read_mb_per_s, file.read_mb_per_s);
         put(&mut model.write_mb_per_s, file.write_mb_per_s);
+        put(&mut model.read_stream_mb_per_s, file.read_stream_mb_per_s);
+        put(&mut model.write_stream_mb_per_s, file.write_stream_mb_per_s);
         put(&mut model.spread, file.spread);
         put(&mut model.parallel_units, file.parallel_units);
         if let Some(power) = &mut model.power {
@@ -281,6 +292,8 @@ impl DriveModel {
             write_service_us: assumed(25.0, "writes end in the drive's buffer"),
             read_mb_per_s: assumed(3000.0, "four lanes of PCIe 3.0, less the protocol"),
             write_mb_per_s: assumed(3000.0, "into the buffer, over four lanes of PCIe 3.0"),
+            read_stream_mb_per_s: Figure::default(),
+            write_stream_mb_per_s: Figure::default(),
             spread: assumed(0.08, "standard deviation over mean of single 4 KiB reads"),
             parallel_units: assumed(8.0, "typical client drive"),
             count: 1,
@@ -301,6 +314,14 @@ impl DriveModel {
             ("drive.write_service_us".to_owned(), &self.write_service_us),
             ("drive.read_mb_per_s".to_owned(), &self.read_mb_per_s),
             ("drive.write_mb_per_s".to_owned(), &self.write_mb_per_s),
+            (
+                "drive.read_stream_mb_per_s".to_owned(),
+                &self.read_stream_mb_per_s,
+            ),
+            (
+                "drive.write_stream_mb_per_s".to_owned(),
+                &self.write_stream_mb_per_s,
+            ),
             ("drive.spread".to_owned(), &self.spread),
             ("drive.parallel_units".to_owned(), &self.parallel_units),
             ("drive.chunk_kib".to_owned(), &self.chunk_kib),
@@ -361,6 +382,8 @@ impl DriveModel {
         for (key, rate) in [
             ("drive.read_mb_per_s", &self.read_mb_per_s),
             ("drive.write_mb_per_s", &self.write_mb_per_s),
+            ("drive.read_stream_mb_per_s", &self.read_stream_mb_per_s),
+            ("drive.write_stream_mb_per_s", &self.write_stream_mb_per_s),
         ] {
             if rate.is_given() && rate.value < 1.0 {
                 return bad(key, "a rate is at least 1 MB/s");

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_fitted_but_rk3399() {
+    fn nothing_is_fitted_but_what_a_published_part_needs() {
         for name in builtin_names().filter(|name| *name != "rk3399") {
             let machine = Machine::find(name).unwrap();
             let fitted: Vec<_> = machine
@@ -193,7 +193,8 @@ mod tests {
                 .into_iter()
                 .filter(|(_, f)| f.fitted_to().is_some())
                 .collect();
-            assert!(fitted.is_empty(), "{name}: {fitted:?}");
+            let allowed = usize::from(name == "xeon-6741p");
+            assert!(fitted.len() <= allowed, "{name}: {fitted:?}");
         }
     }
 
@@ -391,6 +392,16 @@ mod tests {
                 "cpus = 4",
                 "cpus = 4\nthreads_per_core = 3",
                 "cluster.little.threads_per_core",
+            ),
+            (
+                "cpus = 4",
+                "cpus = 4\nsmt_speedup = 1.5",
+                "cluster.little.smt_speedup",
+            ),
+            (
+                "cpus = 4",
+                "cpus = 4\nsmt_poll_loss = 1",
+                "cluster.little.smt_poll_loss",
             ),
             (
                 "cpus = 4",

@@ -47,6 +47,9 @@ pub struct Machine {
     /// Power that belongs to no CPU or cluster.
     #[serde(default)]
     pub package: Option<Package>,
+    /// Demotion of deep idle states by the hardware itself, if it does that.
+    #[serde(default)]
+    pub c1_demotion: Option<C1Demotion>,
     /// What else runs on the machine.
     #[serde(default)]
     pub background: Vec<Background>,
@@ -198,6 +201,13 @@ pub struct MachineIdleState {
     /// The CPU spins in it.
     #[serde(default)]
     pub polling: bool,
+    /// The CPU watches its need-resched flag in it (MONITOR and MWAIT), so that another CPU wakes it
+    /// with a store and needs no inter-processor interrupt.
+    #[serde(default)]
+    pub mwait: bool,
+    /// Switched off, as by writing 1 to its `disable` file in sysfs.
+    #[serde(default)]
+    pub disabled: bool,
     /// Declared exit latency (an upper bound).
     pub exit_latency_us: Figure,
     /// Declared target residency.
@@ -266,11 +276,46 @@ pub struct IoPath {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Completion {
-    /// A fixed CPU; absent: the CPU that submitted the request.
+    /// A fixed CPU; absent: that of the queue.
     #[serde(default)]
     pub cpu: Option<usize>,
+    /// Hardware queues of each drive, each with an interrupt; absent: one per CPU. Of fewer queues
+    /// each serves several CPUs that follow each other, and interrupts one of them.
+    #[serde(default)]
+    pub queues: Option<usize>,
+    /// Share of the completions, 0 to 1, that come to the CPU that the queue gives; the rest come to
+    /// any other CPU of its cluster. Not given: all.
+    #[serde(default)]
+    pub same_cpu_share: Figure,
+    /// Completions that a queue collects before it interrupts (NVMe feature 08h, aggregation
+    /// threshold). Not given: 1.
+    #[serde(default)]
+    pub coalesce: Figure,
+    /// The longest that the first of them waits (aggregation time).
+    #[serde(default)]
+    pub coalesce_us: Figure,
     /// Why.
     pub assumed: String,
+}
+
+/// Demotion by the hardware: it watches how often a CPU wakes up, and above some rate answers requests
+/// for deep states with a shallow one (Linux: `intel_idle` with C1 demotion; MSR
+/// `PKG_CST_CONFIG_CONTROL`, bits 26 and 28). The kernel does not see it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct C1Demotion {
+    /// Name of the idle state that is entered instead.
+    pub to: String,
+    /// Names of those that are demoted.
+    pub states: Vec<String>,
+    /// A request is demoted when the CPU's last so many wake-ups ...
+    pub wake_ups: Figure,
+    /// ... lie within this time.
+    pub within_us: Figure,
+    /// After so long in the shallow state the CPU goes on to what was asked for; 0: never.
+    pub undemote_us: Figure,
+    /// Source of the plain figures.
+    pub source: String,
 }
 
 /// Where background work runs.
@@ -339,10 +384,40 @@ impl Machine {
                     exit_latency: s.exit_latency_us.micros(),
                     target_residency: s.target_residency_us.micros(),
                     polling: s.polling,
-                    disabled: false,
+                    disabled: s.disabled,
                 })
                 .collect(),
         )
+    }
+
+    /// Switches idle states off, as writing 1 to their `disable` files in sysfs does on every CPU:
+    /// governors see them, and do not use them.
+    ///
+    /// # Errors
+    /// There is no state of that name, or none would be left.
+    pub fn disable_idle_states(&mut self, names: &[&str]) -> Result<(), MachineError> {
+        let invalid = |message: String| MachineError::Invalid {
+            origin: self.name.clone(),
+            key: "idle_state".to_owned(),
+            message,
+        };
+        for name in names {
+            if !self.idle_state.iter().any(|s| s.name == *name) {
+                let known: Vec<&str> = self.idle_state.iter().map(|s| s.name.as_str()).collect();
+                return Err(invalid(format!(
+                    "no state '{name}' to disable; the states are {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        let off = |s: &MachineIdleState| s.disabled || names.contains(&s.name.as_str());
+        if self.idle_state.iter().all(off) {
+            return Err(invalid("at least one state has to stay enabled".to_owned()));
+        }
+        for state in &mut self.idle_state {
+            state.disabled |= names.contains(&state.name.as_str());
+        }
+        Ok(())
     }
 
     /// Number of CPUs.
@@ -360,6 +435,7 @@ impl Machine {
             "io_path" => &self.io_path.source,
             "drive" => &self.drive.source,
             "package" => &self.package.as_ref()?.source,
+            "c1_demotion" => &self.c1_demotion.as_ref()?.source,
             _ => return None,
         };
         Some(source)
@@ -370,6 +446,8 @@ impl Machine {
         let mut all = vec![("hz".to_owned(), &self.hz)];
         for c in &self.cluster {
             for (key, figure) in [
+                ("smt_speedup", &c.smt_speedup),
+                ("smt_poll_loss", &c.smt_poll_loss),
                 ("transition_latency_us", &c.transition_latency_us),
                 ("clock_slot_us", &c.clock_slot_us),
                 ("clock_stall_us", &c.clock_stall_us),
@@ -410,6 +488,12 @@ impl Machine {
             ("io_path.submission_share", &io.submission_share),
             ("io_path.interrupt_share", &io.interrupt_share),
             ("io_path.resume_share", &io.resume_share),
+            (
+                "io_path.completion.same_cpu_share",
+                &io.completion.same_cpu_share,
+            ),
+            ("io_path.completion.coalesce", &io.completion.coalesce),
+            ("io_path.completion.coalesce_us", &io.completion.coalesce_us),
         ] {
             all.push((key.to_owned(), figure));
         }
@@ -417,6 +501,15 @@ impl Machine {
         if let Some(package) = &self.package {
             all.push(("package.idle_mw".to_owned(), &package.idle_mw));
             all.push(("package.active_mw".to_owned(), &package.active_mw));
+        }
+        if let Some(demotion) = &self.c1_demotion {
+            for (key, figure) in [
+                ("wake_ups", &demotion.wake_ups),
+                ("within_us", &demotion.within_us),
+                ("undemote_us", &demotion.undemote_us),
+            ] {
+                all.push((format!("c1_demotion.{key}"), figure));
+            }
         }
         for b in &self.background {
             all.push((format!("background.{}.every_ms", b.name), &b.every_ms));

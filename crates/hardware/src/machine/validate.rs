@@ -60,6 +60,8 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
             &format!("CPU {cpu} of a machine with {} CPUs", machine.cpus()),
         );
     }
+    completion(machine)?;
+    demotion(machine)?;
     machine.drive.check()?;
     if let Some(b) = machine.background.iter().find(|b| b.every_ms.value <= 0.0) {
         return fault(
@@ -209,12 +211,66 @@ fn clock(c: &Cluster) -> Result<(), Fault> {
     Ok(())
 }
 
+fn completion(machine: &Machine) -> Result<(), Fault> {
+    let completion = &machine.io_path.completion;
+    if completion.queues.is_some_and(|n| n == 0 || n > 65_535) {
+        return fault("io_path.completion.queues", "a drive has 1 to 65535 queues");
+    }
+    if completion.same_cpu_share.value > 1.0 {
+        return fault("io_path.completion.same_cpu_share", "a share is at most 1");
+    }
+    let together = &completion.coalesce;
+    if together.is_given() && !(1.0..=256.0).contains(&together.value) {
+        return fault(
+            "io_path.completion.coalesce",
+            "an aggregation threshold is 1 to 256",
+        );
+    }
+    if together.value > 1.0 && completion.coalesce_us.value <= 0.0 {
+        return fault(
+            "io_path.completion.coalesce_us",
+            "completions that are collected need a time after which they are told",
+        );
+    }
+    Ok(())
+}
+
+fn demotion(machine: &Machine) -> Result<(), Fault> {
+    let Some(demotion) = &machine.c1_demotion else {
+        return Ok(());
+    };
+    let states = &machine.idle_state;
+    let index = |key: &str, name: &str| {
+        let found = states.iter().position(|s| s.name == *name && !s.polling);
+        found.map_or_else(|| fault(key, &format!("no sleep state '{name}'")), Ok)
+    };
+    let to = index("c1_demotion.to", &demotion.to)?;
+    if states[to].scope == Scope::Cluster {
+        return fault("c1_demotion.to", "a demoted CPU rests alone");
+    }
+    for name in &demotion.states {
+        if index("c1_demotion.states", name)? <= to {
+            return fault(
+                "c1_demotion.states",
+                &format!("{name} is not deeper than {}", demotion.to),
+            );
+        }
+    }
+    if !(1.0..=1000.0).contains(&demotion.wake_ups.value) {
+        return fault("c1_demotion.wake_ups", "between 1 and 1000 wake-ups");
+    }
+    Ok(())
+}
+
 fn idle_states(machine: &Machine) -> Result<(), Fault> {
     if let Err(e) = machine.declared_idle_states() {
         return fault("idle_state", &e.to_string());
     }
     let states = &machine.idle_state;
     unique("idle_state", states.iter().map(|s| s.name.as_str()))?;
+    if states.iter().all(|s| s.disabled) {
+        return fault("idle_state", "at least one state has to stay enabled");
+    }
     if states[0].scope == Scope::Cluster {
         return fault(
             "idle_state",

@@ -36,6 +36,8 @@ pub(crate) struct DriveTotals {
     pub(crate) background: u64,
     /// In fJ.
     pub(crate) energy: u128,
+    /// What the drive draws when nothing happens any more.
+    pub(crate) at_rest: Microwatts,
     /// Requests that found the drive in, or on its way to, a deeper state.
     pub(crate) wake_ups: u64,
     /// How long those waited, in ns.
@@ -57,6 +59,7 @@ impl DriveTotals {
             all.transition += drive.transition;
             all.background += drive.background;
             all.energy += drive.energy;
+            all.at_rest = Microwatts(all.at_rest.0 + drive.at_rest.0);
             all.wake_ups += drive.wake_ups;
             all.waited += drive.waited;
         }

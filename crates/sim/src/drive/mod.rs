@@ -36,8 +36,10 @@ pub(crate) struct Demand {
     pub(crate) direction: Direction,
     /// Time in ns that a unit is busy with it.
     pub(crate) access: u64,
-    /// Time in ns that the link is busy with what it has beyond the first 4 KiB.
+    /// Time in ns that what it has beyond the first 4 KiB takes after that.
     pub(crate) transfer: u64,
+    /// Time in ns of the link for that, at most `transfer`.
+    pub(crate) link: u64,
     /// Its size in units of 4 KiB, rounded up.
     pub(crate) blocks: u64,
 }
@@ -50,6 +52,7 @@ impl Demand {
             direction,
             access,
             transfer: 0,
+            link: 0,
             blocks: 1,
         }
     }
@@ -107,7 +110,9 @@ impl Drive {
         let free = self.units.pop().map_or(0, |Reverse(at)| at);
         let mut done = free.max(now).max(awake_at) + demand.access;
         if demand.transfer > 0 {
-            done = done.max(self.link_free) + demand.transfer;
+            // The link is not needed before the last of the data come off the media.
+            let from = done + demand.transfer - demand.link;
+            done = from.max(self.link_free) + demand.link;
             self.link_free = done;
         }
         let mut quiet = done;
@@ -129,7 +134,10 @@ impl Drive {
     pub(crate) fn finish(self, end: u64) -> Option<DriveTotals> {
         self.sleep.map(|mut sleep| {
             sleep.account(end);
-            sleep.ledger.into_totals()
+            DriveTotals {
+                at_rest: sleep.setup.path.at_rest(),
+                ..sleep.ledger.into_totals()
+            }
         })
     }
 }

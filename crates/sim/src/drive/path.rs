@@ -108,6 +108,11 @@ impl IdlePath {
         }
     }
 
+    /// What a drive draws at the end of its way down.
+    pub(crate) fn at_rest(&self) -> Microwatts {
+        self.legs.last().map_or(Microwatts(0), |leg| leg.power)
+    }
+
     /// Number of power states.
     pub(crate) fn states(&self) -> usize {
         self.states.len()

@@ -56,6 +56,7 @@ fn what_goes_over_the_link_goes_one_after_the_other() {
     let mut drive = Drive::new(&without_power(4));
     let large = Demand {
         transfer: 300,
+        link: 300,
         blocks: 8,
         ..Demand::small(Direction::Read, 100)
     };
@@ -67,6 +68,10 @@ fn what_goes_over_the_link_goes_one_after_the_other() {
         100
     );
     assert_eq!(drive.accept(900, large).done, 1300);
+    // Of slow media several use the link at once.
+    let slow = Demand { link: 50, ..large };
+    assert_eq!(drive.accept(2000, slow).done, 2400);
+    assert_eq!(drive.accept(2000, slow).done, 2450);
 }
 
 /// SN530, current rule: PS3 after 100 ms (entry 3.9, exit 11 ms), PS4 2000 ms later (5 and 39).

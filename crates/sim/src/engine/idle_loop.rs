@@ -88,9 +88,19 @@ impl<O: Observer> Engine<'_, O> {
         c.stats[c.state].entries += 1;
         let entered = &self.setup.states[c.state];
         if !entered.polling {
-            c.power_down(now, self.domains[c.domain].current());
-            self.power
-                .cpu_asleep(now, c.cluster, entered.whole_cluster, c.state);
+            let really = match &self.setup.demotion {
+                None => c.state,
+                Some(demotion) => match self.demotions[cpu].demote(demotion, now, c.state) {
+                    None => c.state,
+                    Some(undemoted_at) => {
+                        (c.demoted, c.undemoted_at) = (true, undemoted_at);
+                        demotion.to
+                    }
+                },
+            };
+            c.power_down(now, self.domains[c.domain].current(), really);
+            let whole = self.setup.states[really].whole_cluster;
+            self.power.cpu_asleep(now, c.cluster, whole, really);
         }
         if entered.polling {
             let limit = c.governor.poll_limit().unwrap_or(self.setup.poll_limit).0;
@@ -106,18 +116,37 @@ impl<O: Observer> Engine<'_, O> {
         let setup = self.setup;
         self.wake_clock(cpu);
         let c = &mut self.cpus[cpu];
-        let chosen = &setup.states[c.state];
+        let mut begun = c.idle_since;
+        let mut chosen = c.state;
+        let mut joined = c.state;
+        if let Some(demotion) = &setup.demotion {
+            let of_cpu = &mut self.demotions[cpu];
+            of_cpu.wake_up(demotion, self.now);
+            if std::mem::take(&mut c.demoted) {
+                // The cluster and the package were not told of a state that came later.
+                joined = demotion.to;
+                if c.undemoted_at < self.now {
+                    begun = c.undemoted_at;
+                    of_cpu.undemotions += 1;
+                    if setup.states[chosen].whole_cluster {
+                        chosen = setup.deepest_alone;
+                    }
+                } else {
+                    chosen = demotion.to;
+                }
+            }
+        }
+        let whole = setup.states[joined].whole_cluster;
         c.power_up(self.now);
         c.waking_since = self.now;
-        let cluster_was_down =
-            self.power
-                .cpu_awake(self.now, c.cluster, chosen.whole_cluster, c.state);
-        let really_in = if chosen.whole_cluster && !cluster_was_down {
+        c.undemoted_at = NEVER;
+        let cluster_was_down = self.power.cpu_awake(self.now, c.cluster, whole, joined);
+        let really_in = if whole && !cluster_was_down {
             &setup.states[setup.deepest_alone]
         } else {
-            chosen
+            &setup.states[chosen]
         };
-        let entered_at = c.idle_since + really_in.entry;
+        let entered_at = begun + really_in.entry;
         let wait = if self.now < entered_at {
             // Too late to turn back, too early to have lost anything.
             entered_at - self.now
@@ -147,9 +176,9 @@ impl<O: Observer> Engine<'_, O> {
         // The kernel's "above" and "below" counters (drivers/cpuidle/cpuidle.c).
         let entered = &states[c.state];
         if residency < entered.target_residency {
-            stats.too_deep += u64::from(c.state > 0);
+            stats.too_deep += u64::from(states[..c.state].iter().any(|s| !s.disabled));
         } else if residency > entered.exit_latency
-            && let Some(deeper) = states.get(c.state + 1)
+            && let Some(deeper) = states[c.state + 1..].iter().find(|s| !s.disabled)
         {
             stats.too_shallow +=
                 u64::from(residency - entered.exit_latency >= deeper.target_residency);

@@ -23,6 +23,7 @@ pub(crate) use self::smt::CoreUse;
 use crate::SimError;
 use crate::attribution::Parts;
 use crate::cpu::{Cpu, CpuId, Mode, RequestId, TaskId};
+use crate::demotion::Demotion;
 use crate::drive::{Direction, Drive, DriveTotals};
 use crate::frequency::Domain;
 use crate::observer::Observer;
@@ -43,6 +44,8 @@ enum Slot {
     Clock(CpuId),
     Frequency(usize),
     Hardware(usize),
+    /// The end of a queue's wait for more completions; the queues count on from the clocks.
+    Collected(usize),
 }
 
 impl Slot {
@@ -53,11 +56,13 @@ impl Slot {
             // By turns, as there are at most as many clusters as clocks.
             Self::Frequency(domain) => 2 * cpus + 2 * domain,
             Self::Hardware(cluster) => 2 * cpus + 2 * cluster + 1,
+            Self::Collected(queue) => 2 * cpus + queue,
         }
     }
 
-    fn of(number: usize, cpus: usize) -> Self {
+    fn of(number: usize, cpus: usize, domains: usize) -> Self {
         match (number / 2, number % 2) {
+            _ if number >= 2 * (cpus + domains) => Self::Collected(number - 2 * cpus),
             (other, 0) if other >= cpus => Self::Frequency(other - cpus),
             (other, _) if other >= cpus => Self::Hardware(other - cpus),
             (cpu, 0) => Self::Phase(cpu),
@@ -72,6 +77,10 @@ impl Slot {
 pub(crate) struct Request {
     pub(crate) task: TaskId,
     pub(crate) direction: Direction,
+    /// The CPU that submitted it.
+    pub(crate) issued_on: CpuId,
+    /// The drive that has it.
+    pub(crate) drive: usize,
     /// The CPU that takes its completion interrupt.
     pub(crate) completes_on: CpuId,
     /// The request that it is a piece of.
@@ -105,6 +114,10 @@ pub(crate) struct Engine<'a, O> {
     requests: Vec<Request>,
     free_requests: Vec<RequestId>,
     drives: Vec<Drive>,
+    /// What the hardware knows of each CPU; empty where it does not demote.
+    demotions: Vec<Demotion>,
+    /// What each queue has collected; empty where none does.
+    collected: Vec<Vec<RequestId>>,
     random: Streams,
     recorder: Recorder,
     /// Processes of jobs and threads that have not ended.
@@ -128,16 +141,25 @@ impl<'a, O: Observer> Engine<'a, O> {
         seed: u64,
         observer: &'a mut O,
     ) -> Self {
+        let queues = match setup.completion.coalescing {
+            Some(_) => setup.completion.queues(drives.len()),
+            None => 0,
+        };
         let mut engine = Self {
             observer,
             now: 0,
-            queue: EventQueue::new(2 * cpus.len() + 2 * domains.len()),
+            queue: EventQueue::new(2 * cpus.len() + 2 * domains.len() + queues),
             clock_slots: ClockSlots::of(setup, &domains),
             domains,
             power: PowerTracker::new(setup),
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
+            demotions: match setup.demotion {
+                Some(_) => vec![Demotion::default(); cpus.len()],
+                None => Vec::new(),
+            },
+            collected: vec![Vec::new(); queues],
             drives,
             random: Streams::new(
                 seed,
@@ -187,11 +209,12 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.now = time;
             match next {
                 Next::Other(request) => self.served(request),
-                Next::Slot(number) => match Slot::of(number, self.cpus.len()) {
+                Next::Slot(number) => match Slot::of(number, self.cpus.len(), self.domains.len()) {
                     Slot::Phase(cpu) => self.end_phase(cpu),
                     Slot::Clock(cpu) => self.clock(cpu),
                     Slot::Frequency(domain) => self.frequency_changed(domain),
                     Slot::Hardware(cluster) => self.end_clock_slot(cluster),
+                    Slot::Collected(queue) => self.tell(queue - 2 * self.domains.len()),
                 },
             }
         }
@@ -243,6 +266,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             power: self.power,
             cpus: self.cpus,
             domains: self.domains,
+            demotions: self.demotions,
             recorder: self.recorder,
             threads: self.threads.stats,
             migrations: self.migrations,
@@ -260,6 +284,7 @@ pub(crate) struct Finished {
     pub(crate) power: PowerTracker,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) domains: Vec<Domain>,
+    pub(crate) demotions: Vec<Demotion>,
     pub(crate) recorder: Recorder,
     /// By rt-app task.
     pub(crate) threads: Vec<TaskStats>,

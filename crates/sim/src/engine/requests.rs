@@ -1,7 +1,8 @@
 //! Requests: to the drive, back from it, and where their time goes.
 
-use super::{Engine, Request};
+use super::{Engine, Request, Slot};
 use crate::attribution::{Part, Parts, Work};
+use crate::completion::Coalescing;
 use crate::cpu::{CpuId, Interrupt, RequestId, TaskId};
 use crate::drive::{Accepted, Direction, Piece};
 use crate::observer::{Observer, RequestStep};
@@ -36,7 +37,9 @@ impl<O: Observer> Engine<'_, O> {
         let request = Request {
             task,
             direction,
-            completes_on: self.setup.completion_cpu.unwrap_or(cpu),
+            issued_on: cpu,
+            drive: 0,
+            completes_on: cpu,
             whole: None,
             unserved: 1,
             undelivered: 1,
@@ -70,7 +73,18 @@ impl<O: Observer> Engine<'_, O> {
     /// Hands a request, or a piece of one, to a drive.
     fn give_to_drive(&mut self, drive: usize, id: RequestId, bytes: u64) {
         let (now, volume) = (self.now, &self.setup.volume);
+        let completion = &self.setup.completion;
         let request = &mut self.requests[id];
+        request.drive = drive;
+        request.completes_on = completion.cpu(drive, request.issued_on);
+        if let Some(share) = completion.same_cpu_share {
+            let cluster = &self.setup.clusters[self.cpus[request.completes_on].cluster];
+            if let Some(other) = self.random.elsewhere(share, cluster.cpus - 1) {
+                // Any but the one that it would be.
+                let of_queue = request.completes_on - cluster.first_cpu;
+                request.completes_on = cluster.first_cpu + (of_queue + 1 + other) % cluster.cpus;
+            }
+        }
         let access = self
             .random
             .service(&volume.access[request.direction as usize]);
@@ -137,8 +151,51 @@ impl<O: Observer> Engine<'_, O> {
         if request.unserved == 0 {
             self.observe_request(RequestStep::Served { request: whole });
         }
-        let cpu = self.requests[id].completes_on;
+        if let Some(coalescing) = self.setup.completion.coalescing {
+            return self.collect(id, coalescing);
+        }
+        self.notify(id);
+    }
+
+    fn notify(&mut self, id: RequestId) {
+        let request = &self.requests[id];
+        let cpu = request.completes_on;
+        self.recorder.completion(cpu == request.issued_on);
         self.interrupt(cpu, Interrupt::Completion(id));
+    }
+
+    /// Keeps a completion back until its queue has enough of them, or the first has waited long
+    /// enough.
+    fn collect(&mut self, id: RequestId, Coalescing { threshold, time }: Coalescing) {
+        let request = &self.requests[id];
+        let queue = self
+            .setup
+            .completion
+            .queue(request.drive, request.issued_on);
+        let collected = &mut self.collected[queue];
+        collected.push(id);
+        if collected.len() >= threshold {
+            self.queue
+                .cancel(Slot::Collected(queue + 2 * self.domains.len()).number(self.cpus.len()));
+            self.tell(queue);
+        } else if collected.len() == 1 {
+            self.schedule(
+                Slot::Collected(queue + 2 * self.domains.len()),
+                self.now + time,
+            );
+        }
+    }
+
+    /// Interrupts for what a queue has collected.
+    pub(super) fn tell(&mut self, queue: usize) {
+        for id in std::mem::take(&mut self.collected[queue]) {
+            let request = &mut self.requests[id];
+            request
+                .parts
+                .add(Part::InterruptDelivery, self.now - request.cut);
+            request.cut = self.now;
+            self.notify(id);
+        }
     }
 
     /// The completion interrupt of a request, or of a piece of one, has been served. Returns the

@@ -298,11 +298,10 @@ impl<O: Observer> Engine<'_, O> {
             // It looks at its run queue when it has done what it does.
             return 0;
         }
-        let mut after = self.setup.ipi;
-        if self.cpus[to].polling_until.is_some() {
-            // A polling CPU sees its need-resched flag without an interrupt.
-            after = 0;
-        }
+        let c = &self.cpus[to];
+        let watches = c.polling_until.is_some() || self.setup.states[c.state].mwait;
+        // Who watches its need-resched flag needs no interrupt.
+        let after = if watches { 0 } else { self.setup.ipi };
         let at = self.now + after;
         if at < self.queue.due(Slot::Phase(to).number(self.cpus.len())) {
             self.schedule(Slot::Phase(to), at);

@@ -40,6 +40,7 @@ mod criterion;
 mod part_b;
 mod part_c;
 mod part_d;
+mod part_e;
 
 pub use cell::{Cell, Published, Value};
 pub use criterion::{Criterion, percent};
@@ -68,6 +69,11 @@ pub const PARTS: &[Part] = &[
         name: "D",
         about: "APST by the legacy and the current rule on five drives",
         plan: part_d::plan,
+    },
+    Part {
+        name: "E",
+        about: "power-sleep demotion prevention with six drives in RAID0",
+        plan: part_e::plan,
     },
 ];
 

@@ -1,0 +1,183 @@
+//! What hardware does by itself: queues, coalescing, demotion, exits that vary, states switched off.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{C1Demotion, Figure};
+use wakepath_sim::{Combination, Run, simulate};
+use wakepath_workloads::Workload;
+use wakepath_workloads::fio;
+
+fn combination(idle: &str, psd: Option<&str>) -> Combination {
+    Combination {
+        idle: idle.parse().unwrap(),
+        freq: "performance".parse().unwrap(),
+        psd: psd.map(|p| p.parse().unwrap()),
+        apst: None,
+    }
+}
+
+fn job(lines: &str) -> Workload {
+    let text = format!("[j]\nfilename=/dev/nvme0n1\ndirect=1\ntime_based\nruntime=200ms\n{lines}");
+    fio::parse(&text, "test.fio").unwrap().into()
+}
+
+const READS: &str = "rw=randread\nbs=4k\n";
+
+/// One drive, one queue per CPU, no demotion, nothing in the background.
+fn quiet_server() -> Machine {
+    let mut machine = Machine::find("xeon-6741p").unwrap();
+    machine.c1_demotion = None;
+    machine.background.clear();
+    machine.drive.count = 1;
+    machine.io_path.completion.queues = None;
+    machine
+}
+
+fn run(machine: &Machine, lines: &str, idle: &str) -> Run {
+    simulate(machine, &job(lines), &combination(idle, None), 1).unwrap()
+}
+
+#[test]
+fn fewer_queues_than_cpus_complete_elsewhere() {
+    let mut machine = quiet_server();
+    let all = format!("{READS}numjobs=96");
+    assert!(run(&machine, &all, "shallowest").same_cpu_share > 0.999_999);
+    machine.io_path.completion.queues = Some(48);
+    let half = run(&machine, &all, "shallowest").same_cpu_share;
+    assert!((0.49..0.51).contains(&half), "{half}");
+    machine.io_path.completion.queues = Some(1);
+    let one = run(&machine, &all, "shallowest").same_cpu_share;
+    // The task of the CPU that has all interrupts moves away from it.
+    assert!(one < 0.012, "{one}");
+    machine.io_path.completion.queues = None;
+    machine.io_path.completion.same_cpu_share = Figure::plain(0.87);
+    let share = run(&machine, &all, "shallowest").same_cpu_share;
+    assert!((0.86..0.88).contains(&share), "{share}");
+}
+
+#[test]
+fn a_lease_is_granted_to_the_cpu_that_completes() {
+    let mut machine = quiet_server();
+    machine.io_path.completion.cpu = Some(50);
+    let workload = job(READS);
+    let poll = |psd| {
+        let run = simulate(&machine, &workload, &combination("deepest", Some(psd)), 1).unwrap();
+        run.cpus
+            .iter()
+            .map(|c| c.idle_seconds[0] > 0.1)
+            .collect::<Vec<_>>()
+    };
+    let only = |cpu: usize| (0..96).map(|c| c == cpu).collect::<Vec<_>>();
+    assert_eq!(poll("psd[grant=completion]"), only(50));
+    assert_eq!(poll("psd[grant=issue]"), only(0));
+    let both = poll("psd[grant=both]");
+    assert_eq!(both.iter().filter(|polls| **polls).count(), 2);
+    // The ceiling decides what it gets instead.
+    let psd = combination("deepest", Some("psd[ceiling=state:2]"));
+    let run = simulate(&machine, &workload, &psd, 1).unwrap();
+    assert!(run.cpus[50].idle_seconds[2] > 0.1 && run.cpus[50].idle_seconds[0] == 0.0);
+}
+
+#[test]
+fn a_queue_that_coalesces_keeps_completions_back() {
+    let mut machine = quiet_server();
+    let plain = run(&machine, READS, "shallowest").attribution.mean;
+    let completion = &mut machine.io_path.completion;
+    completion.coalesce = Figure::plain(4.0);
+    completion.coalesce_us = Figure::plain(100.0);
+    // One at a time: the threshold is never reached.
+    let alone = run(&machine, READS, "shallowest").attribution.mean;
+    let waited = alone.interrupt_delivery - plain.interrupt_delivery;
+    assert!((99.9..100.1).contains(&waited), "{waited}");
+    // Eight at once: four wait for the slowest of them only.
+    let deep = run(
+        &machine,
+        &format!("{READS}ioengine=libaio\niodepth=8"),
+        "shallowest",
+    );
+    let waited = deep.attribution.mean.interrupt_delivery - plain.interrupt_delivery;
+    assert!((1.0..60.0).contains(&waited), "{waited}");
+}
+
+#[test]
+fn the_exits_of_a_state_vary_around_their_mean() {
+    let mut machine = quiet_server();
+    let state = machine.idle_state.last_mut().unwrap();
+    state.exit_spread.value = 0.0;
+    let fixed = run(&machine, READS, "deepest");
+    machine.idle_state.last_mut().unwrap().exit_spread.value = 0.5;
+    let varied = run(&machine, READS, "deepest");
+    let (a, b) = (
+        fixed.attribution.mean.idle_exit,
+        varied.attribution.mean.idle_exit,
+    );
+    assert!((b / a - 1.0).abs() < 0.05, "{a} {b}");
+    assert!(varied.latency_us.p99 > fixed.latency_us.p99 + 100.0);
+    // The drive's numbers are the same ones.
+    let of = |run: &Run| run.attribution.mean.drive_service;
+    assert!((of(&fixed) - of(&varied)).abs() < 0.5);
+}
+
+#[test]
+fn hardware_demotes_a_cpu_that_wakes_up_often_and_the_kernel_does_not_notice() {
+    let mut machine = quiet_server();
+    let asked = run(&machine, READS, "deepest");
+    machine.c1_demotion = Some(C1Demotion {
+        to: "C1".into(),
+        states: vec!["C6".into(), "C6P".into()],
+        wake_ups: Figure::plain(4.0),
+        within_us: Figure::plain(2000.0),
+        undemote_us: Figure::plain(0.0),
+        source: "test".into(),
+    });
+    let demoted = run(&machine, READS, "deepest");
+    assert!(asked.attribution.mean.idle_exit > 120.0, "{asked:?}");
+    assert!(demoted.attribution.mean.idle_exit < 3.0);
+    // Counted as what was asked for.
+    assert!(demoted.cpus[0].idle_seconds[4] > 0.15);
+    assert!(demoted.cpus[0].demotions > 1000);
+    assert_eq!(demoted.cpus[0].undemotions, 0);
+    // But drawing what C1 draws.
+    let cpu0 = |run: &Run| run.energy.as_ref().unwrap().cpus_mj[0];
+    let mut free = machine.clone();
+    for state in &mut free.idle_state[3..] {
+        state.power_mw.value = 0.0;
+    }
+    let same = cpu0(&run(&free, READS, "deepest")) / cpu0(&demoted);
+    assert!((0.99..=1.0).contains(&same), "{same}");
+    free.idle_state[1].power_mw.value = 0.0;
+    assert!(cpu0(&run(&free, READS, "deepest")) < 0.7 * cpu0(&demoted));
+    let of = machine.c1_demotion.as_mut().unwrap();
+    of.undemote_us = Figure::plain(20.0);
+    let undemoted = run(&machine, READS, "deepest");
+    assert!(undemoted.cpus[0].undemotions > 0);
+    assert!(undemoted.attribution.mean.idle_exit > 100.0);
+    // A rate that it does not reach.
+    machine.c1_demotion.as_mut().unwrap().within_us = Figure::plain(100.0);
+    assert_eq!(run(&machine, READS, "deepest").cpus[0].demotions, 0);
+}
+
+#[test]
+fn a_state_that_is_off_is_not_entered() {
+    let mut machine = quiet_server();
+    machine.disable_idle_states(&["C6", "C6P"]).unwrap();
+    for idle in ["menu", "teo", "deepest", "ladder", "haltpoll"] {
+        let run = run(&machine, READS, idle);
+        assert!(
+            run.idle_states[3..].iter().all(|s| s.entries == 0),
+            "{idle}"
+        );
+        assert_eq!(run.cpus.iter().map(|c| c.idle_seconds.len()).max(), Some(5));
+    }
+    let energy = |machine: &Machine| run(machine, READS, "deepest").energy.unwrap();
+    assert!(energy(&machine).idle_mw > energy(&quiet_server()).idle_mw + 96.0 * 450.0);
+    let unknown = machine
+        .disable_idle_states(&["C7"])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        unknown.contains("'C7'") && unknown.contains("POLL, C1, C1E"),
+        "{unknown}"
+    );
+    assert!(machine.disable_idle_states(&["POLL", "C1", "C1E"]).is_err());
+}
