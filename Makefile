@@ -20,6 +20,7 @@ test: setup ## Everything that CI runs: lint, tests, documentation, conformance,
 lint: ## Formatting and clippy
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) fmt --manifest-path bench/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 conformance: setup ## Compare the policies with the kernel's own C, compiled on the spot
@@ -31,7 +32,9 @@ validation: ## Simulate all published experiments and write docs/validation.md
 	@target/release/wakepath reproduce all --runs 5 --format markdown > target/validation.md
 	@mv target/validation.md docs/validation.md
 
-bench: setup ## Time the governors beside the kernel's C at -O2
+bench: setup ## Time the simulator, also beside NeXosim and SimPy, and the governors beside the kernel's C at -O2
+	@scripts/setup-python.sh || echo "bench: no SimPy to compare with" >&2
+	$(CARGO) run --quiet --release --locked --manifest-path bench/Cargo.toml --target-dir target/bench
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- bench
 
 fuzz: setup ## Fuzz every parser, FUZZ_SECONDS (60) each

@@ -28,11 +28,26 @@ step() {
 
 conformance() { cargo run --quiet --release --locked -p wakepath-conformance -- "$@"; }
 
+python=.cache/python/bin
+python_files() { git ls-files '*.py'; }
+# Each file by itself: they are programs of different folders.
+types() { python_files | xargs -n 1 "$python/mypy" --strict; }
+
 scripts/setup-python.sh || echo "test: no Python packages; the tests that need them are skipped" >&2
+python_skips=0
 
 step format cargo fmt --all --check
 step fuzz-format cargo fmt --manifest-path fuzz/Cargo.toml --check
+step bench-format cargo fmt --manifest-path bench/Cargo.toml --check
 step clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+step bench-clippy cargo clippy --manifest-path bench/Cargo.toml --target-dir target/bench --locked -- -D warnings
+if [ -x "$python/ruff" ]; then
+    step ruff "$python/ruff" check .
+    step ruff-format "$python/ruff" format --check .
+    step mypy types
+else
+    python_skips=3
+fi
 step doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 # The output of tests that pass is shown as well, because a skipped test passes and says so there.
 step tests cargo test --workspace --locked --no-fail-fast -- --show-output
@@ -45,6 +60,7 @@ sum() { grep -h '^test result:' "$logs/tests.log" | grep -o "[0-9]* $1" | awk '{
 count() { grep -c "$1" "$2" 2>/dev/null; }
 
 skips=$(count '^skipped: ' "$logs/tests.log")
+skips=${skips:-0}
 fuzz_ok=0
 fuzz_failed=0
 if [ -f "$logs/fuzz.log" ]; then
@@ -54,9 +70,9 @@ fi
 # A test that skips itself counts as passed to its runner.
 passed=$(($(sum passed) - skips + fuzz_ok))
 failed=$(($(sum failed) + fuzz_failed))
-skipped=$(($(sum ignored) + skips))
+skipped=$(($(sum ignored) + skips + python_skips))
 # Steps that do not count tests count as one, and a step that failed to even build must not look like none.
-for name in format fuzz-format clippy doc conformance mutants; do
+for name in format fuzz-format bench-format clippy bench-clippy ruff ruff-format mypy doc conformance mutants; do
     [ -f "$logs/$name.log" ] && [[ " ${failed_steps[*]-} " != *" $name "* ]] && passed=$((passed + 1))
 done
 for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do
@@ -78,6 +94,7 @@ fi
     grep -hE '^[0-9]+ of [0-9]+ alterations' "$logs/mutants.log"
     [ -f "$logs/fuzz.log" ] && grep -hE '^fuzz [a-z_]+: ' "$logs/fuzz.log"
     grep -h '^skipped: ' "$logs/tests.log"
+    [ "$python_skips" = 0 ] || echo "skipped: ruff and mypy: scripts/setup-python.sh could not install them"
     if [ ${#failed_steps[@]} -gt 0 ]; then
         printf 'failed: %s\n' "${failed_steps[@]}"
     fi

@@ -149,7 +149,7 @@ pub(crate) struct Cpu {
     pub(crate) powered: Vec<u64>,
     /// The part of it in which it was waking up, and since when it has been.
     waking: Running,
-    pub(crate) waking_since: u64,
+    waking_since: Option<u64>,
 }
 
 impl Cpu {
@@ -207,7 +207,7 @@ impl Cpu {
             demoted: false,
             powered: Vec::new(),
             waking: Running::default(),
-            waking_since: 0,
+            waking_since: None,
         }
     }
 
@@ -283,8 +283,11 @@ impl Cpu {
     /// the processor's own counters see it; `current` is its operating point of `khz`.
     pub(crate) fn running_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Running {
         let mut sum = Running::default();
-        let since = self.powered_since.filter(|_| self.mode != Mode::Waking);
-        let running = since.map(|since| (now - since, khz[current]));
+        // What has not been settled of the time powered is over when it began to wake up, if it does.
+        let until = self.waking_since.unwrap_or(now);
+        let running = self
+            .powered_since
+            .map(|since| (until.saturating_sub(since), khz[current]));
         let before = self.powered.iter().copied().zip(khz.iter().copied());
         for (time, Kilohertz(khz)) in before.chain(running) {
             sum.time += time;
@@ -295,11 +298,24 @@ impl Cpu {
         sum
     }
 
-    /// Takes note that the CPU has been powered since it was last asked, but was only waking up;
-    /// `khz` is the frequency of its clock meanwhile.
+    /// Begins to wake up.
+    pub(crate) fn begin_waking(&mut self, now: u64) {
+        self.waking_since = Some(now);
+    }
+
+    /// Has woken up.
+    pub(crate) fn end_waking(&mut self, now: u64, khz: u64) {
+        self.settle_waking(now, khz);
+        self.waking_since = None;
+    }
+
+    /// Takes note of how long the CPU has been waking up, if it is; `khz` is the frequency of its clock
+    /// meanwhile.
     pub(crate) fn settle_waking(&mut self, now: u64, khz: u64) {
-        let time = now - self.waking_since;
-        self.waking_since = now;
+        let Some(since) = &mut self.waking_since else {
+            return;
+        };
+        let time = now - std::mem::replace(since, now);
         self.waking.time += time;
         self.waking.khz_time += u128::from(time) * u128::from(khz);
     }

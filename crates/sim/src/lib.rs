@@ -14,6 +14,8 @@ mod drive;
 mod engine;
 mod frequency;
 pub mod observer;
+#[doc(hidden)]
+pub mod pattern;
 mod pelt;
 mod power;
 mod program;
@@ -31,6 +33,7 @@ pub use attribution::Attribution;
 pub use compare::{
     Combination, CombinationResult, Comparison, Experiment, Waiting, compare, compare_all, median,
 };
+pub use engine::watchdog::Stuck;
 pub use power::Energy;
 pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,
@@ -90,6 +93,9 @@ pub enum SimError {
         /// Who does what.
         what: String,
     },
+    /// The run goes nowhere.
+    #[error("the run was given up: {0}")]
+    Stuck(#[from] Stuck),
     /// A cluster without operating points.
     #[error("cluster '{0}' has no operating point")]
     NoFrequency(String),
@@ -176,6 +182,7 @@ pub fn simulate_observed<O: Observer>(
             )
         }));
     }
-    let finished = Engine::new(&setup, cpus, domains, &states, drives, seed, observer).run()?;
+    let engine = Engine::new(&setup, cpus, domains, &states, drives, seed, observer);
+    let finished = engine.run()?;
     Ok(Run::new(seed, machine, &states, &setup.programs, &finished))
 }

@@ -21,6 +21,8 @@ pub struct Run {
     pub iops: f64,
     /// Finished requests.
     pub requests: u64,
+    /// Events that the simulator handled; says what the run cost to simulate.
+    pub events: u64,
     /// Those of them that were reads.
     pub reads: u64,
     /// Those that were writes.
@@ -303,6 +305,7 @@ impl Run {
                 0.0
             },
             requests,
+            events: finished.events,
             reads: recorder.reads,
             writes: recorder.writes,
             read_bytes: recorder.read_bytes,

@@ -13,6 +13,7 @@ fn combination(idle: &str, psd: Option<&str>) -> Combination {
         freq: "performance".parse().unwrap(),
         psd: psd.map(|p| p.parse().unwrap()),
         apst: None,
+        poll: None,
     }
 }
 

@@ -14,6 +14,7 @@ mod scheduler;
 mod smt;
 mod tasks;
 mod threads;
+pub(crate) mod watchdog;
 
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
@@ -34,6 +35,8 @@ use crate::recorder::Recorder;
 use crate::setup::Setup;
 use crate::task::Task;
 use crate::threads::{TaskStats, Threads};
+
+use watchdog::Watchdog;
 
 /// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
 /// or timer, each clock one, for the arrival of its next frequency, and each cluster whose hardware
@@ -190,9 +193,12 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Runs until every job has ended, or the time is over.
     ///
     /// # Errors
-    /// The threads of the workload wait for each other, or take steps without end.
+    /// The run goes nowhere: the threads of the workload wait for each other, or take steps without
+    /// end.
     pub(crate) fn run(mut self) -> Result<Finished, SimError> {
         let end = self.setup.programs.end.unwrap_or(u64::MAX);
+        let mut events = 0;
+        let mut watchdog = Watchdog::default();
         while self.jobs_running > 0 && !self.observer.has_enough() {
             let Some((time, next)) = self.queue.pop() else {
                 break;
@@ -207,6 +213,11 @@ impl<'a, O: Observer> Engine<'a, O> {
                 break;
             }
             self.now = time;
+            events += 1;
+            if events % Watchdog::EVERY == 0 {
+                let requests = self.recorder.reads + self.recorder.writes;
+                watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(requests))?;
+            }
             match next {
                 Next::Other(request) => self.served(request),
                 Next::Slot(number) => match Slot::of(number, self.cpus.len(), self.domains.len()) {
@@ -220,7 +231,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         match self.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(self.finish()),
+            None => Ok(self.finish(events)),
         }
     }
 
@@ -250,7 +261,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
-    fn finish(mut self) -> Finished {
+    fn finish(mut self, events: u64) -> Finished {
         for cpu in 0..self.cpus.len() {
             self.charge(cpu);
             let c = &mut self.cpus[cpu];
@@ -262,6 +273,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.power.finish(self.now);
         self.observer.finished(Nanoseconds(self.now));
         Finished {
+            events,
             end: self.now,
             power: self.power,
             cpus: self.cpus,
@@ -280,6 +292,8 @@ impl<'a, O: Observer> Engine<'a, O> {
 
 /// What a run leaves behind.
 pub(crate) struct Finished {
+    /// Events handled.
+    pub(crate) events: u64,
     pub(crate) end: u64,
     pub(crate) power: PowerTracker,
     pub(crate) cpus: Vec<Cpu>,

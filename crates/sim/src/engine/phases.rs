@@ -26,7 +26,7 @@ impl<O: Observer> Engine<'_, O> {
             Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
                 let khz = self.domains[self.cpus[cpu].domain].khz_now();
-                self.cpus[cpu].settle_waking(self.now, khz);
+                self.cpus[cpu].end_waking(self.now, khz);
                 self.end_stay(cpu, false);
                 self.next(cpu);
             }

@@ -293,7 +293,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Tells a CPU that there is a task on its run queue now. Returns how long that takes.
-    pub(super) fn notify(&mut self, from: Option<CpuId>, to: CpuId) -> u64 {
+    pub(super) fn call(&mut self, from: Option<CpuId>, to: CpuId) -> u64 {
         if from == Some(to) || self.cpus[to].mode != Mode::Idle {
             // It looks at its run queue when it has done what it does.
             return 0;

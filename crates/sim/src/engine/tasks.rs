@@ -40,7 +40,7 @@ impl<O: Observer> Engine<'_, O> {
         } else if takes_over {
             self.reschedule(to);
         }
-        self.notify(from, to)
+        self.call(from, to)
     }
 
     /// Runs what is to run on a CPU. Returns whether it has something to do now.

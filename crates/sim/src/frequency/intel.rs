@@ -187,10 +187,10 @@ impl HwpClock {
         self.decide(minimum)
     }
 
-    pub(super) fn wake(&mut self, now: u64, index: usize) -> Option<Kilohertz> {
+    pub(super) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
         // A slot that ends just now has not been looked at yet.
         let last_slot = now.saturating_sub(1) / self.slot * self.slot;
-        if self.seen >= last_slot {
+        if self.seen >= last_slot || cpus.iter().any(Cpu::is_powered) {
             return None;
         }
         self.rest(last_slot);

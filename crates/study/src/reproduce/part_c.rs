@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use wakepath_hardware::Machine;
 use wakepath_sim::{Combination, CombinationResult, Comparison, Experiment, median};
-use wakepath_workloads::rtapp::{self, Event};
+use wakepath_workloads::rtapp::{self, Event, RtTask};
 use wakepath_workloads::{Workload, fio};
 
 use super::{
@@ -186,16 +186,16 @@ fn text_of(name: &str) -> &'static str {
 /// A workload with so many clients: threads of the first task, or processes of the first job.
 fn workload(name: &str, clients: Option<u32>) -> Result<Workload, ReproduceError> {
     let text = text_of(name);
-    if name.ends_with(".json") {
-        let mut file = rtapp::parse(text, name)?;
-        if let (Some(task), Some(clients)) = (file.tasks.first_mut(), clients) {
-            task.instances = clients;
+    if let Some((_, "fio")) = name.rsplit_once('.') {
+        let mut file = fio::parse(text, name)?;
+        if let (Some(job), Some(clients)) = (file.jobs.first_mut(), clients) {
+            job.numjobs = clients;
         }
         return Ok(file.into());
     }
-    let mut file = fio::parse(text, name)?;
-    if let (Some(job), Some(clients)) = (file.jobs.first_mut(), clients) {
-        job.numjobs = clients;
+    let mut file = rtapp::parse(text, name)?;
+    if let (Some(task), Some(clients)) = (file.tasks.first_mut(), clients) {
+        task.instances = clients;
     }
     Ok(file.into())
 }
@@ -205,7 +205,7 @@ fn fitted_figures(data: &Data) -> Result<Vec<FittedFigure>, ReproduceError> {
     let mut figures = Vec::new();
     for fitted in &data.fitted {
         let file = rtapp::parse(text_of(&fitted.workload), &fitted.workload)?;
-        let work = file.tasks.iter().flat_map(|t| t.events());
+        let work = file.tasks.iter().flat_map(RtTask::events);
         let work = work.filter_map(|event| match event {
             Event::Run(time) => Some(time.0 as f64 / 1e3),
             _ => None,

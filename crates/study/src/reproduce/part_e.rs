@@ -94,6 +94,7 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
             freq: data.freq.parse()?,
             psd: psd.then(|| data.psd.parse()).transpose()?,
             apst: None,
+            poll: None,
         })
     };
     let mut experiments = Vec::new();

@@ -1,0 +1,120 @@
+//! Simulated I/Os and events per second of one core.
+
+use anyhow::Context;
+use wakepath_hardware::Machine;
+use wakepath_sim::{Combination, Run, simulate};
+use wakepath_workloads::{Workload, fio};
+
+use crate::{ROUNDS, median, report, timed};
+
+const PART_B: &str = include_str!("../../workloads/part-b-rk3399.fio");
+
+/// 8 jobs at depth 32, as the published experiment on this server has.
+const SERVER: &str = "[reader]\nfilename=/dev/md0\nrw=randread\nbs=4k\ndirect=1\nioengine=libaio\n\
+                      iodepth=32\nnumjobs=8\nruntime=1\ntime_based\n";
+
+/// One thing to simulate.
+pub struct Case {
+    machine: Machine,
+    workload: Workload,
+    policies: Combination,
+}
+
+impl Case {
+    fn new(machine: Machine, job: &str, idle: &str, freq: &str) -> anyhow::Result<Self> {
+        Ok(Self {
+            machine,
+            workload: fio::parse(job, "bench.fio")?.into(),
+            policies: Combination {
+                idle: idle.parse()?,
+                freq: freq.parse()?,
+                psd: None,
+                apst: None,
+            },
+        })
+    }
+
+    /// The job of part B, `factor` times as long.
+    pub fn part_b(factor: u64) -> anyhow::Result<Self> {
+        let job = format!("{}\nruntime={}\n", PART_B.trim_end(), 30 * factor);
+        Self::new(Machine::find("rk3399")?, &job, "teo@6.12", "schedutil")
+    }
+
+    fn server(cpus: usize) -> anyhow::Result<Self> {
+        let mut machine = Machine::find("xeon-6741p")?;
+        let cluster = machine.cluster.first_mut().context("no cluster")?;
+        cluster.cpus = cpus;
+        Self::new(machine, SERVER, "menu@6.12", "performance")
+    }
+
+    /// Simulates it.
+    pub fn run(&self) -> anyhow::Result<Run> {
+        Ok(simulate(&self.machine, &self.workload, &self.policies, 1)?)
+    }
+}
+
+/// I/Os and events per second of CPU time, medians over the rounds.
+struct Rates {
+    ios: Vec<f64>,
+    events: Vec<f64>,
+}
+
+impl Rates {
+    fn new() -> Self {
+        Self {
+            ios: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, case: &Case) -> anyhow::Result<()> {
+        let (time, run) = timed(|| case.run());
+        let run = run?;
+        self.ios.push(run.requests as f64 / time.as_secs_f64());
+        self.events.push(run.events as f64 / time.as_secs_f64());
+        Ok(())
+    }
+}
+
+/// Prints how fast the simulator is.
+pub fn run() -> anyhow::Result<()> {
+    let [part_b, large, small] = [Case::part_b(10)?, Case::server(96)?, Case::server(4)?];
+    let mut rates = [Rates::new(), Rates::new(), Rates::new()];
+    for _ in 0..ROUNDS {
+        for (case, rates) in [&part_b, &large, &small].into_iter().zip(&mut rates) {
+            rates.add(case)?;
+        }
+    }
+    let [b, large, small] = rates.map(|r| (median(r.ios), median(r.events)));
+    let millions = |value: f64| format!("{:.2} M", value / 1e6);
+    report(
+        "job of part B on RK3399: simulated I/Os per second and core",
+        &millions(b.0),
+        "at least 5 M",
+        b.0 >= 5e6,
+    );
+    println!(
+        "{:<62} {:>10}",
+        "    events per second and core",
+        millions(b.1)
+    );
+    report(
+        "8 jobs at depth 32 on 96 CPUs: events per second and core",
+        &millions(large.1),
+        "at least 10 M",
+        large.1 >= 10e6,
+    );
+    println!(
+        "{:<62} {:>10}",
+        "    simulated I/Os per second and core",
+        millions(large.0)
+    );
+    let ratio = small.1 / large.1;
+    report(
+        "the same on 4 CPUs: cost of an event on 96, times that on 4",
+        &format!("{ratio:.2} x"),
+        "at most 2 x",
+        ratio <= 2.0,
+    );
+    Ok(())
+}

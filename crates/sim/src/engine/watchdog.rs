@@ -1,0 +1,112 @@
+//! Notices a run that goes nowhere.
+
+/// Looks at a run from time to time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Watchdog {
+    /// Simulated time in ns and finished requests at the last look.
+    now: u64,
+    requests: u64,
+    /// Looks without a request in between, and when they began.
+    idle_looks: u64,
+    idle_since: u64,
+}
+
+/// How a run goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stuck {
+    /// One event follows the other, but time stands still.
+    #[error("simulated time stands still at {at_ns} ns: {events} events without an end")]
+    Time {
+        /// When, in ns.
+        at_ns: u64,
+        /// Events at that time.
+        events: u64,
+    },
+    /// Time passes, but nothing comes of it.
+    #[error(
+        "no request was finished between {:.3} s and {:.3} s of simulated time ({events} events); \
+         does the job think for longer than it can ever run?",
+        *from_ns as f64 / 1e9,
+        *to_ns as f64 / 1e9
+    )]
+    Requests {
+        /// Since when, in ns.
+        from_ns: u64,
+        /// Up to when, in ns.
+        to_ns: u64,
+        /// Events in between.
+        events: u64,
+    },
+}
+
+impl Watchdog {
+    /// Events between two looks: rare enough to cost nothing, and more than any machine has at one
+    /// instant.
+    pub(super) const EVERY: u64 = 1 << 20;
+
+    /// Looks without a request before the run is given up: some ten seconds of real time, and
+    /// hours to weeks of simulated time.
+    const PATIENCE: u64 = 1 << 7;
+
+    /// `requests` have been finished by `now`, in ns; `None` if the workload makes none.
+    pub(super) fn look(&mut self, now: u64, requests: Option<u64>) -> Result<(), Stuck> {
+        if now == self.now {
+            return Err(Stuck::Time {
+                at_ns: now,
+                events: Self::EVERY,
+            });
+        }
+        let requests = requests.unwrap_or(self.requests + 1);
+        if requests > self.requests {
+            self.idle_looks = 0;
+            self.idle_since = now;
+        } else {
+            self.idle_looks += 1;
+        }
+        if self.idle_looks == Self::PATIENCE {
+            return Err(Stuck::Requests {
+                from_ns: self.idle_since,
+                to_ns: now,
+                events: Self::PATIENCE * Self::EVERY,
+            });
+        }
+        (self.now, self.requests) = (now, requests);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_stands_still_is_noticed_at_once() {
+        let mut watchdog = Watchdog::default();
+        watchdog.look(7, Some(1)).unwrap();
+        let stuck = watchdog.look(7, Some(2)).unwrap_err();
+        assert!(
+            stuck.to_string().contains("stands still at 7 ns"),
+            "{stuck}"
+        );
+    }
+
+    #[test]
+    fn a_run_without_requests_ends_after_a_while_and_one_with_them_never() {
+        let mut watchdog = Watchdog::default();
+        for look in 1..10 * Watchdog::PATIENCE {
+            watchdog.look(look, Some(look)).unwrap();
+        }
+        let from = 10 * Watchdog::PATIENCE;
+        let stuck = (from..)
+            .find_map(|now| watchdog.look(now, Some(from)).err())
+            .unwrap();
+        let Stuck::Requests { from_ns, to_ns, .. } = stuck else {
+            panic!("{stuck}");
+        };
+        assert_eq!(to_ns - from_ns, Watchdog::PATIENCE);
+        let mut without = Watchdog::default();
+        for now in 1..10 * Watchdog::PATIENCE {
+            without.look(now, None).unwrap();
+        }
+    }
+}
