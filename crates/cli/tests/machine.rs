@@ -162,3 +162,11 @@ fn the_documentation_explains_every_key() {
         assert!(named, "docs/machines.md does not explain {key}");
     }
 }
+
+#[test]
+fn a_recorded_system_as_a_machine_tells_what_is_assumed() {
+    wakepath(&["machine", "show", "spr1", "--model"])
+        .success()
+        .stdout(predicate::str::contains("idle_state.C6.true_exit_us"))
+        .stdout(predicate::str::contains("half of the declared time"));
+}

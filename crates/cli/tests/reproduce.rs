@@ -39,11 +39,9 @@ fn a_part_shows_its_source_and_what_was_fitted() {
 }
 
 #[test]
-fn every_format_is_the_same_for_any_number_of_jobs() {
-    for format in ["table", "json", "csv", "markdown"] {
-        let run = |jobs| text(&["B", "--runs", "2", "--format", format, "--jobs", jobs]);
-        assert!(run("1") == run("3"), "{format}");
-    }
+fn the_result_is_the_same_for_any_number_of_jobs() {
+    let run = |jobs| text(&["B", "--runs", "2", "--format", "json", "--jobs", jobs]);
+    assert!(run("1") == run("3"));
 }
 
 #[test]
@@ -58,7 +56,7 @@ fn csv_has_a_line_per_cell() {
 fn an_unknown_part_is_a_usage_error_that_lists_the_parts() {
     let assert = reproduce(&["Z"]).code(2).stdout("");
     let message = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
-    assert!(message.contains("B, D"), "{message}");
+    assert!(message.contains("B, C, D"), "{message}");
 }
 
 /// What stands between a line of the page and the next heading of its level.

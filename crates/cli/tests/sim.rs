@@ -176,6 +176,127 @@ fn a_bad_job_file_names_its_line() {
 }
 
 #[test]
+fn a_run_that_goes_nowhere_says_so() {
+    let machine = ["--machine", "rk3399", "--runs", "1"];
+    let with = |lines: &str| JOB.replace("runtime=200ms\ntime_based\n", lines);
+    // Over before the first request.
+    fails_with(
+        sim(&with("runtime=1us\ntime_based\n"), &machine),
+        &["no request was finished", "too short"],
+    );
+    // A request every hundred days.
+    fails_with(
+        sim(&with("size=1m\nthinktime=100d\n"), &machine),
+        &["given up", "no request", "think time"],
+    );
+    // One is enough, though the job then thinks for longer than it runs.
+    sim(&with("runtime=1s\ntime_based\nthinktime=10s\n"), &machine).success();
+}
+
+#[test]
+fn impossible_lengths_are_errors() {
+    let machine = ["--machine", "rk3399", "--runs", "1"];
+    for (lines, parts) in [
+        ("runtime=0\ntime_based\n", ["job.fio:6", "runtime"]),
+        ("runtime=584y\ntime_based\n", ["job.fio:6", "584y"]),
+        ("runtime=213504d\ntime_based\n", ["job.fio:6", "too large"]),
+        (
+            "runtime=18446744073709551615\ntime_based\n",
+            ["job.fio:6", "too large"],
+        ),
+        ("runtime=-1\ntime_based\n", ["job.fio:6", "negative"]),
+        ("size=1m\nthinktime=4000d\n", ["'j'", "thinktime"]),
+        (
+            "runtime=1\ntime_based\nthinktime=1\nthinktime_spin=3h\n",
+            ["'j'", "thinktime_spin"],
+        ),
+        (
+            "runtime=1\ntime_based\niodepth=0\n",
+            ["job.fio:8", "iodepth"],
+        ),
+        (
+            "runtime=1\ntime_based\nnumjobs=0\n",
+            ["job.fio:8", "numjobs"],
+        ),
+    ] {
+        let job = JOB.replace("runtime=200ms\ntime_based\n", lines);
+        fails_with(sim(&job, &machine), &parts);
+    }
+}
+
+/// Runs `sim` on RK3399 with one line of its file changed.
+fn with_machine(change: (&str, &str), job: &str) -> assert_cmd::assert::Assert {
+    let text = include_str!("../../hardware/data/machines/rk3399.toml");
+    assert!(text.contains(change.0), "rk3399.toml has no '{}'", change.0);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("m.toml");
+    fs::write(&path, text.replacen(change.0, change.1, 1)).unwrap();
+    sim(job, &["--machine", path.to_str().unwrap(), "--runs", "1"])
+}
+
+#[test]
+fn impossible_machines_are_errors_and_strange_ones_are_not() {
+    for (change, part) in [
+        (
+            (
+                "value = 10, assumed = \"between",
+                "value = -10, assumed = \"between",
+            ),
+            "power_mw",
+        ),
+        (
+            ("value = 50, fitted", "value = nan, fitted"),
+            "kcycles_per_io",
+        ),
+        (
+            ("value = 50, fitted", "value = 1e12, fitted"),
+            "kcycles_per_io",
+        ),
+        (
+            ("value = 8, assumed", "value = 1e12, assumed"),
+            "parallel_units",
+        ),
+        (("cpus = 4", "cpus = 0"), "cpus"),
+        (("capacity = 381\n", ""), "capacity"),
+        (("capacity = 381", "capacity = 0"), "capacity"),
+        (("khz = 408000", "khz = 0"), "opps"),
+        (("khz = 408000", "khz = 700000"), "opps"),
+        (("cpu = 0", "cpu = 99"), "completion"),
+        (("cluster = \"big\"", "cluster = \"bigger\""), "home"),
+        (
+            ("submission_share = 0.356", "submission_share = 0.956"),
+            "shares",
+        ),
+        (
+            ("target_residency_us = 2000", "target_residency_us = 100"),
+            "residency",
+        ),
+        (("value = 250", "value = 0"), "hz"),
+    ] {
+        fails_with(with_machine(change, JOB), &["m.toml", part]);
+    }
+    // An exit latency above the target residency is legal, and so is work that takes no time.
+    with_machine(
+        ("target_residency_us = 900", "target_residency_us = 300"),
+        JOB,
+    )
+    .success();
+    with_machine(("value = 50, fitted", "value = 0, fitted"), JOB).success();
+}
+
+#[test]
+fn a_machine_that_never_gets_to_the_job_is_given_up() {
+    let assert = with_machine(
+        (
+            "tick_kcycles = { value = 3,",
+            "tick_kcycles = { value = 100000,",
+        ),
+        JOB,
+    );
+    fails_with(assert, &["given up", "ticks"]);
+}
+
+#[test]
 fn what_is_not_modelled_is_refused_by_name() {
     let machine = ["--machine", "rk3399"];
     fails_with(

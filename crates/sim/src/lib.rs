@@ -94,8 +94,14 @@ pub enum SimError {
         what: String,
     },
     /// The run goes nowhere.
-    #[error("the run was given up: {0}")]
+    #[error(transparent)]
     Stuck(#[from] Stuck),
+    /// The jobs end before they have done anything.
+    #[error("no request was finished in {seconds} s of simulated time: the jobs are too short")]
+    NoRequest {
+        /// How long the jobs ran.
+        seconds: f64,
+    },
     /// A cluster without operating points.
     #[error("cluster '{0}' has no operating point")]
     NoFrequency(String),
@@ -184,5 +190,11 @@ pub fn simulate_observed<O: Observer>(
     }
     let engine = Engine::new(&setup, cpus, domains, &states, drives, seed, observer);
     let finished = engine.run()?;
-    Ok(Run::new(seed, machine, &states, &setup.programs, &finished))
+    let run = Run::new(seed, machine, &states, &setup.programs, &finished);
+    if run.requests == 0 && !setup.jobs.is_empty() && !observer.has_enough() {
+        return Err(SimError::NoRequest {
+            seconds: run.seconds,
+        });
+    }
+    Ok(run)
 }

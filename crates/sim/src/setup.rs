@@ -390,6 +390,12 @@ fn rate(megabytes_per_second: &Figure) -> u64 {
     (megabytes_per_second.value * 1e3).round() as u64
 }
 
+/// Longest think time: sums of it and of any simulated time cannot overflow.
+const MAX_THINK_TIME: Nanoseconds = Nanoseconds(315_360_000_000_000_000);
+
+/// Longest think time that keeps a CPU busy: its cycles are counted in pieces of a nanosecond.
+const MAX_SPIN: Nanoseconds = Nanoseconds(900_000_000_000);
+
 fn job(job: &FioJob, drive: &DriveModel) -> Result<JobSetup, SimError> {
     let unsupported = |what: &str| SimError::Workload {
         job: job.name.clone(),
@@ -410,6 +416,22 @@ fn job(job: &FioJob, drive: &DriveModel) -> Result<JobSetup, SimError> {
     }
     if !job.direct {
         return Err(unsupported("buffered I/O; set direct=1"));
+    }
+    for (time, most, what) in [
+        (
+            job.thinktime,
+            MAX_THINK_TIME,
+            "thinktime of more than ten years",
+        ),
+        (
+            job.thinktime_spin,
+            MAX_SPIN,
+            "thinktime_spin of more than a quarter of an hour",
+        ),
+    ] {
+        if time > most {
+            return Err(unsupported(what));
+        }
     }
     let limits = job.limits();
     if limits.time.is_none() && limits.bytes.is_none() {

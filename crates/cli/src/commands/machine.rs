@@ -71,6 +71,9 @@ enum ShowFormat {
 struct ShowArgs {
     /// A name that `machine list` prints, or a machine file (*.toml).
     name: String,
+    /// A recorded system as the machine that `wakepath sim` makes of it, with what it assumes.
+    #[arg(long)]
+    model: bool,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: ShowFormat,
@@ -146,7 +149,7 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
 
 fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let name = args.name.as_str();
-    if let Some(system) = recorded::find(name) {
+    if let Some(system) = recorded::find(name).filter(|_| !args.model) {
         return show_recorded(system, args.format, out);
     }
     if let Some(table) = recorded::intel_idle_tables()
@@ -155,7 +158,7 @@ fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
     {
         return show_driver_table(table, args.format, out);
     }
-    if let Some(nearest) = nearest_other(name) {
+    if let Some(nearest) = nearest_table(name) {
         anyhow::bail!(
             "unknown machine '{name}'; did you mean '{nearest}'? `wakepath machine list` prints all names"
         );
@@ -163,21 +166,18 @@ fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
     show_model(&Machine::find(name)?, args.format, out)
 }
 
-/// The recorded name that is most like a misspelt one, if it is more like it than any model's.
-fn nearest_other(name: &str) -> Option<&'static str> {
-    if name.contains('/') || name.contains('.') || builtin_names().any(|known| known == name) {
-        return None;
-    }
+/// The driver's table that is most like a misspelt name, if it is more like it than any machine.
+fn nearest_table(name: &str) -> Option<&'static str> {
     let likeness = |known: &str| strsim::jaro_winkler(known, name);
-    let best_model = builtin_names().map(likeness).fold(0.0, f64::max);
-    let systems = recorded::systems().iter().map(|s| s.name.as_str());
-    let tables = recorded::intel_idle_tables()
+    let machines = builtin_names().chain(recorded::systems().iter().map(|s| s.name.as_str()));
+    let best_machine = machines.map(likeness).fold(0.0, f64::max);
+    let tables = recorded::intel_idle_tables();
+    tables
         .iter()
-        .map(|t| t.name.as_str());
-    systems
-        .chain(tables)
+        .map(|t| t.name.as_str())
         .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
-        .filter(|best| likeness(best) > best_model)
+        .filter(|best| likeness(best) > best_machine)
+        .filter(|_| !name.contains('/') && !name.contains('.'))
 }
 
 fn show_model(machine: &Machine, format: ShowFormat, out: &mut impl Write) -> anyhow::Result<()> {

@@ -29,7 +29,7 @@ Example:
 pub(crate) struct Args {
     /// fio job file, or rt-app file (*.json).
     job: PathBuf,
-    /// Built-in machine, or a machine file (*.toml).
+    /// Built-in machine, recorded system, or a machine file (*.toml).
     #[arg(long)]
     machine: String,
     /// Idle governors, separated by commas.

@@ -25,10 +25,6 @@ const BUILTIN: [(&str, &str); 5] = [
         include_str!("../../data/drive_models/kbg40zns.toml"),
     ),
 ];
-
-/// The most that a figure of a power may be, in W.
-const MAX_WATTS: f64 = 1000.0;
-
 /// Names of the built-in drive models.
 pub fn builtin_drive_names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|(name, _)| *name)
@@ -358,11 +354,7 @@ impl DriveModel {
     pub(super) fn check(&self) -> Result<(), (String, String)> {
         let bad = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
         for (key, figure) in self.figures() {
-            let most = if key.ends_with("_w") {
-                MAX_WATTS
-            } else {
-                super::validate::MAX_FIGURE
-            };
+            let most = super::validate::most(&key);
             if !(0.0..=most).contains(&figure.value) {
                 return bad(
                     &key,

@@ -37,7 +37,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 pub enum MachineError {
     /// No built-in machine of that name.
     #[error(
-        "unknown machine '{name}'; did you mean '{nearest}'? A machine is one of: {known}; or the path of a .toml file"
+        "unknown machine '{name}'; did you mean '{nearest}'? A machine is one of: {known}; a recorded system (wakepath machine list); or the path of a .toml file"
     )]
     Unknown {
         /// What was asked for.
@@ -47,15 +47,15 @@ pub enum MachineError {
         /// All names.
         known: String,
     },
-    /// A recorded system, which is no model.
+    /// A recorded system of which too little was recorded.
     #[error(
-        "{name} is a recorded system: its settings are known, but not what its hardware really takes; a machine is one of: {known}; or the path of a .toml file"
+        "{name} is a recorded system whose {missing} were not recorded; it cannot be simulated"
     )]
     OnlyRecorded {
         /// What was asked for.
         name: String,
-        /// All names of models.
-        known: String,
+        /// What the record lacks.
+        missing: &'static str,
     },
     /// The file cannot be read.
     #[error("{}: {source}", path.display())]
@@ -91,7 +91,8 @@ pub enum MachineError {
 }
 
 impl Machine {
-    /// A built-in machine by its name, or a file if the name ends in `.toml` or holds a slash.
+    /// A built-in machine or a recorded system by its name, or a file if the name ends in `.toml` or
+    /// holds a slash.
     pub fn find(name: &str) -> Result<Self, MachineError> {
         if name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml") {
             return Self::load(Path::new(name));
@@ -99,15 +100,14 @@ impl Machine {
         if let Some((_, text)) = BUILTIN.iter().find(|(known, _)| *known == name) {
             return Self::parse(text, name);
         }
-        let known = builtin_names().collect::<Vec<_>>().join(", ");
-        if crate::recorded::find(name).is_some() {
-            return Err(MachineError::OnlyRecorded {
-                name: name.to_owned(),
-                known,
-            });
+        if let Some(system) = crate::recorded::find(name) {
+            return Self::from_recorded(system);
         }
+        let known = builtin_names().collect::<Vec<_>>().join(", ");
         let similarity = |a: &str| strsim::jaro_winkler(a, name);
+        let recorded = crate::recorded::systems().iter().map(|s| s.name.as_str());
         let nearest = builtin_names()
+            .chain(recorded)
             .max_by(|a, b| similarity(a).total_cmp(&similarity(b)))
             .unwrap_or_default();
         Err(MachineError::Unknown {
@@ -311,10 +311,11 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_system_is_not_a_machine_to_simulate() {
-        let message = Machine::find("rome0").unwrap_err().to_string();
+    fn a_recorded_system_is_a_machine_if_enough_of_it_was_recorded() {
+        assert_eq!(Machine::find("rome0").unwrap().name, "rome0");
+        let message = Machine::find("cwf0").unwrap_err().to_string();
         assert!(
-            message.starts_with("rome0 is a recorded system"),
+            message.starts_with("cwf0 is a recorded system whose idle states"),
             "{message}"
         );
     }

@@ -5,6 +5,7 @@
 
 mod drive;
 mod figure;
+mod from_recorded;
 mod library;
 mod power;
 mod validate;

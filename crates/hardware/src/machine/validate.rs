@@ -4,17 +4,34 @@ use wakepath_units::TickRate;
 
 use super::{Cluster, Machine, MachineIdleState, Scope};
 
-/// The longest time, and the most work, that a figure may state: beyond it sums could overflow.
-pub(super) const MAX_FIGURE: f64 = 1e12;
+/// The largest value of any figure.
+const MAX_FIGURE: f64 = 1e12;
 
 /// Largest values of figures with a unit of their own, by the end of their key.
-const MAX_BY_KEY: [(&str, f64); 4] = [
+const MAX_BY_KEY: [(&str, f64); 10] = [
+    // A quarter of an hour to days, and as much work as a core does in as long: sums of these cannot
+    // overflow.
+    ("_us", 1e9),
+    ("_ms", 1e9),
+    ("kcycles", 1e9),
+    ("kcycles_per_io", 1e9),
+    ("parallel_units", 65_536.0),
+    // A kilowatt for a drive.
+    ("_w", 1e3),
     // A megawatt, a whole data centre.
     ("_mw", 1e9),
     ("_uv", 1e7),
     ("_uw_per_mhz_v2", 1e9),
     ("spread", 10.0),
 ];
+
+/// The largest value of the figure that this key names.
+pub(super) fn most(key: &str) -> f64 {
+    MAX_BY_KEY
+        .iter()
+        .find(|(end, _)| key.ends_with(end))
+        .map_or(MAX_FIGURE, |(_, most)| *most)
+}
 
 /// Key of an impossible value, and what is wrong with it.
 type Fault = (String, String);
@@ -75,10 +92,7 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
 /// Every figure is a number in the range of its unit.
 fn figures(machine: &Machine) -> Result<(), Fault> {
     for (key, figure) in machine.figures() {
-        let most = MAX_BY_KEY
-            .iter()
-            .find(|(end, _)| key.ends_with(end))
-            .map_or(MAX_FIGURE, |(_, most)| *most);
+        let most = most(&key);
         if !(0.0..=most).contains(&figure.value) {
             return fault(
                 &key,

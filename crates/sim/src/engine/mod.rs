@@ -36,7 +36,7 @@ use crate::setup::Setup;
 use crate::task::Task;
 use crate::threads::{TaskStats, Threads};
 
-use watchdog::Watchdog;
+use watchdog::{Stuck, Watchdog};
 
 /// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
 /// or timer, each clock one, for the arrival of its next frequency, and each cluster whose hardware
@@ -214,6 +214,9 @@ impl<'a, O: Observer> Engine<'a, O> {
             }
             self.now = time;
             events += 1;
+            if time > Watchdog::LATEST {
+                return Err(Stuck::TooLong.into());
+            }
             if events % Watchdog::EVERY == 0 {
                 let requests = self.recorder.reads + self.recorder.writes;
                 watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(requests))?;

@@ -11,11 +11,13 @@ pub(super) struct Watchdog {
     idle_since: u64,
 }
 
-/// How a run goes nowhere.
+/// How a run goes nowhere, or too far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
     /// One event follows the other, but time stands still.
-    #[error("simulated time stands still at {at_ns} ns: {events} events without an end")]
+    #[error(
+        "the run was given up: simulated time stands still at {at_ns} ns: {events} events without an end"
+    )]
     Time {
         /// When, in ns.
         at_ns: u64,
@@ -24,8 +26,9 @@ pub enum Stuck {
     },
     /// Time passes, but nothing comes of it.
     #[error(
-        "no request was finished between {:.3} s and {:.3} s of simulated time ({events} events); \
-         does the job think for longer than it can ever run?",
+        "the run was given up: no request was finished between {:.3} s and {:.3} s of simulated time \
+         ({events} events); the job's think time, or the work of ticks, background and interrupts, \
+         leaves no room for it",
         *from_ns as f64 / 1e9,
         *to_ns as f64 / 1e9
     )]
@@ -37,16 +40,26 @@ pub enum Stuck {
         /// Events in between.
         events: u64,
     },
+    /// Beyond what is counted.
+    #[error("the run was given up after {} years of simulated time: it is too long", Watchdog::LATEST / YEAR)]
+    TooLong,
 }
+
+/// A year in ns.
+const YEAR: u64 = 365 * 86_400 * 1_000_000_000;
 
 impl Watchdog {
     /// Events between two looks: rare enough to cost nothing, and more than any machine has at one
     /// instant.
     pub(super) const EVERY: u64 = 1 << 20;
 
-    /// Looks without a request before the run is given up: some ten seconds of real time, and
+    /// The latest simulated time in ns, about 146 years: half of what the signed nanoseconds of
+    /// governors can count.
+    pub(super) const LATEST: u64 = 1 << 62;
+
+    /// Looks without a request before the run is given up: some seconds of real time, and
     /// hours to weeks of simulated time.
-    const PATIENCE: u64 = 1 << 7;
+    const PATIENCE: u64 = 1 << 6;
 
     /// `requests` have been finished by `now`, in ns; `None` if the workload makes none.
     pub(super) fn look(&mut self, now: u64, requests: Option<u64>) -> Result<(), Stuck> {
