@@ -225,7 +225,9 @@ fn fitted_figures(data: &Data) -> Result<Vec<FittedFigure>, ReproduceError> {
 /// What the boost changes of a workload.
 struct Change {
     rate: f64,
+    /// Power of the whole machine, and of its CPUs alone.
     power: f64,
+    cpu_power: f64,
 }
 
 impl Change {
@@ -237,6 +239,7 @@ impl Change {
         Some(Self {
             rate: rate(with) / rate(without),
             power: power(with) / power(without),
+            cpu_power: cpu_power(with) / cpu_power(without),
         })
     }
 
@@ -258,6 +261,15 @@ fn rate(result: &CombinationResult) -> f64 {
     median(of_run.collect())
 }
 
+/// Mean power of all CPUs in mW; median over the runs.
+fn cpu_power(result: &CombinationResult) -> f64 {
+    let of_run = result.runs.iter().filter_map(|run| {
+        let energy = run.energy.as_ref()?;
+        Some(energy.cpus_mj.iter().sum::<f64>() / run.seconds)
+    });
+    median(of_run.collect())
+}
+
 fn reproduction(
     data: Data,
     machines: &[String],
@@ -265,19 +277,25 @@ fn reproduction(
     comparisons: &[Comparison],
 ) -> Reproduction {
     let mut changes = comparisons.iter().filter_map(Change::of);
-    let (mut changed, mut neutral, mut per_watt) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut changed, mut neutral) = (Vec::new(), Vec::new());
+    let (mut per_watt, mut per_cpu_watt) = (Vec::new(), Vec::new());
     for (row, change) in data.row.iter().zip(changes.by_ref()) {
         let simulated = Value::Number(change.by(row.measure));
         match (row.kind, row.published()) {
             (Kind::Changes, Some(published)) => {
                 let published = Published::Number(published);
                 changed.push(Cell::new(row.labels(), published, simulated, row.fitted));
-                per_watt.push(Cell::new(
-                    row.labels()[..2].to_vec(),
-                    Published::Nothing,
-                    Value::Number(change.rate / change.power),
-                    false,
-                ));
+                for (cells, power) in [
+                    (&mut per_watt, change.power),
+                    (&mut per_cpu_watt, change.cpu_power),
+                ] {
+                    cells.push(Cell::new(
+                        row.labels()[..2].to_vec(),
+                        Published::Nothing,
+                        Value::Number(change.rate / power),
+                        false,
+                    ));
+                }
             }
             _ => neutral.push(Cell::new(
                 row.labels()[..2].to_vec(),
@@ -349,6 +367,11 @@ fn reproduction(
                 "performance per watt with over without, by all of the machine's power",
                 &["benchmark", "machine"],
                 per_watt,
+            ),
+            section(
+                "performance per watt with over without, by the power of the CPUs alone",
+                &["benchmark", "machine"],
+                per_cpu_watt,
             ),
         ],
         criteria,
@@ -432,7 +455,7 @@ mod tests {
     fn part_c_comes_out_as_far_as_the_page_says() {
         let parts = [Part::find("C").unwrap()];
         let outcome = reproduce(&parts, &[1, 2, 3]).unwrap().remove(0);
-        let [changed, neutral, idle, _] = &outcome.reproduction.sections[..] else {
+        let [changed, neutral, idle, ..] = &outcome.reproduction.sections[..] else {
             panic!("{outcome:?}");
         };
         for cell in &changed.cells {
