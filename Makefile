@@ -11,8 +11,14 @@ help: ## List the targets
 setup: ## Install the Debian packages that tests and demo need (as root; otherwise say how)
 	@scripts/setup-debian.sh
 
-demo: setup ## Simulate the published RK3399 experiment and set the result beside the measurement
-	@$(CARGO) run --quiet --release --locked -p wakepath-cli -- reproduce B --runs 3
+demo: setup ## Simulate every published experiment beside its measurement, and draw a timeline of one
+	@$(CARGO) build --quiet --release --locked -p wakepath-cli
+	@target/release/wakepath reproduce all --runs 3
+	@target/release/wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --idle menu@6.1 --runs 1 \
+	    --perfetto target/demo.pftrace --perfetto-span 100ms --force >/dev/null
+	@echo
+	@echo "target/demo.pftrace shows 100 ms of part B under menu: open it on https://ui.perfetto.dev (docs/timelines.md)."
+	@echo "docs/validation.md has these tables with an account of what the model cannot say."
 
 test: setup ## Everything that CI runs: lint, tests, documentation, conformance, mutants, fuzzing
 	@scripts/test.sh
