@@ -1,6 +1,7 @@
 //! Tasks: the processes of fio jobs, the threads of rt-app, and kernel workers.
 
 use crate::cpu::{CpuId, RequestId};
+use crate::drive::Direction;
 use crate::sched::{Class, Entity};
 use crate::setup::Cycles;
 use crate::threads::ThreadId;
@@ -68,6 +69,10 @@ pub(crate) struct Task {
     pub(crate) bytes: u64,
     /// Bytes of the request that a thread has under way.
     pub(crate) writes: u64,
+    /// The direction of its next request, once it is settled.
+    pub(crate) direction: Option<Direction>,
+    /// Reads and writes submitted.
+    pub(crate) issued: [u64; 2],
     /// The next block to read and to write, where they follow each other.
     pub(crate) next_block: [u64; 2],
     pub(crate) in_flight: u32,
@@ -118,6 +123,8 @@ impl Task {
             submitted: 0,
             bytes: 0,
             writes: 0,
+            direction: None,
+            issued: [0; 2],
             next_block: [0; 2],
             in_flight: 0,
             completed: Vec::new(),

@@ -32,7 +32,7 @@ use crate::power::PowerTracker;
 use crate::queue::{EventQueue, Next};
 use crate::random::Streams;
 use crate::recorder::Recorder;
-use crate::setup::Setup;
+use crate::setup::{JobSetup, Setup};
 use crate::task::Task;
 use crate::threads::{TaskStats, Threads};
 
@@ -47,8 +47,9 @@ enum Slot {
     Clock(CpuId),
     Frequency(usize),
     Hardware(usize),
-    /// The end of a queue's wait for more completions; the queues count on from the clocks.
-    Collected(usize),
+    /// The end of a queue's wait for more completions, or after all of these the next change of a
+    /// drive's power state that somebody watches; they count on from the clocks.
+    Device(usize),
 }
 
 impl Slot {
@@ -59,13 +60,13 @@ impl Slot {
             // By turns, as there are at most as many clusters as clocks.
             Self::Frequency(domain) => 2 * cpus + 2 * domain,
             Self::Hardware(cluster) => 2 * cpus + 2 * cluster + 1,
-            Self::Collected(queue) => 2 * cpus + queue,
+            Self::Device(device) => 2 * cpus + device,
         }
     }
 
     fn of(number: usize, cpus: usize, domains: usize) -> Self {
         match (number / 2, number % 2) {
-            _ if number >= 2 * (cpus + domains) => Self::Collected(number - 2 * cpus),
+            _ if number >= 2 * (cpus + domains) => Self::Device(number - 2 * cpus),
             (other, 0) if other >= cpus => Self::Frequency(other - cpus),
             (other, _) if other >= cpus => Self::Hardware(other - cpus),
             (cpu, 0) => Self::Phase(cpu),
@@ -132,6 +133,11 @@ pub(crate) struct Engine<'a, O> {
     migrations: u64,
     /// Why the run has no result.
     failure: Option<SimError>,
+    /// Events that were only there for the observer.
+    looks: u64,
+    /// The next group of jobs to start, and when the present one did.
+    next_group: usize,
+    group_started: u64,
 }
 
 impl<'a, O: Observer> Engine<'a, O> {
@@ -148,10 +154,12 @@ impl<'a, O: Observer> Engine<'a, O> {
             Some(_) => setup.completion.queues(drives.len()),
             None => 0,
         };
+        // Nothing happens in a drive by itself, unless somebody looks.
+        let watched = if O::WATCHES { drives.len() } else { 0 };
         let mut engine = Self {
             observer,
             now: 0,
-            queue: EventQueue::new(2 * cpus.len() + 2 * domains.len() + queues),
+            queue: EventQueue::new(2 * cpus.len() + 2 * domains.len() + queues + watched),
             clock_slots: ClockSlots::of(setup, &domains),
             domains,
             power: PowerTracker::new(setup),
@@ -176,11 +184,15 @@ impl<'a, O: Observer> Engine<'a, O> {
             waiting: 0,
             migrations: 0,
             failure: None,
+            looks: 0,
+            next_group: 0,
+            group_started: 0,
             cpus,
             setup,
             states,
         };
         engine.start_background();
+        (0..engine.drives.len()).for_each(|drive| engine.watch_drive(drive));
         (0..engine.domains.len()).for_each(|domain| engine.observe_frequency(domain));
         for cpu in 0..engine.cpus.len() {
             engine.enter_idle(cpu);
@@ -228,13 +240,14 @@ impl<'a, O: Observer> Engine<'a, O> {
                     Slot::Clock(cpu) => self.clock(cpu),
                     Slot::Frequency(domain) => self.frequency_changed(domain),
                     Slot::Hardware(cluster) => self.end_clock_slot(cluster),
-                    Slot::Collected(queue) => self.tell(queue - 2 * self.domains.len()),
+                    Slot::Device(device) => self.device(device - 2 * self.domains.len()),
                 },
             }
         }
+        let own = events - self.looks;
         match self.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(self.finish(events)),
+            None => Ok(self.finish(own)),
         }
     }
 
@@ -248,11 +261,16 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
+    /// Starts the jobs of the next group, if there is one.
     fn start_jobs(&mut self) {
         let setup = self.setup;
+        let group = self.next_group;
+        self.next_group += 1;
+        self.group_started = self.now;
         let home = &setup.clusters[setup.home];
         let mut next = 0;
-        for (job, of_job) in setup.jobs.iter().enumerate() {
+        let of_group = |(_, job): &(usize, &JobSetup)| job.group == group;
+        for (job, of_job) in setup.jobs.iter().enumerate().filter(of_group) {
             for _ in 0..of_job.processes {
                 let cpu = home.first_cpu + next % home.cpus;
                 next += 1;

@@ -1,0 +1,339 @@
+//! By how much a series is better than its baseline, with a bootstrap interval.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+
+use crate::{Better, Mean, Metric};
+
+/// Resamples behind every interval.
+pub const RESAMPLES: usize = 1999;
+
+/// Fewest runs of a series for an interval.
+const FEWEST: usize = 4;
+
+/// How the runs of the two series belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Design {
+    /// The runs of equal index share a seed or a block of time.
+    Paired,
+    /// They have nothing to do with one another.
+    Unpaired,
+}
+
+/// By how much a series is better than its baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    /// The metric's mean of the baseline and of the series.
+    pub means: [f64; 2],
+    /// Change of the mean in percent of the baseline's, plus being better, as MMTests has it.
+    pub percent: f64,
+    /// The interval around it at the level asked for, in percent.
+    pub interval: [f64; 2],
+    /// How often chance alone would give at least this difference, either way; not corrected for other
+    /// comparisons.
+    pub p_value: f64,
+    /// Hedges' g: the difference of arithmetic means in pooled standard deviations, plus being better.
+    /// Infinite if the series differ but have no spread.
+    pub effect: f64,
+    /// Runs of the baseline and of the series.
+    pub runs: [usize; 2],
+}
+
+/// Why no gain can be given.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum GainError {
+    /// Too few runs for an interval.
+    #[error("{runs} run(s): no interval can be given for fewer than {FEWEST}")]
+    TooFewRuns {
+        /// Runs of the shorter series.
+        runs: usize,
+    },
+    /// Pairs need partners.
+    #[error("{baseline} and {series} runs cannot be paired")]
+    NotPairs {
+        /// Runs of the baseline.
+        baseline: usize,
+        /// Runs of the series.
+        series: usize,
+    },
+    /// The means need numbers above 0.
+    #[error("run {index} is {value}; a mean ratio needs finite numbers above 0")]
+    Value {
+        /// Which run of its series, from 0.
+        index: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// No such level.
+    #[error("{0} is no confidence level between 0.5 and 0.999")]
+    Level(f64),
+}
+
+/// Compares `series` with `baseline`. The interval has this confidence `level`, 0.5 to 0.999; `seed` is that of
+/// the resampling.
+///
+/// # Errors
+/// Fewer than 4 runs, pairs without partners, values that are not finite numbers above 0.
+pub fn gain(
+    metric: &Metric,
+    baseline: &[f64],
+    series: &[f64],
+    design: Design,
+    level: f64,
+    seed: u64,
+) -> Result<Gain, GainError> {
+    check(baseline, series, design, level)?;
+    let scale = Scale(metric.mean);
+    let [a, b] = [baseline, series].map(|values| scale.of(values));
+    let statistic = |a: &[f64], b: &[f64]| scale.log_ratio(a, b, design);
+    let (log_ratio, error) = statistic(&a, &b);
+    let [from, to, p_value] = if error > 0.0 {
+        let mut studentised = resample(&a, &b, design, seed, |a, b| {
+            let (log, error) = statistic(a, b);
+            (error > 0.0).then(|| (log - log_ratio) / error)
+        });
+        studentised.sort_by(f64::total_cmp);
+        let observed = log_ratio / error;
+        let tail = (1.0 - level) / 2.0;
+        [
+            log_ratio - quantile(&studentised, 1.0 - tail) * error,
+            log_ratio - quantile(&studentised, tail) * error,
+            p_value(&studentised, observed),
+        ]
+    } else {
+        // Nothing varies, so there is no doubt.
+        let certain = if log_ratio == 0.0 { 1.0 } else { 0.0 };
+        [log_ratio, log_ratio, certain]
+    };
+    let percent = |log: f64| (log.exp() - 1.0) * 100.0;
+    let [change, low, high] = [log_ratio, from, to].map(percent);
+    let sign = match metric.better {
+        Better::Higher => 1.0,
+        Better::Lower => -1.0,
+    };
+    Ok(Gain {
+        means: [baseline, series].map(|values| metric.mean.of(values)),
+        percent: sign * change,
+        interval: if sign > 0.0 {
+            [low, high]
+        } else {
+            [-high, -low]
+        },
+        p_value,
+        effect: sign * hedges_g(baseline, series),
+        runs: [baseline.len(), series.len()],
+    })
+}
+
+fn check(baseline: &[f64], series: &[f64], design: Design, level: f64) -> Result<(), GainError> {
+    if !(0.5..=0.999).contains(&level) {
+        return Err(GainError::Level(level));
+    }
+    for values in [baseline, series] {
+        let wrong = |(_, v): &(usize, &f64)| !v.is_finite() || **v <= 0.0;
+        if let Some((index, value)) = values.iter().enumerate().find(wrong) {
+            return Err(GainError::Value {
+                index,
+                value: *value,
+            });
+        }
+    }
+    if design == Design::Paired && baseline.len() != series.len() {
+        return Err(GainError::NotPairs {
+            baseline: baseline.len(),
+            series: series.len(),
+        });
+    }
+    let runs = baseline.len().min(series.len());
+    if runs < FEWEST {
+        return Err(GainError::TooFewRuns { runs });
+    }
+    Ok(())
+}
+
+/// The scale on which the metric's mean is an arithmetic one.
+#[derive(Clone, Copy)]
+struct Scale(Mean);
+
+impl Scale {
+    fn of(self, values: &[f64]) -> Vec<f64> {
+        let value = |v: &f64| match self.0 {
+            Mean::Arithmetic => *v,
+            Mean::Harmonic => 1.0 / v,
+            Mean::Geometric => v.ln(),
+        };
+        values.iter().map(value).collect()
+    }
+
+    /// The logarithm of the ratio of the means, and its standard error by the delta method.
+    fn log_ratio(self, a: &[f64], b: &[f64], design: Design) -> (f64, f64) {
+        let [mean_a, mean_b] = [mean(a), mean(b)];
+        // What a value adds to the logarithm of its mean, beyond the average value.
+        let (log, share_a, share_b) = match self.0 {
+            Mean::Geometric => (mean_b - mean_a, 1.0, 1.0),
+            Mean::Arithmetic => ((mean_b / mean_a).ln(), 1.0 / mean_a, 1.0 / mean_b),
+            Mean::Harmonic => ((mean_a / mean_b).ln(), 1.0 / mean_a, 1.0 / mean_b),
+        };
+        let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
+        let error = |squares: f64, runs: usize| squares / (runs as f64 * (runs as f64 - 1.0));
+        let variance = match design {
+            Design::Unpaired => {
+                let of_a = squares(&mut a.iter().map(|v| (v - mean_a) * share_a));
+                let of_b = squares(&mut b.iter().map(|v| (v - mean_b) * share_b));
+                error(of_a, a.len()) + error(of_b, b.len())
+            }
+            Design::Paired => {
+                let pairs = a.iter().zip(b);
+                let of_both = squares(
+                    &mut pairs.map(|(x, y)| (y - mean_b) * share_b - (x - mean_a) * share_a),
+                );
+                error(of_both, a.len())
+            }
+        };
+        (log, variance.sqrt())
+    }
+}
+
+/// What `statistic` says of each resample; those on which it says nothing are left out.
+fn resample(
+    a: &[f64],
+    b: &[f64],
+    design: Design,
+    seed: u64,
+    statistic: impl Fn(&[f64], &[f64]) -> Option<f64>,
+) -> Vec<f64> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let (mut drawn_a, mut drawn_b) = (a.to_vec(), b.to_vec());
+    let mut all = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        match design {
+            Design::Paired => {
+                for (x, y) in drawn_a.iter_mut().zip(&mut drawn_b) {
+                    let index = random.random_range(0..a.len());
+                    (*x, *y) = (a[index], b[index]);
+                }
+            }
+            Design::Unpaired => {
+                drawn_a.fill_with(|| a[random.random_range(0..a.len())]);
+                drawn_b.fill_with(|| b[random.random_range(0..b.len())]);
+            }
+        }
+        all.extend(statistic(&drawn_a, &drawn_b));
+    }
+    all
+}
+
+/// The value below which this share of the sorted values lies.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let rank = (share * (sorted.len() as f64 + 1.0)).round() as usize;
+    let index = rank.clamp(1, sorted.len().max(1)) - 1;
+    sorted.get(index).copied().unwrap_or(0.0)
+}
+
+/// Two-sided, never 0: what was observed counts as one of the resamples.
+fn p_value(sorted: &[f64], observed: f64) -> f64 {
+    let below = sorted.partition_point(|t| *t < observed);
+    let not_above = sorted.partition_point(|t| *t <= observed);
+    let rarer = not_above.min(sorted.len() - below) as f64;
+    (2.0 * (rarer + 1.0) / (sorted.len() as f64 + 1.0)).min(1.0)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn hedges_g(a: &[f64], b: &[f64]) -> f64 {
+    let squares = |values: &[f64]| {
+        let mean = mean(values);
+        values.iter().map(|v| (v - mean).powi(2)).sum::<f64>()
+    };
+    let freedom = (a.len() + b.len() - 2) as f64;
+    let pooled = ((squares(a) + squares(b)) / freedom).sqrt();
+    let difference = mean(b) - mean(a);
+    if difference == 0.0 {
+        return 0.0;
+    }
+    difference / pooled * (1.0 - 3.0 / (4.0 * freedom - 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn metric(name: &str) -> &'static Metric {
+        Metric::find(name).unwrap()
+    }
+
+    #[test]
+    fn plus_is_better_whatever_the_metric() {
+        let (slow, fast) = ([100.0, 101.0, 99.0, 100.0], [50.0, 51.0, 49.0, 50.0]);
+        let of = |name, a: &[f64], b: &[f64]| gain(metric(name), a, b, Design::Unpaired, 0.95, 1);
+        let latency = of("mean_us", &slow, &fast).unwrap();
+        assert!((latency.percent - 50.0).abs() < 0.1, "{latency:?}");
+        let iops = of("iops", &fast, &slow).unwrap();
+        assert!((iops.percent - 100.0).abs() < 0.1, "{iops:?}");
+        let worse = of("iops", &slow, &fast).unwrap();
+        assert!(worse.percent < -49.0 && worse.effect < 0.0 && worse.interval[1] < -40.0);
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_an_error() {
+        let iops = metric("iops");
+        let four = [1.0, 2.0, 3.0, 4.0];
+        let of = |a: &[f64], b: &[f64], design| gain(iops, a, b, design, 0.95, 1).unwrap_err();
+        let few = of(&four, &four[..1], Design::Unpaired);
+        assert_eq!(few, GainError::TooFewRuns { runs: 1 });
+        let wrong = of(&four, &[1.0, 2.0, f64::NAN, 4.0], Design::Unpaired);
+        assert!(matches!(wrong, GainError::Value { index: 2, .. }));
+        let zero = of(&[0.0; 4], &four, Design::Unpaired);
+        assert!(zero.to_string().contains("above 0"));
+        assert!(matches!(
+            of(&four, &[1.0; 5], Design::Paired),
+            GainError::NotPairs { .. }
+        ));
+        assert!(gain(iops, &four, &four, Design::Paired, 1.0, 1).is_err());
+    }
+
+    #[test]
+    fn pairs_take_away_what_both_have_in_common() {
+        let a: [f64; 8] = [100.0, 140.0, 90.0, 120.0, 160.0, 80.0, 110.0, 130.0];
+        let noise = [1.01, 0.99, 1.0, 1.005, 0.995, 1.01, 0.99, 1.0];
+        let b: Vec<f64> = a.iter().zip(noise).map(|(a, n)| a * 1.05 * n).collect();
+        let of = |design| gain(metric("iops"), &a, &b, design, 0.95, 1).unwrap();
+        let [paired, unpaired] = [Design::Paired, Design::Unpaired].map(of);
+        let width = |g: &Gain| g.interval[1] - g.interval[0];
+        assert!(
+            paired.interval[0] > 3.0 && paired.p_value < 0.01,
+            "{paired:?}"
+        );
+        assert!(width(&unpaired) > 10.0 * width(&paired), "{unpaired:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn the_interval_holds_the_gain_and_does_not_depend_on_the_unit(
+            a in prop::collection::vec(1.0_f64..100.0, 4..10),
+            b in prop::collection::vec(1.0_f64..100.0, 4..10),
+        ) {
+            for name in ["iops", "mean_us"] {
+                let gain_of = |factor: f64| {
+                    let [a, b] = [&a, &b].map(|s| s.iter().map(|v| v * factor).collect::<Vec<_>>());
+                    gain(metric(name), &a, &b, Design::Unpaired, 0.9, 7).unwrap()
+                };
+                let one = gain_of(1.0);
+                prop_assert!(one.p_value > 0.0 && one.p_value <= 1.0);
+                prop_assert!(one.interval[0] <= one.interval[1]);
+                prop_assert_eq!(one, gain_of(1.0));
+                let thousand = gain_of(1024.0);
+                prop_assert!((one.percent - thousand.percent).abs() < 1e-6 * one.percent.abs().max(1.0));
+                // The interval excludes 0 exactly if the p-value is below its level, but for rounding.
+                let excludes = one.interval[0] > 0.0 || one.interval[1] < 0.0;
+                prop_assert!(excludes == (one.p_value < 0.1) || (one.p_value - 0.1).abs() < 0.005);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Series that no interval should be trusted on.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Coefficient of variation from which a series counts as unstable.
+const UNSTABLE: f64 = 0.1;
+
+/// Modified z-score from which a value counts as an outlier, and its factor (Iglewicz and Hoaglin, "How to detect
+/// and handle outliers", 1993).
+const OUTLIER: f64 = 3.5;
+const MAD_FACTOR: f64 = 0.6745;
+
+/// Fewest runs for which a drift can be told from chance, and the normal quantile for 1 %.
+const FEWEST_FOR_DRIFT: usize = 8;
+const ONE_PERCENT: f64 = 2.576;
+
+/// What is odd about a series.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "warning")]
+pub enum Warning {
+    /// The runs differ much.
+    Unstable {
+        /// Standard deviation over mean.
+        variation: f64,
+    },
+    /// A run is far from the others.
+    Outlier {
+        /// Which run, from 0.
+        run: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// The values rise or fall over the session.
+    Drift {
+        /// Spearman's rank correlation with the order of the runs.
+        correlation: f64,
+    },
+}
+
+/// What is odd about a series, whose runs come in the order in which they were made.
+pub fn warnings(series: &[f64]) -> Vec<Warning> {
+    let mut found = Vec::new();
+    let count = series.len() as f64;
+    let mean = series.iter().sum::<f64>() / count;
+    let squares: f64 = series.iter().map(|v| (v - mean).powi(2)).sum();
+    let variation = (squares / (count - 1.0)).sqrt() / mean.abs();
+    if variation > UNSTABLE {
+        found.push(Warning::Unstable { variation });
+    }
+    let centre = median(series.to_vec());
+    let spread = median(series.iter().map(|v| (v - centre).abs()).collect());
+    for (run, value) in series.iter().enumerate() {
+        if spread > 0.0 && MAD_FACTOR * (value - centre).abs() / spread > OUTLIER {
+            found.push(Warning::Outlier { run, value: *value });
+        }
+    }
+    if series.len() >= FEWEST_FOR_DRIFT {
+        let correlation = rank_correlation_with_order(series);
+        if correlation.abs() * (count - 1.0).sqrt() > ONE_PERCENT {
+            found.push(Warning::Drift { correlation });
+        }
+    }
+    found
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
+    }
+}
+
+/// Spearman's rho; ties share their mean rank.
+fn rank_correlation_with_order(series: &[f64]) -> f64 {
+    let rank = |value: f64| {
+        let below = series.iter().filter(|v| **v < value).count() as f64;
+        let same = series
+            .iter()
+            .filter(|v| v.total_cmp(&value).is_eq())
+            .count() as f64;
+        below + (same - 1.0) / 2.0
+    };
+    let middle = (series.len() as f64 - 1.0) / 2.0;
+    let (mut both, mut of_order, mut of_rank) = (0.0, 0.0, 0.0);
+    for (order, value) in series.iter().enumerate() {
+        let (x, y) = (order as f64 - middle, rank(*value) - middle);
+        both += x * y;
+        of_order += x * x;
+        of_rank += y * y;
+    }
+    if of_rank == 0.0 {
+        return 0.0;
+    }
+    both / (of_order * of_rank).sqrt()
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unstable { variation } => {
+                write!(
+                    f,
+                    "unstable: standard deviation {:.0} % of the mean",
+                    variation * 100.0
+                )
+            }
+            Self::Outlier { run, value } => write!(f, "run {} is an outlier: {value}", run + 1),
+            Self::Drift { correlation } => {
+                let way = if *correlation > 0.0 { "rise" } else { "fall" };
+                write!(
+                    f,
+                    "the values {way} over the session (rank correlation {correlation:.2})"
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quiet_series_gives_no_warning() {
+        assert!(warnings(&[100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1]).is_empty());
+        assert!(warnings(&[5.0; 10]).is_empty() && warnings(&[5.0]).is_empty());
+        assert!(warnings(&[]).is_empty());
+    }
+
+    #[test]
+    fn each_oddity_is_named() {
+        let text = |series: &[f64]| {
+            let all: Vec<String> = warnings(series).iter().map(ToString::to_string).collect();
+            all.join("; ")
+        };
+        // One of the published series of part B: two runs alike, one 27 % faster.
+        assert_eq!(
+            text(&[2068.0, 2097.0, 2647.0]),
+            "unstable: standard deviation 14 % of the mean; run 3 is an outlier: 2647"
+        );
+        let rising: Vec<f64> = (0..10).map(|i| 100.0 + f64::from(i) * 0.1).collect();
+        assert_eq!(
+            text(&rising),
+            "the values rise over the session (rank correlation 1.00)"
+        );
+    }
+}

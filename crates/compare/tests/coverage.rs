@@ -1,0 +1,67 @@
+//! Intervals hold the truth as often as they say, and chance is called a finding as rarely as it should be:
+//! 10,000 simulated studies per case.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use rand::SeedableRng;
+use rand_distr::{Distribution, LogNormal};
+use rand_pcg::Pcg64Mcg;
+use rayon::prelude::*;
+use wakepath_compare::{Design, Metric, gain};
+
+const STUDIES: u64 = 10_000;
+
+/// The share of studies whose 95 % interval holds the true gain, in percent, and the share with a p-value of at most
+/// 5 % although there is no difference.
+fn coverage(metric: &str, design: Design, runs: usize, spread: f64, factor: f64) -> [f64; 2] {
+    let metric = Metric::find(metric).unwrap();
+    // Log-normal values: any mean of the series is `factor` times that of the baseline.
+    let noise = LogNormal::new(0.0, spread).unwrap();
+    let truth = (factor - 1.0) * 100.0;
+    let hits: Vec<[bool; 2]> = (0..STUDIES)
+        .into_par_iter()
+        .map(|study| {
+            let mut random = Pcg64Mcg::seed_from_u64(study);
+            let mut draw = || noise.sample(&mut random);
+            let (mut a, mut b) = (Vec::new(), Vec::new());
+            for _ in 0..runs {
+                let common = match design {
+                    Design::Paired => draw(),
+                    Design::Unpaired => 1.0,
+                };
+                a.push(100.0 * common * draw());
+                b.push(100.0 * common * draw() * factor);
+            }
+            let found = gain(metric, &a, &b, design, 0.95, study).unwrap();
+            let [low, high] = found.interval;
+            [(low..=high).contains(&truth), found.p_value <= 0.05]
+        })
+        .collect();
+    [0, 1].map(|i| hits.iter().filter(|h| h[i]).count() as f64 / STUDIES as f64)
+}
+
+#[test]
+fn intervals_hold_the_truth_as_often_as_they_say() {
+    for (metric, design, runs, spread, factor) in [
+        ("iops", Design::Unpaired, 5, 0.02, 1.0),
+        ("iops", Design::Unpaired, 10, 0.1, 1.2),
+        ("iops", Design::Paired, 5, 0.02, 1.0),
+        ("iops", Design::Paired, 10, 0.1, 1.2),
+        ("iops", Design::Unpaired, 20, 0.3, 1.0),
+    ] {
+        let [held, _] = coverage(metric, design, runs, spread, factor);
+        let case = format!("{metric} {design:?} n={runs} spread={spread}: {held:.4}");
+        println!("{case}");
+        assert!((0.93..=0.975).contains(&held), "{case}");
+    }
+}
+
+#[test]
+fn chance_is_rarely_called_a_finding() {
+    for (design, runs) in [(Design::Unpaired, 5), (Design::Paired, 10)] {
+        let [_, found] = coverage("iops", design, runs, 0.05, 1.0);
+        assert!(
+            (0.025..=0.07).contains(&found),
+            "{design:?} n={runs}: {found}"
+        );
+    }
+}
