@@ -300,8 +300,11 @@ fn a_machine_that_never_gets_to_the_job_is_given_up() {
 fn what_is_not_modelled_is_refused_by_name() {
     let machine = ["--machine", "rk3399"];
     fails_with(
-        sim(&format!("{JOB}rate_iops=100\n"), &machine),
-        &["'j'", "rate"],
+        sim(
+            &JOB.replace("runtime", "thinktime=4000d\nruntime"),
+            &machine,
+        ),
+        &["'j'", "ten years"],
     );
     fails_with(
         sim(&JOB.replace("bs=4k", "bs=2g"), &machine),
@@ -336,6 +339,26 @@ fn idle_states_can_be_switched_off() {
         sim(JOB, &off("C6")),
         &["--disable-idle", "'C6'", "WFI, cpu-sleep"],
     );
+}
+
+#[test]
+fn io_uring_can_wait_without_counting_as_iowait() {
+    let iops = |arguments: &[&str]| {
+        let job = format!("{JOB}ioengine=io_uring\n");
+        let mut all = vec![
+            "--machine",
+            "rk3399",
+            "--idle",
+            "menu@6.1",
+            "--format",
+            "json",
+        ];
+        all.extend(arguments);
+        json(&sim(&job, &all).success())["results"][0]["iops"].clone()
+    };
+    assert_eq!(iops(&[]), iops(&["--io-uring-iowait", "on"]));
+    assert_ne!(iops(&[]), iops(&["--io-uring-iowait", "off"]));
+    sim(JOB, &["--machine", "rk3399", "--io-uring-iowait", "no"]).code(2);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::DriveModel;
 use wakepath_report::perfetto::Timeline;
 use wakepath_sim::{Combination, Run, simulate_observed};
 use wakepath_units::Nanoseconds;
@@ -37,7 +38,11 @@ fn case(
         idle: idle.parse().unwrap(),
         freq: freq.parse().unwrap(),
         psd: Some("psd[timeout=1ms]".parse().unwrap()),
-        apst: None,
+        apst: machine
+            .drive
+            .power
+            .is_some()
+            .then(|| "apst".parse().unwrap()),
     };
     let span = Nanoseconds::from_secs(3600);
     let mut timeline = Timeline::new(Vec::new(), &machine, &job, span);
@@ -62,6 +67,13 @@ fn polling_machine() -> Machine {
     poll.target_residency_us.value = 0.0;
     poll.true_exit_us.value = 0.0;
     machine.idle_state.insert(0, poll);
+    machine
+}
+
+/// A laptop with a drive that sleeps.
+fn laptop() -> Machine {
+    let mut machine = Machine::find("laptop").unwrap();
+    machine.drive = DriveModel::find("sn530").unwrap();
     machine
 }
 
@@ -200,6 +212,19 @@ fn agrees(case: &Case, answer: &Value) {
         .collect();
     assert!(children.contains(&&json!("requests at the drive")));
     assert!(children.contains(&&json!("request slot 0")));
+
+    // A sleeping drive: PS3 as often as the run says, in a track of its own.
+    let power = "power state of drive 0".to_owned();
+    assert_eq!(
+        children.contains(&&json!(power)),
+        run.drive.is_some(),
+        "{name}"
+    );
+    if let Some(drive) = &run.drive {
+        let of = |state: usize| all[&(power.clone(), format!("PS{state}"), 0)];
+        assert_eq!(of(3).1, drive.states[3].entries);
+        assert!(close(of(0).0 + of(3).0, run.seconds), "{name}");
+    }
 }
 
 #[test]
@@ -227,6 +252,13 @@ fn the_trace_processor_comes_to_the_figures_of_the_run() {
             polling_machine(),
             ("menu", "performance"),
             "rw=randwrite\nioengine=io_uring\niodepth=2\nthinktime=100\nruntime=100ms\n",
+        ),
+        case(
+            folder.path(),
+            "sleeping",
+            laptop(),
+            ("menu", "schedutil"),
+            "rw=randread\nthinktime=150ms\nruntime=2s\n",
         ),
     ];
     let Some(answers) = ask(&cases) else { return };

@@ -23,6 +23,9 @@ const BLOCK: u64 = 4096;
 /// The largest block, so that no time overflows.
 const MAX_BLOCK: u64 = 1 << 30;
 
+/// The longest run in ns: a year.
+const MAX_TIME: u64 = 365 * 24 * 3_600_000_000_000;
+
 /// What a file or device is taken for whose size the job does not say.
 const UNKNOWN_SPAN: u64 = 1 << 40;
 
@@ -116,8 +119,12 @@ pub(crate) struct JobSetup {
     pub(crate) read_percent: u8,
     pub(crate) depth: u32,
     pub(crate) processes: u32,
-    /// When it stops issuing, in ns.
+    /// It starts when all jobs of the groups before have ended.
+    pub(crate) group: usize,
+    /// When it stops issuing, in ns from its start.
     pub(crate) end: Option<u64>,
+    /// Time from one read, and from one write, to the next, if that is limited.
+    pub(crate) periods: Option<[Period; 2]>,
     /// How many bytes each process transfers.
     pub(crate) bytes: Option<u64>,
     /// Bytes of a read and of a write.
@@ -132,6 +139,20 @@ pub(crate) struct JobSetup {
     pub(crate) think_spin: u64,
     pub(crate) think_cycles: Cycles,
     pub(crate) think_blocks: u32,
+}
+
+/// A rate as a share: `requests` of them take `ns`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Period {
+    ns: u128,
+    requests: u128,
+}
+
+impl Period {
+    /// Before this time, in ns from the start of the job, the request of this number does not begin.
+    pub(crate) fn start_of(self, request: u64) -> u64 {
+        (u128::from(request) * self.ns / self.requests) as u64
+    }
 }
 
 /// How requests reach the drives.
@@ -196,7 +217,10 @@ impl Setup {
             Workload::Fio(file) => file
                 .jobs
                 .iter()
-                .map(|j| job(j, &machine.drive))
+                .scan(0, |group, j| {
+                    *group += usize::from(j.stonewall && j.line != file.jobs[0].line);
+                    Some(job(j, *group, &machine.drive))
+                })
                 .collect::<Result<Vec<_>, _>>()?,
             _ => Vec::new(),
         };
@@ -341,24 +365,56 @@ const MAX_THINK_TIME: Nanoseconds = Nanoseconds(315_360_000_000_000_000);
 /// Longest think time that keeps a CPU busy: its cycles are counted in pieces of a nanosecond.
 const MAX_SPIN: Nanoseconds = Nanoseconds(900_000_000_000);
 
-fn job(job: &FioJob, drive: &DriveModel) -> Result<JobSetup, SimError> {
+/// At what distances requests begin, if the job limits their rate, in bytes or in I/Os.
+fn periods(job: &FioJob) -> Option<[Period; 2]> {
+    let (rate, iops) = (&job.rate, &job.rate_iops);
+    let period = |rate: Option<u64>, iops: Option<u64>, block: u64| match (rate, iops) {
+        (Some(rate), _) if rate > 0 => Period {
+            ns: u128::from(block) * 1_000_000_000,
+            requests: u128::from(rate),
+        },
+        (_, Some(iops)) if iops > 0 => Period {
+            ns: 1_000_000_000,
+            requests: u128::from(iops),
+        },
+        // A direction without a limit.
+        _ => Period { ns: 0, requests: 1 },
+    };
+    let both = [
+        period(rate.read, iops.read, job.block_size.read),
+        period(rate.write, iops.write, job.block_size.write),
+    ];
+    both.iter().any(|p| p.ns > 0).then_some(both)
+}
+
+/// The most that each of a job's times may be, so that sums of them do not overflow.
+fn check_times(job: &FioJob, bytes: Option<u64>) -> Result<(), String> {
+    if job.runtime.is_some_and(|t| t.0 > MAX_TIME) {
+        return Err("a runtime of more than a year".to_owned());
+    }
+    if job.runtime.is_some_and(|t| t.0 == 0) {
+        return Err("a runtime of 0".to_owned());
+    }
+    // Without a time limit the rates say how long it takes at least.
+    let smallest = job.block_size.read.min(job.block_size.write).max(1);
+    if let (None, Some(bytes)) = (job.runtime, bytes) {
+        let requests = bytes.div_ceil(smallest);
+        let slowest = periods(job).map_or(0, |both| {
+            let of = |p: Period| u128::from(requests) * p.ns / p.requests;
+            both.map(of).into_iter().max().unwrap_or(0)
+        });
+        if slowest > u128::from(MAX_TIME) {
+            return Err("a run of more than a year; give a runtime".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimError> {
     let unsupported = |what: &str| SimError::Workload {
         job: job.name.clone(),
         what: what.to_owned(),
     };
-    if job.stonewall {
-        return Err(unsupported("stonewall (jobs one after the other)"));
-    }
-    if job
-        .rate
-        .read
-        .or(job.rate.write)
-        .or(job.rate_iops.read)
-        .or(job.rate_iops.write)
-        .is_some()
-    {
-        return Err(unsupported("rate limits"));
-    }
     if !job.direct {
         return Err(unsupported("buffered I/O; set direct=1"));
     }
@@ -426,11 +482,14 @@ fn job(job: &FioJob, drive: &DriveModel) -> Result<JobSetup, SimError> {
     if bytes == Some(0) {
         return Err(unsupported("a size of less than a block"));
     }
+    check_times(job, bytes).map_err(|what| unsupported(&what))?;
     Ok(JobSetup {
         read_percent,
         depth: job.effective_iodepth(),
         processes: job.numjobs,
-        iowait: job.ioengine.waits_as_iowait(),
+        group,
+        periods: periods(job),
+        iowait: job.waits_as_iowait(),
         end: limits.time.map(|t| t.0),
         bytes,
         block: [job.block_size.read, job.block_size.write],

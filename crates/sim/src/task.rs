@@ -1,6 +1,7 @@
 //! Tasks: the processes of fio jobs, and kernel workers.
 
 use crate::cpu::{CpuId, RequestId};
+use crate::drive::Direction;
 use crate::setup::Cycles;
 
 /// What a task's present segment of work is.
@@ -48,6 +49,10 @@ pub(crate) struct Task {
     pub(crate) submitted: u64,
     /// Bytes of the requests submitted.
     pub(crate) bytes: u64,
+    /// The direction of its next request, once it is settled.
+    pub(crate) direction: Option<Direction>,
+    /// Reads and writes submitted.
+    pub(crate) issued: [u64; 2],
     /// The next block to read and to write, where they follow each other.
     pub(crate) next_block: [u64; 2],
     pub(crate) in_flight: u32,
@@ -82,6 +87,8 @@ impl Task {
             begun: 0,
             submitted: 0,
             bytes: 0,
+            direction: None,
+            issued: [0; 2],
             next_block: [0; 2],
             in_flight: 0,
             completed: Vec::new(),

@@ -179,10 +179,13 @@ prop_compose! {
         spin in 0_u32..500,
         cycles in 0_u32..300_000,
         runtime in 1_u32..60,
+        rate in prop::option::of((1_u32..3000, 1_u32..3000)),
+        second in prop_oneof![Just(""), Just("[k]\ndirect=1\nrw=randread\nruntime=3ms\n"), Just("[k]\ndirect=1\nstonewall\nrw=write\nbs=64k\nruntime=5ms\n")],
     ) -> Workload {
+        let rate = rate.map_or_else(String::new, |(r, w)| format!("rate_iops={r},{w}\n"));
         job(&format!(
             "rw={rw}\nbs={bs}\nioengine={engine}\niodepth={depth}\nnumjobs={jobs}\nruntime={runtime}ms\n\
-             thinktime={think}\nthinktime_spin={spin}\nthinkcycles={cycles}\n"
+             thinktime={think}\nthinktime_spin={spin}\nthinkcycles={cycles}\n{rate}{second}"
         ))
     }
 }

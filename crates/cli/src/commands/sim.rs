@@ -37,6 +37,10 @@ pub(crate) struct Args {
     /// Power-sleep demotion prevention in all runs, for example psd[timeout=3ms].
     #[arg(long)]
     psd: Option<String>,
+    /// Whether a process that waits with io_uring counts as waiting for I/O; off is what
+    /// IORING_ENTER_NO_IOWAIT asks for (Linux 6.15).
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = switch, action = clap::ArgAction::Set)]
+    io_uring_iowait: bool,
     /// Idle states to switch off, separated by commas, as writing 1 to their `disable` files does.
     #[arg(long, value_name = "S,T", value_delimiter = ',')]
     disable_idle: Vec<String>,
@@ -91,7 +95,12 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     machine
         .disable_idle_states(&off)
         .context("--disable-idle")?;
-    let workload = Workload::load(&args.job)?;
+    let mut workload = Workload::load(&args.job)?;
+    if let Workload::Fio(file) = &mut workload {
+        for job in &mut file.jobs {
+            job.no_iowait = !args.io_uring_iowait;
+        }
+    }
     let combinations: Vec<Combination> = idle
         .iter()
         .flat_map(|idle| freq.iter().map(move |freq| (idle, freq)))
@@ -400,4 +409,12 @@ fn state_rows(result: &CombinationResult) -> Vec<Vec<String>> {
         ["(busy)".into(), percent(busy), none(), none(), none()],
     ));
     rows
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("on or off".into()),
+    }
 }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use proptest::prelude::*;
 use prost::Message;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::builtin_names;
+use wakepath_hardware::machine::{DriveModel, builtin_names};
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{Combination, Run, simulate, simulate_observed};
 use wakepath_units::Nanoseconds;
@@ -286,6 +286,51 @@ fn each_drive_has_a_track_of_power_states_once_it_tells_one() {
     let of =
         |drive, name: &str| trace.total(&format!("power state of drive {drive}"), |n| n == name);
     assert_eq!((of(0, "PS0"), of(0, "PS4"), of(1, "PS3")), (30, 70, 100));
+}
+
+/// Two sleeping drives: their slices are the run's figures, and looking changes nothing.
+#[test]
+fn sleeping_drives_are_drawn_with_their_power_states() {
+    let mut machine = Machine::find("laptop").unwrap();
+    machine.drive = DriveModel::find("sn530").unwrap();
+    machine.drive.count = 2;
+    machine.drive.chunk_kib.value = 64.0;
+    let job = job("rw=randread\nthinktime=700ms\nruntime=20s\n");
+    let policies = Combination {
+        apst: Some("apst".parse().unwrap()),
+        ..combination("menu", "schedutil")
+    };
+    let (run, trace) = draw(&machine, &job, &policies, HOUR);
+    let plain = simulate(&machine, &job, &policies, 1).unwrap();
+    assert_eq!(
+        serde_json::to_string(&run).unwrap(),
+        serde_json::to_string(&plain).unwrap()
+    );
+    let trace = read(&trace);
+    let drive = run.drive.unwrap();
+    let (mut asleep, mut entries) = (0, 0);
+    for number in 0..2 {
+        let track = format!("power state of drive {number}");
+        let all = trace.total(&track, |_| true) as f64;
+        assert!((all - run.seconds * 1e9).abs() < 2.0, "{all}");
+        for state in [3, 4] {
+            asleep += trace.total(&track, |name| name == format!("PS{state}"));
+        }
+        let of = |s: &&Slice| s.track == track && s.name != "PS0";
+        entries += trace.slices.iter().filter(of).count() as u64;
+    }
+    let states = || drive.states[3..].iter();
+    assert_eq!(entries, states().map(|s| s.entries).sum::<u64>());
+    assert!(entries > 20 && drive.states[4].entries > 0, "{drive:?}");
+    // A drive is drawn in its power state until it has left it.
+    let seconds: f64 = states().map(|s| s.seconds).sum();
+    let leaving = drive.wake_ups as f64 * drive.mean_wake_us / 1e6;
+    let entering = drive.states[4].entries as f64 * 5e-3;
+    let drawn = asleep as f64 / 1e9;
+    assert!(
+        (drawn - seconds - leaving - entering).abs() < 1e-4,
+        "{drawn} {seconds} {leaving}"
+    );
 }
 
 /// Takes so many bytes and no more.

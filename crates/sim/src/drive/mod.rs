@@ -81,8 +81,9 @@ pub(crate) struct Drive {
 #[derive(Debug)]
 struct Sleep {
     setup: PowerSetup,
-    /// When the drive is awake, if a request woke it.
+    /// When the drive is awake, if a request woke it, and out of which power state.
     awake_at: u64,
+    woken_from: usize,
     /// When it has nothing left to do: all requests served, the buffer empty.
     idle_from: u64,
     ledger: Ledger,
@@ -96,6 +97,7 @@ impl Drive {
             buffer: setup.buffer.map(Buffer::new),
             sleep: setup.power.clone().map(|setup| Sleep {
                 awake_at: 0,
+                woken_from: 0,
                 idle_from: 0,
                 ledger: Ledger::new(setup.path.states()),
                 setup,
@@ -130,6 +132,18 @@ impl Drive {
         }
     }
 
+    /// The power state at a time up to which all requests have come, and when it changes next if no
+    /// further one comes. `None` for a drive without power states.
+    pub(crate) fn power_state(&self, now: u64) -> Option<(usize, Option<u64>)> {
+        let sleep = self.sleep.as_ref()?;
+        if now < sleep.awake_at && sleep.woken_from > 0 {
+            return Some((sleep.woken_from, Some(sleep.awake_at)));
+        }
+        let gap = now.checked_sub(sleep.idle_from);
+        let (state, next) = sleep.setup.path.reached(gap);
+        Some((state, next.map(|gap| sleep.idle_from + gap)))
+    }
+
     /// Closes the books at the end of the run. `None` for a drive without power states.
     pub(crate) fn finish(self, end: u64) -> Option<DriveTotals> {
         self.sleep.map(|mut sleep| {
@@ -150,6 +164,7 @@ impl Sleep {
         }
         self.account(now);
         let wake = self.setup.path.wake(now - self.idle_from);
+        self.woken_from = wake.state;
         let operational = Place::State(0);
         let (entered, left) = (now + wake.entry_left, now + wake.entry_left + wake.exit);
         self.awake_at = left + wake.rest;

@@ -44,6 +44,8 @@ pub(crate) struct Wake {
     pub(crate) entry_power: Microwatts,
     /// Time to leave the power state, in ns.
     pub(crate) exit: u64,
+    /// That state, or the one being entered.
+    pub(crate) state: usize,
     /// Time to come back from a rest within the operational state, in ns.
     pub(crate) rest: u64,
 }
@@ -108,6 +110,21 @@ impl IdlePath {
         }
     }
 
+    /// The state that a drive has reached after `gap` ns of idle time, the first one without any, and
+    /// after how much of it the next one is.
+    pub(crate) fn reached(&self, gap: Option<u64>) -> (usize, Option<u64>) {
+        let reached = |leg: &&Leg| matches!(leg.place, Place::State(_));
+        let mut states = self.legs.iter().filter(reached);
+        let mut state = states.next().map_or(0, |leg| leg.state);
+        for leg in states {
+            if gap.is_none_or(|gap| leg.from > gap) {
+                return (state, Some(leg.from));
+            }
+            state = leg.state;
+        }
+        (state, None)
+    }
+
     /// What a drive draws at the end of its way down.
     pub(crate) fn at_rest(&self) -> Microwatts {
         self.legs.last().map_or(Microwatts(0), |leg| leg.power)
@@ -143,6 +160,7 @@ impl IdlePath {
             entry_left,
             entry_power: leg.power,
             exit,
+            state: leg.state,
             // The link comes back while the drive leaves its power state.
             rest: if gap > rest_after {
                 rest.saturating_sub(entry_left + exit)

@@ -28,7 +28,7 @@ use crate::power::PowerTracker;
 use crate::queue::{EventQueue, Next};
 use crate::random::Streams;
 use crate::recorder::Recorder;
-use crate::setup::Setup;
+use crate::setup::{JobSetup, Setup};
 use crate::task::Task;
 
 use watchdog::{Stuck, Watchdog};
@@ -42,8 +42,9 @@ enum Slot {
     Clock(CpuId),
     Frequency(usize),
     Hardware(usize),
-    /// The end of a queue's wait for more completions; the queues count on from the clocks.
-    Collected(usize),
+    /// The end of a queue's wait for more completions, or after all of these the next change of a
+    /// drive's power state that somebody watches; they count on from the clocks.
+    Device(usize),
 }
 
 impl Slot {
@@ -54,13 +55,13 @@ impl Slot {
             // By turns, as there are at most as many clusters as clocks.
             Self::Frequency(domain) => 2 * cpus + 2 * domain,
             Self::Hardware(cluster) => 2 * cpus + 2 * cluster + 1,
-            Self::Collected(queue) => 2 * cpus + queue,
+            Self::Device(device) => 2 * cpus + device,
         }
     }
 
     fn of(number: usize, cpus: usize, domains: usize) -> Self {
         match (number / 2, number % 2) {
-            _ if number >= 2 * (cpus + domains) => Self::Collected(number - 2 * cpus),
+            _ if number >= 2 * (cpus + domains) => Self::Device(number - 2 * cpus),
             (other, 0) if other >= cpus => Self::Frequency(other - cpus),
             (other, _) if other >= cpus => Self::Hardware(other - cpus),
             (cpu, 0) => Self::Phase(cpu),
@@ -119,6 +120,11 @@ pub(crate) struct Engine<'a, O> {
     random: Streams,
     recorder: Recorder,
     jobs_running: usize,
+    /// Events that were only there for the observer.
+    looks: u64,
+    /// The next group of jobs to start, and when the present one did.
+    next_group: usize,
+    group_started: u64,
 }
 
 impl<'a, O: Observer> Engine<'a, O> {
@@ -135,10 +141,12 @@ impl<'a, O: Observer> Engine<'a, O> {
             Some(_) => setup.completion.queues(drives.len()),
             None => 0,
         };
+        // Nothing happens in a drive by itself, unless somebody looks.
+        let watched = if O::WATCHES { drives.len() } else { 0 };
         let mut engine = Self {
             observer,
             now: 0,
-            queue: EventQueue::new(2 * cpus.len() + 2 * domains.len() + queues),
+            queue: EventQueue::new(2 * cpus.len() + 2 * domains.len() + queues + watched),
             clock_slots: ClockSlots::of(setup, &domains),
             domains,
             power: PowerTracker::new(setup),
@@ -159,11 +167,15 @@ impl<'a, O: Observer> Engine<'a, O> {
             ),
             recorder: Recorder::default(),
             jobs_running: 0,
+            looks: 0,
+            next_group: 0,
+            group_started: 0,
             cpus,
             setup,
             states,
         };
         engine.start_background();
+        (0..engine.drives.len()).for_each(|drive| engine.watch_drive(drive));
         (0..engine.domains.len()).for_each(|domain| engine.observe_frequency(domain));
         for cpu in 0..engine.cpus.len() {
             engine.enter_idle(cpu);
@@ -201,11 +213,12 @@ impl<'a, O: Observer> Engine<'a, O> {
                     Slot::Clock(cpu) => self.clock(cpu),
                     Slot::Frequency(domain) => self.frequency_changed(domain),
                     Slot::Hardware(cluster) => self.end_clock_slot(cluster),
-                    Slot::Collected(queue) => self.tell(queue - 2 * self.domains.len()),
+                    Slot::Device(device) => self.device(device - 2 * self.domains.len()),
                 },
             }
         }
-        Ok(self.finish(events))
+        let own = events - self.looks;
+        Ok(self.finish(own))
     }
 
     fn start_background(&mut self) {
@@ -218,11 +231,16 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
+    /// Starts the jobs of the next group, if there is one.
     fn start_jobs(&mut self) {
         let setup = self.setup;
+        let group = self.next_group;
+        self.next_group += 1;
+        self.group_started = self.now;
         let home = &setup.clusters[setup.home];
         let mut next = 0;
-        for (job, of_job) in setup.jobs.iter().enumerate() {
+        let of_group = |(_, job): &(usize, &JobSetup)| job.group == group;
+        for (job, of_job) in setup.jobs.iter().enumerate().filter(of_group) {
             for _ in 0..of_job.processes {
                 let cpu = home.first_cpu + next % home.cpus;
                 next += 1;

@@ -2,7 +2,7 @@
 
 use wakepath_units::Nanoseconds;
 
-use super::Engine;
+use super::{Engine, Slot};
 use crate::cpu::CpuId;
 use crate::observer::{Activity, Observer, RequestStep};
 
@@ -27,6 +27,34 @@ impl<O: Observer> Engine<'_, O> {
             let frequency = self.domains[domain].frequency();
             self.observer
                 .frequency(Nanoseconds(self.now), domain, frequency);
+        }
+    }
+
+    /// Tells a drive's power state and waits for the next one.
+    pub(super) fn watch_drive(&mut self, drive: usize) {
+        if !O::WATCHES {
+            return;
+        }
+        let Some((state, next)) = self.drives[drive].power_state(self.now) else {
+            return;
+        };
+        self.observer
+            .drive_power(Nanoseconds(self.now), drive, state);
+        let slot = Slot::Device(2 * self.domains.len() + self.collected.len() + drive);
+        match next {
+            Some(at) => self.schedule(slot, at),
+            None => self.queue.cancel(slot.number(self.cpus.len())),
+        }
+    }
+
+    /// What a queue has collected is due, or a drive's power state changes.
+    pub(super) fn device(&mut self, device: usize) {
+        match device.checked_sub(self.collected.len()) {
+            None => self.tell(device),
+            Some(drive) => {
+                self.looks += 1;
+                self.watch_drive(drive);
+            }
         }
     }
 

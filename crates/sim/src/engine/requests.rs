@@ -11,12 +11,14 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn submit(&mut self, cpu: CpuId, task: TaskId) {
         let now = self.now;
         let job = &self.setup.jobs[self.tasks[task].job];
-        let direction = self.random.direction(job.read_percent);
+        let settled = self.tasks[task].direction.take();
+        let direction = settled.unwrap_or_else(|| self.random.direction(job.read_percent));
         let bytes = job.block[direction as usize];
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
         t.bytes += bytes;
+        t.issued[direction as usize] += 1;
         let mut parts = Parts::default();
         let work = Work {
             own: self.setup.io.submission,
@@ -49,6 +51,36 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             self.stripe(id, bytes);
         }
+    }
+
+    /// Until when the rates of a job hold its next request back; settles its direction.
+    ///
+    /// As fio's `rate_ddir()`: a direction that is ahead of its rate gives way to the other one if
+    /// that is due first.
+    pub(super) fn held_back(&mut self, task: TaskId) -> Option<u64> {
+        let job = &self.setup.jobs[self.tasks[task].job];
+        let periods = job.periods?;
+        let started = self.group_started;
+        let t = &mut self.tasks[task];
+        let due = |direction: Direction| {
+            let issued = t.issued[direction as usize];
+            started.saturating_add(periods[direction as usize].start_of(issued))
+        };
+        let mut direction = t
+            .direction
+            .unwrap_or_else(|| self.random.direction(job.read_percent));
+        let other = match direction {
+            Direction::Read => Direction::Write,
+            Direction::Write => Direction::Read,
+        };
+        let mixed = (1..100).contains(&job.read_percent);
+        if mixed && due(direction) > self.now && due(other) < due(direction) {
+            direction = other;
+        }
+        let end = job.end.map_or(u64::MAX, |end| started + end);
+        let until = due(direction).min(end);
+        t.direction = Some(direction);
+        (until > self.now).then_some(until)
     }
 
     fn add_request(&mut self, request: Request) -> RequestId {
@@ -86,6 +118,7 @@ impl<O: Observer> Engine<'_, O> {
         parts.add(Part::Queueing, done - service - wake - now);
         parts.add(Part::DriveService, service);
         request.cut = done;
+        self.watch_drive(drive);
         self.queue.push(done, id);
     }
 
@@ -159,11 +192,11 @@ impl<O: Observer> Engine<'_, O> {
         collected.push(id);
         if collected.len() >= threshold {
             self.queue
-                .cancel(Slot::Collected(queue + 2 * self.domains.len()).number(self.cpus.len()));
+                .cancel(Slot::Device(queue + 2 * self.domains.len()).number(self.cpus.len()));
             self.tell(queue);
         } else if collected.len() == 1 {
             self.schedule(
-                Slot::Collected(queue + 2 * self.domains.len()),
+                Slot::Device(queue + 2 * self.domains.len()),
                 self.now + time,
             );
         }

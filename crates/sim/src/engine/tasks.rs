@@ -124,11 +124,19 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn plan(&mut self, cpu: CpuId, task: TaskId) {
         let job = &self.setup.jobs[self.tasks[task].job];
         let t = &mut self.tasks[task];
-        let more =
-            job.end.is_none_or(|end| self.now < end) && job.bytes.is_none_or(|n| t.bytes < n);
+        let more = job
+            .end
+            .is_none_or(|end| self.now < self.group_started + end)
+            && job.bytes.is_none_or(|n| t.bytes < n);
         let full = t.in_flight == job.depth;
         let pause = job.think_time > 0 && t.pause_is_due(u64::from(job.think_blocks));
-        if !t.completed.is_empty() && (full || !more || pause) {
+        let held = if job.periods.is_some() && more && !full {
+            self.held_back(task)
+        } else {
+            None
+        };
+        let t = &mut self.tasks[task];
+        if !t.completed.is_empty() && (full || !more || pause || held.is_some()) {
             t.begin(
                 Step::Resume,
                 self.setup.io.resume * t.completed.len() as u64,
@@ -138,9 +146,14 @@ impl<O: Observer> Engine<'_, O> {
         }
         if !more && t.in_flight == 0 {
             self.jobs_running -= 1;
-            return self.block(cpu, task, false);
+            self.block(cpu, task, false);
+            if self.jobs_running == 0 {
+                self.start_jobs();
+            }
+            return;
         }
-        if !more || full || (pause && t.in_flight > 0) {
+        // As fio: before it pauses or waits for its turn, everything in flight is completed.
+        if !more || full || ((pause || held.is_some()) && t.in_flight > 0) {
             t.step = Step::Wait;
             return self.block(cpu, task, job.iowait);
         }
@@ -161,6 +174,12 @@ impl<O: Observer> Engine<'_, O> {
                 return self.block(cpu, task, false);
             }
             return self.continue_task(cpu, task);
+        }
+        if let Some(until) = held {
+            t.step = Step::Wait;
+            self.cpus[cpu].timers.push((until, Timer::Task(task)));
+            self.arm_clock(cpu);
+            return self.block(cpu, task, false);
         }
         t.begin(Step::Submit, self.setup.io.submission);
         t.begun = self.now;

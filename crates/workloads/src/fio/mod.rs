@@ -105,6 +105,9 @@ pub struct FioJob {
     pub group_reporting: bool,
     /// Wait for all jobs above to end before starting. Default false.
     pub stonewall: bool,
+    /// io_uring is told not to count its waits as waiting for I/O (`IORING_ENTER_NO_IOWAIT`, Linux
+    /// 6.15). No option of fio 3.33; false unless set afterwards.
+    pub no_iowait: bool,
 }
 
 impl FioJob {
@@ -118,6 +121,12 @@ impl FioJob {
             time: self.runtime,
             bytes,
         }
+    }
+
+    /// Whether the kernel counts a process of the job that waits as waiting for I/O.
+    pub const fn waits_as_iowait(&self) -> bool {
+        self.ioengine.waits_as_iowait()
+            && !(matches!(self.ioengine, IoEngine::IoUring) && self.no_iowait)
     }
 
     /// I/Os that are really in flight at once: 1 with a synchronous engine, else `iodepth`.

@@ -49,6 +49,7 @@ impl Default for Draft {
                 norandommap: false,
                 group_reporting: false,
                 stonewall: false,
+                no_iowait: false,
             },
             runtime_line: None,
             size_line: None,

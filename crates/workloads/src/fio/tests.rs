@@ -330,6 +330,7 @@ mod properties {
                 norandommap: flags[1],
                 group_reporting: flags[2],
                 stonewall: flags[3],
+                no_iowait: false,
             }
         }
     }

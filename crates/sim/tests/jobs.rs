@@ -1,0 +1,126 @@
+//! What fio jobs do: rates, jobs one after the other, waits, and what is refused.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use wakepath_hardware::Machine;
+use wakepath_sim::{Combination, Run, SimError, simulate};
+use wakepath_workloads::Workload;
+use wakepath_workloads::fio::{self, FioJobFile};
+
+fn parse(lines: &str) -> FioJobFile {
+    let text = format!("[global]\nfilename=/dev/nvme0n1\ndirect=1\n[j]\n{lines}");
+    fio::parse(&text, "test.fio").unwrap()
+}
+
+fn try_run(workload: &Workload) -> Result<Run, SimError> {
+    let policies = Combination {
+        idle: "menu@6.1".parse().unwrap(),
+        freq: "performance".parse().unwrap(),
+        psd: None,
+        apst: None,
+    };
+    simulate(&Machine::find("rk3399").unwrap(), workload, &policies, 1)
+}
+
+fn run(lines: &str) -> Run {
+    try_run(&parse(lines).into()).unwrap()
+}
+
+#[test]
+fn rates_hold_requests_back_as_in_fio() {
+    let near = |what: f64, wanted: f64| assert!((what / wanted - 1.0).abs() < 0.01, "{what}");
+    near(run("rw=randread\nrate_iops=1000\nruntime=2").iops, 1000.0);
+    near(
+        run("rw=randread\nrate_iops=1000\nruntime=2\nioengine=libaio\niodepth=8").iops,
+        1000.0,
+    );
+    near(
+        run("rw=randread\nrate_iops=100\nnumjobs=3\nruntime=2").iops,
+        300.0,
+    );
+    let bytes = run("rw=write\nbs=64k\nrate=,6400k\nruntime=4");
+    near(bytes.written_bytes as f64 / bytes.seconds, 6400.0 * 1024.0);
+    // Each direction has its own; fio 3.33's null engine makes 200 reads and 600 writes a second of it,
+    // whatever rwmixread says.
+    let mixed = run("rw=randrw\nrwmixread=80\nrate_iops=200,600\nruntime=2");
+    near(mixed.reads as f64 / mixed.seconds, 200.0);
+    near(mixed.writes as f64 / mixed.seconds, 600.0);
+    // Faster than the drive is no limit.
+    let free = run("rw=randread\nruntime=1");
+    let limited = run("rw=randread\nruntime=1\nrate_iops=100000");
+    near(limited.iops, free.iops);
+    // The end does not wait for the next turn.
+    let slow = run("rw=randread\nruntime=3\ntime_based\nrate_iops=1");
+    assert_eq!(slow.requests, 3);
+    assert!((3.0..3.01).contains(&slow.seconds), "{}", slow.seconds);
+}
+
+#[test]
+fn jobs_behind_a_stonewall_wait_for_those_before() {
+    let one = run("rw=randread\nruntime=1\ntime_based");
+    let two = run("rw=randread\nruntime=1\ntime_based\n[k]\nrw=write\nbs=16k\nsize=16m\nstonewall");
+    assert!(two.seconds > 1.05, "{}", two.seconds);
+    assert_eq!((two.reads, two.writes), (one.reads, 1024));
+    let together = run("rw=randread\nruntime=1\ntime_based\n[k]\nrw=write\nbs=16k\nsize=16m");
+    assert!(together.seconds < 1.01 && together.writes == 1024);
+    // The runtime of each counts from its own start; a wall before the first job is none.
+    let three = run(
+        "stonewall\nrw=randread\nruntime=1\ntime_based\n[k]\nstonewall\nrw=randread\nruntime=1\n\
+         time_based\n[l]\nrw=randread\nruntime=2\ntime_based",
+    );
+    assert!((2.99..3.02).contains(&three.seconds), "{}", three.seconds);
+}
+
+/// What iowait is worth to menu@6.1 shows who counts as waiting for I/O.
+#[test]
+fn io_uring_waits_as_iowait_unless_told_not_to_and_libaio_does_not() {
+    let iops = |engine: &str, no_iowait: bool| {
+        let mut file = parse(&format!("rw=randread\nioengine={engine}\nruntime=1"));
+        file.jobs[0].no_iowait = no_iowait;
+        try_run(&file.into()).unwrap().iops
+    };
+    let same = |a: f64, b: f64| (a - b).abs() < 1e-9;
+    let waiting = iops("psync", false);
+    assert!(same(iops("io_uring", false), waiting));
+    assert!(
+        same(iops("psync", true), waiting),
+        "it has no say over other engines"
+    );
+    let not = iops("libaio", false);
+    assert!(same(iops("io_uring", true), not) && !same(not, waiting));
+}
+
+#[test]
+fn what_would_overflow_or_never_end_is_refused() {
+    for (lines, says) in [
+        ("rw=read\nruntime=400d", "runtime of more than a year"),
+        (
+            "rw=read\nruntime=1\nthinktime=4000d",
+            "thinktime of more than ten years",
+        ),
+        (
+            "rw=read\nruntime=1\nthinktime=1s\nthinktime_spin=1h",
+            "thinktime_spin",
+        ),
+        ("rw=read\nsize=1t\nrate=1", "give a runtime"),
+        ("rw=read\nbs=1m\nsize=64k", "less than a block"),
+        ("rw=read\nbs=2g\nsize=64g", "1 GiB"),
+    ] {
+        let error = try_run(&parse(lines).into()).unwrap_err().to_string();
+        assert!(
+            error.contains("'j'") && error.contains(says),
+            "{lines}: {error}"
+        );
+    }
+    for lines in [
+        "iodepth=0",
+        "bs=0",
+        "numjobs=0",
+        "size=0",
+        "thinktime_blocks=0",
+        "rate_iops=0",
+    ] {
+        let text = format!("[j]\nrw=read\ndirect=1\nruntime=1\n{lines}\n");
+        let refused = fio::parse(&text, "t.fio").map(|file| try_run(&file.into()));
+        assert!(!matches!(refused, Ok(Ok(_))), "{lines}");
+    }
+}
