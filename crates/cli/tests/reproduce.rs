@@ -56,7 +56,11 @@ fn csv_has_a_line_per_cell() {
 fn an_unknown_part_is_a_usage_error_that_lists_the_parts() {
     let assert = reproduce(&["Z"]).code(2).stdout("");
     let message = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
-    assert!(message.contains("B, D"), "{message}");
+    let parts: Vec<&str> = wakepath_study::reproduce::PARTS
+        .iter()
+        .map(|p| p.name)
+        .collect();
+    assert!(message.contains(&parts.join(", ")), "{message}");
 }
 
 /// What stands between a line of the page and the next heading of its level.
@@ -78,6 +82,10 @@ fn the_page_in_docs_is_what_the_command_prints() {
         part.trim(),
         "`make validation` brings docs/validation.md up to date"
     );
+    for part in wakepath_study::reproduce::PARTS {
+        let heading = format!("\n## {}: ", part.name);
+        assert_eq!(page.matches(&heading).count(), 1, "no part {}", part.name);
+    }
     // What is not from a part comes from the template.
     let template = include_str!("../data/validation.md");
     for fixed in template.split("\n{{").flat_map(|s| s.split("}}\n")) {

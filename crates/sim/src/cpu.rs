@@ -66,9 +66,9 @@ pub(crate) struct StateStats {
     pub(crate) too_shallow: u64,
 }
 
-/// How long a CPU has been powered, and at which speed.
+/// How long a CPU has been running, and at which speed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Powered {
+pub(crate) struct Running {
     /// In ns.
     pub(crate) time: u64,
     /// Its time in ns times its frequency in kHz.
@@ -147,6 +147,9 @@ pub(crate) struct Cpu {
     pub(crate) demoted: bool,
     /// Time powered, in ns, by operating point.
     pub(crate) powered: Vec<u64>,
+    /// The part of it in which it was waking up, and since when it has been.
+    waking: Running,
+    waking_since: Option<u64>,
 }
 
 impl Cpu {
@@ -203,6 +206,8 @@ impl Cpu {
             undemoted_at: NEVER,
             demoted: false,
             powered: Vec::new(),
+            waking: Running::default(),
+            waking_since: None,
         }
     }
 
@@ -274,16 +279,45 @@ impl Cpu {
         self.powered_since.is_some()
     }
 
-    /// How long it has been powered by now; `current` is its operating point of `khz`.
-    pub(crate) fn powered_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Powered {
-        let mut sum = Powered::default();
-        let running = self.powered_since.map(|since| (now - since, khz[current]));
+    /// How long its clock has been running by now, that is how long it has been busy or polling, as
+    /// the processor's own counters see it; `current` is its operating point of `khz`.
+    pub(crate) fn running_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Running {
+        let mut sum = Running::default();
+        // What has not been settled of the time powered is over when it began to wake up, if it does.
+        let until = self.waking_since.unwrap_or(now);
+        let running = self
+            .powered_since
+            .map(|since| (until.saturating_sub(since), khz[current]));
         let before = self.powered.iter().copied().zip(khz.iter().copied());
         for (time, Kilohertz(khz)) in before.chain(running) {
             sum.time += time;
             sum.khz_time += u128::from(time) * u128::from(khz);
         }
+        sum.time -= self.waking.time;
+        sum.khz_time -= self.waking.khz_time;
         sum
+    }
+
+    /// Begins to wake up.
+    pub(crate) fn begin_waking(&mut self, now: u64) {
+        self.waking_since = Some(now);
+    }
+
+    /// Has woken up.
+    pub(crate) fn end_waking(&mut self, now: u64, khz: u64) {
+        self.settle_waking(now, khz);
+        self.waking_since = None;
+    }
+
+    /// Takes note of how long the CPU has been waking up, if it is; `khz` is the frequency of its clock
+    /// meanwhile.
+    pub(crate) fn settle_waking(&mut self, now: u64, khz: u64) {
+        let Some(since) = &mut self.waking_since else {
+            return;
+        };
+        let time = now - std::mem::replace(since, now);
+        self.waking.time += time;
+        self.waking.khz_time += u128::from(time) * u128::from(khz);
     }
 
     /// How long it has been busy by now, in ns.

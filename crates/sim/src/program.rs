@@ -38,6 +38,8 @@ pub(crate) enum Op {
     Broadcast(usize),
     Barrier(usize),
     Yield,
+    /// Write so many bytes and wait for it.
+    Write(u64),
 }
 
 /// Whose timer it is.
@@ -285,11 +287,8 @@ impl Compiler<'_> {
                     "the speed of memory (mem); say how long the work takes with run",
                 ));
             }
-            Event::IoRun(_) => {
-                return Err(self.unsupported(
-                    "buffered writes (iorun); use a fio job file for I/O, or run for its CPU work",
-                ));
-            }
+            Event::IoRun(0) => return Ok(()),
+            Event::IoRun(bytes) => Op::Write(*bytes),
         };
         ops.push(op);
         Ok(())

@@ -67,6 +67,8 @@ pub(crate) struct Task {
     pub(crate) submitted: u64,
     /// Bytes of the requests submitted.
     pub(crate) bytes: u64,
+    /// Bytes of the request that a thread has under way.
+    pub(crate) writes: u64,
     /// The direction of its next request, once it is settled.
     pub(crate) direction: Option<Direction>,
     /// Reads and writes submitted.
@@ -120,6 +122,7 @@ impl Task {
             begun: 0,
             submitted: 0,
             bytes: 0,
+            writes: 0,
             direction: None,
             issued: [0; 2],
             next_block: [0; 2],

@@ -94,6 +94,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => name().prop_map(Event::Suspend),
         2 => name().prop_map(Event::Resume),
         1 => Just(Event::Yield),
+        1 => (0_u64..200_000).prop_map(Event::IoRun),
     ]
 }
 
@@ -338,15 +339,72 @@ fn a_run_that_goes_nowhere_says_why() {
 }
 
 #[test]
+fn a_thread_waits_for_what_it_writes() {
+    let writes = |threads: u32, around: &str| {
+        let lock = if around.is_empty() {
+            ""
+        } else {
+            "\"lock\": \"m\", "
+        };
+        short(
+            "rk3399",
+            &format!(
+                "\"a\": {{ \"instance\": {threads}, {lock} \"run\": 10, \"iorun\": 4096 {around} }}"
+            ),
+        )
+    };
+    let service = Machine::find("rk3399")
+        .unwrap()
+        .drive
+        .write_service_us
+        .value;
+    let one = writes(1, "");
+    let loops = task(&one, "a").loops;
+    assert!(
+        one.requests.abs_diff(loops) <= 1,
+        "{} {loops}",
+        one.requests
+    );
+    assert_eq!(one.written_bytes, 4096 * one.requests);
+    assert!(task(&one, "a").loop_us.mean > service + 10.0);
+    assert!(one.latency_us.mean > service);
+    // Side by side, unless a lock makes them wait for each other.
+    let [four, locked] = [writes(4, ""), writes(4, ", \"unlock\": \"m\"")];
+    let rate = |run: &Run| task(run, "a").loops_per_second;
+    assert!(
+        rate(&four) > 2.5 * rate(&one),
+        "{} {}",
+        rate(&four),
+        rate(&one)
+    );
+    assert!(
+        rate(&locked) < 1.1 * rate(&one),
+        "{} {}",
+        rate(&locked),
+        rate(&one)
+    );
+}
+
+#[test]
+fn waiting_for_a_write_counts_as_io_wait() {
+    let mean_mhz = |freq| {
+        let machine = Machine::find("rk3399").unwrap();
+        let tasks = file("\"a\": { \"run\": 5, \"iorun\": 4096 }");
+        let policies = combination("menu", freq);
+        simulate(&machine, &tasks.into(), &policies, 1)
+            .unwrap()
+            .mean_mhz
+    };
+    let [boost, none] = ["schedutil", "schedutil[iowait_boost=off]"].map(mean_mhz);
+    assert!(boost > none + 500.0, "{boost} {none}");
+}
+
+#[test]
 fn what_is_not_modelled_is_refused() {
     for (tasks, why) in [
         (
             "\"a\": { \"mem\": 100 }",
             "the simulator does not model the speed of memory (mem)",
-        ),
-        (
-            "\"a\": { \"iorun\": 100 }",
-            "the simulator does not model buffered writes (iorun)",
         ),
         (
             "\"a\": { \"cpus\": [99], \"run\": 1 }",

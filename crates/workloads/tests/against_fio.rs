@@ -368,7 +368,7 @@ fn the_workloads_of_the_repository_run_in_fio() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_none_or(|e| e != "fio") {
+        if path.extension().is_none_or(|extension| extension != "fio") {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();

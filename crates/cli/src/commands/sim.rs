@@ -114,13 +114,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         poll = names.into_iter().map(Some).collect();
     }
     let mut workload = Workload::load(&args.job)?;
-    if let Some(copies) = args.copies {
-        workload = copied(workload, copies).context("--copies")?;
-    }
     if let Workload::Fio(file) = &mut workload {
         for job in &mut file.jobs {
             job.no_iowait = !args.io_uring_iowait;
         }
+    }
+    if let Some(copies) = args.copies {
+        workload = copied(workload, copies).context("--copies")?;
     }
     let combinations: Vec<Combination> = idle
         .iter()

@@ -152,13 +152,20 @@ fn cluster(
             Figure::default()
         }
     };
+    let smt = |figure: &Figure| {
+        if threads > 1 {
+            as_on(template, figure)
+        } else {
+            Figure::default()
+        }
+    };
     Cluster {
         name: "package".to_owned(),
         core: system.cpu_model.clone(),
         cpus,
         threads_per_core: threads,
-        smt_speedup: Figure::default(),
-        smt_poll_loss: Figure::default(),
+        smt_speedup: smt(&like.smt_speedup),
+        smt_poll_loss: smt(&like.smt_poll_loss),
         // Servers have a clock per core, clients one for all.
         clock_cpus: (kind != Kind::Client).then_some(threads),
         capacity: 1024,

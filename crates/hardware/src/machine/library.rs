@@ -448,6 +448,41 @@ mod tests {
             ("[drive]\n", "[drive]\ncount = 2\n", "drive.chunk_kib"),
             ("[drive]\n", "[drive]\ncount = 0\n", "drive.count"),
             (
+                "[drive]\n",
+                "[drive]\ncount = 2\nchunk_kib = 0\n",
+                "drive.chunk_kib",
+            ),
+            (
+                "[drive]\n",
+                "[drive]\nread_stream_mb_per_s = 0.5\n",
+                "drive.read_stream_mb_per_s",
+            ),
+            (
+                "completion = { cpu = 0",
+                "completion = { queues = 0",
+                "io_path.completion.queues",
+            ),
+            (
+                "completion = { cpu = 0",
+                "completion = { same_cpu_share = 1.5",
+                "io_path.completion.same_cpu_share",
+            ),
+            (
+                "completion = { cpu = 0",
+                "completion = { coalesce = 8",
+                "io_path.completion.coalesce_us",
+            ),
+            (
+                "[scheduler]\n",
+                "[c1_demotion]\nto = \"WFI\"\nstates = [\"C6\"]\nwake_ups = 4\nwithin_us = 9\nundemote_us = 9\nsource = \"x\"\n[scheduler]\n",
+                "c1_demotion.states",
+            ),
+            (
+                "[scheduler]\n",
+                "[c1_demotion]\nto = \"cpu-sleep\"\nstates = [\"WFI\"]\nwake_ups = 4\nwithin_us = 9\nundemote_us = 9\nsource = \"x\"\n[scheduler]\n",
+                "WFI is not deeper",
+            ),
+            (
                 "[io_path]\n",
                 "[package]\nidle_mw = -5\nsource = \"x\"\n[io_path]\n",
                 "package.idle_mw",

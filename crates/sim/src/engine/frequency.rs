@@ -122,6 +122,8 @@ impl<O: Observer> Engine<'_, O> {
         // What is running is cut at the change, so that each part has one frequency.
         for cpu in of.clone() {
             self.cpus[cpu].settle_power(self.now, self.domains[domain].current());
+            let khz = self.domains[domain].khz_now();
+            self.cpus[cpu].settle_waking(self.now, khz);
             if matches!(self.cpus[cpu].mode, Mode::Task | Mode::Interrupt(_)) {
                 let left = self.cpus[cpu].work - self.work_done(cpu);
                 self.charge(cpu);
@@ -153,7 +155,7 @@ impl<O: Observer> Engine<'_, O> {
         let domain = self.cpus[cpu].domain;
         let of = &mut self.domains[domain];
         let before = of.current();
-        of.wake(self.now, cpu - of.cpus.start);
+        of.wake(self.now, cpu - of.cpus.start, &self.cpus);
         if of.current() != before {
             self.observe_frequency(domain);
         }

@@ -138,6 +138,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         let whole = setup.states[joined].whole_cluster;
         c.power_up(self.now);
+        c.begin_waking(self.now);
         c.undemoted_at = NEVER;
         let cluster_was_down = self.power.cpu_awake(self.now, c.cluster, whole, joined);
         let really_in = if whole && !cluster_was_down {

@@ -205,8 +205,8 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Runs until every job has ended, or the time is over.
     ///
     /// # Errors
-    /// The run goes nowhere: time stands still, nothing comes of it, or its threads wait for each
-    /// other.
+    /// The run goes nowhere: the threads of the workload wait for each other, or take steps without
+    /// end.
     pub(crate) fn run(mut self) -> Result<Finished, SimError> {
         let end = self.setup.programs.end.unwrap_or(u64::MAX);
         let mut events = 0;

@@ -25,6 +25,8 @@ impl<O: Observer> Engine<'_, O> {
             Mode::Idle if self.cpus[cpu].polling_until.is_some() => self.next(cpu),
             Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
+                let khz = self.domains[self.cpus[cpu].domain].khz_now();
+                self.cpus[cpu].end_waking(self.now, khz);
                 self.end_stay(cpu, false);
                 self.next(cpu);
             }

@@ -6,14 +6,24 @@ use crate::completion::Coalescing;
 use crate::cpu::{CpuId, Interrupt, RequestId, TaskId};
 use crate::drive::{Accepted, Direction, Piece};
 use crate::observer::{Observer, RequestStep};
+use crate::task::Program;
 
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn submit(&mut self, cpu: CpuId, task: TaskId) {
-        let now = self.now;
         let job = &self.setup.jobs[self.tasks[task].job];
         let settled = self.tasks[task].direction.take();
         let direction = settled.unwrap_or_else(|| self.random.direction(job.read_percent));
-        let bytes = job.block[direction as usize];
+        self.submit_request(cpu, task, direction, job.block[direction as usize]);
+    }
+
+    pub(super) fn submit_request(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        direction: Direction,
+        bytes: u64,
+    ) {
+        let now = self.now;
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
@@ -147,11 +157,18 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Where on the volume a task's next request begins.
     fn offset(&mut self, task: TaskId, direction: Direction, bytes: u64) -> u64 {
-        let job = &self.setup.jobs[self.tasks[task].job];
-        let blocks = (job.span / bytes).max(1);
-        if job.random {
-            return self.random.block(blocks) * bytes;
-        }
+        let blocks = match self.tasks[task].program {
+            Program::Job => {
+                let job = &self.setup.jobs[self.tasks[task].job];
+                let blocks = (job.span / bytes).max(1);
+                if job.random {
+                    return self.random.block(blocks) * bytes;
+                }
+                blocks
+            }
+            // A thread writes one block after the other, for ever.
+            Program::Thread(_) | Program::Worker => u64::MAX / bytes,
+        };
         // As fio does, each direction on its own.
         let next = &mut self.tasks[task].next_block[direction as usize];
         let block = *next;

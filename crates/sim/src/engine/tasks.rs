@@ -5,6 +5,7 @@ use wakepath_policies::psd::Grant;
 use super::Engine;
 use crate::attribution::{Part, Work};
 use crate::cpu::{CpuId, Mode, TaskId, Timer};
+use crate::drive::Direction;
 use crate::frequency::Report;
 use crate::observer::{Observer, RequestStep};
 use crate::task::{Program, Step};
@@ -51,6 +52,7 @@ impl<O: Observer> Engine<'_, O> {
         let t = &self.tasks[task];
         match t.program {
             _ if t.step != Step::Wait => self.continue_task(cpu, task),
+            Program::Thread(_) if !t.completed.is_empty() => self.resume(cpu, task),
             Program::Thread(thread) => return self.thread_turn(cpu, task, thread),
             Program::Job | Program::Worker => self.plan(cpu, task),
         }
@@ -66,6 +68,17 @@ impl<O: Observer> Engine<'_, O> {
             Program::Worker => self.block(cpu, task, false),
             Program::Job => self.jobs_turn(cpu, task),
             Program::Thread(thread) => {
+                let writes = self.tasks[task].writes;
+                match self.tasks[task].step {
+                    Step::Submit => {
+                        self.grant_lease(cpu, Grant::on_issue);
+                        self.submit_request(cpu, task, Direction::Write, writes);
+                        self.tasks[task].step = Step::Wait;
+                        return self.block(cpu, task, true);
+                    }
+                    Step::Resume => self.finish_requests(cpu, task, [writes; 2]),
+                    _ => {}
+                }
                 if !self.thread_turn(cpu, task, thread) {
                     self.next(cpu);
                 }
@@ -73,38 +86,65 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    fn jobs_turn(&mut self, cpu: CpuId, task: TaskId) {
+    /// A thread begins to write so many bytes.
+    pub(super) fn begin_write(&mut self, cpu: CpuId, task: TaskId, bytes: u64) {
+        self.tasks[task].writes = bytes;
+        self.begin_submission(cpu, task);
+    }
+
+    fn begin_submission(&mut self, cpu: CpuId, task: TaskId) {
+        let t = &mut self.tasks[task];
+        t.begin(Step::Submit, self.setup.io.submission);
+        t.begun = self.now;
+        self.observe_request(RequestStep::Begun { task });
+        self.continue_task(cpu, task);
+    }
+
+    /// A task goes on with its completed requests.
+    fn resume(&mut self, cpu: CpuId, task: TaskId) {
+        let t = &mut self.tasks[task];
+        let work = self.setup.io.resume * t.completed.len() as u64;
+        t.begin(Step::Resume, work);
+        self.attribute_wake_up(cpu, task);
+        self.continue_task(cpu, task);
+    }
+
+    /// A task is back in user space with its completed requests, of so many bytes by direction.
+    fn finish_requests(&mut self, cpu: CpuId, task: TaskId, bytes: [u64; 2]) {
         let now = self.now;
-        let step = self.tasks[task].step;
-        match step {
+        let completed = std::mem::take(&mut self.tasks[task].completed);
+        let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
+        let (executed, cold) = (self.tasks[task].executed, self.tasks[task].cold);
+        let own = self.setup.io.resume * completed.len() as u64;
+        let work = Work {
+            own,
+            cold,
+            full_speed,
+        };
+        for request in &completed {
+            let mut r = self.requests[*request];
+            r.parts
+                .add_work(Part::Completion, now - r.cut, executed, work);
+            debug_assert_eq!(r.parts.total(), now - r.begun);
+            self.recorder
+                .request(&r.parts, r.direction, bytes[r.direction as usize]);
+            self.free_requests.push(*request);
+        }
+        self.tasks[task].in_flight -= completed.len() as u32;
+        for request in completed {
+            self.observe_request(RequestStep::Completed { request });
+        }
+    }
+
+    fn jobs_turn(&mut self, cpu: CpuId, task: TaskId) {
+        match self.tasks[task].step {
             Step::Submit => {
                 self.grant_lease(cpu, Grant::on_issue);
                 self.submit(cpu, task);
             }
             Step::Resume => {
                 let job = &self.setup.jobs[self.tasks[task].job];
-                let completed = std::mem::take(&mut self.tasks[task].completed);
-                let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
-                let (executed, cold) = (self.tasks[task].executed, self.tasks[task].cold);
-                let own = self.setup.io.resume * completed.len() as u64;
-                let work = Work {
-                    own,
-                    cold,
-                    full_speed,
-                };
-                for request in &completed {
-                    let mut r = self.requests[*request];
-                    r.parts
-                        .add_work(Part::Completion, now - r.cut, executed, work);
-                    debug_assert_eq!(r.parts.total(), now - r.begun);
-                    let bytes = job.block[r.direction as usize];
-                    self.recorder.request(&r.parts, r.direction, bytes);
-                    self.free_requests.push(*request);
-                }
-                self.tasks[task].in_flight -= completed.len() as u32;
-                for request in completed {
-                    self.observe_request(RequestStep::Completed { request });
-                }
+                self.finish_requests(cpu, task, job.block);
             }
             Step::Think | Step::Wait | Step::Thread | Step::Worker => {}
         }
@@ -128,12 +168,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         let t = &mut self.tasks[task];
         if !t.completed.is_empty() && (full || !more || pause || held.is_some()) {
-            t.begin(
-                Step::Resume,
-                self.setup.io.resume * t.completed.len() as u64,
-            );
-            self.attribute_wake_up(cpu, task);
-            return self.continue_task(cpu, task);
+            return self.resume(cpu, task);
         }
         if !more && t.in_flight == 0 {
             self.jobs_running -= 1;
@@ -172,10 +207,7 @@ impl<O: Observer> Engine<'_, O> {
             self.arm_clock(cpu);
             return self.block(cpu, task, false);
         }
-        t.begin(Step::Submit, self.setup.io.submission);
-        t.begun = self.now;
-        self.observe_request(RequestStep::Begun { task });
-        self.continue_task(cpu, task);
+        self.begin_submission(cpu, task);
     }
 
     pub(super) fn continue_task(&mut self, cpu: CpuId, task: TaskId) {

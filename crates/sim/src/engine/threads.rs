@@ -15,6 +15,8 @@ enum Turn {
     On,
     /// So much work.
     Work(Cycles),
+    /// To write so many bytes.
+    Write(u64),
     /// To let others run.
     Yield,
     /// To look for something else: the thread sleeps.
@@ -71,6 +73,10 @@ impl<O: Observer> Engine<'_, O> {
                 Turn::Work(cycles) => {
                     self.tasks[task].begin(Step::Thread, cycles);
                     self.continue_task(cpu, task);
+                    return true;
+                }
+                Turn::Write(bytes) => {
+                    self.begin_write(cpu, task, bytes);
                     return true;
                 }
                 Turn::Yield => self.let_others_run(cpu, task),
@@ -159,6 +165,7 @@ impl<O: Observer> Engine<'_, O> {
         match op {
             Op::Run(_) | Op::Runtime(_) => Turn::On,
             Op::Yield => Turn::Yield,
+            Op::Write(bytes) => Turn::Write(bytes),
             Op::Sleep(time) => {
                 self.sleep_until(cpu, task, id, self.now + time);
                 Turn::Block

@@ -146,9 +146,9 @@ impl Decider {
 
     /// A CPU wakes up. Returns the frequency that the hardware has come to while all of them slept
     /// for longer than a slot.
-    pub(super) fn wake(&mut self, now: u64, index: usize) -> Option<Kilohertz> {
+    pub(super) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
         match self {
-            Self::Hwp(clock) => clock.wake(now, index),
+            Self::Hwp(clock) => clock.wake(now, index, cpus),
             _ => None,
         }
     }

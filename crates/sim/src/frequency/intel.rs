@@ -76,11 +76,11 @@ impl PstateClock {
         }
         let base = u128::from(self.base.0);
         let read = || {
-            let powered = cpus[index].powered_until(now, current, khz);
+            let running = cpus[index].running_until(now, current, khz);
             let cycles = |khz_time: u128| (khz_time / 1_000_000) as u64;
             Counters {
-                aperf: cycles(powered.khz_time),
-                mperf: cycles(base * u128::from(powered.time)),
+                aperf: cycles(running.khz_time),
+                mperf: cycles(base * u128::from(running.time)),
                 tsc: cycles(base * u128::from(now)),
             }
         };
@@ -115,7 +115,7 @@ struct HwpCpu {
     minimum: u8,
     /// Another CPU reported a wake-up from I/O wait; this one has not been asked since.
     iowait_pending: bool,
-    /// kHz x ns while powered, when last looked at.
+    /// kHz x ns while running, when last looked at.
     khz_time: u128,
 }
 
@@ -175,7 +175,7 @@ impl HwpClock {
         let mut minimum = 0;
         for ((of, cpu), active) in self.cpus.iter_mut().zip(cpus).zip(active) {
             if *active {
-                let khz_time = cpu.powered_until(now, current, khz).khz_time;
+                let khz_time = cpu.running_until(now, current, khz).khz_time;
                 used = used.max(khz_time - std::mem::replace(&mut of.khz_time, khz_time));
                 minimum = minimum.max(of.minimum);
             }
@@ -187,10 +187,10 @@ impl HwpClock {
         self.decide(minimum)
     }
 
-    pub(super) fn wake(&mut self, now: u64, index: usize) -> Option<Kilohertz> {
+    pub(super) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
         // A slot that ends just now has not been looked at yet.
         let last_slot = now.saturating_sub(1) / self.slot * self.slot;
-        if self.seen >= last_slot {
+        if self.seen >= last_slot || cpus.iter().any(Cpu::is_powered) {
             return None;
         }
         self.rest(last_slot);

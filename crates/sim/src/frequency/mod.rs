@@ -121,7 +121,7 @@ impl Domain {
         self.table.as_slice()[self.current]
     }
 
-    fn khz_now(&self) -> u64 {
+    pub(crate) fn khz_now(&self) -> u64 {
         u64::from(self.frequency().0)
     }
 
@@ -160,9 +160,9 @@ impl Domain {
     }
 
     /// The CPU at `index` wakes up. If nobody has been awake for longer than a slot, the hardware
-    /// has gone on deciding meanwhile, which comes into force at once.
-    pub(crate) fn wake(&mut self, now: u64, index: usize) {
-        if let Some(next) = self.decider.wake(now, index) {
+    /// has gone on deciding meanwhile, which comes into force at once. `cpus` are all of the machine.
+    pub(crate) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) {
+        if let Some(next) = self.decider.wake(now, index, &cpus[self.cpus.clone()]) {
             self.wanted = self.index_of(next);
             if !self.changing {
                 self.current = self.target();

@@ -39,6 +39,7 @@ mod cell;
 mod criterion;
 mod part_a;
 mod part_b;
+mod part_c;
 mod part_d;
 mod part_e;
 
@@ -64,6 +65,11 @@ pub const PARTS: &[Part] = &[
         name: "B",
         about: "iowait heuristics of menu and schedutil against teo, on RK3399",
         plan: part_b::plan,
+    },
+    Part {
+        name: "C",
+        about: "HWP dynamic boost on a client and on a server Skylake",
+        plan: part_c::plan,
     },
     Part {
         name: "D",

@@ -196,7 +196,8 @@ pub enum Event {
     Yield,
     /// `mem`: write this many bytes to memory.
     Mem(u64),
-    /// `iorun`: write this many bytes to `io_device`.
+    /// `iorun`: write this many bytes to `io_device`. In rt-app that goes to the page cache; in the
+    /// simulator it is a write for which the thread waits as for I/O.
     IoRun(u64),
 }
 
