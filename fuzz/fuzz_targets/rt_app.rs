@@ -17,7 +17,11 @@ fuzz_target!(|text: &str| {
         }
         Err(error) => {
             assert!(!error.to_string().contains('\n'));
-            assert!(error.line.is_none_or(|line| line <= text.lines().count().max(1)));
+            assert!(
+                error
+                    .line
+                    .is_none_or(|line| line <= text.lines().count().max(1))
+            );
         }
     }
 });
