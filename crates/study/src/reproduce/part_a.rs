@@ -214,7 +214,7 @@ fn work_per_message(tbench: &RtAppFile) -> FittedFigure {
         model: Some("workloads/tbench.json".to_owned()),
         key: "run, mean in us".to_owned(),
         value: sum / count,
-        fitted: "part A, 1 client: CPU work of a message".to_owned(),
+        fitted: "part A, 1 to 32 clients: CPU work of a message".to_owned(),
     }
 }
 
