@@ -13,7 +13,7 @@ use super::{
 };
 
 const PART_A: &str = include_str!("../../data/published-a.toml");
-const TBENCH: &str = include_str!("../../../../workloads/tbench.json");
+const TBENCH: &str = include_str!("../../../../workloads/tbench-like.json");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,7 +75,7 @@ impl Data {
 pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let data: Data = toml::from_str(PART_A)?;
     let machine = Machine::find(&data.machine)?;
-    let tbench = rtapp::parse(TBENCH, "tbench.json")?;
+    let tbench = rtapp::parse(TBENCH, "tbench-like.json")?;
     let combination = |poll: &str| -> Result<Combination, ReproduceError> {
         Ok(Combination {
             idle: data.idle.parse()?,
@@ -211,7 +211,7 @@ fn work_per_message(tbench: &RtAppFile) -> FittedFigure {
         });
     let (sum, count) = runs.fold((0.0, 0.0), |(sum, count), us| (sum + us, count + 1.0));
     FittedFigure {
-        model: Some("workloads/tbench.json".to_owned()),
+        model: Some("workloads/tbench-like.json".to_owned()),
         key: "run, mean in us".to_owned(),
         value: sum / count,
         fitted: "part A, 1 to 32 clients: CPU work of a message".to_owned(),
