@@ -12,7 +12,9 @@ pub(super) struct Lines(Vec<usize>);
 
 impl Lines {
     pub(super) fn new(text: &str) -> Self {
-        Self(text.match_indices('\n').map(|(at, _)| at).collect())
+        // Whatever comes after the last line's end belongs to the last line.
+        let lines = text.strip_suffix('\n').unwrap_or(text);
+        Self(lines.match_indices('\n').map(|(at, _)| at).collect())
     }
 
     /// The line of a byte, counted from 1.

@@ -68,6 +68,17 @@ fn what_workgen_allows_is_read() {
 }
 
 #[test]
+fn a_file_that_is_cut_off_names_its_last_line() {
+    for text in [
+        "{\n\"tasks\": {\"a\": {\"run\"\n",
+        "{\n\"tasks\": {\"a\": {\"run\"",
+    ] {
+        let error = parse(text, "t.json").unwrap_err();
+        assert_eq!(error.line, Some(2), "{error}");
+    }
+}
+
+#[test]
 fn errors_name_the_line_the_key_and_the_likely_intention() {
     for (body, message) in [
         (
