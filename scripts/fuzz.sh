@@ -1,5 +1,6 @@
 #!/bin/bash
-# Fuzzes every parser for FUZZ_SECONDS (default 60) each, FUZZ_JOBS (default 2) at a time.
+# Fuzzes every parser for FUZZ_SECONDS (default 60) each, FUZZ_JOBS (default 2) at a time, from FUZZ_SEED on (default 0:
+# another one each time).
 #
 #   scripts/fuzz.sh               all targets of fuzz/Cargo.toml
 #   scripts/fuzz.sh fio_job ...   these targets
@@ -13,6 +14,7 @@ cd "$(dirname "$0")/.."
 
 seconds=${FUZZ_SECONDS:-60}
 at_once=${FUZZ_JOBS:-2}
+seed=${FUZZ_SEED:-0}
 logs=$PWD/target/test-logs
 mkdir -p "$logs"
 
@@ -48,7 +50,7 @@ fuzz_one() {
     mkdir -p "$corpus" "$artifacts"
     # -timeout: 10 s on one input is a fault of its own; -rss_limit_mb likewise.
     if RUST_BACKTRACE=0 "target/fuzz/$host/release/$target" "$corpus" "${seeds[@]}" "-artifact_prefix=$artifacts/" \
-        -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=16384 -print_final_stats=1 \
+        -seed="$seed" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=16384 -print_final_stats=1 \
         >"$logs/fuzz-$target.log" 2>&1; then
         echo "fuzz $target: ok, $(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz-$target.log") inputs"
     else

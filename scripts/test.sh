@@ -4,6 +4,8 @@
 #
 # WAKEPATH_REQUIRE_ALL=1  a test that skips itself, because something is not installed, counts as failed
 # FUZZ_SECONDS=60         time for each fuzz target; 0 leaves fuzzing out
+# FUZZ_SEED=1             where fuzzing starts: the same inputs each time, so that a change is blamed for what it did;
+#                         `make fuzz` goes elsewhere each time
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -53,7 +55,7 @@ step doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 step tests cargo test --workspace --locked --no-fail-fast -- --show-output
 step conformance conformance run
 step mutants conformance mutants
-[ "${FUZZ_SECONDS:-60}" = 0 ] || step fuzz scripts/fuzz.sh
+[ "${FUZZ_SECONDS:-60}" = 0 ] || step fuzz env FUZZ_SEED="${FUZZ_SEED:-1}" scripts/fuzz.sh
 
 # Sums "N word" over the `test result:` lines of the test binaries.
 sum() { grep -h '^test result:' "$logs/tests.log" | grep -o "[0-9]* $1" | awk '{n += $1} END {print n + 0}'; }
