@@ -30,6 +30,7 @@ impl Case {
                 freq: freq.parse()?,
                 psd: None,
                 apst: None,
+                poll: None,
             },
         })
     }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::text::shown;
+
 /// Why a file was refused: one problem, its place, and the likely intention if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RtAppError {
@@ -30,7 +32,8 @@ impl fmt::Display for RtAppError {
         }
         write!(f, ": {}", self.message)?;
         if let Some(nearest) = &self.suggestion {
-            write!(f, "; did you mean `{nearest}`?")?;
+            // It may be a name that the file gives.
+            write!(f, "; did you mean `{}`?", shown(nearest))?;
         }
         Ok(())
     }
@@ -51,6 +54,12 @@ pub struct RtAppWarning {
 
 impl fmt::Display for RtAppWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: `{}` {}", self.line, self.key, self.message)
+        write!(
+            f,
+            "line {}: `{}` {}",
+            self.line,
+            shown(&self.key),
+            self.message
+        )
     }
 }

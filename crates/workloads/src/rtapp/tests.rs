@@ -68,6 +68,14 @@ fn what_workgen_allows_is_read() {
 }
 
 #[test]
+fn an_error_is_one_line_whatever_the_names_in_the_file() {
+    let text = r#"{"tasks": {"a": {"resume": "worker"}, "b": {"suspend": "worker\n"}}}"#;
+    let error = parse(text, "t.json").unwrap_err().to_string();
+    assert!(error.contains("did you mean"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
 fn a_file_that_is_cut_off_names_its_last_line() {
     for text in [
         "{\n\"tasks\": {\"a\": {\"run\"\n",
