@@ -218,7 +218,7 @@ impl Writer {
                 value,
             });
         }
-        self.write_json(&self.run_path(index), run)
+        write_json(&self.run_path(index), run)
     }
 
     /// Makes the tables of the runs and says that the results are complete.
@@ -247,21 +247,21 @@ impl Writer {
             complete,
             ..self.document.clone()
         };
-        self.write_json(&self.dir.join(DOCUMENT), &document)
+        write_json(&self.dir.join(DOCUMENT), &document)
     }
+}
 
-    fn write_json(&self, path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
-        atomic::write(path, |out| {
-            // Runs are many and long, and for programs.
-            if path.ends_with(DOCUMENT) {
-                serde_json::to_writer_pretty(&mut *out, value)?;
-            } else {
-                serde_json::to_writer(&mut *out, value)?;
-            }
-            out.write_all(b"\n")
-        })
-        .map_err(at(path))
-    }
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
+    atomic::write(path, |out| {
+        // Runs are many and long, and for programs.
+        if path.ends_with(DOCUMENT) {
+            serde_json::to_writer_pretty(&mut *out, value)?;
+        } else {
+            serde_json::to_writer(&mut *out, value)?;
+        }
+        out.write_all(b"\n")
+    })
+    .map_err(at(path))
 }
 
 fn write_table<R: Row>(path: &Path, rows: impl Iterator<Item = R>) -> Result<(), ResultsError> {
