@@ -25,13 +25,7 @@ impl Case {
         Ok(Self {
             machine,
             workload: fio::parse(job, "bench.fio")?.into(),
-            policies: Combination {
-                idle: idle.parse()?,
-                freq: freq.parse()?,
-                psd: None,
-                apst: None,
-                poll: None,
-            },
+            policies: Combination::named(idle, freq)?,
         })
     }
 

@@ -1,17 +1,13 @@
 //! Completions and man pages.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::fs;
 
-use assert_cmd::Command;
 use predicates::str::contains;
 
-fn wakepath(arguments: &[&str]) -> assert_cmd::assert::Assert {
-    Command::cargo_bin("wakepath")
-        .unwrap()
-        .args(arguments)
-        .assert()
-}
+use common::wakepath;
 
 #[test]
 fn every_shell_gets_a_script_that_knows_the_commands() {

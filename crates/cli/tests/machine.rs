@@ -1,20 +1,16 @@
 //! `wakepath machine` as a whole command.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fs;
 
-use assert_cmd::Command;
 use predicates::prelude::*;
 use serde_json::Value;
 use wakepath_trace::read_states;
 
-fn wakepath(arguments: &[&str]) -> assert_cmd::assert::Assert {
-    Command::cargo_bin("wakepath")
-        .unwrap()
-        .args(arguments)
-        .assert()
-}
+use common::wakepath;
 
 fn stdout(arguments: &[&str]) -> String {
     let assert = wakepath(arguments).success().stderr("");

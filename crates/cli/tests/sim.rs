@@ -1,21 +1,16 @@
 //! `wakepath sim` as a whole command.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::fs;
 
-use assert_cmd::Command;
 use predicates::prelude::*;
-use serde_json::Value;
+
+use common::{fails_with, json, wakepath};
 
 const JOB: &str =
     "[j]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nruntime=200ms\ntime_based\n";
-
-fn wakepath(arguments: &[&str]) -> assert_cmd::assert::Assert {
-    Command::cargo_bin("wakepath")
-        .unwrap()
-        .args(arguments)
-        .assert()
-}
 
 /// Runs `sim` on a job file with this text.
 fn sim(job: &str, arguments: &[&str]) -> assert_cmd::assert::Assert {
@@ -25,20 +20,6 @@ fn sim(job: &str, arguments: &[&str]) -> assert_cmd::assert::Assert {
     let mut all = vec!["sim", path.to_str().unwrap()];
     all.extend(arguments);
     wakepath(&all)
-}
-
-fn json(assert: &assert_cmd::assert::Assert) -> Value {
-    serde_json::from_slice(&assert.get_output().stdout).unwrap()
-}
-
-/// Exit code 1, one message, nothing on standard output.
-fn fails_with(assert: assert_cmd::assert::Assert, parts: &[&str]) {
-    let assert = assert.code(1).stdout("");
-    let message = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
-    assert_eq!(message.lines().count(), 1, "{message}");
-    for part in parts {
-        assert!(message.contains(part), "'{part}' is not in: {message}");
-    }
 }
 
 #[test]

@@ -1,21 +1,17 @@
 //! `wakepath sim --drive` and `wakepath reproduce D` as whole commands.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::fs;
 use std::path::PathBuf;
 
-use assert_cmd::Command;
 use predicates::prelude::*;
 use serde_json::Value;
 
-const BOTH: &str = "apst[rule=legacy],apst";
+use common::{fails_with, json, wakepath};
 
-fn wakepath(arguments: &[&str]) -> assert_cmd::assert::Assert {
-    Command::cargo_bin("wakepath")
-        .unwrap()
-        .args(arguments)
-        .assert()
-}
+const BOTH: &str = "apst[rule=legacy],apst";
 
 fn workflow(number: usize) -> String {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -32,17 +28,7 @@ fn sim(number: usize, arguments: &[&str]) -> assert_cmd::assert::Assert {
 
 fn results(number: usize, arguments: &[&str]) -> Vec<Value> {
     let assert = sim(number, &[arguments, &["--format", "json"]].concat()).success();
-    let json: Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
-    json["results"].as_array().unwrap().clone()
-}
-
-fn fails_with(assert: assert_cmd::assert::Assert, parts: &[&str]) {
-    let assert = assert.code(1).stdout("");
-    let message = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
-    assert_eq!(message.lines().count(), 1, "{message}");
-    for part in parts {
-        assert!(message.contains(part), "'{part}' is not in: {message}");
-    }
+    json(&assert)["results"].as_array().unwrap().clone()
 }
 
 #[test]

@@ -35,15 +35,13 @@ fn case(
     let text = format!("[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{lines}");
     let job = fio::parse(&text, "test.fio").unwrap().into();
     let policies = Combination {
-        idle: idle.parse().unwrap(),
-        freq: freq.parse().unwrap(),
         psd: Some("psd[timeout=1ms]".parse().unwrap()),
         apst: machine
             .drive
             .power
             .is_some()
             .then(|| "apst".parse().unwrap()),
-        poll: None,
+        ..Combination::named(idle, freq).unwrap()
     };
     let span = Nanoseconds::from_secs(3600);
     let mut timeline = Timeline::new(Vec::new(), &machine, &job, span);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 use wakepath_hardware::Machine;
-use wakepath_policies::spec::PolicySpec;
+use wakepath_policies::spec::{PolicySpec, SpecError};
 use wakepath_workloads::Workload;
 
 #[cfg(doc)]
@@ -26,6 +26,33 @@ pub struct Combination {
     pub apst: Option<PolicySpec>,
     /// How long the polling idle state polls; none: as the kernel does now.
     pub poll: Option<PolicySpec>,
+}
+
+impl Combination {
+    /// The idle governor and the frequency policy of these names, and nothing else.
+    ///
+    /// ```
+    /// use wakepath_sim::Combination;
+    ///
+    /// let psd = Combination {
+    ///     psd: Some("psd[timeout=1ms]".parse()?),
+    ///     ..Combination::named("menu@6.1", "schedutil")?
+    /// };
+    /// assert_eq!(psd.idle.to_string(), "menu@6.1");
+    /// # Ok::<(), wakepath_policies::spec::SpecError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// One of the names is none of a policy.
+    pub fn named(idle: &str, freq: &str) -> Result<Self, SpecError> {
+        Ok(Self {
+            idle: idle.parse()?,
+            freq: freq.parse()?,
+            psd: None,
+            apst: None,
+            poll: None,
+        })
+    }
 }
 
 /// All results of a comparison.

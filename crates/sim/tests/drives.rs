@@ -18,11 +18,8 @@ const APST: [&str; 5] = [
 
 fn combination(apst: Option<&str>) -> Combination {
     Combination {
-        idle: "menu".parse().unwrap(),
-        freq: "schedutil".parse().unwrap(),
-        psd: None,
         apst: apst.map(|a| a.parse().unwrap()),
-        poll: None,
+        ..Combination::named("menu", "schedutil").unwrap()
     }
 }
 
@@ -116,7 +113,6 @@ fn apst_needs_a_drive_with_power_states() {
     assert!(error.to_string().contains("--drive"), "{error}");
     let wrong = Combination {
         apst: Some("menu".parse().unwrap()),
-        poll: None,
         ..combination(None)
     };
     assert!(simulate(&machine, &job, &wrong, 1).is_err());

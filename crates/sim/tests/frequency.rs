@@ -22,13 +22,7 @@ fn job(lines: &str) -> Workload {
 }
 
 fn run_on(machine: &Machine, lines: &str, freq: &str) -> Run {
-    let policies = Combination {
-        idle: "menu".parse().unwrap(),
-        freq: freq.parse().unwrap(),
-        psd: None,
-        apst: None,
-        poll: None,
-    };
+    let policies = Combination::named("menu", freq).unwrap();
     simulate(machine, &job(lines), &policies, 1).unwrap()
 }
 
@@ -173,13 +167,7 @@ fn requests_are_taken_up_in_the_hardwares_slots() {
 
 #[test]
 fn a_machine_without_hwp_says_so() {
-    let policies = Combination {
-        idle: "menu".parse().unwrap(),
-        freq: "intel_pstate-hwp[epp=power]".parse().unwrap(),
-        psd: None,
-        apst: None,
-        poll: None,
-    };
+    let policies = Combination::named("menu", "intel_pstate-hwp[epp=power]").unwrap();
     let machine = Machine::find("rk3399").unwrap();
     let error = simulate(&machine, &job(READS), &policies, 1)
         .unwrap_err()

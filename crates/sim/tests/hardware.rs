@@ -9,11 +9,8 @@ use wakepath_workloads::fio;
 
 fn combination(idle: &str, psd: Option<&str>) -> Combination {
     Combination {
-        idle: idle.parse().unwrap(),
-        freq: "performance".parse().unwrap(),
         psd: psd.map(|p| p.parse().unwrap()),
-        apst: None,
-        poll: None,
+        ..Combination::named(idle, "performance").unwrap()
     }
 }
 

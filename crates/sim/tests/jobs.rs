@@ -12,13 +12,7 @@ fn parse(lines: &str) -> FioJobFile {
 }
 
 fn try_run(workload: &Workload) -> Result<Run, SimError> {
-    let policies = Combination {
-        idle: "menu@6.1".parse().unwrap(),
-        freq: "performance".parse().unwrap(),
-        psd: None,
-        apst: None,
-        poll: None,
-    };
+    let policies = Combination::named("menu@6.1", "performance").unwrap();
     simulate(&Machine::find("rk3399").unwrap(), workload, &policies, 1)
 }
 

@@ -40,11 +40,8 @@ const PSD: [Option<&str>; 3] = [None, Some("psd"), Some("psd[timeout=1ms,ceiling
 
 fn combination(idle: &str, freq: &str, psd: Option<&str>) -> Combination {
     Combination {
-        idle: idle.parse().unwrap(),
-        freq: freq.parse().unwrap(),
         psd: psd.map(|p| p.parse().unwrap()),
-        apst: None,
-        poll: None,
+        ..Combination::named(idle, freq).unwrap()
     }
 }
 

@@ -10,13 +10,7 @@ use wakepath_workloads::rtapp::{self, Event, Phase, RtAppFile, RtTask, Schedulin
 const MACHINES: [&str; 3] = ["rk3399", "intel-tbench-80t", "laptop"];
 
 fn combination(idle: &str, freq: &str) -> Combination {
-    Combination {
-        idle: idle.parse().unwrap(),
-        freq: freq.parse().unwrap(),
-        psd: None,
-        apst: None,
-        poll: None,
-    }
+    Combination::named(idle, freq).unwrap()
 }
 
 fn file(tasks: &str) -> RtAppFile {

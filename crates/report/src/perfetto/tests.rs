@@ -111,13 +111,7 @@ impl Read {
 }
 
 fn combination(idle: &str, freq: &str) -> Combination {
-    Combination {
-        idle: idle.parse().unwrap(),
-        freq: freq.parse().unwrap(),
-        psd: None,
-        apst: None,
-        poll: None,
-    }
+    Combination::named(idle, freq).unwrap()
 }
 
 fn job(lines: &str) -> Workload {

@@ -23,12 +23,21 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(super) fn schedule(&mut self, slot: Slot, time: u64) {
-        self.queue.schedule(slot.number(self.cpus.len()), time);
+        self.queue.schedule(self.number(slot), time);
+    }
+
+    pub(super) fn cancel(&mut self, slot: Slot) {
+        self.queue.cancel(self.number(slot));
+    }
+
+    /// The number of a slot in the event queue.
+    pub(super) fn number(&self, slot: Slot) -> usize {
+        slot.number(self.cpus.len(), self.domains.len())
     }
 
     /// Schedules the next clock event of a CPU, if it has changed.
     pub(super) fn arm_clock(&mut self, cpu: CpuId) {
-        let slot = Slot::Clock(cpu).number(self.cpus.len());
+        let slot = self.number(Slot::Clock(cpu));
         let at = self.cpus[cpu].next_clock_event();
         if at == NEVER {
             self.queue.cancel(slot);

@@ -48,25 +48,25 @@ enum Slot {
     Frequency(usize),
     Hardware(usize),
     /// The end of a queue's wait for more completions, or after all of these the next change of a
-    /// drive's power state that somebody watches; they count on from the clocks.
+    /// drive's power state that somebody watches.
     Device(usize),
 }
 
 impl Slot {
-    fn number(self, cpus: usize) -> usize {
+    fn number(self, cpus: usize, domains: usize) -> usize {
         match self {
             Self::Phase(cpu) => 2 * cpu,
             Self::Clock(cpu) => 2 * cpu + 1,
             // By turns, as there are at most as many clusters as clocks.
             Self::Frequency(domain) => 2 * cpus + 2 * domain,
             Self::Hardware(cluster) => 2 * cpus + 2 * cluster + 1,
-            Self::Device(device) => 2 * cpus + device,
+            Self::Device(device) => 2 * (cpus + domains) + device,
         }
     }
 
     fn of(number: usize, cpus: usize, domains: usize) -> Self {
         match (number / 2, number % 2) {
-            _ if number >= 2 * (cpus + domains) => Self::Device(number - 2 * cpus),
+            _ if number >= 2 * (cpus + domains) => Self::Device(number - 2 * (cpus + domains)),
             (other, 0) if other >= cpus => Self::Frequency(other - cpus),
             (other, _) if other >= cpus => Self::Hardware(other - cpus),
             (cpu, 0) => Self::Phase(cpu),
@@ -240,7 +240,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                     Slot::Clock(cpu) => self.clock(cpu),
                     Slot::Frequency(domain) => self.frequency_changed(domain),
                     Slot::Hardware(cluster) => self.end_clock_slot(cluster),
-                    Slot::Device(device) => self.device(device - 2 * self.domains.len()),
+                    Slot::Device(device) => self.device(device),
                 },
             }
         }

@@ -40,10 +40,10 @@ impl<O: Observer> Engine<'_, O> {
         };
         self.observer
             .drive_power(Nanoseconds(self.now), drive, state);
-        let slot = Slot::Device(2 * self.domains.len() + self.collected.len() + drive);
+        let slot = Slot::Device(self.collected.len() + drive);
         match next {
             Some(at) => self.schedule(slot, at),
-            None => self.queue.cancel(slot.number(self.cpus.len())),
+            None => self.cancel(slot),
         }
     }
 

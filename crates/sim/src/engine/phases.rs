@@ -16,7 +16,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(super) fn cancel_phase(&mut self, cpu: CpuId) {
-        self.queue.cancel(Slot::Phase(cpu).number(self.cpus.len()));
+        self.cancel(Slot::Phase(cpu));
     }
 
     pub(super) fn end_phase(&mut self, cpu: CpuId) {

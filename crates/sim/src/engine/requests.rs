@@ -208,14 +208,10 @@ impl<O: Observer> Engine<'_, O> {
         let collected = &mut self.collected[queue];
         collected.push(id);
         if collected.len() >= threshold {
-            self.queue
-                .cancel(Slot::Device(queue + 2 * self.domains.len()).number(self.cpus.len()));
+            self.cancel(Slot::Device(queue));
             self.tell(queue);
         } else if collected.len() == 1 {
-            self.schedule(
-                Slot::Device(queue + 2 * self.domains.len()),
-                self.now + time,
-            );
+            self.schedule(Slot::Device(queue), self.now + time);
         }
     }
 

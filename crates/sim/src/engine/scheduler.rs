@@ -323,7 +323,7 @@ impl<O: Observer> Engine<'_, O> {
         // Who watches its need-resched flag needs no interrupt.
         let after = if watches { 0 } else { self.setup.ipi };
         let at = self.now + after;
-        if at < self.queue.due(Slot::Phase(to).number(self.cpus.len())) {
+        if at < self.queue.due(self.number(Slot::Phase(to))) {
             self.schedule(Slot::Phase(to), at);
         }
         after

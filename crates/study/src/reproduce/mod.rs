@@ -26,7 +26,7 @@
 //!         Ok(Reproduction {
 //!             criteria: vec![Criterion::within("every cell within 10 %", 0.1, &cells)],
 //!             fitted_figures: FittedFigure::of(None, machine.figures()),
-//!             sections: vec![Section { metric: data.metric, columns: vec!["idle"], cells }],
+//!             sections: vec![Section::new(&data.metric, &["idle"], cells)],
 //!             title: data.title,
 //!             source: data.source,
 //!             machine: machine.title,
@@ -292,6 +292,16 @@ pub struct Section {
     pub columns: Vec<&'static str>,
     /// One row per value.
     pub cells: Vec<Cell>,
+}
+
+impl Section {
+    fn new(metric: &str, columns: &[&'static str], cells: Vec<Cell>) -> Self {
+        Self {
+            metric: metric.to_owned(),
+            columns: columns.to_vec(),
+            cells,
+        }
+    }
 }
 
 /// A fitted figure of a model.

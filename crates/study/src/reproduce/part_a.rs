@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use wakepath_hardware::{IdleState, IdleStates, Machine};
 use wakepath_policies::poll;
-use wakepath_policies::spec::PolicySpec;
 use wakepath_sim::{Combination, CombinationResult, Experiment};
 use wakepath_units::{Nanoseconds, TickRate};
 use wakepath_workloads::rtapp::{self, RtAppFile};
@@ -78,11 +77,8 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let tbench = rtapp::parse(TBENCH, "tbench-like.json")?;
     let combination = |poll: &str| -> Result<Combination, ReproduceError> {
         Ok(Combination {
-            idle: data.idle.parse()?,
-            freq: data.freq.parse()?,
-            psd: None,
-            apst: None,
-            poll: Some(poll.parse::<PolicySpec>()?),
+            poll: Some(poll.parse()?),
+            ..Combination::named(&data.idle, &data.freq)?
         })
     };
     let combinations = vec![combination(&data.before)?, combination(&data.after)?];
@@ -136,16 +132,12 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
             fitted_figures,
             machine: machine.title,
             sections: vec![
-                Section {
-                    metric: "polling limit in us".to_owned(),
-                    columns: vec!["target residencies in us"],
-                    cells: limits,
-                },
-                Section {
-                    metric: "change of throughput by the longer limit in %".to_owned(),
-                    columns: vec!["clients", "measured change"],
-                    cells: gains,
-                },
+                Section::new("polling limit in us", &["target residencies in us"], limits),
+                Section::new(
+                    "change of throughput by the longer limit in %",
+                    &["clients", "measured change"],
+                    gains,
+                ),
             ],
         })
     }))

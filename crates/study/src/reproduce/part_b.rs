@@ -93,15 +93,7 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let combinations = data
         .cell
         .iter()
-        .map(|cell| {
-            Ok(Combination {
-                idle: cell.idle.parse()?,
-                freq: cell.freq.parse()?,
-                psd: None,
-                apst: None,
-                poll: None,
-            })
-        })
+        .map(|cell| Combination::named(&cell.idle, &cell.freq))
         .collect::<Result<Vec<_>, SpecError>>()?;
     let on = |machine: &Machine, workload: &Workload| Experiment {
         machine: machine.clone(),
@@ -185,11 +177,6 @@ fn reproduction(
             &depth,
         ),
     ];
-    let section = |metric: &str, columns: &[&'static str], cells| Section {
-        metric: metric.to_owned(),
-        columns: columns.to_vec(),
-        cells,
-    };
     Reproduction {
         title: data.title,
         source: data.source,
@@ -197,23 +184,23 @@ fn reproduction(
         fitted_figures,
         machine: machine.title,
         sections: vec![
-            section(&data.metric, &["idle", "freq"], cells),
-            section(
+            Section::new(&data.metric, &["idle", "freq"], cells),
+            Section::new(
                 "predicted for the M1 Pro: IOPS with boost over IOPS without",
                 &["thousand cycles per I/O", "idle"],
                 boost,
             ),
-            section(
+            Section::new(
                 "predicted for the M1 Pro: IOPS of teo over IOPS of menu",
                 &["thousand cycles per I/O", "boost"],
                 governors,
             ),
-            section(
+            Section::new(
                 "CPU work between I/Os: IOPS with boost over IOPS without",
                 &["thinkcycles", "idle"],
                 between,
             ),
-            section(
+            Section::new(
                 "reads at depth: IOPS with boost over IOPS without",
                 &["workload", "idle"],
                 depth,

@@ -135,15 +135,7 @@ impl Row {
 /// The benchmarks, each with the boost and without.
 pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let data: Data = toml::from_str(PART_C)?;
-    let combination = |freq: &str| -> Result<Combination, ReproduceError> {
-        Ok(Combination {
-            idle: data.idle.parse()?,
-            freq: freq.parse()?,
-            psd: None,
-            apst: None,
-            poll: None,
-        })
-    };
+    let combination = |freq: &str| Combination::named(&data.idle, freq);
     let combinations = vec![combination(&data.without)?, combination(&data.with)?];
     let mut experiments = Vec::with_capacity(data.row.len() + 2);
     let mut add = |machine: &str, name: &str, clients| -> Result<(), ReproduceError> {
@@ -342,33 +334,28 @@ fn reproduction(
             false,
         ));
     }
-    let section = |metric: &str, columns: &[&'static str], cells| Section {
-        metric: metric.to_owned(),
-        columns: columns.to_vec(),
-        cells,
-    };
     Reproduction {
         title: data.title,
         source: data.source,
         machine: machines.join(", "),
         sections: vec![
-            section(
+            Section::new(
                 "with the boost over without it",
                 &["benchmark", "machine", "of"],
                 changed,
             ),
-            section(
+            Section::new(
                 "benchmarks that it left as they were: rate with over without",
                 &["benchmark", "machine"],
                 neutral,
             ),
-            section("idle power with over without", &["machine"], idle),
-            section(
+            Section::new("idle power with over without", &["machine"], idle),
+            Section::new(
                 "performance per watt with over without, by all of the machine's power",
                 &["benchmark", "machine"],
                 per_watt,
             ),
-            section(
+            Section::new(
                 "performance per watt with over without, by the power of the CPUs alone",
                 &["benchmark", "machine"],
                 per_cpu_watt,

@@ -140,11 +140,8 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let machine = Machine::find(&data.machine)?;
     let combination = |apst: &str| -> Result<Combination, ReproduceError> {
         Ok(Combination {
-            idle: data.idle.parse()?,
-            freq: data.freq.parse()?,
-            psd: None,
             apst: Some(apst.parse()?),
-            poll: None,
+            ..Combination::named(&data.idle, &data.freq)?
         })
     };
     let rules = vec![combination(&data.legacy)?, combination(&data.current)?];
@@ -200,11 +197,6 @@ fn reproduction(
     pairs: &[Pair],
     fitted_figures: Vec<FittedFigure>,
 ) -> Reproduction {
-    let section = |metric: &str, columns: &[&'static str], cells| Section {
-        metric: metric.to_owned(),
-        columns: columns.to_vec(),
-        cells,
-    };
     let power = power(&data, pairs);
     let extremes = extremes(&data, pairs);
     let throughput = throughput(pairs);
@@ -212,27 +204,27 @@ fn reproduction(
     Reproduction {
         criteria: criteria(&tables, &power, &extremes, &throughput, &latency),
         sections: vec![
-            section(
+            Section::new(
                 "sleep states and the idle time before each (published: by hand from the published rules)",
                 &["drive", "rule", "published change"],
                 tables,
             ),
-            section(
+            Section::new(
                 "change of power in %, legacy to current rule",
                 &["drive", "workflow", "legacy mW", "current mW"],
                 power,
             ),
-            section(
+            Section::new(
                 "extremes of that change in %",
                 &["drive", "workflow", "what"],
                 extremes,
             ),
-            section(
+            Section::new(
                 "throughput on workflow 1, current over legacy rule",
                 &["drive", "legacy IOPS", "current IOPS"],
                 throughput,
             ),
-            section(
+            Section::new(
                 "mean latency on workflow 7 in ms",
                 &["drive", "rule"],
                 latency,

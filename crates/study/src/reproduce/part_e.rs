@@ -90,11 +90,8 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
     shallow.disable_idle_states(&off)?;
     let combination = |idle: &str, psd: bool| -> Result<Combination, ReproduceError> {
         Ok(Combination {
-            idle: idle.parse()?,
-            freq: data.freq.parse()?,
             psd: psd.then(|| data.psd.parse()).transpose()?,
-            apst: None,
-            poll: None,
+            ..Combination::named(idle, &data.freq)?
         })
     };
     let mut experiments = Vec::new();
@@ -166,22 +163,17 @@ fn reproduction(
             data.row.iter().filter(|r| r.fitted).count() <= 1,
         ),
     ];
-    let section = |metric: &str, columns: [&'static str; 2], cells| Section {
-        metric: metric.to_owned(),
-        columns: columns.to_vec(),
-        cells,
-    };
-    let columns = ["workload", "policy"];
+    let columns = &["workload", "policy"];
     Reproduction {
         sections: vec![
-            section("bandwidth of the reads in MB/s", columns, bandwidth),
-            section("mean latency of the reads in us", columns, latency),
-            section(
+            Section::new("bandwidth of the reads in MB/s", columns, bandwidth),
+            Section::new("mean latency of the reads in us", columns, latency),
+            Section::new(
                 "bandwidth gained by PSD in %",
-                ["workload", "idle governor"],
+                &["workload", "idle governor"],
                 gains,
             ),
-            section(
+            Section::new(
                 "mean power of the CPUs and the package in W",
                 columns,
                 power,

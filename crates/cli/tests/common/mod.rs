@@ -1,0 +1,29 @@
+//! What tests of whole commands share.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use assert_cmd::Command;
+use assert_cmd::assert::Assert;
+use serde_json::Value;
+
+/// Runs `wakepath` with these arguments.
+pub(crate) fn wakepath(arguments: &[&str]) -> Assert {
+    Command::cargo_bin("wakepath")
+        .unwrap()
+        .args(arguments)
+        .assert()
+}
+
+/// Standard output as JSON.
+pub(crate) fn json(assert: &Assert) -> Value {
+    serde_json::from_slice(&assert.get_output().stdout).unwrap()
+}
+
+/// Exit code 1, one message of one line with all of these in it, nothing on standard output.
+pub(crate) fn fails_with(assert: Assert, parts: &[&str]) {
+    let assert = assert.code(1).stdout("");
+    let message = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+    assert_eq!(message.lines().count(), 1, "{message}");
+    for part in parts {
+        assert!(message.contains(part), "'{part}' is not in: {message}");
+    }
+}
