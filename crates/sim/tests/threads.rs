@@ -157,6 +157,7 @@ proptest! {
             duration: Some(Nanoseconds::from_millis(ms)),
             tasks,
             copies,
+            warm_up: Nanoseconds::ZERO,
             warnings: Vec::new(),
         };
         let workload = file.into();

@@ -45,11 +45,13 @@ impl<O: Observer> Engine<'_, O> {
     /// Starts `work` on a CPU.
     pub(super) fn execute(&mut self, cpu: CpuId, mode: Mode, work: Cycles) {
         let c = &mut self.cpus[cpu];
-        let cold = std::mem::take(&mut c.cold);
+        let mut cold = std::mem::take(&mut c.cold);
         match mode {
             Mode::Task => {
                 if let Some(task) = c.current {
-                    self.tasks[task].cold += cold;
+                    let t = &mut self.tasks[task];
+                    cold += std::mem::take(&mut t.refill);
+                    t.cold += cold;
                 }
             }
             _ => c.begin_segment(self.now, cold),

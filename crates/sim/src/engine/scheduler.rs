@@ -52,10 +52,10 @@ impl<O: Observer> Engine<'_, O> {
             .flatten()
         {
             if usable(cpu) {
-                return self.quieter(cpu, task);
+                return cpu;
             }
         }
-        if let Some(cpu) = self.idle_cpu_of(cluster, task) {
+        if let Some(cpu) = self.idle_cpu_of(cluster, near, task) {
             return cpu;
         }
         if self.setup.unequal_clusters {
@@ -63,7 +63,7 @@ impl<O: Observer> Engine<'_, O> {
             let least = self.setup.clusters[cluster].capacity;
             let mut others = (0..self.setup.clusters.len())
                 .filter(|c| *c != cluster && self.setup.clusters[*c].capacity >= least);
-            if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, task)) {
+            if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, near, task)) {
                 return cpu;
             }
         }
@@ -75,28 +75,19 @@ impl<O: Observer> Engine<'_, O> {
             .unwrap_or(previous)
     }
 
-    /// This idle CPU, or one of an idle core if its own is busy: what the kernel's periodic
-    /// balancing comes to after some ticks.
-    fn quieter(&self, cpu: CpuId, task: TaskId) -> CpuId {
-        let cluster = &self.setup.clusters[self.cpus[cpu].cluster];
-        // Where threads of a core do not slow each other down, there is nothing to balance.
-        if !self.setup.smt
-            || cluster.threads_per_core == 1
-            || self.core(cpu).all(|c| self.is_idle(c))
-        {
-            return cpu;
-        }
-        let found = self.idle_cpu_of(self.cpus[cpu].cluster, task);
-        found
-            .filter(|other| self.core(*other).all(|c| self.is_idle(c)))
-            .unwrap_or(cpu)
-    }
-
-    /// An idle CPU of a cluster, of an idle core if there is any.
-    fn idle_cpu_of(&self, cluster: usize, task: TaskId) -> Option<CpuId> {
+    /// An idle CPU of a cluster, of an idle core if there is any; the next one after `near`.
+    fn idle_cpu_of(&self, cluster: usize, near: CpuId, task: TaskId) -> Option<CpuId> {
         let of = &self.setup.clusters[cluster];
         let mut thread = None;
-        for cpu in of.first_cpu..of.first_cpu + of.cpus {
+        // Round the cluster as `for_each_cpu_wrap()`: a search that always began with the first CPUs would
+        // take them from the tasks that left them just now, and leave the last ones unused.
+        let end = of.first_cpu + of.cpus;
+        let begin = if (of.first_cpu..end).contains(&near) {
+            near
+        } else {
+            of.first_cpu
+        };
+        for cpu in (begin..end).chain(of.first_cpu..begin) {
             if !self.is_idle(cpu) || !self.is_allowed(task, cpu) {
                 continue;
             }
@@ -161,7 +152,11 @@ impl<O: Observer> Engine<'_, O> {
         self.account(from, self.cpus[from].mode == Mode::Task);
         self.account(to, self.cpus[to].mode == Mode::Task);
         let (least_from, least_to) = (self.cpus[from].least_vruntime, self.cpus[to].least_vruntime);
+        let moved = !self.core(from).contains(&to);
         let t = &mut self.tasks[task];
+        if moved {
+            t.refill = self.setup.migration_cycles;
+        }
         t.cpu = to;
         t.entity.settle(self.now);
         t.entity.migrate(least_from, least_to);
@@ -249,7 +244,9 @@ impl<O: Observer> Engine<'_, O> {
             if self.tasks[*task].is_bound() {
                 return None;
             }
-            let to = clusters.iter().find_map(|c| self.idle_cpu_of(*c, *task))?;
+            let to = clusters
+                .iter()
+                .find_map(|c| self.idle_cpu_of(*c, cpu, *task))?;
             Some((index, *task, to))
         });
         if let Some((index, task, to)) = found {
