@@ -4,6 +4,7 @@ pub(super) mod apply;
 pub(super) mod restore;
 mod until;
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -122,11 +123,11 @@ fn policies_help() -> String {
          and on real machines only:\n",
     );
     for info in wakepath_live::policy::names::NAMES {
-        text.push_str(&format!("  {}\n      {}\n", info.example, info.summary));
+        let _ = write!(text, "  {}\n      {}\n", info.example, info.summary);
     }
     text.push_str("\nSettings that they change:\n");
     for info in setting::SETTINGS {
-        text.push_str(&format!("  {:<20} {}\n", info.name, info.meaning));
+        let _ = writeln!(text, "  {:<20} {}", info.name, info.meaning);
     }
     text
 }
