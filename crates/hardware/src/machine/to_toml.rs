@@ -63,16 +63,16 @@ fn write_lines<'a>(text: &mut String, entries: impl Iterator<Item = (&'a String,
 /// A value in one line; `None` for a figure that the machine does not give.
 fn inline(value: &Value) -> Option<String> {
     match value {
-        Value::Table(table) => match figure(table) {
-            Some(figure) => figure,
-            None => {
-                let entries: Vec<String> = table
-                    .iter()
-                    .filter_map(|(key, value)| Some(format!("{key} = {}", inline(value)?)))
-                    .collect();
-                Some(format!("{{ {} }}", entries.join(", ")))
+        Value::Table(table) => {
+            if let Some(figure) = figure(table) {
+                return figure;
             }
-        },
+            let entries: Vec<String> = table
+                .iter()
+                .filter_map(|(key, value)| Some(format!("{key} = {}", inline(value)?)))
+                .collect();
+            Some(format!("{{ {} }}", entries.join(", ")))
+        }
         Value::Array(list) => {
             let items: Vec<String> = list.iter().filter_map(inline).collect();
             let lines: Vec<String> = items.chunks(IN_A_LINE).map(|c| c.join(", ")).collect();
