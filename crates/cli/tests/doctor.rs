@@ -1,5 +1,5 @@
 //! `wakepath doctor`: each fault is found when it is there, and only then.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod common;
 
@@ -115,7 +115,7 @@ fn deep_states_cost_io_until_a_limit_keeps_cpus_out_of_them() {
 #[test]
 fn switching_deep_states_off_everywhere_costs_power() {
     let disabled = found_with("deep-states-off", |root| {
-        set_states(root, "disable", [0, 0, 1, 1, 1])
+        set_states(root, "disable", [0, 0, 1, 1, 1]);
     });
     assert!(disabled["costs_mw"].as_f64().unwrap() > 10.0, "{disabled}");
     assert!(text(&disabled, "fix").contains("idle-states[ceiling=none]"));

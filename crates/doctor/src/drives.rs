@@ -7,7 +7,7 @@ use wakepath_live::policy::place;
 use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
 use wakepath_sim::Combination;
 
-use crate::model::{SELDOM, difference};
+use crate::model::{SELDOM, difference, simulate};
 use crate::{Case, Finding};
 
 /// All findings about all drives.
@@ -215,8 +215,8 @@ fn costs(case: &mut Case<'_>, drive: &Drive, finding: Finding) -> Finding {
     let (Some(off), Some(on)) = (never("apst[max_latency_us=0]"), never("apst")) else {
         return finding;
     };
-    let simulated = case.model.run(&machine, &off, SELDOM).and_then(|off| {
-        let on = case.model.run(&machine, &on, SELDOM)?;
+    let simulated = simulate(&machine, &off, SELDOM).and_then(|off| {
+        let on = simulate(&machine, &on, SELDOM)?;
         let how = format!("simulated, {SELDOM}: never asleep against the kernel's default table");
         Ok(difference(&off, &on, how))
     });

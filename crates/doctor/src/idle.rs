@@ -6,7 +6,7 @@ use wakepath_live::setting::NO_SYSTEM_LATENCY_LIMIT_US;
 use wakepath_sim::Combination;
 
 use crate::counters::{self, Counted};
-use crate::model::{QUIET, READS, version};
+use crate::model::{QUIET, READS, difference, simulate, version};
 use crate::{Case, Finding};
 
 /// With fewer entries the counters say little.
@@ -96,11 +96,11 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     if same.clone().all(|(a, b)| a.disabled == b.disabled) {
         return vec![finding];
     }
-    let (model, now) = (&case.model, &case.model.now);
-    let simulated = model.run(&limited, now, QUIET).and_then(|present| {
-        let other = model.run(&free, now, QUIET)?;
+    let now = &case.model.now;
+    let simulated = simulate(&limited, now, QUIET).and_then(|present| {
+        let other = simulate(&free, now, QUIET)?;
         let how = format!("simulated, {QUIET}: now against no limit");
-        Ok(crate::model::difference(&present, &other, how))
+        Ok(difference(&present, &other, how))
     });
     match case.or_note("deep-states-off", simulated) {
         Some(difference) => vec![finding.costs(&difference)],
@@ -282,13 +282,13 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
 
 /// A time per I/O as a share of the simulated latency now.
 fn relative(case: &Case<'_>, us: f64) -> f64 {
-    let now = case.model.run(&case.model.machine, &case.model.now, READS);
+    let now = simulate(&case.model.machine, &case.model.now, READS);
     now.map_or(0.0, |r| us / r.mean_us.max(1e-9))
 }
 
 /// A power as a share of what the resting machine draws.
 fn relative_power(case: &Case<'_>, mw: f64) -> f64 {
-    let now = case.model.run(&case.model.machine, &case.model.now, QUIET);
+    let now = simulate(&case.model.machine, &case.model.now, QUIET);
     now.ok()
         .and_then(|r| r.mean_mw)
         .map_or(0.0, |all| mw / all.max(1e-9))
@@ -304,7 +304,7 @@ fn better_governor(case: &Case<'_>) -> Option<String> {
             idle: idle.parse().ok()?,
             ..case.model.now.clone()
         };
-        let result = case.model.run(&case.model.machine, &policies, READS).ok()?;
+        let result = simulate(&case.model.machine, &policies, READS).ok()?;
         Some(result.mean_us)
     };
     let now = latency(&case.model.now.idle.to_string())?;

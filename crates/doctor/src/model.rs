@@ -61,30 +61,6 @@ impl Model {
         Ok((Self { machine, now }, notes))
     }
 
-    /// Simulates the machine doing one of the loads above.
-    pub(crate) fn run(
-        &self,
-        machine: &Machine,
-        policies: &Combination,
-        load: &str,
-    ) -> Result<CombinationResult, SimError> {
-        let job = match load {
-            QUIET => QUIET_JOB,
-            SELDOM => SELDOM_JOB,
-            _ => READS_JOB,
-        };
-        #[expect(clippy::expect_used, reason = "a constant that the tests parse")]
-        let file = fio::parse(job, "doctor").expect("a job of our own");
-        let comparison = compare(
-            machine,
-            &file.into(),
-            std::slice::from_ref(policies),
-            &SEEDS,
-        )?;
-        #[expect(clippy::expect_used, reason = "one result per combination")]
-        Ok(comparison.results.into_iter().next().expect("one result"))
-    }
-
     /// What the present way costs against another machine or other policies.
     pub(crate) fn against(
         &self,
@@ -93,8 +69,8 @@ impl Model {
         load: &str,
         what: &str,
     ) -> Result<Difference, SimError> {
-        let now = self.run(&self.machine, &self.now, load)?;
-        let then = self.run(machine, policies, load)?;
+        let now = simulate(&self.machine, &self.now, load)?;
+        let then = simulate(machine, policies, load)?;
         Ok(difference(
             &now,
             &then,
@@ -113,6 +89,29 @@ impl Model {
             ..self.machine.clone()
         }
     }
+}
+
+/// Simulates the machine doing one of the loads above.
+pub(crate) fn simulate(
+    machine: &Machine,
+    policies: &Combination,
+    load: &str,
+) -> Result<CombinationResult, SimError> {
+    let job = match load {
+        QUIET => QUIET_JOB,
+        SELDOM => SELDOM_JOB,
+        _ => READS_JOB,
+    };
+    #[expect(clippy::expect_used, reason = "a constant that the tests parse")]
+    let file = fio::parse(job, "doctor").expect("a job of our own");
+    let comparison = compare(
+        machine,
+        &file.into(),
+        std::slice::from_ref(policies),
+        &SEEDS,
+    )?;
+    #[expect(clippy::expect_used, reason = "one result per combination")]
+    Ok(comparison.results.into_iter().next().expect("one result"))
 }
 
 /// What `now` costs more than `then`.
