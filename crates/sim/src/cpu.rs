@@ -9,6 +9,7 @@ use wakepath_units::Kilohertz;
 use crate::engine::CoreUse;
 use crate::pelt::Utilisation;
 use crate::setup::{Cycles, FULL_SHARE};
+use crate::timers::Timers;
 
 /// No such point in time.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -109,10 +110,10 @@ pub(crate) struct Cpu {
 
     pub(crate) tick_stopped: bool,
     pub(crate) next_tick: u64,
-    /// High-resolution timers, in no order: expiry and purpose.
-    pub(crate) timers: Vec<(u64, Timer)>,
-    /// Timer-wheel timers, which a stopped tick has to leave for: expiry and purpose.
-    pub(crate) wheel: Vec<(u64, Timer)>,
+    /// High-resolution timers.
+    pub(crate) timers: Timers,
+    /// Timer-wheel timers, which a stopped tick has to leave for.
+    pub(crate) wheel: Timers,
 
     pub(crate) governor: Governor,
     /// Power-sleep demotion prevention, if in use.
@@ -183,8 +184,8 @@ impl Cpu {
             // A machine that has been idle for long has all its ticks stopped.
             tick_stopped: true,
             next_tick: NEVER,
-            timers: Vec::new(),
-            wheel: Vec::new(),
+            timers: Timers::default(),
+            wheel: Timers::default(),
             governor,
             lease,
             in_idle_loop: true,
@@ -211,22 +212,15 @@ impl Cpu {
         }
     }
 
-    pub(crate) fn next_timer(&self) -> u64 {
-        earliest(&self.timers)
-    }
-
-    pub(crate) fn next_wheel(&self) -> u64 {
-        earliest(&self.wheel)
-    }
-
     /// The next time that the clock wakes or interrupts this CPU.
+    #[inline]
     pub(crate) fn next_clock_event(&self) -> u64 {
         let tick = if self.tick_stopped {
             NEVER
         } else {
             self.next_tick
         };
-        tick.min(self.next_timer()).min(self.next_wheel())
+        tick.min(self.timers.next()).min(self.wheel.next())
     }
 
     /// Begins to serve an interrupt.
@@ -332,8 +326,4 @@ impl Cpu {
     pub(crate) fn has_task(&self) -> bool {
         self.current.is_some() || !self.run_queue.is_empty()
     }
-}
-
-fn earliest(timers: &[(u64, Timer)]) -> u64 {
-    timers.iter().map(|(at, _)| *at).min().unwrap_or(NEVER)
 }

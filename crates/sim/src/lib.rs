@@ -28,6 +28,7 @@ mod setup;
 mod task;
 mod threads;
 mod threads_run;
+mod timers;
 
 pub use attribution::Attribution;
 pub use compare::{

@@ -27,6 +27,23 @@ static DECAY: LazyLock<([u64; 32], [u64; 1024])> = LazyLock::new(|| {
     )
 });
 
+/// What is left of a signal after so many units of time.
+#[inline]
+fn decay(units: u64) -> u64 {
+    let (periods, single) = (&DECAY.0, &DECAY.1);
+    // Most stretches are shorter than a period.
+    if let Some(factor) = single.get(units as usize) {
+        return *factor;
+    }
+    let half_lives = units / HALF_LIFE;
+    if half_lives >= FORGOTTEN {
+        return 0;
+    }
+    let rest = units % HALF_LIFE;
+    let whole = periods[(rest >> 10) as usize];
+    ((whole * single[(rest & 1023) as usize]) >> FACTOR_BITS) >> half_lives
+}
+
 /// One utilisation signal, on the scheduler's scale of 1024.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Utilisation {
@@ -40,6 +57,7 @@ impl Utilisation {
     /// Accounts the time up to `now` ns, during which the CPU delivered `running` of 1024 (0 when
     /// idle, its capacity at the current frequency when busy). Returns whether a period boundary
     /// of 1024 units was crossed, which is when the scheduler tells cpufreq.
+    #[inline]
     pub(crate) fn advance(&mut self, now: u64, running: u32) -> bool {
         let now = now >> 10;
         let units = now - self.known;
@@ -48,17 +66,11 @@ impl Utilisation {
         }
         let crossed = (now >> 10) != (self.known >> 10);
         self.known = now;
-        let half_lives = units / HALF_LIFE;
         let target = u64::from(running) << SIGNAL_BITS;
-        if half_lives >= FORGOTTEN {
-            self.value = target;
+        if self.value == target {
             return crossed;
         }
-        let (periods, single) = (&DECAY.0, &DECAY.1);
-        let rest = units % HALF_LIFE;
-        let mut factor = periods[(rest >> 10) as usize];
-        factor = (factor * single[(rest & 1023) as usize]) >> FACTOR_BITS;
-        factor >>= half_lives;
+        let factor = decay(units);
         // 30 bits of signal times 31 of factor fit 64.
         let keep = |v: u64| (v * factor) >> FACTOR_BITS;
         // Moving towards the target by what is forgotten keeps the signal within its bounds.

@@ -38,10 +38,10 @@ const fn until(time: u64) -> Due {
     (time as Due) << 64 | u64::MAX as Due
 }
 
-/// Most events that are kept in order.
+/// Places of the front, the first of which holds no event.
 const FRONT: usize = 16;
-/// How many it is good to put in order at once: fewer make for frequent passes over the slots, more
-/// for long moves in the front.
+/// How many events it is good to put in order at once: fewer make for frequent passes over the slots,
+/// more for long moves in the front.
 const FEW: usize = 4;
 const MANY: usize = 12;
 /// Slots that a pass skips together.
@@ -59,10 +59,7 @@ pub(crate) enum Next {
 /// The events of a simulation: `slots` things with one event each at most, and any number of others.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    /// The events due up to `bound`, the last one first; the rest of it is unused.
-    front: [Due; FRONT],
-    ordered: usize,
-    bound: Due,
+    front: Front,
     /// Of every slot, whether it is in the front or not.
     due: Vec<Due>,
     /// No slot of the group that is not in the front is due before.
@@ -77,13 +74,80 @@ pub(crate) struct EventQueue {
     now: u64,
 }
 
+/// The events due up to a bound in order, the next one last.
+#[derive(Debug)]
+struct Front {
+    /// First the bound, as if it were the last event, so that what comes sooner than all others is
+    /// found in one comparison; then the events. The rest is unused.
+    places: [Due; FRONT],
+    events: usize,
+}
+
+impl Front {
+    fn bound(&self) -> Due {
+        self.places[0]
+    }
+
+    /// The next event, or the bound. (The remainder is never taken; it spares a check.)
+    #[inline]
+    fn next(&self) -> Due {
+        self.places[self.events % FRONT]
+    }
+
+    /// Puts an event before all others. Returns whether there was room, and it is due by the bound.
+    #[inline]
+    fn put_first(&mut self, due: Due) -> bool {
+        let first = due <= self.next() && self.events + 1 < FRONT;
+        if first {
+            self.events += 1;
+            self.places[self.events % FRONT] = due;
+        }
+        first
+    }
+
+    /// Puts an event that is due by the bound in its place. If there is no room, the last one of all
+    /// does not stay; the bound moves before it.
+    fn put(&mut self, due: Due) -> Option<Due> {
+        let mut left = None;
+        if self.events + 1 == FRONT {
+            let last = self.places[1];
+            if due > last {
+                self.places[0] = last;
+                return Some(due);
+            }
+            self.places.copy_within(2.., 1);
+            self.events -= 1;
+            self.places[0] = due.max(self.places[1]);
+            left = Some(last);
+        }
+        let mut place = self.events;
+        while self.places[place] < due {
+            self.places[place + 1] = self.places[place];
+            place -= 1;
+        }
+        self.places[place + 1] = due;
+        self.events += 1;
+        left
+    }
+
+    /// Takes an event out, if it is in here.
+    fn take(&mut self, due: Due) {
+        let events = &self.places[1..=self.events];
+        if let Some(place) = events.iter().rposition(|of| *of == due) {
+            self.places.copy_within(place + 2..=self.events, place + 1);
+            self.events -= 1;
+        }
+    }
+}
+
 impl EventQueue {
     pub(crate) fn new(slots: usize) -> Self {
         let groups = slots.div_ceil(GROUP);
         Self {
-            front: [NEVER; FRONT],
-            ordered: 0,
-            bound: 0,
+            front: Front {
+                places: [0; FRONT],
+                events: 0,
+            },
             due: vec![NEVER; groups * GROUP],
             from: vec![u64::MAX; groups],
             slots,
@@ -94,6 +158,7 @@ impl EventQueue {
         }
     }
 
+    #[inline]
     fn due_at(&mut self, time: u64, number: usize) -> Due {
         debug_assert!(number < 1 << NUMBER_BITS);
         self.scheduled = self.scheduled.wrapping_add(1);
@@ -105,22 +170,25 @@ impl EventQueue {
     pub(crate) fn schedule(&mut self, slot: usize, time: u64) {
         let due = self.due_at(time, slot);
         let before = std::mem::replace(&mut self.due[slot], due);
-        self.leave_front(before);
-        if due <= self.bound {
-            self.insert(due);
-        } else {
-            let from = &mut self.from[slot / GROUP];
-            *from = time.min(*from);
+        if before <= self.front.bound() {
+            self.front.take(before);
+        }
+        if !self.front.put_first(due) {
+            self.put(due);
         }
     }
 
     /// Takes back the event of a slot.
+    #[inline]
     pub(crate) fn cancel(&mut self, slot: usize) {
         let before = std::mem::replace(&mut self.due[slot], NEVER);
-        self.leave_front(before);
+        if before <= self.front.bound() {
+            self.front.take(before);
+        }
     }
 
     /// When a slot is due; [`u64::MAX`] if it is not.
+    #[inline]
     pub(crate) fn due(&self, slot: usize) -> u64 {
         time_of(self.due[slot])
     }
@@ -129,21 +197,19 @@ impl EventQueue {
     #[inline]
     pub(crate) fn push(&mut self, time: u64, other: usize) {
         let due = self.due_at(time, self.slots + other);
-        if due <= self.bound {
-            self.insert(due);
-        } else {
-            self.others.push(Reverse(due));
+        if !self.front.put_first(due) {
+            self.put(due);
         }
     }
 
     /// Takes the next event and its time in ns.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, Next)> {
-        if self.ordered == 0 && !self.refill() {
+        if self.front.events == 0 && !self.refill() {
             return None;
         }
-        self.ordered -= 1;
-        let due = self.front[self.ordered];
+        let due = self.front.next();
+        self.front.events -= 1;
         self.now = time_of(due);
         let number = number_of(due);
         let next = if number < self.slots {
@@ -155,51 +221,20 @@ impl EventQueue {
         Some((self.now, next))
     }
 
-    /// Puts an event that is due up to `bound` into the front. If that is full, the last one of all
-    /// does not stay in it.
-    #[inline]
-    fn insert(&mut self, due: Due) {
-        if self.ordered == FRONT {
-            let last = self.front[0];
-            if due > last {
-                self.bound = last;
-                return self.put_back(due);
-            }
-            self.front.copy_within(1.., 0);
-            self.ordered -= 1;
-            self.bound = due.max(self.front[0]);
-            self.put_back(last);
-        }
-        let mut place = self.ordered;
-        while place > 0 && self.front[place - 1] < due {
-            self.front[place] = self.front[place - 1];
-            place -= 1;
-        }
-        self.front[place] = due;
-        self.ordered += 1;
-    }
-
-    /// An event does not stay in the front.
-    fn put_back(&mut self, due: Due) {
-        let number = number_of(due);
+    /// Puts an event where it belongs.
+    fn put(&mut self, due: Due) {
+        let left = if due <= self.front.bound() {
+            self.front.put(due)
+        } else {
+            Some(due)
+        };
+        let Some(late) = left else { return };
+        let number = number_of(late);
         if number < self.slots {
             let from = &mut self.from[number / GROUP];
-            *from = time_of(due).min(*from);
+            *from = time_of(late).min(*from);
         } else {
-            self.others.push(Reverse(due));
-        }
-    }
-
-    /// Takes an event out of the front, if it is there.
-    #[inline]
-    fn leave_front(&mut self, due: Due) {
-        if due > self.bound {
-            return;
-        }
-        let ordered = &self.front[..self.ordered];
-        if let Some(place) = ordered.iter().rposition(|of| *of == due) {
-            self.front.copy_within(place + 1..self.ordered, place);
-            self.ordered -= 1;
+            self.others.push(Reverse(late));
         }
     }
 
@@ -208,21 +243,22 @@ impl EventQueue {
     fn refill(&mut self) -> bool {
         let mut start = self.now;
         loop {
-            self.bound = until(start.saturating_add(self.horizon).min(u64::MAX - 1));
+            self.front.places[0] = until(start.saturating_add(self.horizon).min(u64::MAX - 1));
             self.collect_slots();
             while let Some(Reverse(due)) = self.others.peek()
-                && *due <= self.bound
+                && *due <= self.front.bound()
             {
                 let due = *due;
                 self.others.pop();
-                self.insert(due);
+                self.put(due);
             }
-            if self.ordered > MANY {
+            let found = self.front.events;
+            if found > MANY {
                 self.horizon -= self.horizon / 4;
-            } else if self.ordered < FEW && self.horizon < u64::MAX / 4 {
+            } else if found < FEW && self.horizon < u64::MAX / 4 {
                 self.horizon += self.horizon / 4 + 1;
             }
-            if self.ordered > 0 {
+            if found > 0 {
                 return true;
             }
             let slots = self.from.iter().min().copied().unwrap_or(u64::MAX);
@@ -236,14 +272,14 @@ impl EventQueue {
 
     fn collect_slots(&mut self) {
         for group in 0..self.from.len() {
-            if Due::from(self.from[group]) << 64 > self.bound {
+            if Due::from(self.from[group]) << 64 > self.front.bound() {
                 continue;
             }
             self.from[group] = u64::MAX;
             for slot in group * GROUP..(group + 1) * GROUP {
                 let due = self.due[slot];
-                if due <= self.bound {
-                    self.insert(due);
+                if due <= self.front.bound() {
+                    self.put(due);
                 } else {
                     self.from[group] = time_of(due).min(self.from[group]);
                 }

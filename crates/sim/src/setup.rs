@@ -210,6 +210,8 @@ impl VolumeSetup {
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) tick: TickRate,
+    /// Of the tick, in ns.
+    pub(crate) tick_period: u64,
     pub(crate) states: Vec<TrueState>,
     /// How long a polling state spins.
     pub(crate) poll_limit: Nanoseconds,
@@ -291,6 +293,7 @@ impl Setup {
         let part = |share: f64| (per_io * share).round() as Cycles;
         Ok(Self {
             tick: machine.tick_rate(),
+            tick_period: machine.tick_rate().period().0,
             poll_limit: poll::limit_under(
                 &poll.unwrap_or_default(),
                 &machine.declared_idle_states()?,

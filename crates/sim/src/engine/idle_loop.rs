@@ -27,7 +27,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// The tick comes back when a CPU has something to run.
     pub(super) fn leave_idle_loop(&mut self, cpu: CpuId) {
-        let period = self.setup.tick.period().0;
+        let period = self.setup.tick_period;
         let c = &mut self.cpus[cpu];
         if !c.in_idle_loop {
             return;
@@ -44,7 +44,7 @@ impl<O: Observer> Engine<'_, O> {
         // A polling limit that is reached just now is served already.
         self.cancel_phase(cpu);
         let now = self.now;
-        let period = self.setup.tick.period().0;
+        let period = self.setup.tick_period;
         let c = &mut self.cpus[cpu];
         c.in_idle_loop = true;
         c.got_tick = false;
@@ -52,9 +52,10 @@ impl<O: Observer> Engine<'_, O> {
         c.current = None;
 
         // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
-        let (timer, wheel) = (c.next_timer(), c.next_wheel());
-        let last_jiffy = now / period * period;
-        let can_stop = c.tick_stopped || wheel.saturating_sub(last_jiffy) > period;
+        let (timer, wheel) = (c.timers.next(), c.wheel.next());
+        let can_stop = c.tick_stopped
+            || wheel.saturating_sub(now) > period
+            || wheel.saturating_sub(now / period * period) > period;
         let delta_tick = until(now, c.next_clock_event());
         let sleep_length = if can_stop {
             until(now, timer.min(wheel))

@@ -206,15 +206,14 @@ impl<O: Observer> Engine<'_, O> {
         }
         if c.current.is_none() {
             let tasks = &self.tasks;
-            // The first of several equals.
-            let first = match c.run_queue.len() {
+            c.current = match c.run_queue.len() {
                 0 => return None,
-                1 => 0,
+                1 => c.run_queue.pop_front(),
+                // The first of several equals.
                 _ => (0..c.run_queue.len())
                     .min_by_key(|i| tasks[c.run_queue[*i]].entity.rank())
-                    .unwrap_or(0),
+                    .and_then(|first| c.run_queue.remove(first)),
             };
-            c.current = c.run_queue.remove(first);
             c.picked_at = self.now;
             self.waiting -= 1;
             if let Some(task) = c.current {

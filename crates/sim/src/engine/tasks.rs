@@ -112,7 +112,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A task is back in user space with its completed requests, of so many bytes by direction.
     fn finish_requests(&mut self, cpu: CpuId, task: TaskId, bytes: [u64; 2]) {
         let now = self.now;
-        let completed = std::mem::take(&mut self.tasks[task].completed);
+        let mut completed = std::mem::take(&mut self.tasks[task].completed);
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         let (executed, cold) = (self.tasks[task].executed, self.tasks[task].cold);
         let own = self.setup.io.resume * completed.len() as u64;
@@ -122,7 +122,7 @@ impl<O: Observer> Engine<'_, O> {
             full_speed,
         };
         for request in &completed {
-            let mut r = self.requests[*request];
+            let r = &mut self.requests[*request];
             r.parts
                 .add_work(Part::Completion, now - r.cut, executed, work);
             debug_assert_eq!(r.parts.total(), now - r.begun);
@@ -131,9 +131,13 @@ impl<O: Observer> Engine<'_, O> {
             self.free_requests.push(*request);
         }
         self.tasks[task].in_flight -= completed.len() as u32;
-        for request in completed {
+        for request in &completed {
+            let request = *request;
             self.observe_request(RequestStep::Completed { request });
         }
+        // The room is used again.
+        completed.clear();
+        self.tasks[task].completed = completed;
     }
 
     fn jobs_turn(&mut self, cpu: CpuId, task: TaskId) {
@@ -195,7 +199,7 @@ impl<O: Observer> Engine<'_, O> {
             if job.think_time > job.think_spin {
                 // The spin is done after the sleep: the order does not matter to anyone else.
                 let wake_at = self.now + job.think_time - job.think_spin;
-                self.cpus[cpu].timers.push((wake_at, Timer::Task(task)));
+                self.cpus[cpu].timers.add(wake_at, Timer::Task(task));
                 self.arm_clock(cpu);
                 return self.block(cpu, task, false);
             }
@@ -203,7 +207,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         if let Some(until) = held {
             t.step = Step::Wait;
-            self.cpus[cpu].timers.push((until, Timer::Task(task)));
+            self.cpus[cpu].timers.add(until, Timer::Task(task));
             self.arm_clock(cpu);
             return self.block(cpu, task, false);
         }
