@@ -48,7 +48,7 @@ pub(crate) enum Mode {
     /// Leaving it.
     Waking,
     /// Serving an interrupt.
-    Interrupt(Interrupt),
+    Interrupt,
     /// Running its current task.
     Task,
 }
@@ -91,6 +91,8 @@ pub(crate) struct Cpu {
     /// Its clock.
     pub(crate) domain: usize,
     pub(crate) mode: Mode,
+    /// The interrupt that it serves, if it does.
+    pub(crate) serving: Interrupt,
     pub(crate) phase_start: u64,
     /// Work left of the running segment, as of `phase_start`.
     pub(crate) work: Cycles,
@@ -179,6 +181,7 @@ impl Cpu {
             cluster,
             domain,
             mode: Mode::Idle,
+            serving: Interrupt::Reschedule,
             phase_start: 0,
             work: 0,
             cold: 0,
@@ -237,6 +240,22 @@ impl Cpu {
             self.next_tick
         };
         tick.min(self.timers.next()).min(self.wheel.next())
+    }
+
+    /// Accounts the time up to now, in which it delivered `running` of 1024 to tasks.
+    #[inline]
+    pub(crate) fn account(&mut self, now: u64, running: u32) {
+        self.period_crossed |= self.utilisation.advance(now, running);
+    }
+
+    /// Work as if the CPU had its core for itself.
+    #[inline]
+    pub(crate) fn alone(&self, work: Cycles) -> Cycles {
+        if self.share == FULL_SHARE {
+            work
+        } else {
+            (work * FULL_SHARE).div_ceil(self.share)
+        }
     }
 
     /// Begins to serve an interrupt.
@@ -333,7 +352,7 @@ impl Cpu {
     /// How long it has been busy by now, in ns.
     pub(crate) fn busy_until(&self, now: u64) -> u64 {
         match self.mode {
-            Mode::Task | Mode::Interrupt(_) => self.busy + (now - self.phase_start),
+            Mode::Task | Mode::Interrupt => self.busy + (now - self.phase_start),
             Mode::Idle | Mode::Waking => self.busy,
         }
     }

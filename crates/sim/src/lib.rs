@@ -26,6 +26,7 @@ mod recorder;
 mod result;
 mod sched;
 mod setup;
+mod speed;
 mod task;
 mod threads;
 mod threads_run;

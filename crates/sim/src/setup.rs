@@ -11,6 +11,7 @@ use wakepath_workloads::fio::{FioJob, Size};
 
 use crate::SimError;
 use crate::completion::CompletionSetup;
+use crate::cpu::{Interrupt, NEVER, Timer};
 use crate::demotion::DemotionSetup;
 use crate::drive::{Demand, Direction, Stripes};
 use crate::program::Programs;
@@ -56,6 +57,10 @@ pub(crate) struct TrueState {
     /// Declared, for the kernel's too-deep and too-shallow counters.
     pub(crate) exit_latency: u64,
     pub(crate) target_residency: u64,
+    /// Whether a shallower state is enabled, and the target residency of the next deeper one that
+    /// is, if any.
+    pub(crate) has_shallower: bool,
+    pub(crate) deeper: u64,
 }
 
 /// One cluster's clock.
@@ -255,7 +260,8 @@ impl Setup {
         let states: Vec<TrueState> = machine
             .idle_state
             .iter()
-            .map(|s| TrueState {
+            .enumerate()
+            .map(|(index, s)| TrueState {
                 entry: s.true_entry_us.micros().0,
                 exit: s.true_exit_us.micros().0,
                 exit_spread: (s.exit_spread.value > 0.0)
@@ -267,6 +273,9 @@ impl Setup {
                 disabled: s.disabled,
                 exit_latency: s.exit_latency_us.micros().0,
                 target_residency: s.target_residency_us.micros().0,
+                has_shallower: machine.idle_state[..index].iter().any(|s| !s.disabled),
+                deeper: (machine.idle_state[index + 1..].iter().find(|s| !s.disabled))
+                    .map_or(NEVER, |s| s.target_residency_us.micros().0),
             })
             .collect();
         let deepest_alone = states
@@ -351,6 +360,18 @@ impl Setup {
                 .iter()
                 .any(|c| c.smt_speedup.is_given() || c.smt_poll_loss.is_given()),
         })
+    }
+
+    /// What it costs to serve an interrupt.
+    pub(crate) fn cost(&self, interrupt: Interrupt) -> Cycles {
+        match interrupt {
+            Interrupt::Completion(_) => self.io.interrupt,
+            Interrupt::Tick => self.tick_cycles,
+            Interrupt::Timer(Timer::Background(i)) if !self.background[i].as_task => {
+                self.background[i].cycles
+            }
+            Interrupt::Timer(_) | Interrupt::Reschedule => 0,
+        }
     }
 }
 

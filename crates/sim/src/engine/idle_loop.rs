@@ -173,22 +173,19 @@ impl<O: Observer> Engine<'_, O> {
         c.poll_limit_hit = poll_limit_hit;
         // A residency of 0 would mean that the driver refused the state.
         c.unreflected = Some(residency.max(1));
-        let states = &self.setup.states;
+        let entered = &self.setup.states[c.state];
         let stats = &mut c.stats[c.state];
         stats.time += residency - std::mem::take(&mut c.busy_in_stay);
         // The kernel's "above" and "below" counters (drivers/cpuidle/cpuidle.c).
-        let entered = &states[c.state];
         if residency < entered.target_residency {
-            stats.too_deep += u64::from(states[..c.state].iter().any(|s| !s.disabled));
-        } else if residency > entered.exit_latency
-            && let Some(deeper) = states[c.state + 1..].iter().find(|s| !s.disabled)
-        {
-            stats.too_shallow +=
-                u64::from(residency - entered.exit_latency >= deeper.target_residency);
+            stats.too_deep += u64::from(entered.has_shallower);
+        } else if residency > entered.exit_latency {
+            stats.too_shallow += u64::from(residency - entered.exit_latency >= entered.deeper);
         }
         // The same question of the time that the CPU was truly idle, which the kernel cannot know.
         let woken = if entered.polling { now } else { c.wake_began };
         let idle = woken - c.idle_since;
+        let states = &self.setup.states;
         let fitting = fitting(states, idle);
         let fit = &mut c.fits[c.state * states.len() + fitting];
         fit.stays += 1;

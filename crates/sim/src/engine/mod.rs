@@ -66,11 +66,11 @@ impl Slot {
 
     fn of(number: usize, cpus: usize, domains: usize) -> Self {
         match (number / 2, number % 2) {
+            (cpu, 0) if cpu < cpus => Self::Phase(cpu),
+            (cpu, _) if cpu < cpus => Self::Clock(cpu),
             _ if number >= 2 * (cpus + domains) => Self::Device(number - 2 * (cpus + domains)),
-            (other, 0) if other >= cpus => Self::Frequency(other - cpus),
-            (other, _) if other >= cpus => Self::Hardware(other - cpus),
-            (cpu, 0) => Self::Phase(cpu),
-            (cpu, _) => Self::Clock(cpu),
+            (other, 0) => Self::Frequency(other - cpus),
+            (other, _) => Self::Hardware(other - cpus),
         }
     }
 }
@@ -209,6 +209,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// end.
     pub(crate) fn run(mut self) -> Result<Finished, SimError> {
         let end = self.setup.programs.end.unwrap_or(u64::MAX);
+        let last = end.min(Watchdog::LATEST);
         let mut events = 0;
         let mut watchdog = Watchdog::default();
         while self.jobs_running > 0 && !self.observer.has_enough() {
@@ -220,15 +221,15 @@ impl<'a, O: Observer> Engine<'a, O> {
                 "{next:?} at {time} comes after {}",
                 self.now
             );
-            if time > end {
+            if time > last {
+                if end > last {
+                    return Err(Stuck::TooLong.into());
+                }
                 self.now = end;
                 break;
             }
             self.now = time;
             events += 1;
-            if time > Watchdog::LATEST {
-                return Err(Stuck::TooLong.into());
-            }
             if events % Watchdog::EVERY == 0 {
                 let requests = self.recorder.reads + self.recorder.writes;
                 watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(requests))?;

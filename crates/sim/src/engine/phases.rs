@@ -20,9 +20,10 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(super) fn end_phase(&mut self, cpu: CpuId) {
-        match self.cpus[cpu].mode {
+        let c = &self.cpus[cpu];
+        match c.mode {
             // The time limit of a polling state, or else an inter-processor interrupt arrives.
-            Mode::Idle if self.cpus[cpu].polling_until.is_some() => self.next(cpu),
+            Mode::Idle if c.polling_until.is_some() => self.next(cpu),
             Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
                 let khz = self.domains[self.cpus[cpu].domain].khz_now();
@@ -30,7 +31,8 @@ impl<O: Observer> Engine<'_, O> {
                 self.end_stay(cpu, false);
                 self.next(cpu);
             }
-            Mode::Interrupt(interrupt) => {
+            Mode::Interrupt => {
+                let interrupt = c.serving;
                 self.charge(cpu);
                 self.serve(cpu, interrupt);
                 self.next(cpu);
@@ -46,18 +48,13 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn execute(&mut self, cpu: CpuId, mode: Mode, work: Cycles) {
         let c = &mut self.cpus[cpu];
         let cold = std::mem::take(&mut c.cold);
-        match mode {
-            Mode::Task => {
-                if let Some(task) = c.current {
-                    self.tasks[task].cold += cold;
-                }
-            }
+        match (mode, c.current) {
+            (Mode::Task, Some(task)) if cold > 0 => self.tasks[task].cold += cold,
+            (Mode::Task, _) => {}
             _ => c.begin_segment(self.now, cold),
         }
-        let c = &mut self.cpus[cpu];
         c.work = work + cold;
-        let work = c.work;
-        let length = self.time_for(cpu, work);
+        let length = self.domains[c.domain].time_for(self.now, c.alone(c.work));
         self.begin_phase(cpu, mode, length);
     }
 
@@ -84,35 +81,33 @@ impl<O: Observer> Engine<'_, O> {
     /// The time that work takes on a CPU from now on, rounded up.
     pub(super) fn time_for(&self, cpu: CpuId, work: Cycles) -> u64 {
         let c = &self.cpus[cpu];
-        let work = if c.share == FULL_SHARE {
-            work
-        } else {
-            (work * FULL_SHARE).div_ceil(c.share)
-        };
-        self.domains[c.domain].time_for(self.now, work)
+        self.domains[c.domain].time_for(self.now, c.alone(work))
     }
 
     /// Decides what a CPU does next; nothing is in progress on it.
     pub(super) fn next(&mut self, cpu: CpuId) {
         loop {
-            if let Some(interrupt) = self.cpus[cpu].interrupts.pop_front() {
-                let cost = self.cost(interrupt);
-                if cost + self.cpus[cpu].cold == 0 {
-                    self.cpus[cpu].begin_segment(self.now, 0);
+            let now = self.now;
+            let c = &mut self.cpus[cpu];
+            if let Some(interrupt) = c.interrupts.pop_front() {
+                let cost = self.setup.cost(interrupt);
+                if cost + c.cold == 0 {
+                    c.begin_segment(now, 0);
                     self.serve(cpu, interrupt);
                     continue;
                 }
-                return self.execute(cpu, Mode::Interrupt(interrupt), cost);
+                c.serving = interrupt;
+                return self.execute(cpu, Mode::Interrupt, cost);
             }
-            if let Some(until) = self.cpus[cpu].polling_until {
-                let must_run = self.cpus[cpu].has_task();
-                if self.now < until && !must_run {
-                    return self.begin_phase(cpu, Mode::Idle, until - self.now);
+            let must_run = c.has_task();
+            if let Some(until) = c.polling_until {
+                if now < until && !must_run {
+                    return self.begin_phase(cpu, Mode::Idle, until - now);
                 }
                 self.end_stay(cpu, !must_run);
             }
             self.reflect(cpu);
-            if !self.cpus[cpu].has_task() && !self.take_over_waiting(cpu) {
+            if !must_run && !self.take_over_waiting(cpu) {
                 return self.enter_idle(cpu);
             }
             self.leave_idle_loop(cpu);

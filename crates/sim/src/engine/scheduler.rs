@@ -191,7 +191,8 @@ impl<O: Observer> Engine<'_, O> {
         if self.cpus[cpu].mode == Mode::Task {
             self.pause(cpu);
             self.cpus[cpu].work = 0;
-            self.begin_phase(cpu, Mode::Interrupt(Interrupt::Reschedule), 0);
+            self.cpus[cpu].serving = Interrupt::Reschedule;
+            self.begin_phase(cpu, Mode::Interrupt, 0);
         }
     }
 

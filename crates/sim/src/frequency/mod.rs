@@ -17,6 +17,7 @@ use self::decider::Decider;
 use crate::SimError;
 use crate::cpu::Cpu;
 use crate::setup::{ClusterSetup, Cycles};
+use crate::speed::Speed;
 
 /// Why the scheduler calls cpufreq.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +58,7 @@ pub(crate) struct Domain {
 #[derive(Clone, Copy, Debug)]
 struct Point {
     frequency: Kilohertz,
-    /// Thousands of cycles of the biggest core that a CPU does a second.
-    speed: u32,
+    speed: Speed,
     capacity: u32,
 }
 
@@ -76,7 +76,7 @@ impl Domain {
         let points: Vec<Point> = (table.as_slice().iter().zip(&cluster.speed))
             .map(|(frequency, speed)| Point {
                 frequency: *frequency,
-                speed: *speed,
+                speed: Speed::new(*speed),
                 capacity: (u64::from(cluster.capacity) * u64::from(frequency.0)
                     / u64::from(table.highest().0)) as u32,
             })
@@ -101,14 +101,13 @@ impl Domain {
 
     /// The work done in `time` ns at the frequency in force, rounded down.
     pub(crate) fn work_in(&self, time: u64) -> Cycles {
-        (u128::from(time) * u128::from(self.now.speed) / 1_000_000) as Cycles
+        self.now.speed.work(time)
     }
 
     /// The time in ns that `work` takes from `now` on at the frequency in force, rounded up, and
     /// after a change that is just in progress.
     pub(crate) fn time_for(&self, now: u64, work: Cycles) -> u64 {
-        let running = (work * 1_000_000).div_ceil(u64::from(self.now.speed));
-        running + self.stalled_until.saturating_sub(now)
+        self.now.speed.time_rounded_up(work) + self.stalled_until.saturating_sub(now)
     }
 
     /// The work done between `from` and `now` at the frequency in force, rounded down.
@@ -116,8 +115,8 @@ impl Domain {
         self.work_in(now.saturating_sub(from.max(self.stalled_until)))
     }
 
-    /// Thousands of cycles of the biggest core that a CPU does a second at its highest frequency.
-    pub(crate) fn full_speed(&self) -> u32 {
+    /// The speed of a CPU at its highest frequency.
+    pub(crate) fn full_speed(&self) -> Speed {
         self.points[self.points.len() - 1].speed
     }
 
