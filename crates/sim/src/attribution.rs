@@ -148,8 +148,9 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn add(&mut self, parts: &Parts) {
-        let index = bucket_of(parts.total());
+    /// Adds a request of this latency, the sum of its parts.
+    pub(crate) fn add(&mut self, parts: &Parts, latency: u64) {
+        let index = bucket_of(latency);
         if index >= self.buckets.len() {
             self.buckets.resize_with(index + 1, Bucket::default);
         }

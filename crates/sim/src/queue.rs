@@ -4,7 +4,8 @@
 //! tick or timer, the change of a clock) and is often rescheduled. These have a slot each, where
 //! rescheduling replaces what was there. The others, requests in the drives, wait in a heap.
 //!
-//! Only the next few events of all are in order, in the *front*. What is scheduled is mostly due
+//! What was scheduled last is carried along unstored, since it mostly turns out to be what is next.
+//! Of the rest, only the next few events of all are in order, in the *front*. What is scheduled is mostly due
 //! either among the next few, near the end of a short array, or so late that storing it is all there
 //! is to do. When the front is used up, a pass over the slots and the top of the heap finds the next
 //! few.
@@ -59,8 +60,11 @@ pub(crate) enum Next {
 /// The events of a simulation: `slots` things with one event each at most, and any number of others.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
+    /// The event that was scheduled last, while it need not be stored among the others: mostly one
+    /// event leads to just one other, which is also the next one of all.
+    carried: Due,
     front: Front,
-    /// Of every slot, whether it is in the front or not.
+    /// Of every slot, whether it is in the front or not, but not carried.
     due: Vec<Due>,
     /// No slot of the group that is not in the front is due before.
     from: Vec<u64>,
@@ -144,6 +148,7 @@ impl EventQueue {
     pub(crate) fn new(slots: usize) -> Self {
         let groups = slots.div_ceil(GROUP);
         Self {
+            carried: NEVER,
             front: Front {
                 places: [0; FRONT],
                 events: 0,
@@ -169,56 +174,105 @@ impl EventQueue {
     #[inline]
     pub(crate) fn schedule(&mut self, slot: usize, time: u64) {
         let due = self.due_at(time, slot);
-        let before = std::mem::replace(&mut self.due[slot], due);
-        if before <= self.front.bound() {
-            self.front.take(before);
+        if time_of(self.due[slot]) != u64::MAX || time_of(self.carried) != u64::MAX {
+            self.make_way(slot);
         }
-        if !self.front.put_first(due) {
-            self.put(due);
-        }
+        self.carried = due;
     }
 
     /// Takes back the event of a slot.
     #[inline]
     pub(crate) fn cancel(&mut self, slot: usize) {
-        let before = std::mem::replace(&mut self.due[slot], NEVER);
-        if before <= self.front.bound() {
-            self.front.take(before);
+        if time_of(self.due[slot]) != u64::MAX {
+            self.unstore(slot);
+        } else if number_of(self.carried) == slot {
+            self.carried = NEVER;
         }
     }
 
     /// When a slot is due; [`u64::MAX`] if it is not.
     #[inline]
     pub(crate) fn due(&self, slot: usize) -> u64 {
-        time_of(self.due[slot])
+        if number_of(self.carried) == slot {
+            time_of(self.carried)
+        } else {
+            time_of(self.due[slot])
+        }
     }
 
     /// Adds one of the other events at `time` ns.
     #[inline]
     pub(crate) fn push(&mut self, time: u64, other: usize) {
         let due = self.due_at(time, self.slots + other);
-        if !self.front.put_first(due) {
-            self.put(due);
+        if time_of(self.carried) != u64::MAX {
+            self.store_carried();
         }
+        self.carried = due;
     }
 
     /// Takes the next event and its time in ns.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, Next)> {
+        // With nothing in front, that is if it is due by the bound.
+        if self.carried <= self.front.next() {
+            let due = std::mem::replace(&mut self.carried, NEVER);
+            let number = number_of(due);
+            self.now = time_of(due);
+            return Some((self.now, self.next_of(number)));
+        }
         if self.front.events == 0 && !self.refill() {
             return None;
         }
         let due = self.front.next();
         self.front.events -= 1;
-        self.now = time_of(due);
         let number = number_of(due);
-        let next = if number < self.slots {
-            self.due[number] = NEVER;
-            Next::Slot(number)
+        if let Some(due) = self.due.get_mut(number) {
+            *due = NEVER;
+        }
+        self.now = time_of(due);
+        Some((self.now, self.next_of(number)))
+    }
+
+    #[inline]
+    fn next_of(&self, number: usize) -> Next {
+        match number.checked_sub(self.slots) {
+            None => Next::Slot(number),
+            Some(other) => Next::Other(other),
+        }
+    }
+
+    /// Forgets what a slot has pending, and stores what is carried of another one.
+    #[inline(never)]
+    fn make_way(&mut self, slot: usize) {
+        if number_of(self.carried) == slot {
+            self.carried = NEVER;
         } else {
-            Next::Other(number - self.slots)
-        };
-        Some((self.now, next))
+            self.unstore(slot);
+            self.store_carried();
+        }
+    }
+
+    /// Forgets what is stored of a slot, if anything is.
+    fn unstore(&mut self, slot: usize) {
+        let before = std::mem::replace(&mut self.due[slot], NEVER);
+        if before <= self.front.bound() {
+            self.front.take(before);
+        }
+    }
+
+    /// Puts what is carried among the others, if anything is.
+    fn store_carried(&mut self) {
+        let carried = std::mem::replace(&mut self.carried, NEVER);
+        if carried == NEVER {
+            return;
+        }
+        let number = number_of(carried);
+        if number < self.slots {
+            self.due[number] = carried;
+        }
+        if !self.front.put_first(carried) {
+            self.put(carried);
+        }
     }
 
     /// Puts an event where it belongs.
@@ -241,6 +295,10 @@ impl EventQueue {
     /// Puts the next few in order. Returns whether there are any.
     #[cold]
     fn refill(&mut self) -> bool {
+        self.store_carried();
+        if self.front.events > 0 {
+            return true;
+        }
         let mut start = self.now;
         loop {
             self.front.places[0] = until(start.saturating_add(self.horizon).min(u64::MAX - 1));

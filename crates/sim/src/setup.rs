@@ -218,6 +218,10 @@ pub(crate) struct Setup {
     /// Of the tick, in ns.
     pub(crate) tick_period: u64,
     pub(crate) states: Vec<TrueState>,
+    /// The declared target residencies of the enabled states; [`NEVER`] for the others.
+    pub(crate) residencies: Vec<u64>,
+    /// The shallowest enabled state.
+    pub(crate) shallowest: usize,
     /// How long a polling state spins.
     pub(crate) poll_limit: Nanoseconds,
     /// Index of the deepest state that a CPU can be in while its cluster is up.
@@ -308,6 +312,16 @@ impl Setup {
                 &machine.declared_idle_states()?,
                 machine.tick_rate(),
             ),
+            residencies: (states.iter())
+                .map(|s| {
+                    if s.disabled {
+                        NEVER
+                    } else {
+                        s.target_residency
+                    }
+                })
+                .collect(),
+            shallowest: states.iter().position(|s| !s.disabled).unwrap_or(0),
             states,
             deepest_alone,
             clusters,
@@ -360,6 +374,13 @@ impl Setup {
                 .iter()
                 .any(|c| c.smt_speedup.is_given() || c.smt_poll_loss.is_given()),
         })
+    }
+
+    /// The deepest enabled state whose target residency is within this time, else the shallowest enabled one.
+    pub(crate) fn fitting(&self, idle: u64) -> usize {
+        let fits = |residency: &u64| *residency <= idle;
+        let fitting = self.residencies.iter().rposition(fits);
+        fitting.unwrap_or(self.shallowest)
     }
 
     /// What it costs to serve an interrupt.

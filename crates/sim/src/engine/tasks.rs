@@ -157,19 +157,18 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Decides a job's next step and starts it, or blocks it.
     pub(super) fn plan(&mut self, cpu: CpuId, task: TaskId) {
-        let job = &self.setup.jobs[self.tasks[task].job];
         let t = &mut self.tasks[task];
+        let job = &self.setup.jobs[t.job];
         let more = job
             .end
             .is_none_or(|end| self.now < self.group_started + end)
             && job.bytes.is_none_or(|n| t.bytes < n);
         let full = t.in_flight == job.depth;
         let pause = job.think_time > 0 && t.pause_is_due(u64::from(job.think_blocks));
-        let held = if job.periods.is_some() && more && !full {
-            self.held_back(task)
-        } else {
-            None
-        };
+        let mut held = None;
+        if job.periods.is_some() && more && !full {
+            held = self.held_back(task);
+        }
         let t = &mut self.tasks[task];
         if !t.completed.is_empty() && (full || !more || pause || held.is_some()) {
             return self.resume(cpu, task);
