@@ -48,15 +48,6 @@ const MANY: usize = 12;
 /// Slots that a pass skips together.
 const GROUP: usize = 8;
 
-/// What is due next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// The event of a slot.
-    Slot(usize),
-    /// One of the others.
-    Other(usize),
-}
-
 /// The events of a simulation: `slots` things with one event each at most, and any number of others.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
@@ -210,35 +201,26 @@ impl EventQueue {
         self.carried = due;
     }
 
-    /// Takes the next event and its time in ns.
+    /// Takes the next event: its time in ns, and its slot, or the number of slots and its own number
+    /// together for one of the others.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<(u64, Next)> {
+    pub(crate) fn pop(&mut self) -> Option<(u64, usize)> {
+        let mut due = self.carried;
         // With nothing in front, that is if it is due by the bound.
-        if self.carried <= self.front.next() {
-            let due = std::mem::replace(&mut self.carried, NEVER);
-            let number = number_of(due);
-            self.now = time_of(due);
-            return Some((self.now, self.next_of(number)));
-        }
-        if self.front.events == 0 && !self.refill() {
-            return None;
-        }
-        let due = self.front.next();
-        self.front.events -= 1;
-        let number = number_of(due);
-        if let Some(due) = self.due.get_mut(number) {
-            *due = NEVER;
+        if due <= self.front.next() {
+            self.carried = NEVER;
+        } else {
+            if self.front.events == 0 && !self.refill() {
+                return None;
+            }
+            due = self.front.next();
+            self.front.events -= 1;
+            if let Some(due) = self.due.get_mut(number_of(due)) {
+                *due = NEVER;
+            }
         }
         self.now = time_of(due);
-        Some((self.now, self.next_of(number)))
-    }
-
-    #[inline]
-    fn next_of(&self, number: usize) -> Next {
-        match number.checked_sub(self.slots) {
-            None => Next::Slot(number),
-            Some(other) => Next::Other(other),
-        }
+        Some((self.now, number_of(due)))
     }
 
     /// Forgets what a slot has pending, and stores what is carried of another one.
@@ -368,20 +350,20 @@ mod tests {
             for (number, (time, slot, op)) in ops.into_iter().enumerate() {
                 let (time, slot) = (time % range, slot % slots);
                 rank += 1;
-                let pending = |model: &BTreeMap<(u64, usize), Next>| {
-                    model.iter().find(|(_, next)| **next == Next::Slot(slot)).map(|(due, _)| *due)
+                let pending = |model: &BTreeMap<(u64, usize), usize>| {
+                    model.iter().find(|(_, next)| **next == slot).map(|(due, _)| *due)
                 };
                 match op {
                     0 | 1 => {
                         queue.push(time, number);
-                        model.insert((time, rank), Next::Other(number));
+                        model.insert((time, rank), slots + number);
                     }
                     2 | 3 => {
                         if let Some(due) = pending(&model) {
                             model.remove(&due);
                         }
                         queue.schedule(slot, time);
-                        model.insert((time, rank), Next::Slot(slot));
+                        model.insert((time, rank), slot);
                         prop_assert_eq!(queue.due(slot), time);
                     }
                     4 => {

@@ -142,14 +142,16 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// A CPU begins to wake up: the hardware looks at its clock again.
+    #[inline]
     pub(super) fn wake_clock(&mut self, cpu: CpuId) {
+        if !self.clock_slots.clusters.is_empty() {
+            self.wake_hardware(cpu);
+        }
+    }
+
+    fn wake_hardware(&mut self, cpu: CpuId) {
         let cluster = self.cpus[cpu].cluster;
-        if !self
-            .clock_slots
-            .clusters
-            .get(cluster)
-            .is_some_and(|c| c.used)
-        {
+        if !self.clock_slots.clusters[cluster].used {
             return;
         }
         let domain = self.cpus[cpu].domain;

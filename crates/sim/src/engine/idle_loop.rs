@@ -4,42 +4,15 @@ use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery
 use wakepath_units::Nanoseconds;
 
 use super::Engine;
-use crate::cpu::{CpuId, Mode, NEVER};
+use crate::cpu::{Cpu, CpuId, Mode, NEVER};
 use crate::observer::Observer;
+use crate::setup::Setup;
 
 /// The latency request when nobody asks for anything: 2147483647 us
 /// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
 const NO_LATENCY_REQUEST: i64 = 2_147_483_647_000;
 
 impl<O: Observer> Engine<'_, O> {
-    pub(super) fn reflect(&mut self, cpu: CpuId) {
-        let c = &mut self.cpus[cpu];
-        if let Some(residency) = c.unreflected.take() {
-            let outcome = IdleOutcome {
-                clock: self.now,
-                residency,
-                got_tick: c.got_tick,
-                poll_limit_hit: c.poll_limit_hit,
-            };
-            c.governor.reflect(c.state, &outcome);
-        }
-    }
-
-    /// The tick comes back when a CPU has something to run.
-    pub(super) fn leave_idle_loop(&mut self, cpu: CpuId) {
-        let period = self.setup.tick_period;
-        let c = &mut self.cpus[cpu];
-        if !c.in_idle_loop {
-            return;
-        }
-        c.in_idle_loop = false;
-        if c.tick_stopped {
-            c.tick_stopped = false;
-            c.next_tick = (self.now / period + 1) * period;
-            self.arm_clock(cpu);
-        }
-    }
-
     pub(super) fn enter_idle(&mut self, cpu: CpuId) {
         // A polling limit that is reached just now is served already.
         self.cancel_phase(cpu);
@@ -161,20 +134,21 @@ impl<O: Observer> Engine<'_, O> {
         };
         self.begin_phase(cpu, Mode::Waking, wait);
     }
+}
 
+impl Cpu {
     /// Counts a stay in an idle state that ends now.
-    pub(super) fn end_stay(&mut self, cpu: CpuId, poll_limit_hit: bool) {
-        let now = self.now;
-        let c = &mut self.cpus[cpu];
-        let residency = now - c.idle_since;
-        c.polling_until = None;
-        c.awake_since = now;
-        c.poll_limit_hit = poll_limit_hit;
+    #[inline]
+    pub(super) fn end_stay(&mut self, now: u64, setup: &Setup, poll_limit_hit: bool) {
+        let residency = now - self.idle_since;
+        self.polling_until = None;
+        self.awake_since = now;
+        self.poll_limit_hit = poll_limit_hit;
         // A residency of 0 would mean that the driver refused the state.
-        c.unreflected = Some(residency.max(1));
-        let entered = &self.setup.states[c.state];
-        let stats = &mut c.stats[c.state];
-        stats.time += residency - std::mem::take(&mut c.busy_in_stay);
+        self.unreflected = Some(residency.max(1));
+        let entered = &setup.states[self.state];
+        let stats = &mut self.stats[self.state];
+        stats.time += residency - std::mem::take(&mut self.busy_in_stay);
         // The kernel's "above" and "below" counters (drivers/cpuidle/cpuidle.c).
         if residency < entered.target_residency {
             stats.too_deep += u64::from(entered.has_shallower);
@@ -182,13 +156,42 @@ impl<O: Observer> Engine<'_, O> {
             stats.too_shallow += u64::from(residency - entered.exit_latency >= entered.deeper);
         }
         // The same question of the time that the CPU was truly idle, which the kernel cannot know.
-        let woken = if entered.polling { now } else { c.wake_began };
-        let idle = woken - c.idle_since;
-        let fitting = self.setup.fitting(idle);
-        let fit = &mut c.fits[c.state * c.stats.len() + fitting];
+        let woken = if entered.polling {
+            now
+        } else {
+            self.wake_began
+        };
+        let idle = woken - self.idle_since;
+        let fit = &mut self.fits[self.state * self.stats.len() + setup.fitting(idle)];
         fit.stays += 1;
         fit.idle += idle;
         fit.wake += now - woken;
+    }
+
+    /// Tells the governor of the last stay, if it has not been told.
+    #[inline]
+    pub(super) fn reflect(&mut self, now: u64) {
+        if let Some(residency) = self.unreflected.take() {
+            let outcome = IdleOutcome {
+                clock: now,
+                residency,
+                got_tick: self.got_tick,
+                poll_limit_hit: self.poll_limit_hit,
+            };
+            self.governor.reflect(self.state, &outcome);
+        }
+    }
+
+    /// The CPU has something to run. Returns whether its tick comes back, every `period` ns.
+    #[inline]
+    pub(super) fn leave_idle_loop(&mut self, now: u64, period: u64) -> bool {
+        let back = self.in_idle_loop && self.tick_stopped;
+        self.in_idle_loop = false;
+        if back {
+            self.tick_stopped = false;
+            self.next_tick = (now / period + 1) * period;
+        }
+        back
     }
 }
 

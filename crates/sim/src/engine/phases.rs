@@ -21,15 +21,15 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(super) fn end_phase(&mut self, cpu: CpuId) {
-        let c = &self.cpus[cpu];
+        let now = self.now;
+        let c = &mut self.cpus[cpu];
         match c.mode {
             // The time limit of a polling state, or else an inter-processor interrupt arrives.
             Mode::Idle if c.polling_until.is_some() => self.next(cpu),
             Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
-                let khz = self.domains[self.cpus[cpu].domain].khz_now();
-                self.cpus[cpu].end_waking(self.now, khz);
-                self.end_stay(cpu, false);
+                c.end_waking(now, self.domains[c.domain].khz_now());
+                c.end_stay(now, self.setup, false);
                 self.next(cpu);
             }
             Mode::Interrupt => {
@@ -88,10 +88,10 @@ impl<O: Observer> Engine<'_, O> {
     /// Decides what a CPU does next; nothing is in progress on it.
     pub(super) fn next(&mut self, cpu: CpuId) {
         loop {
-            let now = self.now;
+            let (now, setup) = (self.now, self.setup);
             let c = &mut self.cpus[cpu];
             if let Some(interrupt) = c.interrupts.pop_front() {
-                let cost = self.setup.cost(interrupt);
+                let cost = setup.cost(interrupt);
                 if cost + c.cold == 0 {
                     c.begin_segment(now, 0);
                     self.serve(cpu, interrupt);
@@ -105,13 +105,16 @@ impl<O: Observer> Engine<'_, O> {
                 if now < until && !must_run {
                     return self.begin_phase(cpu, Mode::Idle, until - now);
                 }
-                self.end_stay(cpu, !must_run);
+                c.end_stay(now, setup, !must_run);
             }
-            self.reflect(cpu);
-            if !must_run && !self.take_over_waiting(cpu) {
+            c.reflect(now);
+            if must_run {
+                if c.leave_idle_loop(now, setup.tick_period) {
+                    self.arm_clock(cpu);
+                }
+            } else if !self.take_over_waiting(cpu) {
                 return self.enter_idle(cpu);
             }
-            self.leave_idle_loop(cpu);
             if self.run_task(cpu) {
                 return;
             }

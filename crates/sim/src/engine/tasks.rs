@@ -19,15 +19,14 @@ impl<O: Observer> Engine<'_, O> {
         if iowait {
             self.cpus[t.cpu].nr_iowait -= 1;
         }
-        if self.tasks[task].cpu != to {
+        if t.cpu != to {
             self.migrate(task, to);
         }
-        let least = self.cpus[to].least_vruntime;
-        let t = &mut self.tasks[task];
+        let (t, c) = (&mut self.tasks[task], &self.cpus[to]);
         t.runnable = true;
-        t.entity.place(least, &self.setup.tunables);
+        t.entity.place(c.least_vruntime, &self.setup.tunables);
         // A CPU of another cluster puts the task on its run queue itself.
-        let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != self.cpus[to].cluster);
+        let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != c.cluster);
         if iowait {
             self.update_frequency(to, Report { iowait, local });
         }
