@@ -60,7 +60,7 @@ pub(crate) struct Task {
     /// Time that the present step has had a CPU, and cold-start work that it found there.
     pub(crate) executed: u64,
     pub(crate) cold: Cycles,
-    /// Cold-start work that awaits it on the core that it has moved to.
+    /// What it has to refill of the caches of the core that it has moved to.
     pub(crate) refill: Cycles,
     pub(crate) runnable: bool,
     pub(crate) in_iowait: bool,
