@@ -453,3 +453,49 @@ fn two_threads_of_a_core_slow_each_other_down() {
     let expected = if given { speedup / 2.0 } else { 1.0 };
     assert!((ratio - expected).abs() < 0.02, "{ratio} {expected}");
 }
+
+#[test]
+fn a_task_refills_its_caches_on_another_core_only() {
+    // Whole microseconds at 3.3 GHz: a task that goes round two CPUs, which share a core or do not.
+    let loop_us = |second: usize, migration: f64| {
+        let mut machine = Machine::find("intel-tbench-80t").unwrap();
+        machine.background.clear();
+        machine.scheduler.migration_kcycles.value = migration;
+        let phase =
+            |name: &str, cpu: usize| format!("\"{name}\": {{ \"cpus\": [{cpu}], \"run\": 100 }}");
+        let phases = [phase("here", 0), phase("there", second)].join(", ");
+        let mut file = file(&format!("\"t\": {{ \"phases\": {{ {phases} }} }}"));
+        file.duration = Some(Nanoseconds::from_millis(50));
+        file.warm_up = Nanoseconds::from_millis(10);
+        let run = simulate(
+            &machine,
+            &file.into(),
+            &combination("shallowest", "performance"),
+            1,
+        );
+        task(&run.unwrap(), "t").loop_us.mean
+    };
+    assert!((loop_us(1, 33.0) - loop_us(1, 0.0)).abs() < 0.1);
+    // Twice 33,000 cycles at 3.3 GHz.
+    let more = loop_us(2, 33.0) - loop_us(2, 0.0);
+    assert!((more - 20.0).abs() < 0.5, "{more}");
+}
+
+#[test]
+fn what_ends_in_the_warm_up_is_not_counted() {
+    let run = |warm_up| {
+        let mut file = file("\"t\": { \"run\": 100, \"sleep\": 900 }");
+        file.duration = Some(Nanoseconds::from_millis(100));
+        file.warm_up = Nanoseconds::from_millis(warm_up);
+        on("rk3399", file).unwrap()
+    };
+    let (all, half, none) = (run(0), run(50), run(200));
+    let (all, half, none) = (task(&all, "t"), task(&half, "t"), task(&none, "t"));
+    assert!(all.loops > 90 && half.loops.abs_diff(all.loops / 2) <= 1);
+    assert!((half.loops_per_second / all.loops_per_second - 1.0).abs() < 0.05);
+    assert!(half.wake_ups.abs_diff(half.loops) <= 1);
+    assert_eq!(
+        (none.loops, none.wake_ups, none.loops_per_second),
+        (0, 0, 0.0)
+    );
+}

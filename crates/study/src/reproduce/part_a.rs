@@ -65,13 +65,8 @@ impl Data {
     /// What has to come out with so many clients, if anything.
     fn expected(&self, clients: u32) -> Published {
         let of = |e: &&ExpectedData| (e.from_clients..=e.to_clients).contains(&clients);
-        match self.expected.iter().find(of) {
-            Some(expected) => Published::Between {
-                from: Some(expected.from),
-                to: Some(expected.to),
-            },
-            None => Published::Nothing,
-        }
+        let expected = self.expected.iter().find(of);
+        expected.map_or(Published::Nothing, |e| Published::between(e.from, e.to))
     }
 }
 
