@@ -4,23 +4,13 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-use crate::{Better, Mean, Metric};
+use crate::{Better, Design, Mean, Metric};
 
 /// Resamples behind every interval.
 pub const RESAMPLES: usize = 1999;
 
 /// Fewest runs of a series for an interval.
 const FEWEST: usize = 4;
-
-/// How the runs of the two series belong together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Design {
-    /// The runs of equal index share a seed or a block of time.
-    Paired,
-    /// They have nothing to do with one another.
-    Unpaired,
-}
 
 /// By how much a series is better than its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

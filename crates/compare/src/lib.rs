@@ -26,14 +26,11 @@
 
 mod correction;
 mod gain;
-mod mean;
-mod metric;
 mod verdict;
 mod warnings;
 
 pub use correction::holm;
-pub use gain::{Design, Gain, GainError, RESAMPLES, gain};
-pub use mean::Mean;
-pub use metric::{Better, METRICS, Metric};
+pub use gain::{Gain, GainError, RESAMPLES, gain};
 pub use verdict::Verdict;
+pub use wakepath_results::{Better, Design, METRICS, Mean, Metric};
 pub use warnings::{Warning, warnings};

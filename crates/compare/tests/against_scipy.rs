@@ -20,12 +20,13 @@ const MEANS: [Mean; 3] = [Mean::Arithmetic, Mean::Harmonic, Mean::Geometric];
 
 fn metric(mean: Mean) -> Metric {
     Metric {
-        name: "any",
-        title: "any",
-        meaning: "any",
-        unit: "",
+        name: "any".into(),
+        title: "any".into(),
+        meaning: "any".into(),
+        unit: "".into(),
         better: Better::Higher,
         mean,
+        headline: true,
     }
 }
 

@@ -6,6 +6,8 @@
 
 use serde::Serialize;
 
+use crate::details::LatencyBucket;
+
 /// A part of a request's latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -164,6 +166,20 @@ impl Collector {
         self.requests += 1;
     }
 
+    /// How many requests there were of each latency.
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = LatencyBucket> {
+        let filled = self
+            .buckets
+            .iter()
+            .enumerate()
+            .filter(|(_, b)| b.requests > 0);
+        filled.map(|(index, bucket)| LatencyBucket {
+            low: lowest_of(index),
+            high: lowest_of(index + 1) - 1,
+            requests: bucket.requests,
+        })
+    }
+
     /// The mean over all requests.
     pub(crate) fn mean(&self) -> Attribution {
         let mut sums = [0; PARTS];
@@ -195,6 +211,12 @@ fn bucket_of(latency: u64) -> usize {
     ((u64::from(magnitude) << BUCKET_BITS) + (latency >> magnitude)) as usize
 }
 
+/// The shortest latency of a bucket.
+fn lowest_of(bucket: usize) -> u64 {
+    let magnitude = (bucket >> BUCKET_BITS).saturating_sub(1);
+    ((bucket - (magnitude << BUCKET_BITS)) as u64) << magnitude
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -208,6 +230,7 @@ mod tests {
             prop_assert!(next == this || next == this + 1);
             let wider = latency + latency / 31 + 1;
             prop_assert!(bucket_of(wider) > this);
+            prop_assert!(lowest_of(this) <= latency && latency < lowest_of(this + 1));
         }
 
         #[test]

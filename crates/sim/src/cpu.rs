@@ -66,6 +66,16 @@ pub(crate) struct StateStats {
     pub(crate) too_shallow: u64,
 }
 
+/// The stays in one idle state for which another one, or itself, would have fitted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fit {
+    pub(crate) stays: u64,
+    /// From entry until the event that ended the stay, in ns.
+    pub(crate) idle: u64,
+    /// From that event until the CPU was ready to work, in ns.
+    pub(crate) wake: u64,
+}
+
 /// How long a CPU has been running, and at which speed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Running {
@@ -120,6 +130,10 @@ pub(crate) struct Cpu {
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(crate) in_idle_loop: bool,
     pub(crate) idle_since: u64,
+    /// When the event came that ended the last stay in a state that is not a polling one.
+    pub(crate) wake_began: u64,
+    /// By the state entered and the one that would have fitted, in rows of the entered state.
+    pub(crate) fits: Vec<Fit>,
     /// When it last was ready to work after a stay in an idle state.
     pub(crate) awake_since: u64,
     /// Time spent with tasks and interrupts, in ns.
@@ -189,6 +203,8 @@ impl Cpu {
             lease,
             in_idle_loop: true,
             idle_since: 0,
+            wake_began: 0,
+            fits: vec![Fit::default(); states * states],
             awake_since: 0,
             busy: 0,
             busy_in_stay: 0,

@@ -10,6 +10,7 @@ mod compare;
 mod completion;
 mod cpu;
 mod demotion;
+pub mod details;
 mod drive;
 mod engine;
 mod frequency;

@@ -4,6 +4,7 @@ use serde::Serialize;
 use wakepath_hardware::{IdleStates, Machine};
 
 use crate::attribution::Attribution;
+use crate::details::Details;
 use crate::drive::DriveTotals;
 use crate::engine::Finished;
 use crate::frequency::Domain;
@@ -61,6 +62,9 @@ pub struct Run {
     /// The drive, if it has power states; of several, the sum over them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveRun>,
+    /// Distributions, which JSON leaves out.
+    #[serde(skip)]
+    pub details: Details,
 }
 
 /// What the drive did.
@@ -134,6 +138,8 @@ pub struct Latency {
     pub write_mean: f64,
     /// Median.
     pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
     /// 99th percentile.
     pub p99: f64,
     /// 99.9th percentile.
@@ -149,6 +155,8 @@ pub struct LatencyParts {
     pub mean: Attribution,
     /// Mean over the requests within 3 % of the median.
     pub p50: Attribution,
+    /// Mean over the requests within 3 % of the 90th percentile.
+    pub p90: Attribution,
     /// Mean over the requests within 3 % of the 99th percentile.
     pub p99: Attribution,
     /// Mean over the requests within 3 % of the 99.9th percentile.
@@ -322,6 +330,7 @@ impl Run {
             attribution: LatencyParts {
                 mean: recorder.parts.mean(),
                 p50: recorder.parts.at_quantile(0.5),
+                p90: recorder.parts.at_quantile(0.9),
                 p99: recorder.parts.at_quantile(0.99),
                 p999: recorder.parts.at_quantile(0.999),
             },
@@ -339,6 +348,7 @@ impl Run {
                 .drives
                 .as_ref()
                 .map(|d| DriveRun::new(&DriveTotals::sum(d), finished.end)),
+            details: Details::new(machine, finished),
         }
     }
 }
@@ -356,6 +366,7 @@ impl Latency {
             read_mean: mean(0, recorder.reads),
             write_mean: mean(1, recorder.writes),
             p50: at(0.5),
+            p90: at(0.9),
             p99: at(0.99),
             p999: at(0.999),
             max: h.max() as f64 / 1e3,

@@ -8,6 +8,7 @@ use clap::Subcommand;
 mod apst;
 mod drive;
 mod generate;
+mod live;
 mod machine;
 mod policy;
 mod reproduce;
@@ -28,6 +29,10 @@ pub(crate) enum Command {
     Sim(sim::Args),
     /// Simulate a published experiment and print it beside the published numbers.
     Reproduce(reproduce::Args),
+    /// Change power settings of this machine by policy names, so that they can be put back.
+    Apply(live::apply::Args),
+    /// Put back what `apply` changed.
+    Restore(live::restore::Args),
     /// Print a completion script for a shell.
     Completions(generate::CompletionsArgs),
     /// Write the man pages into a directory.
@@ -43,6 +48,8 @@ impl Command {
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
+            Self::Apply(args) => live::apply::run(&args, out),
+            Self::Restore(args) => live::restore::run(&args, out),
             Self::Completions(args) => {
                 generate::completions(&args, out);
                 Ok(())

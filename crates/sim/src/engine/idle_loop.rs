@@ -6,6 +6,7 @@ use wakepath_units::Nanoseconds;
 use super::Engine;
 use crate::cpu::{CpuId, Mode, NEVER};
 use crate::observer::Observer;
+use crate::setup::TrueState;
 
 /// The latency request when nobody asks for anything: 2147483647 us
 /// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
@@ -138,6 +139,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         let whole = setup.states[joined].whole_cluster;
         c.power_up(self.now);
+        c.wake_began = self.now;
         c.begin_waking(self.now);
         c.undemoted_at = NEVER;
         let cluster_was_down = self.power.cpu_awake(self.now, c.cluster, whole, joined);
@@ -183,7 +185,26 @@ impl<O: Observer> Engine<'_, O> {
             stats.too_shallow +=
                 u64::from(residency - entered.exit_latency >= deeper.target_residency);
         }
+        // The same question of the time that the CPU was truly idle, which the kernel cannot know.
+        let woken = if entered.polling { now } else { c.wake_began };
+        let idle = woken - c.idle_since;
+        let fitting = fitting(states, idle);
+        let fit = &mut c.fits[c.state * states.len() + fitting];
+        fit.stays += 1;
+        fit.idle += idle;
+        fit.wake += now - woken;
     }
+}
+
+/// The deepest enabled state whose target residency is within this time, else the shallowest enabled one.
+fn fitting(states: &[TrueState], idle: u64) -> usize {
+    let fits = |s: &TrueState| !s.disabled && s.target_residency <= idle;
+    let shallowest = || states.iter().position(|s| !s.disabled);
+    states
+        .iter()
+        .rposition(fits)
+        .or_else(shallowest)
+        .unwrap_or(0)
 }
 
 /// The time from `now` until `at`, as the kernel's signed nanoseconds.

@@ -1,9 +1,9 @@
-//! Means, and the scale on which their ratios are estimated.
+//! Means.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Which mean a metric is summarised by. All need numbers above 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mean {
     /// Sum over count: for times and amounts.

@@ -1,0 +1,44 @@
+//! A running machine: which settings decide about power and latency, what they are, how to change them
+//! and how to put them back.
+//!
+//! - [`setting`]: every setting as data: its scope, where it is, its unit, what it may be.
+//! - [`System`]: reads, writes and verifies one setting, on this machine or in a captured one.
+//! - [`policy`]: what a policy name such as `menu` or `idle-states[ceiling=20us]` sets on this machine.
+//! - [`Plan`]: what would be written, with old and new values.
+//! - [`Session`]: takes the lock, keeps the journal of old values, applies and restores.
+//!
+//! Everything takes a root: `/` is this machine, another directory is a captured one, which has the same
+//! files below it.
+//!
+//! ```no_run
+//! use wakepath_live::{Plan, Selection, Session, System, policy};
+//!
+//! let system = System::live();
+//! let wanted = policy::resolve(&system, &["menu", "idle-states[ceiling=20us]"], &Selection::default())?;
+//! let guard = Session::open(&system)?.hold(&Plan::new(&system, wanted)?)?;
+//! // ... measure; when `guard` goes out of scope, everything is as it was.
+//! guard.release()?;
+//! # Ok::<(), wakepath_live::LiveError>(())
+//! ```
+
+mod error;
+mod journal;
+mod key;
+pub mod nvme;
+mod plan;
+pub mod policy;
+mod root;
+mod session;
+pub mod setting;
+mod store;
+mod system;
+mod topology;
+
+pub use error::LiveError;
+pub use key::{At, Key};
+pub use plan::{Change, Plan, Wanted};
+pub use policy::Selection;
+pub use root::Root;
+pub use session::{Guard, Restored, Session, restore_before_exit};
+pub use system::System;
+pub use topology::{StateInfo, parse_cpu_list};

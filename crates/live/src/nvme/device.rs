@@ -1,0 +1,112 @@
+//! Admin commands to a controller's character device, by ioctl.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+
+use wakepath_hardware::drive::id_ctrl;
+
+use super::NvmeAdmin;
+
+/// `NVME_IOCTL_ADMIN_CMD`, `_IOWR('N', 0x41, struct nvme_admin_cmd)` (`include/uapi/linux/nvme_ioctl.h`).
+const ADMIN_COMMAND: u64 = 0xC048_4E41;
+/// Opcodes (NVMe Base Specification, "Admin Command Set").
+const IDENTIFY: u8 = 0x06;
+const SET_FEATURES: u8 = 0x09;
+const GET_FEATURES: u8 = 0x0a;
+/// Identify: the controller.
+const CNS_CONTROLLER: u32 = 1;
+
+/// `struct nvme_passthru_cmd` of the kernel's interface.
+#[repr(C)]
+#[derive(Default)]
+struct Command {
+    opcode: u8,
+    flags: u8,
+    reserved: u16,
+    namespace: u32,
+    dword2: u32,
+    dword3: u32,
+    metadata: u64,
+    address: u64,
+    metadata_length: u32,
+    data_length: u32,
+    dword10: u32,
+    dword11: u32,
+    dword12_to_15: [u32; 4],
+    timeout_ms: u32,
+    result: u32,
+}
+
+const _: () = assert!(size_of::<Command>() == 72);
+
+/// A controller's character device, such as `/dev/nvme0`.
+pub struct Device(PathBuf);
+
+impl Device {
+    /// The controller of this device.
+    pub const fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// Sends a command and returns dword 0 of its completion.
+    ///
+    /// The kernel writes to `data` for commands that read and reads from it for those that write; it is
+    /// mutable for both, which is the stricter of the two.
+    #[expect(unsafe_code, reason = "there is no safe way to send an admin command")]
+    fn send(&self, mut command: Command, data: &mut [u8]) -> io::Result<u32> {
+        let device = File::open(&self.0)?;
+        command.address = data.as_mut_ptr() as u64;
+        command.data_length = u32::try_from(data.len()).map_err(io::Error::other)?;
+        // SAFETY: the request number names a structure of the size of `Command`, which lives until the
+        // call returns, as does the buffer that it points to, of the length that it gives.
+        let status = unsafe {
+            libc::ioctl(
+                device.as_raw_fd(),
+                ADMIN_COMMAND as libc::Ioctl,
+                &raw mut command,
+            )
+        };
+        match status {
+            0 => Ok(command.result),
+            status if status > 0 => Err(io::Error::other(format!(
+                "the drive refuses it with NVMe status {status:#x}"
+            ))),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl NvmeAdmin for Device {
+    fn identify(&self) -> io::Result<Vec<u8>> {
+        let mut data = vec![0; id_ctrl::SIZE];
+        let command = Command {
+            opcode: IDENTIFY,
+            dword10: CNS_CONTROLLER,
+            ..Command::default()
+        };
+        self.send(command, &mut data)?;
+        Ok(data)
+    }
+
+    fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32> {
+        let command = Command {
+            opcode: GET_FEATURES,
+            dword10: u32::from(feature),
+            ..Command::default()
+        };
+        self.send(command, data)
+    }
+
+    fn set_feature(&self, feature: u8, dword11: u32, data: &[u8]) -> io::Result<()> {
+        let command = Command {
+            opcode: SET_FEATURES,
+            // Bit 31, "save", stays 0: the change is gone after a reset, whatever happens to us.
+            dword10: u32::from(feature),
+            dword11,
+            ..Command::default()
+        };
+        self.send(command, &mut data.to_vec()).map(|_| ())
+    }
+}

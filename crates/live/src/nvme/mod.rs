@@ -1,0 +1,143 @@
+//! NVMe admin commands: Identify Controller, Get Features and Set Features.
+//!
+//! [`NvmeAdmin`] is what the rest needs of a drive. [`Device`] sends the commands to a character device;
+//! [`Files`] answers them from the files of a captured machine. [`admin`] picks the right one.
+
+mod device;
+mod files;
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+
+use wakepath_hardware::drive::id_ctrl;
+use wakepath_policies::apst::{ApstTable, TABLE_BYTES};
+
+use crate::Root;
+pub use device::Device;
+pub use files::{Files, feature_file, identify_file};
+
+/// The APST feature (NVMe Base Specification, Feature Identifier 0Ch).
+pub const APST: u8 = 0x0c;
+
+/// What a drive does for the commands that are used here.
+pub trait NvmeAdmin {
+    /// The Identify Controller data structure.
+    ///
+    /// # Errors
+    /// The device's; `Other` with the status if the drive refuses.
+    fn identify(&self) -> io::Result<Vec<u8>>;
+
+    /// The value in force of a feature: dword 0 of the completion, and the data.
+    ///
+    /// # Errors
+    /// The device's; `Other` with the status if the drive refuses.
+    fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32>;
+
+    /// Changes a feature until the next reset of the controller: dword 11 of the command, and the data.
+    ///
+    /// # Errors
+    /// The device's; `Other` with the status if the drive refuses.
+    fn set_feature(&self, feature: u8, dword11: u32, data: &[u8]) -> io::Result<()>;
+}
+
+/// The drive `name` of a machine: its character device if there is one, else its captured answers.
+pub fn admin(root: &Root, name: &str) -> Box<dyn NvmeAdmin> {
+    let path = root.path(&format!("dev/{name}"));
+    let device = std::fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_char_device());
+    if device || root.is_live() {
+        Box::new(Device::new(path))
+    } else {
+        Box::new(Files::new(root.clone(), name))
+    }
+}
+
+/// The APST feature as it is set and read: whether it is on, and the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApstFeature {
+    /// `APSTE`.
+    pub enabled: bool,
+    /// The table.
+    pub table: ApstTable,
+}
+
+impl ApstFeature {
+    /// Reads the feature from a drive.
+    ///
+    /// # Errors
+    /// As [`NvmeAdmin::get_feature`].
+    pub fn get(drive: &dyn NvmeAdmin) -> io::Result<Self> {
+        let mut data = [0; TABLE_BYTES];
+        let dword = drive.get_feature(APST, &mut data)?;
+        Ok(Self {
+            enabled: dword & 1 != 0,
+            table: ApstTable::from_bytes(&data).map_err(io::Error::other)?,
+        })
+    }
+
+    /// Writes the feature to a drive, until the next reset.
+    ///
+    /// # Errors
+    /// As [`NvmeAdmin::set_feature`].
+    pub fn set(&self, drive: &dyn NvmeAdmin) -> io::Result<()> {
+        drive.set_feature(APST, u32::from(self.enabled), &self.table.to_bytes())
+    }
+
+    /// Parses what [`fmt::Display`] prints.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (enabled, hex) = text.trim().split_once(':')?;
+        let enabled = match enabled {
+            "on" => true,
+            "off" => false,
+            _ => return None,
+        };
+        if hex.len() != 2 * TABLE_BYTES || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        let mut data = [0; TABLE_BYTES];
+        for (i, byte) in data.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).ok()?;
+        }
+        let table = ApstTable::from_bytes(&data).ok()?;
+        Some(Self { enabled, table })
+    }
+}
+
+impl fmt::Display for ApstFeature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.enabled { "on:" } else { "off:" })?;
+        for byte in self.table.to_bytes() {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a drive says of itself.
+///
+/// # Errors
+/// The device's, or `InvalidData` for an answer that is no Identify Controller structure.
+pub fn identify(root: &Root, name: &str) -> io::Result<wakepath_hardware::drive::Drive> {
+    let data = admin(root, name).identify()?;
+    id_ctrl::parse(name, &data).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn features_print_and_parse_back(entries in prop::array::uniform32(any::<u64>()), enabled in any::<bool>()) {
+            let feature = ApstFeature { enabled, table: ApstTable(entries) };
+            prop_assert_eq!(ApstFeature::parse(&feature.to_string()), Some(feature));
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,20}", long in "(on|off):.{512}") {
+            let _ = ApstFeature::parse(&text);
+            let _ = ApstFeature::parse(&long);
+        }
+    }
+}

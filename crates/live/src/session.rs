@@ -1,0 +1,347 @@
+//! Changing settings so that they can always be put back.
+//!
+//! Order of an apply: lock, journal to disk, write, read back. Order of a restore: lock, write the oldest
+//! values, read back, remove the journal. A crash at any point leaves either nothing changed or a
+//! journal that says all that was, and a restore can be repeated.
+
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::journal::{self, Entry, Journal, Layer, Why};
+use crate::plan::in_order;
+use crate::setting::{Mechanism, NO_LATENCY_LIMIT_US, same};
+use crate::store::{self, Store};
+use crate::{Change, LiveError, Plan, Root, System};
+
+/// The right to change settings of a machine: the lock, and the journal.
+#[derive(Debug)]
+pub struct Session {
+    system: System,
+    store: Store,
+    journal: Journal,
+    recovered: Restored,
+}
+
+/// What a restore did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Settings that had another value and now have the old one.
+    pub written: Vec<Change>,
+    /// How many had it already.
+    pub unchanged: usize,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+impl Session {
+    /// Takes the lock. What a process held that died is put back first.
+    ///
+    /// # Errors
+    /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
+    pub fn open(system: &System) -> Result<Self, LiveError> {
+        let store = Store::open(system.root())?;
+        let journal = Journal::load(&store, system.root())?;
+        let mut session = Self {
+            system: system.clone(),
+            store,
+            journal,
+            recovered: Restored::default(),
+        };
+        session.forget_other_boot()?;
+        while session
+            .journal
+            .layers
+            .last()
+            .is_some_and(|l| l.why == Why::Held)
+        {
+            let restored = session.restore_top()?;
+            session.recovered.written.extend(restored.written);
+            session.recovered.unchanged += restored.unchanged;
+        }
+        Ok(session)
+    }
+
+    /// Whether a journal waits for a restore.
+    pub fn pending(root: &Root) -> bool {
+        store::exists(root, journal::FILE)
+    }
+
+    /// What was put back because the process that had changed it died.
+    pub const fn recovered(&self) -> &Restored {
+        &self.recovered
+    }
+
+    /// Applies a plan until [`Session::restore`].
+    ///
+    /// # Errors
+    /// A setting could not be written or reads back differently; then all of this plan is put back.
+    pub fn apply(&mut self, plan: &Plan) -> Result<(), LiveError> {
+        let held = plan.changes.iter().find(|c| {
+            c.key.setting.mechanism == Mechanism::Held
+                && c.new.as_deref() != Some(&NO_LATENCY_LIMIT_US.to_string())
+        });
+        if let Some(change) = held {
+            return Err(LiveError::Policy {
+                policy: change.key.to_string(),
+                why: "the kernel drops this request when the process that holds it ends; keep one with \
+                      --for 10m, or use cpu-latency[limit=...], which stays by itself"
+                    .to_owned(),
+            });
+        }
+        // Under the lock; what the plan was made from may have changed since.
+        let plan = plan.again(&self.system)?;
+        let before = self.journal.clone();
+        let layer = self.journal.applied();
+        journalled(&plan).for_each(|entry| layer.add(entry));
+        self.execute(&plan, before).map(|_| ())
+    }
+
+    /// Applies a plan for as long as the guard lives.
+    ///
+    /// # Errors
+    /// As [`Session::apply`].
+    pub fn hold(mut self, plan: &Plan) -> Result<Guard, LiveError> {
+        let plan = plan.again(&self.system)?;
+        let before = self.journal.clone();
+        self.journal.layers.push(Layer {
+            why: Why::Held,
+            settings: journalled(&plan).collect(),
+        });
+        let requests = self.execute(&plan, before)?;
+        Ok(Guard::new(Holding {
+            session: self,
+            requests,
+        }))
+    }
+
+    /// Journal to disk, then the writes, then the comparison. After an error everything of the plan is
+    /// put back and the journal is the one of `before`.
+    fn execute(&mut self, plan: &Plan, before: Journal) -> Result<Vec<File>, LiveError> {
+        if let Err(e) = self.journal.save(&self.store) {
+            self.journal = before;
+            return Err(e);
+        }
+        let mut requests = Vec::new();
+        let written = plan
+            .changes
+            .iter()
+            .try_for_each(|change| self.write(change, &mut requests));
+        let Err(error) = written else {
+            return Ok(requests);
+        };
+        drop(requests);
+        let undo: Vec<Entry> = journalled(plan).collect();
+        let mut restored = Restored::default();
+        // If that fails, too, the journal still says what was.
+        if self.put_back(&undo, &mut restored).is_ok() {
+            self.journal = before;
+            self.journal.save(&self.store)?;
+        }
+        Err(error)
+    }
+
+    fn write(&self, change: &Change, requests: &mut Vec<File>) -> Result<(), LiveError> {
+        let Some(new) = &change.new else {
+            return Ok(());
+        };
+        let now = self.system.read(&change.key)?;
+        if same(change.key.setting, &now, new) && change.key.setting.mechanism != Mechanism::Held {
+            return Ok(());
+        }
+        requests.extend(self.system.write(&change.key, new)?);
+        self.system.verify(&change.key, new)
+    }
+
+    /// Puts everything back to what it was before the first apply.
+    ///
+    /// # Errors
+    /// [`LiveError::NotRestored`] with every setting that could not be; the journal keeps them.
+    pub fn restore(&mut self) -> Result<Restored, LiveError> {
+        let mut restored = std::mem::take(&mut self.recovered);
+        self.put_back(&self.journal.oldest(), &mut restored)?;
+        self.journal.layers.clear();
+        self.journal.save(&self.store)?;
+        Ok(restored)
+    }
+
+    /// Puts the uppermost layer back.
+    fn restore_top(&mut self) -> Result<Restored, LiveError> {
+        let mut restored = Restored::default();
+        if let Some(layer) = self.journal.layers.last() {
+            self.put_back(&layer.settings, &mut restored)?;
+            self.journal.layers.pop();
+            self.journal.save(&self.store)?;
+        }
+        Ok(restored)
+    }
+
+    fn put_back(&self, entries: &[Entry], restored: &mut Restored) -> Result<(), LiveError> {
+        let live = self.system.root().is_live();
+        let mut changes: Vec<Change> = entries
+            .iter()
+            // The kernel has taken these back when the process ended.
+            .filter(|e| !(live && e.key.setting.mechanism == Mechanism::Held))
+            .map(|e| Change {
+                key: e.key.clone(),
+                // What cannot be read is written anyway.
+                old: self.system.read(&e.key).unwrap_or_default(),
+                new: Some(e.old.clone()),
+            })
+            .collect();
+        in_order(&mut changes, |c| c.new.as_deref());
+        let mut failed = Vec::new();
+        for mut change in changes {
+            let key = change.key.clone();
+            if !self.system.root().exists(&key.path()) && !self.captured_drive(&change) {
+                restored
+                    .notes
+                    .push(format!("{key} is not there any more; nothing to put back"));
+                continue;
+            }
+            let old = change.new.clone().unwrap_or_default();
+            // Read again: one setting can have changed another meanwhile.
+            change.old = self.system.read(&key).unwrap_or_default();
+            if same(key.setting, &change.old, &old) {
+                restored.unchanged += 1;
+                continue;
+            }
+            let result = self.system.write(&key, &old);
+            match result.and_then(|_| self.system.verify(&key, &old)) {
+                Ok(()) => restored.written.push(change),
+                Err(e) => failed.push(e),
+            }
+        }
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(LiveError::NotRestored(failed))
+        }
+    }
+
+    /// A captured drive has no device, only its answers.
+    fn captured_drive(&self, change: &Change) -> bool {
+        matches!(change.key.setting.mechanism, Mechanism::NvmeFeature(_))
+            && !self.system.root().is_live()
+    }
+
+    /// A journal of an earlier boot: the settings of the kernel are gone with it, and what the present
+    /// boot has set is not ours. Only what still has the value that was written is put back.
+    fn forget_other_boot(&mut self) -> Result<(), LiveError> {
+        let now = journal::boot(self.system.root());
+        if self.journal.boot == now || self.journal.layers.is_empty() {
+            return Ok(());
+        }
+        let mut forgotten = 0;
+        for layer in &mut self.journal.layers {
+            let before = layer.settings.len();
+            layer.settings.retain(|entry| {
+                let found = self.system.read(&entry.key);
+                let new = entry.new.as_deref();
+                new.zip(found.ok())
+                    .is_some_and(|(new, found)| same(entry.key.setting, new, &found))
+            });
+            forgotten += before - layer.settings.len();
+        }
+        self.journal.boot = now;
+        self.journal.save(&self.store)?;
+        self.recovered.notes.push(format!(
+            "the machine was restarted since the last apply, which has reset {forgotten} setting(s) by itself"
+        ));
+        Ok(())
+    }
+}
+
+/// What the journal has to know of a plan.
+fn journalled(plan: &Plan) -> impl Iterator<Item = Entry> {
+    let along = |change: &Change| {
+        plan.differing().any(|cause| {
+            cause.key.at == change.key.at
+                && cause.key.setting.changes.contains(&change.key.setting.name)
+        })
+    };
+    plan.changes
+        .iter()
+        .filter(move |c| c.differs() || along(c))
+        .map(|c| Entry {
+            key: c.key.clone(),
+            old: c.old.clone(),
+            new: c.new.clone(),
+        })
+}
+
+/// What is held, and has to be put back.
+#[derive(Debug)]
+struct Holding {
+    session: Session,
+    /// Requests that last as long as these files are open.
+    requests: Vec<File>,
+}
+
+impl Holding {
+    fn release(self) -> Result<(Session, Restored), LiveError> {
+        let Self {
+            mut session,
+            requests,
+        } = self;
+        drop(requests);
+        let restored = session.restore_top()?;
+        Ok((session, restored))
+    }
+}
+
+type Slot = Arc<Mutex<Option<Holding>>>;
+
+/// Guards that are alive, for [`restore_before_exit`].
+static ALIVE: Mutex<Vec<Weak<Mutex<Option<Holding>>>>> = Mutex::new(Vec::new());
+
+/// Settings that are held; they are put back when it is dropped. After a kill, the next
+/// [`Session::open`] or `wakepath restore` does it.
+#[derive(Debug)]
+pub struct Guard(Slot);
+
+impl Guard {
+    fn new(holding: Holding) -> Self {
+        let slot = Arc::new(Mutex::new(Some(holding)));
+        let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.retain(|other| other.strong_count() > 0);
+        alive.push(Arc::downgrade(&slot));
+        Self(slot)
+    }
+
+    /// Puts the settings back and returns the session for the next plan; `None` if
+    /// [`restore_before_exit`] has put them back already.
+    ///
+    /// # Errors
+    /// [`LiveError::NotRestored`]; the journal keeps what could not be put back.
+    pub fn release(self) -> Result<Option<(Session, Restored)>, LiveError> {
+        take(&self.0).map(Holding::release).transpose()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(holding) = take(&self.0) {
+            // There is no one to tell, and the journal keeps what is left to do.
+            let _ = holding.release();
+        }
+    }
+}
+
+fn take(slot: &Slot) -> Option<Holding> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// Puts back what this process holds; to be called before `std::process::exit`, which drops nothing.
+/// A guard that is just being released on another thread is left to it.
+///
+/// # Errors
+/// The first thing that could not be put back; the rest is tried all the same.
+pub fn restore_before_exit() -> Result<(), LiveError> {
+    let alive = std::mem::take(&mut *ALIVE.lock().unwrap_or_else(PoisonError::into_inner));
+    let slots = alive.iter().filter_map(Weak::upgrade);
+    let results: Vec<_> = slots
+        .filter_map(|slot| take(&slot))
+        .map(Holding::release)
+        .collect();
+    results.into_iter().try_for_each(|r| r.map(|_| ()))
+}

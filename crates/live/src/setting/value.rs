@@ -1,0 +1,147 @@
+//! Values as texts: what is possible, and when two texts mean the same.
+
+use super::{SettingInfo, Values};
+
+/// `PM_QOS_RESUME_LATENCY_NO_CONSTRAINT` and the default of `/dev/cpu_dma_latency`: no limit
+/// (`include/linux/pm_qos.h`, Linux 6.12).
+pub const NO_LATENCY_LIMIT_US: u64 = i32::MAX as u64;
+
+/// The energy-performance preferences that have names (`drivers/cpufreq/intel_pstate.c`, Linux 6.12).
+const EPP: [(&str, u64); 4] = [
+    ("performance", 0x00),
+    ("balance_performance", 0x80),
+    ("balance_power", 0xC0),
+    ("power", 0xFF),
+];
+
+impl SettingInfo {
+    /// Checks a value. `beside` reads a file beside the setting's own, if it is there.
+    ///
+    /// # Errors
+    /// What would be possible.
+    pub(crate) fn check(
+        &self,
+        value: &str,
+        beside: impl Fn(&str) -> Option<String>,
+    ) -> Result<(), String> {
+        let number = value.parse::<u64>().ok();
+        let within = |low: u64, high: u64| {
+            if number.is_some_and(|n| (low..=high).contains(&n)) {
+                Ok(())
+            } else {
+                Err(format!("a whole number from {low} to {high}"))
+            }
+        };
+        let listed = |file: &str| match beside(file) {
+            None => Err(format!("one of those in {file}, which cannot be read")),
+            Some(words) if words.split_whitespace().any(|word| word == value) => Ok(()),
+            Some(words) => Err(words.split_whitespace().collect::<Vec<_>>().join(", ")),
+        };
+        match self.values {
+            Values::Listed(file) => listed(file),
+            Values::ListedOrUpTo(_, most) if number.is_some() => within(0, most),
+            Values::ListedOrUpTo(file, most) => {
+                listed(file).map_err(|words| format!("{words}, or a whole number up to {most}"))
+            }
+            Values::Between(low, high) => within(low, high),
+            Values::BetweenFiles(low, high) => {
+                let read = |file: &str| beside(file).and_then(|text| text.parse().ok());
+                within(read(low).unwrap_or(0), read(high).unwrap_or(u64::MAX))
+            }
+            Values::YesNo if ["Y", "N", "0", "1"].contains(&value) => Ok(()),
+            Values::YesNo => Err("Y or N".to_owned()),
+            Values::ResumeLatency if value == "n/a" => Ok(()),
+            Values::ResumeLatency => within(0, NO_LATENCY_LIMIT_US - 1)
+                .map_err(|range| format!("{range} (0: no limit), or n/a for no latency at all")),
+            Values::Tolerance if ["auto", "any"].contains(&value) => Ok(()),
+            Values::Tolerance => {
+                within(0, NO_LATENCY_LIMIT_US - 1).map_err(|range| format!("{range}, any, or auto"))
+            }
+            Values::ApstTable => crate::nvme::ApstFeature::parse(value)
+                .map(|_| ())
+                .ok_or_else(|| "on: or off: and 512 hexadecimal digits".to_owned()),
+        }
+    }
+}
+
+/// Whether two values of a setting mean the same, though they may be written differently.
+pub fn same(setting: &SettingInfo, one: &str, other: &str) -> bool {
+    meaning(setting, one) == meaning(setting, other)
+}
+
+/// A value in the one form to compare.
+fn meaning(setting: &SettingInfo, value: &str) -> String {
+    let value = value.trim();
+    match setting.values {
+        Values::YesNo => match value {
+            "1" | "y" => "Y".to_owned(),
+            "0" | "n" => "N".to_owned(),
+            other => other.to_owned(),
+        },
+        Values::ListedOrUpTo(..) => {
+            let named = EPP.iter().find(|(name, _)| *name == value);
+            named.map_or_else(|| plain_number(value), |(_, number)| number.to_string())
+        }
+        _ => plain_number(value),
+    }
+}
+
+/// A number without leading zeros; everything else as it is.
+fn plain_number(value: &str) -> String {
+    value
+        .parse::<u64>()
+        .map_or_else(|_| value.to_owned(), |number| number.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::known;
+    use super::*;
+
+    #[test]
+    fn impossible_values_say_what_is_possible() {
+        let beside = |file: &str| match file {
+            "available_governors" => Some("ladder menu".to_owned()),
+            "cpuinfo_min_freq" => Some("800000".to_owned()),
+            "cpuinfo_max_freq" => Some("3000000".to_owned()),
+            _ => None,
+        };
+        for (setting, value, expected) in [
+            ("idle-governor", "teo", "ladder, menu"),
+            (
+                "frequency-max",
+                "100",
+                "a whole number from 800000 to 3000000",
+            ),
+            ("cpu-latency", "-1", "n/a"),
+            ("cpu-latency", "2147483647", "2147483646"),
+            ("idle-state-off", "2", "0 to 1"),
+            ("drive-latency", "some", "auto"),
+            ("epp", "256", "255"),
+            ("apst", "on:00", "512"),
+            ("haltpoll-may-shrink", "x", "Y or N"),
+        ] {
+            let message = known(setting).check(value, beside).unwrap_err();
+            assert!(message.contains(expected), "{setting}: {message}");
+        }
+        for (setting, value) in [
+            ("idle-governor", "menu"),
+            ("frequency-max", "900000"),
+            ("cpu-latency", "n/a"),
+            ("cpu-latency", "0"),
+            ("drive-latency", "any"),
+            ("epp", "0"),
+        ] {
+            known(setting).check(value, beside).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_same_value_may_be_written_differently() {
+        assert!(same(known("epp"), "128", "balance_performance"));
+        assert!(!same(known("epp"), "127", "balance_performance"));
+        assert!(same(known("haltpoll-may-shrink"), "1", "Y"));
+        assert!(same(known("frequency-max"), "0800000", "800000\n"));
+        assert!(!same(known("cpu-latency"), "0", "n/a"));
+    }
+}

@@ -1,0 +1,241 @@
+//! The directory of lock and journal: only its owner may look into it or write there, and no link in it is
+//! followed.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::{LiveError, Root};
+
+/// Where it is, below the root: on a file system that is still there after a power loss.
+const DIRECTORY: &str = "var/lib/wakepath";
+const LOCK: &str = "lock";
+/// No journal is longer: ten idle states of 4096 CPUs, and then some.
+const MAX_FILE: u64 = 64 << 20;
+
+/// The directory, with the lock held.
+#[derive(Debug)]
+pub(crate) struct Store {
+    directory: File,
+    path: PathBuf,
+    /// Held as long as it is open.
+    _lock: File,
+}
+
+impl Store {
+    /// Makes the directory if needed, and takes the lock.
+    pub(crate) fn open(root: &Root) -> Result<Self, LiveError> {
+        let path = root.path(DIRECTORY);
+        let directory = directory(&path)?;
+        let lock = lock(&directory, &path)?;
+        Ok(Self {
+            directory,
+            path,
+            _lock: lock,
+        })
+    }
+
+    /// The path of a file, for messages.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The content of a file; `None` if it does not exist.
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, LiveError> {
+        read(&self.directory, name).map_err(|source| LiveError::Read {
+            path: self.path(name),
+            source,
+        })
+    }
+
+    /// Puts a file in place of the one of the same name, so that after a crash at any moment one of the
+    /// two is there, whole.
+    pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), LiveError> {
+        let write = || -> io::Result<()> {
+            let new = format!("{name}.new");
+            // Left over from a crash.
+            match rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(e) => return Err(e.into()),
+            }
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(&self.directory, &new, flags, owner_only())?;
+            let mut file = File::from(file);
+            file.write_all(content)?;
+            file.sync_all()?;
+            rustix::fs::renameat(&self.directory, &new, &self.directory, name)?;
+            self.directory.sync_all()
+        };
+        write().map_err(|source| LiveError::Write {
+            path: self.path(name),
+            value: format!("{} bytes", content.len()),
+            source,
+        })
+    }
+
+    /// Removes a file; it is no error if there is none.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), LiveError> {
+        let remove = || match rustix::fs::unlinkat(&self.directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => self.directory.sync_all(),
+            Err(e) => Err(e.into()),
+        };
+        remove().map_err(|source| LiveError::Write {
+            path: self.path(name),
+            value: "nothing, by removing it".to_owned(),
+            source,
+        })
+    }
+}
+
+fn owner_only() -> Mode {
+    Mode::RUSR | Mode::WUSR
+}
+
+/// Opens the directory, which has to be a real one that only we may write to.
+fn directory(path: &Path) -> Result<File, LiveError> {
+    let not_safe = |why: String| LiveError::Unsafe {
+        path: path.to_owned(),
+        why,
+    };
+    let cannot = |e: io::Error| not_safe(format!("cannot keep a journal of old values here: {e}"));
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(cannot)?;
+    }
+    match rustix::fs::mkdir(path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(e) => return Err(cannot(e.into())),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|e| match e {
+        Errno::LOOP | Errno::NOTDIR => not_safe("is a link or no directory; remove it".to_owned()),
+        e => cannot(e.into()),
+    })?;
+    let about = rustix::fs::fstat(&opened).map_err(|e| cannot(e.into()))?;
+    let me = rustix::process::geteuid().as_raw();
+    if about.st_uid != me {
+        return Err(not_safe(format!(
+            "belongs to user {}, not to {me}, who runs this; remove it",
+            about.st_uid
+        )));
+    }
+    if about.st_mode & 0o022 != 0 {
+        return Err(not_safe(
+            "others may write there; make it private: chmod 700".to_owned(),
+        ));
+    }
+    Ok(File::from(opened))
+}
+
+fn lock(directory: &File, path: &Path) -> Result<File, LiveError> {
+    let file = path.join(LOCK);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(directory, LOCK, flags, owner_only()).map_err(|e| {
+        let why = match e {
+            Errno::LOOP => "is a link; remove it".to_owned(),
+            e => format!("cannot be opened: {e}"),
+        };
+        LiveError::Unsafe {
+            path: file.clone(),
+            why,
+        }
+    })?;
+    let mut opened = File::from(opened);
+    if rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let mut owner = String::new();
+        let _ = (&opened).take(20).read_to_string(&mut owner);
+        let owner = owner
+            .trim()
+            .parse::<u32>()
+            .map_or_else(|_| String::new(), |pid| format!(" (process {pid})"));
+        return Err(LiveError::Locked { path: file, owner });
+    }
+    // Only for the message above: what counts is the lock.
+    let _ = opened
+        .set_len(0)
+        .and_then(|()| opened.write_all(std::process::id().to_string().as_bytes()));
+    Ok(opened)
+}
+
+fn read(directory: &File, name: &str) -> io::Result<Option<Vec<u8>>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
+    let mut content = Vec::new();
+    file.take(MAX_FILE).read_to_end(&mut content)?;
+    Ok(Some(content))
+}
+
+/// Whether a journal waits for a restore; reads nothing that only its owner may read.
+pub(crate) fn exists(root: &Root, name: &str) -> bool {
+    root.path(DIRECTORY).join(name).symlink_metadata().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn root() -> (tempfile::TempDir, Root) {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::at(directory.path());
+        (directory, root)
+    }
+
+    #[test]
+    fn the_directory_is_private_and_the_lock_exclusive() {
+        let (_directory, root) = root();
+        let store = Store::open(&root).unwrap();
+        let mode = std::fs::metadata(root.path(DIRECTORY))
+            .unwrap()
+            .permissions();
+        assert_eq!(mode.mode() & 0o777, 0o700);
+        let message = Store::open(&root).unwrap_err().to_string();
+        assert!(
+            message.contains(&format!("process {}", std::process::id())),
+            "{message}"
+        );
+        drop(store);
+        Store::open(&root).unwrap();
+    }
+
+    #[test]
+    fn links_and_open_directories_are_refused() {
+        let (_directory, root) = root();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path("var/lib")).unwrap();
+        symlink(elsewhere.path(), root.path(DIRECTORY)).unwrap();
+        let message = Store::open(&root).unwrap_err().to_string();
+        assert!(message.contains("is a link"), "{message}");
+
+        std::fs::remove_file(root.path(DIRECTORY)).unwrap();
+        std::fs::create_dir(root.path(DIRECTORY)).unwrap();
+        let open = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(root.path(DIRECTORY), open).unwrap();
+        let message = Store::open(&root).unwrap_err().to_string();
+        assert!(message.contains("others may write"), "{message}");
+
+        let private = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(root.path(DIRECTORY), private).unwrap();
+        let target = elsewhere.path().join("target");
+        std::fs::write(&target, "precious").unwrap();
+        symlink(&target, root.path(DIRECTORY).join(LOCK)).unwrap();
+        let message = Store::open(&root).unwrap_err().to_string();
+        assert!(message.contains("is a link"), "{message}");
+
+        std::fs::remove_file(root.path(DIRECTORY).join(LOCK)).unwrap();
+        symlink(&target, root.path(DIRECTORY).join("j.new")).unwrap();
+        symlink(&target, root.path(DIRECTORY).join("j")).unwrap();
+        let store = Store::open(&root).unwrap();
+        assert!(store.read("j").is_err());
+        store.replace("j", b"mine").unwrap();
+        assert_eq!(store.read("j").unwrap().unwrap(), b"mine");
+        assert_eq!(std::fs::read(&target).unwrap(), b"precious");
+    }
+}

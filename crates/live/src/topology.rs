@@ -1,0 +1,135 @@
+//! What a machine has: CPUs, idle states, frequency policies, drives.
+
+use crate::{At, Root, System};
+
+pub(crate) const CPUS: &str = "sys/devices/system/cpu";
+
+/// An idle state of a CPU as sysfs shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateInfo {
+    /// Its index.
+    pub index: usize,
+    /// The driver's name for it.
+    pub name: String,
+    /// Declared exit latency in us.
+    pub latency_us: u64,
+    /// Declared target residency in us.
+    pub residency_us: u64,
+    /// It polls.
+    pub polling: bool,
+    /// The driver has it off by default.
+    pub off_by_default: bool,
+    /// Somebody has switched it off.
+    pub disabled: bool,
+}
+
+impl System {
+    /// The numbers of the CPUs that are online.
+    pub fn cpus(&self) -> Vec<usize> {
+        let online = self.root().optional(&format!("{CPUS}/online"));
+        let online = online.as_deref().and_then(parse_cpu_list);
+        let mut present = self.root().numbered(CPUS, "cpu");
+        if let Some(online) = online {
+            present.retain(|cpu| online.contains(cpu));
+        }
+        present
+    }
+
+    /// The idle states of a CPU, shallowest first; empty without cpuidle.
+    pub fn idle_states(&self, cpu: usize) -> Vec<StateInfo> {
+        let directory = format!("{CPUS}/cpu{cpu}/cpuidle");
+        let states = self.root().numbered(&directory, "state");
+        states
+            .into_iter()
+            .filter_map(|index| state(self.root(), &format!("{directory}/state{index}"), index))
+            .collect()
+    }
+
+    /// The frequency policies, by the number of their first CPU.
+    pub fn policies(&self) -> Vec<usize> {
+        self.root().numbered(&format!("{CPUS}/cpufreq"), "policy")
+    }
+
+    /// The CPUs of a frequency policy.
+    pub fn policy_cpus(&self, policy: usize) -> Vec<usize> {
+        let list = format!("{CPUS}/cpufreq/policy{policy}/affected_cpus");
+        let text = self.root().optional(&list).unwrap_or_default();
+        text.split_whitespace()
+            .filter_map(|cpu| cpu.parse().ok())
+            .collect()
+    }
+
+    /// The NVMe controllers by name.
+    pub fn drives(&self) -> Vec<String> {
+        let numbers = self.root().numbered("sys/class/nvme", "nvme");
+        numbers.into_iter().map(|n| format!("nvme{n}")).collect()
+    }
+
+    /// All places of a scope.
+    pub fn places(&self, scope: crate::setting::Scope) -> Vec<At> {
+        use crate::setting::Scope;
+        match scope {
+            Scope::System => vec![At::System],
+            Scope::Cpu => self.cpus().into_iter().map(At::Cpu).collect(),
+            Scope::Policy => self.policies().into_iter().map(At::Policy).collect(),
+            Scope::Drive => self.drives().into_iter().map(At::Drive).collect(),
+            Scope::IdleState => self
+                .cpus()
+                .into_iter()
+                .flat_map(|cpu| {
+                    let states = self.idle_states(cpu).into_iter();
+                    states.map(move |s| At::IdleState {
+                        cpu,
+                        state: s.index,
+                    })
+                })
+                .collect(),
+        }
+    }
+}
+
+fn state(root: &Root, directory: &str, index: usize) -> Option<StateInfo> {
+    let file = |name: &str| root.optional(&format!("{directory}/{name}"));
+    let name = file("name")?;
+    Some(StateInfo {
+        index,
+        latency_us: file("latency")?.parse().ok()?,
+        residency_us: file("residency")?.parse().ok()?,
+        // The kernel has one name for it on every machine (`drivers/cpuidle/poll_state.c`).
+        polling: name == "POLL",
+        off_by_default: file("default_status").is_some_and(|s| s == "disabled"),
+        disabled: file("disable").is_some_and(|s| s != "0"),
+        name,
+    })
+}
+
+/// Parses `0-3,8`, as sysfs writes CPU lists. Large ranges are not CPU lists.
+pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
+    const MOST: usize = 1 << 16;
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',').filter(|p| !p.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last || last >= MOST {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_are_read_as_sysfs_writes_them() {
+        assert_eq!(parse_cpu_list("0-2,5\n"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(parse_cpu_list(""), Some(vec![]));
+        for wrong in ["3-1", "x", "0-99999999999", "-1", "1-"] {
+            assert_eq!(parse_cpu_list(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `result.json`: what was compared, on what, how, and with which tools.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::metric::Metric;
+
+/// What `schema` says in `result.json`.
+pub const SCHEMA: &str = "wakepath-result";
+
+/// The version of the schema that this code writes, and the only one that it reads.
+pub const VERSION: u32 = 1;
+
+/// Where the numbers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// The simulator.
+    Sim,
+    /// A recorded trace.
+    Replay,
+    /// The machine itself.
+    Live,
+    /// Another tool's results.
+    Import,
+}
+
+/// How the runs of two policies belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Design {
+    /// The runs of equal repeat share a seed, or a block of time.
+    Paired,
+    /// They have nothing to do with one another.
+    Unpaired,
+}
+
+/// `result.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Whether every planned run is there.
+    pub complete: bool,
+    /// The study.
+    pub study: StudyInfo,
+    /// Where the numbers come from.
+    pub backend: Backend,
+    /// Programs by name with their versions: `wakepath`, and what ran the workloads.
+    pub tools: BTreeMap<String, String>,
+    /// The machine.
+    pub machine: Machine,
+    /// The workloads, in the order of the study.
+    pub workloads: Vec<Workload>,
+    /// The policies, in the order of the study.
+    pub policies: Vec<Policy>,
+    /// Name of the policy that the others are compared with.
+    pub baseline: String,
+    /// Planned runs of each workload under each policy.
+    pub repeats: u32,
+    /// How runs of different policies belong together.
+    pub design: Design,
+    /// The seeds by repeat, of a simulation; of a measurement one, that of its order.
+    pub seeds: Vec<u64>,
+    /// What is asked.
+    pub questions: Vec<Question>,
+    /// Every metric that the runs may give.
+    pub metrics: Vec<Metric>,
+    /// Confidence level of intervals, 0.5 to 0.999.
+    pub level: f64,
+    /// Differences up to so many percent are of no interest.
+    pub margin_percent: f64,
+    /// Circumstances that a reader should know of.
+    pub notes: Vec<String>,
+}
+
+/// The study in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyInfo {
+    /// Short name.
+    pub name: String,
+    /// What it is about.
+    pub title: String,
+}
+
+/// The machine in short; `machine.toml` has all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Short name.
+    pub name: String,
+    /// What it is.
+    pub title: String,
+    /// Kinds of CPU (clusters) and the number of each, in the order of CPU numbers.
+    pub cpu_kinds: Vec<CpuKind>,
+    /// Idle states by name, shallowest first.
+    pub idle_states: Vec<String>,
+    /// The drive.
+    pub drive: String,
+}
+
+/// CPUs of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuKind {
+    /// Its name, that of the cluster.
+    pub name: String,
+    /// How many there are.
+    pub cpus: u32,
+}
+
+/// A workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Its name in the tables.
+    pub name: String,
+    /// `fio`, `rt-app` or `command`.
+    pub kind: String,
+    /// Its file under `workloads/`, or the command.
+    pub source: String,
+}
+
+/// What is compared: one value of every setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Its name in the tables.
+    pub name: String,
+    /// Its settings: `idle`, `freq` and so on with full policy names or values.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// A question that the study answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// In words.
+    pub ask: String,
+    /// Name of the metric that answers it.
+    pub metric: String,
+    /// Policies concerned; empty: all.
+    #[serde(default)]
+    pub policies: Vec<String>,
+    /// Workloads concerned; empty: all.
+    #[serde(default)]
+    pub workloads: Vec<String>,
+    /// The policy to compare with; absent: the study's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+}
+
+impl Document {
+    /// The metric of this name: as the document describes it, else as the dictionary does.
+    pub fn metric(&self, name: &str) -> Option<&Metric> {
+        let own = self.metrics.iter().find(|m| m.name == name);
+        own.or_else(|| Metric::find(name))
+    }
+}

@@ -1,0 +1,28 @@
+//! What a study leaves behind: a directory that can be read again years later.
+//!
+//! Whatever made the numbers, the simulator, a replay, a measurement or an import, the directory looks the same, so
+//! that one comparison and one report serve them all. `docs/results.md` describes it file by file.
+//!
+//! - [`metric`]: the metric dictionary, what each number means.
+//! - [`document`]: `result.json`, what was compared, how and with what.
+//! - [`rows`]: the rows of the Parquet tables.
+//! - [`directory`]: writing, one finished run after the other; [`Reader`] reads.
+
+mod atomic;
+pub mod directory;
+pub mod document;
+mod mean;
+pub mod metric;
+mod reader;
+pub mod rows;
+mod tables;
+
+pub use directory::{Mode, ResultsError, Writer};
+pub use document::{Backend, Design, Document, Machine, Policy, Question, StudyInfo, Workload};
+pub use mean::Mean;
+pub use metric::{Better, METRICS, Metric};
+pub use reader::Reader;
+pub use rows::{
+    At, AttributionRow, FrequencyRow, Idle, IdleRow, LatencyRow, MetricRow, Run, RunKey,
+    TimelineRow,
+};

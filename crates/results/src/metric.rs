@@ -1,0 +1,163 @@
+//! The metric dictionary: what each number means, for every table, file and page.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Mean;
+
+/// Which direction is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Rates.
+    Higher,
+    /// Times, power and energy.
+    Lower,
+}
+
+/// A number that a run gives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metric {
+    /// Its name in files.
+    pub name: Cow<'static, str>,
+    /// Its title in tables.
+    pub title: Cow<'static, str>,
+    /// What it is.
+    pub meaning: Cow<'static, str>,
+    /// Its unit; empty for plain counts.
+    pub unit: Cow<'static, str>,
+    /// Which direction is better.
+    pub better: Better,
+    /// The mean that sums up several runs of it.
+    pub mean: Mean,
+    /// Compared unless other metrics are asked for.
+    pub headline: bool,
+}
+
+impl Metric {
+    /// The metric of the dictionary with this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        METRICS.iter().find(|m| m.name == name)
+    }
+
+    /// The title with the unit, as a column or an axis has it.
+    pub fn title_with_unit(&self) -> String {
+        if self.unit.is_empty() {
+            self.title.to_string()
+        } else {
+            format!("{}, {}", self.title, self.unit)
+        }
+    }
+}
+
+const fn metric(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    better: Better,
+    meaning: &'static str,
+) -> Metric {
+    Metric {
+        name: Cow::Borrowed(name),
+        title: Cow::Borrowed(title),
+        meaning: Cow::Borrowed(meaning),
+        unit: Cow::Borrowed(unit),
+        better,
+        mean: match better {
+            Better::Higher => Mean::Harmonic,
+            Better::Lower => Mean::Arithmetic,
+        },
+        headline: false,
+    }
+}
+
+const fn headline(mut metric: Metric) -> Metric {
+    metric.headline = true;
+    metric
+}
+
+/// Less is better: an amount or a time.
+const fn amount(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    meaning: &'static str,
+) -> Metric {
+    metric(name, title, unit, Better::Lower, meaning)
+}
+
+/// More is better: work done in a second.
+const fn rate(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    meaning: &'static str,
+) -> Metric {
+    metric(name, title, unit, Better::Higher, meaning)
+}
+
+/// Every metric that wakepath measures itself. A study may add its own, which `result.json` then describes.
+#[rustfmt::skip]
+pub const METRICS: &[Metric] = &[
+    headline(rate("iops", "IOPS", "1/s", "finished requests per second")),
+    rate("bandwidth_mbs", "bandwidth", "MB/s", "bytes read and written per second, in millions"),
+    headline(amount("mean_us", "mean latency", "us",
+        "mean time from the submission of a request to its completion, system calls included where the source has them")),
+    amount("read_mean_us", "mean read latency", "us", "the same, reads only"),
+    amount("write_mean_us", "mean write latency", "us", "the same, writes only"),
+    amount("p50_us", "median latency", "us", "half of the requests took at most this long"),
+    amount("p90_us", "p90 latency", "us", "90 % of the requests took at most this long"),
+    headline(amount("p99_us", "p99 latency", "us", "99 % of the requests took at most this long")),
+    amount("p999_us", "p99.9 latency", "us", "99.9 % of the requests took at most this long"),
+    amount("max_us", "longest latency", "us", "the longest that a request took"),
+    headline(rate("ops_per_s", "operations", "1/s",
+        "loops per second of the threads of an rt-app file's first task")),
+    headline(amount("wake_mean_us", "mean wake-up latency", "us",
+        "mean time from the cause of a wake-up until the thread runs, first task of an rt-app file")),
+    headline(amount("wake_p99_us", "p99 wake-up latency", "us",
+        "99 % of these wake-ups took at most this long")),
+    headline(amount("mean_mw", "power", "mW", "mean power of CPUs, clusters, package and modelled drives")),
+    amount("per_io_uj", "energy per operation", "uJ",
+        "energy of the machine over finished requests, or over operations of an rt-app file"),
+    amount("drive_mw", "drive power", "mW", "mean power of the drive, where it has power states"),
+    headline(amount("package_mw", "package power", "mW",
+        "mean power of the processor packages over the run as RAPL counted it")),
+    headline(amount("wall_s", "wall time", "s", "time from the start of the command to its end")),
+    amount("user_s", "user time", "s", "CPU time in user space"),
+    amount("system_s", "system time", "s", "CPU time in the kernel"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lead_to_their_metric() {
+        for metric in METRICS {
+            assert_eq!(Metric::find(&metric.name), Some(metric));
+            assert!(!metric.meaning.is_empty() && !metric.title.is_empty());
+        }
+        assert_eq!(Metric::find("no such"), None);
+    }
+
+    #[test]
+    fn rates_have_harmonic_means_and_times_arithmetic_ones() {
+        for metric in METRICS {
+            let wanted = match metric.better {
+                Better::Higher => Mean::Harmonic,
+                Better::Lower => Mean::Arithmetic,
+            };
+            assert_eq!(metric.mean, wanted, "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn a_metric_survives_json() {
+        for metric in METRICS {
+            let text = serde_json::to_string(metric).unwrap();
+            assert_eq!(serde_json::from_str::<Metric>(&text).unwrap(), *metric);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Reading a result directory.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::directory::{DOCUMENT, RUNS, ResultsError, at};
+use crate::document::{Document, SCHEMA, VERSION};
+use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, Run, TimelineRow};
+use crate::tables::{self, Row};
+
+/// The Parquet tables: metrics, latency, attribution, idle, frequency, timeline.
+pub(crate) const TABLES: [&str; 6] = [
+    "metrics.parquet",
+    "latency.parquet",
+    "attribution.parquet",
+    "idle.parquet",
+    "frequency.parquet",
+    "timeline.parquet",
+];
+
+/// Reads a result directory, also one whose study was interrupted: then the tables have the runs that were finished.
+#[derive(Debug)]
+pub struct Reader {
+    dir: PathBuf,
+    document: Document,
+}
+
+/// What any version has.
+#[derive(Deserialize)]
+struct Head {
+    schema: Option<String>,
+    version: Option<u64>,
+    #[serde(default)]
+    tools: std::collections::BTreeMap<String, serde_json::Value>,
+}
+
+impl Reader {
+    /// Reads `result.json`.
+    ///
+    /// # Errors
+    /// No results there, or of another schema version.
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Self, ResultsError> {
+        let dir = dir.into();
+        let path = dir.join(DOCUMENT);
+        if !path.exists() {
+            return Err(ResultsError::NoResults(dir));
+        }
+        let text = fs::read(&path).map_err(at(&path))?;
+        let content = |message: String| ResultsError::Content {
+            path: path.clone(),
+            message,
+        };
+        let head: Head = serde_json::from_slice(&text).map_err(|e| content(e.to_string()))?;
+        if head.schema.as_deref() != Some(SCHEMA) {
+            return Err(content(format!("its `schema` is not `{SCHEMA}`")));
+        }
+        let found = head.version.unwrap_or(0);
+        if found != u64::from(VERSION) {
+            let writer = head.tools.get("wakepath").and_then(|v| v.as_str());
+            return Err(ResultsError::Version {
+                path,
+                found,
+                writer: writer.unwrap_or("unknown").to_owned(),
+            });
+        }
+        let document = serde_json::from_slice(&text).map_err(|e| content(e.to_string()))?;
+        Ok(Self { dir, document })
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// `result.json`.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// A file that was copied in, such as `study.toml`, `machine.toml` or `workloads/...`.
+    ///
+    /// # Errors
+    /// It is not there, or not UTF-8.
+    pub fn file(&self, name: &str) -> Result<String, ResultsError> {
+        let path = self.dir.join(name);
+        fs::read_to_string(&path).map_err(at(&path))
+    }
+
+    /// The finished runs, in the order of their plan.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn runs(&self) -> Result<Vec<Run>, ResultsError> {
+        runs(&self.dir)
+    }
+
+    /// Numbers.
+    ///
+    /// # Errors
+    /// The table cannot be read; the same holds for the other tables.
+    pub fn metrics(&self) -> Result<Vec<MetricRow>, ResultsError> {
+        self.table(0, |run, rows| rows.extend(run.metric_rows()))
+    }
+
+    /// Latency histograms.
+    ///
+    /// # Errors
+    /// As [`Self::metrics`].
+    pub fn latency(&self) -> Result<Vec<LatencyRow>, ResultsError> {
+        self.table(1, |run, rows| rows.extend(run.latency_rows()))
+    }
+
+    /// What latencies are made of.
+    ///
+    /// # Errors
+    /// As [`Self::metrics`].
+    pub fn attribution(&self) -> Result<Vec<AttributionRow>, ResultsError> {
+        self.table(2, |run, rows| rows.extend(run.attribution_rows()))
+    }
+
+    /// Idle states.
+    ///
+    /// # Errors
+    /// As [`Self::metrics`].
+    pub fn idle(&self) -> Result<Vec<IdleRow>, ResultsError> {
+        self.table(3, |run, rows| rows.extend(run.idle_rows()))
+    }
+
+    /// Frequencies.
+    ///
+    /// # Errors
+    /// As [`Self::metrics`].
+    pub fn frequency(&self) -> Result<Vec<FrequencyRow>, ResultsError> {
+        self.table(4, |run, rows| rows.extend(run.frequency_rows()))
+    }
+
+    /// Timelines of a few milliseconds.
+    ///
+    /// # Errors
+    /// As [`Self::metrics`].
+    pub fn timeline(&self) -> Result<Vec<TimelineRow>, ResultsError> {
+        self.table(5, |run, rows| rows.extend(run.timeline_rows()))
+    }
+
+    /// A table; of an interrupted study, what it will have been made of.
+    fn table<R: Row>(
+        &self,
+        table: usize,
+        of_run: fn(&Run, &mut Vec<R>),
+    ) -> Result<Vec<R>, ResultsError> {
+        if !self.document.complete {
+            let mut rows = Vec::new();
+            for run in self.runs()? {
+                of_run(&run, &mut rows);
+            }
+            return Ok(rows);
+        }
+        let path = self.dir.join(TABLES[table]);
+        let file = File::open(&path).map_err(at(&path))?;
+        tables::read(file).map_err(|source| ResultsError::Table { path, source })
+    }
+}
+
+/// The finished runs of a directory, in the order of their file names.
+pub(crate) fn runs(dir: &Path) -> Result<Vec<Run>, ResultsError> {
+    let folder = dir.join(RUNS);
+    let mut names: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(at(&folder))? {
+        let path = entry.map_err(at(&folder))?.path();
+        if path.extension().is_some_and(|e| e == "json") {
+            names.push(path);
+        }
+    }
+    names.sort();
+    names.into_iter().map(read_run).collect()
+}
+
+fn read_run(path: PathBuf) -> Result<Run, ResultsError> {
+    let text = fs::read(&path).map_err(at(&path))?;
+    serde_json::from_slice(&text).map_err(|e| ResultsError::Content {
+        path,
+        message: e.to_string(),
+    })
+}

@@ -1,0 +1,385 @@
+//! The rows of the tables.
+//!
+//! Every table is in long form: the first three columns say which run a row belongs to. One finished run is a
+//! [`Run`], a JSON file of its own; the Parquet tables are made from these files.
+
+use serde::{Deserialize, Serialize};
+
+use crate::tables::table;
+
+/// Which run: the columns that all tables but [`MetricRow`] and [`TimelineRow`] begin with.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunKey {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the policy.
+    pub policy: String,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+}
+
+table! {
+    /// A number that a run gave: `metrics.parquet`.
+    MetricRow {
+        /// Name of the workload.
+        workload: String,
+        /// Name of the policy.
+        policy: String,
+        /// Which repeat, from 0.
+        repeat: u32,
+        /// Seed of its random numbers; none if it was measured.
+        seed: Option<u64>,
+        /// The block of runs that belong together, from 0.
+        block: u32,
+        /// Which run of the session it was, from 0.
+        order: u32,
+        /// Name of the metric.
+        metric: String,
+        /// Its value, in the metric's unit; always finite.
+        value: f64,
+    }
+}
+
+table! {
+    /// Requests of about the same latency: `latency.parquet`.
+    LatencyRow {
+        /// Name of the workload.
+        workload: String,
+        /// Name of the policy.
+        policy: String,
+        /// Which repeat, from 0.
+        repeat: u32,
+        /// Shortest latency of the bucket in ns.
+        low_ns: u64,
+        /// Longest latency of the bucket in ns.
+        high_ns: u64,
+        /// Requests in it.
+        count: u64,
+    }
+}
+
+table! {
+    /// What latency is made of: `attribution.parquet`. The parts of one `at` add up to its latency.
+    AttributionRow {
+        /// Name of the workload.
+        workload: String,
+        /// Name of the policy.
+        policy: String,
+        /// Which repeat, from 0.
+        repeat: u32,
+        /// Of which requests: `mean`, or about a percentile, `p50`, `p90`, `p99`, `p99.9`.
+        at: String,
+        /// The part of the way; [`crate::rows::PARTS`] has the order.
+        part: String,
+        /// Its time in ns.
+        ns: f64,
+    }
+}
+
+table! {
+    /// Time in an idle state, over all CPUs of a kind: `idle.parquet`.
+    IdleRow {
+        /// Name of the workload.
+        workload: String,
+        /// Name of the policy.
+        policy: String,
+        /// Which repeat, from 0.
+        repeat: u32,
+        /// The kind of CPU.
+        cpu_kind: String,
+        /// Name of the state, or [`crate::rows::BUSY`].
+        state: String,
+        /// Time in it, summed over the CPUs, in ns.
+        time_ns: u64,
+        /// Times entered.
+        entries: u64,
+        /// Stays that were too short for it although a shallower state was enabled, judged by the true idle
+        /// time: from entry to the event that ended it.
+        too_deep: u64,
+        /// Stays that were long enough for a deeper enabled state, judged in the same way.
+        too_shallow: u64,
+        /// What too deep stays took longer to wake up than from the state that would have fitted, in ns.
+        added_latency_ns: u64,
+        /// What too deep and too shallow stays cost in energy beyond the states that would have fitted, in uJ; 0
+        /// without power figures.
+        wasted_energy_uj: f64,
+    }
+}
+
+table! {
+    /// Time powered at a frequency, over all CPUs of a kind: `frequency.parquet`.
+    FrequencyRow {
+        /// Name of the workload.
+        workload: String,
+        /// Name of the policy.
+        policy: String,
+        /// Which repeat, from 0.
+        repeat: u32,
+        /// The kind of CPU.
+        cpu_kind: String,
+        /// The frequency in kHz.
+        khz: u64,
+        /// Time busy, waking up or polling at it, summed over the CPUs, in ns.
+        time_ns: u64,
+    }
+}
+
+table! {
+    /// A stretch of a timeline: `timeline.parquet`. Of each workload under each policy a few milliseconds around a
+    /// request of about the median latency and around one of about the 99th percentile.
+    TimelineRow {
+        /// Name of the workload.
+        workload: String,
+        /// Name of the policy.
+        policy: String,
+        /// Around which request: `p50` or `p99`.
+        at: String,
+        /// Where: a CPU, a clock, the drive, a request.
+        track: String,
+        /// What: an idle state, a task, a frequency, a part of a request's way.
+        name: String,
+        /// Its start in ns since the start of the run.
+        start_ns: u64,
+        /// Its end in ns since the start of the run.
+        end_ns: u64,
+    }
+}
+
+/// The state under which [`IdleRow`] has the time that CPUs were not idle.
+pub const BUSY: &str = "(busy)";
+
+/// The parts of a request's way, in its order, as [`AttributionRow`] names them.
+pub const PARTS: [&str; 9] = [
+    "submission",
+    "queueing",
+    "drive wake-up",
+    "drive service",
+    "interrupt delivery",
+    "idle exit",
+    "frequency shortfall",
+    "waiting to run",
+    "completion",
+];
+
+/// What requests an attribution is of, as [`AttributionRow`] names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// All of them.
+    Mean,
+    /// About the median.
+    P50,
+    /// About the 90th percentile.
+    P90,
+    /// About the 99th percentile.
+    P99,
+    /// About the 99.9th percentile.
+    P999,
+}
+
+impl At {
+    /// All of them, in the order of their latency.
+    pub const ALL: [Self; 5] = [Self::Mean, Self::P50, Self::P90, Self::P99, Self::P999];
+
+    /// Its name in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+        }
+    }
+}
+
+/// One finished run: a file `runs/NNNNNN.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// [`crate::document::VERSION`].
+    pub version: u32,
+    /// Which run.
+    pub key: RunKey,
+    /// Seed of its random numbers; none if it was measured.
+    pub seed: Option<u64>,
+    /// The block of runs that belong together, from 0.
+    pub block: u32,
+    /// Which run of the session it was, from 0.
+    pub order: u32,
+    /// When it began, of a measurement: seconds since 1970 began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_unix_s: Option<f64>,
+    /// How long it took, simulated or real, in ns.
+    pub duration_ns: u64,
+    /// Numbers by name of the metric.
+    pub metrics: Vec<(String, f64)>,
+    /// `(low_ns, high_ns, count)` of [`LatencyRow`].
+    pub latency: Vec<(u64, u64, u64)>,
+    /// `(at, part, ns)` of [`AttributionRow`].
+    pub attribution: Vec<(String, String, f64)>,
+    /// [`IdleRow`] without its key.
+    pub idle: Vec<Idle>,
+    /// `(cpu_kind, khz, time_ns)` of [`FrequencyRow`].
+    pub frequency: Vec<(String, u64, u64)>,
+    /// `(at, track, name, start_ns, end_ns)` of [`TimelineRow`].
+    pub timeline: Vec<(String, String, String, u64, u64)>,
+}
+
+/// An [`IdleRow`] without its key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "IdleRow says what they are")]
+pub struct Idle {
+    pub cpu_kind: String,
+    pub state: String,
+    pub time_ns: u64,
+    pub entries: u64,
+    pub too_deep: u64,
+    pub too_shallow: u64,
+    pub added_latency_ns: u64,
+    pub wasted_energy_uj: f64,
+}
+
+impl Run {
+    /// A run without any numbers yet.
+    pub fn new(key: RunKey, seed: Option<u64>, block: u32, order: u32) -> Self {
+        Self {
+            version: crate::document::VERSION,
+            key,
+            seed,
+            block,
+            order,
+            started_unix_s: None,
+            duration_ns: 0,
+            metrics: Vec::new(),
+            latency: Vec::new(),
+            attribution: Vec::new(),
+            idle: Vec::new(),
+            frequency: Vec::new(),
+            timeline: Vec::new(),
+        }
+    }
+
+    /// The metric whose value is no finite number, if any. No such run is written.
+    pub fn not_finite(&self) -> Option<(&str, f64)> {
+        let wrong = self.metrics.iter().find(|(_, value)| !value.is_finite());
+        wrong.map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// Its rows of `metrics.parquet`.
+    pub fn metric_rows(&self) -> impl Iterator<Item = MetricRow> {
+        let RunKey {
+            workload,
+            policy,
+            repeat,
+        } = &self.key;
+        self.metrics.iter().map(move |(metric, value)| MetricRow {
+            workload: workload.clone(),
+            policy: policy.clone(),
+            repeat: *repeat,
+            seed: self.seed,
+            block: self.block,
+            order: self.order,
+            metric: metric.clone(),
+            value: *value,
+        })
+    }
+
+    /// Its rows of `latency.parquet`.
+    pub fn latency_rows(&self) -> impl Iterator<Item = LatencyRow> {
+        let RunKey {
+            workload,
+            policy,
+            repeat,
+        } = &self.key;
+        self.latency
+            .iter()
+            .map(move |(low, high, count)| LatencyRow {
+                workload: workload.clone(),
+                policy: policy.clone(),
+                repeat: *repeat,
+                low_ns: *low,
+                high_ns: *high,
+                count: *count,
+            })
+    }
+
+    /// Its rows of `attribution.parquet`.
+    pub fn attribution_rows(&self) -> impl Iterator<Item = AttributionRow> {
+        let RunKey {
+            workload,
+            policy,
+            repeat,
+        } = &self.key;
+        self.attribution
+            .iter()
+            .map(move |(at, part, ns)| AttributionRow {
+                workload: workload.clone(),
+                policy: policy.clone(),
+                repeat: *repeat,
+                at: at.clone(),
+                part: part.clone(),
+                ns: *ns,
+            })
+    }
+
+    /// Its rows of `idle.parquet`.
+    pub fn idle_rows(&self) -> impl Iterator<Item = IdleRow> {
+        let RunKey {
+            workload,
+            policy,
+            repeat,
+        } = &self.key;
+        self.idle.iter().map(move |idle| IdleRow {
+            workload: workload.clone(),
+            policy: policy.clone(),
+            repeat: *repeat,
+            cpu_kind: idle.cpu_kind.clone(),
+            state: idle.state.clone(),
+            time_ns: idle.time_ns,
+            entries: idle.entries,
+            too_deep: idle.too_deep,
+            too_shallow: idle.too_shallow,
+            added_latency_ns: idle.added_latency_ns,
+            wasted_energy_uj: idle.wasted_energy_uj,
+        })
+    }
+
+    /// Its rows of `frequency.parquet`.
+    pub fn frequency_rows(&self) -> impl Iterator<Item = FrequencyRow> {
+        let RunKey {
+            workload,
+            policy,
+            repeat,
+        } = &self.key;
+        self.frequency
+            .iter()
+            .map(move |(kind, khz, time)| FrequencyRow {
+                workload: workload.clone(),
+                policy: policy.clone(),
+                repeat: *repeat,
+                cpu_kind: kind.clone(),
+                khz: *khz,
+                time_ns: *time,
+            })
+    }
+
+    /// Its rows of `timeline.parquet`.
+    pub fn timeline_rows(&self) -> impl Iterator<Item = TimelineRow> {
+        let RunKey {
+            workload, policy, ..
+        } = &self.key;
+        self.timeline
+            .iter()
+            .map(move |(at, track, name, start, end)| TimelineRow {
+                workload: workload.clone(),
+                policy: policy.clone(),
+                at: at.clone(),
+                track: track.clone(),
+                name: name.clone(),
+                start_ns: *start,
+                end_ns: *end,
+            })
+    }
+}

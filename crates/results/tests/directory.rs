@@ -1,0 +1,299 @@
+//! A result directory is what was written, whatever happened in between.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use wakepath_results::directory::DOCUMENT;
+use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
+use wakepath_results::{
+    Backend, Design, Document, Idle, METRICS, Machine, Mode, Policy, Reader, ResultsError, Run,
+    RunKey, StudyInfo, Workload, Writer,
+};
+
+fn document() -> Document {
+    Document {
+        schema: SCHEMA.to_owned(),
+        version: VERSION,
+        complete: false,
+        study: StudyInfo {
+            name: "test".to_owned(),
+            title: "A test".to_owned(),
+        },
+        backend: Backend::Sim,
+        tools: BTreeMap::from([("wakepath".to_owned(), "0.1.0".to_owned())]),
+        machine: Machine {
+            name: "board".to_owned(),
+            title: "A board".to_owned(),
+            cpu_kinds: vec![CpuKind {
+                name: "little".to_owned(),
+                cpus: 4,
+            }],
+            idle_states: vec!["WFI".to_owned()],
+            drive: "nvme".to_owned(),
+        },
+        workloads: vec![Workload {
+            name: "reads".to_owned(),
+            kind: "fio".to_owned(),
+            source: "workloads/reads.fio".to_owned(),
+        }],
+        policies: vec![Policy {
+            name: "menu".to_owned(),
+            settings: BTreeMap::new(),
+        }],
+        baseline: "menu".to_owned(),
+        repeats: 2,
+        design: Design::Paired,
+        seeds: vec![1, 2],
+        questions: Vec::new(),
+        metrics: METRICS.to_vec(),
+        level: 0.95,
+        margin_percent: 2.0,
+        notes: Vec::new(),
+    }
+}
+
+fn files() -> Vec<(String, Vec<u8>)> {
+    vec![("study.toml".to_owned(), b"name = \"test\"\n".to_vec())]
+}
+
+fn run(repeat: u32, value: f64) -> Run {
+    let key = RunKey {
+        workload: "reads".to_owned(),
+        policy: "menu".to_owned(),
+        repeat,
+    };
+    let mut run = Run::new(key, Some(u64::MAX - u64::from(repeat)), repeat, repeat);
+    run.metrics = vec![
+        ("iops".to_owned(), value),
+        ("mean_us".to_owned(), 0.1 + value),
+    ];
+    run.latency = vec![(1, 1, 3), (64, 65, 1)];
+    run.attribution = vec![("mean".to_owned(), "idle exit".to_owned(), value / 3.0)];
+    run.idle = vec![Idle {
+        cpu_kind: "little".to_owned(),
+        state: "WFI".to_owned(),
+        time_ns: 5,
+        entries: 2,
+        too_deep: 1,
+        too_shallow: 0,
+        added_latency_ns: 3,
+        wasted_energy_uj: 0.25,
+    }];
+    run.frequency = vec![("little".to_owned(), 408_000, 7)];
+    run.timeline = vec![("p50".to_owned(), "CPU 0".to_owned(), "WFI".to_owned(), 1, 9)];
+    run
+}
+
+/// All files below a directory with their contents.
+fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut open = vec![dir.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(dir).unwrap().display().to_string();
+                all.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn an_interrupted_directory_ends_as_an_undisturbed_one() {
+    let temp = tempfile::tempdir().unwrap();
+    let [whole, cut] = ["whole", "cut"].map(|name| temp.path().join(name));
+    let writer = Writer::open(&whole, document(), &files(), Mode::New).unwrap();
+    (0..2).for_each(|i| writer.write_run(i as usize, &run(i, 100.0)).unwrap());
+    writer.finish().unwrap();
+
+    let writer = Writer::open(&cut, document(), &files(), Mode::New).unwrap();
+    writer.write_run(1, &run(1, 100.0)).unwrap();
+    drop(writer);
+    // A kill in the middle of a write leaves such files.
+    fs::write(cut.join("runs/.unfinished-x"), b"{").unwrap();
+    fs::write(cut.join(".unfinished-y"), b"PAR1").unwrap();
+    let partial = Reader::open(&cut).unwrap();
+    assert!(!partial.document().complete);
+    assert_eq!(partial.metrics().unwrap().len(), 2);
+
+    let writer = Writer::open(&cut, document(), &files(), Mode::Resume).unwrap();
+    assert!(!writer.has(0) && writer.has(1));
+    writer.write_run(0, &run(0, 100.0)).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(contents(&whole), contents(&cut));
+
+    let reader = Reader::open(&cut).unwrap();
+    assert!(reader.document().complete);
+    let runs = [run(0, 100.0), run(1, 100.0)];
+    assert_eq!(reader.runs().unwrap(), runs);
+    assert_eq!(
+        reader.metrics().unwrap(),
+        runs.iter().flat_map(Run::metric_rows).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        reader.latency().unwrap(),
+        runs.iter().flat_map(Run::latency_rows).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        reader.attribution().unwrap(),
+        runs.iter()
+            .flat_map(Run::attribution_rows)
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(
+        reader.idle().unwrap(),
+        runs.iter().flat_map(Run::idle_rows).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        reader.frequency().unwrap(),
+        runs.iter()
+            .flat_map(Run::frequency_rows)
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(
+        reader.timeline().unwrap(),
+        runs.iter().flat_map(Run::timeline_rows).collect::<Vec<_>>()
+    );
+    assert_eq!(reader.file("study.toml").unwrap(), "name = \"test\"\n");
+}
+
+#[test]
+fn what_is_in_the_way_is_never_lost() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("results");
+    let open = |mode| Writer::open(&dir, document(), &files(), mode);
+    let writer = open(Mode::New).unwrap();
+    assert!(matches!(open(Mode::Resume), Err(ResultsError::Locked(_))));
+    writer.write_run(0, &run(0, 1.0)).unwrap();
+    drop(writer);
+    let refused = open(Mode::New).unwrap_err().to_string();
+    assert!(
+        refused.contains("--resume") && refused.contains("--force"),
+        "{refused}"
+    );
+    let mut other = document();
+    other.baseline = "teo".to_owned();
+    let refused = Writer::open(&dir, other, &files(), Mode::Resume).unwrap_err();
+    assert!(refused.to_string().contains("another study"), "{refused}");
+    let changed = [("study.toml".to_owned(), b"name = \"x\"\n".to_vec())];
+    let refused = Writer::open(&dir, document(), &changed, Mode::Resume).unwrap_err();
+    assert!(
+        refused.to_string().contains("study.toml differs"),
+        "{refused}"
+    );
+    assert_eq!(Reader::open(&dir).unwrap().runs().unwrap().len(), 1);
+    // Only when asked to, and only results.
+    drop(open(Mode::Replace).unwrap());
+    assert!(Reader::open(&dir).unwrap().runs().unwrap().is_empty());
+    let home = temp.path().join("home");
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("letter.txt"), "dear").unwrap();
+    for mode in [Mode::New, Mode::Resume, Mode::Replace] {
+        let refused = Writer::open(&home, document(), &files(), mode).unwrap_err();
+        assert!(matches!(refused, ResultsError::Exists { .. }), "{refused}");
+    }
+    assert!(home.join("letter.txt").exists());
+}
+
+#[test]
+fn another_schema_version_is_named_with_its_writer() {
+    let temp = tempfile::tempdir().unwrap();
+    let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
+    drop(writer);
+    let path = temp.path().join(DOCUMENT);
+    let text = fs::read_to_string(&path).unwrap();
+    let newer = text
+        .replace("\"version\": 1", "\"version\": 7")
+        .replace("0.1.0", "9.9.9");
+    fs::write(&path, newer).unwrap();
+    let message = Reader::open(temp.path()).unwrap_err().to_string();
+    for part in ["schema version 7", "reads version 1", "9.9.9", DOCUMENT] {
+        assert!(message.contains(part), "{message}");
+    }
+    fs::write(&path, "{\"schema\": \"other\"}").unwrap();
+    assert!(
+        Reader::open(temp.path())
+            .unwrap_err()
+            .to_string()
+            .contains("wakepath-result")
+    );
+    fs::write(&path, "{").unwrap();
+    assert!(
+        Reader::open(temp.path())
+            .unwrap_err()
+            .to_string()
+            .contains("EOF")
+    );
+    let nothing = Reader::open(temp.path().join("none")).unwrap_err();
+    assert!(matches!(nothing, ResultsError::NoResults(_)));
+}
+
+#[test]
+fn a_number_that_is_none_is_not_kept() {
+    let temp = tempfile::tempdir().unwrap();
+    let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
+    for value in [f64::NAN, f64::INFINITY] {
+        let refused = writer.write_run(0, &run(0, value)).unwrap_err().to_string();
+        assert!(
+            refused.contains("reads under menu, repeat 0: iops is"),
+            "{refused}"
+        );
+        assert!(!writer.has(0));
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_keeps_what_was_measured() {
+    // Without room there is no file: a file in place of the folder does the same without a full disk.
+    let temp = tempfile::tempdir().unwrap();
+    let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
+    writer.write_run(0, &run(0, 1.0)).unwrap();
+    let runs = temp.path().join("runs");
+    fs::rename(&runs, temp.path().join("kept")).unwrap();
+    fs::write(&runs, "").unwrap();
+    let refused = writer.write_run(1, &run(1, 1.0)).unwrap_err().to_string();
+    assert!(refused.contains("runs/000001.json"), "{refused}");
+    fs::remove_file(&runs).unwrap();
+    fs::rename(temp.path().join("kept"), &runs).unwrap();
+    assert_eq!(
+        Reader::open(temp.path()).unwrap().runs().unwrap(),
+        [run(0, 1.0)]
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn numbers_come_back_to_the_last_bit(
+        values in prop::collection::vec(prop::num::f64::NORMAL | prop::num::f64::ZERO, 1..8),
+        name in "\\PC{0,12}",
+    ) {
+        let temp = tempfile::tempdir().unwrap();
+        let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
+        for (index, value) in values.iter().enumerate() {
+            let mut run = run(index as u32, 1.0);
+            run.key.policy.clone_from(&name);
+            run.metrics = vec![(name.clone(), *value)];
+            writer.write_run(index, &run).unwrap();
+        }
+        let of = |dir: &Path| -> Vec<(String, u64)> {
+            let rows = Reader::open(dir).unwrap().metrics().unwrap();
+            rows.into_iter().map(|r| (r.metric, r.value.to_bits())).collect()
+        };
+        let before = of(temp.path());
+        writer.finish().unwrap();
+        prop_assert_eq!(&before, &of(temp.path()));
+        let wanted: Vec<_> = values.iter().map(|v| (name.clone(), v.to_bits())).collect();
+        prop_assert_eq!(before, wanted);
+    }
+}
