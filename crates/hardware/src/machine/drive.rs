@@ -505,6 +505,18 @@ mod tests {
             ("parallel_units = 0\n", "drive.parallel_units"),
             ("read_service_us = 0\n", "drive"),
             ("buffer = { kib = 3, media_us = 1 }\n", "drive.buffer.kib"),
+            (
+                "flash = { program_us = 0, read_mb_per_s = 100 }\n",
+                "drive.flash.program_us",
+            ),
+            (
+                "flash = { program_us = 450, read_mb_per_s = 0 }\n",
+                "drive.flash.read_mb_per_s",
+            ),
+            (
+                "flash = { program_us = 450, read_mb_per_s = 100, suspend_us = -1 }\n",
+                "drive.flash.suspend_us",
+            ),
             ("[[state]]\nps = 5\n", "state.ps"),
             ("[[state]]\nps = 3\npower_w = -0.1\n", "drive.PS3.power_w"),
         ] {

@@ -449,6 +449,11 @@ mod tests {
             ("[drive]\n", "[drive]\ncount = 0\n", "drive.count"),
             (
                 "[drive]\n",
+                "[drive]\nflash = { program_us = 450, read_mb_per_s = 100 }\n",
+                "drive.flash",
+            ),
+            (
+                "[drive]\n",
                 "[drive]\ncount = 2\nchunk_kib = 0\n",
                 "drive.chunk_kib",
             ),
