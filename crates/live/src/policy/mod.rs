@@ -11,6 +11,7 @@ pub mod names;
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::spec::{Policy, PolicySpec};
 
+use crate::capture::is_virtual;
 use crate::setting::{self, NO_LATENCY_LIMIT_US, Scope};
 use crate::{At, Key, LiveError, System, Wanted};
 use names::Own;
@@ -185,17 +186,12 @@ impl Target<'_> {
             _ => "this machine has no such setting",
         };
         let path = setting::known(name).path;
-        let hypervisor = if self.virtual_machine() {
+        let hypervisor = if is_virtual(self.system.root()) {
             "; it is a virtual machine, whose host keeps it"
         } else {
             ""
         };
         format!("{what} (/{path}){hypervisor}")
-    }
-
-    fn virtual_machine(&self) -> bool {
-        let cpuinfo = self.system.root().optional("proc/cpuinfo");
-        cpuinfo.is_some_and(|text| text.split_whitespace().any(|word| word == "hypervisor"))
     }
 
     /// A policy that the simulator knows, too.

@@ -109,7 +109,9 @@ impl Drive {
     /// requests came. The unit is busy until the end.
     pub(crate) fn accept(&mut self, now: u64, demand: Demand) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
-        let free = self.units.pop().map_or(0, |Reverse(at)| at);
+        // There is at least one.
+        let mut unit = self.units.peek_mut();
+        let free = unit.as_ref().map_or(0, |unit| unit.0);
         let mut from = free.max(now).max(awake_at);
         if let (Direction::Read, Some(buffer)) = (demand.direction, &mut self.buffer) {
             from += buffer.disturb(from, demand.blocks);
@@ -125,7 +127,9 @@ impl Drive {
         if let (Direction::Write, Some(buffer)) = (demand.direction, &mut self.buffer) {
             done = buffer.accept(done, demand.blocks);
         }
-        self.units.push(Reverse(done));
+        if let Some(unit) = &mut unit {
+            unit.0 = done;
+        }
         if let Some(sleep) = &mut self.sleep {
             let empty = self.buffer.as_ref().map_or(0, Buffer::empty_at);
             sleep.idle_from = sleep.idle_from.max(done).max(empty);

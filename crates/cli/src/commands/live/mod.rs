@@ -1,6 +1,7 @@
 //! Commands on a real machine, or on a captured one (`--root`).
 
 pub(super) mod apply;
+pub(super) mod capture;
 pub(super) mod restore;
 mod until;
 
