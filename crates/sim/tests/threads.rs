@@ -461,6 +461,10 @@ fn a_task_refills_its_caches_on_another_core_only() {
         let mut machine = Machine::find("intel-tbench-80t").unwrap();
         machine.background.clear();
         machine.scheduler.migration_kcycles.value = migration;
+        for cluster in &mut machine.cluster {
+            // All other threads poll.
+            cluster.smt_poll_loss.value = 0.0;
+        }
         let phase =
             |name: &str, cpu: usize| format!("\"{name}\": {{ \"cpus\": [{cpu}], \"run\": 100 }}");
         let phases = [phase("here", 0), phase("there", second)].join(", ");
