@@ -61,7 +61,9 @@ impl<O: Observer> Engine<'_, O> {
                 return cpu;
             }
         }
-        if let Some(cpu) = self.idle_cpu_of(cluster, near, task) {
+        // Whom an interrupt wakes is looked for from the first CPU on.
+        let from = waker.map_or(0, |_| near);
+        if let Some(cpu) = self.idle_cpu_of(cluster, from, task) {
             return cpu;
         }
         if self.setup.unequal_clusters {
@@ -69,7 +71,7 @@ impl<O: Observer> Engine<'_, O> {
             let least = self.setup.clusters[cluster].capacity;
             let mut others = (0..self.setup.clusters.len())
                 .filter(|c| *c != cluster && self.setup.clusters[*c].capacity >= least);
-            if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, near, task)) {
+            if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, 0, task)) {
                 return cpu;
             }
         }
@@ -81,15 +83,16 @@ impl<O: Observer> Engine<'_, O> {
             .unwrap_or(previous)
     }
 
-    /// An idle CPU of a cluster, of an idle core if there is any; the next one after `near`.
-    fn idle_cpu_of(&self, cluster: usize, near: CpuId, task: TaskId) -> Option<CpuId> {
+    /// An idle CPU of a cluster, of an idle core if there is any: the next one after `from`, if that is a
+    /// CPU of the cluster.
+    fn idle_cpu_of(&self, cluster: usize, from: CpuId, task: TaskId) -> Option<CpuId> {
         let of = &self.setup.clusters[cluster];
         let mut thread = None;
         // Round the cluster as `for_each_cpu_wrap()`: a search that always began with the first CPUs would
         // take them from the tasks that left them just now, and leave the last ones unused.
         let end = of.first_cpu + of.cpus;
-        let begin = if (of.first_cpu..end).contains(&near) {
-            near
+        let begin = if (of.first_cpu..end).contains(&from) {
+            from
         } else {
             of.first_cpu
         };
@@ -254,7 +257,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             let to = clusters
                 .iter()
-                .find_map(|c| self.idle_cpu_of(*c, cpu, *task))?;
+                .find_map(|c| self.idle_cpu_of(*c, 0, *task))?;
             Some((index, *task, to))
         });
         if let Some((index, task, to)) = found {
