@@ -14,7 +14,9 @@ set -euo pipefail
 # nvme-cli        tests: the same dumps in the real nvme
 # python3-venv    tests: timelines in Perfetto's trace processor (scripts/setup-python.sh)
 # bsdutils        tests: a terminal for the progress bar (script)
-packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli python3-venv bsdutils)
+# chromium        tests: reports in a real browser; fonts-dejavu-core, so that it has letters
+packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli python3-venv bsdutils
+    chromium fonts-dejavu-core)
 
 if ! command -v dpkg-query >/dev/null; then
     echo "setup: not a Debian system; install what corresponds to: ${packages[*]}" >&2

@@ -4,6 +4,7 @@
 
 mod commands;
 mod input;
+mod new_file;
 mod output;
 mod waiting;
 
