@@ -10,6 +10,7 @@ mod drive;
 mod generate;
 mod machine;
 mod policy;
+mod report;
 mod reproduce;
 mod sim;
 mod timeline;
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Sim(sim::Args),
     /// Simulate a published experiment and print it beside the published numbers.
     Reproduce(reproduce::Args),
+    /// Make a page of results, with pictures.
+    Report(report::Args),
     /// Print a completion script for a shell.
     Completions(generate::CompletionsArgs),
     /// Write the man pages into a directory.
@@ -43,6 +46,7 @@ impl Command {
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
+            Self::Report(args) => report::run(&args, out),
             Self::Completions(args) => {
                 generate::completions(&args, out);
                 Ok(())

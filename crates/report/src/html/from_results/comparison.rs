@@ -16,7 +16,7 @@ pub(super) type Series = BTreeMap<(usize, String, usize), Vec<Value>>;
 pub(super) struct Value {
     pub(super) repeat: u32,
     pub(super) order: u32,
-    pub(super) value: f64,
+    pub(super) number: f64,
 }
 
 /// The seed of the resampling: the same results give the same page.
@@ -33,7 +33,7 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Series, Resul
                     let value = Value {
                         repeat: row.repeat,
                         order: row.order,
-                        value: row.value,
+                        number: row.value,
                     };
                     series
                         .entry((workload, row.metric, policy))
@@ -91,7 +91,7 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Series, Resul
             }
             Some(Err(reason)) => row.verdict = format!("cannot tell: {reason}"),
             None if row.policy != baseline => {
-                row.verdict = "cannot tell: the baseline has no such figure".into()
+                row.verdict = "cannot tell: the baseline has no such figure".into();
             }
             None => {}
         }
@@ -131,7 +131,7 @@ fn shown(places: &[Place<'_>], series: &Series) -> Vec<Metric> {
 fn row(workload: usize, metric: usize, policy: usize, about: &Metric, values: &[Value]) -> Row {
     let mut in_order = values.to_vec();
     in_order.sort_by_key(|v| v.order);
-    let numbers: Vec<f64> = in_order.iter().map(|v| v.value).collect();
+    let numbers: Vec<f64> = in_order.iter().map(|v| v.number).collect();
     let count = numbers.len() as f64;
     let arithmetic = numbers.iter().sum::<f64>() / count;
     let squares: f64 = numbers.iter().map(|v| (v - arithmetic).powi(2)).sum();
@@ -167,12 +167,12 @@ fn compare(
     level: f64,
 ) -> Result<Gain, GainError> {
     let [mut a, mut b]: [Vec<f64>; 2] =
-        [baseline, values].map(|v| v.iter().map(|v| v.value).collect());
+        [baseline, values].map(|v| v.iter().map(|v| v.number).collect());
     if design == Design::Paired {
         // An interrupted study has repeats of one policy that the other does not have yet.
         let pairs = baseline.iter().filter_map(|x| {
             let y = values.iter().find(|y| y.repeat == x.repeat)?;
-            Some((x.value, y.value))
+            Some((x.number, y.number))
         });
         (a, b) = pairs.unzip();
     }

@@ -127,7 +127,7 @@ fn spread(series: &Series, workload: usize, metric: &str, policy: usize) -> Opti
     let values = series.get(&(workload, metric.to_owned(), policy))?;
     let values: Vec<f64> = values
         .iter()
-        .map(|v| v.value)
+        .map(|v| v.number)
         .filter(|v| v.is_finite())
         .collect();
     if values.is_empty() {
