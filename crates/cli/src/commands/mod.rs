@@ -8,6 +8,7 @@ use clap::Subcommand;
 mod apst;
 mod drive;
 mod generate;
+mod live;
 mod machine;
 mod policy;
 mod report;
@@ -31,6 +32,12 @@ pub(crate) enum Command {
     Reproduce(reproduce::Args),
     /// Make a page of results, with pictures.
     Report(report::Args),
+    /// Change power settings of this machine by policy names, so that they can be put back.
+    Apply(live::apply::Args),
+    /// What is wrong with the power settings of this machine, what it costs, and what fixes it.
+    Doctor(live::doctor::Args),
+    /// Put back what `apply` changed.
+    Restore(live::restore::Args),
     /// Print a completion script for a shell.
     Completions(generate::CompletionsArgs),
     /// Write the man pages into a directory.
@@ -47,6 +54,9 @@ impl Command {
             Self::Sim(args) => sim::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
             Self::Report(args) => report::run(&args, out),
+            Self::Apply(args) => live::apply::run(&args, out),
+            Self::Doctor(args) => live::doctor::run(&args, out),
+            Self::Restore(args) => live::restore::run(&args, out),
             Self::Completions(args) => {
                 generate::completions(&args, out);
                 Ok(())

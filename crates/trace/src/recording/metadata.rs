@@ -1,0 +1,182 @@
+//! What a recording says about the machine and about itself.
+
+use serde::{Deserialize, Serialize};
+use wakepath_hardware::IdleState;
+
+/// The version of the format that this library writes.
+pub const SCHEMA: u32 = 1;
+
+/// The description of a recording. What is not known is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metadata {
+    /// Version of the format, [`SCHEMA`].
+    pub schema: u32,
+    /// What it was made from: `wakepath record`, `trace.dat version 7`, ...
+    pub source: String,
+    /// The version of wakepath that wrote it.
+    pub wakepath: String,
+    /// The kernel's release, `6.1.0-44-amd64`.
+    pub kernel: Option<String>,
+    /// The machine's architecture, `x86_64`.
+    pub architecture: Option<String>,
+    /// The clock of the time stamps: `mono`, `local`, ...
+    pub clock: Option<String>,
+    /// Tick rate, `CONFIG_HZ`.
+    pub hz: Option<u32>,
+    /// Number of CPUs; 0 is unknown.
+    pub cpus: u32,
+    /// The cpuidle driver.
+    pub idle_driver: Option<String>,
+    /// The governor that ran: `menu`.
+    pub idle_governor: Option<String>,
+    /// Idle states, by groups of CPUs that have the same.
+    pub idle_states: Vec<CpuIdleStates>,
+    /// The cpufreq driver.
+    pub frequency_driver: Option<String>,
+    /// Frequencies, by groups of CPUs that share a policy.
+    pub frequency_domains: Vec<FrequencyDomain>,
+    /// The drives.
+    pub devices: Vec<Device>,
+    /// What was recorded.
+    pub recorded: Recorded,
+    /// Events that got lost while recording.
+    pub lost_events: u64,
+    /// Events of the source that are not of interest here and were left out.
+    pub other_events: u64,
+    /// The recording was ended properly.
+    pub complete: bool,
+    /// What is wrong with it.
+    pub warnings: Vec<Warning>,
+}
+
+impl Default for Metadata {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA,
+            source: String::new(),
+            wakepath: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel: None,
+            architecture: None,
+            clock: None,
+            hz: None,
+            cpus: 0,
+            idle_driver: None,
+            idle_governor: None,
+            idle_states: Vec::new(),
+            frequency_driver: None,
+            frequency_domains: Vec::new(),
+            devices: Vec::new(),
+            recorded: Recorded::default(),
+            lost_events: 0,
+            other_events: 0,
+            complete: false,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl Metadata {
+    /// The idle states of a CPU, if the recording has them.
+    pub fn states_of(&self, cpu: u32) -> Option<&[IdleState]> {
+        self.idle_states
+            .iter()
+            .find(|group| group.cpus.contains(&cpu))
+            .map(|group| group.states.as_slice())
+    }
+
+    /// Adds a warning, or one more to the number of those of that name.
+    pub fn warn(&mut self, name: &str, text: impl FnOnce() -> String) {
+        match self.warnings.iter_mut().find(|w| w.name == name) {
+            Some(warning) => warning.count += 1,
+            None => self.warnings.push(Warning {
+                name: name.to_owned(),
+                count: 1,
+                text: text(),
+            }),
+        }
+    }
+}
+
+/// The idle states of some CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuIdleStates {
+    /// The CPUs.
+    pub cpus: Vec<u32>,
+    /// Their states, shallowest first.
+    pub states: Vec<IdleState>,
+}
+
+/// The frequencies of some CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrequencyDomain {
+    /// The CPUs.
+    pub cpus: Vec<u32>,
+    /// Operating points in kHz, slowest first; only the lowest and the highest where the driver has
+    /// no table.
+    pub khz: Vec<u32>,
+    /// The governor: `schedutil`.
+    pub governor: Option<String>,
+}
+
+/// A drive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// As in [`crate::recording::Block::device`].
+    pub device: u32,
+    /// The kernel's name: `nvme0n1`.
+    pub name: String,
+    /// What the drive calls itself.
+    #[serde(default)]
+    pub model: Option<String>,
+}
+
+/// How far something is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Known {
+    /// Not recorded.
+    #[default]
+    Missing,
+    /// Worked out from other events that were there at that time, never from later ones.
+    Inferred,
+    /// Recorded.
+    Exact,
+}
+
+/// What was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Recorded {
+    /// Idle entries and exits.
+    pub idle: Known,
+    /// [`crate::recording::IdleInputs::sleep_length`].
+    pub sleep_length: Known,
+    /// Whether the tick was stopped, and [`crate::recording::IdleInputs::delta_tick`].
+    pub tick: Known,
+    /// The latency request.
+    pub latency_request: Known,
+    /// The number of tasks that wait for I/O.
+    pub iowaiters: Known,
+    /// Whether a CPU left its idle loop between two stays.
+    pub idle_loop: Known,
+    /// Block requests.
+    pub block: Known,
+    /// Wake-ups of tasks.
+    pub wakes: Known,
+    /// Frequency changes.
+    pub frequency: Known,
+    /// Timers that expired.
+    pub timers: Known,
+}
+
+/// Something that is wrong with a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// Short name, for programs: `clock-jump`.
+    pub name: String,
+    /// How often.
+    pub count: u64,
+    /// What it means, for people; of the first one.
+    pub text: String,
+}

@@ -1,0 +1,353 @@
+//! Reading a recording, a batch of rows at a time.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::basic::{Repetition, Type as PhysicalType};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::properties::ReaderProperties;
+use parquet::file::reader::{ChunkReader, RowGroupReader};
+use parquet::file::serialized_reader::SerializedRowGroupReader;
+
+use super::rows::{Columns, LONG, SHORT};
+use super::{Event, METADATA_KEY, Metadata, RecordingError, SCHEMA, tail_path};
+
+/// Rows in a batch: what fits the processor's caches.
+const BATCH: usize = 4096;
+
+/// The last bytes of a Parquet file: the length of its table of contents and a mark.
+const FOOTER: usize = 8;
+
+/// Reads a recording, finished or not.
+pub struct Reader<R: ChunkReader = File> {
+    path: PathBuf,
+    input: Arc<R>,
+    parquet: ParquetMetaData,
+    metadata: Metadata,
+    properties: Arc<ReaderProperties>,
+    next_group: usize,
+    group: Option<Group>,
+    columns: Columns,
+}
+
+/// The columns of the row group that is being read.
+struct Group {
+    rows_left: usize,
+    long: Vec<ColumnReaderImpl<Int64Type>>,
+    short: Vec<ColumnReaderImpl<Int32Type>>,
+}
+
+/// Some events of a recording, in its order.
+#[derive(Clone, Copy)]
+pub struct Batch<'a> {
+    columns: &'a Columns,
+    path: &'a Path,
+}
+
+impl Batch<'_> {
+    /// The number of events.
+    pub fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Hands each event to `each`, until one of them fails.
+    ///
+    /// # Errors
+    /// That of `each`, or a row that stands for no event.
+    #[inline]
+    pub fn for_each<E: From<RecordingError>>(
+        &self,
+        mut each: impl FnMut(Event) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for i in 0..self.len() {
+            match self.columns.event(i) {
+                Some(event) => each(event)?,
+                None => return Err(self.bad_row(i).into()),
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn bad_row(&self, i: usize) -> RecordingError {
+        let numbers: Vec<String> = SHORT
+            .iter()
+            .zip(&self.columns.short)
+            .map(|(name, column)| format!("{name} {}", column[i]))
+            .collect();
+        RecordingError::Format {
+            path: self.path.to_owned(),
+            problem: format!(
+                "the row at {} ns is no event this version knows ({})",
+                self.columns.long[0][i],
+                numbers.join(", ")
+            ),
+        }
+    }
+}
+
+impl Reader {
+    /// Opens the recording `path`. One that its writer did not finish is read with the help of the
+    /// file that the writer left beside it, up to its last flush.
+    ///
+    /// # Errors
+    /// It cannot be read, is no Parquet file, is damaged, or is not a recording.
+    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        let input = File::open(path).map_err(RecordingError::io(path))?;
+        let tail = match fs::read(tail_path(path)) {
+            Ok(bytes) => Some(Bytes::from(bytes)),
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => None,
+            Err(cause) => return Err(RecordingError::io(&tail_path(path))(cause)),
+        };
+        Self::new(input, tail.as_ref(), path)
+    }
+}
+
+impl<R: ChunkReader + 'static> Reader<R> {
+    /// Reads a recording from `input`, with what its writer left beside it if it did not finish;
+    /// errors call it `path`.
+    pub fn new(input: R, tail: Option<&Bytes>, path: &Path) -> Result<Self, RecordingError> {
+        let error = RecordingError::parquet(path);
+        let mut whole = ParquetMetaDataReader::new();
+        let (parquet, finished) = match (whole.try_parse(&input), tail) {
+            (Ok(()), _) => (whole.finish().map_err(&error)?, true),
+            (Err(_), Some(tail)) => (table_of_contents(tail).map_err(&error)?, false),
+            (Err(cause), None) => return Err(not_a_recording(path, &cause)),
+        };
+        let mut metadata = description(&parquet, path)?;
+        check_columns(&parquet, path)?;
+        check_extent(&parquet, input.len(), path)?;
+        metadata.complete &= finished;
+        if !finished {
+            metadata.warn("unfinished", || {
+                "whoever wrote this recording did not finish it; the last seconds may be missing"
+                    .to_owned()
+            });
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            input: Arc::new(input),
+            parquet,
+            metadata,
+            properties: Arc::new(ReaderProperties::builder().build()),
+            next_group: 0,
+            group: None,
+            columns: Columns::default(),
+        })
+    }
+
+    /// What the recording says about the machine and about itself.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// How many events it has.
+    pub fn events(&self) -> u64 {
+        self.parquet.file_metadata().num_rows().max(0) as u64
+    }
+
+    /// The next events, or `None` after the last ones.
+    pub fn next_batch(&mut self) -> Result<Option<Batch<'_>>, RecordingError> {
+        let error = RecordingError::parquet(&self.path);
+        let rows = loop {
+            if let Some(group) = &mut self.group
+                && group.rows_left > 0
+            {
+                break group.read(&mut self.columns).map_err(&error)?;
+            }
+            if self.next_group >= self.parquet.num_row_groups() {
+                return Ok(None);
+            }
+            self.group = Some(self.open_group(self.next_group).map_err(&error)?);
+            self.next_group += 1;
+        };
+        debug_assert_eq!(rows, self.columns.len());
+        Ok(Some(Batch {
+            columns: &self.columns,
+            path: &self.path,
+        }))
+    }
+
+    /// Hands each event to `each`, until one of them fails.
+    pub fn for_each<E: From<RecordingError>>(
+        &mut self,
+        mut each: impl FnMut(Event) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while let Some(batch) = self.next_batch()? {
+            batch.for_each(&mut each)?;
+        }
+        Ok(())
+    }
+
+    fn open_group(&self, index: usize) -> Result<Group, ParquetError> {
+        let metadata = self.parquet.row_group(index);
+        let group = SerializedRowGroupReader::new(
+            self.input.clone(),
+            metadata,
+            self.parquet.page_index_for_row_group(index),
+            self.properties.clone(),
+        )?;
+        let unexpected = || ParquetError::General("a column of an unexpected type".to_owned());
+        let mut long = Vec::new();
+        let mut short = Vec::new();
+        for column in 0..LONG.len() + SHORT.len() {
+            match group.get_column_reader(column)? {
+                ColumnReader::Int64ColumnReader(reader) if column < LONG.len() => long.push(reader),
+                ColumnReader::Int32ColumnReader(reader) if column >= LONG.len() => {
+                    short.push(reader);
+                }
+                _ => return Err(unexpected()),
+            }
+        }
+        Ok(Group {
+            rows_left: usize::try_from(metadata.num_rows())
+                .map_err(|_| ParquetError::General("a negative number of rows".to_owned()))?,
+            long,
+            short,
+        })
+    }
+}
+
+impl Group {
+    fn read(&mut self, columns: &mut Columns) -> Result<usize, ParquetError> {
+        columns.clear();
+        let rows = self.rows_left.min(BATCH);
+        for (reader, values) in self.long.iter_mut().zip(&mut columns.long) {
+            fill(reader, values, rows)?;
+        }
+        for (reader, values) in self.short.iter_mut().zip(&mut columns.short) {
+            fill(reader, values, rows)?;
+        }
+        self.rows_left -= rows;
+        Ok(rows)
+    }
+}
+
+fn fill<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    values: &mut Vec<T::T>,
+    rows: usize,
+) -> Result<(), ParquetError> {
+    while values.len() < rows {
+        let (_, read, _) = reader.read_records(rows - values.len(), None, None, values)?;
+        if read == 0 {
+            return Err(ParquetError::General(
+                "a column has fewer rows than the file says".to_owned(),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn not_a_recording(path: &Path, cause: &ParquetError) -> RecordingError {
+    RecordingError::Format {
+        path: path.to_owned(),
+        problem: format!(
+            "no finished Parquet file ({cause}), and no {} beside it to recover it with",
+            tail_path(path).display()
+        ),
+    }
+}
+
+/// The table of contents that the writer left beside an unfinished file.
+fn table_of_contents(tail: &Bytes) -> Result<ParquetMetaData, ParquetError> {
+    let cut_off = || ParquetError::General("the file beside it, .tail, is cut off".to_owned());
+    let end = tail.len().checked_sub(FOOTER).ok_or_else(cut_off)?;
+    let length = u32::from_le_bytes([tail[end], tail[end + 1], tail[end + 2], tail[end + 3]]);
+    let start = end.checked_sub(length as usize).ok_or_else(cut_off)?;
+    ParquetMetaDataReader::decode_metadata(&tail[start..end])
+}
+
+fn description(parquet: &ParquetMetaData, path: &Path) -> Result<Metadata, RecordingError> {
+    let problem = |problem: String| RecordingError::Format {
+        path: path.to_owned(),
+        problem,
+    };
+    let entries = parquet.file_metadata().key_value_metadata();
+    let json = entries
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.key == METADATA_KEY)
+        .find_map(|entry| entry.value.as_deref())
+        .ok_or_else(|| {
+            problem(
+                "a Parquet file, but no recording of wakepath; expected the output of `wakepath \
+                 record` or `wakepath import`"
+                    .to_owned(),
+            )
+        })?;
+    let metadata: Metadata = serde_json::from_str(json)
+        .map_err(|error| problem(format!("its description is damaged: {error}")))?;
+    if metadata.schema > SCHEMA {
+        return Err(problem(format!(
+            "version {} of the format, and this wakepath knows versions up to {SCHEMA}; a newer \
+             one can read it",
+            metadata.schema
+        )));
+    }
+    Ok(metadata)
+}
+
+fn check_columns(parquet: &ParquetMetaData, path: &Path) -> Result<(), RecordingError> {
+    let schema = parquet.file_metadata().schema_descr();
+    let expected = LONG
+        .iter()
+        .map(|name| (*name, PhysicalType::INT64))
+        .chain(SHORT.iter().map(|name| (*name, PhysicalType::INT32)));
+    for (i, (name, kind)) in expected.enumerate() {
+        let column = schema.columns().get(i);
+        let fits = column.is_some_and(|c| {
+            c.name() == name
+                && c.physical_type() == kind
+                && c.self_type().get_basic_info().repetition() == Repetition::REQUIRED
+                && c.max_def_level() == 0
+                && c.max_rep_level() == 0
+        });
+        if !fits {
+            return Err(RecordingError::Format {
+                path: path.to_owned(),
+                problem: format!(
+                    "column {}: expected {name} of type {kind}, required; found {}",
+                    i + 1,
+                    column.map_or("none", |c| c.name())
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What the table of contents says must lie within the file.
+fn check_extent(parquet: &ParquetMetaData, len: u64, path: &Path) -> Result<(), RecordingError> {
+    for group in parquet.row_groups() {
+        for column in group.columns() {
+            let start = column
+                .dictionary_page_offset()
+                .unwrap_or(column.data_page_offset());
+            let end = u64::try_from(start)
+                .ok()
+                .zip(u64::try_from(column.compressed_size()).ok())
+                .and_then(|(start, size)| start.checked_add(size));
+            if end.is_none_or(|end| end > len) {
+                return Err(RecordingError::Format {
+                    path: path.to_owned(),
+                    problem: format!(
+                        "damaged: column {} reaches beyond the end of the file",
+                        column.column_path()
+                    ),
+                });
+            }
+        }
+    }
+    Ok(())
+}

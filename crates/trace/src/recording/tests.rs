@@ -1,0 +1,312 @@
+use std::fs;
+
+use proptest::prelude::*;
+use wakepath_units::{Kilohertz, Nanoseconds};
+
+use super::*;
+
+fn event(i: u64) -> Event {
+    Event {
+        time: Nanoseconds(1_000 * i),
+        cpu: (i % 4) as u32,
+        kind: Kind::Idle(IdlePeriod {
+            state: (i % 3) as u8,
+            duration: Nanoseconds(i),
+            ..IdlePeriod::default()
+        }),
+    }
+}
+
+fn read(path: &std::path::Path) -> Result<(Vec<Event>, Metadata), RecordingError> {
+    let mut reader = Reader::open(path)?;
+    let mut events = Vec::new();
+    reader.for_each(|event| {
+        events.push(event);
+        Ok::<_, RecordingError>(())
+    })?;
+    assert_eq!(events.len() as u64, reader.events());
+    Ok((events, reader.metadata().clone()))
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    let some = || prop::option::of(any::<bool>());
+    let block = (any::<u32>(), any::<u64>(), any::<u32>(), any::<bool>()).prop_map(
+        |(device, sector, bytes, write)| Block {
+            device,
+            sector,
+            bytes,
+            write,
+        },
+    );
+    let inputs = (
+        prop::option::of(any::<i64>()),
+        any::<bool>(),
+        prop::option::of(any::<i64>()),
+        some(),
+        prop::option::of(any::<i64>()),
+        prop::option::of(any::<u32>()),
+        prop::option::of(any::<u32>()),
+    )
+        .prop_map(
+            |(sleep_length, inferred, delta_tick, tick_stopped, latency_request, waiting, lead)| {
+                IdleInputs {
+                    sleep_length,
+                    inferred,
+                    delta_tick,
+                    tick_stopped,
+                    latency_request,
+                    iowaiters: waiting,
+                    select_lead: lead,
+                }
+            },
+        );
+    let before = prop::sample::select(vec![Before::Unknown, Before::IdleLoop, Before::Task]);
+    let period = (
+        any::<u8>(),
+        0..=i64::MAX as u64,
+        inputs,
+        before,
+        (some(), some(), some()),
+    )
+        .prop_map(
+            |(state, duration, inputs, before, (stop_tick, got_tick, poll_limit_hit))| IdlePeriod {
+                state,
+                duration: Nanoseconds(duration),
+                inputs,
+                before,
+                stop_tick,
+                got_tick,
+                poll_limit_hit,
+            },
+        );
+    let timer = prop::sample::select(vec![
+        TimerKind::Tick,
+        TimerKind::HighResolution,
+        TimerKind::Wheel,
+    ]);
+    let kind = prop_oneof![
+        period.prop_map(Kind::Idle),
+        block.clone().prop_map(Kind::BlockIssue),
+        block.prop_map(Kind::BlockComplete),
+        (any::<u32>(), some()).prop_map(|(target, iowait)| Kind::Wake { target, iowait }),
+        any::<u32>().prop_map(|khz| Kind::Frequency(Kilohertz(khz))),
+        timer.prop_map(Kind::Timer),
+        (0..=i64::MAX as u64).prop_map(|count| Kind::Lost { count }),
+        any::<bool>().prop_map(|online| Kind::Hotplug { online }),
+    ];
+    (0..=i64::MAX as u64, any::<u32>(), kind).prop_map(|(time, cpu, kind)| Event {
+        time: Nanoseconds(time),
+        cpu,
+        kind,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn what_is_written_is_read(
+        list in prop::collection::vec(events(), 0..300),
+        flush_at in 0_usize..300,
+        finish in any::<bool>(),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.parquet");
+        let described = Metadata { hz: Some(250), lost_events: 7, ..Metadata::default() };
+        let mut writer = Writer::create(&path, Overwrite::No, described).unwrap();
+        for (i, event) in list.iter().enumerate() {
+            writer.push(event).unwrap();
+            if i == flush_at {
+                writer.flush().unwrap();
+            }
+        }
+        let (found, metadata) = if finish {
+            prop_assert_eq!(writer.finish().unwrap(), list.len() as u64);
+            read(&path).unwrap()
+        } else {
+            writer.flush().unwrap();
+            read(&path).unwrap()
+        };
+        prop_assert_eq!(found, list);
+        prop_assert_eq!(metadata.complete, finish);
+        prop_assert_eq!(metadata.hz, Some(250));
+        prop_assert_eq!(metadata.lost_events, 7);
+        // A finished recording is one file.
+        prop_assert_eq!(fs::read_dir(folder.path()).unwrap().count(), if finish { 1 } else { 2 });
+    }
+
+    #[test]
+    fn no_damage_makes_it_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.parquet");
+        let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
+        (0..500).for_each(|i| writer.push(&event(i)).unwrap());
+        writer.finish().unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        for (at, value) in changes {
+            *at.get_mut(&mut bytes) = value;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        fs::write(&path, bytes).unwrap();
+        if let Err(error) = read(&path) {
+            prop_assert!(error.to_string().contains("a.parquet"), "{}", error);
+        }
+    }
+}
+
+/// More than one row group, and a last batch that is not full.
+#[test]
+fn long_recordings_come_in_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
+    let count = (1 << 18) + 5_000;
+    (0..count).for_each(|i| writer.push(&event(i)).unwrap());
+    assert_eq!(writer.finish().unwrap(), count);
+    let (found, _) = read(&path).unwrap();
+    assert!(found.into_iter().eq((0..count).map(event)));
+}
+
+#[test]
+fn a_killed_writer_leaves_what_it_flushed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
+    (0..100).for_each(|i| writer.push(&event(i)).unwrap());
+    writer.flush().unwrap();
+    (100..200).for_each(|i| writer.push(&event(i)).unwrap());
+    writer.flush().unwrap();
+    // Killed in the middle of the third row group.
+    std::mem::forget(writer);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes.extend([0x55; 300]);
+    fs::write(&path, bytes).unwrap();
+    let (found, metadata) = read(&path).unwrap();
+    assert!(found.into_iter().eq((0..200).map(event)));
+    assert!(!metadata.complete);
+    assert_eq!(metadata.warnings[0].name, "unfinished");
+
+    // A new recording of that name is not mixed up with what the old one left.
+    let again = Writer::create(&path, Overwrite::Yes, Metadata::default()).unwrap();
+    again.finish().unwrap();
+    assert_eq!(read(&path).unwrap().0, []);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn nothing_is_overwritten_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    fs::write(&path, "precious").unwrap();
+    let error = Writer::create(&path, Overwrite::No, Metadata::default())
+        .map(|_| ())
+        .unwrap_err();
+    assert!(error.to_string().contains("exists already"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn other_files_are_named_for_what_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    fs::write(&path, "time,cpu\n").unwrap();
+    let error = read(&path).unwrap_err().to_string();
+    assert!(error.contains("no finished Parquet file"), "{error}");
+
+    // A Parquet file of somebody else.
+    let schema = parquet::schema::parser::parse_message_type("message m { required int32 a; }");
+    let writer = parquet::file::writer::SerializedFileWriter::new(
+        fs::File::create(&path).unwrap(),
+        std::sync::Arc::new(schema.unwrap()),
+        std::sync::Arc::default(),
+    );
+    writer.unwrap().close().unwrap();
+    let error = read(&path).unwrap_err().to_string();
+    assert!(error.contains("no recording of wakepath"), "{error}");
+
+    let newer = Metadata {
+        schema: SCHEMA + 1,
+        ..Metadata::default()
+    };
+    let writer = Writer::create(&path, Overwrite::Yes, newer).unwrap();
+    writer.finish().unwrap();
+    let error = read(&path).unwrap_err().to_string();
+    assert!(error.contains("version 2 of the format"), "{error}");
+}
+
+#[test]
+fn an_entry_and_an_exit_are_a_period() {
+    let at = Nanoseconds;
+    let mut pairs = IdlePairs::new(true);
+    // The CPU was idle when the recording began.
+    assert_eq!(pairs.exit(0, at(5)), None);
+    let inputs = IdleInputs {
+        sleep_length: Some(400),
+        ..IdleInputs::default()
+    };
+    pairs.task(0);
+    pairs.governor(0, at(90), inputs, Some(true));
+    pairs.enter(0, at(100), 2);
+    assert!(pairs.is_idle(0) && !pairs.is_idle(1));
+    let first = pairs.exit(0, at(350)).unwrap();
+    assert_eq!(
+        first,
+        Event {
+            time: at(350),
+            cpu: 0,
+            kind: Kind::Idle(IdlePeriod {
+                state: 2,
+                duration: at(250),
+                inputs: IdleInputs {
+                    select_lead: Some(10),
+                    ..inputs
+                },
+                before: Before::Task,
+                stop_tick: Some(true),
+                got_tick: None,
+                poll_limit_hit: None,
+            }),
+        }
+    );
+    // Nothing of it is left for the next one.
+    pairs.enter(0, at(360), 1);
+    let Kind::Idle(second) = pairs.exit(0, at(361)).unwrap().kind else {
+        panic!("no idle period");
+    };
+    assert_eq!(second.before, Before::IdleLoop);
+    assert_eq!(second.inputs, IdleInputs::default());
+    // An exit and an entry are missing, and a clock goes back.
+    pairs.exit(0, at(400));
+    pairs.enter(0, at(500), 0);
+    pairs.enter(0, at(600), 0);
+    pairs.exit(0, at(599));
+    assert_eq!(
+        pairs.counts(),
+        PairCounts {
+            periods: 2,
+            missing_entries: 1,
+            missing_exits: 1,
+            backwards: 1,
+        }
+    );
+}
+
+#[test]
+fn without_task_switches_nothing_is_said_about_the_idle_loop() {
+    let mut pairs = IdlePairs::new(false);
+    for time in [0, 20] {
+        pairs.enter(3, Nanoseconds(time), 0);
+        let Some(Event {
+            kind: Kind::Idle(period),
+            ..
+        }) = pairs.exit(3, Nanoseconds(time + 10))
+        else {
+            panic!("no idle period");
+        };
+        assert_eq!(period.before, Before::Unknown);
+    }
+}
