@@ -84,8 +84,8 @@ mod tests {
         ] {
             assert_eq!(short(value), text);
         }
-        assert_eq!(percent(-3.14), "−3.1 %");
-        assert_eq!(percent(3.14), "+3.1 %");
+        assert_eq!(percent(-3.26), "−3.3 %");
+        assert_eq!(percent(3.26), "+3.3 %");
         assert_eq!(share(0.1234), "12.34 %");
     }
 
