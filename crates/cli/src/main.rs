@@ -7,6 +7,7 @@ mod commands;
 mod input;
 mod new_file;
 mod output;
+mod until;
 mod waiting;
 
 use std::io::{self, Write};

@@ -11,6 +11,8 @@ mod generate;
 mod live;
 mod machine;
 mod policy;
+#[cfg(target_os = "linux")]
+mod record;
 mod report;
 mod reproduce;
 mod sim;
@@ -28,6 +30,9 @@ pub(crate) enum Command {
     Drive(drive::Args),
     /// Simulate a fio job on a modelled machine under each policy.
     Sim(sim::Args),
+    /// Record what this machine's CPUs and drives do, with eBPF.
+    #[cfg(target_os = "linux")]
+    Record(record::Args),
     /// Simulate a published experiment and print it beside the published numbers.
     Reproduce(reproduce::Args),
     /// Make a page of results, with pictures.
@@ -52,6 +57,8 @@ impl Command {
             Self::Machine(args) => machine::run(&args, out),
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
+            #[cfg(target_os = "linux")]
+            Self::Record(args) => record::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
             Self::Report(args) => report::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
