@@ -243,7 +243,7 @@ impl Cpu {
     }
 
     /// Accounts the time up to now, in which it delivered `running` of 1024 to tasks.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn account(&mut self, now: u64, running: u32) {
         self.period_crossed |= self.utilisation.advance(now, running);
     }
@@ -265,6 +265,7 @@ impl Cpu {
     }
 
     /// Accounts the time powered so far, at operating point `opp`.
+    #[inline(always)]
     pub(crate) fn settle_power(&mut self, now: u64, opp: usize) {
         match &mut self.powered_since {
             Some(since) => {

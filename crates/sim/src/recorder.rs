@@ -50,6 +50,7 @@ impl Recorder {
     }
 
     /// Records a finished request by the parts of its latency.
+    #[inline(always)]
     pub(crate) fn request(&mut self, parts: &Parts, direction: Direction, bytes: u64) {
         let latency = parts.total();
         match direction {

@@ -6,7 +6,7 @@ use crate::observer::Observer;
 use crate::setup::{Cycles, FULL_SHARE};
 
 impl<O: Observer> Engine<'_, O> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin_phase(&mut self, cpu: CpuId, mode: Mode, length: u64) {
         let c = &mut self.cpus[cpu];
         c.mode = mode;

@@ -16,6 +16,7 @@ impl<O: Observer> Engine<'_, O> {
         self.submit_request(cpu, task, direction, job.block[direction as usize]);
     }
 
+    #[inline(always)]
     pub(super) fn submit_request(
         &mut self,
         cpu: CpuId,
@@ -24,6 +25,7 @@ impl<O: Observer> Engine<'_, O> {
         bytes: u64,
     ) {
         let now = self.now;
+        let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
@@ -33,7 +35,7 @@ impl<O: Observer> Engine<'_, O> {
         let work = Work {
             own: self.setup.io.submission,
             cold: t.cold,
-            full_speed: self.domains[self.cpus[cpu].domain].full_speed(),
+            full_speed,
         };
         parts.add_work(Part::Submission, now - t.begun, t.executed, work);
         let request = Request {
@@ -103,6 +105,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Hands a request, or a piece of one, to a drive.
+    #[inline(always)]
     fn give_to_drive(&mut self, drive: usize, id: RequestId, bytes: u64) {
         let (now, volume) = (self.now, &self.setup.volume);
         let completion = &self.setup.completion;
