@@ -150,6 +150,7 @@ pub(crate) struct Collector {
 
 impl Collector {
     /// Adds a request of this latency, the sum of its parts.
+    #[inline(always)]
     pub(crate) fn add(&mut self, parts: &Parts, latency: u64) {
         let index = bucket_of(latency);
         if index >= self.buckets.len() {

@@ -291,6 +291,7 @@ impl Cpu {
     }
 
     /// Goes to sleep in this state.
+    #[inline(always)]
     pub(crate) fn power_down(&mut self, now: u64, opp: usize, state: usize) {
         self.settle_power(now, opp);
         self.powered_since = None;

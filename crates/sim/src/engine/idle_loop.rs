@@ -51,7 +51,8 @@ impl<O: Observer> Engine<'_, O> {
             _ => c.governor.select(&query),
         };
         c.selections += 1;
-        if stop_tick && can_stop && !c.tick_stopped {
+        let stopped = stop_tick && can_stop && !c.tick_stopped;
+        if stopped {
             c.tick_stopped = true;
             c.next_tick = NEVER;
             c.tick_stops += 1;
@@ -83,7 +84,9 @@ impl<O: Observer> Engine<'_, O> {
         }
         self.core_use_changed(cpu);
         self.observe_cpu(cpu);
-        self.arm_clock(cpu);
+        if stopped {
+            self.arm_clock(cpu);
+        }
     }
 
     pub(super) fn begin_wake(&mut self, cpu: CpuId) {
@@ -168,18 +171,16 @@ impl Cpu {
         fit.wake += now - woken;
     }
 
-    /// Tells the governor of the last stay, if it has not been told.
+    /// Tells the governor of the last stay.
     #[inline]
-    pub(super) fn reflect(&mut self, now: u64) {
-        if let Some(residency) = self.unreflected.take() {
-            let outcome = IdleOutcome {
-                clock: now,
-                residency,
-                got_tick: self.got_tick,
-                poll_limit_hit: self.poll_limit_hit,
-            };
-            self.governor.reflect(self.state, &outcome);
-        }
+    pub(super) fn reflect(&mut self, now: u64, residency: u64) {
+        let outcome = IdleOutcome {
+            clock: now,
+            residency,
+            got_tick: self.got_tick,
+            poll_limit_hit: self.poll_limit_hit,
+        };
+        self.governor.reflect(self.state, &outcome);
     }
 
     /// The CPU has something to run. Returns whether its tick comes back, every `period` ns.

@@ -195,6 +195,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         (0..engine.domains.len()).for_each(|domain| engine.observe_frequency(domain));
         for cpu in 0..engine.cpus.len() {
             engine.enter_idle(cpu);
+            engine.arm_clock(cpu);
         }
         engine.start_jobs();
         engine.start_threads();

@@ -193,6 +193,7 @@ impl<O: Observer> Engine<'_, O> {
         self.notify(id);
     }
 
+    #[inline(always)]
     fn notify(&mut self, id: RequestId) {
         let request = &self.requests[id];
         let cpu = request.completes_on;

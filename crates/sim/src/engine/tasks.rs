@@ -124,9 +124,10 @@ impl<O: Observer> Engine<'_, O> {
             let r = &mut self.requests[request];
             r.parts
                 .add_work(Part::Completion, now - r.cut, t.executed, work);
-            debug_assert_eq!(r.parts.total(), now - r.begun);
+            let latency = now - r.begun;
+            debug_assert_eq!(r.parts.total(), latency);
             self.recorder
-                .request(&r.parts, r.direction, bytes[r.direction as usize]);
+                .request(latency, &r.parts, r.direction, bytes[r.direction as usize]);
             self.free_requests.push(request);
             if O::WATCHES {
                 let step = RequestStep::Completed { request };
@@ -210,6 +211,7 @@ impl<O: Observer> Engine<'_, O> {
         self.begin_submission(cpu, task);
     }
 
+    #[inline(always)]
     pub(super) fn continue_task(&mut self, cpu: CpuId, task: TaskId) {
         self.execute(cpu, Mode::Task, self.tasks[task].work);
     }
