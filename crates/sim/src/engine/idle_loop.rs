@@ -29,9 +29,11 @@ impl<O: Observer> Engine<'_, O> {
         let can_stop = c.tick_stopped
             || wheel.saturating_sub(now) > period
             || wheel.saturating_sub(now / period * period) > period;
-        let delta_tick = until(now, c.next_clock_event());
+        let tick = if c.tick_stopped { NEVER } else { c.next_tick };
+        let next_timer = timer.min(wheel);
+        let delta_tick = until(now, next_timer.min(tick));
         let sleep_length = if can_stop {
-            until(now, timer.min(wheel))
+            until(now, next_timer)
         } else {
             delta_tick
         };

@@ -95,7 +95,10 @@ impl<O: Observer> Engine<'_, O> {
                 let cost = setup.cost(interrupt);
                 if cost + c.cold == 0 {
                     c.begin_segment(now, 0);
-                    self.serve(cpu, interrupt);
+                    // A reschedule is done with its arrival.
+                    if interrupt != Interrupt::Reschedule {
+                        self.serve(cpu, interrupt);
+                    }
                     continue;
                 }
                 c.serving = interrupt;

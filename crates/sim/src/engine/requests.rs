@@ -1,7 +1,7 @@
 //! Requests: to the drive, back from it, and where their time goes.
 
 use super::{Engine, Request, Slot};
-use crate::attribution::{Part, Parts, Work};
+use crate::attribution::{Part, Work};
 use crate::completion::Coalescing;
 use crate::cpu::{CpuId, Interrupt, RequestId, TaskId};
 use crate::drive::{Accepted, Direction, Piece};
@@ -31,28 +31,26 @@ impl<O: Observer> Engine<'_, O> {
         t.submitted += 1;
         t.bytes += bytes;
         t.issued[direction as usize] += 1;
-        let mut parts = Parts::default();
         let work = Work {
             own: self.setup.io.submission,
             cold: t.cold,
             full_speed,
         };
-        parts.add_work(Part::Submission, now - t.begun, t.executed, work);
-        let request = Request {
+        let (begun, executed) = (t.begun, t.executed);
+        let id = self.add_request();
+        let request = &mut self.requests[id];
+        *request = Request {
             task,
             direction,
             issued_on: cpu,
-            drive: 0,
             completes_on: cpu,
-            whole: None,
-            unserved: 1,
-            undelivered: 1,
-            begun: t.begun,
-            parts,
+            begun,
             cut: now,
-            ipi: 0,
+            ..Request::default()
         };
-        let id = self.add_request(request);
+        request
+            .parts
+            .add_work(Part::Submission, now - begun, executed, work);
         self.observe_request(RequestStep::Issued {
             task,
             request: id,
@@ -95,13 +93,12 @@ impl<O: Observer> Engine<'_, O> {
         (until > self.now).then_some(until)
     }
 
-    fn add_request(&mut self, request: Request) -> RequestId {
-        if let Some(id) = self.free_requests.pop() {
-            self.requests[id] = request;
-            return id;
-        }
-        self.requests.push(request);
-        self.requests.len() - 1
+    /// Makes room for a request.
+    fn add_request(&mut self) -> RequestId {
+        self.free_requests.pop().unwrap_or_else(|| {
+            self.requests.push(Request::default());
+            self.requests.len() - 1
+        })
     }
 
     /// Hands a request, or a piece of one, to a drive.
@@ -147,10 +144,11 @@ impl<O: Observer> Engine<'_, O> {
         let whole = self.requests[id];
         let mut count = 0;
         for Piece { drive, bytes } in first.into_iter().chain(pieces) {
-            let piece = self.add_request(Request {
+            let piece = self.add_request();
+            self.requests[piece] = Request {
                 whole: Some(id),
                 ..whole
-            });
+            };
             self.give_to_drive(drive, piece, bytes);
             count += 1;
         }
