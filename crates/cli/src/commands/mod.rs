@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Reproduce(reproduce::Args),
     /// Change power settings of this machine by policy names, so that they can be put back.
     Apply(live::apply::Args),
+    /// What is wrong with the power settings of this machine, what it costs, and what fixes it.
+    Doctor(live::doctor::Args),
     /// Put back what `apply` changed.
     Restore(live::restore::Args),
     /// Print a completion script for a shell.
@@ -49,6 +51,7 @@ impl Command {
             Self::Sim(args) => sim::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
+            Self::Doctor(args) => live::doctor::run(&args, out),
             Self::Restore(args) => live::restore::run(&args, out),
             Self::Completions(args) => {
                 generate::completions(&args, out);

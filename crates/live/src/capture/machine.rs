@@ -270,14 +270,10 @@ fn drive(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     };
     match nvme::identify(root, &name) {
         Ok(drive) => {
-            let model = drive.model.clone();
             machine.drive = DriveModel {
                 source: format!("Identify Controller of {name}"),
                 ..DriveModel::declared(&drive)
             };
-            notes.push(format!(
-                "a machine file has no power states of a drive; simulate them with --drive '{model}'"
-            ));
         }
         Err(e) => notes.push(format!("{name} cannot be identified: {e}")),
     }

@@ -12,8 +12,9 @@ use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::spec::{Policy, PolicySpec};
 
 use crate::capture::is_virtual;
-use crate::setting::{self, NO_LATENCY_LIMIT_US, Scope};
+use crate::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US, Scope};
 use crate::{At, Key, LiveError, System, Wanted};
+pub use apst::place;
 use names::Own;
 
 /// Which CPUs and drives a policy is for.
@@ -310,7 +311,7 @@ impl Target<'_> {
                 self.want_everywhere("cpu-latency", &value)
             }
             Own::SystemLatency(limit) => {
-                let us = limit.unwrap_or(NO_LATENCY_LIMIT_US);
+                let us = limit.unwrap_or(NO_SYSTEM_LATENCY_LIMIT_US);
                 self.want_everywhere("system-latency", &us.to_string())
             }
             Own::Frequency { min, max } => {

@@ -2,6 +2,7 @@
 
 pub(super) mod apply;
 pub(super) mod capture;
+pub(super) mod doctor;
 pub(super) mod restore;
 mod until;
 
