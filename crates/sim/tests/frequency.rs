@@ -194,3 +194,10 @@ fn many_cpus_with_little_to_do_leave_their_common_clock_low() {
     // Somebody is busy in nearly every slot with eight of them, but nobody for long.
     assert!(mhz(1) < 1000.0 && mhz(8) < 1000.0, "{} {}", mhz(1), mhz(8));
 }
+
+#[test]
+fn a_cpu_busy_with_completions_gets_a_higher_frequency() {
+    let deep = "rw=randread\nioengine=libaio\niodepth=32\nruntime=1s\n";
+    let run = run("laptop", deep, "schedutil[iowait_boost=off]");
+    assert!(run.mean_mhz > 1000.0, "{} MHz", run.mean_mhz);
+}
