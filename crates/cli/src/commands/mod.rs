@@ -6,6 +6,7 @@ use std::io::Write;
 use clap::Subcommand;
 
 mod apst;
+mod compare;
 mod drive;
 mod generate;
 mod live;
@@ -13,6 +14,7 @@ mod machine;
 mod policy;
 mod reproduce;
 mod sim;
+mod study;
 mod timeline;
 
 #[derive(Subcommand)]
@@ -27,6 +29,10 @@ pub(crate) enum Command {
     Drive(drive::Args),
     /// Simulate a fio job on a modelled machine under each policy.
     Sim(sim::Args),
+    /// Compare policies over many runs, simulated or measured, from one file.
+    Study(study::Args),
+    /// Which policy is better, by how much, and how sure that is.
+    Compare(compare::Args),
     /// Simulate a published experiment and print it beside the published numbers.
     Reproduce(reproduce::Args),
     /// Change power settings of this machine by policy names, so that they can be put back.
@@ -49,6 +55,8 @@ impl Command {
             Self::Machine(args) => machine::run(&args, out),
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
+            Self::Study(args) => study::run(args, out),
+            Self::Compare(args) => compare::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
             Self::Doctor(args) => live::doctor::run(&args, out),
