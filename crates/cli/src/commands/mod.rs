@@ -12,6 +12,8 @@ mod generate;
 mod live;
 mod machine;
 mod policy;
+#[cfg(target_os = "linux")]
+mod record;
 mod reproduce;
 mod sim;
 mod study;
@@ -33,6 +35,9 @@ pub(crate) enum Command {
     Study(study::Args),
     /// Which policy is better, by how much, and how sure that is.
     Compare(compare::Args),
+    /// Record what this machine's CPUs and drives do, with eBPF.
+    #[cfg(target_os = "linux")]
+    Record(record::Args),
     /// Simulate a published experiment and print it beside the published numbers.
     Reproduce(reproduce::Args),
     /// Change power settings of this machine by policy names, so that they can be put back.
@@ -57,6 +62,8 @@ impl Command {
             Self::Sim(args) => sim::run(&args, out),
             Self::Study(args) => study::run(args, out),
             Self::Compare(args) => compare::run(&args, out),
+            #[cfg(target_os = "linux")]
+            Self::Record(args) => record::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
             Self::Doctor(args) => live::doctor::run(&args, out),
