@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Apply(live::apply::Args),
     /// What is wrong with the power settings of this machine, what it costs, and what fixes it.
     Doctor(live::doctor::Args),
+    /// What CPUs and drives do: idle states, latency limits, I/O rates.
+    Status(live::status::Args),
     /// Put back what `apply` changed.
     Restore(live::restore::Args),
     /// Print a completion script for a shell.
@@ -52,6 +54,7 @@ impl Command {
             Self::Reproduce(args) => reproduce::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
             Self::Doctor(args) => live::doctor::run(&args, out),
+            Self::Status(args) => live::status::run(&args, out),
             Self::Restore(args) => live::restore::run(&args, out),
             Self::Completions(args) => {
                 generate::completions(&args, out);

@@ -4,7 +4,9 @@ pub(super) mod apply;
 pub(super) mod capture;
 pub(super) mod doctor;
 pub(super) mod restore;
+pub(super) mod status;
 mod until;
+mod view;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
