@@ -5,6 +5,7 @@
 mod commands;
 mod input;
 mod output;
+mod until;
 mod waiting;
 
 use std::io::{self, Write};

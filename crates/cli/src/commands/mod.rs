@@ -11,6 +11,8 @@ mod generate;
 mod live;
 mod machine;
 mod policy;
+#[cfg(target_os = "linux")]
+mod record;
 mod reproduce;
 mod sim;
 mod timeline;
@@ -27,6 +29,9 @@ pub(crate) enum Command {
     Drive(drive::Args),
     /// Simulate a fio job on a modelled machine under each policy.
     Sim(sim::Args),
+    /// Record what this machine's CPUs and drives do, with eBPF.
+    #[cfg(target_os = "linux")]
+    Record(record::Args),
     /// Simulate a published experiment and print it beside the published numbers.
     Reproduce(reproduce::Args),
     /// Change power settings of this machine by policy names, so that they can be put back.
@@ -51,6 +56,8 @@ impl Command {
             Self::Machine(args) => machine::run(&args, out),
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
+            #[cfg(target_os = "linux")]
+            Self::Record(args) => record::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
             Self::Doctor(args) => live::doctor::run(&args, out),

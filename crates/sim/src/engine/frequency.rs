@@ -70,7 +70,12 @@ impl<O: Observer> Engine<'_, O> {
         let time = self.now - c.phase_start;
         match c.mode {
             Mode::Idle | Mode::Waking => return,
-            Mode::Interrupt => {}
+            Mode::Interrupt => {
+                let domain = &self.domains[c.domain];
+                if domain.follows_utilisation() {
+                    c.account_interrupt(self.now, domain.capacity_now());
+                }
+            }
             Mode::Task => {
                 let domain = &mut self.domains[c.domain];
                 let capacity = domain.capacity_now();

@@ -97,6 +97,10 @@ impl Decider {
         matches!(self, Self::Pstate(_) | Self::Hwp(_))
     }
 
+    pub(super) fn follows_utilisation(&self) -> bool {
+        matches!(self, Self::Schedutil { .. })
+    }
+
     /// The scheduler reports. Returns the frequency to have from now on, if there is something new.
     pub(super) fn update(
         &mut self,

@@ -173,6 +173,11 @@ impl Domain {
         self.decider.follows_slots()
     }
 
+    /// Whether its frequency follows from its CPUs' utilisation.
+    pub(crate) fn follows_utilisation(&self) -> bool {
+        self.decider.follows_utilisation()
+    }
+
     /// The CPU at `index` wakes up. If nobody has been awake for longer than a slot, the hardware
     /// has gone on deciding meanwhile, which comes into force at once. `cpus` are all of the machine.
     pub(crate) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) {

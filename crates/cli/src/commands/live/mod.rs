@@ -5,7 +5,6 @@ pub(super) mod capture;
 pub(super) mod doctor;
 pub(super) mod restore;
 pub(super) mod status;
-mod until;
 mod view;
 
 use std::fmt::Write as _;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use wakepath_live::System;
 use wakepath_live::status::{CpuStatus, DriveStatus, Sample, Status};
 
-use super::until::{self, Until};
 use super::{RootArgs, view};
 use crate::output::{self, Format};
+use crate::until::{self, Until};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
