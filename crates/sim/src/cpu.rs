@@ -243,7 +243,7 @@ impl Cpu {
     }
 
     /// Accounts the time up to now, in which it delivered `running` of 1024.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn account(&mut self, now: u64, running: u32) {
         self.period_crossed |= self.utilisation.advance(now, running);
     }
@@ -274,6 +274,7 @@ impl Cpu {
     }
 
     /// Accounts the time powered so far, at operating point `opp`.
+    #[inline(always)]
     pub(crate) fn settle_power(&mut self, now: u64, opp: usize) {
         match &mut self.powered_since {
             Some(since) => {
@@ -299,6 +300,7 @@ impl Cpu {
     }
 
     /// Goes to sleep in this state.
+    #[inline(always)]
     pub(crate) fn power_down(&mut self, now: u64, opp: usize, state: usize) {
         self.settle_power(now, opp);
         self.powered_since = None;

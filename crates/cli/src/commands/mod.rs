@@ -13,6 +13,7 @@ mod machine;
 mod policy;
 #[cfg(target_os = "linux")]
 mod record;
+mod report;
 mod reproduce;
 mod sim;
 mod timeline;
@@ -34,10 +35,14 @@ pub(crate) enum Command {
     Record(record::Args),
     /// Simulate a published experiment and print it beside the published numbers.
     Reproduce(reproduce::Args),
+    /// Make a page of results, with pictures.
+    Report(report::Args),
     /// Change power settings of this machine by policy names, so that they can be put back.
     Apply(live::apply::Args),
     /// What is wrong with the power settings of this machine, what it costs, and what fixes it.
     Doctor(live::doctor::Args),
+    /// What CPUs and drives do: idle states, latency limits, I/O rates.
+    Status(live::status::Args),
     /// Put back what `apply` changed.
     Restore(live::restore::Args),
     /// Print a completion script for a shell.
@@ -57,8 +62,10 @@ impl Command {
             #[cfg(target_os = "linux")]
             Self::Record(args) => record::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
+            Self::Report(args) => report::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
             Self::Doctor(args) => live::doctor::run(&args, out),
+            Self::Status(args) => live::status::run(&args, out),
             Self::Restore(args) => live::restore::run(&args, out),
             Self::Completions(args) => {
                 generate::completions(&args, out);

@@ -107,6 +107,7 @@ impl Drive {
 
     /// Takes a request: access by a unit, then the transfer over the link, in the order in which
     /// requests came. The unit is busy until the end.
+    #[inline(always)]
     pub(crate) fn accept(&mut self, now: u64, demand: Demand) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
         // There is at least one.
