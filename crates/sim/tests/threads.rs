@@ -140,7 +140,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn any_program_ends_or_is_diagnosed(
@@ -171,6 +171,10 @@ proptest! {
             Err(error) => prop_assert!(matches!(error, SimError::NoProgress { .. }), "{error}"),
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn as_many_busy_tasks_as_cpus_get_a_cpu_each(
