@@ -6,6 +6,7 @@ use std::io::Write;
 use clap::Subcommand;
 
 mod apst;
+mod compare;
 mod drive;
 mod generate;
 mod live;
@@ -16,6 +17,7 @@ mod record;
 mod report;
 mod reproduce;
 mod sim;
+mod study;
 mod timeline;
 
 #[derive(Subcommand)]
@@ -30,6 +32,10 @@ pub(crate) enum Command {
     Drive(drive::Args),
     /// Simulate a fio job on a modelled machine under each policy.
     Sim(sim::Args),
+    /// Compare policies over many runs, simulated or measured, from one file.
+    Study(study::Args),
+    /// Which policy is better, by how much, and how sure that is.
+    Compare(compare::Args),
     /// Record what this machine's CPUs and drives do, with eBPF.
     #[cfg(target_os = "linux")]
     Record(record::Args),
@@ -59,6 +65,8 @@ impl Command {
             Self::Machine(args) => machine::run(&args, out),
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
+            Self::Study(args) => study::run(args, out),
+            Self::Compare(args) => compare::run(&args, out),
             #[cfg(target_os = "linux")]
             Self::Record(args) => record::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
