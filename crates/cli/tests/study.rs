@@ -169,6 +169,26 @@ fn a_comparison_says_what_is_better_and_by_how_much() {
 }
 
 #[test]
+fn the_page_says_what_the_comparison_says() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = written(temp.path(), STUDY);
+    let dir = temp.path().join("results").display().to_string();
+    let page = temp.path().join("page.html").display().to_string();
+    wakepath(&["study", "run", &study, "-o", &dir]).success();
+    let compared = json(&wakepath(&["compare", &dir, "--format", "json"]));
+    wakepath(&["report", &dir, "-o", &page]).success();
+    let page = fs::read_to_string(&page).unwrap();
+    let rows = compared["rows"].as_array().unwrap().iter();
+    let rows: Vec<_> = rows.filter(|r| r["policy"] == "shallowest").collect();
+    assert!(rows.iter().any(|r| r["significant"] == true));
+    for row in rows {
+        let sentence = row["sentence"].as_str().unwrap();
+        assert!(!sentence.is_empty(), "{row}");
+        assert!(page.contains(sentence), "{sentence} is not on the page");
+    }
+}
+
+#[test]
 fn an_example_is_written_checked_and_never_overwritten() {
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("new.toml").display().to_string();

@@ -13,6 +13,9 @@
 //! divided by its own standard error, which makes up for that. `tests/coverage.rs` measures the coverage
 //! over 10,000 simulated studies per case.
 //!
+//! Holm's correction of many comparisons needs p-values far below one over the number of resamples. There they follow
+//! the tail of the t distribution.
+//!
 //! ```
 //! use wakepath_compare::{Design, Metric, Verdict, gain};
 //! let iops = Metric::find("iops").unwrap();

@@ -27,7 +27,7 @@ pub struct Source {
 pub struct Options {
     /// The policy to compare with; none: the first source's.
     pub baseline: Option<String>,
-    /// Names of metrics; empty: those in the headlines.
+    /// Names of metrics; empty: those in the headlines and those that questions ask about.
     pub metrics: Vec<String>,
     /// Confidence level; none: the first source's.
     pub level: Option<f64>,
@@ -286,7 +286,7 @@ fn index_of(names: &mut Vec<String>, name: &str) -> usize {
 }
 
 /// What a source's policy is called beside those of the others.
-fn policy_name(sources: &[Source], source: &Source, policy: &str) -> String {
+pub fn policy_name(sources: &[Source], source: &Source, policy: &str) -> String {
     match (sources.len(), source.document.policies.len()) {
         (1, _) => policy.to_owned(),
         (_, 1) => source.name.clone(),
@@ -315,8 +315,14 @@ fn metrics(sources: &[Source], options: &Options) -> Result<Vec<Metric>, Compare
         }
     }
     if options.metrics.is_empty() {
-        let headlines = all.into_iter().filter(|(m, _)| m.headline);
-        return Ok(headlines.map(|(m, _)| m.clone()).collect());
+        let asked = |name: &str| {
+            let mut questions = sources.iter().flat_map(|s| &s.document.questions);
+            questions.any(|q| q.metric == name)
+        };
+        let of_interest = all
+            .into_iter()
+            .filter(|(m, _)| m.headline || asked(&m.name));
+        return Ok(of_interest.map(|(m, _)| m.clone()).collect());
     }
     if options.metrics.iter().any(|m| m == "all") {
         return Ok(all.into_iter().map(|(m, _)| m.clone()).collect());

@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use rayon::prelude::*;
-use wakepath_compare::{Design, Metric, gain};
+use wakepath_compare::{Design, Metric, gain, holm};
 
 const STUDIES: u64 = 10_000;
 
@@ -63,5 +63,59 @@ fn chance_is_rarely_called_a_finding() {
             (0.025..=0.07).contains(&found),
             "{design:?} n={runs}: {found}"
         );
+    }
+}
+
+/// Comparisons of a study of several metrics, workloads and policies.
+const COMPARISONS: usize = 60;
+
+/// P-values of 60 comparisons of log-normal series, corrected; the first series is `factor` times its baseline.
+fn corrected(study: u64, design: Design, runs: usize, spread: f64, factor: f64) -> Vec<f64> {
+    let noise = LogNormal::new(0.0, spread).unwrap();
+    let mut random = Pcg64Mcg::seed_from_u64(study);
+    let mut p_values = Vec::new();
+    for number in 0..COMPARISONS {
+        let factor = if number == 0 { factor } else { 1.0 };
+        let [a, b] = [1.0, factor].map(|f| {
+            let values = (0..runs).map(|_| 100.0 * f * noise.sample(&mut random));
+            values.collect::<Vec<f64>>()
+        });
+        let metric = Metric::find(["iops", "mean_us"][number % 2]).unwrap();
+        p_values.push(gain(metric, &a, &b, design, 0.95, study).unwrap().p_value);
+    }
+    holm(&p_values)
+}
+
+#[test]
+fn a_large_gain_is_found_among_many_comparisons() {
+    for (design, runs) in [
+        (Design::Paired, 10),
+        (Design::Unpaired, 10),
+        (Design::Unpaired, 5),
+    ] {
+        for study in 0..20 {
+            let found = corrected(study, design, runs, 0.02, 1.94)[0];
+            assert!(found < 0.01, "{design:?} n={runs} study {study}: {found}");
+        }
+    }
+}
+
+#[test]
+fn chance_is_rarely_called_a_finding_among_many_comparisons() {
+    const STUDIES: u64 = 1000;
+    for (design, runs, spread) in [
+        (Design::Paired, 10, 0.05),
+        (Design::Unpaired, 10, 0.05),
+        (Design::Unpaired, 5, 0.3),
+        (Design::Paired, 5, 0.05),
+    ] {
+        let wrong = (0..STUDIES).into_par_iter().filter(|study| {
+            let p_values = corrected(*study, design, runs, spread, 1.0);
+            p_values.iter().any(|p| *p <= 0.05)
+        });
+        let share = wrong.count() as f64 / STUDIES as f64;
+        let case = format!("{design:?} n={runs} spread={spread}: {share:.4}");
+        println!("{case}");
+        assert!(share <= 0.05, "{case}");
     }
 }

@@ -125,11 +125,7 @@ fn parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
 /// The values of a policy's runs, if they are numbers.
 fn spread(series: &Series, workload: usize, metric: &str, policy: usize) -> Option<Spread> {
     let values = series.get(&(workload, metric.to_owned(), policy))?;
-    let values: Vec<f64> = values
-        .iter()
-        .map(|v| v.number)
-        .filter(|v| v.is_finite())
-        .collect();
+    let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     if values.is_empty() {
         return None;
     }

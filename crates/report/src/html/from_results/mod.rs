@@ -12,6 +12,7 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
+use wakepath_compare::results::CompareError;
 use wakepath_results::{Backend, Reader, ResultsError};
 
 use super::view::{Policy, View, Workload};
@@ -25,6 +26,9 @@ pub enum FromResultsError {
     /// Results cannot be read.
     #[error(transparent)]
     Results(#[from] ResultsError),
+    /// Results cannot be compared.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
     /// `--baseline` names nothing.
     #[error("no policy `{name}`; there are: {}", known.join(", "))]
     Baseline {
