@@ -4,10 +4,12 @@
 use std::io::Write;
 
 use clap::Subcommand;
+use wakepath_units::TickRate;
 
 mod apst;
 mod drive;
 mod generate;
+mod import;
 mod machine;
 mod policy;
 mod reproduce;
@@ -28,6 +30,8 @@ pub(crate) enum Command {
     Sim(sim::Args),
     /// Simulate a published experiment and print it beside the published numbers.
     Reproduce(reproduce::Args),
+    /// Make a recording of traces that other tools made.
+    Import(import::Args),
     /// Print a completion script for a shell.
     Completions(generate::CompletionsArgs),
     /// Write the man pages into a directory.
@@ -43,6 +47,7 @@ impl Command {
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
+            Self::Import(args) => import::run(&args, out),
             Self::Completions(args) => {
                 generate::completions(&args, out);
                 Ok(())
@@ -50,4 +55,12 @@ impl Command {
             Self::Man(args) => generate::man(&args),
         }
     }
+}
+
+/// A tick rate on the command line.
+fn parse_hz(text: &str) -> Result<TickRate, String> {
+    text.parse()
+        .ok()
+        .and_then(TickRate::new)
+        .ok_or_else(|| "expected a whole number from 1 to 6250".to_owned())
 }
