@@ -13,6 +13,11 @@ pub(crate) const CANCELLED: u8 = 130;
 
 static CANCELLED_BY_USER: AtomicBool = AtomicBool::new(false);
 
+/// Notes that the user, or the system, wanted the program to end.
+pub(crate) fn cancel() {
+    CANCELLED_BY_USER.store(true, Ordering::Relaxed);
+}
+
 /// Whether Ctrl-C was pressed while work was in progress.
 pub(crate) fn cancelled() -> bool {
     CANCELLED_BY_USER.load(Ordering::Relaxed)

@@ -21,6 +21,7 @@
 //! # Ok::<(), wakepath_live::LiveError>(())
 //! ```
 
+pub mod capture;
 mod error;
 mod journal;
 mod key;

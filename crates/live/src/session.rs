@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::journal::{self, Entry, Journal, Layer, Why};
 use crate::plan::in_order;
-use crate::setting::{Mechanism, NO_LATENCY_LIMIT_US, same};
+use crate::setting::{Mechanism, NO_SYSTEM_LATENCY_LIMIT_US, same};
 use crate::store::{self, Store};
 use crate::{Change, LiveError, Plan, Root, System};
 
@@ -78,7 +78,7 @@ impl Session {
     pub fn apply(&mut self, plan: &Plan) -> Result<(), LiveError> {
         let held = plan.changes.iter().find(|c| {
             c.key.setting.mechanism == Mechanism::Held
-                && c.new.as_deref() != Some(&NO_LATENCY_LIMIT_US.to_string())
+                && c.new.as_deref() != Some(&NO_SYSTEM_LATENCY_LIMIT_US.to_string())
         });
         if let Some(change) = held {
             return Err(LiveError::Policy {

@@ -2,6 +2,8 @@
 
 use crate::{At, Root, System};
 
+/// What block devices are called that are no drives.
+pub(crate) const NO_DRIVES: &[&str] = &["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
 pub(crate) const CPUS: &str = "sys/devices/system/cpu";
 
 /// An idle state of a CPU as sysfs shows it.
@@ -63,6 +65,14 @@ impl System {
     pub fn drives(&self) -> Vec<String> {
         let numbers = self.root().numbered("sys/class/nvme", "nvme");
         numbers.into_iter().map(|n| format!("nvme{n}")).collect()
+    }
+
+    /// The block devices that are drives, NVMe ones first.
+    pub fn disks(&self) -> Vec<String> {
+        let mut disks = self.root().names("sys/block");
+        disks.retain(|name| !NO_DRIVES.iter().any(|head| name.starts_with(head)));
+        disks.sort_by_key(|name| !name.starts_with("nvme"));
+        disks
     }
 
     /// All places of a scope.

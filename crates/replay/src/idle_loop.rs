@@ -16,6 +16,8 @@ use crate::rest::Rest;
 pub struct Known {
     /// When the next timer expires, if the tick is stopped.
     pub timer: i64,
+    /// How far the next timer is taken to be away once that time is over and nothing woke the CPU.
+    pub unknown: i64,
     /// When the tick comes next, and its period.
     pub tick: u64,
     /// See [`Known::tick`].
@@ -118,7 +120,11 @@ impl IdleLoop {
             while tick <= now {
                 tick += known.period;
             }
-            let sleep_length = known.timer.saturating_sub_unsigned(now);
+            let sleep_length = if now > rest.start && known.timer <= now as i64 {
+                known.unknown
+            } else {
+                known.timer.saturating_sub_unsigned(now)
+            };
             let delta_tick = if self.tick_stopped {
                 sleep_length
             } else {
@@ -182,7 +188,8 @@ impl Known {
         let inputs = &rest.first.inputs;
         let asked = rest.start - u64::from(inputs.select_lead.unwrap_or(0)).min(rest.start);
         // Without timers: no timer is known to be nearer than the longest rest there has been.
-        let sleep = inputs.sleep_length.unwrap_or(longest.max(period) as i64);
+        let unknown = longest.max(period) as i64;
+        let sleep = inputs.sleep_length.unwrap_or(unknown);
         let timer = sleep.saturating_add_unsigned(asked);
         let recorded_tick = match (inputs.tick_stopped, inputs.delta_tick) {
             (Some(false), Some(delta)) if delta > 0 && delta < sleep => Some(asked + delta as u64),
@@ -198,6 +205,7 @@ impl Known {
         };
         Self {
             timer,
+            unknown,
             tick: recorded_tick.unwrap_or_else(next),
             period,
             latency_request: inputs.latency_request.unwrap_or(NO_LATENCY_REQUEST),

@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
                 cpu.rest.tick(time);
                 cpu.shadow.tick(time);
             }
-            Kind::Timer(_) => self.end_rest(cpu),
+            Kind::Timer(_) | Kind::Wake { .. } => self.end_rest(cpu),
             Kind::BlockIssue(block) => {
                 self.end_rest(cpu);
                 self.drives.issue(time, event.cpu, block);
@@ -261,7 +261,6 @@ impl<'a> Run<'a> {
                 }
                 cpu.loops.iter_mut().for_each(|l| l.block(time, true));
             }
-            Kind::Wake { .. } => self.end_rest(cpu),
             Kind::Frequency(_) => {}
             Kind::Lost { .. } => {
                 self.forget(cpu);
@@ -406,7 +405,9 @@ impl<'a> Run<'a> {
         }
         let agreement = self.setup.ran.as_ref().map(|(name, _)| {
             let mut all = Agreement::default();
-            cpus.iter().for_each(|(_, c)| all.add(&c.shadow.agreement));
+            for (_, c) in &cpus {
+                all.add(&c.shadow.agreement);
+            }
             (name.clone(), all)
         });
         let mut warnings = metadata.clone();

@@ -6,6 +6,8 @@
 
 use serde::Serialize;
 
+use crate::speed::Speed;
+
 use crate::details::LatencyBucket;
 
 /// A part of a request's latency.
@@ -50,12 +52,11 @@ impl Parts {
 
     /// Adds a stretch of `time` ns in which the CPU was at work for `executed` ns.
     ///
-    /// It did `work` for the request, and `cold` because it had slept; `full_speed` is what it
-    /// does at most, in thousands of cycles a second.
+    /// It did `work` for the request, and because it had slept.
     pub(crate) fn add_work(&mut self, part: Part, time: u64, executed: u64, work: Work) {
         let executed = executed.min(time);
-        let cold = work.at_full_speed(work.cold).min(executed);
-        let own = work.at_full_speed(work.own).min(executed - cold);
+        let cold = work.full_speed.time(work.cold).min(executed);
+        let own = work.full_speed.time(work.own).min(executed - cold);
         self.add(part, own);
         self.add(Part::IdleExit, cold);
         self.add(Part::FrequencyShortfall, executed - cold - own);
@@ -64,20 +65,14 @@ impl Parts {
 }
 
 /// CPU work of a segment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     /// For its purpose.
     pub(crate) own: u64,
     /// Because the CPU had slept.
     pub(crate) cold: u64,
-    /// Thousands of cycles a second at the highest frequency.
-    pub(crate) full_speed: u32,
-}
-
-impl Work {
-    fn at_full_speed(self, cycles: u64) -> u64 {
-        cycles * 1_000_000 / u64::from(self.full_speed.max(1))
-    }
+    /// Of the CPU at its highest frequency.
+    pub(crate) full_speed: Speed,
 }
 
 /// The mean parts of some requests in microseconds.
@@ -153,8 +148,9 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn add(&mut self, parts: &Parts) {
-        let index = bucket_of(parts.total());
+    /// Adds a request of this latency, the sum of its parts.
+    pub(crate) fn add(&mut self, parts: &Parts, latency: u64) {
+        let index = bucket_of(latency);
         if index >= self.buckets.len() {
             self.buckets.resize_with(index + 1, Bucket::default);
         }
@@ -239,8 +235,9 @@ mod tests {
             executed in 0_u64..1 << 40,
             own in 0_u64..1 << 30,
             cold in 0_u64..1 << 30,
-            full_speed in 0_u32..10_000_000,
+            khz in 1_u32..10_000_000,
         ) {
+            let full_speed = Speed::new(khz);
             let mut parts = Parts::default();
             parts.add_work(Part::Submission, time, executed, Work { own, cold, full_speed });
             prop_assert_eq!(parts.total(), time);

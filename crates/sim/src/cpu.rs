@@ -9,6 +9,7 @@ use wakepath_units::Kilohertz;
 use crate::engine::CoreUse;
 use crate::pelt::Utilisation;
 use crate::setup::{Cycles, FULL_SHARE};
+use crate::timers::Timers;
 
 /// No such point in time.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -47,7 +48,7 @@ pub(crate) enum Mode {
     /// Leaving it.
     Waking,
     /// Serving an interrupt.
-    Interrupt(Interrupt),
+    Interrupt,
     /// Running its current task.
     Task,
 }
@@ -90,6 +91,8 @@ pub(crate) struct Cpu {
     /// Its clock.
     pub(crate) domain: usize,
     pub(crate) mode: Mode,
+    /// The interrupt that it serves, if it does.
+    pub(crate) serving: Interrupt,
     pub(crate) phase_start: u64,
     /// Work left of the running segment, as of `phase_start`.
     pub(crate) work: Cycles,
@@ -119,10 +122,10 @@ pub(crate) struct Cpu {
 
     pub(crate) tick_stopped: bool,
     pub(crate) next_tick: u64,
-    /// High-resolution timers, in no order: expiry and purpose.
-    pub(crate) timers: Vec<(u64, Timer)>,
-    /// Timer-wheel timers, which a stopped tick has to leave for: expiry and purpose.
-    pub(crate) wheel: Vec<(u64, Timer)>,
+    /// High-resolution timers.
+    pub(crate) timers: Timers,
+    /// Timer-wheel timers, which a stopped tick has to leave for.
+    pub(crate) wheel: Timers,
 
     pub(crate) governor: Governor,
     /// Power-sleep demotion prevention, if in use.
@@ -178,6 +181,7 @@ impl Cpu {
             cluster,
             domain,
             mode: Mode::Idle,
+            serving: Interrupt::Reschedule,
             phase_start: 0,
             work: 0,
             cold: 0,
@@ -197,8 +201,8 @@ impl Cpu {
             // A machine that has been idle for long has all its ticks stopped.
             tick_stopped: true,
             next_tick: NEVER,
-            timers: Vec::new(),
-            wheel: Vec::new(),
+            timers: Timers::default(),
+            wheel: Timers::default(),
             governor,
             lease,
             in_idle_loop: true,
@@ -227,22 +231,31 @@ impl Cpu {
         }
     }
 
-    pub(crate) fn next_timer(&self) -> u64 {
-        earliest(&self.timers)
-    }
-
-    pub(crate) fn next_wheel(&self) -> u64 {
-        earliest(&self.wheel)
-    }
-
     /// The next time that the clock wakes or interrupts this CPU.
+    #[inline]
     pub(crate) fn next_clock_event(&self) -> u64 {
         let tick = if self.tick_stopped {
             NEVER
         } else {
             self.next_tick
         };
-        tick.min(self.next_timer()).min(self.next_wheel())
+        tick.min(self.timers.next()).min(self.wheel.next())
+    }
+
+    /// Accounts the time up to now, in which it delivered `running` of 1024 to tasks.
+    #[inline]
+    pub(crate) fn account(&mut self, now: u64, running: u32) {
+        self.period_crossed |= self.utilisation.advance(now, running);
+    }
+
+    /// Work as if the CPU had its core for itself.
+    #[inline]
+    pub(crate) fn alone(&self, work: Cycles) -> Cycles {
+        if self.share == FULL_SHARE {
+            work
+        } else {
+            (work * FULL_SHARE).div_ceil(self.share)
+        }
     }
 
     /// Begins to serve an interrupt.
@@ -339,7 +352,7 @@ impl Cpu {
     /// How long it has been busy by now, in ns.
     pub(crate) fn busy_until(&self, now: u64) -> u64 {
         match self.mode {
-            Mode::Task | Mode::Interrupt(_) => self.busy + (now - self.phase_start),
+            Mode::Task | Mode::Interrupt => self.busy + (now - self.phase_start),
             Mode::Idle | Mode::Waking => self.busy,
         }
     }
@@ -348,8 +361,4 @@ impl Cpu {
     pub(crate) fn has_task(&self) -> bool {
         self.current.is_some() || !self.run_queue.is_empty()
     }
-}
-
-fn earliest(timers: &[(u64, Timer)]) -> u64 {
-    timers.iter().map(|(at, _)| *at).min().unwrap_or(NEVER)
 }

@@ -26,9 +26,11 @@ mod recorder;
 mod result;
 mod sched;
 mod setup;
+mod speed;
 mod task;
 mod threads;
 mod threads_run;
+mod timers;
 
 pub use attribution::Attribution;
 pub use compare::{

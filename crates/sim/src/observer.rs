@@ -164,7 +164,7 @@ impl Activity {
         match cpu.mode {
             Mode::Idle => Self::Idle(cpu.state),
             Mode::Waking => Self::Waking,
-            Mode::Interrupt(interrupt) => Self::Interrupt(match interrupt {
+            Mode::Interrupt => Self::Interrupt(match cpu.serving {
                 Interrupt::Completion(request) => {
                     InterruptKind::Completion(requests[request].whole.unwrap_or(request))
                 }

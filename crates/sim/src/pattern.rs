@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::queue::{EventQueue, Next};
+use crate::queue::EventQueue;
 
 /// Stages of a round.
 pub const STAGES: usize = 4;
@@ -52,7 +52,7 @@ pub fn delays_only(tokens: usize, rounds: u64) -> Looped {
         end_ns: 0,
     };
     while let Some((now, next)) = queue.pop() {
-        let (Next::Slot(token) | Next::Other(token)) = next;
+        let token = if next < tokens { next } else { next - tokens };
         looped.events += 1;
         looped.end_ns = now;
         let (round, stage) = &mut at[token];
@@ -116,9 +116,9 @@ impl Queueing {
         while let Some((now, next)) = self.queue.pop() {
             self.now = now;
             events += 1;
-            let (stage, token) = match next {
-                Next::Slot(stage) => (stage, self.stages[stage].waiting.pop_front()),
-                Next::Other(token) => (DRIVE, Some(token)),
+            let (stage, token) = match self.stages.get_mut(next) {
+                Some(stage) => (next, stage.waiting.pop_front()),
+                None => (DRIVE, Some(next - STAGES)),
             };
             let Some(token) = token else { break };
             self.leave(stage);

@@ -4,8 +4,6 @@
 //! the complement of what it lost, times what ran meanwhile (Linux 6.12 `kernel/sched/pelt.c`;
 //! this is the continuous form of it, without the kernel's rounding of partial periods).
 
-use std::sync::LazyLock;
-
 /// Units of time in a half-life.
 const HALF_LIFE: u64 = 32 * 1024;
 /// Fraction bits of a decay factor.
@@ -15,17 +13,43 @@ const SIGNAL_BITS: u32 = 20;
 /// After this many half-lives nothing is left of a 10-bit signal with [`SIGNAL_BITS`].
 const FORGOTTEN: u64 = 31;
 
-/// Decay over 0..32 whole periods of 1024 units, and over 0..1024 single units.
-static DECAY: LazyLock<([u64; 32], [u64; 1024])> = LazyLock::new(|| {
-    let factor = |units: u64| {
-        (f64::exp2(-(units as f64) / HALF_LIFE as f64) * (1_u64 << FACTOR_BITS) as f64).round()
-            as u64
-    };
-    (
-        std::array::from_fn(|i| factor(i as u64 * 1024)),
-        std::array::from_fn(|i| factor(i as u64)),
-    )
-});
+/// Decay over 0..1024 single units, and over 0..32 whole periods of 1024 units.
+static UNITS: [u64; 1024] = powers(UNIT_DECAY);
+static PERIODS: [u64; 32] = powers(PERIOD_DECAY);
+
+/// `2^63` times `2^(-1 / 32768)` and `2^(-1 / 32)`: the decay over a unit, and over a period.
+const UNIT_DECAY: u64 = 9_223_176_935_331_786_073;
+const PERIOD_DECAY: u64 = 9_025_734_193_507_008_925;
+
+/// The powers of a factor, from the zeroth one on.
+const fn powers<const N: usize>(factor: u64) -> [u64; N] {
+    let mut powers = [0; N];
+    let mut power: u64 = 1 << 63;
+    let mut index = 0;
+    while index < N {
+        let half = 1 << (62 - FACTOR_BITS);
+        powers[index] = (power + half) >> (63 - FACTOR_BITS);
+        power = ((power as u128 * factor as u128 + (1 << 62)) >> 63) as u64;
+        index += 1;
+    }
+    powers
+}
+
+/// What is left of a signal after so many units of time.
+#[inline]
+fn decay(units: u64) -> u64 {
+    // Most stretches are shorter than a period.
+    if let Some(factor) = UNITS.get(units as usize) {
+        return *factor;
+    }
+    let half_lives = units / HALF_LIFE;
+    if half_lives >= FORGOTTEN {
+        return 0;
+    }
+    let rest = units % HALF_LIFE;
+    let whole = PERIODS[(rest >> 10) as usize];
+    ((whole * UNITS[(rest & 1023) as usize]) >> FACTOR_BITS) >> half_lives
+}
 
 /// One utilisation signal, on the scheduler's scale of 1024.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +64,7 @@ impl Utilisation {
     /// Accounts the time up to `now` ns, during which the CPU delivered `running` of 1024 (0 when
     /// idle, its capacity at the current frequency when busy). Returns whether a period boundary
     /// of 1024 units was crossed, which is when the scheduler tells cpufreq.
+    #[inline]
     pub(crate) fn advance(&mut self, now: u64, running: u32) -> bool {
         let now = now >> 10;
         let units = now - self.known;
@@ -48,17 +73,11 @@ impl Utilisation {
         }
         let crossed = (now >> 10) != (self.known >> 10);
         self.known = now;
-        let half_lives = units / HALF_LIFE;
         let target = u64::from(running) << SIGNAL_BITS;
-        if half_lives >= FORGOTTEN {
-            self.value = target;
+        if self.value == target {
             return crossed;
         }
-        let (periods, single) = (&DECAY.0, &DECAY.1);
-        let rest = units % HALF_LIFE;
-        let mut factor = periods[(rest >> 10) as usize];
-        factor = (factor * single[(rest & 1023) as usize]) >> FACTOR_BITS;
-        factor >>= half_lives;
+        let factor = decay(units);
         // 30 bits of signal times 31 of factor fit 64.
         let keep = |v: u64| (v * factor) >> FACTOR_BITS;
         // Moving towards the target by what is forgotten keeps the signal within its bounds.
@@ -96,6 +115,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn tables_hold_the_powers_of_two() {
+        let factor = |units: usize| {
+            let share = f64::exp2(-(units as f64) / HALF_LIFE as f64);
+            (share * (1_u64 << FACTOR_BITS) as f64).round() as u64
+        };
+        assert_eq!(UNITS, std::array::from_fn(factor));
+        assert_eq!(PERIODS, std::array::from_fn(|i| factor(1024 * i)));
+    }
 
     #[test]
     fn half_is_left_after_32_periods() {

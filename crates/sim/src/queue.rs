@@ -4,7 +4,8 @@
 //! tick or timer, the change of a clock) and is often rescheduled. These have a slot each, where
 //! rescheduling replaces what was there. The others, requests in the drives, wait in a heap.
 //!
-//! Only the next few events of all are in order, in the *front*. What is scheduled is mostly due
+//! What was scheduled last is carried along unstored, since it mostly turns out to be what is next.
+//! Of the rest, only the next few events of all are in order, in the *front*. What is scheduled is mostly due
 //! either among the next few, near the end of a short array, or so late that storing it is all there
 //! is to do. When the front is used up, a pass over the slots and the top of the heap finds the next
 //! few.
@@ -38,32 +39,23 @@ const fn until(time: u64) -> Due {
     (time as Due) << 64 | u64::MAX as Due
 }
 
-/// Most events that are kept in order.
+/// Places of the front, the first of which holds no event.
 const FRONT: usize = 16;
-/// How many it is good to put in order at once: fewer make for frequent passes over the slots, more
-/// for long moves in the front.
+/// How many events it is good to put in order at once: fewer make for frequent passes over the slots,
+/// more for long moves in the front.
 const FEW: usize = 4;
 const MANY: usize = 12;
 /// Slots that a pass skips together.
 const GROUP: usize = 8;
 
-/// What is due next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// The event of a slot.
-    Slot(usize),
-    /// One of the others.
-    Other(usize),
-}
-
 /// The events of a simulation: `slots` things with one event each at most, and any number of others.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    /// The events due up to `bound`, the last one first; the rest of it is unused.
-    front: [Due; FRONT],
-    ordered: usize,
-    bound: Due,
-    /// Of every slot, whether it is in the front or not.
+    /// The event that was scheduled last, while it need not be stored among the others: mostly one
+    /// event leads to just one other, which is also the next one of all.
+    carried: Due,
+    front: Front,
+    /// Of every slot, whether it is in the front or not, but not carried.
     due: Vec<Due>,
     /// No slot of the group that is not in the front is due before.
     from: Vec<u64>,
@@ -77,13 +69,81 @@ pub(crate) struct EventQueue {
     now: u64,
 }
 
+/// The events due up to a bound in order, the next one last.
+#[derive(Debug)]
+struct Front {
+    /// First the bound, as if it were the last event, so that what comes sooner than all others is
+    /// found in one comparison; then the events. The rest is unused.
+    places: [Due; FRONT],
+    events: usize,
+}
+
+impl Front {
+    fn bound(&self) -> Due {
+        self.places[0]
+    }
+
+    /// The next event, or the bound. (The remainder is never taken; it spares a check.)
+    #[inline]
+    fn next(&self) -> Due {
+        self.places[self.events % FRONT]
+    }
+
+    /// Puts an event before all others. Returns whether there was room, and it is due by the bound.
+    #[inline]
+    fn put_first(&mut self, due: Due) -> bool {
+        let first = due <= self.next() && self.events + 1 < FRONT;
+        if first {
+            self.events += 1;
+            self.places[self.events % FRONT] = due;
+        }
+        first
+    }
+
+    /// Puts an event that is due by the bound in its place. If there is no room, the last one of all
+    /// does not stay; the bound moves before it.
+    fn put(&mut self, due: Due) -> Option<Due> {
+        let mut left = None;
+        if self.events + 1 == FRONT {
+            let last = self.places[1];
+            if due > last {
+                self.places[0] = last;
+                return Some(due);
+            }
+            self.places.copy_within(2.., 1);
+            self.events -= 1;
+            self.places[0] = due.max(self.places[1]);
+            left = Some(last);
+        }
+        let mut place = self.events;
+        while self.places[place] < due {
+            self.places[place + 1] = self.places[place];
+            place -= 1;
+        }
+        self.places[place + 1] = due;
+        self.events += 1;
+        left
+    }
+
+    /// Takes an event out, if it is in here.
+    fn take(&mut self, due: Due) {
+        let events = &self.places[1..=self.events];
+        if let Some(place) = events.iter().rposition(|of| *of == due) {
+            self.places.copy_within(place + 2..=self.events, place + 1);
+            self.events -= 1;
+        }
+    }
+}
+
 impl EventQueue {
     pub(crate) fn new(slots: usize) -> Self {
         let groups = slots.div_ceil(GROUP);
         Self {
-            front: [NEVER; FRONT],
-            ordered: 0,
-            bound: 0,
+            carried: NEVER,
+            front: Front {
+                places: [0; FRONT],
+                events: 0,
+            },
             due: vec![NEVER; groups * GROUP],
             from: vec![u64::MAX; groups],
             slots,
@@ -94,6 +154,7 @@ impl EventQueue {
         }
     }
 
+    #[inline]
     fn due_at(&mut self, time: u64, number: usize) -> Due {
         debug_assert!(number < 1 << NUMBER_BITS);
         self.scheduled = self.scheduled.wrapping_add(1);
@@ -104,125 +165,140 @@ impl EventQueue {
     #[inline]
     pub(crate) fn schedule(&mut self, slot: usize, time: u64) {
         let due = self.due_at(time, slot);
-        let before = std::mem::replace(&mut self.due[slot], due);
-        self.leave_front(before);
-        if due <= self.bound {
-            self.insert(due);
-        } else {
-            let from = &mut self.from[slot / GROUP];
-            *from = time.min(*from);
+        if time_of(self.due[slot]) != u64::MAX || time_of(self.carried) != u64::MAX {
+            self.make_way(slot);
         }
+        self.carried = due;
     }
 
     /// Takes back the event of a slot.
+    #[inline]
     pub(crate) fn cancel(&mut self, slot: usize) {
-        let before = std::mem::replace(&mut self.due[slot], NEVER);
-        self.leave_front(before);
+        if time_of(self.due[slot]) != u64::MAX {
+            self.unstore(slot);
+        } else if number_of(self.carried) == slot {
+            self.carried = NEVER;
+        }
     }
 
     /// When a slot is due; [`u64::MAX`] if it is not.
+    #[inline]
     pub(crate) fn due(&self, slot: usize) -> u64 {
-        time_of(self.due[slot])
+        if number_of(self.carried) == slot {
+            time_of(self.carried)
+        } else {
+            time_of(self.due[slot])
+        }
     }
 
     /// Adds one of the other events at `time` ns.
     #[inline]
     pub(crate) fn push(&mut self, time: u64, other: usize) {
         let due = self.due_at(time, self.slots + other);
-        if due <= self.bound {
-            self.insert(due);
-        } else {
-            self.others.push(Reverse(due));
+        if time_of(self.carried) != u64::MAX {
+            self.store_carried();
         }
+        self.carried = due;
     }
 
-    /// Takes the next event and its time in ns.
+    /// Takes the next event: its time in ns, and its slot, or the number of slots and its own number
+    /// together for one of the others.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<(u64, Next)> {
-        if self.ordered == 0 && !self.refill() {
-            return None;
-        }
-        self.ordered -= 1;
-        let due = self.front[self.ordered];
-        self.now = time_of(due);
-        let number = number_of(due);
-        let next = if number < self.slots {
-            self.due[number] = NEVER;
-            Next::Slot(number)
+    pub(crate) fn pop(&mut self) -> Option<(u64, usize)> {
+        let mut due = self.carried;
+        // With nothing in front, that is if it is due by the bound.
+        if due <= self.front.next() {
+            self.carried = NEVER;
         } else {
-            Next::Other(number - self.slots)
-        };
-        Some((self.now, next))
-    }
-
-    /// Puts an event that is due up to `bound` into the front. If that is full, the last one of all
-    /// does not stay in it.
-    #[inline]
-    fn insert(&mut self, due: Due) {
-        if self.ordered == FRONT {
-            let last = self.front[0];
-            if due > last {
-                self.bound = last;
-                return self.put_back(due);
+            if self.front.events == 0 && !self.refill() {
+                return None;
             }
-            self.front.copy_within(1.., 0);
-            self.ordered -= 1;
-            self.bound = due.max(self.front[0]);
-            self.put_back(last);
+            due = self.front.next();
+            self.front.events -= 1;
+            if let Some(due) = self.due.get_mut(number_of(due)) {
+                *due = NEVER;
+            }
         }
-        let mut place = self.ordered;
-        while place > 0 && self.front[place - 1] < due {
-            self.front[place] = self.front[place - 1];
-            place -= 1;
-        }
-        self.front[place] = due;
-        self.ordered += 1;
+        self.now = time_of(due);
+        Some((self.now, number_of(due)))
     }
 
-    /// An event does not stay in the front.
-    fn put_back(&mut self, due: Due) {
-        let number = number_of(due);
-        if number < self.slots {
-            let from = &mut self.from[number / GROUP];
-            *from = time_of(due).min(*from);
+    /// Forgets what a slot has pending, and stores what is carried of another one.
+    #[inline(never)]
+    fn make_way(&mut self, slot: usize) {
+        if number_of(self.carried) == slot {
+            self.carried = NEVER;
         } else {
-            self.others.push(Reverse(due));
+            self.unstore(slot);
+            self.store_carried();
         }
     }
 
-    /// Takes an event out of the front, if it is there.
-    #[inline]
-    fn leave_front(&mut self, due: Due) {
-        if due > self.bound {
+    /// Forgets what is stored of a slot, if anything is.
+    fn unstore(&mut self, slot: usize) {
+        let before = std::mem::replace(&mut self.due[slot], NEVER);
+        if before <= self.front.bound() {
+            self.front.take(before);
+        }
+    }
+
+    /// Puts what is carried among the others, if anything is.
+    fn store_carried(&mut self) {
+        let carried = std::mem::replace(&mut self.carried, NEVER);
+        if carried == NEVER {
             return;
         }
-        let ordered = &self.front[..self.ordered];
-        if let Some(place) = ordered.iter().rposition(|of| *of == due) {
-            self.front.copy_within(place + 1..self.ordered, place);
-            self.ordered -= 1;
+        let number = number_of(carried);
+        if number < self.slots {
+            self.due[number] = carried;
+        }
+        if !self.front.put_first(carried) {
+            self.put(carried);
+        }
+    }
+
+    /// Puts an event where it belongs.
+    fn put(&mut self, due: Due) {
+        let left = if due <= self.front.bound() {
+            self.front.put(due)
+        } else {
+            Some(due)
+        };
+        let Some(late) = left else { return };
+        let number = number_of(late);
+        if number < self.slots {
+            let from = &mut self.from[number / GROUP];
+            *from = time_of(late).min(*from);
+        } else {
+            self.others.push(Reverse(late));
         }
     }
 
     /// Puts the next few in order. Returns whether there are any.
     #[cold]
     fn refill(&mut self) -> bool {
+        self.store_carried();
+        if self.front.events > 0 {
+            return true;
+        }
         let mut start = self.now;
         loop {
-            self.bound = until(start.saturating_add(self.horizon).min(u64::MAX - 1));
+            self.front.places[0] = until(start.saturating_add(self.horizon).min(u64::MAX - 1));
             self.collect_slots();
             while let Some(Reverse(due)) = self.others.peek()
-                && *due <= self.bound
+                && *due <= self.front.bound()
             {
                 let due = *due;
                 self.others.pop();
-                self.insert(due);
+                self.put(due);
             }
-            if self.ordered > MANY {
+            let found = self.front.events;
+            if found > MANY {
                 self.horizon -= self.horizon / 4;
-            } else if self.ordered < FEW && self.horizon < u64::MAX / 4 {
+            } else if found < FEW && self.horizon < u64::MAX / 4 {
                 self.horizon += self.horizon / 4 + 1;
             }
-            if self.ordered > 0 {
+            if found > 0 {
                 return true;
             }
             let slots = self.from.iter().min().copied().unwrap_or(u64::MAX);
@@ -236,14 +312,14 @@ impl EventQueue {
 
     fn collect_slots(&mut self) {
         for group in 0..self.from.len() {
-            if Due::from(self.from[group]) << 64 > self.bound {
+            if Due::from(self.from[group]) << 64 > self.front.bound() {
                 continue;
             }
             self.from[group] = u64::MAX;
             for slot in group * GROUP..(group + 1) * GROUP {
                 let due = self.due[slot];
-                if due <= self.bound {
-                    self.insert(due);
+                if due <= self.front.bound() {
+                    self.put(due);
                 } else {
                     self.from[group] = time_of(due).min(self.from[group]);
                 }
@@ -274,20 +350,20 @@ mod tests {
             for (number, (time, slot, op)) in ops.into_iter().enumerate() {
                 let (time, slot) = (time % range, slot % slots);
                 rank += 1;
-                let pending = |model: &BTreeMap<(u64, usize), Next>| {
-                    model.iter().find(|(_, next)| **next == Next::Slot(slot)).map(|(due, _)| *due)
+                let pending = |model: &BTreeMap<(u64, usize), usize>| {
+                    model.iter().find(|(_, next)| **next == slot).map(|(due, _)| *due)
                 };
                 match op {
                     0 | 1 => {
                         queue.push(time, number);
-                        model.insert((time, rank), Next::Other(number));
+                        model.insert((time, rank), slots + number);
                     }
                     2 | 3 => {
                         if let Some(due) = pending(&model) {
                             model.remove(&due);
                         }
                         queue.schedule(slot, time);
-                        model.insert((time, rank), Next::Slot(slot));
+                        model.insert((time, rank), slot);
                         prop_assert_eq!(queue.due(slot), time);
                     }
                     4 => {

@@ -64,6 +64,6 @@ impl Recorder {
         }
         self.latency_sums[direction as usize] += u128::from(latency);
         self.latency.saturating_record(latency);
-        self.parts.add(parts);
+        self.parts.add(parts, latency);
     }
 }

@@ -11,6 +11,7 @@ use wakepath_workloads::fio::{FioJob, Size};
 
 use crate::SimError;
 use crate::completion::CompletionSetup;
+use crate::cpu::{Interrupt, NEVER, Timer};
 use crate::demotion::DemotionSetup;
 use crate::drive::{Demand, Direction, Stripes};
 use crate::program::Programs;
@@ -56,6 +57,10 @@ pub(crate) struct TrueState {
     /// Declared, for the kernel's too-deep and too-shallow counters.
     pub(crate) exit_latency: u64,
     pub(crate) target_residency: u64,
+    /// Whether a shallower state is enabled, and the target residency of the next deeper one that
+    /// is, if any.
+    pub(crate) has_shallower: bool,
+    pub(crate) deeper: u64,
 }
 
 /// One cluster's clock.
@@ -210,7 +215,13 @@ impl VolumeSetup {
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) tick: TickRate,
+    /// Of the tick, in ns.
+    pub(crate) tick_period: u64,
     pub(crate) states: Vec<TrueState>,
+    /// The declared target residencies of the enabled states; [`NEVER`] for the others.
+    pub(crate) residencies: Vec<u64>,
+    /// The shallowest enabled state.
+    pub(crate) shallowest: usize,
     /// How long a polling state spins.
     pub(crate) poll_limit: Nanoseconds,
     /// Index of the deepest state that a CPU can be in while its cluster is up.
@@ -253,7 +264,8 @@ impl Setup {
         let states: Vec<TrueState> = machine
             .idle_state
             .iter()
-            .map(|s| TrueState {
+            .enumerate()
+            .map(|(index, s)| TrueState {
                 entry: s.true_entry_us.micros().0,
                 exit: s.true_exit_us.micros().0,
                 exit_spread: (s.exit_spread.value > 0.0)
@@ -265,6 +277,9 @@ impl Setup {
                 disabled: s.disabled,
                 exit_latency: s.exit_latency_us.micros().0,
                 target_residency: s.target_residency_us.micros().0,
+                has_shallower: machine.idle_state[..index].iter().any(|s| !s.disabled),
+                deeper: (machine.idle_state[index + 1..].iter().find(|s| !s.disabled))
+                    .map_or(NEVER, |s| s.target_residency_us.micros().0),
             })
             .collect();
         let deepest_alone = states
@@ -291,11 +306,22 @@ impl Setup {
         let part = |share: f64| (per_io * share).round() as Cycles;
         Ok(Self {
             tick: machine.tick_rate(),
+            tick_period: machine.tick_rate().period().0,
             poll_limit: poll::limit_under(
                 &poll.unwrap_or_default(),
                 &machine.declared_idle_states()?,
                 machine.tick_rate(),
             ),
+            residencies: (states.iter())
+                .map(|s| {
+                    if s.disabled {
+                        NEVER
+                    } else {
+                        s.target_residency
+                    }
+                })
+                .collect(),
+            shallowest: states.iter().position(|s| !s.disabled).unwrap_or(0),
             states,
             deepest_alone,
             clusters,
@@ -348,6 +374,25 @@ impl Setup {
                 .iter()
                 .any(|c| c.smt_speedup.is_given() || c.smt_poll_loss.is_given()),
         })
+    }
+
+    /// The deepest enabled state whose target residency is within this time, else the shallowest enabled one.
+    pub(crate) fn fitting(&self, idle: u64) -> usize {
+        let fits = |residency: &u64| *residency <= idle;
+        let fitting = self.residencies.iter().rposition(fits);
+        fitting.unwrap_or(self.shallowest)
+    }
+
+    /// What it costs to serve an interrupt.
+    pub(crate) fn cost(&self, interrupt: Interrupt) -> Cycles {
+        match interrupt {
+            Interrupt::Completion(_) => self.io.interrupt,
+            Interrupt::Tick => self.tick_cycles,
+            Interrupt::Timer(Timer::Background(i)) if !self.background[i].as_task => {
+                self.background[i].cycles
+            }
+            Interrupt::Timer(_) | Interrupt::Reschedule => 0,
+        }
     }
 }
 

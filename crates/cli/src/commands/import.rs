@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             "{spinner} {human_pos} events, {per_sec}",
         )?);
         let mut progress = |events| bar.set_position(events);
-        let imported = import_file(path, &mut writer, &options, &mut progress)?;
+        let imported = import_file(path, &mut writer, options, &mut progress)?;
         bar.finish_and_clear();
         files.push(summarise(path, imported));
     }

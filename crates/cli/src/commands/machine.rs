@@ -23,6 +23,8 @@ enum Verb {
     List(ListArgs),
     /// A machine with the origin of every figure, or a recorded idle-state table.
     Show(ShowArgs),
+    /// This machine, or a captured one, as a machine file and the raw files that describe it.
+    Capture(super::live::capture::Args),
 }
 
 /// What is known of a machine.
@@ -83,6 +85,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     match &args.verb {
         Verb::List(args) => list(args, out),
         Verb::Show(args) => show(args, out),
+        Verb::Capture(args) => super::live::capture::run(args, out),
     }
 }
 

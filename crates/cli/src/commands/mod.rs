@@ -10,8 +10,10 @@ mod apst;
 mod drive;
 mod generate;
 mod import;
+mod live;
 mod machine;
 mod policy;
+mod replay;
 mod reproduce;
 mod sim;
 mod timeline;
@@ -32,6 +34,14 @@ pub(crate) enum Command {
     Reproduce(reproduce::Args),
     /// Make a recording of traces that other tools made.
     Import(import::Args),
+    /// Run recorded wake-ups through other idle governors.
+    Replay(replay::Args),
+    /// Change power settings of this machine by policy names, so that they can be put back.
+    Apply(live::apply::Args),
+    /// What is wrong with the power settings of this machine, what it costs, and what fixes it.
+    Doctor(live::doctor::Args),
+    /// Put back what `apply` changed.
+    Restore(live::restore::Args),
     /// Print a completion script for a shell.
     Completions(generate::CompletionsArgs),
     /// Write the man pages into a directory.
@@ -48,6 +58,10 @@ impl Command {
             Self::Sim(args) => sim::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
             Self::Import(args) => import::run(&args, out),
+            Self::Replay(args) => replay::run(&args, out),
+            Self::Apply(args) => live::apply::run(&args, out),
+            Self::Doctor(args) => live::doctor::run(&args, out),
+            Self::Restore(args) => live::restore::run(&args, out),
             Self::Completions(args) => {
                 generate::completions(&args, out);
                 Ok(())

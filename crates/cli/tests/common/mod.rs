@@ -1,5 +1,11 @@
 //! What tests of whole commands share.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses a part of it, and may panic"
+)]
+
+pub(crate) mod captured;
 
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;

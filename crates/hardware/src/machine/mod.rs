@@ -8,6 +8,7 @@ mod figure;
 mod from_recorded;
 mod library;
 mod power;
+mod to_toml;
 mod validate;
 
 pub use drive::{

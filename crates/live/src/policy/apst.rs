@@ -83,7 +83,7 @@ pub(crate) fn apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks 
 }
 
 /// What the quirk list goes by besides the drive's own words: its PCI id and the computer.
-pub(crate) fn place(root: &Root, name: &str) -> Place {
+pub fn place(root: &Root, name: &str) -> Place {
     let id = |file: &str| {
         let text = root.optional(&format!("sys/class/nvme/{name}/device/{file}"))?;
         u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()

@@ -11,8 +11,10 @@ pub mod names;
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::spec::{Policy, PolicySpec};
 
-use crate::setting::{self, NO_LATENCY_LIMIT_US, Scope};
+use crate::capture::is_virtual;
+use crate::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US, Scope};
 use crate::{At, Key, LiveError, System, Wanted};
+pub use apst::place;
 use names::Own;
 
 /// Which CPUs and drives a policy is for.
@@ -185,17 +187,12 @@ impl Target<'_> {
             _ => "this machine has no such setting",
         };
         let path = setting::known(name).path;
-        let hypervisor = if self.virtual_machine() {
+        let hypervisor = if is_virtual(self.system.root()) {
             "; it is a virtual machine, whose host keeps it"
         } else {
             ""
         };
         format!("{what} (/{path}){hypervisor}")
-    }
-
-    fn virtual_machine(&self) -> bool {
-        let cpuinfo = self.system.root().optional("proc/cpuinfo");
-        cpuinfo.is_some_and(|text| text.split_whitespace().any(|word| word == "hypervisor"))
     }
 
     /// A policy that the simulator knows, too.
@@ -314,7 +311,7 @@ impl Target<'_> {
                 self.want_everywhere("cpu-latency", &value)
             }
             Own::SystemLatency(limit) => {
-                let us = limit.unwrap_or(NO_LATENCY_LIMIT_US);
+                let us = limit.unwrap_or(NO_SYSTEM_LATENCY_LIMIT_US);
                 self.want_everywhere("system-latency", &us.to_string())
             }
             Own::Frequency { min, max } => {

@@ -3,7 +3,7 @@
 
 mod value;
 
-pub use value::{NO_LATENCY_LIMIT_US, same};
+pub use value::{NO_LATENCY_LIMIT_US, NO_SYSTEM_LATENCY_LIMIT_US, same};
 
 /// What a setting belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -142,7 +142,7 @@ pub static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         mechanism: Mechanism::Held,
         ..file("system-latency", Scope::System, "dev/cpu_dma_latency",
-            Values::Between(0, NO_LATENCY_LIMIT_US), "us",
+            Values::Between(0, NO_SYSTEM_LATENCY_LIMIT_US), "us",
             "no CPU enters an idle state with a longer exit latency, while a process holds the request")
     },
     file("cpu-latency", Scope::Cpu, "sys/devices/system/cpu/cpu{n}/power/pm_qos_resume_latency_us",

@@ -2,9 +2,12 @@
 
 use super::{SettingInfo, Values};
 
-/// `PM_QOS_RESUME_LATENCY_NO_CONSTRAINT` and the default of `/dev/cpu_dma_latency`: no limit
-/// (`include/linux/pm_qos.h`, Linux 6.12).
+/// No latency limit of a CPU: `PM_QOS_RESUME_LATENCY_NO_CONSTRAINT` (`include/linux/pm_qos.h`, Linux 6.12).
 pub const NO_LATENCY_LIMIT_US: u64 = i32::MAX as u64;
+
+/// What `/dev/cpu_dma_latency` reads as when nobody limits anything: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`
+/// (`include/linux/pm_qos.h`, Linux 6.12).
+pub const NO_SYSTEM_LATENCY_LIMIT_US: u64 = 2_000_000_000;
 
 /// The energy-performance preferences that have names (`drivers/cpufreq/intel_pstate.c`, Linux 6.12).
 const EPP: [(&str, u64); 4] = [

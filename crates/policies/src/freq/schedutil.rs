@@ -29,6 +29,8 @@ pub struct Schedutil {
     idle_calls: u64,
     frequency: Option<Kilohertz>,
     last_change: u64,
+    /// The performance asked for last, and the frequency for it: it is often the same again.
+    asked: (Capacity, Kilohertz),
 }
 
 impl Schedutil {
@@ -44,7 +46,8 @@ impl Schedutil {
         default_rate_limit: Nanoseconds,
         tick: TickRate,
     ) -> Self {
-        Self {
+        let mut schedutil = Self {
+            asked: (Capacity(0), table.lowest()),
             table,
             capacity,
             rate_limit: settings.rate_limit.unwrap_or(default_rate_limit).0,
@@ -52,7 +55,9 @@ impl Schedutil {
             idle_calls: 0,
             frequency: None,
             last_change: 0,
-        }
+        };
+        schedutil.asked.1 = schedutil.frequency_for(Capacity(0));
+        schedutil
     }
 
     /// The scheduler reports a change on CPU `cpu` of the domain at `now`; `iowait` if a task wakes
@@ -86,7 +91,10 @@ impl Schedutil {
             })
             .max()
             .unwrap_or_default();
-        let mut next = self.table.at_or_above(self.raw_frequency(performance));
+        if performance != self.asked.0 {
+            self.asked = (performance, self.frequency_for(performance));
+        }
+        let mut next = self.asked.1;
 
         // On a CPU with a clock of its own a lower frequency would be premature if it has not been
         // idle since the last update: it has more to do than the signal shows yet.
@@ -109,6 +117,11 @@ impl Schedutil {
     /// The frequency chosen last.
     pub fn frequency(&self) -> Option<Kilohertz> {
         self.frequency
+    }
+
+    /// The lowest frequency at which the CPU has this performance.
+    fn frequency_for(&self, performance: Capacity) -> Kilohertz {
+        self.table.at_or_above(self.raw_frequency(performance))
     }
 
     /// The frequency at which the CPU has just this performance.

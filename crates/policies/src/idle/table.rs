@@ -61,6 +61,10 @@ impl StateSet {
 /// Room for a time per state, rounded up so that any index can be cut to a valid one.
 const SLOTS: usize = 16;
 
+/// Most CPUs have no more states than this. Loops over all states are short for them, and have a
+/// fixed number of turns either way.
+pub(super) const FEW: usize = 4;
+
 /// A time per state, in nanoseconds; 0 where there is no state.
 #[derive(Clone, Debug)]
 struct Times([i64; SLOTS]);
@@ -79,14 +83,21 @@ impl Times {
         self.0[state % SLOTS]
     }
 
-    /// The indices of the times above `limit`.
+    /// The indices of the times above `limit`, among the first `count` ones.
     #[inline]
-    fn above(&self, limit: i64) -> StateSet {
-        let mut set = 0;
-        for (i, &time) in self.0[..MAX_STATES].iter().enumerate() {
-            set |= u32::from(time > limit) << i;
+    fn above(&self, limit: i64, count: usize) -> StateSet {
+        let among = |times: &[i64]| {
+            let mut set = 0;
+            for (i, &time) in times.iter().enumerate() {
+                set |= u32::from(time > limit) << i;
+            }
+            StateSet(set)
+        };
+        if count <= FEW {
+            among(&self.0[..FEW])
+        } else {
+            among(&self.0[..MAX_STATES])
         }
-        StateSet(set)
     }
 }
 
@@ -171,19 +182,21 @@ impl StateTable {
     /// The states, enabled or not, that pay off within `time`.
     #[inline]
     pub(crate) fn paying_off_within(&self, time: i64) -> StateSet {
-        self.present.without(self.target_residency.above(time))
+        self.present
+            .without(self.target_residency.above(time, self.count))
     }
 
     /// The enabled states that take longer than `limit` to leave.
     #[inline]
     pub(crate) fn slower_than(&self, limit: i64) -> StateSet {
-        self.enabled.and(self.exit_latency.above(limit))
+        self.enabled.and(self.exit_latency.above(limit, self.count))
     }
 
     /// The enabled states that pay off only after more than `time`.
     #[inline]
     pub(crate) fn longer_than(&self, time: i64) -> StateSet {
-        self.enabled.and(self.target_residency.above(time))
+        self.enabled
+            .and(self.target_residency.above(time, self.count))
     }
 
     /// The enabled state to fall back to from `state` when only `time` is left: the deepest

@@ -109,7 +109,9 @@ impl Drive {
     /// requests came. The unit is busy until the end.
     pub(crate) fn accept(&mut self, now: u64, demand: Demand) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
-        let free = self.units.pop().map_or(0, |Reverse(at)| at);
+        // There is at least one.
+        let mut unit = self.units.peek_mut();
+        let free = unit.as_ref().map_or(0, |unit| unit.0);
         let mut done = free.max(now).max(awake_at) + demand.access;
         if demand.transfer > 0 {
             // The link is not needed before the last of the data come off the media.
@@ -122,7 +124,9 @@ impl Drive {
             done = buffer.accept(done, demand.blocks);
             quiet = buffer.empty_at();
         }
-        self.units.push(Reverse(done));
+        if let Some(unit) = &mut unit {
+            unit.0 = done;
+        }
         if let Some(sleep) = &mut self.sleep {
             sleep.idle_from = sleep.idle_from.max(done).max(quiet);
         }

@@ -1,7 +1,5 @@
 //! Ticks, timers and background work of a CPU.
 
-use std::collections::VecDeque;
-
 use super::{Engine, Slot};
 use crate::cpu::{CpuId, Interrupt, NEVER, Timer};
 use crate::observer::Observer;
@@ -14,11 +12,11 @@ impl<O: Observer> Engine<'_, O> {
         let timer = Timer::Background(index);
         if source.as_task {
             // A timer-wheel timer expires with a tick.
-            let period = self.setup.tick.period().0;
+            let period = self.setup.tick_period;
             let at = (self.now + delay).div_ceil(period) * period;
-            self.cpus[cpu].wheel.push((at, timer));
+            self.cpus[cpu].wheel.add(at, timer);
         } else {
-            self.cpus[cpu].timers.push((self.now + delay, timer));
+            self.cpus[cpu].timers.add(self.now + delay, timer);
         }
     }
 
@@ -50,29 +48,17 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.now;
         let c = &mut self.cpus[cpu];
         if !c.tick_stopped && c.next_tick <= now {
-            c.next_tick += self.setup.tick.period().0;
+            c.next_tick += self.setup.tick_period;
             c.got_tick |= c.in_idle_loop;
             c.interrupts.push_back(Interrupt::Tick);
         }
-        expire(&mut c.timers, now, &mut c.interrupts);
+        let mut pend = |timer| c.interrupts.push_back(Interrupt::Timer(timer));
+        c.timers.expire(now, &mut pend);
         // A stopped tick that was left for a timer-wheel timer counts as a tick.
-        if expire(&mut c.wheel, now, &mut c.interrupts) {
+        if c.wheel.expire(now, &mut pend) {
             c.got_tick |= c.in_idle_loop;
         }
         self.arm_clock(cpu);
         self.kick(cpu);
     }
-}
-
-/// Moves the timers that are due to the pending interrupts. Returns whether there were any.
-fn expire(timers: &mut Vec<(u64, Timer)>, now: u64, interrupts: &mut VecDeque<Interrupt>) -> bool {
-    let before = timers.len();
-    timers.retain(|(at, timer)| {
-        let due = *at <= now;
-        if due {
-            interrupts.push_back(Interrupt::Timer(*timer));
-        }
-        !due
-    });
-    timers.len() != before
 }

@@ -61,28 +61,28 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             0
         };
-        c.period_crossed |= c.utilisation.advance(self.now, running);
+        c.account(self.now, running);
     }
 
     /// Accounts the work of a CPU that ends, or is cut, now.
     pub(super) fn charge(&mut self, cpu: CpuId) {
-        let time = self.now - self.cpus[cpu].phase_start;
-        match self.cpus[cpu].mode {
+        let c = &mut self.cpus[cpu];
+        let time = self.now - c.phase_start;
+        match c.mode {
             Mode::Idle | Mode::Waking => return,
-            Mode::Interrupt(_) => {}
+            Mode::Interrupt => {}
             Mode::Task => {
-                self.account(cpu, true);
-                let c = &self.cpus[cpu];
                 let domain = &mut self.domains[c.domain];
+                let capacity = domain.capacity_now();
+                c.account(self.now, capacity);
                 domain.charge_task(time);
                 if let Some(task) = c.current {
                     let t = &mut self.tasks[task];
                     t.executed += time;
-                    t.entity.charge(time, domain.capacity_now());
+                    t.entity.charge(time, capacity);
                 }
             }
         }
-        let c = &mut self.cpus[cpu];
         c.phase_start = self.now;
         c.busy += time;
         if c.polling_until.is_some() {
@@ -124,7 +124,7 @@ impl<O: Observer> Engine<'_, O> {
             self.cpus[cpu].settle_power(self.now, self.domains[domain].current());
             let khz = self.domains[domain].khz_now();
             self.cpus[cpu].settle_waking(self.now, khz);
-            if matches!(self.cpus[cpu].mode, Mode::Task | Mode::Interrupt(_)) {
+            if matches!(self.cpus[cpu].mode, Mode::Task | Mode::Interrupt) {
                 let left = self.cpus[cpu].work - self.work_done(cpu);
                 self.charge(cpu);
                 self.cpus[cpu].work = left;
@@ -134,7 +134,7 @@ impl<O: Observer> Engine<'_, O> {
         self.observe_frequency(domain);
         for cpu in of {
             let mode = self.cpus[cpu].mode;
-            if matches!(mode, Mode::Task | Mode::Interrupt(_)) {
+            if matches!(mode, Mode::Task | Mode::Interrupt) {
                 let length = self.time_for(cpu, self.cpus[cpu].work);
                 self.begin_phase(cpu, mode, length);
             }
@@ -142,14 +142,16 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// A CPU begins to wake up: the hardware looks at its clock again.
+    #[inline]
     pub(super) fn wake_clock(&mut self, cpu: CpuId) {
+        if !self.clock_slots.clusters.is_empty() {
+            self.wake_hardware(cpu);
+        }
+    }
+
+    fn wake_hardware(&mut self, cpu: CpuId) {
         let cluster = self.cpus[cpu].cluster;
-        if !self
-            .clock_slots
-            .clusters
-            .get(cluster)
-            .is_some_and(|c| c.used)
-        {
+        if !self.clock_slots.clusters[cluster].used {
             return;
         }
         let domain = self.cpus[cpu].domain;

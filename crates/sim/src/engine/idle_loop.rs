@@ -1,51 +1,20 @@
 //! The kernel's idle loop: asking the governor, entering, leaving, telling it.
 
+use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 use wakepath_units::Nanoseconds;
 
 use super::Engine;
-use crate::cpu::{CpuId, Mode, NEVER};
+use crate::cpu::{Cpu, CpuId, Mode, NEVER};
 use crate::observer::Observer;
-use crate::setup::TrueState;
-
-/// The latency request when nobody asks for anything: 2147483647 us
-/// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
-const NO_LATENCY_REQUEST: i64 = 2_147_483_647_000;
+use crate::setup::Setup;
 
 impl<O: Observer> Engine<'_, O> {
-    pub(super) fn reflect(&mut self, cpu: CpuId) {
-        let c = &mut self.cpus[cpu];
-        if let Some(residency) = c.unreflected.take() {
-            let outcome = IdleOutcome {
-                clock: self.now,
-                residency,
-                got_tick: c.got_tick,
-                poll_limit_hit: c.poll_limit_hit,
-            };
-            c.governor.reflect(c.state, &outcome);
-        }
-    }
-
-    /// The tick comes back when a CPU has something to run.
-    pub(super) fn leave_idle_loop(&mut self, cpu: CpuId) {
-        let period = self.setup.tick.period().0;
-        let c = &mut self.cpus[cpu];
-        if !c.in_idle_loop {
-            return;
-        }
-        c.in_idle_loop = false;
-        if c.tick_stopped {
-            c.tick_stopped = false;
-            c.next_tick = (self.now / period + 1) * period;
-            self.arm_clock(cpu);
-        }
-    }
-
     pub(super) fn enter_idle(&mut self, cpu: CpuId) {
         // A polling limit that is reached just now is served already.
         self.cancel_phase(cpu);
         let now = self.now;
-        let period = self.setup.tick.period().0;
+        let period = self.setup.tick_period;
         let c = &mut self.cpus[cpu];
         c.in_idle_loop = true;
         c.got_tick = false;
@@ -53,9 +22,10 @@ impl<O: Observer> Engine<'_, O> {
         c.current = None;
 
         // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
-        let (timer, wheel) = (c.next_timer(), c.next_wheel());
-        let last_jiffy = now / period * period;
-        let can_stop = c.tick_stopped || wheel.saturating_sub(last_jiffy) > period;
+        let (timer, wheel) = (c.timers.next(), c.wheel.next());
+        let can_stop = c.tick_stopped
+            || wheel.saturating_sub(now) > period
+            || wheel.saturating_sub(now / period * period) > period;
         let delta_tick = until(now, c.next_clock_event());
         let sleep_length = if can_stop {
             until(now, timer.min(wheel))
@@ -161,50 +131,65 @@ impl<O: Observer> Engine<'_, O> {
         };
         self.begin_phase(cpu, Mode::Waking, wait);
     }
+}
 
+impl Cpu {
     /// Counts a stay in an idle state that ends now.
-    pub(super) fn end_stay(&mut self, cpu: CpuId, poll_limit_hit: bool) {
-        let now = self.now;
-        let c = &mut self.cpus[cpu];
-        let residency = now - c.idle_since;
-        c.polling_until = None;
-        c.awake_since = now;
-        c.poll_limit_hit = poll_limit_hit;
+    #[inline]
+    pub(super) fn end_stay(&mut self, now: u64, setup: &Setup, poll_limit_hit: bool) {
+        let residency = now - self.idle_since;
+        self.polling_until = None;
+        self.awake_since = now;
+        self.poll_limit_hit = poll_limit_hit;
         // A residency of 0 would mean that the driver refused the state.
-        c.unreflected = Some(residency.max(1));
-        let states = &self.setup.states;
-        let stats = &mut c.stats[c.state];
-        stats.time += residency - std::mem::take(&mut c.busy_in_stay);
+        self.unreflected = Some(residency.max(1));
+        let entered = &setup.states[self.state];
+        let stats = &mut self.stats[self.state];
+        stats.time += residency - std::mem::take(&mut self.busy_in_stay);
         // The kernel's "above" and "below" counters (drivers/cpuidle/cpuidle.c).
-        let entered = &states[c.state];
         if residency < entered.target_residency {
-            stats.too_deep += u64::from(states[..c.state].iter().any(|s| !s.disabled));
-        } else if residency > entered.exit_latency
-            && let Some(deeper) = states[c.state + 1..].iter().find(|s| !s.disabled)
-        {
-            stats.too_shallow +=
-                u64::from(residency - entered.exit_latency >= deeper.target_residency);
+            stats.too_deep += u64::from(entered.has_shallower);
+        } else if residency > entered.exit_latency {
+            stats.too_shallow += u64::from(residency - entered.exit_latency >= entered.deeper);
         }
         // The same question of the time that the CPU was truly idle, which the kernel cannot know.
-        let woken = if entered.polling { now } else { c.wake_began };
-        let idle = woken - c.idle_since;
-        let fitting = fitting(states, idle);
-        let fit = &mut c.fits[c.state * states.len() + fitting];
+        let woken = if entered.polling {
+            now
+        } else {
+            self.wake_began
+        };
+        let idle = woken - self.idle_since;
+        let fit = &mut self.fits[self.state * self.stats.len() + setup.fitting(idle)];
         fit.stays += 1;
         fit.idle += idle;
         fit.wake += now - woken;
     }
-}
 
-/// The deepest enabled state whose target residency is within this time, else the shallowest enabled one.
-fn fitting(states: &[TrueState], idle: u64) -> usize {
-    let fits = |s: &TrueState| !s.disabled && s.target_residency <= idle;
-    let shallowest = || states.iter().position(|s| !s.disabled);
-    states
-        .iter()
-        .rposition(fits)
-        .or_else(shallowest)
-        .unwrap_or(0)
+    /// Tells the governor of the last stay, if it has not been told.
+    #[inline]
+    pub(super) fn reflect(&mut self, now: u64) {
+        if let Some(residency) = self.unreflected.take() {
+            let outcome = IdleOutcome {
+                clock: now,
+                residency,
+                got_tick: self.got_tick,
+                poll_limit_hit: self.poll_limit_hit,
+            };
+            self.governor.reflect(self.state, &outcome);
+        }
+    }
+
+    /// The CPU has something to run. Returns whether its tick comes back, every `period` ns.
+    #[inline]
+    pub(super) fn leave_idle_loop(&mut self, now: u64, period: u64) -> bool {
+        let back = self.in_idle_loop && self.tick_stopped;
+        self.in_idle_loop = false;
+        if back {
+            self.tick_stopped = false;
+            self.next_tick = (now / period + 1) * period;
+        }
+        back
+    }
 }
 
 /// The time from `now` until `at`, as the kernel's signed nanoseconds.

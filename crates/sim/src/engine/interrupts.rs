@@ -6,7 +6,6 @@ use wakepath_units::Nanoseconds;
 use super::Engine;
 use crate::cpu::{CpuId, Interrupt, Mode, Timer};
 use crate::observer::{Observer, RequestStep};
-use crate::setup::Cycles;
 use crate::task::Program;
 
 impl<O: Observer> Engine<'_, O> {
@@ -17,16 +16,17 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Makes a CPU look at its pending interrupts.
     pub(super) fn kick(&mut self, cpu: CpuId) {
-        match self.cpus[cpu].mode {
+        let c = &self.cpus[cpu];
+        match c.mode {
             // A polling CPU serves interrupts and goes on polling.
-            Mode::Idle if self.cpus[cpu].polling_until.is_some() => self.next(cpu),
+            Mode::Idle if c.polling_until.is_some() => self.next(cpu),
             Mode::Idle => self.begin_wake(cpu),
             Mode::Task => {
                 self.pause(cpu);
                 self.next(cpu);
             }
             // They are served when the wake-up or the interrupt in progress ends.
-            Mode::Waking | Mode::Interrupt(_) => {}
+            Mode::Waking | Mode::Interrupt => {}
         }
     }
 
@@ -74,17 +74,6 @@ impl<O: Observer> Engine<'_, O> {
             && occasion(policy.grant)
         {
             lease.grant(Nanoseconds(self.now));
-        }
-    }
-
-    pub(super) fn cost(&self, interrupt: Interrupt) -> Cycles {
-        match interrupt {
-            Interrupt::Completion(_) => self.setup.io.interrupt,
-            Interrupt::Tick => self.setup.tick_cycles,
-            Interrupt::Timer(Timer::Background(i)) if !self.setup.background[i].as_task => {
-                self.setup.background[i].cycles
-            }
-            Interrupt::Timer(_) | Interrupt::Reschedule => 0,
         }
     }
 

@@ -29,7 +29,7 @@ use crate::drive::{Direction, Drive, DriveTotals};
 use crate::frequency::Domain;
 use crate::observer::Observer;
 use crate::power::PowerTracker;
-use crate::queue::{EventQueue, Next};
+use crate::queue::EventQueue;
 use crate::random::Streams;
 use crate::recorder::Recorder;
 use crate::setup::{JobSetup, Setup};
@@ -66,11 +66,11 @@ impl Slot {
 
     fn of(number: usize, cpus: usize, domains: usize) -> Self {
         match (number / 2, number % 2) {
-            _ if number >= 2 * (cpus + domains) => Self::Device(number - 2 * (cpus + domains)),
-            (other, 0) if other >= cpus => Self::Frequency(other - cpus),
-            (other, _) if other >= cpus => Self::Hardware(other - cpus),
-            (cpu, 0) => Self::Phase(cpu),
-            (cpu, _) => Self::Clock(cpu),
+            (cpu, 0) if cpu < cpus => Self::Phase(cpu),
+            (cpu, _) if cpu < cpus => Self::Clock(cpu),
+            (other, 0) if other < cpus + domains => Self::Frequency(other - cpus),
+            (other, _) if other < cpus + domains => Self::Hardware(other - cpus),
+            _ => Self::Device(number - 2 * (cpus + domains)),
         }
     }
 }
@@ -154,12 +154,11 @@ impl<'a, O: Observer> Engine<'a, O> {
             Some(_) => setup.completion.queues(drives.len()),
             None => 0,
         };
-        // Nothing happens in a drive by itself, unless somebody looks.
-        let watched = if O::WATCHES { drives.len() } else { 0 };
+        let devices = queues + Self::watched(drives.len());
         let mut engine = Self {
             observer,
             now: 0,
-            queue: EventQueue::new(2 * cpus.len() + 2 * domains.len() + queues + watched),
+            queue: EventQueue::new(2 * (cpus.len() + domains.len()) + devices),
             clock_slots: ClockSlots::of(setup, &domains),
             domains,
             power: PowerTracker::new(setup),
@@ -202,6 +201,12 @@ impl<'a, O: Observer> Engine<'a, O> {
         engine
     }
 
+    /// How many of the drives have a slot: nothing happens in a drive by itself, unless somebody
+    /// looks.
+    fn watched(drives: usize) -> usize {
+        if O::WATCHES { drives } else { 0 }
+    }
+
     /// Runs until every job has ended, or the time is over.
     ///
     /// # Errors
@@ -209,6 +214,8 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// end.
     pub(crate) fn run(mut self) -> Result<Finished, SimError> {
         let end = self.setup.programs.end.unwrap_or(u64::MAX);
+        let last = end.min(Watchdog::LATEST);
+        let devices = self.collected.len() + Self::watched(self.drives.len());
         let mut events = 0;
         let mut watchdog = Watchdog::default();
         while self.jobs_running > 0 && !self.observer.has_enough() {
@@ -220,28 +227,26 @@ impl<'a, O: Observer> Engine<'a, O> {
                 "{next:?} at {time} comes after {}",
                 self.now
             );
-            if time > end {
+            if time > last {
+                if end > last {
+                    return Err(Stuck::TooLong.into());
+                }
                 self.now = end;
                 break;
             }
             self.now = time;
             events += 1;
-            if time > Watchdog::LATEST {
-                return Err(Stuck::TooLong.into());
-            }
             if events % Watchdog::EVERY == 0 {
                 let requests = self.recorder.reads + self.recorder.writes;
                 watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(requests))?;
             }
-            match next {
-                Next::Other(request) => self.served(request),
-                Next::Slot(number) => match Slot::of(number, self.cpus.len(), self.domains.len()) {
-                    Slot::Phase(cpu) => self.end_phase(cpu),
-                    Slot::Clock(cpu) => self.clock(cpu),
-                    Slot::Frequency(domain) => self.frequency_changed(domain),
-                    Slot::Hardware(cluster) => self.end_clock_slot(cluster),
-                    Slot::Device(device) => self.device(device),
-                },
+            match Slot::of(next, self.cpus.len(), self.domains.len()) {
+                Slot::Phase(cpu) => self.end_phase(cpu),
+                Slot::Clock(cpu) => self.clock(cpu),
+                Slot::Frequency(domain) => self.frequency_changed(domain),
+                Slot::Hardware(cluster) => self.end_clock_slot(cluster),
+                Slot::Device(device) if device < devices => self.device(device),
+                Slot::Device(other) => self.served(other - devices),
             }
         }
         let own = events - self.looks;

@@ -6,6 +6,7 @@ use crate::observer::Observer;
 use crate::setup::{Cycles, FULL_SHARE};
 
 impl<O: Observer> Engine<'_, O> {
+    #[inline]
     pub(super) fn begin_phase(&mut self, cpu: CpuId, mode: Mode, length: u64) {
         let c = &mut self.cpus[cpu];
         c.mode = mode;
@@ -20,17 +21,19 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(super) fn end_phase(&mut self, cpu: CpuId) {
-        match self.cpus[cpu].mode {
+        let now = self.now;
+        let c = &mut self.cpus[cpu];
+        match c.mode {
             // The time limit of a polling state, or else an inter-processor interrupt arrives.
-            Mode::Idle if self.cpus[cpu].polling_until.is_some() => self.next(cpu),
+            Mode::Idle if c.polling_until.is_some() => self.next(cpu),
             Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
-                let khz = self.domains[self.cpus[cpu].domain].khz_now();
-                self.cpus[cpu].end_waking(self.now, khz);
-                self.end_stay(cpu, false);
+                c.end_waking(now, self.domains[c.domain].khz_now());
+                c.end_stay(now, self.setup, false);
                 self.next(cpu);
             }
-            Mode::Interrupt(interrupt) => {
+            Mode::Interrupt => {
+                let interrupt = c.serving;
                 self.charge(cpu);
                 self.serve(cpu, interrupt);
                 self.next(cpu);
@@ -46,18 +49,13 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn execute(&mut self, cpu: CpuId, mode: Mode, work: Cycles) {
         let c = &mut self.cpus[cpu];
         let cold = std::mem::take(&mut c.cold);
-        match mode {
-            Mode::Task => {
-                if let Some(task) = c.current {
-                    self.tasks[task].cold += cold;
-                }
-            }
+        match (mode, c.current) {
+            (Mode::Task, Some(task)) if cold > 0 => self.tasks[task].cold += cold,
+            (Mode::Task, _) => {}
             _ => c.begin_segment(self.now, cold),
         }
-        let c = &mut self.cpus[cpu];
         c.work = work + cold;
-        let work = c.work;
-        let length = self.time_for(cpu, work);
+        let length = self.domains[c.domain].time_for(self.now, c.alone(c.work));
         self.begin_phase(cpu, mode, length);
     }
 
@@ -84,38 +82,39 @@ impl<O: Observer> Engine<'_, O> {
     /// The time that work takes on a CPU from now on, rounded up.
     pub(super) fn time_for(&self, cpu: CpuId, work: Cycles) -> u64 {
         let c = &self.cpus[cpu];
-        let work = if c.share == FULL_SHARE {
-            work
-        } else {
-            (work * FULL_SHARE).div_ceil(c.share)
-        };
-        self.domains[c.domain].time_for(self.now, work)
+        self.domains[c.domain].time_for(self.now, c.alone(work))
     }
 
     /// Decides what a CPU does next; nothing is in progress on it.
     pub(super) fn next(&mut self, cpu: CpuId) {
         loop {
-            if let Some(interrupt) = self.cpus[cpu].interrupts.pop_front() {
-                let cost = self.cost(interrupt);
-                if cost + self.cpus[cpu].cold == 0 {
-                    self.cpus[cpu].begin_segment(self.now, 0);
+            let (now, setup) = (self.now, self.setup);
+            let c = &mut self.cpus[cpu];
+            if let Some(interrupt) = c.interrupts.pop_front() {
+                let cost = setup.cost(interrupt);
+                if cost + c.cold == 0 {
+                    c.begin_segment(now, 0);
                     self.serve(cpu, interrupt);
                     continue;
                 }
-                return self.execute(cpu, Mode::Interrupt(interrupt), cost);
+                c.serving = interrupt;
+                return self.execute(cpu, Mode::Interrupt, cost);
             }
-            if let Some(until) = self.cpus[cpu].polling_until {
-                let must_run = self.cpus[cpu].has_task();
-                if self.now < until && !must_run {
-                    return self.begin_phase(cpu, Mode::Idle, until - self.now);
+            let must_run = c.has_task();
+            if let Some(until) = c.polling_until {
+                if now < until && !must_run {
+                    return self.begin_phase(cpu, Mode::Idle, until - now);
                 }
-                self.end_stay(cpu, !must_run);
+                c.end_stay(now, setup, !must_run);
             }
-            self.reflect(cpu);
-            if !self.cpus[cpu].has_task() && !self.take_over_waiting(cpu) {
+            c.reflect(now);
+            if must_run {
+                if c.leave_idle_loop(now, setup.tick_period) {
+                    self.arm_clock(cpu);
+                }
+            } else if !self.take_over_waiting(cpu) {
                 return self.enter_idle(cpu);
             }
-            self.leave_idle_loop(cpu);
             if self.run_task(cpu) {
                 return;
             }

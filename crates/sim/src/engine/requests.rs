@@ -231,10 +231,10 @@ impl<O: Observer> Engine<'_, O> {
     /// request if that completes it: its way is that of its last piece.
     pub(super) fn delivered(&mut self, cpu: CpuId, id: RequestId) -> Option<RequestId> {
         self.attribute_interrupt(cpu, id);
-        let piece = self.requests[id];
-        let Some(whole) = piece.whole else {
+        let Some(whole) = self.requests[id].whole else {
             return Some(id);
         };
+        let piece = self.requests[id];
         self.free_requests.push(id);
         let request = &mut self.requests[whole];
         request.undelivered -= 1;

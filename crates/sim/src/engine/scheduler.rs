@@ -35,6 +35,12 @@ impl<O: Observer> Engine<'_, O> {
     /// task, and whether that is about to sleep.
     pub(super) fn choose_cpu(&self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
         let previous = self.tasks[task].cpu;
+        if waker.is_none() && !self.setup.smt {
+            // The commonest case of what follows.
+            if self.is_idle(previous) && self.is_allowed(task, previous) {
+                return previous;
+            }
+        }
         let mut near = previous;
         if let Some((cpu, sleeps_next)) = waker
             && sleeps_next
@@ -191,7 +197,8 @@ impl<O: Observer> Engine<'_, O> {
         if self.cpus[cpu].mode == Mode::Task {
             self.pause(cpu);
             self.cpus[cpu].work = 0;
-            self.begin_phase(cpu, Mode::Interrupt(Interrupt::Reschedule), 0);
+            self.cpus[cpu].serving = Interrupt::Reschedule;
+            self.begin_phase(cpu, Mode::Interrupt, 0);
         }
     }
 
@@ -206,15 +213,14 @@ impl<O: Observer> Engine<'_, O> {
         }
         if c.current.is_none() {
             let tasks = &self.tasks;
-            // The first of several equals.
-            let first = match c.run_queue.len() {
+            c.current = match c.run_queue.len() {
                 0 => return None,
-                1 => 0,
+                1 => c.run_queue.pop_front(),
+                // The first of several equals.
                 _ => (0..c.run_queue.len())
                     .min_by_key(|i| tasks[c.run_queue[*i]].entity.rank())
-                    .unwrap_or(0),
+                    .and_then(|first| c.run_queue.remove(first)),
             };
-            c.current = c.run_queue.remove(first);
             c.picked_at = self.now;
             self.waiting -= 1;
             if let Some(task) = c.current {
@@ -274,10 +280,12 @@ impl<O: Observer> Engine<'_, O> {
 
     /// A CPU whose last task has gone to sleep takes a waiting task from another one, of its own cluster if
     /// possible. Returns whether it found any.
+    #[inline]
     pub(super) fn take_over_waiting(&mut self, cpu: CpuId) -> bool {
-        if self.waiting == 0 || self.cpus[cpu].in_idle_loop {
-            return false;
-        }
+        self.waiting > 0 && !self.cpus[cpu].in_idle_loop && self.find_waiting(cpu)
+    }
+
+    fn find_waiting(&mut self, cpu: CpuId) -> bool {
         let own = self.cpus[cpu].cluster;
         let mut best: Option<(bool, usize, CpuId, usize)> = None;
         for (other, c) in self.cpus.iter().enumerate() {

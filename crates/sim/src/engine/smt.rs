@@ -23,15 +23,19 @@ pub(crate) enum CoreUse {
 
 impl<O: Observer> Engine<'_, O> {
     /// A CPU does something else than before.
+    #[inline]
     pub(super) fn core_use_changed(&mut self, cpu: CpuId) {
-        if !self.setup.smt {
-            return;
+        if self.setup.smt {
+            self.settle_core_use(cpu);
         }
+    }
+
+    fn settle_core_use(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         let core_use = match c.mode {
             Mode::Idle if c.polling_until.is_some() => CoreUse::Polls,
             Mode::Idle | Mode::Waking => CoreUse::None,
-            Mode::Interrupt(_) | Mode::Task => CoreUse::Busy,
+            Mode::Interrupt | Mode::Task => CoreUse::Busy,
         };
         if std::mem::replace(&mut c.core_use, core_use) == core_use {
             return;
@@ -68,7 +72,7 @@ impl<O: Observer> Engine<'_, O> {
             return;
         }
         let mode = self.cpus[cpu].mode;
-        if !matches!(mode, Mode::Task | Mode::Interrupt(_)) {
+        if !matches!(mode, Mode::Task | Mode::Interrupt) {
             self.cpus[cpu].share = share;
             return;
         }

@@ -19,15 +19,14 @@ impl<O: Observer> Engine<'_, O> {
         if iowait {
             self.cpus[t.cpu].nr_iowait -= 1;
         }
-        if self.tasks[task].cpu != to {
+        if t.cpu != to {
             self.migrate(task, to);
         }
-        let least = self.cpus[to].least_vruntime;
-        let t = &mut self.tasks[task];
+        let (t, c) = (&mut self.tasks[task], &self.cpus[to]);
         t.runnable = true;
-        t.entity.place(least, &self.setup.tunables);
+        t.entity.place(c.least_vruntime, &self.setup.tunables);
         // A CPU of another cluster puts the task on its run queue itself.
-        let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != self.cpus[to].cluster);
+        let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != c.cluster);
         if iowait {
             self.update_frequency(to, Report { iowait, local });
         }
@@ -112,7 +111,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A task is back in user space with its completed requests, of so many bytes by direction.
     fn finish_requests(&mut self, cpu: CpuId, task: TaskId, bytes: [u64; 2]) {
         let now = self.now;
-        let completed = std::mem::take(&mut self.tasks[task].completed);
+        let mut completed = std::mem::take(&mut self.tasks[task].completed);
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         let (executed, cold) = (self.tasks[task].executed, self.tasks[task].cold);
         let own = self.setup.io.resume * completed.len() as u64;
@@ -122,7 +121,7 @@ impl<O: Observer> Engine<'_, O> {
             full_speed,
         };
         for request in &completed {
-            let mut r = self.requests[*request];
+            let r = &mut self.requests[*request];
             r.parts
                 .add_work(Part::Completion, now - r.cut, executed, work);
             debug_assert_eq!(r.parts.total(), now - r.begun);
@@ -131,9 +130,13 @@ impl<O: Observer> Engine<'_, O> {
             self.free_requests.push(*request);
         }
         self.tasks[task].in_flight -= completed.len() as u32;
-        for request in completed {
+        for request in &completed {
+            let request = *request;
             self.observe_request(RequestStep::Completed { request });
         }
+        // The room is used again.
+        completed.clear();
+        self.tasks[task].completed = completed;
     }
 
     fn jobs_turn(&mut self, cpu: CpuId, task: TaskId) {
@@ -153,19 +156,18 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Decides a job's next step and starts it, or blocks it.
     pub(super) fn plan(&mut self, cpu: CpuId, task: TaskId) {
-        let job = &self.setup.jobs[self.tasks[task].job];
         let t = &mut self.tasks[task];
+        let job = &self.setup.jobs[t.job];
         let more = job
             .end
             .is_none_or(|end| self.now < self.group_started + end)
             && job.bytes.is_none_or(|n| t.bytes < n);
         let full = t.in_flight == job.depth;
         let pause = job.think_time > 0 && t.pause_is_due(u64::from(job.think_blocks));
-        let held = if job.periods.is_some() && more && !full {
-            self.held_back(task)
-        } else {
-            None
-        };
+        let mut held = None;
+        if job.periods.is_some() && more && !full {
+            held = self.held_back(task);
+        }
         let t = &mut self.tasks[task];
         if !t.completed.is_empty() && (full || !more || pause || held.is_some()) {
             return self.resume(cpu, task);
@@ -195,7 +197,7 @@ impl<O: Observer> Engine<'_, O> {
             if job.think_time > job.think_spin {
                 // The spin is done after the sleep: the order does not matter to anyone else.
                 let wake_at = self.now + job.think_time - job.think_spin;
-                self.cpus[cpu].timers.push((wake_at, Timer::Task(task)));
+                self.cpus[cpu].timers.add(wake_at, Timer::Task(task));
                 self.arm_clock(cpu);
                 return self.block(cpu, task, false);
             }
@@ -203,7 +205,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         if let Some(until) = held {
             t.step = Step::Wait;
-            self.cpus[cpu].timers.push((until, Timer::Task(task)));
+            self.cpus[cpu].timers.add(until, Timer::Task(task));
             self.arm_clock(cpu);
             return self.block(cpu, task, false);
         }

@@ -274,7 +274,7 @@ impl<O: Observer> Engine<'_, O> {
             cut: at,
             ..WakeUp::default()
         });
-        self.cpus[cpu].timers.push((at, Timer::Task(task)));
+        self.cpus[cpu].timers.add(at, Timer::Task(task));
         self.arm_clock(cpu);
     }
 

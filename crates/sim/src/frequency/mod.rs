@@ -17,6 +17,7 @@ use self::decider::Decider;
 use crate::SimError;
 use crate::cpu::Cpu;
 use crate::setup::{ClusterSetup, Cycles};
+use crate::speed::Speed;
 
 /// Why the scheduler calls cpufreq.
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +33,12 @@ pub(crate) struct Report {
 pub(crate) struct Domain {
     pub(crate) cluster: usize,
     pub(crate) cpus: Range<usize>,
-    capacity: u32,
     pub(crate) table: FrequencyTable,
-    speed: Vec<u32>,
+    points: Vec<Point>,
     decider: Decider,
-    /// Index of the operating point in force.
+    /// Index of the operating point in force, and what it is.
     current: usize,
+    now: Point,
     /// The one that was asked for last.
     wanted: usize,
     /// The highest that turbo allows.
@@ -49,8 +50,16 @@ pub(crate) struct Domain {
     stalled_until: u64,
     /// How often the frequency has changed.
     pub(crate) changes: u64,
-    task_time: u64,
-    task_khz_time: u128,
+    /// How long tasks ran, in ns, by operating point.
+    task_times: Vec<u64>,
+}
+
+/// An operating point.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    frequency: Kilohertz,
+    speed: Speed,
+    capacity: u32,
 }
 
 impl Domain {
@@ -64,35 +73,41 @@ impl Domain {
         let table = cluster.table.clone();
         let highest = table.as_slice().len() - 1;
         let (decider, start) = Decider::new(cluster, cpus.len(), policy, tick)?;
+        let points: Vec<Point> = (table.as_slice().iter().zip(&cluster.speed))
+            .map(|(frequency, speed)| Point {
+                frequency: *frequency,
+                speed: Speed::new(*speed),
+                capacity: (u64::from(cluster.capacity) * u64::from(frequency.0)
+                    / u64::from(table.highest().0)) as u32,
+            })
+            .collect();
         Ok(Self {
             cluster: index,
             cpus,
-            capacity: cluster.capacity,
             table,
-            speed: cluster.speed.clone(),
             decider,
             current: start,
+            now: points[start],
+            task_times: vec![0; points.len()],
+            points,
             wanted: start,
             limit: highest,
             changing: false,
             stall: cluster.stall,
             stalled_until: 0,
             changes: 0,
-            task_time: 0,
-            task_khz_time: 0,
         })
     }
 
     /// The work done in `time` ns at the frequency in force, rounded down.
     pub(crate) fn work_in(&self, time: u64) -> Cycles {
-        (u128::from(time) * u128::from(self.speed[self.current]) / 1_000_000) as Cycles
+        self.now.speed.work(time)
     }
 
     /// The time in ns that `work` takes from `now` on at the frequency in force, rounded up, and
     /// after a change that is just in progress.
     pub(crate) fn time_for(&self, now: u64, work: Cycles) -> u64 {
-        let running = (work * 1_000_000).div_ceil(u64::from(self.speed[self.current]));
-        running + self.stalled_until.saturating_sub(now)
+        self.now.speed.time_rounded_up(work) + self.stalled_until.saturating_sub(now)
     }
 
     /// The work done between `from` and `now` at the frequency in force, rounded down.
@@ -100,9 +115,9 @@ impl Domain {
         self.work_in(now.saturating_sub(from.max(self.stalled_until)))
     }
 
-    /// Thousands of cycles of the biggest core that a CPU does a second at its highest frequency.
-    pub(crate) fn full_speed(&self) -> u32 {
-        self.speed[self.speed.len() - 1]
+    /// The speed of a CPU at its highest frequency.
+    pub(crate) fn full_speed(&self) -> Speed {
+        self.points[self.points.len() - 1].speed
     }
 
     /// Index of the operating point in force.
@@ -112,13 +127,12 @@ impl Domain {
 
     /// The capacity at the frequency in force.
     pub(crate) fn capacity_now(&self) -> u32 {
-        let (current, highest) = (self.khz_now(), u64::from(self.table.highest().0));
-        (u64::from(self.capacity) * current / highest) as u32
+        self.now.capacity
     }
 
     /// The frequency in force.
     pub(crate) fn frequency(&self) -> Kilohertz {
-        self.table.as_slice()[self.current]
+        self.now.frequency
     }
 
     pub(crate) fn khz_now(&self) -> u64 {
@@ -165,7 +179,7 @@ impl Domain {
         if let Some(next) = self.decider.wake(now, index, &cpus[self.cpus.clone()]) {
             self.wanted = self.index_of(next);
             if !self.changing {
-                self.current = self.target();
+                self.take_effect();
             }
         }
     }
@@ -184,9 +198,14 @@ impl Domain {
         self.wanted.min(self.limit)
     }
 
+    fn take_effect(&mut self) {
+        self.current = self.target();
+        self.now = self.points[self.current];
+    }
+
     /// The hardware has followed; what was asked for meanwhile counts.
     pub(crate) fn arrive(&mut self, now: u64) {
-        self.current = self.target();
+        self.take_effect();
         self.changing = false;
         self.changes += 1;
         self.stalled_until = now + self.stall;
@@ -194,15 +213,16 @@ impl Domain {
 
     /// Takes note of `time` ns of a task at the frequency in force.
     pub(crate) fn charge_task(&mut self, time: u64) {
-        self.task_time += time;
-        self.task_khz_time += u128::from(time) * u128::from(self.khz_now());
+        self.task_times[self.current] += time;
     }
 
     pub(crate) fn task_time(&self) -> u64 {
-        self.task_time
+        self.task_times.iter().sum()
     }
 
     pub(crate) fn task_khz_time(&self) -> u128 {
-        self.task_khz_time
+        let khz_times = (self.task_times.iter().zip(&self.points))
+            .map(|(time, point)| u128::from(*time) * u128::from(point.frequency.0));
+        khz_times.sum()
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Builder<'a> {
     names: HashMap<String, usize>,
     counts: Vec<(String, u64)>,
     events: u64,
+    /// Those that do not matter.
+    others: u64,
     pairs: IdlePairs,
     timers: Timers,
     /// Where each task that is blocked ran last.
@@ -80,6 +82,7 @@ impl<'a> Builder<'a> {
             names: HashMap::new(),
             counts: Vec::new(),
             events: 0,
+            others: 0,
             pairs: IdlePairs::new(false),
             timers: Timers::new(options.hz.unwrap_or_default().hz()),
             blocked: HashMap::new(),
@@ -123,10 +126,11 @@ impl<'a> Builder<'a> {
         }
         self.highest_cpu = self.highest_cpu.max(Some(cpu));
         self.check_clock(time, cpu)?;
-        match what {
-            Some(what) => self.make(time, cpu, what),
-            None => Ok(()),
+        if let Some(what) = what {
+            return self.make(time, cpu, what);
         }
+        self.others += 1;
+        Ok(())
     }
 
     /// The trace says that it lacks events of `cpu` from before `time`; `None`: nobody knows how
@@ -362,10 +366,9 @@ impl<'a> Builder<'a> {
                     .to_owned()
             });
         }
-        let known: u64 = self.pairs.counts().periods;
         let mut counts = self.counts;
         counts.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
-        metadata.other_events = self.events.saturating_sub(known);
+        metadata.other_events = self.others;
         Ok(Imported {
             source: self.source,
             counts,

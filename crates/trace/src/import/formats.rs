@@ -92,7 +92,7 @@ impl Formats {
         decode::decode(
             *event,
             &Record {
-                record,
+                bytes: record,
                 fields,
                 formats: self,
             },
@@ -132,21 +132,25 @@ fn field(text: &str, name: &str) -> Option<Field> {
 }
 
 /// An unsigned number of 1, 2, 4 or 8 bytes.
+#[inline]
 pub(super) fn number(bytes: &[u8], big_endian: bool) -> Option<u64> {
-    Some(match (bytes, big_endian) {
-        ([byte], _) => u64::from(*byte),
-        (&[a, b], false) => u64::from(u16::from_le_bytes([a, b])),
-        (&[a, b], true) => u64::from(u16::from_be_bytes([a, b])),
-        (&[a, b, c, d], false) => u64::from(u32::from_le_bytes([a, b, c, d])),
-        (&[a, b, c, d], true) => u64::from(u32::from_be_bytes([a, b, c, d])),
-        (&[a, b, c, d, e, f, g, h], false) => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-        (&[a, b, c, d, e, f, g, h], true) => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+    fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+        bytes.try_into().ok()
+    }
+    Some(match (bytes.len(), big_endian) {
+        (1, _) => u64::from(bytes[0]),
+        (2, false) => u64::from(u16::from_le_bytes(array(bytes)?)),
+        (2, true) => u64::from(u16::from_be_bytes(array(bytes)?)),
+        (4, false) => u64::from(u32::from_le_bytes(array(bytes)?)),
+        (4, true) => u64::from(u32::from_be_bytes(array(bytes)?)),
+        (8, false) => u64::from_le_bytes(array(bytes)?),
+        (8, true) => u64::from_be_bytes(array(bytes)?),
         _ => return None,
     })
 }
 
 struct Record<'a> {
-    record: &'a [u8],
+    bytes: &'a [u8],
     fields: &'a [Option<Field>],
     formats: &'a Formats,
 }
@@ -156,7 +160,7 @@ impl Fields for Record<'_> {
     fn number(&self, index: usize) -> Option<u64> {
         let field = self.fields.get(index)?.as_ref()?;
         let end = field.offset.checked_add(field.size)?;
-        let value = number(self.record.get(field.offset..end)?, self.formats.big_endian)?;
+        let value = number(self.bytes.get(field.offset..end)?, self.formats.big_endian)?;
         if field.signed && field.size < 8 {
             let unused = 64 - 8 * field.size as u32;
             return Some(((value << unused) as i64 >> unused) as u64);
@@ -172,7 +176,7 @@ impl Fields for Record<'_> {
         } else {
             (field.offset, field.size)
         };
-        let bytes = self.record.get(start..start.checked_add(size)?)?;
+        let bytes = self.bytes.get(start..start.checked_add(size)?)?;
         bytes.split(|byte| *byte == 0).next()
     }
 

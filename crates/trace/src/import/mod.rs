@@ -99,7 +99,7 @@ fn kind_of(start: &[u8]) -> FileKind {
 pub fn import_file(
     path: &Path,
     writer: &mut Writer,
-    options: &Options,
+    options: Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportError> {
     let trace = |problem: String| Problem::Trace(problem).of(path);
@@ -120,7 +120,7 @@ pub fn import_bytes(
     bytes: &[u8],
     path: &Path,
     writer: &mut Writer,
-    options: &Options,
+    options: Options,
 ) -> Result<Imported, ImportError> {
     import(&bytes, writer, options, &mut |_| ()).map_err(|problem| problem.of(path))
 }
@@ -128,12 +128,12 @@ pub fn import_bytes(
 fn import(
     input: &dyn ReadAt,
     writer: &mut Writer,
-    options: &Options,
+    options: Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, Problem> {
     let mut start = [0; 16];
     let read = input.read_up_to(0, &mut start)?;
-    let mut builder = Builder::new(writer, *options, progress);
+    let mut builder = Builder::new(writer, options, progress);
     match kind_of(&start[..read]) {
         FileKind::TraceDat => trace_dat::read(input, &mut builder)?,
         FileKind::PerfData => perf_data::read(input, &mut builder)?,

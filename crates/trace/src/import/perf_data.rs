@@ -98,7 +98,7 @@ fn describe(file: &PerfFile, builder: &mut Builder<'_>) -> Result<Formats, Probl
                 .into(),
         );
     };
-    let formats = trace_dat::formats(&description)?;
+    let formats = trace_dat::formats(description)?;
     let metadata = builder.metadata();
     metadata.kernel = file.os_release().ok().flatten().map(ToOwned::to_owned);
     metadata.architecture = file.arch().ok().flatten().map(ToOwned::to_owned);

@@ -306,7 +306,7 @@ impl Details<'_> {
         loop {
             let at = from + self.text.get(from..)?.find(name)?;
             from = at + name.len();
-            let starts = at == 0 || self.text.as_bytes()[at - 1] == b' ';
+            let starts = at == 0 || matches!(self.text.as_bytes()[at - 1], b' ' | b'[');
             if let Some(rest) = self.text[from..].strip_prefix('=').filter(|_| starts) {
                 let value = rest.trim_start();
                 return Some(value.split([' ', ',', ']']).next().unwrap_or(value));

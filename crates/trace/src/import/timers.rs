@@ -31,7 +31,13 @@ struct Cpu {
     tick: Option<i64>,
     stopped: bool,
     /// The tick before it was stopped, which happened since the last idle period.
-    stopped_from: Option<Option<i64>>,
+    stopped_from: Option<Stopped>,
+}
+
+/// A tick that was stopped, and when it would have come.
+#[derive(Clone, Copy, Debug)]
+struct Stopped {
+    tick: Option<i64>,
 }
 
 /// What is known of a CPU's timers when it asks its governor.
@@ -69,7 +75,6 @@ impl Timers {
                     self.places.insert(timer, cpu);
                 }
             }
-            What::TimerCancel { timer } => self.remove(timer),
             What::TimerExpire { timer, now, tick } => {
                 self.ahead[usize::from(now > CALENDAR)] = Some(now.saturating_sub_unsigned(time));
                 self.remove(timer);
@@ -97,13 +102,15 @@ impl Timers {
                     self.places.insert(timer, cpu);
                 }
             }
-            What::WheelCancel { timer } | What::WheelExpire { timer } => self.remove(timer),
+            What::TimerCancel { timer }
+            | What::WheelCancel { timer }
+            | What::WheelExpire { timer } => self.remove(timer),
             What::TickStop { success } => {
                 self.any_tick_stop = true;
                 let c = self.cpus.entry(cpu).or_default();
                 if success && !c.stopped {
                     c.stopped = true;
-                    c.stopped_from = Some(c.tick);
+                    c.stopped_from = Some(Stopped { tick: c.tick });
                 }
             }
             // The tick comes back when a task runs.
@@ -152,7 +159,7 @@ impl Timers {
         // A stopped tick's timer waits for the first timer on the wheel.
         let with_stopped = if c.stopped { tick } else { None };
         let sleep = timer.into_iter().chain(with_stopped).min();
-        let tick_before = stopped_now.flatten().and_then(until).or(tick);
+        let tick_before = stopped_now.and_then(|s| s.tick).and_then(until).or(tick);
         seen.sleep_length = Some(sleep.unwrap_or(i64::MAX));
         seen.delta_tick = sleep.into_iter().chain(tick_before).min();
         seen
@@ -245,6 +252,7 @@ mod tests {
     #[test]
     fn a_timer_of_the_wheel_counts_from_now_in_ticks() {
         let mut timers = Timers::new(250);
+        start(&mut timers, 3 * MS, 1, 4 * MS, true);
         tick(&mut timers, 4 * MS);
         let what = What::WheelStart {
             timer: 9,

@@ -2,6 +2,8 @@
 
 use wakepath_hardware::idle::MAX_STATES;
 
+use crate::idle::table::FEW;
+
 /// What one event adds to a counter.
 pub(super) const PULSE: u32 = 1024;
 
@@ -46,19 +48,37 @@ impl From<Word> for Sums {
 }
 
 /// The counters of all bins. Those of bins without a state stay 0.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Bins {
+    /// No bin from here on has a state: [`FEW`] or all of them.
+    used: usize,
     counters: [Word; MAX_STATES],
     /// The sums of the counters of all shallower bins. The last one is over all bins.
     below: [Word; MAX_STATES + 1],
 }
 
 impl Bins {
+    /// Empty bins of so many states.
+    pub(super) fn new(states: usize) -> Self {
+        Self {
+            used: if states <= FEW { FEW } else { MAX_STATES },
+            counters: [0; MAX_STATES],
+            below: [0; MAX_STATES + 1],
+        }
+    }
+
     /// Takes an eighth off all hits and intercepts.
     #[inline]
     pub(super) fn decay(&mut self) {
-        for word in &mut self.counters {
-            *word -= (*word >> 3) & EIGHTHS;
+        let of = |counters: &mut [Word]| {
+            for word in counters {
+                *word -= (*word >> 3) & EIGHTHS;
+            }
+        };
+        if self.used == FEW {
+            of(&mut self.counters[..FEW]);
+        } else {
+            of(&mut self.counters);
         }
     }
 
@@ -72,12 +92,20 @@ impl Bins {
     /// Brings the sums up to date.
     #[inline]
     pub(super) fn add_up(&mut self) {
-        let mut sum = 0;
-        for (below, word) in self.below.iter_mut().zip(self.counters) {
-            *below = sum;
-            sum += word;
-        }
-        self.below[MAX_STATES] = sum;
+        let of = |below: &mut [Word], counters: &[Word]| {
+            let mut sum = 0;
+            for (below, word) in below.iter_mut().zip(counters) {
+                *below = sum;
+                sum += word;
+            }
+            sum
+        };
+        let below = &mut self.below;
+        below[MAX_STATES] = if self.used == FEW {
+            of(&mut below[..FEW], &self.counters[..FEW])
+        } else {
+            of(&mut below[..MAX_STATES], &self.counters)
+        };
     }
 
     /// Counts a wake-up in a bin.
@@ -113,12 +141,14 @@ mod tests {
     proptest! {
         #[test]
         fn packed_counters_are_plain_counters(
+            states in 1..=MAX_STATES,
             events in prop::collection::vec((0..MAX_STATES, 0_u8..3), 1..300),
         ) {
-            let mut bins = Bins::default();
+            let mut bins = Bins::new(states);
             let mut plain = [Sums::default(); MAX_STATES];
             let mut recent = std::collections::VecDeque::new();
             for (bin, kind) in events {
+                let bin = bin % states;
                 bins.decay();
                 for sums in &mut plain {
                     sums.hits -= sums.hits >> 3;
@@ -141,7 +171,7 @@ mod tests {
                 }
                 bins.add_up();
                 let mut sums = Sums::default();
-                for (state, counters) in plain.iter().enumerate() {
+                for (state, counters) in plain[..states].iter().enumerate() {
                     prop_assert_eq!(bins.below(state), sums);
                     sums.hits += counters.hits;
                     sums.intercepts += counters.intercepts;

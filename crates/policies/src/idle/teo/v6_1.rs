@@ -35,7 +35,7 @@ impl Teo61 {
             // due.
             expected: Expectation::new(&table, 0, 0),
             table,
-            bins: Bins::default(),
+            bins: Bins::new(states.len()),
             total: 0,
             last: [(0, Event::default()); RECENT],
             oldest: 0,

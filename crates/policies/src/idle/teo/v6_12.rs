@@ -34,7 +34,7 @@ impl Teo612 {
             // A zeroed device looks as if it had just left state 0 after no time, when a timer was
             // due.
             expected: Expectation::new(&table, 0, 0),
-            bins: Bins::default(),
+            bins: Bins::new(states.len()),
             tick_hits: 0,
             tick_bin: table.target_residency(table.deepest_index()) < tick,
             table,

@@ -74,8 +74,12 @@ pub(super) struct CpuEvents<'a> {
     position: usize,
     page_end: usize,
     stamp: u64,
-    lost: Option<Option<u64>>,
+    lost: Option<Missed>,
 }
+
+/// Events before a page are missing: how many, if the page says so.
+#[derive(Clone, Copy, Debug)]
+struct Missed(Option<u64>);
 
 impl<'a> CpuEvents<'a> {
     pub(super) fn new(
@@ -120,7 +124,7 @@ impl<'a> CpuEvents<'a> {
                     return Ok(None);
                 }
             }
-            if let Some(count) = self.lost.take() {
+            if let Some(Missed(count)) = self.lost.take() {
                 let time = self.header.nanoseconds(self.stamp);
                 return Ok(Some(Item::Lost { time, count }));
             }
@@ -235,7 +239,7 @@ impl<'a> CpuEvents<'a> {
         self.lost = (commit & MISSED != 0).then(|| {
             let counted = commit & MISSED_COUNTED != 0;
             let stored = page.get(used..used + long).filter(|_| counted);
-            stored.and_then(|bytes| number(bytes, big_endian))
+            Missed(stored.and_then(|bytes| number(bytes, big_endian)))
         });
         self.stamp = stamp;
         self.position = self.page + data;

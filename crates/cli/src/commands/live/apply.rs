@@ -1,0 +1,137 @@
+//! `wakepath apply`: changes the settings of a real machine, so that they can be put back.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+use wakepath_live::{Plan, Selection, Session, parse_cpu_list, policy};
+
+use super::until::{self, Until};
+use super::{HEADER, RootArgs, Row, policies_help};
+use crate::output::{self, Format};
+use crate::waiting;
+
+const EXAMPLES: &str = "\
+Examples:
+  wakepath apply teo 'cpu-latency[limit=20us]'
+  wakepath apply 'idle-states[ceiling=C1E]' --cpus 0-3 --for 10m
+  wakepath apply apst --drives nvme0 --dry-run
+  wakepath restore";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_help()))]
+pub(crate) struct Args {
+    /// Policies; of two that set the same, the later one wins. `--help` lists them.
+    #[arg(required = true, value_name = "POLICY")]
+    policies: Vec<String>,
+    /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
+    #[arg(long = "for", value_name = "TIME", value_parser = until::duration)]
+    hold: Option<Duration>,
+    /// Print what would be written, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Only these CPUs, such as 0-3,8.
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    cpus: Option<Cpus>,
+    /// Only these drives, such as nvme0.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    drives: Option<Vec<String>>,
+    /// Use power states that the kernel avoids on a drive because they are known to break it.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    root: RootArgs,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Clone)]
+struct Cpus(Vec<usize>);
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    parse_cpu_list(text)
+        .filter(|list| !list.is_empty())
+        .map(Cpus)
+        .ok_or_else(|| "expected CPUs such as 0-3,8".to_owned())
+}
+
+/// What JSON has.
+#[derive(Serialize)]
+struct Report {
+    dry_run: bool,
+    changes: Vec<Row>,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let system = args.root.system()?;
+    let selection = Selection {
+        cpus: args.cpus.as_ref().map(|c| c.0.clone()),
+        drives: args.drives.clone(),
+        force: args.force,
+    };
+    let policies: Vec<&str> = args.policies.iter().map(String::as_str).collect();
+    let plan = || -> anyhow::Result<Plan> {
+        let wanted = policy::resolve(&system, &policies, &selection)?;
+        Ok(Plan::new(&system, wanted)?)
+    };
+    if args.dry_run {
+        return print(args, &plan()?, out);
+    }
+    // Before the lock, so that a signal never ends us between a write and the wait.
+    let until = args.hold.map(|_| Until::new()).transpose()?;
+    let mut session = Session::open(&system)?;
+    super::restore::tell(session.recovered());
+    let plan = plan()?;
+    let Some(until) = until else {
+        session.apply(&plan)?;
+        print(args, &plan, out)?;
+        if Session::pending(system.root()) {
+            eprintln!(
+                "wakepath: `wakepath restore{}` puts it back",
+                args.root.as_option()
+            );
+        }
+        return Ok(());
+    };
+    let guard = session.hold(&plan)?;
+    let mut shown = Vec::new();
+    print(args, &plan, &mut shown)?;
+    // Now, not at the end: that is when it is put back.
+    std::io::stdout().write_all(&shown)?;
+    std::io::stdout().flush()?;
+    let interrupted = until.wait(args.hold);
+    let count = guard
+        .release()?
+        .map_or(0, |(_, restored)| restored.written.len());
+    eprintln!("wakepath: put {count} setting(s) back");
+    if interrupted {
+        waiting::cancel();
+    }
+    Ok(())
+}
+
+fn print(args: &Args, plan: &Plan, out: &mut impl Write) -> anyhow::Result<()> {
+    let system = args.root.system()?;
+    for note in &plan.notes {
+        eprintln!("wakepath: note: {note}");
+    }
+    let rows: Vec<Row> = plan
+        .changes
+        .iter()
+        .map(|change| Row::new(&system, change))
+        .collect();
+    match args.format {
+        Format::Json => output::json(
+            out,
+            &Report {
+                dry_run: args.dry_run,
+                changes: rows,
+                notes: plan.notes.clone(),
+            },
+        ),
+        Format::Csv => output::csv(out, HEADER, rows.iter().map(Row::cells)),
+        Format::Table => output::table(out, HEADER, rows.iter().map(Row::cells)),
+    }
+}

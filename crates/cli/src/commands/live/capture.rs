@@ -1,0 +1,123 @@
+//! `wakepath machine capture`: this machine as a machine file and the raw files that describe it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use wakepath_live::capture::{Capture, Missing, machine};
+
+use super::RootArgs;
+use crate::output::{self, Format};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath machine capture -o my-machine
+  wakepath doctor --root my-machine
+  wakepath sim workloads/part-b-rk3399.fio --machine my-machine/machine.toml
+  wakepath machine capture > machine.toml")]
+pub(crate) struct Args {
+    /// Directory to make, with machine.toml, about.txt and every file that was read at its place; without
+    /// it the machine file alone goes to standard output.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Name of the machine.
+    #[arg(long, default_value = "captured")]
+    name: String,
+    /// Write into a directory that is not empty.
+    #[arg(long, requires = "output")]
+    force: bool,
+    #[command(flatten)]
+    root: RootArgs,
+    /// What to print about it.
+    #[arg(long, value_enum, default_value_t, requires = "output")]
+    format: Format,
+}
+
+/// What JSON has.
+#[derive(Serialize)]
+struct Report<'a> {
+    directory: String,
+    files: usize,
+    not_read: &'a [Missing],
+    hidden: &'a [String],
+    notes: &'a [String],
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let system = args.root.system()?;
+    let (machine, mut notes) = machine::describe(&system, &args.name)?;
+    if !system.drives().is_empty() {
+        notes.push(format!(
+            "a machine file has no power states of a drive; simulate them with --drive '{}'",
+            machine.drive.name
+        ));
+    }
+    let text = machine.to_toml()?;
+    let Some(directory) = &args.output else {
+        for note in &notes {
+            eprintln!("wakepath: note: {note}");
+        }
+        return Ok(out.write_all(text.as_bytes())?);
+    };
+    let whose = || directory.display().to_string();
+    let taken = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
+    if taken && !args.force {
+        bail!(
+            "{}: the directory is not empty; --force writes into it",
+            whose()
+        );
+    }
+    let capture = Capture::read(&system);
+    fs::create_dir_all(directory).with_context(whose)?;
+    capture.write(directory)?;
+    let mut about = capture.about();
+    for note in &notes {
+        let _ = writeln!(about, "note: {note}");
+    }
+    for (name, content) in [("machine.toml", &text), ("about.txt", &about)] {
+        fs::write(directory.join(name), content).with_context(whose)?;
+    }
+    let report = Report {
+        directory: whose(),
+        files: capture.files.len(),
+        not_read: &capture.missing,
+        hidden: &capture.hidden,
+        notes: &notes,
+    };
+    print(&report, args.format, out)
+}
+
+const HEADER: [&str; 2] = ["what", "about"];
+
+fn print(report: &Report, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
+    let row = |what: &str, about: String| [what.to_owned(), about];
+    let mut rows = vec![
+        row("directory", report.directory.clone()),
+        row("files", report.files.to_string()),
+    ];
+    // One line per reason: there is a file per CPU and state.
+    let mut reasons: Vec<(&str, usize, &str)> = Vec::new();
+    for missing in report.not_read {
+        match reasons.iter_mut().find(|(why, ..)| *why == missing.why) {
+            Some((_, count, _)) => *count += 1,
+            None => reasons.push((&missing.why, 1, &missing.path)),
+        }
+    }
+    for (why, count, first) in reasons {
+        rows.push(row(
+            "not read",
+            format!("{count} file(s) such as /{first}: {why}"),
+        ));
+    }
+    rows.extend(report.hidden.iter().map(|text| row("hidden", text.clone())));
+    rows.extend(report.notes.iter().map(|text| row("note", text.clone())));
+    match format {
+        Format::Json => output::json(out, report),
+        Format::Csv => output::csv(out, HEADER, &rows),
+        Format::Table => output::table(out, HEADER, &rows),
+    }
+}

@@ -1,0 +1,135 @@
+//! Commands on a real machine, or on a captured one (`--root`).
+
+pub(super) mod apply;
+pub(super) mod capture;
+pub(super) mod doctor;
+pub(super) mod restore;
+mod until;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use wakepath_live::{Change, Root, System, setting};
+
+/// Which machine.
+#[derive(clap::Args)]
+pub(crate) struct RootArgs {
+    /// A captured machine instead of this one: a directory that `wakepath machine capture` wrote.
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+impl RootArgs {
+    /// The machine; a directory that holds none is an error rather than a machine without anything.
+    pub(crate) fn system(&self) -> anyhow::Result<System> {
+        let Some(directory) = &self.root else {
+            return Ok(System::live());
+        };
+        let root = Root::at(directory);
+        anyhow::ensure!(
+            root.exists("sys") || root.exists("proc"),
+            "{}: no captured machine: neither sys nor proc in it",
+            directory.display()
+        );
+        Ok(System::new(root))
+    }
+
+    /// ` --root DIR` for a command to type, or nothing.
+    pub(crate) fn as_option(&self) -> String {
+        self.root
+            .as_ref()
+            .map_or_else(String::new, |d| format!(" --root {}", d.display()))
+    }
+}
+
+/// A change for people and programs.
+#[derive(Serialize)]
+struct Row {
+    setting: &'static str,
+    of: String,
+    old: String,
+    /// `None`: kept for the restore only, because the kernel may change it along with another.
+    new: Option<String>,
+    unit: &'static str,
+    path: String,
+    meaning: &'static str,
+    changes: bool,
+}
+
+const HEADER: [&str; 6] = ["setting", "of", "old", "new", "unit", "path"];
+
+impl Row {
+    fn new(system: &System, change: &Change) -> Self {
+        let key = &change.key;
+        Self {
+            setting: key.setting.name,
+            of: key.at.to_string(),
+            old: change.old.clone(),
+            new: change.new.clone(),
+            unit: key.setting.unit,
+            path: system.root().path(&key.path()).display().to_string(),
+            meaning: key.setting.meaning,
+            changes: change.differs(),
+        }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        [
+            self.setting.to_owned(),
+            self.of.clone(),
+            short(&self.old),
+            match &self.new {
+                Some(new) if self.changes => short(new),
+                Some(_) => "as it is".to_owned(),
+                None => "may change along".to_owned(),
+            },
+            self.unit.to_owned(),
+            self.path.clone(),
+        ]
+    }
+}
+
+/// An APST table has 512 digits, of which the first entries matter to people.
+fn short(value: &str) -> String {
+    const MOST: usize = 40;
+    if value.chars().count() <= MOST {
+        return value.to_owned();
+    }
+    let Some(feature) = wakepath_live::nvme::ApstFeature::parse(value) else {
+        let head: String = value.chars().take(MOST).collect();
+        return format!("{head}...");
+    };
+    let entries: Vec<String> = feature
+        .table
+        .entries()
+        .filter(|e| e.timeout_ms > 0)
+        .map(|e| format!("PS{}->{} {} ms", e.state, e.target, e.timeout_ms))
+        .collect();
+    let state = if feature.enabled { "on" } else { "off" };
+    if entries.is_empty() {
+        format!("{state}, empty")
+    } else {
+        format!("{state}: {}", entries.join(", "))
+    }
+}
+
+/// What can be set, for `--help`.
+fn policies_help() -> String {
+    let mut text = String::from(
+        "Policies, the same names as everywhere:\n  \
+         menu, teo, ladder, haltpoll[...]      the idle governor\n  \
+         schedutil, performance, ondemand ...  the frequency governor\n  \
+         intel_pstate-hwp[epp=...,hwp_dynamic_boost=on]\n  \
+         apst[...]                             the drive's table, as `wakepath apst plan` makes it\n\
+         and on real machines only:\n",
+    );
+    for info in wakepath_live::policy::names::NAMES {
+        let _ = write!(text, "  {}\n      {}\n", info.example, info.summary);
+    }
+    text.push_str("\nSettings that they change:\n");
+    for info in setting::SETTINGS {
+        let _ = writeln!(text, "  {:<20} {}", info.name, info.meaning);
+    }
+    text
+}

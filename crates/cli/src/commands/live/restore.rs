@@ -1,0 +1,99 @@
+//! `wakepath restore`: puts every setting back to what it was before the first `apply`.
+
+use std::io::Write;
+
+use serde::Serialize;
+use wakepath_live::{Restored, Session};
+
+use super::{RootArgs, short};
+use crate::output::{self, Format};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Example:
+  wakepath restore")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    root: RootArgs,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Serialize)]
+struct Row {
+    setting: &'static str,
+    of: String,
+    found: String,
+    restored: String,
+}
+
+const HEADER: [&str; 4] = ["setting", "of", "found", "restored"];
+
+/// What JSON has.
+#[derive(Serialize)]
+struct Report {
+    restored: Vec<Row>,
+    unchanged: usize,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let system = args.root.system()?;
+    // Without a journal there is nothing to do, and no right to make a directory is needed.
+    let restored = if Session::pending(system.root()) {
+        Session::open(&system)?.restore()?
+    } else {
+        Restored::default()
+    };
+    for note in &restored.notes {
+        eprintln!("wakepath: note: {note}");
+    }
+    let rows: Vec<Row> = restored.written.iter().map(row).collect();
+    let cells = |row: &Row| {
+        [
+            row.setting.to_owned(),
+            row.of.clone(),
+            short(&row.found),
+            short(&row.restored),
+        ]
+    };
+    match args.format {
+        Format::Json => output::json(
+            out,
+            &Report {
+                restored: rows,
+                unchanged: restored.unchanged,
+                notes: restored.notes,
+            },
+        ),
+        Format::Csv => output::csv(out, HEADER, rows.iter().map(cells)),
+        Format::Table if rows.is_empty() => {
+            writeln!(out, "nothing to put back")?;
+            Ok(())
+        }
+        Format::Table => output::table(out, HEADER, rows.iter().map(cells)),
+    }
+}
+
+fn row(change: &wakepath_live::Change) -> Row {
+    Row {
+        setting: change.key.setting.name,
+        of: change.key.at.to_string(),
+        found: change.old.clone(),
+        restored: change.new.clone().unwrap_or_default(),
+    }
+}
+
+/// Says what was put back on the way, because a process that had changed it died.
+pub(super) fn tell(recovered: &Restored) {
+    if !recovered.written.is_empty() {
+        eprintln!(
+            "wakepath: note: put {} setting(s) back that a process had changed which was killed",
+            recovered.written.len()
+        );
+    }
+    for note in &recovered.notes {
+        eprintln!("wakepath: note: {note}");
+    }
+}

@@ -1,0 +1,56 @@
+//! Waiting for a time to pass or for a signal that ends the program.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Signals that end a program, caught from when it is made.
+pub(super) struct Until {
+    caught: mpsc::Receiver<i32>,
+}
+
+impl Until {
+    /// From now on Ctrl-C, SIGTERM and a closed terminal do not end the program, but the waiting.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("catching signals")?;
+        let (send, caught) = mpsc::channel();
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                // Nobody listens any more when the program is about to end anyway.
+                let _ = send.send(signal);
+            }
+        });
+        Ok(Self { caught })
+    }
+
+    /// Waits; `true` if a signal came before the time was over. No time is for ever.
+    pub(super) fn wait(&self, time: Option<Duration>) -> bool {
+        match time {
+            Some(time) => self.caught.recv_timeout(time).is_ok(),
+            None => self.caught.recv().is_ok(),
+        }
+    }
+}
+
+/// Parses `500ms`, `30s`, `10m`, `2h`.
+pub(super) fn duration(text: &str) -> anyhow::Result<Duration> {
+    let at = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let ms = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => bail!("expected a time such as 500ms, 30s, 10m or 2h"),
+    };
+    let total = number.parse::<u64>().ok().and_then(|n| n.checked_mul(ms));
+    match total {
+        Some(total) if total > 0 => Ok(Duration::from_millis(total)),
+        _ => bail!("expected a time above 0, such as 500ms, 30s, 10m or 2h"),
+    }
+}

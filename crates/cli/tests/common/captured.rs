@@ -1,0 +1,62 @@
+//! Captured machines to change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The captured laptop of the documentation.
+pub(crate) fn laptop() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/captured-laptop")
+}
+
+/// A copy of it, to be changed.
+pub(crate) fn copy_of_laptop() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    copy(&laptop(), directory.path());
+    directory
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir(&target).unwrap();
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Every file of a machine, without wakepath's own directory.
+pub(crate) fn content(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    collect(directory, directory, &mut all);
+    all.retain(|path, _| !path.starts_with("var/"));
+    all
+}
+
+fn collect(base: &Path, directory: &Path, all: &mut BTreeMap<String, Vec<u8>>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(base, &path, all);
+        } else {
+            let name = path.strip_prefix(base).unwrap().display().to_string();
+            all.insert(name, fs::read(&path).unwrap());
+        }
+    }
+}
+
+/// The names of the files that differ.
+pub(crate) fn different<V: PartialEq>(
+    one: &BTreeMap<String, V>,
+    other: &BTreeMap<String, V>,
+) -> BTreeSet<String> {
+    let names = one.keys().chain(other.keys());
+    names
+        .filter(|name| one.get(*name) != other.get(*name))
+        .cloned()
+        .collect()
+}

@@ -1,0 +1,265 @@
+//! `wakepath doctor`: each fault is found when it is there, and only then.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::captured::{copy_of_laptop, laptop};
+use common::{json, wakepath};
+use serde_json::Value;
+
+fn examine(root: &Path) -> Vec<Value> {
+    let root = root.to_str().unwrap();
+    let report = json(&wakepath(&["doctor", "--format", "json", "--root", root]).success());
+    report["findings"].as_array().unwrap().clone()
+}
+
+/// The finding of this name.
+fn finding(root: &Path, name: &str) -> Option<Value> {
+    examine(root).into_iter().find(|f| f["name"] == name)
+}
+
+fn set(root: &Path, path: &str, value: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("{value}\n")).unwrap();
+}
+
+const CPU: &str = "sys/devices/system/cpu";
+
+fn set_states(root: &Path, file: &str, values: [u64; 5]) {
+    for cpu in 0..2 {
+        for (state, value) in values.iter().enumerate() {
+            let path = format!("{CPU}/cpu{cpu}/cpuidle/state{state}/{file}");
+            set(root, &path, &value.to_string());
+        }
+    }
+}
+
+/// Costs of the finding that a fault adds, which must not be there without it.
+fn found_with(name: &str, fault: impl FnOnce(&Path)) -> Value {
+    let machine = copy_of_laptop();
+    assert!(
+        finding(machine.path(), name).is_none(),
+        "{name} without its fault"
+    );
+    fault(machine.path());
+    finding(machine.path(), name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// Costs of the finding that goes away with its fault.
+fn gone_with(name: &str, remedy: impl FnOnce(&Path)) -> Value {
+    let machine = copy_of_laptop();
+    let found = finding(machine.path(), name).unwrap_or_else(|| panic!("no {name}"));
+    remedy(machine.path());
+    assert!(
+        finding(machine.path(), name).is_none(),
+        "{name} is still there"
+    );
+    found
+}
+
+fn text<'a>(finding: &'a Value, field: &str) -> &'a str {
+    finding[field].as_str().unwrap()
+}
+
+#[test]
+fn findings_come_worst_first_and_their_commands_exist() {
+    let laptop = laptop();
+    let findings = examine(&laptop);
+    let weights: Vec<f64> = findings
+        .iter()
+        .map(|f| f["weight"].as_f64().unwrap())
+        .collect();
+    assert!(
+        weights.len() > 3 && weights.is_sorted_by(|a, b| a >= b),
+        "{weights:?}"
+    );
+    for finding in &findings {
+        let fix = text(finding, "fix");
+        let Some(command) = fix.strip_prefix("wakepath ") else {
+            continue;
+        };
+        let mut words: Vec<&str> = command.split(' ').map(|w| w.trim_matches('\'')).collect();
+        words.push("--dry-run");
+        // The root is relative to where the documentation is read.
+        wakepath(&words).success();
+    }
+}
+
+#[test]
+fn a_live_machine_is_examined_too() {
+    let report = json(&wakepath(&["doctor", "--format", "json"]).success());
+    assert!(report["findings"].is_array() && report["machine"].is_string());
+}
+
+#[test]
+fn deep_states_cost_io_until_a_limit_keeps_cpus_out_of_them() {
+    let found = gone_with("deep-states", |root| {
+        for state in 2..5 {
+            for cpu in 0..2 {
+                set(
+                    root,
+                    &format!("{CPU}/cpu{cpu}/cpuidle/state{state}/disable"),
+                    "1",
+                );
+            }
+        }
+    });
+    assert!(found["costs_us_per_io"].as_f64().unwrap() > 1.0);
+    assert!(text(&found, "fix").contains("cpu-latency[limit=2us]"));
+}
+
+#[test]
+fn switching_deep_states_off_everywhere_costs_power() {
+    let disabled = found_with("deep-states-off", |root| {
+        set_states(root, "disable", [0, 0, 1, 1, 1]);
+    });
+    assert!(disabled["costs_mw"].as_f64().unwrap() > 10.0, "{disabled}");
+    assert!(text(&disabled, "fix").contains("idle-states[ceiling=none]"));
+
+    let held = found_with("deep-states-off", |root| {
+        fs::write(root.join("dev/cpu_dma_latency"), 5_i32.to_ne_bytes()).unwrap();
+    });
+    assert!(held["evidence"].to_string().contains("held at 5 us"));
+    assert!(held["costs_mw"].as_f64().unwrap() > 10.0);
+
+    let limited = found_with("deep-states-off", |root| {
+        for cpu in 0..2 {
+            set(
+                root,
+                &format!("{CPU}/cpu{cpu}/power/pm_qos_resume_latency_us"),
+                "20",
+            );
+        }
+    });
+    assert!(text(&limited, "fix").contains("cpu-latency[limit=none]"));
+    let booted = found_with("deep-states-off", |root| {
+        set(root, "proc/cmdline", "quiet intel_idle.max_cstate=1");
+    });
+    assert!(
+        booted["evidence"]
+            .to_string()
+            .contains("intel_idle.max_cstate=1")
+    );
+}
+
+#[test]
+fn a_governor_is_judged_by_the_kernels_own_counts() {
+    let deep = gone_with("too-deep", |root| set_states(root, "above", [0; 5]));
+    assert!(deep["costs_us_per_io"].as_f64().unwrap() > 0.0);
+    let shallow = found_with("too-shallow", |root| {
+        set_states(root, "below", [0, 300_000, 1000, 1000, 0]);
+    });
+    assert!(shallow["costs_mw"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_state_that_is_never_entered_is_named() {
+    let found = found_with("unreached-states", |root| {
+        set_states(root, "usage", [1000, 400_000, 90_000, 20_000, 3]);
+        set_states(
+            root,
+            "time",
+            [9000, 20_000_000, 52_000_000, 12_000_000, 900],
+        );
+    });
+    assert!(
+        found["evidence"].to_string().contains("C10 (6 entries)"),
+        "{found}"
+    );
+}
+
+#[test]
+fn boost_that_is_off_is_simulated_on() {
+    let found = gone_with("boost-off", |root| {
+        set(root, &format!("{CPU}/intel_pstate/hwp_dynamic_boost"), "1");
+    });
+    assert!(found["costs_us_per_io"].as_f64().unwrap() > 1.0);
+}
+
+#[test]
+fn the_polling_limit_is_compared_with_the_reads() {
+    let found = gone_with("polling-limit", |root| {
+        set(
+            root,
+            "sys/block/nvme0n1/stat",
+            "100000 0 800000 2000 0 0 0 0 0 2000 2000",
+        );
+    });
+    assert!(text(&found, "title").contains("250 us"), "{found}");
+}
+
+#[test]
+fn a_guest_that_does_not_poll_is_told_to() {
+    let found = found_with("haltpoll-off", |root| {
+        set(root, &format!("{CPU}/cpuidle/current_governor"), "haltpoll");
+        set(
+            root,
+            "sys/module/haltpoll/parameters/guest_halt_poll_ns",
+            "0",
+        );
+    });
+    assert!(text(&found, "fix").contains("guest_halt_poll_ns=200000"));
+}
+
+#[test]
+fn shared_queues_complete_elsewhere() {
+    let found = found_with("completions-elsewhere", |root| {
+        fs::remove_dir_all(root.join("sys/block/nvme0n1/mq/1")).unwrap();
+        set(root, "sys/block/nvme0n1/mq/0/cpu_list", "0, 1");
+    });
+    assert!(text(&found, "title").contains("50 %"), "{found}");
+    assert!(text(&found, "fix").contains("rq_affinity"));
+}
+
+#[test]
+fn an_apst_table_is_explained_when_it_is_empty_and_when_it_was_changed() {
+    let off = gone_with("apst-off", |root| {
+        let root = root.to_str().unwrap();
+        wakepath(&["apply", "apst", "--root", root]).success();
+    });
+    assert!(off["costs_mw"].as_f64().unwrap() > 100.0, "{off}");
+    let none = found_with("quirk", |root| {
+        // The kernel never uses APST on this drive and firmware (quirks.toml).
+        use wakepath_hardware::drive::quirks::{QuirkKind, Quirks};
+        let entry = Quirks::builtin()
+            .entries
+            .iter()
+            .find(|q| q.kinds.contains(&QuirkKind::NoApst) && q.pci.is_empty() && q.dmi.is_none());
+        let identify = entry.unwrap().identify.as_ref().unwrap();
+        let path = root.join("dev/nvme0.id-ctrl");
+        let mut data = fs::read(&path).unwrap();
+        data[..2].copy_from_slice(&identify.vendor.to_le_bytes());
+        for (range, word) in [(24..64, &identify.model), (64..72, &identify.firmware)] {
+            let word = word.clone().unwrap_or_default();
+            data[range.clone()].fill(b' ');
+            data[range.start..range.start + word.len()].copy_from_slice(word.as_bytes());
+        }
+        fs::write(path, data).unwrap();
+    });
+    assert!(
+        none["evidence"].to_string().contains("NVME_QUIRK_NO_APST"),
+        "{none}"
+    );
+
+    let budget = copy_of_laptop();
+    set(
+        budget.path(),
+        "sys/module/nvme_core/parameters/default_ps_max_latency_us",
+        "5000",
+    );
+    let found = finding(budget.path(), "apst-off").unwrap();
+    assert!(
+        found["evidence"].to_string().contains("budget 5000 us"),
+        "{found}"
+    );
+
+    let changed = found_with("apst-changed", |root| {
+        let text = root.to_str().unwrap();
+        wakepath(&["apply", "apst[rule=legacy]", "--root", text]).success();
+    });
+    assert!(changed["evidence"].to_string().contains("PS4"), "{changed}");
+}

@@ -1,0 +1,252 @@
+//! `wakepath apply` and `restore` as whole commands, killed at random points.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use common::captured::{content, copy_of_laptop, different, laptop};
+use common::{fails_with, json, wakepath};
+use wakepath_live::setting::SETTINGS;
+use wakepath_live::{Key, System};
+
+const MANY: [&str; 7] = [
+    "teo",
+    "idle-states[ceiling=20us]",
+    "cpu-latency[limit=50us]",
+    "intel_pstate-hwp[epp=power,hwp_dynamic_boost=on]",
+    "frequency[min=800MHz,max=2000MHz]",
+    "drive-latency[tolerance=25000us]",
+    "apst",
+];
+
+fn start(arguments: &[&str], more: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_wakepath"))
+        .args(arguments)
+        .args(more)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Runs an apply to its end.
+fn apply(policies: &[&str], more: &[&str]) {
+    let mut arguments = vec!["apply"];
+    arguments.extend(policies);
+    assert!(start(&arguments, more).wait().unwrap().success());
+}
+
+/// Starts an apply and kills it after `part` of the time that it takes.
+fn kill(policies: &[&str], more: &[&str], time: Duration, part: f64) {
+    let mut arguments = vec!["apply"];
+    arguments.extend(policies);
+    let mut child = start(&arguments, more);
+    sleep(time.mul_f64(part));
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+/// Numbers from 0 to 1 that lie evenly and look random (the golden ratio's multiples).
+fn part(i: u32) -> f64 {
+    (f64::from(i) * 0.618_033_988_749_895).fract()
+}
+
+fn restore(more: &[&str]) -> bool {
+    start(&["restore"], more).wait().unwrap().success()
+}
+
+#[test]
+fn a_thousand_killed_applies_leave_nothing_behind() {
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = ["--root", machine.path().to_str().unwrap()];
+    let begin = Instant::now();
+    apply(&MANY, &root);
+    let time = begin.elapsed();
+    assert!(restore(&root));
+    assert!(different(&content(machine.path()), &before).is_empty());
+
+    let journal = machine.path().join("var/lib/wakepath/journal.json");
+    let (mut journals, mut halfway) = (0, 0);
+    for i in 0..1000 {
+        // Every fourth time it is the second apply that is killed, or the restore.
+        match i % 4 {
+            1 => apply(&["ladder", "cpu-latency[limit=0us]"], &root),
+            2 => apply(&MANY, &root),
+            _ => {}
+        }
+        if i % 4 == 2 {
+            let mut child = start(&["restore"], &root);
+            sleep(time.mul_f64(part(i)));
+            let _ = child.kill();
+            child.wait().unwrap();
+        } else {
+            kill(&MANY, &root, time, part(i));
+        }
+        journals += u32::from(journal.exists());
+        let changed = different(&content(machine.path()), &before).len();
+        halfway += u32::from((1..17).contains(&changed));
+        assert!(restore(&root), "run {i}");
+        let left = different(&content(machine.path()), &before);
+        assert!(left.is_empty(), "run {i}: {left:?}");
+    }
+    // Else the kills came too early or too late to show anything.
+    assert!(journals > 100, "{journals} of 1000 left a journal");
+    assert!(halfway > 0, "no run was killed between two writes");
+}
+
+/// Every setting of this machine that can be read.
+fn settings() -> BTreeMap<String, String> {
+    let system = System::live();
+    let mut all = BTreeMap::new();
+    for setting in SETTINGS {
+        for at in system.places(setting.scope) {
+            let key = Key::new(setting, at).unwrap();
+            if let Ok(value) = system.read(&key) {
+                all.insert(key.to_string(), value);
+            }
+        }
+    }
+    all
+}
+
+/// Policies that this machine can really apply; empty if it lets nothing be changed.
+fn possible() -> Vec<&'static str> {
+    let system = System::live();
+    let read = |path: &str| system.root().text(path).unwrap_or_default();
+    let now = read("sys/devices/system/cpu/cpuidle/current_governor");
+    let known = read("sys/devices/system/cpu/cpuidle/available_governors");
+    let mut policies: Vec<&str> = ["menu", "ladder", "teo", "haltpoll"]
+        .into_iter()
+        .filter(|name| *name != now && known.split_whitespace().any(|k| k == *name))
+        .take(1)
+        .collect();
+    policies.extend(["cpu-latency[limit=50us]", "idle-states[ceiling=0us]"]);
+    policies.retain(|policy| {
+        let tried = Command::new(env!("CARGO_BIN_EXE_wakepath"))
+            .args(["apply", policy, "--for", "1ms"])
+            .output()
+            .unwrap();
+        tried.status.success()
+    });
+    policies
+}
+
+#[test]
+fn fifty_killed_applies_on_this_machine_leave_nothing_behind() {
+    let policies = possible();
+    if policies.is_empty() {
+        let reason = "this machine lets no setting be changed (run as root)";
+        eprintln!("skipped: fifty_killed_applies_on_this_machine_leave_nothing_behind: {reason}");
+        assert!(
+            std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none(),
+            "{reason}"
+        );
+        return;
+    }
+    let before = settings();
+    let begin = Instant::now();
+    apply(&policies, &[]);
+    let time = begin.elapsed();
+    assert!(!different(&settings(), &before).is_empty());
+    assert!(restore(&[]));
+    for i in 0..50 {
+        if i % 2 == 1 {
+            apply(&["cpu-latency[limit=0us]"], &[]);
+        }
+        kill(&policies, &[], time, part(i));
+        assert!(restore(&[]), "run {i}");
+        let left = different(&settings(), &before);
+        assert!(left.is_empty(), "run {i}: {left:?}");
+    }
+}
+
+#[test]
+fn a_dry_run_writes_nothing_and_says_all() {
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = machine.path().to_str().unwrap();
+    let mut arguments = vec!["apply", "--dry-run", "--format", "json", "--root", root];
+    arguments.extend(MANY);
+    let report = json(&wakepath(&arguments).success());
+    assert_eq!(content(machine.path()), before);
+    assert!(!machine.path().join("var").exists());
+    let change = |name: &str, of: &str| {
+        let all = report["changes"].as_array().unwrap();
+        let found = all.iter().find(|c| c["setting"] == name && c["of"] == of);
+        let found = found.unwrap_or_else(|| panic!("no {name} of {of}"));
+        (
+            found["old"].as_str().unwrap().to_owned(),
+            found["new"].clone(),
+        )
+    };
+    assert_eq!(change("idle-governor", "system").0, "menu");
+    assert_eq!(
+        change("epp", "policy1"),
+        ("balance_performance".into(), "power".into())
+    );
+    assert_eq!(change("idle-state-off", "cpu0/state4").1, "1");
+    let (old, new) = change("apst", "nvme0");
+    assert!(old.starts_with("off:0000") && new.as_str().unwrap().starts_with("on:"));
+}
+
+#[test]
+fn what_is_applied_for_a_while_goes_back_by_itself_and_at_a_signal() {
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = ["--root", machine.path().to_str().unwrap()];
+    apply(
+        &["teo", "system-latency[limit=10us]", "--for", "1ms"],
+        &root,
+    );
+    assert!(different(&content(machine.path()), &before).is_empty());
+
+    let mut child = start(&["apply", "teo", "--for", "1h"], &root);
+    while different(&content(machine.path()), &before).is_empty() {
+        assert!(child.try_wait().unwrap().is_none());
+        sleep(Duration::from_millis(5));
+    }
+    // Meanwhile nobody else may change anything, and whoever asks learns who does.
+    let owner = format!("process {}", child.id());
+    let other = wakepath(&["apply", "ladder", root[0], root[1]]);
+    fails_with(other, &["another wakepath", &owner]);
+    let kill = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(different(&content(machine.path()), &before).is_empty());
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let laptop = laptop();
+    let root = laptop.to_str().unwrap();
+    let apply = |policy: &str, more: &[&str]| {
+        let mut arguments = vec!["apply", policy, "--dry-run", "--root", root];
+        arguments.extend(more);
+        wakepath(&arguments)
+    };
+    fails_with(apply("tea", &[]), &["did you mean `teo`", "idle-states"]);
+    fails_with(
+        apply("menu", &["--cpus", "5"]),
+        &["no CPU 5", "the last is 1"],
+    );
+    fails_with(
+        apply("apst", &["--drives", "nvme3"]),
+        &["no drive nvme3", "nvme0"],
+    );
+    fails_with(apply("idle-states[ceiling=C7]", &[]), &["C6 (170 us)"]);
+    let nowhere = wakepath(&["apply", "menu", "--root", "/nonexistent"]);
+    fails_with(nowhere, &["/nonexistent", "no captured machine"]);
+    wakepath(&["apply", "menu", "--for", "10"]).code(2);
+    wakepath(&["restore", "--root", root])
+        .success()
+        .stdout("nothing to put back\n");
+    assert!(!Path::new(root).join("var").exists());
+}

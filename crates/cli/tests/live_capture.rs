@@ -1,0 +1,140 @@
+//! `wakepath machine capture` as a whole command.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use common::captured::{content, laptop};
+use common::{fails_with, json, wakepath};
+
+/// Captures a machine into a directory below `directory`.
+fn capture(directory: &Path, more: &[&str]) -> (String, serde_json::Value) {
+    let target = directory.join("machine").to_str().unwrap().to_owned();
+    let mut arguments = vec!["machine", "capture", "--format", "json", "-o", &target];
+    arguments.extend(more);
+    let report = json(&wakepath(&arguments).success());
+    (target, report)
+}
+
+#[test]
+fn this_machine_is_captured_shown_and_simulated() {
+    let directory = tempfile::tempdir().unwrap();
+    let (target, report) = capture(directory.path(), &[]);
+    assert!(report["files"].as_u64().unwrap() > 20);
+    let file = format!("{target}/machine.toml");
+    let shown = json(&wakepath(&["machine", "show", &file, "--format", "json"]).success());
+    assert_eq!(shown["name"], "captured");
+    let job =
+        "[j]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nruntime=20ms\ntime_based\n";
+    let path = directory.path().join("job.fio");
+    fs::write(&path, job).unwrap();
+    let path = path.to_str().unwrap();
+    wakepath(&["sim", path, "--machine", &file, "--runs", "1"]).success();
+    // Nothing that names this device or its owner.
+    let words = fs::read_to_string(Path::new(&target).join("proc/cmdline")).unwrap();
+    assert!(!words.contains("root="), "{words}");
+
+    let again = wakepath(&["machine", "capture", "-o", &target]);
+    fails_with(again, &["not empty", "--force"]);
+    wakepath(&["machine", "capture", "-o", &target, "--force"]).success();
+}
+
+#[test]
+fn a_captured_machine_is_captured_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let laptop = laptop();
+    let (target, report) = capture(directory.path(), &["--root", laptop.to_str().unwrap()]);
+    assert_eq!(report["not_read"].as_array().unwrap().len(), 0);
+    let (there, here) = (content(Path::new(&target)), content(&laptop));
+    for (path, bytes) in &there {
+        match path.as_str() {
+            "machine.toml" | "about.txt" => {}
+            // The serial number is left out, and of the command line what may name a disk.
+            "dev/nvme0.id-ctrl" => assert_eq!(bytes[24..], here[path][24..]),
+            "proc/cmdline" => assert_eq!(bytes, b"\n"),
+            path => assert_eq!(Some(bytes), here.get(path), "{path}"),
+        }
+    }
+    let missing: Vec<_> = here
+        .keys()
+        .filter(|path| !there.contains_key(*path))
+        .collect();
+    assert_eq!(missing, ["README.md"]);
+    let text = String::from_utf8(there["machine.toml"].clone()).unwrap();
+    for line in [
+        "name = \"C10\"",
+        "exit_latency_us = 230",
+        "base_mhz = 2100",
+        "threads_per_core = 2",
+        "queues = 2",
+        "hz = { value = 250, source",
+    ] {
+        assert!(text.contains(line), "no {line} in\n{text}");
+    }
+    let stdout = wakepath(&["machine", "capture", "--root", laptop.to_str().unwrap()]).success();
+    assert_eq!(stdout.get_output().stdout, text.as_bytes());
+}
+
+#[test]
+fn a_machine_without_anything_still_makes_a_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let empty = directory.path().join("empty");
+    fs::create_dir_all(empty.join("sys")).unwrap();
+    let (target, report) = capture(directory.path(), &["--root", empty.to_str().unwrap()]);
+    let notes = report["notes"].to_string();
+    assert!(
+        notes.contains("no cpuidle driver") && notes.contains("2 GHz"),
+        "{notes}"
+    );
+    wakepath(&["machine", "show", &format!("{target}/machine.toml")]).success();
+}
+
+#[test]
+fn without_root_it_says_what_it_could_not_read() {
+    let unprivileged = |arguments: &[&str]| {
+        Command::new("setpriv")
+            .args(["--reuid=65534", "--clear-groups"])
+            .args(arguments)
+            .output()
+    };
+    // The program itself may lie where only root may look.
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("wakepath");
+    fs::copy(env!("CARGO_BIN_EXE_wakepath"), &program).unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let program = program.to_str().unwrap();
+    let target = directory.path().join("machine");
+    let target = target.to_str().unwrap();
+    let capture = [
+        program, "machine", "capture", "--format", "json", "-o", target,
+    ];
+    match unprivileged(&[program, "--version"]) {
+        Ok(tried) if tried.status.success() => {}
+        tried => {
+            let reason = format!("cannot become another user with setpriv: {tried:?}");
+            eprintln!("skipped: without_root_it_says_what_it_could_not_read: {reason}");
+            assert!(
+                std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none(),
+                "{reason}"
+            );
+            return;
+        }
+    }
+    let output = unprivileged(&capture).unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let not_read = report["not_read"].as_array().unwrap();
+    if Path::new("/dev/cpu_dma_latency").exists() {
+        let of = |m: &&serde_json::Value| m["path"] == "dev/cpu_dma_latency";
+        let missing = not_read.iter().find(of).unwrap();
+        assert_eq!(missing["why"], "needs root");
+    }
+    let apply = unprivileged(&[program, "apply", "cpu-latency[limit=50us]"]).unwrap();
+    assert_eq!(apply.status.code(), Some(1));
+    let message = String::from_utf8(apply.stderr).unwrap();
+    assert!(message.contains("/var/lib/wakepath"), "{message}");
+}

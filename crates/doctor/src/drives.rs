@@ -1,0 +1,227 @@
+//! Drives: APST off, changed, or quirked.
+
+use wakepath_hardware::drive::Drive;
+use wakepath_hardware::drive::quirks::{QuirkKind, Quirks};
+use wakepath_live::nvme::{self, ApstFeature};
+use wakepath_live::policy::place;
+use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
+use wakepath_sim::Combination;
+
+use crate::model::{SELDOM, difference, simulate};
+use crate::{Case, Finding};
+
+/// All findings about all drives.
+pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for name in case.system.drives() {
+        let root = case.system.root();
+        let drive = match nvme::identify(root, &name) {
+            Ok(drive) => drive,
+            Err(e) => {
+                case.notes.push(format!(
+                    "{name} cannot be identified ({e}); its APST table is not looked at"
+                ));
+                continue;
+            }
+        };
+        findings.extend(quirks(case, &name, &drive));
+        match ApstFeature::get(&*nvme::admin(root, &name)) {
+            Ok(feature) => findings.extend(apst(case, &name, &drive, &feature)),
+            Err(_) if drive.apsta == Some(false) => findings.push(
+                Finding::new(
+                    "apst-unsupported",
+                    format!("{name} ({}) cannot go to sleep by itself", drive.model),
+                )
+                .evidence("APSTA of Identify Controller is 0"),
+            ),
+            Err(e) => case
+                .notes
+                .push(format!("{name}: Get Features of APST: {e}")),
+        }
+    }
+    findings
+}
+
+fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
+    let quirks = Quirks::builtin();
+    let found = quirks.on(drive, &place(case.system.root(), name));
+    let with_kind = found
+        .into_iter()
+        .flat_map(|(quirk, certainty)| quirk.kinds.iter().map(move |k| (quirk, *k, certainty)));
+    with_kind
+        .map(|(quirk, kind, certainty)| {
+            let text = quirks.text(kind);
+            Finding::new(
+                "quirk",
+                format!(
+                    "{name} ({}) is known for a fault: {}",
+                    drive.model, text.effect
+                ),
+            )
+            .evidence(format!(
+                "{} in Linux {} ({}), {certainty:?}: {}",
+                kind.kernel_name(),
+                quirks.kernel,
+                quirk.file,
+                quirk.why
+            ))
+            .fix(format!("leave it on; {}", text.lifted_by))
+        })
+        .collect()
+}
+
+/// What the kernel is told to program.
+fn settings(case: &Case<'_>, name: &str, drive: &Drive) -> ApstSettings {
+    let root = case.system.root();
+    let kernel = ApstSettings::default();
+    let parameter = |file: &str, or: u64| {
+        let path = format!("sys/module/nvme_core/parameters/{file}");
+        root.number(&path).unwrap_or(or)
+    };
+    let tolerance = root.optional(&format!(
+        "sys/class/nvme/{name}/power/pm_qos_latency_tolerance_us"
+    ));
+    let by_default = parameter("default_ps_max_latency_us", kernel.max_latency_us);
+    let kinds: Vec<QuirkKind> = Quirks::builtin()
+        .on(drive, &place(root, name))
+        .into_iter()
+        .flat_map(|(quirk, _)| quirk.kinds.clone())
+        .collect();
+    let forced = root.optional("sys/module/nvme_core/parameters/force_apst");
+    let forced = forced.as_deref() == Some("Y");
+    let mut settings = ApstSettings {
+        primary_timeout_ms: parameter("apst_primary_timeout_ms", kernel.primary_timeout_ms),
+        primary_tolerance_us: parameter("apst_primary_latency_tol_us", kernel.primary_tolerance_us),
+        secondary_timeout_ms: parameter("apst_secondary_timeout_ms", kernel.secondary_timeout_ms),
+        secondary_tolerance_us: parameter(
+            "apst_secondary_latency_tol_us",
+            kernel.secondary_tolerance_us,
+        ),
+        max_latency_us: match tolerance.as_deref() {
+            Some("any") => u64::MAX,
+            Some(us) => us.parse().unwrap_or(by_default),
+            None => by_default,
+        },
+        ..kernel
+    };
+    settings.quirks.no_apst = kinds.contains(&QuirkKind::NoApst) && !forced;
+    settings.quirks.no_deepest = kinds.contains(&QuirkKind::NoDeepest) && !forced;
+    settings
+}
+
+fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Option<Finding> {
+    let settings = settings(case, name, drive);
+    let planned = plan(
+        drive.npss,
+        drive.apsta.unwrap_or(true),
+        &drive.states,
+        &settings,
+    )
+    .ok()?;
+    let empty = !now.enabled || now.table == ApstTable::default();
+    let finding = if empty {
+        let because = why_empty(&planned, &settings);
+        let mut finding = Finding::new(
+            "apst-off",
+            format!(
+                "{name} ({}) never goes to sleep by itself: its APST table is {}",
+                drive.model,
+                if now.enabled { "empty" } else { "switched off" }
+            ),
+        )
+        .evidence(because);
+        // With the settings of the kernel's own defaults there may be states to use.
+        let wanted = ApstSettings {
+            quirks: settings.quirks,
+            ..ApstSettings::default()
+        };
+        let possible = plan(
+            drive.npss,
+            drive.apsta.unwrap_or(true),
+            &drive.states,
+            &wanted,
+        )
+        .ok()?;
+        if possible.targets().next().is_some() {
+            finding.fix = Some(case.apply("apst"));
+            finding = costs(case, drive, finding);
+        } else {
+            finding.fix = Some(format!(
+                "no state of this drive fits the kernel's tolerances; `wakepath apst plan --drive '{}'` says why for each",
+                drive.model
+            ));
+        }
+        finding
+    } else if now.table != planned.table || now.enabled != planned.enabled {
+        let differing: Vec<String> = now
+            .table
+            .entries()
+            .zip(planned.table.entries())
+            .filter(|(is, would)| is != would)
+            .map(|(is, would)| {
+                let text = |target: u8, ms: u32| match ms {
+                    0 => "never".to_owned(),
+                    ms => format!("PS{target} after {ms} ms"),
+                };
+                format!(
+                    "PS{}: {}, planned {}",
+                    is.state,
+                    text(is.target, is.timeout_ms),
+                    text(would.target, would.timeout_ms)
+                )
+            })
+            .collect();
+        Finding::new(
+            "apst-changed",
+            format!("{name} ({}) has another APST table than this kernel would program", drive.model),
+        )
+        .evidence(differing.join("; "))
+        .evidence(
+            "the kernel programs its table at every reset and whenever the latency tolerance changes; a firmware \
+             update, a program such as nvme-cli, or other module parameters since then can have changed it",
+        )
+        .fix(case.apply("apst"))
+    } else {
+        return None;
+    };
+    Some(finding)
+}
+
+/// Why the kernel's table is empty.
+fn why_empty(planned: &ApstPlan, settings: &ApstSettings) -> String {
+    if planned.targets().next().is_some() {
+        return "the kernel's parameters would give a table with states in it; something has switched it off since: \
+                nvme-cli, a firmware update, or the start-up of the drive"
+            .to_owned();
+    }
+    let reasons: Vec<String> = planned
+        .states
+        .iter()
+        .filter(|choice| choice.explain(settings) != "operational: not a target")
+        .map(|choice| format!("PS{} {}", choice.state, choice.explain(settings)))
+        .collect();
+    reasons.join("; ")
+}
+
+/// What sleeping would save and cost, on this machine with this drive.
+fn costs(case: &mut Case<'_>, drive: &Drive, finding: Finding) -> Finding {
+    let machine = case.model.with_drive(drive);
+    let never = |apst: &str| {
+        Some(Combination {
+            apst: Some(apst.parse().ok()?),
+            ..case.model.now.clone()
+        })
+    };
+    let (Some(off), Some(on)) = (never("apst[max_latency_us=0]"), never("apst")) else {
+        return finding;
+    };
+    let simulated = simulate(&machine, &off, SELDOM).and_then(|off| {
+        let on = simulate(&machine, &on, SELDOM)?;
+        let how = format!("simulated, {SELDOM}: never asleep against the kernel's default table");
+        Ok(difference(&off, &on, how))
+    });
+    match case.or_note("apst-off", simulated) {
+        Some(difference) => finding.costs(&difference),
+        None => finding,
+    }
+}

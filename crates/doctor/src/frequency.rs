@@ -1,0 +1,40 @@
+//! Frequencies: a boost that is off where it would help.
+
+use wakepath_sim::Combination;
+
+use crate::model::READS;
+use crate::{Case, Finding};
+
+/// HWP dynamic boost is off, and the simulation is faster with it.
+pub(crate) fn boost(case: &mut Case<'_>) -> Option<Finding> {
+    let path = "sys/devices/system/cpu/intel_pstate/hwp_dynamic_boost";
+    if case.system.root().optional(path)? != "0" {
+        return None;
+    }
+    let now = case.model.now.freq.to_string();
+    let with = now.replace("hwp_dynamic_boost=off", "hwp_dynamic_boost=on");
+    // Under the governor performance there is nothing to raise.
+    if with == now {
+        return None;
+    }
+    let policies = Combination {
+        freq: with.parse().ok()?,
+        ..case.model.now.clone()
+    };
+    let simulated = case
+        .model
+        .against(&case.model.machine, &policies, READS, "boost on");
+    let difference = case.or_note("boost-off", simulated)?;
+    if difference.us_per_io <= 0.0 {
+        return None;
+    }
+    Some(
+        Finding::new(
+            "boost-off",
+            "HWP dynamic boost is off: after waiting for I/O a CPU starts at a low frequency",
+        )
+        .evidence(format!("/{path} is 0; {now}"))
+        .fix(case.apply("hwp-boost[value=on]"))
+        .costs(&difference),
+    )
+}

@@ -1,0 +1,348 @@
+//! Idle states: switched off, too deep, too shallow, never reached.
+
+use wakepath_hardware::Machine;
+use wakepath_live::System;
+use wakepath_live::setting::NO_SYSTEM_LATENCY_LIMIT_US;
+use wakepath_sim::Combination;
+
+use crate::counters::{self, Counted};
+use crate::model::{QUIET, READS, difference, simulate, version};
+use crate::{Case, Finding};
+
+/// With fewer entries the counters say little.
+const ENOUGH: u64 = 1000;
+/// Share of wrong decisions that is worth a finding: a governor is wrong a few percent of the time at best.
+const MANY: f64 = 0.1;
+/// Share of the latency that is worth a finding; simulations of other seeds differ by less.
+const MATTERS: f64 = 0.02;
+/// States that take longer to leave are deep: reviewers of the kernel asked for a ceiling "just above
+/// C1/C1E", which are left within 10 us on every recorded system.
+const SHALLOW_US: u64 = 10;
+/// A state with a smaller share of entries and of time is not reached.
+const NEVER: f64 = 0.001;
+
+/// Everything that keeps all CPUs out of deep states at all times.
+pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
+    let states = counters::idle_states(case.system);
+    let mut evidence = Vec::new();
+    let mut fixes = Vec::new();
+    let mut ceiling = u64::MAX;
+    let off: Vec<&Counted> = states
+        .iter()
+        .filter(|c| c.off_everywhere && !c.state.off_by_default)
+        .collect();
+    if let Some(first) = off.first() {
+        let names: Vec<&str> = off.iter().map(|c| c.state.name.as_str()).collect();
+        evidence.push(format!("switched off on every CPU: {}", names.join(", ")));
+        fixes.push(case.apply("idle-states[ceiling=none]"));
+        ceiling = ceiling.min(first.state.latency_us.saturating_sub(1));
+    }
+    if let Some(us) = request(case.system) {
+        evidence.push(format!(
+            "/dev/cpu_dma_latency is held at {us} us by some process"
+        ));
+        fixes.push("end the process that holds it: fuser -v /dev/cpu_dma_latency".to_owned());
+        ceiling = ceiling.min(us);
+    }
+    if let Some(us) = every_cpu(case.system) {
+        evidence.push(format!(
+            "every CPU has a latency limit (pm_qos_resume_latency_us), the highest is {us} us"
+        ));
+        fixes.push(case.apply("cpu-latency[limit=none]"));
+        ceiling = ceiling.min(us);
+    }
+    let boot = case
+        .system
+        .root()
+        .optional("proc/cmdline")
+        .unwrap_or_default();
+    let words = [
+        "intel_idle.max_cstate=",
+        "processor.max_cstate=",
+        "idle=",
+        "cpuidle.off=1",
+    ];
+    let booted: Vec<&str> = boot
+        .split_whitespace()
+        .filter(|word| words.iter().any(|head| word.starts_with(head)))
+        .collect();
+    if !booted.is_empty() {
+        evidence.push(format!(
+            "on the kernel's command line: {}",
+            booted.join(" ")
+        ));
+        fixes.push("take it off the command line and restart".to_owned());
+    }
+    if evidence.is_empty() {
+        return Vec::new();
+    }
+    let mut finding = Finding::new(
+        "deep-states-off",
+        "deep idle states are off for the whole machine, which costs power all the time",
+    );
+    finding.evidence = evidence;
+    finding.fix = Some(fixes.join("; "));
+    // What the boot hid, no one can tell; what is switched off can be simulated.
+    let mut limited = case.model.machine.clone();
+    let mut free = case.model.machine.clone();
+    for state in &mut free.idle_state {
+        let off_by_default = states
+            .iter()
+            .any(|c| c.state.name == state.name && c.state.off_by_default);
+        state.disabled = off_by_default;
+    }
+    limit(&mut limited, ceiling);
+    let same = limited.idle_state.iter().zip(&free.idle_state);
+    if same.clone().all(|(a, b)| a.disabled == b.disabled) {
+        return vec![finding];
+    }
+    let now = &case.model.now;
+    let simulated = simulate(&limited, now, QUIET).and_then(|present| {
+        let other = simulate(&free, now, QUIET)?;
+        let how = format!("simulated, {QUIET}: now against no limit");
+        Ok(difference(&present, &other, how))
+    });
+    match case.or_note("deep-states-off", simulated) {
+        Some(difference) => vec![finding.costs(&difference)],
+        None => vec![finding],
+    }
+}
+
+/// The request in force on `/dev/cpu_dma_latency`, if it limits anything.
+fn request(system: &System) -> Option<u64> {
+    let key = "system-latency".parse().ok()?;
+    let us: u64 = system.read(&key).ok()?.parse().ok()?;
+    (us < NO_SYSTEM_LATENCY_LIMIT_US).then_some(us)
+}
+
+/// The highest latency limit of the CPUs, if every CPU has one.
+fn every_cpu(system: &System) -> Option<u64> {
+    let limits: Option<Vec<u64>> = system
+        .cpus()
+        .into_iter()
+        .map(|cpu| {
+            let key = format!("cpu-latency:cpu{cpu}").parse().ok()?;
+            match system.read(&key).ok()?.as_str() {
+                "n/a" => Some(0),
+                "0" => None,
+                us => us.parse().ok(),
+            }
+        })
+        .collect();
+    limits?.into_iter().max()
+}
+
+/// Switches off what takes longer to leave.
+fn limit(machine: &mut Machine, ceiling_us: u64) {
+    for state in machine.idle_state.iter_mut().skip(1) {
+        state.disabled |= state.exit_latency_us.value > ceiling_us as f64;
+    }
+}
+
+/// The declared exit latency of the deepest state that is still shallow.
+fn shallow_ceiling(states: &[Counted]) -> Option<u64> {
+    let sleeping = states.iter().filter(|c| !c.state.polling);
+    let shallow = sleeping
+        .clone()
+        .filter(|c| c.state.latency_us <= SHALLOW_US);
+    shallow
+        .map(|c| c.state.latency_us)
+        .max()
+        .or_else(|| sleeping.map(|c| c.state.latency_us).min())
+}
+
+/// The machine with nothing deeper than the ceiling, which is what a latency limit makes of it.
+fn under(machine: &Machine, ceiling_us: u64) -> Machine {
+    let mut limited = machine.clone();
+    limit(&mut limited, ceiling_us);
+    limited
+}
+
+/// What deep states cost I/O, whatever the counters say.
+pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
+    let states = counters::idle_states(case.system);
+    let ceiling = shallow_ceiling(&states)?;
+    let deeper: Vec<&Counted> = states
+        .iter()
+        .filter(|c| c.state.latency_us > ceiling && !c.state.disabled)
+        .collect();
+    let deepest = deeper.last()?;
+    let limited = under(&case.model.machine, ceiling);
+    let what = format!("no state above {ceiling} us");
+    let simulated = case.model.against(&limited, &case.model.now, READS, &what);
+    let difference = case.or_note("deep-states", simulated)?;
+    if difference.weight < MATTERS || difference.us_per_io <= 0.0 {
+        return None;
+    }
+    let governor = case.model.now.idle.to_string();
+    Some(
+        Finding::new(
+            "deep-states",
+            format!(
+                "CPUs that wait for I/O sleep in states that take up to {} us to leave",
+                deepest.state.latency_us
+            ),
+        )
+        .evidence(format!(
+            "enabled above {ceiling} us: {}; governor {governor}",
+            deeper
+                .iter()
+                .map(|c| format!("{} ({} us)", c.state.name, c.state.latency_us))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ))
+        .fix(case.apply(&format!("cpu-latency[limit={ceiling}us]")))
+        .costs(&difference),
+    )
+}
+
+/// A governor that often picks the wrong state, by the kernel's own count.
+pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
+    let states = counters::idle_states(case.system);
+    let usage: u64 = states.iter().map(|c| c.usage).sum();
+    if usage < ENOUGH {
+        case.notes.push(format!(
+            "only {usage} idle entries were counted; the governor is not judged by them"
+        ));
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    let (above, below): (u64, u64) = (
+        states.iter().map(|c| c.above).sum(),
+        states.iter().map(|c| c.below).sum(),
+    );
+    let share = |count: u64| count as f64 / usage as f64;
+    let governor = case.model.now.idle.to_string();
+    let listed = |count: fn(&Counted) -> u64| {
+        let parts = states.iter().filter(|c| count(c) > 0);
+        let parts: Vec<String> = parts
+            .map(|c| format!("{} {} of {}", c.state.name, count(c), c.usage))
+            .collect();
+        parts.join(", ")
+    };
+    let model = case.model.machine.idle_state.clone();
+    let exit = |i: usize| model.get(i).map_or(0.0, |s| s.true_exit_us.value);
+    let power = |i: usize| model.get(i).map_or(0.0, |s| s.power_mw.value);
+    if share(above) >= MANY {
+        // What leaving the state took more than leaving the next shallower one would have.
+        let lost: f64 = (1..states.len())
+            .map(|i| states[i].above as f64 * (exit(i) - exit(i - 1)).max(0.0))
+            .sum();
+        let mut finding = Finding::new(
+            "too-deep",
+            format!(
+                "the idle governor {governor} picks too deep a state in {:.0} % of the cases",
+                100.0 * share(above)
+            ),
+        )
+        .evidence(format!("`above`: {}", listed(|c| c.above)));
+        finding.costs_us_per_io = Some(lost / usage as f64);
+        finding.computed = Some(
+            "the kernel's `above` times the difference of exit latencies, over all wake-ups; an I/O wakes a CPU once"
+                .to_owned(),
+        );
+        finding.weight = relative(case, lost / usage as f64);
+        finding.fix = better_governor(case).or_else(|| {
+            let ceiling = shallow_ceiling(&states)?;
+            Some(case.apply(&format!("cpu-latency[limit={ceiling}us]")))
+        });
+        findings.push(finding);
+    }
+    if share(below) >= MANY {
+        // The stays in question drew what the shallower state draws.
+        let wasted_mw_us: f64 = (0..states.len().saturating_sub(1))
+            .filter(|i| states[*i].usage > 0)
+            .map(|i| {
+                let mean_stay = states[i].time_us as f64 / states[i].usage as f64;
+                states[i].below as f64 * mean_stay * (power(i) - power(i + 1)).max(0.0)
+            })
+            .sum();
+        let mut finding = Finding::new(
+            "too-shallow",
+            format!(
+                "the idle governor {governor} picks too shallow a state in {:.0} % of the cases",
+                100.0 * share(below)
+            ),
+        )
+        .evidence(format!("`below`: {}", listed(|c| c.below)));
+        if let Some(seconds) = counters::uptime(case.system).filter(|s| *s > 0.0) {
+            let mw = wasted_mw_us / (seconds * 1e6);
+            finding.costs_mw = Some(mw);
+            finding.computed = Some(
+                "the kernel's `below` times the mean stay and the difference of power, over the time since the start"
+                    .to_owned(),
+            );
+            finding.weight = relative_power(case, mw);
+        }
+        finding.fix = better_governor(case).or(finding.fix);
+        findings.push(finding);
+    }
+    findings
+}
+
+/// A time per I/O as a share of the simulated latency now.
+fn relative(case: &Case<'_>, us: f64) -> f64 {
+    let now = simulate(&case.model.machine, &case.model.now, READS);
+    now.map_or(0.0, |r| us / r.mean_us.max(1e-9))
+}
+
+/// A power as a share of what the resting machine draws.
+fn relative_power(case: &Case<'_>, mw: f64) -> f64 {
+    let now = simulate(&case.model.machine, &case.model.now, QUIET);
+    now.ok()
+        .and_then(|r| r.mean_mw)
+        .map_or(0.0, |all| mw / all.max(1e-9))
+}
+
+/// The command for the governor that this kernel offers and that the simulation finds to be the fastest, if
+/// that is not the one that runs.
+fn better_governor(case: &Case<'_>) -> Option<String> {
+    let path = "sys/devices/system/cpu/cpuidle/available_governors";
+    let offered = case.system.root().optional(path)?;
+    let latency = |idle: &str| {
+        let policies = Combination {
+            idle: idle.parse().ok()?,
+            ..case.model.now.clone()
+        };
+        let result = simulate(&case.model.machine, &policies, READS).ok()?;
+        Some(result.mean_us)
+    };
+    let now = latency(&case.model.now.idle.to_string())?;
+    let (name, best) = offered
+        .split_whitespace()
+        .filter(|name| *name != case.model.now.idle.info().name)
+        .filter_map(|name| {
+            let versioned = format!("{name}@{}", version(case.system));
+            Some((name, latency(&versioned)?))
+        })
+        .min_by(|a, b| a.1.total_cmp(&b.1))?;
+    (best < now * (1.0 - MATTERS)).then(|| case.apply(name))
+}
+
+/// Deep states that no load reaches.
+pub(crate) fn unreached(case: &Case<'_>) -> Option<Finding> {
+    let states = counters::idle_states(case.system);
+    let usage: u64 = states.iter().map(|c| c.usage).sum();
+    let time: u64 = states.iter().map(|c| c.time_us).sum();
+    if usage < ENOUGH {
+        return None;
+    }
+    let seldom = |c: &&Counted| {
+        !c.state.polling
+            && !c.off_everywhere
+            && (c.usage as f64) < NEVER * usage as f64
+            && (c.time_us as f64) < NEVER * time as f64
+    };
+    let names: Vec<String> = states
+        .iter()
+        .filter(seldom)
+        .map(|c| format!("{} ({} entries)", c.state.name, c.usage))
+        .collect();
+    (!names.is_empty()).then(|| {
+        Finding::new(
+            "unreached-states",
+            "idle states that are enabled are hardly ever entered: they neither save nor cost anything here",
+        )
+        .evidence(format!("{} of {usage} entries", names.join(", ")))
+    })
+}

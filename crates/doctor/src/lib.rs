@@ -1,0 +1,149 @@
+//! Findings about a machine: what is wrong with its power settings, the evidence, what it costs, and the
+//! command that fixes it.
+//!
+//! [`examine`] looks at a running or a captured machine. No cost is typed in: each is the difference between
+//! two simulations of this machine ([`model`]), with and without the fix, or is computed from the kernel's
+//! own counters and the machine's figures.
+
+mod counters;
+mod drives;
+mod frequency;
+mod idle;
+pub mod model;
+mod path;
+
+use serde::Serialize;
+use wakepath_live::System;
+
+use model::{Difference, Model};
+
+/// What is wrong, or worth to know.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// Short name that stays the same, such as `apst-off`.
+    pub name: &'static str,
+    /// What it is, in a sentence.
+    pub title: String,
+    /// What was read, with the values.
+    pub evidence: Vec<String>,
+    /// What it costs each I/O, in microseconds; below 0 it makes them faster. `None`: nothing that a
+    /// simulation could tell.
+    pub costs_us_per_io: Option<f64>,
+    /// What it costs in power, in milliwatts; below 0 it saves.
+    pub costs_mw: Option<f64>,
+    /// How the costs were computed.
+    pub computed: Option<String>,
+    /// The command that fixes it, or what else to do.
+    pub fix: Option<String>,
+    /// Its weight, from 0: the larger of the shares of latency and power that it costs.
+    pub weight: f64,
+}
+
+/// All findings, the worst first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The processor and kernel.
+    pub machine: String,
+    /// The findings.
+    pub findings: Vec<Finding>,
+    /// What could not be looked at, and why.
+    pub notes: Vec<String>,
+}
+
+impl Finding {
+    fn new(name: &'static str, title: impl Into<String>) -> Self {
+        Self {
+            name,
+            title: title.into(),
+            evidence: Vec::new(),
+            costs_us_per_io: None,
+            costs_mw: None,
+            computed: None,
+            fix: None,
+            weight: 0.0,
+        }
+    }
+
+    fn evidence(mut self, line: impl Into<String>) -> Self {
+        self.evidence.push(line.into());
+        self
+    }
+
+    fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// The costs are the difference between two simulations.
+    fn costs(mut self, difference: &Difference) -> Self {
+        self.costs_us_per_io = Some(difference.us_per_io);
+        self.costs_mw = difference.mw;
+        self.computed = Some(difference.how.clone());
+        self.weight = difference.weight;
+        self
+    }
+}
+
+/// What the examination works with.
+struct Case<'a> {
+    system: &'a System,
+    model: Model,
+    notes: Vec<String>,
+    /// ` --root DIR`, or nothing, to complete commands.
+    option: &'a str,
+}
+
+impl Case<'_> {
+    /// An `apply` command for the policy.
+    fn apply(&self, policy: &str) -> String {
+        let quoted = if policy.contains('[') {
+            format!("'{policy}'")
+        } else {
+            policy.to_owned()
+        };
+        format!("wakepath apply {quoted}{}", self.option)
+    }
+
+    /// Notes an error instead of costs.
+    fn or_note<T>(&mut self, what: &str, result: Result<T, wakepath_sim::SimError>) -> Option<T> {
+        result
+            .map_err(|e| {
+                let note = format!("{what}: the cost cannot be simulated: {e}");
+                self.notes.push(note);
+            })
+            .ok()
+    }
+}
+
+/// Looks at a machine. `option` is what commands need besides, such as ` --root DIR`.
+///
+/// # Errors
+/// What was read makes no machine that could be simulated.
+pub fn examine(
+    system: &System,
+    option: &str,
+) -> Result<Report, wakepath_hardware::machine::MachineError> {
+    let (model, notes) = Model::of(system)?;
+    let mut case = Case {
+        system,
+        model,
+        notes,
+        option,
+    };
+    let mut findings = Vec::new();
+    findings.extend(idle::limits(&mut case));
+    findings.extend(idle::depth(&mut case));
+    findings.extend(idle::mispredictions(&mut case));
+    findings.extend(idle::unreached(&case));
+    findings.extend(path::polling(&mut case));
+    findings.extend(path::completions(&mut case));
+    findings.extend(frequency::boost(&mut case));
+    findings.extend(drives::all(&mut case));
+    // Stable: of equal weight, the order above.
+    findings.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    Ok(Report {
+        machine: case.model.machine.title.clone(),
+        findings,
+        notes: case.notes,
+    })
+}

@@ -1,0 +1,211 @@
+//! The machine as the simulator sees it, with the policies that it runs now.
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{DriveModel, MachineError};
+use wakepath_live::capture::machine::describe;
+use wakepath_live::{System, setting};
+use wakepath_sim::{Combination, CombinationResult, SimError, compare};
+use wakepath_workloads::fio;
+
+/// Seeds of the runs; medians over them.
+const SEEDS: [u64; 3] = [1, 2, 3];
+
+/// One 4 KiB read at a time, the next as soon as the last is done.
+pub const READS: &str = "one 4 KiB read at a time";
+const READS_JOB: &str =
+    "[reads]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\ntime_based\nruntime=200ms\n";
+/// A read every 10 ms, so that the machine mostly rests.
+pub const QUIET: &str = "a 4 KiB read every 10 ms";
+const QUIET_JOB: &str = "[quiet]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nthinktime=10000\n\
+     time_based\nruntime=2s\n";
+/// A read every 5 s, which finds a drive asleep that sleeps at all.
+pub const SELDOM: &str = "a 4 KiB read every 5 s";
+const SELDOM_JOB: &str = "[seldom]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nthinktime=5000000\n\
+     time_based\nruntime=60s\n";
+
+/// A machine with its present policies.
+pub(crate) struct Model {
+    /// What is known of it; idle states are disabled as they are.
+    pub(crate) machine: Machine,
+    /// The policies that it runs.
+    pub(crate) now: Combination,
+}
+
+/// What the present way costs against another one.
+#[derive(Clone, Debug)]
+pub(crate) struct Difference {
+    /// Mean latency now less that of the other way, in us.
+    pub(crate) us_per_io: f64,
+    /// The same for power in mW.
+    pub(crate) mw: Option<f64>,
+    /// The larger of both as a share of what it is now.
+    pub(crate) weight: f64,
+    /// Which simulations.
+    pub(crate) how: String,
+}
+
+impl Model {
+    pub(crate) fn of(system: &System) -> Result<(Self, Vec<String>), MachineError> {
+        let (machine, mut notes) = describe(system, "this machine")?;
+        let idle = idle_policy(system);
+        let freq = frequency_policy(system);
+        let now = Combination::named(&idle, &freq).or_else(|e| {
+            notes.push(format!("{e}; simulated with menu and schedutil instead"));
+            Combination::named("menu", "schedutil")
+        });
+        let now = now.map_err(|e| MachineError::Invalid {
+            origin: machine.name.clone(),
+            key: "policy".to_owned(),
+            message: e.to_string(),
+        })?;
+        Ok((Self { machine, now }, notes))
+    }
+
+    /// What the present way costs against another machine or other policies.
+    pub(crate) fn against(
+        &self,
+        machine: &Machine,
+        policies: &Combination,
+        load: &str,
+        what: &str,
+    ) -> Result<Difference, SimError> {
+        let now = simulate(&self.machine, &self.now, load)?;
+        let then = simulate(machine, policies, load)?;
+        Ok(difference(
+            &now,
+            &then,
+            format!("simulated, {load}: now against {what}"),
+        ))
+    }
+
+    /// The machine with its drive's power states, as this drive declares them.
+    pub(crate) fn with_drive(&self, drive: &wakepath_hardware::drive::Drive) -> Machine {
+        Machine {
+            drive: DriveModel {
+                count: self.machine.drive.count,
+                chunk_kib: self.machine.drive.chunk_kib.clone(),
+                ..DriveModel::declared(drive)
+            },
+            ..self.machine.clone()
+        }
+    }
+}
+
+/// Simulates the machine doing one of the loads above.
+pub(crate) fn simulate(
+    machine: &Machine,
+    policies: &Combination,
+    load: &str,
+) -> Result<CombinationResult, SimError> {
+    let job = match load {
+        QUIET => QUIET_JOB,
+        SELDOM => SELDOM_JOB,
+        _ => READS_JOB,
+    };
+    #[expect(clippy::expect_used, reason = "a constant that the tests parse")]
+    let file = fio::parse(job, "doctor").expect("a job of our own");
+    let comparison = compare(
+        machine,
+        &file.into(),
+        std::slice::from_ref(policies),
+        &SEEDS,
+    )?;
+    #[expect(clippy::expect_used, reason = "one result per combination")]
+    Ok(comparison.results.into_iter().next().expect("one result"))
+}
+
+/// What `now` costs more than `then`.
+pub(crate) fn difference(
+    now: &CombinationResult,
+    then: &CombinationResult,
+    how: String,
+) -> Difference {
+    let us_per_io = now.mean_us - then.mean_us;
+    // Drives count when they are simulated.
+    let power = |r: &CombinationResult| Some(r.mean_mw? + r.drive_mw.unwrap_or(0.0));
+    let mw = power(now).zip(power(then)).map(|(n, t)| n - t);
+    let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    let of_power = mw.zip(power(now)).map_or(0.0, |(mw, all)| share(mw, all));
+    Difference {
+        us_per_io,
+        mw,
+        weight: share(us_per_io, now.mean_us).max(of_power).max(0.0),
+        how,
+    }
+}
+
+/// The idle governor that runs, in the version that the simulator has nearest to the running kernel's.
+fn idle_policy(system: &System) -> String {
+    let root = system.root();
+    let governor = root.optional("sys/devices/system/cpu/cpuidle/current_governor");
+    match governor.as_deref() {
+        Some("haltpoll") => {
+            let parameter =
+                |name: &str| root.optional(&format!("sys/module/haltpoll/parameters/{name}"));
+            let limit = parameter("guest_halt_poll_ns").filter(|n| n.parse::<u32>().is_ok());
+            limit.map_or_else(
+                || "haltpoll".to_owned(),
+                |ns| format!("haltpoll[guest_halt_poll_ns={ns}]"),
+            )
+        }
+        Some(name @ ("menu" | "teo" | "ladder")) => format!("{name}@{}", version(system)),
+        _ => format!("menu@{}", version(system)),
+    }
+}
+
+/// `6.1` for kernels before 6.12, else `6.12`.
+pub(crate) fn version(system: &System) -> &'static str {
+    let release = system.root().optional("proc/sys/kernel/osrelease");
+    let release = release.unwrap_or_default();
+    let mut parts = release
+        .split(['.', '-'])
+        .map_while(|p| p.parse::<u32>().ok());
+    let (major, minor) = (parts.next().unwrap_or(6), parts.next().unwrap_or(12));
+    if (major, minor) < (6, 12) {
+        "6.1"
+    } else {
+        "6.12"
+    }
+}
+
+fn frequency_policy(system: &System) -> String {
+    let Some(first) = system.policies().into_iter().next() else {
+        return "performance".to_owned();
+    };
+    let root = system.root();
+    let file = |name: &str| {
+        let path = format!("sys/devices/system/cpu/cpufreq/policy{first}/{name}");
+        root.optional(&path).unwrap_or_default()
+    };
+    match (
+        file("scaling_driver").as_str(),
+        file("scaling_governor").as_str(),
+    ) {
+        (_, "performance") => "performance".to_owned(),
+        ("intel_pstate", _) => {
+            let boost = setting::find("hwp-dynamic-boost").map(|s| root.optional(s.path));
+            let boost = boost.flatten().as_deref() == Some("1");
+            let epp = match file("energy_performance_preference").as_str() {
+                // What the firmware came up with; nobody tells what that is.
+                "" | "default" => "balance_performance".to_owned(),
+                epp => epp.to_owned(),
+            };
+            let boost = if boost { "on" } else { "off" };
+            format!("intel_pstate-hwp[hwp_dynamic_boost={boost},epp={epp}]")
+        }
+        (_, governor @ ("powersave" | "ondemand")) => governor.to_owned(),
+        _ => "schedutil".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loads_are_job_files() {
+        for job in [READS_JOB, QUIET_JOB, SELDOM_JOB] {
+            fio::parse(job, "test").unwrap();
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The way of an I/O: how long a CPU polls for it, and where it completes.
+
+use wakepath_live::{System, parse_cpu_list};
+use wakepath_policies::poll;
+use wakepath_sim::Combination;
+
+use crate::counters;
+use crate::model::READS;
+use crate::{Case, Finding};
+
+/// The default of `guest_halt_poll_ns` (`drivers/cpuidle/governors/haltpoll.c`, Linux 6.12).
+const HALTPOLL_DEFAULT: &str = "haltpoll[guest_halt_poll_ns=200000]";
+
+/// The polling limit in force against the gaps of the load.
+pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
+    if case.model.now.idle.info().name == "haltpoll" {
+        return haltpoll(case);
+    }
+    let states = case.model.machine.declared_idle_states().ok()?;
+    // Without a polling state nothing polls.
+    states.first().filter(|s| s.polling)?;
+    let limit = poll::limit(&states, case.model.machine.tick_rate(), None);
+    let (disk, gap_us) = counters::mean_read(case.system)?;
+    let limit_us = limit.0 as f64 / 1e3;
+    if gap_us <= limit_us {
+        return None;
+    }
+    let finding = Finding::new(
+        "polling-limit",
+        format!("idle CPUs poll for at most {limit_us:.0} us, which is shorter than a read takes"),
+    )
+    .evidence(format!(
+        "polling limit {limit_us:.0} us, from the idle states and HZ {}; reads of {disk} took {gap_us:.0} us on average",
+        case.model.machine.tick_rate().hz()
+    ));
+    // What polling through a read would be worth, as far as the kernel could be asked for it.
+    let policies = Combination {
+        poll: format!("poll[request_us={}]", gap_us.ceil()).parse().ok(),
+        ..case.model.now.clone()
+    };
+    let what = format!("a limit of {:.0} us", gap_us.ceil());
+    let simulated = case
+        .model
+        .against(&case.model.machine, &policies, READS, &what);
+    let difference = case.or_note("polling-limit", simulated)?;
+    let finding = finding.fix(
+        "stock kernels have no setting for it; a latency limit keeps the sleep after it shallow: see deep-states",
+    );
+    Some(Finding {
+        // Nobody can change it, so that it must not push what can be changed down.
+        weight: 0.0,
+        ..finding.costs(&difference)
+    })
+}
+
+/// A guest that uses haltpoll, and does not poll.
+fn haltpoll(case: &mut Case<'_>) -> Option<Finding> {
+    let path = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
+    let ns = case.system.root().number(path)?;
+    if ns > 0 {
+        return None;
+    }
+    let policies = Combination {
+        idle: HALTPOLL_DEFAULT.parse().ok()?,
+        ..case.model.now.clone()
+    };
+    let simulated = case
+        .model
+        .against(&case.model.machine, &policies, READS, HALTPOLL_DEFAULT);
+    let difference = case.or_note("haltpoll-off", simulated)?;
+    Some(
+        Finding::new(
+            "haltpoll-off",
+            "the idle governor is haltpoll, but it polls for 0 ns: every wait goes to the host",
+        )
+        .evidence(format!("/{path} is 0"))
+        .fix(case.apply(HALTPOLL_DEFAULT))
+        .costs(&difference),
+    )
+}
+
+/// Completions on other CPUs than those that submitted.
+pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
+    let disk = case.system.disks().into_iter().next()?;
+    let cpus = case.system.cpus();
+    let queues = queues(case.system, &disk);
+    if queues.is_empty() || cpus.len() < 2 {
+        return None;
+    }
+    let shared: usize = queues.iter().map(|q| q.len().saturating_sub(1)).sum();
+    if shared == 0 {
+        return None;
+    }
+    let elsewhere = shared as f64 / cpus.len() as f64;
+    let mut local = case.model.machine.clone();
+    local.io_path.completion.queues = None;
+    let simulated = case
+        .model
+        .against(&local, &case.model.now, READS, "a queue for each CPU");
+    let difference = case.or_note("completions-elsewhere", simulated)?;
+    let affinity = format!("sys/block/{disk}/queue/rq_affinity");
+    let affinity = case.system.root().optional(&affinity);
+    let affinity = affinity.unwrap_or_else(|| "unknown".to_owned());
+    Some(
+        Finding::new(
+            "completions-elsewhere",
+            format!(
+                "{disk} interrupts another CPU than the one that asked for {:.0} % of the CPUs: a CPU that sleeps deeply \
+                 because it has nothing to do has to take the interrupt",
+                100.0 * elsewhere
+            ),
+        )
+        .evidence(format!(
+            "{} hardware queue(s) for {} CPUs; rq_affinity {affinity}",
+            queues.len(),
+            cpus.len()
+        ))
+        .fix(if affinity == "2" {
+            "the drive, or the host of this virtual machine, gives no more queues".to_owned()
+        } else {
+            format!("echo 2 > /{}", format_args!("sys/block/{disk}/queue/rq_affinity"))
+        })
+        .costs(&difference),
+    )
+}
+
+/// The CPUs of each hardware queue.
+fn queues(system: &System, disk: &str) -> Vec<Vec<usize>> {
+    let directory = format!("sys/block/{disk}/mq");
+    let list = |queue: usize| {
+        let text = system
+            .root()
+            .optional(&format!("{directory}/{queue}/cpu_list"))?;
+        // With a space after each comma.
+        parse_cpu_list(&text.replace(' ', ""))
+    };
+    let numbers = system.root().numbered(&directory, "");
+    numbers.into_iter().filter_map(list).collect()
+}

@@ -1,0 +1,133 @@
+//! Writes a machine as the TOML file that describes it.
+
+use std::fmt::Write;
+
+use toml::{Table, Value};
+
+use super::{Machine, MachineError};
+
+/// Elements of a list in a line, so that operating points do not make one very long line.
+const IN_A_LINE: usize = 4;
+
+impl Machine {
+    /// The machine as a file that [`Machine::parse`] reads. Power states of the drive are not part of a
+    /// machine file and are left out.
+    ///
+    /// # Errors
+    /// A value has no form in TOML; no checked machine has one.
+    pub fn to_toml(&self) -> Result<String, MachineError> {
+        let invalid = |message: String| MachineError::Invalid {
+            origin: self.name.clone(),
+            key: "machine".to_owned(),
+            message,
+        };
+        let mut table = Table::try_from(self).map_err(|e| invalid(e.to_string()))?;
+        if let Some(Value::Table(drive)) = table.get_mut("drive") {
+            drive.remove("power");
+        }
+        let mut text = String::new();
+        write_machine(&mut text, &table);
+        Ok(text)
+    }
+}
+
+fn write_machine(text: &mut String, table: &Table) {
+    let is_section = |value: &Value| match value {
+        Value::Table(table) => figure(table).is_none(),
+        Value::Array(list) => list.first().is_some_and(Value::is_table),
+        _ => false,
+    };
+    let (sections, plain): (Vec<_>, Vec<_>) =
+        table.iter().partition(|(_, value)| is_section(value));
+    write_lines(text, plain.into_iter());
+    for (key, value) in sections {
+        let (open, close, tables) = match value {
+            Value::Array(list) => ("[[", "]]", list.iter().collect()),
+            other => ("[", "]", vec![other]),
+        };
+        for table in tables.into_iter().filter_map(Value::as_table) {
+            let _ = write!(text, "\n{open}{key}{close}\n");
+            write_lines(text, table.iter());
+        }
+    }
+}
+
+fn write_lines<'a>(text: &mut String, entries: impl Iterator<Item = (&'a String, &'a Value)>) {
+    for (key, value) in entries {
+        if let Some(value) = inline(value) {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+    }
+}
+
+/// A value in one line; `None` for a figure that the machine does not give.
+fn inline(value: &Value) -> Option<String> {
+    match value {
+        Value::Table(table) => {
+            if let Some(figure) = figure(table) {
+                return figure;
+            }
+            let entries: Vec<String> = table
+                .iter()
+                .filter_map(|(key, value)| Some(format!("{key} = {}", inline(value)?)))
+                .collect();
+            Some(format!("{{ {} }}", entries.join(", ")))
+        }
+        Value::Array(list) => {
+            let items: Vec<String> = list.iter().filter_map(inline).collect();
+            let lines: Vec<String> = items.chunks(IN_A_LINE).map(|c| c.join(", ")).collect();
+            Some(match lines.as_slice() {
+                [] => "[]".to_owned(),
+                [line] => format!("[{line}]"),
+                lines => format!("[\n  {},\n]", lines.join(",\n  ")),
+            })
+        }
+        Value::Float(number) => Some(number_text(*number)),
+        other => Some(other.to_string()),
+    }
+}
+
+/// A figure in its short form: outer `None`, if the table is none; inner `None`, if it is not given.
+#[expect(clippy::option_option, reason = "two questions, two answers")]
+fn figure(table: &Table) -> Option<Option<String>> {
+    let (value, origin) = (table.get("value")?.as_float()?, table.get("origin")?);
+    let value = number_text(value);
+    Some(match origin {
+        Value::String(word) if word == "default" => None,
+        Value::Table(because) => because
+            .iter()
+            .next()
+            .map(|(kind, why)| format!("{{ value = {value}, {kind} = {why} }}")),
+        _ => Some(value),
+    })
+}
+
+/// Whole numbers without a fraction, as people write them.
+fn number_text(number: f64) -> String {
+    if number.fract() == 0.0 && number.abs() < 1e15 {
+        format!("{number:.0}")
+    } else {
+        Value::Float(number).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::builtin_names;
+    use crate::recorded;
+
+    #[test]
+    fn every_machine_comes_back_as_it_was() {
+        let recorded = recorded::systems().iter().filter(|s| s.idle.is_some());
+        let names = builtin_names().chain(recorded.map(|s| s.name.as_str()));
+        for name in names {
+            let machine = Machine::find(name).unwrap();
+            let text = machine.to_toml().unwrap();
+            let again = Machine::parse(&text, name).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            assert_eq!(again.figures(), machine.figures(), "{name}");
+            assert_eq!(again.to_toml().unwrap(), text, "{name}");
+            assert_eq!(again.cpus(), machine.cpus());
+        }
+    }
+}
