@@ -2,9 +2,12 @@
 //!
 //! Exit codes: 0 done, 1 the input or the machine is at fault, 2 the call itself is, 130 Ctrl-C.
 
+mod bars;
 mod commands;
 mod input;
+mod new_file;
 mod output;
+mod until;
 mod waiting;
 
 use std::io::{self, Write};

@@ -1,5 +1,6 @@
 //! Results in formats that other tools read.
 //!
-//! [`perfetto`] writes a run's timeline.
+//! [`html`] makes a report page; [`perfetto`] writes a run's timeline.
 
+pub mod html;
 pub mod perfetto;

@@ -53,6 +53,7 @@ impl Parts {
     /// Adds a stretch of `time` ns in which the CPU was at work for `executed` ns.
     ///
     /// It did `work` for the request, and because it had slept.
+    #[inline(always)]
     pub(crate) fn add_work(&mut self, part: Part, time: u64, executed: u64, work: Work) {
         let executed = executed.min(time);
         let cold = work.full_speed.time(work.cold).min(executed);
@@ -149,6 +150,7 @@ pub(crate) struct Collector {
 
 impl Collector {
     /// Adds a request of this latency, the sum of its parts.
+    #[inline(always)]
     pub(crate) fn add(&mut self, parts: &Parts, latency: u64) {
         let index = bucket_of(latency);
         if index >= self.buckets.len() {

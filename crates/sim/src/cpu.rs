@@ -242,10 +242,19 @@ impl Cpu {
         tick.min(self.timers.next()).min(self.wheel.next())
     }
 
-    /// Accounts the time up to now, in which it delivered `running` of 1024 to tasks.
-    #[inline]
+    /// Accounts the time up to now, in which it delivered `running` of 1024.
+    #[inline(always)]
     pub(crate) fn account(&mut self, now: u64, running: u32) {
         self.period_crossed |= self.utilisation.advance(now, running);
+    }
+
+    /// Accounts an interrupt that has been served since the phase began; the CPU did nothing before. Its
+    /// time counts as that of tasks does (`effective_cpu_util()` with `CONFIG_IRQ_TIME_ACCOUNTING`).
+    pub(crate) fn account_interrupt(&mut self, now: u64, capacity: u32) {
+        if self.utilisation.known_ns() < self.phase_start {
+            self.account(self.phase_start, 0);
+        }
+        self.account(now, capacity);
     }
 
     /// Work as if the CPU had its core for itself.
@@ -265,6 +274,7 @@ impl Cpu {
     }
 
     /// Accounts the time powered so far, at operating point `opp`.
+    #[inline(always)]
     pub(crate) fn settle_power(&mut self, now: u64, opp: usize) {
         match &mut self.powered_since {
             Some(since) => {
@@ -290,6 +300,7 @@ impl Cpu {
     }
 
     /// Goes to sleep in this state.
+    #[inline(always)]
     pub(crate) fn power_down(&mut self, now: u64, opp: usize, state: usize) {
         self.settle_power(now, opp);
         self.powered_since = None;

@@ -5,6 +5,11 @@
 //! machine's biggest core, and the same seed gives the same result on any number of threads. What
 //! is modelled, and what is not, is in `docs/model.md`.
 
+#![allow(
+    clippy::inline_always,
+    reason = "where it was measured to make runs shorter: small steps of every event"
+)]
+
 mod attribution;
 mod compare;
 mod completion;

@@ -64,7 +64,7 @@ impl Utilisation {
     /// Accounts the time up to `now` ns, during which the CPU delivered `running` of 1024 (0 when
     /// idle, its capacity at the current frequency when busy). Returns whether a period boundary
     /// of 1024 units was crossed, which is when the scheduler tells cpufreq.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(&mut self, now: u64, running: u32) -> bool {
         let now = now >> 10;
         let units = now - self.known;

@@ -76,6 +76,8 @@ struct Front {
     /// found in one comparison; then the events. The rest is unused.
     places: [Due; FRONT],
     events: usize,
+    /// A copy of the last of these places: the next event, or the bound.
+    next: Due,
 }
 
 impl Front {
@@ -83,19 +85,27 @@ impl Front {
         self.places[0]
     }
 
-    /// The next event, or the bound. (The remainder is never taken; it spares a check.)
+    /// Moves the bound; there is no event.
+    fn set_bound(&mut self, bound: Due) {
+        self.places[0] = bound;
+        self.next = bound;
+    }
+
+    /// Takes the next event out. (The remainder spares a check.)
     #[inline]
-    fn next(&self) -> Due {
-        self.places[self.events % FRONT]
+    fn take_next(&mut self) {
+        self.events -= 1;
+        self.next = self.places[self.events % FRONT];
     }
 
     /// Puts an event before all others. Returns whether there was room, and it is due by the bound.
     #[inline]
     fn put_first(&mut self, due: Due) -> bool {
-        let first = due <= self.next() && self.events + 1 < FRONT;
+        let first = due <= self.next && self.events + 1 < FRONT;
         if first {
             self.events += 1;
             self.places[self.events % FRONT] = due;
+            self.next = due;
         }
         first
     }
@@ -122,6 +132,7 @@ impl Front {
         }
         self.places[place + 1] = due;
         self.events += 1;
+        self.next = self.places[self.events];
         left
     }
 
@@ -130,7 +141,7 @@ impl Front {
         let events = &self.places[1..=self.events];
         if let Some(place) = events.iter().rposition(|of| *of == due) {
             self.places.copy_within(place + 2..=self.events, place + 1);
-            self.events -= 1;
+            self.take_next();
         }
     }
 }
@@ -143,6 +154,7 @@ impl EventQueue {
             front: Front {
                 places: [0; FRONT],
                 events: 0,
+                next: 0,
             },
             due: vec![NEVER; groups * GROUP],
             from: vec![u64::MAX; groups],
@@ -207,14 +219,14 @@ impl EventQueue {
     pub(crate) fn pop(&mut self) -> Option<(u64, usize)> {
         let mut due = self.carried;
         // With nothing in front, that is if it is due by the bound.
-        if due <= self.front.next() {
+        if due <= self.front.next {
             self.carried = NEVER;
         } else {
             if self.front.events == 0 && !self.refill() {
                 return None;
             }
-            due = self.front.next();
-            self.front.events -= 1;
+            due = self.front.next;
+            self.front.take_next();
             if let Some(due) = self.due.get_mut(number_of(due)) {
                 *due = NEVER;
             }
@@ -283,7 +295,8 @@ impl EventQueue {
         }
         let mut start = self.now;
         loop {
-            self.front.places[0] = until(start.saturating_add(self.horizon).min(u64::MAX - 1));
+            self.front
+                .set_bound(until(start.saturating_add(self.horizon).min(u64::MAX - 1)));
             self.collect_slots();
             while let Some(Reverse(due)) = self.others.peek()
                 && *due <= self.front.bound()

@@ -27,6 +27,7 @@ impl ServiceTime {
         }
     }
 
+    #[inline(always)]
     fn sample(&self, stream: &mut Pcg64Mcg) -> u64 {
         let normal: f64 = StandardNormal.sample(stream);
         (self.median * (normal * self.sigma).exp()) as u64 + 1
@@ -80,6 +81,7 @@ impl Streams {
     }
 
     /// A service time in ns.
+    #[inline(always)]
     pub(crate) fn service(&mut self, time: &ServiceTime) -> u64 {
         time.sample(&mut self.service)
     }

@@ -49,9 +49,15 @@ impl Recorder {
         self.same_cpu += u64::from(on_same_cpu);
     }
 
-    /// Records a finished request by the parts of its latency.
-    pub(crate) fn request(&mut self, parts: &Parts, direction: Direction, bytes: u64) {
-        let latency = parts.total();
+    /// Records a finished request by its latency in ns and the parts of that.
+    #[inline(always)]
+    pub(crate) fn request(
+        &mut self,
+        latency: u64,
+        parts: &Parts,
+        direction: Direction,
+        bytes: u64,
+    ) {
         match direction {
             Direction::Read => {
                 self.reads += 1;

@@ -228,3 +228,31 @@ fn a_volume_of_several_drives_reads_as_fast_as_all_of_them() {
     let bytes_per_s = run.read_bytes as f64 / run.seconds;
     assert!((5.0e9..6.03e9).contains(&bytes_per_s), "{bytes_per_s}");
 }
+
+#[test]
+fn reads_wait_for_programs_and_share_the_flash_with_them() {
+    let mut machine = only_drives(1);
+    machine.drive.read_mb_per_s.value = 6500.0;
+    machine.drive.write_mb_per_s.value = 6500.0;
+    let reads = |machine: &Machine, rw: &str, jobs: u32| {
+        let lines = format!("rw={rw}\nbs=128k\nnumjobs={jobs}\nruntime=1s\nsize=1g\ntime_based");
+        blocks(machine, &lines)
+    };
+    let few = |machine: &Machine, rw: &str| reads(machine, rw, 4).latency_us.read_mean;
+    let both = few(&machine, "randrw");
+    let wait = both - few(&machine, "randread");
+    // Half a program as far as anything is programmed, and no more than one.
+    assert!((100.0..450.0).contains(&wait), "{wait}");
+
+    let many = reads(&machine, "randrw", 32);
+    let rate = |bytes: u64| bytes as f64 / many.seconds;
+    let flash = machine.drive.flash.as_ref().unwrap();
+    let buffer = machine.drive.buffer.as_ref().unwrap();
+    let busy = rate(many.read_bytes) / (flash.read_mb_per_s.value * 1e6)
+        + rate(many.written_bytes) / 4096.0 * buffer.media_us.value / 1e6;
+    assert!((0.95..1.01).contains(&busy), "{busy}");
+
+    machine.drive.flash = None;
+    let apart = few(&machine, "randrw");
+    assert!(apart < both - 100.0, "{apart}");
+}

@@ -177,3 +177,10 @@ fn a_machine_without_hwp_says_so() {
         "{error}"
     );
 }
+
+#[test]
+fn a_cpu_busy_with_completions_gets_a_higher_frequency() {
+    let deep = "rw=randread\nioengine=libaio\niodepth=32\nruntime=1s\n";
+    let run = run("laptop", deep, "schedutil[iowait_boost=off]");
+    assert!(run.mean_mhz > 1000.0, "{} MHz", run.mean_mhz);
+}

@@ -13,7 +13,10 @@ mod import;
 mod live;
 mod machine;
 mod policy;
+#[cfg(target_os = "linux")]
+mod record;
 mod replay;
+mod report;
 mod reproduce;
 mod sim;
 mod timeline;
@@ -30,12 +33,17 @@ pub(crate) enum Command {
     Drive(drive::Args),
     /// Simulate a fio job on a modelled machine under each policy.
     Sim(sim::Args),
+    /// Record what this machine's CPUs and drives do, with eBPF.
+    #[cfg(target_os = "linux")]
+    Record(record::Args),
     /// Simulate a published experiment and print it beside the published numbers.
     Reproduce(reproduce::Args),
     /// Make a recording of traces that other tools made.
     Import(import::Args),
     /// Run recorded wake-ups through other idle governors.
     Replay(replay::Args),
+    /// Make a page of results, with pictures.
+    Report(report::Args),
     /// Change power settings of this machine by policy names, so that they can be put back.
     Apply(live::apply::Args),
     /// What is wrong with the power settings of this machine, what it costs, and what fixes it.
@@ -56,9 +64,12 @@ impl Command {
             Self::Machine(args) => machine::run(&args, out),
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
+            #[cfg(target_os = "linux")]
+            Self::Record(args) => record::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
             Self::Import(args) => import::run(&args, out),
             Self::Replay(args) => replay::run(&args, out),
+            Self::Report(args) => report::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
             Self::Doctor(args) => live::doctor::run(&args, out),
             Self::Restore(args) => live::restore::run(&args, out),

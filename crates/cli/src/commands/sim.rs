@@ -11,6 +11,7 @@ use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, Experim
 use wakepath_workloads::Workload;
 use wakepath_workloads::rtapp::MAX_THREADS;
 
+mod drawing;
 mod threads;
 
 use super::timeline::TimelineArgs;
@@ -339,7 +340,8 @@ fn write_tables(
         ),
         comparison.results.iter().flat_map(attribution_rows),
     )?;
-    write_states(out, machine, comparison)
+    write_states(out, machine, comparison)?;
+    drawing::write(out, comparison)
 }
 
 /// What the CPUs did.

@@ -1,11 +1,10 @@
 //! `--perfetto`: the timeline of a simulated run as a file.
 
-use std::fs::{self, File, Permissions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use wakepath_hardware::Machine;
@@ -14,7 +13,7 @@ use wakepath_sim::{Combination, Experiment, simulate_observed};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 
-use crate::waiting;
+use crate::{new_file, waiting};
 
 #[derive(clap::Args)]
 pub(crate) struct TimelineArgs {
@@ -38,21 +37,11 @@ impl TimelineArgs {
         let [policies] = &of.combinations[..] else {
             narrow(of.combinations.len());
         };
-        self.check(path)
+        new_file::check(path, self.force)
             .and_then(|()| self.write_to(path, &of.machine, &of.workload, policies, seed))
             .with_context(|| format!("--perfetto {}", path.display()))
     }
 
-    /// What can be known before anything is written.
-    fn check(&self, path: &Path) -> anyhow::Result<()> {
-        match fs::metadata(path) {
-            Ok(there) if !there.is_file() => bail!("it is there and not a regular file"),
-            Ok(_) if !self.force => bail!("the file exists; --force replaces it"),
-            _ => Ok(()),
-        }
-    }
-
-    /// Under a temporary name beside `path` first, so that half a timeline never bears its name.
     fn write_to(
         &self,
         path: &Path,
@@ -61,28 +50,13 @@ impl TimelineArgs {
         policies: &Combination,
         seed: u64,
     ) -> anyhow::Result<()> {
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        // As any new file: the umask takes away what it does not want.
-        let file = tempfile::Builder::new()
-            .prefix(".wakepath-")
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder)
-            // Its own message names the temporary file, which tells nobody anything.
-            .map_err(|e| io::Error::from(e.kind()))?;
-        let out = BufWriter::new(UntilCancelled(file.as_file()));
-        let mut timeline = Timeline::new(out, machine, workload, self.perfetto_span);
-        simulate_observed(machine, workload, policies, seed, &mut timeline)?;
-        timeline.finish()?;
-        let kept = if self.force {
-            file.persist(path)
-        } else {
-            file.persist_noclobber(path)
-        };
-        kept.map_err(|e| e.error)?;
-        Ok(())
+        new_file::write(path, self.force, |file| {
+            let out = BufWriter::new(UntilCancelled(file));
+            let mut timeline = Timeline::new(out, machine, workload, self.perfetto_span);
+            simulate_observed(machine, workload, policies, seed, &mut timeline)?;
+            timeline.finish()?;
+            Ok(())
+        })
     }
 }
 

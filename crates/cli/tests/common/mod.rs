@@ -33,3 +33,13 @@ pub(crate) fn fails_with(assert: Assert, parts: &[&str]) {
         assert!(message.contains(part), "'{part}' is not in: {message}");
     }
 }
+
+/// Says that a test cannot run here, which is a failure where everything has to run.
+pub(crate) fn skip(test: &str, reason: &str) {
+    let reason = reason.replace('\n', " ");
+    eprintln!("skipped: {test}: {reason}");
+    assert!(
+        std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none(),
+        "{reason}"
+    );
+}

@@ -69,6 +69,10 @@ pub struct DriveModel {
     /// The buffer that writes end in; absent: the media keep up with any rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<WriteBuffer>,
+    /// How reads and the emptying of the buffer meet at the flash; absent: they do not disturb each
+    /// other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flash: Option<Flash>,
     /// Power states; absent: the drive never sleeps and what it draws is not known.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub power: Option<DrivePower>,
@@ -82,6 +86,23 @@ pub struct WriteBuffer {
     pub kib: Figure,
     /// Time in which the media take 4 KiB out of it.
     pub media_us: Figure,
+}
+
+/// Flash that the buffer is emptied into and that reads come from.
+///
+/// `media_us` of the buffer is what it takes in when it does nothing else.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flash {
+    /// Time that it programs without a break. A read that comes meanwhile waits for the end.
+    pub program_us: Figure,
+    /// The longest that a read waits where programming can be suspended for it; not given: it
+    /// cannot.
+    #[serde(default)]
+    pub suspend_us: Figure,
+    /// Rate in 10^6 bytes per second at which it gives data when it does nothing else, to all reads
+    /// together. It programs nothing in the meantime.
+    pub read_mb_per_s: Figure,
 }
 
 /// What a drive draws, and how it sleeps.
@@ -146,6 +167,7 @@ struct ModelFile {
     spread: Option<Figure>,
     parallel_units: Option<Figure>,
     buffer: Option<WriteBuffer>,
+    flash: Option<Flash>,
     active_w: Option<Figure>,
     idle_w: Option<Figure>,
     rest_after_ms: Option<Figure>,
@@ -209,6 +231,7 @@ impl DriveModel {
         model.name = file.name;
         model.source = file.source;
         model.buffer = file.buffer.or(model.buffer);
+        model.flash = file.flash;
         let put = |to: &mut Figure, given: Option<Figure>| {
             if let Some(figure) = given {
                 *to = figure;
@@ -299,6 +322,7 @@ impl DriveModel {
                 kib: assumed(8192.0, "typical client drive without DRAM"),
                 media_us: assumed(8.0, "500 MB/s, a typical client drive's cached write rate"),
             }),
+            flash: None,
             power: Some(power),
         }
     }
@@ -325,6 +349,11 @@ impl DriveModel {
         if let Some(buffer) = &self.buffer {
             all.push(("drive.buffer.kib".to_owned(), &buffer.kib));
             all.push(("drive.buffer.media_us".to_owned(), &buffer.media_us));
+        }
+        if let Some(flash) = &self.flash {
+            all.push(("drive.flash.program_us".to_owned(), &flash.program_us));
+            all.push(("drive.flash.suspend_us".to_owned(), &flash.suspend_us));
+            all.push(("drive.flash.read_mb_per_s".to_owned(), &flash.read_mb_per_s));
         }
         let Some(power) = &self.power else {
             return all;
@@ -396,6 +425,20 @@ impl DriveModel {
                 "a buffer holds at least one block of 4 KiB",
             );
         }
+        if let Some(flash) = &self.flash {
+            if self.buffer.is_none() {
+                return bad(
+                    "drive.flash",
+                    "flash needs a buffer that is emptied into it",
+                );
+            }
+            if flash.read_mb_per_s.value < 1.0 {
+                return bad("drive.flash.read_mb_per_s", "a rate is at least 1 MB/s");
+            }
+            if flash.program_us.value < 0.001 {
+                return bad("drive.flash.program_us", "programming takes time");
+            }
+        }
         Ok(())
     }
 }
@@ -462,6 +505,18 @@ mod tests {
             ("parallel_units = 0\n", "drive.parallel_units"),
             ("read_service_us = 0\n", "drive"),
             ("buffer = { kib = 3, media_us = 1 }\n", "drive.buffer.kib"),
+            (
+                "flash = { program_us = 0, read_mb_per_s = 100 }\n",
+                "drive.flash.program_us",
+            ),
+            (
+                "flash = { program_us = 450, read_mb_per_s = 0 }\n",
+                "drive.flash.read_mb_per_s",
+            ),
+            (
+                "flash = { program_us = 450, read_mb_per_s = 100, suspend_us = -1 }\n",
+                "drive.flash.suspend_us",
+            ),
             ("[[state]]\nps = 5\n", "state.ps"),
             ("[[state]]\nps = 3\npower_w = -0.1\n", "drive.PS3.power_w"),
         ] {

@@ -235,7 +235,7 @@ mod tests {
     fn machines_have_the_published_cpus_and_drives() {
         for (name, cpus, drives) in [
             ("rk3399", 6, 1),
-            ("apple-m1-pro", 10, 1),
+            ("apple-m1-pro", 8, 1),
             ("xeon-e3-1240v5", 8, 1),
             ("skylake-2s-server", 104, 1),
             ("xeon-6741p", 96, 6),
@@ -447,6 +447,11 @@ mod tests {
             ("name = \"big\"", "name = \"little\"", "cluster"),
             ("[drive]\n", "[drive]\ncount = 2\n", "drive.chunk_kib"),
             ("[drive]\n", "[drive]\ncount = 0\n", "drive.count"),
+            (
+                "[drive]\n",
+                "[drive]\nflash = { program_us = 450, read_mb_per_s = 100 }\n",
+                "drive.flash",
+            ),
             (
                 "[drive]\n",
                 "[drive]\ncount = 2\nchunk_kib = 0\n",

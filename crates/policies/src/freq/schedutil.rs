@@ -70,7 +70,7 @@ impl Schedutil {
         now: Nanoseconds,
         cpu: usize,
         iowait: bool,
-        signals: &[CpuSignal],
+        signals: impl ExactSizeIterator<Item = CpuSignal>,
     ) -> Option<Kilohertz> {
         if let Some(boost) = self.boosts.get_mut(cpu) {
             boost.request(now, iowait);
@@ -80,17 +80,14 @@ impl Schedutil {
             return None;
         }
 
-        let capacity = self.capacity;
-        let performance = self
-            .boosts
-            .iter_mut()
-            .zip(signals)
-            .map(|(boost, signal)| {
-                let boosted = boost.apply(now, capacity).max(signal.utilisation);
-                with_headroom(boosted, capacity)
-            })
-            .max()
-            .unwrap_or_default();
+        let alone = signals.len() == 1 && self.boosts.len() == 1;
+        let mut idle_calls = 0;
+        let mut performance = Capacity::default();
+        for (boost, signal) in self.boosts.iter_mut().zip(signals) {
+            let boosted = boost.apply(now, self.capacity).max(signal.utilisation);
+            performance = performance.max(with_headroom(boosted, self.capacity));
+            idle_calls = signal.idle_calls;
+        }
         if performance != self.asked.0 {
             self.asked = (performance, self.frequency_for(performance));
         }
@@ -98,9 +95,8 @@ impl Schedutil {
 
         // On a CPU with a clock of its own a lower frequency would be premature if it has not been
         // idle since the last update: it has more to do than the signal shows yet.
-        if let ([_], [signal]) = (&*self.boosts, signals) {
-            let busy = signal.idle_calls == self.idle_calls;
-            self.idle_calls = signal.idle_calls;
+        if alone {
+            let busy = std::mem::replace(&mut self.idle_calls, idle_calls) == idle_calls;
             if busy {
                 next = self.frequency.map_or(next, |current| current.max(next));
             }
@@ -184,11 +180,11 @@ mod tests {
     fn the_lowest_point_with_headroom_is_taken() {
         let mut one = domain(1, false);
         // 1.25 x 1416 MHz x 200/485 = 730 MHz.
-        let next = one.update(at(1_000), 0, false, &[signal(200, 1)]);
+        let next = one.update(at(1_000), 0, false, [signal(200, 1)].into_iter());
         assert_eq!(next, Some(Kilohertz(816_000)));
-        let next = one.update(at(2_000), 0, false, &[signal(485, 2)]);
+        let next = one.update(at(2_000), 0, false, [signal(485, 2)].into_iter());
         assert_eq!(next, Some(Kilohertz(1_416_000)));
-        let next = one.update(at(3_000), 0, false, &[signal(0, 3)]);
+        let next = one.update(at(3_000), 0, false, [signal(0, 3)].into_iter());
         assert_eq!(next, Some(Kilohertz(408_000)));
     }
 
@@ -197,13 +193,16 @@ mod tests {
         let mut one = domain(1, true);
         // 1416 MHz x 1.25 x 128/1024 = 221 MHz.
         assert_eq!(
-            one.update(at(1_000), 0, true, &[signal(0, 1)]),
+            one.update(at(1_000), 0, true, [signal(0, 1)].into_iter()),
             Some(Kilohertz(408_000))
         );
-        assert_eq!(one.update(at(1_099), 0, true, &[signal(400, 2)]), None);
+        assert_eq!(
+            one.update(at(1_099), 0, true, [signal(400, 2)].into_iter()),
+            None
+        );
         // The boost doubled at the update that came too soon: 442 MHz.
         assert_eq!(
-            one.update(at(1_100), 0, false, &[signal(0, 3)]),
+            one.update(at(1_100), 0, false, [signal(0, 3)].into_iter()),
             Some(Kilohertz(600_000))
         );
     }
@@ -211,10 +210,13 @@ mod tests {
     #[test]
     fn a_cpu_that_was_not_idle_keeps_its_frequency() {
         let mut one = domain(1, false);
-        one.update(at(1_000), 0, false, &[signal(400, 7)]);
-        assert_eq!(one.update(at(2_000), 0, false, &[signal(0, 7)]), None);
+        one.update(at(1_000), 0, false, [signal(400, 7)].into_iter());
         assert_eq!(
-            one.update(at(3_000), 0, false, &[signal(0, 8)]),
+            one.update(at(2_000), 0, false, [signal(0, 7)].into_iter()),
+            None
+        );
+        assert_eq!(
+            one.update(at(3_000), 0, false, [signal(0, 8)].into_iter()),
             Some(Kilohertz(408_000))
         );
     }
@@ -224,13 +226,13 @@ mod tests {
         let mut two = domain(2, false);
         let signals = [signal(0, 0), signal(300, 0)];
         assert_eq!(
-            two.update(at(1_000), 0, false, &signals),
+            two.update(at(1_000), 0, false, signals.into_iter()),
             Some(Kilohertz(1_200_000))
         );
         // No holding on in a shared domain.
         let signals = [signal(0, 0), signal(0, 0)];
         assert_eq!(
-            two.update(at(2_000), 0, false, &signals),
+            two.update(at(2_000), 0, false, signals.into_iter()),
             Some(Kilohertz(408_000))
         );
     }
@@ -240,7 +242,7 @@ mod tests {
         fn more_utilisation_never_means_a_lower_frequency(a in 0_u32..2_000, b in 0_u32..2_000) {
             let chosen = |utilisation| {
                 let mut one = domain(1, false);
-                one.update(at(1_000), 0, false, &[signal(utilisation, 1)]);
+                one.update(at(1_000), 0, false, [signal(utilisation, 1)].into_iter());
                 one.frequency().unwrap()
             };
             prop_assert!(chosen(a.min(b)) <= chosen(a.max(b)));
@@ -255,7 +257,7 @@ mod tests {
             let mut last = None;
             for (i, (gap, utilisation, iowait)) in (0..).zip(updates) {
                 now += gap;
-                if one.update(at(now), 0, iowait, &[signal(utilisation, i)]).is_some() {
+                if one.update(at(now), 0, iowait, [signal(utilisation, i)].into_iter()).is_some() {
                     prop_assert!(last.is_none_or(|last| now - last >= 100));
                     last = Some(now);
                 }

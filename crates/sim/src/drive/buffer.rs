@@ -1,4 +1,4 @@
-//! A write buffer, which the media empty at their own speed.
+//! A write buffer, which the flash behind it takes in at its own speed, and what that is to reads.
 
 /// Size and speed of a buffer.
 #[derive(Clone, Copy, Debug)]
@@ -7,26 +7,66 @@ pub(crate) struct BufferSetup {
     pub(crate) media: u64,
     /// Time in which they take a full buffer, in ns.
     pub(crate) full: u64,
+    /// How reads meet that; absent: not at all.
+    pub(crate) flash: Option<FlashSetup>,
+}
+
+/// How reads and programming get in each other's way, times in ns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlashSetup {
+    /// How long it programs without a break.
+    pub(crate) program: u64,
+    /// How long a read waits for that at most.
+    pub(crate) longest_wait: u64,
+    /// Time in which it gives 4 KiB.
+    pub(crate) read: u64,
 }
 
 /// The content is kept as the time that the media need for it, so nothing has to happen meanwhile.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     setup: BufferSetup,
+    /// Since when there has been something in it, and until when.
+    filled_at: u64,
     empty_at: u64,
 }
 
 impl Buffer {
     pub(crate) fn new(setup: BufferSetup) -> Self {
-        Self { setup, empty_at: 0 }
+        Self {
+            setup,
+            filled_at: 0,
+            empty_at: 0,
+        }
     }
 
     /// Takes a write of `blocks` times 4 KiB that is ready for the buffer at `at`. Returns when there
     /// is room for it.
     pub(crate) fn accept(&mut self, at: u64, blocks: u64) -> u64 {
+        if self.empty_at <= at {
+            (self.filled_at, self.empty_at) = (at, at);
+        }
         let media = self.setup.media.saturating_mul(blocks);
-        self.empty_at = self.empty_at.max(at).saturating_add(media);
+        self.empty_at = self.empty_at.saturating_add(media);
         at.max(self.empty_at.saturating_sub(self.setup.full))
+    }
+
+    /// A read of `blocks` times 4 KiB wants to the flash at `at`. Returns how long it waits for what
+    /// is being programmed; what comes after that is put off until the read has its data.
+    pub(crate) fn disturb(&mut self, at: u64, blocks: u64) -> u64 {
+        let Some(flash) = self.setup.flash else {
+            return 0;
+        };
+        if !(self.filled_at..self.empty_at).contains(&at) {
+            return 0;
+        }
+        let begun = (at - self.filled_at) % flash.program;
+        let wait = (flash.program - begun)
+            .min(self.empty_at - at)
+            .min(flash.longest_wait);
+        let read = flash.read.saturating_mul(blocks);
+        self.empty_at = self.empty_at.saturating_add(read);
+        wait
     }
 
     /// When the media will have taken everything.
@@ -44,13 +84,53 @@ mod tests {
         let mut buffer = Buffer::new(BufferSetup {
             media: 100,
             full: 300,
+            flash: None,
         });
         let done: Vec<u64> = (0..6).map(|i| buffer.accept(i * 10, 1)).collect();
         assert_eq!(done, [0, 10, 20, 100, 200, 300]);
         assert_eq!(buffer.empty_at(), 600);
+        assert_eq!(buffer.disturb(300, 1), 0);
         assert_eq!(buffer.accept(1000, 1), 1000);
         assert_eq!(buffer.empty_at(), 1100);
         assert_eq!(buffer.accept(2000, 5), 2200);
         assert_eq!(buffer.empty_at(), 2500);
+    }
+
+    #[test]
+    fn a_read_waits_for_what_is_being_programmed_and_puts_off_the_rest() {
+        let flash = FlashSetup {
+            program: 400,
+            longest_wait: u64::MAX,
+            read: 50,
+        };
+        let setup = BufferSetup {
+            media: 100,
+            full: 10_000,
+            flash: Some(flash),
+        };
+        let mut buffer = Buffer::new(setup);
+        assert_eq!(buffer.disturb(50, 1), 0, "nothing to program");
+        buffer.accept(1000, 10);
+        assert_eq!(buffer.empty_at(), 2000);
+        assert_eq!(buffer.disturb(900, 1), 0, "the write is still on its way");
+        assert_eq!(buffer.disturb(1000, 2), 400);
+        assert_eq!(buffer.empty_at(), 2100);
+        assert_eq!(buffer.disturb(1399, 0), 1);
+        assert_eq!(buffer.disturb(1500, 0), 300);
+        assert_eq!(buffer.disturb(2050, 0), 50, "the last one is shorter");
+        assert_eq!(buffer.disturb(2100, 1), 0);
+        assert_eq!(buffer.empty_at(), 2100);
+
+        let suspended = FlashSetup {
+            longest_wait: 30,
+            ..flash
+        };
+        let mut buffer = Buffer::new(BufferSetup {
+            flash: Some(suspended),
+            ..setup
+        });
+        buffer.accept(1000, 10);
+        assert_eq!(buffer.disturb(1000, 0), 30);
+        assert_eq!(buffer.disturb(1390, 0), 10);
     }
 }

@@ -71,8 +71,8 @@ pub(crate) struct Accepted {
 pub(crate) struct Drive {
     /// When each unit is free, the earliest first.
     units: BinaryHeap<Reverse<u64>>,
-    /// When the link is free.
-    link_free: u64,
+    /// When the link is free, by direction: PCIe sends and receives at the same time.
+    link_free: [u64; 2],
     buffer: Option<Buffer>,
     sleep: Option<Sleep>,
 }
@@ -93,7 +93,7 @@ impl Drive {
     pub(crate) fn new(setup: &DriveSetup) -> Self {
         Self {
             units: (0..setup.units.max(1)).map(|_| Reverse(0)).collect(),
-            link_free: 0,
+            link_free: [0; 2],
             buffer: setup.buffer.map(Buffer::new),
             sleep: setup.power.clone().map(|setup| Sleep {
                 awake_at: 0,
@@ -107,28 +107,33 @@ impl Drive {
 
     /// Takes a request: access by a unit, then the transfer over the link, in the order in which
     /// requests came. The unit is busy until the end.
+    #[inline(always)]
     pub(crate) fn accept(&mut self, now: u64, demand: Demand) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
         // There is at least one.
         let mut unit = self.units.peek_mut();
         let free = unit.as_ref().map_or(0, |unit| unit.0);
-        let mut done = free.max(now).max(awake_at) + demand.access;
+        let mut from = free.max(now).max(awake_at);
+        if let (Direction::Read, Some(buffer)) = (demand.direction, &mut self.buffer) {
+            from += buffer.disturb(from, demand.blocks);
+        }
+        let mut done = from + demand.access;
         if demand.transfer > 0 {
             // The link is not needed before the last of the data come off the media.
             let from = done + demand.transfer - demand.link;
-            done = from.max(self.link_free) + demand.link;
-            self.link_free = done;
+            let link_free = &mut self.link_free[demand.direction as usize];
+            done = from.max(*link_free) + demand.link;
+            *link_free = done;
         }
-        let mut quiet = done;
         if let (Direction::Write, Some(buffer)) = (demand.direction, &mut self.buffer) {
             done = buffer.accept(done, demand.blocks);
-            quiet = buffer.empty_at();
         }
         if let Some(unit) = &mut unit {
             unit.0 = done;
         }
         if let Some(sleep) = &mut self.sleep {
-            sleep.idle_from = sleep.idle_from.max(done).max(quiet);
+            let empty = self.buffer.as_ref().map_or(0, Buffer::empty_at);
+            sleep.idle_from = sleep.idle_from.max(done).max(empty);
         }
         Accepted {
             wake: awake_at.saturating_sub(now),

@@ -4,7 +4,7 @@ use wakepath_hardware::machine::{DriveModel, DrivePower};
 use wakepath_policies::apst::{self, ApstSettings};
 use wakepath_units::Microwatts;
 
-use super::buffer::BufferSetup;
+use super::buffer::{BufferSetup, FlashSetup};
 use super::path::{IdlePath, State, Work};
 
 /// What a service time, and the media's time for a write, are about.
@@ -37,6 +37,15 @@ impl DriveSetup {
                 BufferSetup {
                     media,
                     full: media.saturating_mul((b.kib.value / BLOCK_KIB) as u64),
+                    flash: model.flash.as_ref().map(|f| FlashSetup {
+                        program: f.program_us.micros().0,
+                        longest_wait: match f.suspend_us.micros().0 {
+                            0 => u64::MAX,
+                            suspend => suspend,
+                        },
+                        // A block of 4096 bytes at so many bytes per microsecond.
+                        read: (BLOCK_KIB * 1024.0 * 1e3 / f.read_mb_per_s.value).round() as u64,
+                    }),
                 }
             }),
             power: model.power.as_ref().map(|p| PowerSetup::new(p, settings)),

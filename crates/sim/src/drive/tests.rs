@@ -4,7 +4,7 @@ use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::apst::{ApstRule, ApstSettings, ApstTable};
 use wakepath_units::Microwatts;
 
-use super::buffer::BufferSetup;
+use super::buffer::{BufferSetup, FlashSetup};
 use super::path::{IdlePath, State, Work};
 use super::*;
 
@@ -201,6 +201,7 @@ prop_compose! {
         mut states in Just(states),
         units in 1_usize..4,
         buffer in prop::option::of((1..2 * MS, 1..20_u64)),
+        flash in prop::option::of((1..2 * MS, 1..2 * MS, 0..MS)),
         work in prop::option::of((0..300 * MS, 0..300 * MS, 0..1_000_000_u64)),
         rest in (0..5 * MS, 0..3 * MS),
         (active, idle) in (0..9_000_000_u64, 0..1_000_000_u64),
@@ -215,7 +216,15 @@ prop_compose! {
         });
         DriveSetup {
             units,
-            buffer: buffer.map(|(media, writes)| BufferSetup { media, full: media * writes }),
+            buffer: buffer.map(|(media, writes)| BufferSetup {
+                media,
+                full: media * writes,
+                flash: flash.map(|(program, longest_wait, read)| FlashSetup {
+                    program,
+                    longest_wait,
+                    read,
+                }),
+            }),
             power: Some(PowerSetup {
                 path: IdlePath::new(states, table.as_ref(), work, rest),
                 active: Microwatts(active),

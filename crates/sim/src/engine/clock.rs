@@ -33,6 +33,11 @@ impl<O: Observer> Engine<'_, O> {
         slot.number(self.cpus.len(), self.domains.len())
     }
 
+    /// Whether the next clock event of a CPU is scheduled as it should be.
+    pub(super) fn clock_is_armed(&self, cpu: CpuId) -> bool {
+        self.queue.due(self.number(Slot::Clock(cpu))) == self.cpus[cpu].next_clock_event()
+    }
+
     /// Schedules the next clock event of a CPU, if it has changed.
     pub(super) fn arm_clock(&mut self, cpu: CpuId) {
         let slot = self.number(Slot::Clock(cpu));

@@ -54,6 +54,7 @@ impl ClockSlots {
 
 impl<O: Observer> Engine<'_, O> {
     /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
+    #[inline(always)]
     pub(super) fn account(&mut self, cpu: CpuId, ran: bool) {
         let c = &mut self.cpus[cpu];
         let running = if ran {
@@ -65,12 +66,18 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Accounts the work of a CPU that ends, or is cut, now.
+    #[inline(always)]
     pub(super) fn charge(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         let time = self.now - c.phase_start;
         match c.mode {
             Mode::Idle | Mode::Waking => return,
-            Mode::Interrupt => {}
+            Mode::Interrupt => {
+                let domain = &self.domains[c.domain];
+                if domain.follows_utilisation() {
+                    c.account_interrupt(self.now, domain.capacity_now());
+                }
+            }
             Mode::Task => {
                 let domain = &mut self.domains[c.domain];
                 let capacity = domain.capacity_now();
@@ -91,6 +98,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// The scheduler tells cpufreq when a utilisation signal has crossed a period.
+    #[inline(always)]
     pub(super) fn utilisation_changed(&mut self, cpu: CpuId, local: bool) {
         if std::mem::take(&mut self.cpus[cpu].period_crossed) {
             self.update_frequency(
@@ -103,6 +111,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    #[inline(always)]
     pub(super) fn update_frequency(&mut self, cpu: CpuId, report: Report) {
         let index = self.cpus[cpu].domain;
         let domain = &mut self.domains[index];

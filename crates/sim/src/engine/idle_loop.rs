@@ -26,9 +26,11 @@ impl<O: Observer> Engine<'_, O> {
         let can_stop = c.tick_stopped
             || wheel.saturating_sub(now) > period
             || wheel.saturating_sub(now / period * period) > period;
-        let delta_tick = until(now, c.next_clock_event());
+        let tick = if c.tick_stopped { NEVER } else { c.next_tick };
+        let next_timer = timer.min(wheel);
+        let delta_tick = until(now, next_timer.min(tick));
         let sleep_length = if can_stop {
-            until(now, timer.min(wheel))
+            until(now, next_timer)
         } else {
             delta_tick
         };
@@ -48,7 +50,8 @@ impl<O: Observer> Engine<'_, O> {
             _ => c.governor.select(&query),
         };
         c.selections += 1;
-        if stop_tick && can_stop && !c.tick_stopped {
+        let stopped = stop_tick && can_stop && !c.tick_stopped;
+        if stopped {
             c.tick_stopped = true;
             c.next_tick = NEVER;
             c.tick_stops += 1;
@@ -80,7 +83,9 @@ impl<O: Observer> Engine<'_, O> {
         }
         self.core_use_changed(cpu);
         self.observe_cpu(cpu);
-        self.arm_clock(cpu);
+        if stopped {
+            self.arm_clock(cpu);
+        }
     }
 
     pub(super) fn begin_wake(&mut self, cpu: CpuId) {
@@ -165,18 +170,16 @@ impl Cpu {
         fit.wake += now - woken;
     }
 
-    /// Tells the governor of the last stay, if it has not been told.
+    /// Tells the governor of the last stay.
     #[inline]
-    pub(super) fn reflect(&mut self, now: u64) {
-        if let Some(residency) = self.unreflected.take() {
-            let outcome = IdleOutcome {
-                clock: now,
-                residency,
-                got_tick: self.got_tick,
-                poll_limit_hit: self.poll_limit_hit,
-            };
-            self.governor.reflect(self.state, &outcome);
-        }
+    pub(super) fn reflect(&mut self, now: u64, residency: u64) {
+        let outcome = IdleOutcome {
+            clock: now,
+            residency,
+            got_tick: self.got_tick,
+            poll_limit_hit: self.poll_limit_hit,
+        };
+        self.governor.reflect(self.state, &outcome);
     }
 
     /// The CPU has something to run. Returns whether its tick comes back, every `period` ns.

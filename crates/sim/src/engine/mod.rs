@@ -102,6 +102,26 @@ pub(crate) struct Request {
     pub(crate) ipi: u64,
 }
 
+impl Default for Request {
+    /// One in one piece.
+    fn default() -> Self {
+        Self {
+            task: 0,
+            direction: Direction::Read,
+            issued_on: 0,
+            drive: 0,
+            completes_on: 0,
+            whole: None,
+            unserved: 1,
+            undelivered: 1,
+            begun: 0,
+            parts: Parts::default(),
+            cut: 0,
+            ipi: 0,
+        }
+    }
+}
+
 pub(crate) struct Engine<'a, O> {
     observer: &'a mut O,
     setup: &'a Setup,
@@ -195,6 +215,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         (0..engine.domains.len()).for_each(|domain| engine.observe_frequency(domain));
         for cpu in 0..engine.cpus.len() {
             engine.enter_idle(cpu);
+            engine.arm_clock(cpu);
         }
         engine.start_jobs();
         engine.start_threads();

@@ -6,7 +6,7 @@ use crate::observer::Observer;
 use crate::setup::{Cycles, FULL_SHARE};
 
 impl<O: Observer> Engine<'_, O> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin_phase(&mut self, cpu: CpuId, mode: Mode, length: u64) {
         let c = &mut self.cpus[cpu];
         c.mode = mode;
@@ -46,6 +46,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Starts `work` on a CPU.
+    #[inline(always)]
     pub(super) fn execute(&mut self, cpu: CpuId, mode: Mode, work: Cycles) {
         let c = &mut self.cpus[cpu];
         let cold = std::mem::take(&mut c.cold);
@@ -94,7 +95,10 @@ impl<O: Observer> Engine<'_, O> {
                 let cost = setup.cost(interrupt);
                 if cost + c.cold == 0 {
                     c.begin_segment(now, 0);
-                    self.serve(cpu, interrupt);
+                    // A reschedule is done with its arrival.
+                    if interrupt != Interrupt::Reschedule {
+                        self.serve(cpu, interrupt);
+                    }
                     continue;
                 }
                 c.serving = interrupt;
@@ -107,13 +111,17 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 c.end_stay(now, setup, !must_run);
             }
-            c.reflect(now);
+            if let Some(residency) = c.unreflected.take() {
+                c.reflect(now, residency);
+            }
             if must_run {
                 if c.leave_idle_loop(now, setup.tick_period) {
                     self.arm_clock(cpu);
                 }
             } else if !self.take_over_waiting(cpu) {
-                return self.enter_idle(cpu);
+                self.enter_idle(cpu);
+                debug_assert!(self.clock_is_armed(cpu));
+                return;
             }
             if self.run_task(cpu) {
                 return;

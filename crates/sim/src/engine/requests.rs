@@ -1,7 +1,7 @@
 //! Requests: to the drive, back from it, and where their time goes.
 
 use super::{Engine, Request, Slot};
-use crate::attribution::{Part, Parts, Work};
+use crate::attribution::{Part, Work};
 use crate::completion::Coalescing;
 use crate::cpu::{CpuId, Interrupt, RequestId, TaskId};
 use crate::drive::{Accepted, Direction, Piece};
@@ -16,6 +16,7 @@ impl<O: Observer> Engine<'_, O> {
         self.submit_request(cpu, task, direction, job.block[direction as usize]);
     }
 
+    #[inline(always)]
     pub(super) fn submit_request(
         &mut self,
         cpu: CpuId,
@@ -24,33 +25,32 @@ impl<O: Observer> Engine<'_, O> {
         bytes: u64,
     ) {
         let now = self.now;
+        let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
         t.bytes += bytes;
         t.issued[direction as usize] += 1;
-        let mut parts = Parts::default();
         let work = Work {
             own: self.setup.io.submission,
             cold: t.cold,
-            full_speed: self.domains[self.cpus[cpu].domain].full_speed(),
+            full_speed,
         };
-        parts.add_work(Part::Submission, now - t.begun, t.executed, work);
-        let request = Request {
+        let (begun, executed) = (t.begun, t.executed);
+        let id = self.add_request();
+        let request = &mut self.requests[id];
+        *request = Request {
             task,
             direction,
             issued_on: cpu,
-            drive: 0,
             completes_on: cpu,
-            whole: None,
-            unserved: 1,
-            undelivered: 1,
-            begun: t.begun,
-            parts,
+            begun,
             cut: now,
-            ipi: 0,
+            ..Request::default()
         };
-        let id = self.add_request(request);
+        request
+            .parts
+            .add_work(Part::Submission, now - begun, executed, work);
         self.observe_request(RequestStep::Issued {
             task,
             request: id,
@@ -93,16 +93,16 @@ impl<O: Observer> Engine<'_, O> {
         (until > self.now).then_some(until)
     }
 
-    fn add_request(&mut self, request: Request) -> RequestId {
-        if let Some(id) = self.free_requests.pop() {
-            self.requests[id] = request;
-            return id;
-        }
-        self.requests.push(request);
-        self.requests.len() - 1
+    /// Makes room for a request.
+    fn add_request(&mut self) -> RequestId {
+        self.free_requests.pop().unwrap_or_else(|| {
+            self.requests.push(Request::default());
+            self.requests.len() - 1
+        })
     }
 
     /// Hands a request, or a piece of one, to a drive.
+    #[inline(always)]
     fn give_to_drive(&mut self, drive: usize, id: RequestId, bytes: u64) {
         let (now, volume) = (self.now, &self.setup.volume);
         let completion = &self.setup.completion;
@@ -144,10 +144,11 @@ impl<O: Observer> Engine<'_, O> {
         let whole = self.requests[id];
         let mut count = 0;
         for Piece { drive, bytes } in first.into_iter().chain(pieces) {
-            let piece = self.add_request(Request {
+            let piece = self.add_request();
+            self.requests[piece] = Request {
                 whole: Some(id),
                 ..whole
-            });
+            };
             self.give_to_drive(drive, piece, bytes);
             count += 1;
         }
@@ -190,6 +191,7 @@ impl<O: Observer> Engine<'_, O> {
         self.notify(id);
     }
 
+    #[inline(always)]
     fn notify(&mut self, id: RequestId) {
         let request = &self.requests[id];
         let cpu = request.completes_on;

@@ -23,7 +23,7 @@ pub(crate) enum CoreUse {
 
 impl<O: Observer> Engine<'_, O> {
     /// A CPU does something else than before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn core_use_changed(&mut self, cpu: CpuId) {
         if self.setup.smt {
             self.settle_core_use(cpu);

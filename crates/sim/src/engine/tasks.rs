@@ -1,6 +1,7 @@
 //! Tasks: waking, running, what they do next.
 
 use wakepath_policies::psd::Grant;
+use wakepath_units::Nanoseconds;
 
 use super::Engine;
 use crate::attribution::{Part, Work};
@@ -111,32 +112,30 @@ impl<O: Observer> Engine<'_, O> {
     /// A task is back in user space with its completed requests, of so many bytes by direction.
     fn finish_requests(&mut self, cpu: CpuId, task: TaskId, bytes: [u64; 2]) {
         let now = self.now;
-        let mut completed = std::mem::take(&mut self.tasks[task].completed);
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
-        let (executed, cold) = (self.tasks[task].executed, self.tasks[task].cold);
-        let own = self.setup.io.resume * completed.len() as u64;
+        let t = &mut self.tasks[task];
         let work = Work {
-            own,
-            cold,
+            own: self.setup.io.resume * t.completed.len() as u64,
+            cold: t.cold,
             full_speed,
         };
-        for request in &completed {
-            let r = &mut self.requests[*request];
-            r.parts
-                .add_work(Part::Completion, now - r.cut, executed, work);
-            debug_assert_eq!(r.parts.total(), now - r.begun);
-            self.recorder
-                .request(&r.parts, r.direction, bytes[r.direction as usize]);
-            self.free_requests.push(*request);
-        }
-        self.tasks[task].in_flight -= completed.len() as u32;
-        for request in &completed {
+        for request in &t.completed {
             let request = *request;
-            self.observe_request(RequestStep::Completed { request });
+            let r = &mut self.requests[request];
+            r.parts
+                .add_work(Part::Completion, now - r.cut, t.executed, work);
+            let latency = now - r.begun;
+            debug_assert_eq!(r.parts.total(), latency);
+            self.recorder
+                .request(latency, &r.parts, r.direction, bytes[r.direction as usize]);
+            self.free_requests.push(request);
+            if O::WATCHES {
+                let step = RequestStep::Completed { request };
+                self.observer.request(Nanoseconds(now), step);
+            }
         }
-        // The room is used again.
-        completed.clear();
-        self.tasks[task].completed = completed;
+        t.in_flight -= t.completed.len() as u32;
+        t.completed.clear();
     }
 
     fn jobs_turn(&mut self, cpu: CpuId, task: TaskId) {
@@ -212,6 +211,7 @@ impl<O: Observer> Engine<'_, O> {
         self.begin_submission(cpu, task);
     }
 
+    #[inline(always)]
     pub(super) fn continue_task(&mut self, cpu: CpuId, task: TaskId) {
         self.execute(cpu, Mode::Task, self.tasks[task].work);
     }

@@ -16,11 +16,7 @@ use crate::setup::ClusterSetup;
 #[derive(Clone, Debug)]
 pub(super) enum Decider {
     Fixed,
-    Schedutil {
-        policy: Box<Schedutil>,
-        /// Room for what it is told.
-        signals: Vec<CpuSignal>,
-    },
+    Schedutil(Box<Schedutil>),
     Ondemand(OndemandClock),
     Pstate(PstateClock),
     Hwp(Box<HwpClock>),
@@ -65,9 +61,7 @@ impl Decider {
                     transition_delay(latency),
                     tick,
                 );
-                let signals = Vec::with_capacity(cpus);
-                let policy = Box::new(schedutil);
-                (Self::Schedutil { policy, signals }, 0)
+                (Self::Schedutil(Box::new(schedutil)), 0)
             }
             FreqPolicy::Ondemand => {
                 let clock = OndemandClock {
@@ -97,6 +91,10 @@ impl Decider {
         matches!(self, Self::Pstate(_) | Self::Hwp(_))
     }
 
+    pub(super) fn follows_utilisation(&self) -> bool {
+        matches!(self, Self::Schedutil(_))
+    }
+
     /// The scheduler reports. Returns the frequency to have from now on, if there is something new.
     pub(super) fn update(
         &mut self,
@@ -109,12 +107,11 @@ impl Decider {
     ) -> Option<Kilohertz> {
         match self {
             Self::Fixed => None,
-            Self::Schedutil { policy, signals } => {
-                signals.clear();
-                signals.extend(cpus.iter().map(|cpu| CpuSignal {
+            Self::Schedutil(policy) => {
+                let signals = cpus.iter().map(|cpu| CpuSignal {
                     utilisation: Capacity(cpu.utilisation.get()),
                     idle_calls: cpu.selections,
-                }));
+                });
                 policy.update(Nanoseconds(now), index, report.iowait, signals)
             }
             Self::Ondemand(clock) => clock.update(now, cpus),
@@ -138,7 +135,7 @@ impl Decider {
         current: usize,
     ) -> Option<Kilohertz> {
         match self {
-            Self::Fixed | Self::Schedutil { .. } | Self::Ondemand(_) => None,
+            Self::Fixed | Self::Schedutil(_) | Self::Ondemand(_) => None,
             Self::Pstate(clock) => clock.highest_request(|i| active[i]),
             Self::Hwp(clock) => Some(clock.end_slot(now, cpus, active, khz, current)),
         }

@@ -50,7 +50,8 @@ pub(crate) struct Domain {
     stalled_until: u64,
     /// How often the frequency has changed.
     pub(crate) changes: u64,
-    /// How long tasks ran, in ns, by operating point.
+    /// How long tasks ran at the operating point in force, and at each one before that, in ns.
+    task_time: u64,
     task_times: Vec<u64>,
 }
 
@@ -88,6 +89,7 @@ impl Domain {
             decider,
             current: start,
             now: points[start],
+            task_time: 0,
             task_times: vec![0; points.len()],
             points,
             wanted: start,
@@ -141,6 +143,7 @@ impl Domain {
 
     /// The scheduler reports on the CPU at `index` of the domain. Returns whether a change of
     /// frequency begins. `cpus` are all of the machine.
+    #[inline(always)]
     pub(crate) fn update(&mut self, now: u64, index: usize, report: Report, cpus: &[Cpu]) -> bool {
         let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
         let Some(next) = self
@@ -173,6 +176,11 @@ impl Domain {
         self.decider.follows_slots()
     }
 
+    /// Whether its frequency follows from its CPUs' utilisation.
+    pub(crate) fn follows_utilisation(&self) -> bool {
+        self.decider.follows_utilisation()
+    }
+
     /// The CPU at `index` wakes up. If nobody has been awake for longer than a slot, the hardware
     /// has gone on deciding meanwhile, which comes into force at once. `cpus` are all of the machine.
     pub(crate) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) {
@@ -199,6 +207,7 @@ impl Domain {
     }
 
     fn take_effect(&mut self) {
+        self.task_times[self.current] += std::mem::take(&mut self.task_time);
         self.current = self.target();
         self.now = self.points[self.current];
     }
@@ -213,16 +222,16 @@ impl Domain {
 
     /// Takes note of `time` ns of a task at the frequency in force.
     pub(crate) fn charge_task(&mut self, time: u64) {
-        self.task_times[self.current] += time;
+        self.task_time += time;
     }
 
     pub(crate) fn task_time(&self) -> u64 {
-        self.task_times.iter().sum()
+        self.task_time + self.task_times.iter().sum::<u64>()
     }
 
     pub(crate) fn task_khz_time(&self) -> u128 {
         let khz_times = (self.task_times.iter().zip(&self.points))
             .map(|(time, point)| u128::from(*time) * u128::from(point.frequency.0));
-        khz_times.sum()
+        khz_times.sum::<u128>() + u128::from(self.task_time) * u128::from(self.khz_now())
     }
 }

@@ -25,12 +25,16 @@ const JOBS: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// The policies of the rows, in this order for each job.
-const BASELINE: &str = "baseline";
-const PSD: &str = "PSD";
-const CEILING: &str = "C6 and C6P off";
-const LATER: &str = "later kernel";
-const LATER_PSD: &str = "later kernel, PSD";
+/// The policies of the rows: without PSD, with it, and with the deep states switched off, on the kernel
+/// of the first posting and on a later one.
+const POLICIES: [[&str; 3]; 2] = [
+    ["baseline", "PSD", "C6 and C6P off"],
+    [
+        "later kernel",
+        "later kernel, PSD",
+        "later kernel, C6 and C6P off",
+    ],
+];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,7 +47,6 @@ struct Data {
     psd: String,
     ceiling: Vec<String>,
     later_idle: String,
-    later_gain_below_percent: f64,
     row: Vec<Row>,
 }
 
@@ -52,36 +55,72 @@ struct Data {
 struct Row {
     workload: String,
     policy: String,
-    bytes_per_s: f64,
-    latency_ns: f64,
+    read: Rates,
+    write: Option<Rates>,
     #[serde(default)]
     fitted: bool,
+}
+
+/// What was published of one direction.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rates {
+    bytes_per_s: f64,
+    latency_ns: f64,
+}
+
+impl Data {
+    fn row(&self, workload: &str, policy: &str) -> Option<&Row> {
+        self.row
+            .iter()
+            .find(|r| r.workload == workload && r.policy == policy)
+    }
 }
 
 /// What a job gives under one policy.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
-    /// Bytes read per second.
-    bandwidth: f64,
-    /// Mean latency of a read in us.
-    latency: f64,
+    read: Simulated,
+    write: Simulated,
     /// Mean power in mW.
     power: f64,
+}
+
+/// What comes out of one direction.
+#[derive(Clone, Copy, Debug)]
+struct Simulated {
+    /// Bytes per second.
+    bandwidth: f64,
+    /// Mean latency in us.
+    latency: f64,
 }
 
 impl Figures {
     fn of(result: &CombinationResult) -> Self {
         let over_runs = |value: fn(&Run) -> f64| median(result.runs.iter().map(value).collect());
         Self {
-            bandwidth: over_runs(|r| r.read_bytes as f64 / r.seconds),
-            latency: over_runs(|r| r.latency_us.read_mean),
+            read: Simulated {
+                bandwidth: over_runs(|r| r.read_bytes as f64 / r.seconds),
+                latency: over_runs(|r| r.latency_us.read_mean),
+            },
+            write: Simulated {
+                bandwidth: over_runs(|r| r.written_bytes as f64 / r.seconds),
+                latency: over_runs(|r| r.latency_us.write_mean),
+            },
             power: over_runs(|r| r.energy.as_ref().map_or(0.0, |e| e.mean_mw)),
         }
     }
 }
 
-/// Random reads and mixed reads and writes: the baseline, PSD, the deep states switched off, and a
-/// later kernel.
+/// What came out of a job under a policy.
+struct Found {
+    workload: &'static str,
+    policy: &'static str,
+    figures: Figures,
+}
+
+/// Random reads and mixed reads and writes: the baseline, PSD, the deep states switched off, on two
+/// kernels.
 pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let data: Data = toml::from_str(PART_E)?;
     let machine = Machine::find(&data.machine)?;
@@ -97,87 +136,99 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let mut experiments = Vec::new();
     for (_, origin, text) in JOBS {
         let workload: wakepath_workloads::Workload = fio::parse(text, origin)?.into();
-        experiments.push(Experiment {
-            machine: machine.clone(),
-            workload: workload.clone(),
-            combinations: vec![
-                combination(&data.idle, false)?,
-                combination(&data.idle, true)?,
-                combination(&data.later_idle, false)?,
-                combination(&data.later_idle, true)?,
-            ],
-        });
-        experiments.push(Experiment {
-            machine: shallow.clone(),
-            workload,
-            combinations: vec![combination(&data.idle, false)?],
-        });
+        for idle in [&data.idle, &data.later_idle] {
+            experiments.push(Experiment {
+                machine: machine.clone(),
+                workload: workload.clone(),
+                combinations: vec![combination(idle, false)?, combination(idle, true)?],
+            });
+            experiments.push(Experiment {
+                machine: shallow.clone(),
+                workload: workload.clone(),
+                combinations: vec![combination(idle, false)?],
+            });
+        }
     }
     Ok(Plan::new(experiments, move |comparisons| {
-        let mut found = Vec::new();
         let mut results = comparisons.iter().flat_map(|c| &c.results);
+        let mut found = Vec::new();
         for (workload, ..) in JOBS {
-            for (policy, result) in [BASELINE, PSD, LATER, LATER_PSD, CEILING]
-                .into_iter()
-                .zip(&mut results)
-            {
-                found.push((workload, policy, Figures::of(result)));
+            for (policy, result) in POLICIES.into_iter().flatten().zip(&mut results) {
+                found.push(Found {
+                    workload,
+                    policy,
+                    figures: Figures::of(result),
+                });
             }
         }
         Ok(reproduction(data, &machine, &found))
     }))
 }
 
-fn reproduction(
-    data: Data,
-    machine: &Machine,
-    found: &[(&'static str, &'static str, Figures)],
-) -> Reproduction {
-    let [bandwidth, latency, power] = sections(&data, found);
-    let gains = gains(&data, found);
-    let of = |workload: &'static str| {
-        let cells = bandwidth.iter().chain(&latency);
-        cells.filter(move |c| c.labels[0] == workload)
+fn reproduction(data: Data, machine: &Machine, found: &[Found]) -> Reproduction {
+    let read_bandwidth = cells(
+        &data,
+        found,
+        |r| Some(r.read.bytes_per_s / 1e6),
+        |f| f.read.bandwidth / 1e6,
+    );
+    let read_latency = cells(
+        &data,
+        found,
+        |r| Some(r.read.latency_ns / 1e3),
+        |f| f.read.latency,
+    );
+    let mixed = || found.iter().filter(|f| f.figures.write.bandwidth > 0.0);
+    let write_bandwidth = cells(
+        &data,
+        mixed(),
+        |r| Some(r.write?.bytes_per_s / 1e6),
+        |f| f.write.bandwidth / 1e6,
+    );
+    let write_latency = cells(
+        &data,
+        mixed(),
+        |r| Some(r.write?.latency_ns / 1e3),
+        |f| f.write.latency,
+    );
+    let power = cells(&data, found, |_| None, |f| f.power / 1e3);
+    let within = |workload: &str| {
+        let all = read_bandwidth.iter().chain(&read_latency);
+        let first =
+            all.filter(|c| c.labels[0] == workload && POLICIES[0].contains(&c.labels[1].as_str()));
+        Criterion::within(
+            format!("{workload}: reads within 10 % of bandwidth and latency, with and without PSD"),
+            0.1,
+            first,
+        )
     };
     let fitted_figures = FittedFigure::of(None, machine.figures());
-    let criteria = vec![
-        Criterion::within(
-            "random reads within 10 % of bandwidth and latency",
-            0.1,
-            of("random reads").collect::<Vec<_>>(),
+    let fitted_rows = data.row.iter().filter(|r| r.fitted).count();
+    let mut criteria: Vec<Criterion> = JOBS.iter().map(|(job, ..)| within(job)).collect();
+    criteria.push(ceiling(found));
+    criteria.push(later(found));
+    criteria.push(Criterion::new(
+        "fitted on one row only",
+        format!(
+            "{} fitted, {fitted_rows} rows with it in view",
+            fitted_figures.len()
         ),
-        Criterion::within(
-            "mixed reads within 10 % of bandwidth and latency",
-            0.1,
-            of("mixed").collect::<Vec<_>>(),
-        ),
-        ceiling(found),
-        Criterion::agree("a far smaller gain with the later menu", &gains),
-        Criterion::new(
-            "fitted on one row only",
-            format!(
-                "{} fitted, {} rows with it in view",
-                fitted_figures.len(),
-                data.row.iter().filter(|r| r.fitted).count()
-            ),
-            data.row.iter().filter(|r| r.fitted).count() <= 1,
-        ),
-    ];
-    let columns = &["workload", "policy"];
+        fitted_rows <= 1,
+    ));
+    let gains = gains(&data, found);
+    let by_policy = |metric: &str, cells| Section::new(metric, &["workload", "policy"], cells);
     Reproduction {
         sections: vec![
-            Section::new("bandwidth of the reads in MB/s", columns, bandwidth),
-            Section::new("mean latency of the reads in us", columns, latency),
+            by_policy("bandwidth of the reads in MB/s", read_bandwidth),
+            by_policy("mean latency of the reads in us", read_latency),
+            by_policy("bandwidth of the writes in MB/s", write_bandwidth),
+            by_policy("mean latency of the writes in us", write_latency),
             Section::new(
-                "bandwidth gained by PSD in %",
-                &["workload", "idle governor"],
+                "bandwidth of the reads gained by PSD in %",
+                &["workload", "idle governor", "measured gain"],
                 gains,
             ),
-            Section::new(
-                "mean power of the CPUs and the package in W",
-                columns,
-                power,
-            ),
+            by_policy("mean power of the CPUs and the package in W", power),
         ],
         title: data.title,
         source: data.source,
@@ -187,105 +238,99 @@ fn reproduction(
     }
 }
 
-/// Bandwidth, latency and power of every row.
-fn sections(data: &Data, found: &[(&'static str, &'static str, Figures)]) -> [Vec<Cell>; 3] {
-    let cell = |workload: &str, policy: &str, published: Option<f64>, value: f64, fitted: bool| {
-        Cell::new(
-            vec![workload.to_owned(), policy.to_owned()],
-            published.map_or(Published::Nothing, Published::Number),
-            Value::Number(value),
-            fitted,
-        )
-    };
-    let mut sections = [Vec::new(), Vec::new(), Vec::new()];
-    for (workload, policy, figures) in found {
-        let row = data
-            .row
-            .iter()
-            .find(|r| r.workload == *workload && r.policy == *policy);
-        let fitted = row.is_some_and(|r| r.fitted);
-        let of = |value: fn(&Row) -> f64| row.map(value);
-        sections[0].push(cell(
-            workload,
-            policy,
-            of(|r| r.bytes_per_s / 1e6),
-            figures.bandwidth / 1e6,
-            fitted,
-        ));
-        sections[1].push(cell(
-            workload,
-            policy,
-            of(|r| r.latency_ns / 1e3),
-            figures.latency,
-            fitted,
-        ));
-        sections[2].push(cell(workload, policy, None, figures.power / 1e3, false));
-    }
-    sections
+/// One value of each result beside what was published of it.
+fn cells<'a>(
+    data: &Data,
+    found: impl IntoIterator<Item = &'a Found>,
+    published: impl Fn(&Row) -> Option<f64>,
+    simulated: impl Fn(&Figures) -> f64,
+) -> Vec<Cell> {
+    found
+        .into_iter()
+        .map(|f| {
+            let row = data.row(f.workload, f.policy);
+            let published = row.and_then(&published);
+            Cell::new(
+                vec![f.workload.to_owned(), f.policy.to_owned()],
+                published.map_or(Published::Nothing, Published::Number),
+                Value::Number(simulated(&f.figures)),
+                published.is_some() && row.is_some_and(|r| r.fitted),
+            )
+        })
+        .collect()
 }
 
-/// What PSD gains on each kernel.
-fn gains(data: &Data, found: &[(&'static str, &'static str, Figures)]) -> Vec<Cell> {
-    let gain = |without: f64, with: f64| (with / without - 1.0) * 100.0;
+/// What PSD gains on each kernel. A relative error of a difference says little where that is small, so
+/// what was measured is a label.
+fn gains(data: &Data, found: &[Found]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (workload, ..) in JOBS {
-        let bandwidth = |policy| bandwidth(found, workload, policy);
-        let published = |policy: &str| {
-            let row = data
-                .row
-                .iter()
-                .find(|r| r.workload == workload && r.policy == policy);
-            row.map_or(f64::NAN, |r| r.bytes_per_s)
-        };
-        cells.push(Cell::new(
-            vec![workload.to_owned(), data.idle.clone()],
-            Published::Number(gain(published(BASELINE), published(PSD))),
-            Value::Number(gain(bandwidth(BASELINE), bandwidth(PSD))),
-            false,
-        ));
-        // Of the later kernel no number was published, and only of the reads that it was less.
-        let published = if workload == JOBS[0].0 {
-            Published::Between {
-                from: None,
-                to: Some(data.later_gain_below_percent),
-            }
-        } else {
-            Published::Nothing
-        };
-        cells.push(Cell::new(
-            vec![workload.to_owned(), data.later_idle.clone()],
-            published,
-            Value::Number(gain(bandwidth(LATER), bandwidth(LATER_PSD))),
-            false,
-        ));
+        for (idle, [without, with, _]) in [&data.idle, &data.later_idle].into_iter().zip(POLICIES) {
+            let published = |policy| Some(data.row(workload, policy)?.read.bytes_per_s);
+            let measured = published(without)
+                .zip(published(with))
+                .map(|(without, with)| format!("{:+.1}", percent_more(without, with)));
+            cells.push(Cell::new(
+                vec![
+                    workload.to_owned(),
+                    idle.clone(),
+                    measured.unwrap_or_default(),
+                ],
+                Published::Nothing,
+                Value::Number(percent_more(
+                    bandwidth(found, workload, without),
+                    bandwidth(found, workload, with),
+                )),
+                false,
+            ));
+        }
     }
     cells
 }
 
-fn bandwidth(found: &[(&'static str, &'static str, Figures)], workload: &str, policy: &str) -> f64 {
-    found
-        .iter()
-        .find(|(w, p, _)| *w == workload && *p == policy)
-        .map_or(f64::NAN, |(.., figures)| figures.bandwidth)
+fn percent_more(without: f64, with: f64) -> f64 {
+    (with / without - 1.0) * 100.0
 }
 
-/// PSD comes near to what the deep states cost altogether, and not above it.
-fn ceiling(found: &[(&'static str, &'static str, Figures)]) -> Criterion {
-    let shares: Vec<f64> = JOBS
+/// Bytes read per second.
+fn bandwidth(found: &[Found], workload: &str, policy: &str) -> f64 {
+    found
         .iter()
-        .map(|(workload, ..)| {
-            let of = |policy| bandwidth(found, workload, policy);
-            (of(PSD) - of(BASELINE)) / (of(CEILING) - of(BASELINE))
-        })
-        .collect();
+        .find(|f| f.workload == workload && f.policy == policy)
+        .map_or(f64::NAN, |f| f.figures.read.bandwidth)
+}
+
+/// PSD comes near to what switching the deep states off gives, and not above it.
+fn ceiling(found: &[Found]) -> Criterion {
+    let mut shares = Vec::new();
+    for (workload, ..) in JOBS {
+        for [_, psd, off] in POLICIES {
+            shares.push(bandwidth(found, workload, psd) / bandwidth(found, workload, off));
+        }
+    }
     let percent: Vec<String> = shares
         .iter()
-        .map(|s| format!("{:.0} %", s * 100.0))
+        .map(|s| format!("{:.1} %", s * 100.0))
         .collect();
     Criterion::new(
-        "PSD gains 80 to 100 % of what switching C6 and C6P off gains",
+        "PSD gives 95 to 100 % of what switching C6 and C6P off gives",
         percent.join(", "),
-        shares.iter().all(|s| (0.8..=1.0).contains(s)),
+        shares.iter().all(|s| (0.95..=1.0).contains(s)),
+    )
+}
+
+/// Random reads gain far less on the later kernel.
+fn later(found: &[Found]) -> Criterion {
+    let [first, later] = POLICIES.map(|[without, with, _]| {
+        percent_more(
+            bandwidth(found, JOBS[0].0, without),
+            bandwidth(found, JOBS[0].0, with),
+        )
+    });
+    Criterion::new(
+        "random reads: PSD gains less than half as much on the later kernel",
+        format!("{later:.1} % instead of {first:.1} %"),
+        later < first / 2.0,
     )
 }
 
@@ -293,27 +338,23 @@ fn ceiling(found: &[(&'static str, &'static str, Figures)]) -> Criterion {
 mod tests {
     use super::super::{Outcome, Part, reproduce};
 
+    /// What the model is known to say otherwise; docs/validation.md says why.
+    const NOT_MET: [&str; 1] =
+        ["random reads: PSD gains less than half as much on the later kernel"];
+
     fn part_e() -> Outcome {
         let mut all = reproduce(&[Part::find("E").unwrap()], &[1, 2]).unwrap();
         all.remove(0)
     }
 
     #[test]
-    fn random_reads_come_out_as_published_and_psd_stays_below_the_ceiling() {
-        let e = part_e().reproduction;
-        let met = |about: &str| {
-            let of: Vec<_> = e
-                .criteria
-                .iter()
-                .filter(|c| c.expected.contains(about))
-                .collect();
-            assert_eq!(of.len(), 1, "{about}");
-            assert!(of[0].met, "{:#?}", e.criteria);
-        };
-        met("random reads");
-        met("C6P off");
-        met("one row");
-        // What the model does not reach is printed beside the others: docs/validation.md.
-        assert!(!e.criteria.iter().all(|c| c.met));
+    fn part_e_meets_its_criteria_except_for_known_ones() {
+        let criteria = part_e().reproduction.criteria;
+        let not_met: Vec<&str> = criteria
+            .iter()
+            .filter(|c| !c.met)
+            .map(|c| c.expected.as_str())
+            .collect();
+        assert_eq!(not_met, NOT_MET, "{criteria:#?}");
     }
 }

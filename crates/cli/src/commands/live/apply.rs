@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 use wakepath_live::{Plan, Selection, Session, parse_cpu_list, policy};
 
-use super::until::{self, Until};
 use super::{HEADER, RootArgs, Row, policies_help};
 use crate::output::{self, Format};
+use crate::until::{self, Until};
 use crate::waiting;
 
 const EXAMPLES: &str = "\

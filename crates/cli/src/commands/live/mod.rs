@@ -4,7 +4,6 @@ pub(super) mod apply;
 pub(super) mod capture;
 pub(super) mod doctor;
 pub(super) mod restore;
-mod until;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -8,13 +8,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// Signals that end a program, caught from when it is made.
-pub(super) struct Until {
+pub(crate) struct Until {
     caught: mpsc::Receiver<i32>,
 }
 
 impl Until {
     /// From now on Ctrl-C, SIGTERM and a closed terminal do not end the program, but the waiting.
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("catching signals")?;
         let (send, caught) = mpsc::channel();
         std::thread::spawn(move || {
@@ -27,7 +27,7 @@ impl Until {
     }
 
     /// Waits; `true` if a signal came before the time was over. No time is for ever.
-    pub(super) fn wait(&self, time: Option<Duration>) -> bool {
+    pub(crate) fn wait(&self, time: Option<Duration>) -> bool {
         match time {
             Some(time) => self.caught.recv_timeout(time).is_ok(),
             None => self.caught.recv().is_ok(),
@@ -36,7 +36,7 @@ impl Until {
 }
 
 /// Parses `500ms`, `30s`, `10m`, `2h`.
-pub(super) fn duration(text: &str) -> anyhow::Result<Duration> {
+pub(crate) fn duration(text: &str) -> anyhow::Result<Duration> {
     let at = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());

@@ -1,0 +1,149 @@
+//! Small drawings in a terminal: bars and histograms.
+//!
+//! Only where a person looks: nothing is drawn into a pipe or on a dumb terminal. Block characters are left out
+//! where the locale is not UTF-8.
+
+use console::Term;
+
+/// A terminal to draw on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Canvas {
+    /// Columns.
+    pub(crate) width: usize,
+    /// Whether it has block characters.
+    unicode: bool,
+}
+
+/// Eighths of a column, from left to right and from below.
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const PARTS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+const PLAIN_LEVELS: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
+
+impl Canvas {
+    /// Standard output, if it is a terminal to draw on.
+    pub(crate) fn of_stdout() -> Option<Self> {
+        let terminal = Term::stdout();
+        if !terminal.is_term() || std::env::var("TERM").is_ok_and(|t| t == "dumb") {
+            return None;
+        }
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .iter()
+            .find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()))
+            .unwrap_or_default()
+            .to_lowercase();
+        Some(Self {
+            width: usize::from(terminal.size().1),
+            unicode: locale.contains("utf-8") || locale.contains("utf8"),
+        })
+    }
+
+    /// A bar of this share, 0 to 1, of so many columns.
+    pub(crate) fn bar(self, share: f64, columns: usize) -> String {
+        let share = if share.is_finite() {
+            share.clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
+        let eighths = (share * columns as f64 * 8.0).round() as usize;
+        if !self.unicode {
+            return "#".repeat((eighths + 4) / 8);
+        }
+        let mut bar = "█".repeat(eighths / 8);
+        if !eighths.is_multiple_of(8) {
+            bar.push(PARTS[eighths % 8 - 1]);
+        }
+        bar
+    }
+
+    /// A column per value, as high as its share of the highest; what is not 0 is seen.
+    pub(crate) fn histogram(self, values: &[f64]) -> String {
+        let highest = values
+            .iter()
+            .copied()
+            .filter(|v| v.is_finite())
+            .fold(0.0, f64::max);
+        let levels = if self.unicode { LEVELS } else { PLAIN_LEVELS };
+        let column = |value: &f64| {
+            if !value.is_finite() || *value <= 0.0 || highest <= 0.0 {
+                return ' ';
+            }
+            let level = (value / highest * levels.len() as f64).ceil() as usize;
+            levels[level.clamp(1, levels.len()) - 1]
+        };
+        values.iter().map(column).collect()
+    }
+}
+
+/// How much of a histogram's buckets `(low, high, count)` falls into each of so many columns of a logarithmic scale from
+/// `from` to `to`. A bucket counts where its middle is.
+pub(crate) fn on_log_scale(
+    buckets: impl IntoIterator<Item = (f64, f64, f64)>,
+    [from, to]: [f64; 2],
+    columns: usize,
+) -> Vec<f64> {
+    let mut sums = vec![0.0; columns];
+    let span = (to / from).ln();
+    for (low, high, count) in buckets {
+        let middle = (low.max(1.0) * high.max(1.0)).sqrt();
+        let share = if span > 0.0 {
+            (middle / from).ln() / span
+        } else {
+            0.5
+        };
+        let column = (share.clamp(0.0, 1.0) * columns as f64) as usize;
+        if let Some(sum) = sums.get_mut(column.min(columns.saturating_sub(1))) {
+            *sum += count;
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNICODE: Canvas = Canvas {
+        width: 80,
+        unicode: true,
+    };
+    const PLAIN: Canvas = Canvas {
+        unicode: false,
+        ..UNICODE
+    };
+
+    #[test]
+    fn bars_are_as_long_as_their_share() {
+        assert_eq!(UNICODE.bar(0.5, 4), "██");
+        assert_eq!(UNICODE.bar(0.53, 4), "██▏");
+        assert_eq!(PLAIN.bar(0.5, 4), "##");
+        for odd in [f64::NAN, -1.0, 0.0] {
+            assert_eq!(UNICODE.bar(odd, 4), "");
+        }
+        assert_eq!(UNICODE.bar(7.0, 4), "████");
+    }
+
+    #[test]
+    fn histograms_show_what_is_not_0() {
+        assert_eq!(
+            UNICODE.histogram(&[0.0, 0.001, 4.0, 8.0, f64::NAN]),
+            " ▁▄█ "
+        );
+        assert_eq!(PLAIN.histogram(&[0.0, 0.001, 4.0, 8.0]), " .=#");
+        assert_eq!(UNICODE.histogram(&[0.0, 0.0]), "  ");
+    }
+
+    #[test]
+    fn buckets_fall_into_the_columns_of_a_log_scale() {
+        let buckets = [
+            (10.0, 10.0, 1.0),
+            (100.0, 100.0, 2.0),
+            (1000.0, 1000.0, 3.0),
+        ];
+        assert_eq!(
+            on_log_scale(buckets, [10.0, 1000.0], 4),
+            [1.0, 0.0, 2.0, 3.0]
+        );
+        assert_eq!(on_log_scale(buckets, [10.0, 10.0], 1), [6.0]);
+        assert!(on_log_scale(buckets, [10.0, 1000.0], 0).is_empty());
+    }
+}

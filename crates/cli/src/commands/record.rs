@@ -1,0 +1,256 @@
+//! `wakepath record`: what this machine's CPUs and drives do, into a file.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+use wakepath_live::System;
+use wakepath_record::{MissingHook, Session, Summary};
+use wakepath_trace::recording::Overwrite;
+
+use crate::output::{self, Format};
+use crate::until::{self, Until};
+
+/// How often the buffers are emptied: rarely enough not to disturb idle CPUs much.
+const STEP: Duration = Duration::from_millis(100);
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sudo wakepath record --duration 30s
+  sudo wakepath record -o fio.parquet -- fio job.fio")]
+pub(crate) struct Args {
+    /// The file to write.
+    #[arg(short, long, value_name = "FILE", default_value = "wakepath.parquet")]
+    output: PathBuf,
+    /// How long, such as 30s or 5m [default: until COMMAND ends, or Ctrl-C].
+    #[arg(long, value_name = "TIME", value_parser = until::duration)]
+    duration: Option<Duration>,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    force: bool,
+    /// How to print what was recorded.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// A command to run meanwhile; recording ends with it.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let overwrite = if args.force {
+        Overwrite::Yes
+    } else {
+        Overwrite::No
+    };
+    let mut session = Session::start(System::live(), &args.output, overwrite)?;
+    for line in said_once(session.missing()) {
+        eprintln!("wakepath: {line}");
+    }
+    let until = Until::new()?;
+    let mut command = match start_command(&args.command) {
+        Ok(command) => command,
+        Err(error) => {
+            session.discard();
+            return Err(error);
+        }
+    };
+    let ended = record(args, &mut session, &until, command.as_mut());
+    if let Some(child) = &mut command {
+        end_command(child);
+    }
+    // Whatever went wrong meanwhile, the file is to be whole.
+    let summary = session.finish()?;
+    print(&summary, args, out)?;
+    if let Some(status) = ended?.filter(|status| !status.success()) {
+        anyhow::bail!("the recording is whole, but the command ended with {status}");
+    }
+    Ok(())
+}
+
+/// Records until it is time to stop; how the command ended, if it did.
+fn record(
+    args: &Args,
+    session: &mut Session,
+    until: &Until,
+    mut command: Option<&mut Child>,
+) -> anyhow::Result<Option<std::process::ExitStatus>> {
+    // It draws nothing when standard error is no terminal.
+    let bar = ProgressBar::new_spinner()
+        .with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
+    let started = Instant::now();
+    let status = loop {
+        let left = args.duration.map(|d| d.saturating_sub(started.elapsed()));
+        if left == Some(Duration::ZERO) || until.wait(Some(left.map_or(STEP, |l| l.min(STEP)))) {
+            break None;
+        }
+        session.step()?;
+        let (events, lost) = session.progress();
+        bar.set_message(format!("{events} events, {lost} lost; Ctrl-C ends"));
+        bar.tick();
+        if let Some(child) = &mut command
+            && let Some(status) = child.try_wait().context("waiting for the command")?
+        {
+            break Some(status);
+        }
+    };
+    bar.finish_and_clear();
+    Ok(status)
+}
+
+fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Ok(None);
+    };
+    let child = Command::new(program)
+        .args(arguments)
+        .spawn()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    Ok(Some(child))
+}
+
+/// The recording is over; the command goes, too, if it has not. It is asked first, and given two seconds.
+fn end_command(child: &mut Child) {
+    let running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
+    if running(child) {
+        // It may end by itself in the same moment.
+        let _ = kill_process(Pid::from_child(child), Signal::TERM);
+    }
+    let asked = Instant::now();
+    while running(child) && asked.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    if running(child) {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// One line for each thing that is not recorded, however many hooks it takes.
+fn said_once(missing: &[MissingHook]) -> Vec<String> {
+    let mut groups: Vec<(&MissingHook, Vec<&str>)> = Vec::new();
+    for hook in missing {
+        match groups
+            .iter_mut()
+            .find(|(first, _)| (first.gives, &first.reason) == (hook.gives, &hook.reason))
+        {
+            Some((_, names)) => names.push(hook.name),
+            None => groups.push((hook, vec![hook.name])),
+        }
+    }
+    groups
+        .iter()
+        .map(|(first, names)| {
+            let names = names.join(", ");
+            format!(
+                "not recorded: {}: this kernel does not let eBPF programs watch {names} ({})",
+                first.gives, first.reason
+            )
+        })
+        .collect()
+}
+
+/// The summary as programs read it.
+#[derive(Serialize)]
+struct Printed {
+    file: String,
+    seconds: f64,
+    cpus: u32,
+    events: u64,
+    idle_periods: u64,
+    block_completions: u64,
+    wakes: u64,
+    iowait_wakes: u64,
+    timers: u64,
+    frequency_changes: u64,
+    lost: u64,
+    ebpf_ns_per_event: Option<f64>,
+    ebpf_cpu_percent: Option<f64>,
+    ebpf_missed_runs: Option<u64>,
+}
+
+fn print(summary: &Summary, args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let printed = Printed {
+        file: args.output.display().to_string(),
+        seconds: summary.duration.as_secs_f64(),
+        cpus: summary.cpus,
+        events: summary.events,
+        idle_periods: summary.idle_periods,
+        block_completions: summary.block_completions,
+        wakes: summary.wakes,
+        iowait_wakes: summary.iowait_wakes,
+        timers: summary.timers,
+        frequency_changes: summary.frequency_changes,
+        lost: summary.lost,
+        ebpf_ns_per_event: summary.ns_per_record(),
+        ebpf_cpu_percent: summary.cpu_percent(),
+        ebpf_missed_runs: summary.overhead.map(|o| o.missed_runs),
+    };
+    if args.format == Format::Json {
+        return output::json(out, &printed);
+    }
+    let unknown = || "unknown".to_owned();
+    let rows = [
+        ("file", printed.file),
+        ("seconds", format!("{:.1}", printed.seconds)),
+        ("CPUs", printed.cpus.to_string()),
+        ("events", printed.events.to_string()),
+        ("idle periods", printed.idle_periods.to_string()),
+        ("block completions", printed.block_completions.to_string()),
+        ("wake-ups", printed.wakes.to_string()),
+        ("of them from I/O wait", printed.iowait_wakes.to_string()),
+        ("timers fired", printed.timers.to_string()),
+        ("frequency changes", printed.frequency_changes.to_string()),
+        ("lost", printed.lost.to_string()),
+        (
+            "eBPF ns per event",
+            printed
+                .ebpf_ns_per_event
+                .map_or_else(unknown, |ns| format!("{ns:.0}")),
+        ),
+        (
+            "eBPF % of all CPUs",
+            printed
+                .ebpf_cpu_percent
+                .map_or_else(unknown, |p| format!("{p:.3}")),
+        ),
+        (
+            "eBPF runs left out",
+            printed
+                .ebpf_missed_runs
+                .map_or_else(unknown, |n| n.to_string()),
+        ),
+    ];
+    let rows = rows.map(|(name, value)| [name.to_owned(), value]);
+    match args.format {
+        Format::Csv => output::csv(out, ["recorded", "value"], rows),
+        _ => output::table(out, ["recorded", "value"], rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_once() {
+        let hook = |name, gives, reason: &str| MissingHook {
+            name,
+            gives,
+            reason: reason.to_owned(),
+        };
+        let missing = [
+            hook("a", "governor inputs", "no"),
+            hook("b", "governor inputs", "no"),
+            hook("c", "wake-ups", "no"),
+        ];
+        let lines = said_once(&missing);
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].contains("governor inputs") && lines[0].contains("a, b"));
+    }
+}

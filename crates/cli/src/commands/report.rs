@@ -1,0 +1,53 @@
+//! `wakepath report`: results as one HTML page.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use wakepath_report::html::{from_results, render};
+use wakepath_results::Reader;
+
+use crate::new_file;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath report idle-governor-sim
+  wakepath report my-study-sim my-study-live --baseline menu -o compared.html")]
+pub(crate) struct Args {
+    /// Result directories of `wakepath study run`.
+    #[arg(required = true, value_name = "RESULT")]
+    results: Vec<PathBuf>,
+    /// The page to write.
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+    /// The policy that the others are compared with [default: the first result's].
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<String>,
+    /// Replace the page if it exists.
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let output = || format!("--output {}", args.output.display());
+    new_file::check(&args.output, args.force).with_context(output)?;
+    let readers = args
+        .results
+        .iter()
+        .map(Reader::open)
+        .collect::<Result<Vec<_>, _>>()?;
+    let view = from_results::view(&readers, args.baseline.as_deref())?;
+    let page = render(&view)?;
+    new_file::write(&args.output, args.force, |mut file| {
+        Ok(file.write_all(page.as_bytes())?)
+    })
+    .with_context(output)?;
+    writeln!(
+        out,
+        "{}: {:.1} MB, opens in any browser, also offline",
+        args.output.display(),
+        page.len() as f64 / 1e6
+    )?;
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! Files that a command was asked to write: whole or not at all, and never over another one unasked.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::bail;
+
+/// What can be known before any work is done.
+pub(crate) fn check(path: &Path, force: bool) -> anyhow::Result<()> {
+    match fs::metadata(path) {
+        Ok(there) if !there.is_file() => bail!("it is there and not a regular file"),
+        Ok(_) if !force => bail!("the file exists; --force replaces it"),
+        _ => Ok(()),
+    }
+}
+
+/// Writes under a temporary name beside `path` first, so that half a file never bears its name.
+pub(crate) fn write(
+    path: &Path,
+    force: bool,
+    content: impl FnOnce(&File) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // As any new file: the umask takes away what it does not want.
+    let file = tempfile::Builder::new()
+        .prefix(".wakepath-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        // Its own message names the temporary file, which tells nobody anything.
+        .map_err(|e| io::Error::from(e.kind()))?;
+    content(file.as_file())?;
+    let kept = if force {
+        file.persist(path)
+    } else {
+        file.persist_noclobber(path)
+    };
+    kept.map_err(|e| e.error)?;
+    Ok(())
+}

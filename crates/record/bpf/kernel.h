@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The few kernel types that record.bpf.c reads, with only the fields that it reads. Where these fields really are is
+ * looked up in the running kernel's type information when the programs are loaded (CO-RE), so neither order nor size
+ * matters here.
+ */
+#ifndef WAKEPATH_KERNEL_H
+#define WAKEPATH_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+
+/* From the kernel's interface to user space, linux/bpf.h. */
+#define BPF_MAP_TYPE_PERCPU_ARRAY 6
+#define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
+#define BPF_MAP_TYPE_RINGBUF 27
+#define BPF_RB_NO_WAKEUP 1
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	__u32 cmd_flags;
+	__u32 __data_len;
+	__u64 __sector;
+};
+
+struct thread_info {
+	__u32 cpu;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	int pid;
+	__u32 in_iowait : 1;
+};
+
+struct hrtimer {
+	void *function;
+};
+
+struct cpuidle_driver;
+
+struct cpuidle_device {
+	__u32 poll_time_limit : 1;
+	__u32 cpu;
+	__u64 last_residency_ns;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Watches what wakes CPUs and how deeply they slept, for `wakepath record`.
+ *
+ * Programs only copy: what the events mean is decided later, in user space. Each is loaded for itself, so a kernel
+ * that lacks a hook narrows what is recorded and prevents nothing else.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "wire.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* The address of the function of the scheduler's tick; 0 when nobody knows. The loader sets it. */
+const volatile __u64 tick_function;
+
+/* Of a request's cmd_flags: the operation (REQ_OP_MASK); odd ones move data to the drive. */
+#define OPERATION_MASK 0xff
+
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+/*
+ * A ring buffer for each CPU, because reserving takes the buffer's lock, and all CPUs go idle and wake all the time.
+ * The loader sets the number of CPUs and makes the buffers.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct ring);
+} rings SEC(".maps");
+
+/* Records that found the buffer full, per CPU: nobody else writes there, so counting needs no atomics. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
+/* What the governor asked on this CPU since it last chose; the idle loop runs with interrupts off. */
+struct asked {
+	__s64 sleep_ns;
+	__s64 delta_tick_ns;
+	__s64 latency_ns;
+	__u32 iowaiters;
+	__u32 flags;
+	__u32 got_tick;
+	/* WP_LEFT or 0. */
+	__u32 left;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct asked);
+} answers SEC(".maps");
+
+static __always_inline struct asked *this_cpu(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&answers, &zero);
+}
+
+static __always_inline void *reserve(__u64 size)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	void *ring = bpf_map_lookup_elem(&rings, &cpu);
+	void *record = ring ? bpf_ringbuf_reserve(ring, size, 0) : NULL;
+
+	if (!record) {
+		__u32 zero = 0;
+		__u64 *count = bpf_map_lookup_elem(&lost, &zero);
+
+		if (count)
+			(*count)++;
+	}
+	return record;
+}
+
+static __always_inline void fill(struct wp_header *header, __u16 kind, __u16 cpu, __u32 word)
+{
+	header->time_ns = bpf_ktime_get_ns();
+	header->kind = kind;
+	header->cpu = cpu;
+	header->word = word;
+}
+
+/* User space looks into the buffers by the clock: a wake-up for each record would disturb what is recorded. */
+static __always_inline void submit(void *record)
+{
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline int plain(__u16 kind, __u16 cpu, __u32 word)
+{
+	struct wp_header *header = reserve(sizeof(*header));
+
+	if (header) {
+		fill(header, kind, cpu, word);
+		submit(header);
+	}
+	return 0;
+}
+
+/* What was noted of having left the idle loop, for the next record that can carry it. */
+static __always_inline __u32 take_left(struct asked *asked)
+{
+	__u32 left;
+
+	if (!asked)
+		return 0;
+	left = asked->left;
+	asked->left = 0;
+	return left;
+}
+
+SEC("tp_btf/cpu_idle")
+int BPF_PROG(cpu_idle, __u32 state, __u32 cpu)
+{
+	/* PWR_EVENT_EXIT is -1. */
+	if (state == (__u32)-1)
+		return plain(WP_IDLE_EXIT, cpu, 0);
+	return plain(WP_IDLE_ENTER, cpu, state | take_left(this_cpu()));
+}
+
+/* Leaving the idle loop: at its end where that can be seen, otherwise when its task makes way for another. */
+static __always_inline int leave_idle_loop(void)
+{
+	struct asked *asked = this_cpu();
+
+	if (asked)
+		asked->left = WP_LEFT;
+	return 0;
+}
+
+SEC("fexit/tick_nohz_idle_exit")
+int BPF_PROG(idle_exit)
+{
+	return leave_idle_loop();
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *previous)
+{
+	return previous->pid ? 0 : leave_idle_loop();
+}
+
+SEC("tp_btf/cpu_frequency")
+int BPF_PROG(cpu_frequency, __u32 khz, __u32 cpu)
+{
+	return plain(WP_FREQUENCY, cpu, khz);
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	__u32 target = task->thread_info.cpu;
+
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		target |= WP_IOWAIT;
+	return plain(WP_WAKE, bpf_get_smp_processor_id(), target);
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
+{
+	return plain(WP_HRTIMER, bpf_get_smp_processor_id(), (__u64)timer->function == tick_function);
+}
+
+SEC("tp_btf/timer_expire_entry")
+int BPF_PROG(timer_expire_entry)
+{
+	return plain(WP_TIMER, bpf_get_smp_processor_id(), 0);
+}
+
+static __always_inline int block(__u16 kind, struct request *request)
+{
+	struct gendisk *disk = request->q->disk;
+	struct wp_block *record;
+
+	/* Commands to a drive's controller are not I/O. */
+	if (!disk)
+		return 0;
+	record = reserve(sizeof(*record));
+	if (!record)
+		return 0;
+	fill(&record->header, kind, bpf_get_smp_processor_id(), (__u32)disk->major << 20 | disk->first_minor);
+	record->sector = request->__sector;
+	record->bytes = request->__data_len;
+	record->flags = request->cmd_flags & OPERATION_MASK & 1 ? WP_WRITE : 0;
+	submit(record);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(block_rq_issue, struct request *request)
+{
+	return block(WP_BLOCK_ISSUE, request);
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(block_rq_complete, struct request *request)
+{
+	return block(WP_BLOCK_COMPLETE, request);
+}
+
+/*
+ * The governor's questions and the answers. Each governor asks for the latency limit first, so whatever else is asked
+ * counts after that only: others ask, too.
+ */
+SEC("fexit/cpuidle_governor_latency_req")
+int BPF_PROG(latency_req, __u32 cpu, __s64 limit_ns)
+{
+	struct asked *asked = this_cpu();
+
+	if (asked) {
+		asked->latency_ns = limit_ns;
+		asked->flags = WP_SEEN_LATENCY;
+	}
+	return 0;
+}
+
+SEC("fexit/tick_nohz_get_sleep_length")
+int BPF_PROG(sleep_length, __s64 *delta_next, __s64 sleep_ns)
+{
+	struct asked *asked = this_cpu();
+
+	if (asked && asked->flags & WP_SEEN_LATENCY) {
+		asked->sleep_ns = sleep_ns;
+		asked->flags |= WP_SEEN_SLEEP;
+		bpf_probe_read_kernel(&asked->delta_tick_ns, sizeof(asked->delta_tick_ns), delta_next);
+	}
+	return 0;
+}
+
+SEC("fexit/nr_iowait_cpu")
+int BPF_PROG(nr_iowait, int cpu, __u32 iowaiters)
+{
+	struct asked *asked = this_cpu();
+
+	if (asked && asked->flags & WP_SEEN_LATENCY && cpu == bpf_get_smp_processor_id()) {
+		asked->iowaiters = iowaiters;
+		asked->flags |= WP_SEEN_IOWAITERS;
+	}
+	return 0;
+}
+
+SEC("fexit/tick_nohz_tick_stopped")
+int BPF_PROG(tick_stopped, bool stopped)
+{
+	struct asked *asked = this_cpu();
+
+	if (asked && asked->flags & WP_SEEN_LATENCY)
+		asked->flags |= WP_SEEN_TICK | (stopped ? WP_TICK_STOPPED : 0);
+	return 0;
+}
+
+SEC("fexit/cpuidle_select")
+int BPF_PROG(cpuidle_select, struct cpuidle_driver *driver, struct cpuidle_device *device, bool *stop_tick, int index)
+{
+	struct asked *asked = this_cpu();
+	struct wp_select *record;
+	__u8 stop = 0;
+
+	if (!asked)
+		return 0;
+	record = reserve(sizeof(*record));
+	if (record) {
+		fill(&record->header, WP_SELECT, device->cpu, index);
+		record->sleep_ns = asked->sleep_ns;
+		record->delta_tick_ns = asked->delta_tick_ns;
+		record->latency_ns = asked->latency_ns;
+		record->iowaiters = asked->iowaiters;
+		bpf_probe_read_kernel(&stop, sizeof(stop), stop_tick);
+		record->flags = asked->flags | (stop ? WP_STOP_TICK : 0) | take_left(asked);
+		submit(record);
+	}
+	asked->flags = 0;
+	asked->got_tick = 0;
+	return 0;
+}
+
+SEC("fexit/tick_nohz_idle_got_tick")
+int BPF_PROG(got_tick, bool got)
+{
+	struct asked *asked = this_cpu();
+
+	if (asked)
+		asked->got_tick = WP_SEEN_GOT_TICK | (got ? WP_GOT_TICK : 0);
+	return 0;
+}
+
+SEC("fexit/cpuidle_reflect")
+int BPF_PROG(cpuidle_reflect, struct cpuidle_device *device, int index)
+{
+	struct asked *asked = this_cpu();
+	struct wp_reflect *record = reserve(sizeof(*record));
+
+	if (!record)
+		return 0;
+	fill(&record->header, WP_REFLECT, device->cpu, index);
+	record->residency_ns = device->last_residency_ns;
+	record->flags = BPF_CORE_READ_BITFIELD(device, poll_time_limit) ? WP_POLL_LIMIT_HIT : 0;
+	if (asked)
+		record->flags |= asked->got_tick;
+	record->unused = 0;
+	submit(record);
+	return 0;
+}

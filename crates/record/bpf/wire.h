@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What record.bpf.c hands to wakepath, in this machine's byte order. crates/record/src/wire.rs decodes it.
+ *
+ * A record is a header, and for some kinds what follows below. Times are of CLOCK_MONOTONIC in ns.
+ */
+#ifndef WAKEPATH_WIRE_H
+#define WAKEPATH_WIRE_H
+
+enum wp_kind {
+	WP_IDLE_ENTER = 1,	/* word: the state's index, and WP_LEFT */
+	WP_IDLE_EXIT,		/* word: 0 */
+	WP_SELECT,		/* word: the index chosen; struct wp_select */
+	WP_REFLECT,		/* word: the index entered, negative: none; struct wp_reflect */
+	WP_BLOCK_ISSUE,		/* word: device, major << 20 | minor; struct wp_block */
+	WP_BLOCK_COMPLETE,	/* the same */
+	WP_WAKE,		/* word: target CPU, and WP_IOWAIT */
+	WP_FREQUENCY,		/* word: kHz; cpu: whose */
+	WP_HRTIMER,		/* word: 1 for the scheduler's tick, otherwise 0 */
+	WP_TIMER,		/* word: 0; a timer of the timer wheel */
+};
+
+struct wp_header {
+	__u64 time_ns;
+	__u16 kind;
+	__u16 cpu;
+	__u32 word;
+};
+
+/* The CPU left the idle loop, to run a task, since it last chose a state or entered one. */
+#define WP_LEFT			(1u << 31)
+
+/* Which fields of struct wp_select the kernel showed: a governor that does not ask is not seen asking. */
+#define WP_SEEN_SLEEP		(1 << 0)
+#define WP_SEEN_LATENCY		(1 << 1)
+#define WP_SEEN_IOWAITERS	(1 << 2)
+#define WP_SEEN_TICK		(1 << 3)
+#define WP_TICK_STOPPED		(1 << 4)
+#define WP_STOP_TICK		(1 << 5)
+/* And WP_LEFT. */
+
+struct wp_select {
+	struct wp_header header;
+	__s64 sleep_ns;
+	__s64 delta_tick_ns;
+	__s64 latency_ns;
+	__u32 iowaiters;
+	__u32 flags;
+};
+
+#define WP_SEEN_GOT_TICK	(1 << 0)
+#define WP_GOT_TICK		(1 << 1)
+#define WP_POLL_LIMIT_HIT	(1 << 2)
+
+struct wp_reflect {
+	struct wp_header header;
+	__u64 residency_ns;
+	__u32 flags;
+	__u32 unused;
+};
+
+#define WP_WRITE		(1 << 0)
+
+struct wp_block {
+	struct wp_header header;
+	__u64 sector;
+	__u32 bytes;
+	__u32 flags;
+};
+
+#define WP_IOWAIT		(1u << 31)
+
+#endif

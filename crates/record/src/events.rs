@@ -1,0 +1,353 @@
+//! Events of a recording from what the eBPF programs saw.
+//!
+//! An idle period is seen in up to four records: the governor chose a state, the CPU entered it and left it, and the
+//! governor was told how it went. [`Assembler`] puts them together, CPU by CPU.
+
+use std::collections::HashMap;
+
+use wakepath_trace::recording::{self, Before, Event, IdleInputs, IdlePeriod, TimerKind};
+use wakepath_units::{Kilohertz, Nanoseconds};
+
+use crate::wire::{self, Kind, Record, Reflect, Select};
+
+/// Makes events of records, which have to come in the order of time.
+#[derive(Debug, Default)]
+pub struct Assembler {
+    cpus: HashMap<u16, Cpu>,
+    /// What governors are told is seen, so a period that one chose is complete only with that.
+    reflects: bool,
+}
+
+/// What is known of a CPU's idle period that is not over.
+#[derive(Debug, Default)]
+struct Cpu {
+    /// The governor was asked then.
+    selected: Option<(u64, Select)>,
+    entered: Option<(u64, u8)>,
+    /// Left: when, which state, and how long it was in it.
+    exited: Option<Exit>,
+    /// It left the idle loop since its last period.
+    left: bool,
+    /// It was idle before, so `left` says something.
+    known: bool,
+    /// What happened after `exited`, which is to come first.
+    held: Vec<Event>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Exit {
+    time: u64,
+    period: IdlePeriod,
+}
+
+impl Assembler {
+    /// `reflects`: the programs see what governors are told ([`Kind::Reflect`]).
+    pub fn new(reflects: bool) -> Self {
+        Self {
+            cpus: HashMap::new(),
+            reflects,
+        }
+    }
+
+    /// Takes a record and hands out the events that are complete with it. Those of one CPU come in the order of time.
+    pub fn push(&mut self, record: &Record, out: &mut Vec<Event>) {
+        let reflects = self.reflects;
+        let number = record.cpu;
+        let cpu = self.cpus.entry(number).or_default();
+        let kind = match record.kind {
+            Kind::Select(select) => {
+                // What came of the last choice was missed.
+                cpu.release(number, out);
+                cpu.left |= select.left;
+                cpu.selected = Some((record.time_ns, select));
+                return;
+            }
+            Kind::IdleEnter { state, left } => {
+                cpu.release(number, out);
+                cpu.left |= left;
+                // No driver has as many states as an u8 can count.
+                cpu.entered = u8::try_from(state).ok().map(|s| (record.time_ns, s));
+                return;
+            }
+            Kind::IdleExit => {
+                let told = reflects && cpu.selected.is_some();
+                cpu.exit(record.time_ns);
+                if !told {
+                    cpu.release(number, out);
+                }
+                return;
+            }
+            Kind::Reflect(reflect) => {
+                cpu.reflect(record.time_ns, reflect);
+                cpu.release(number, out);
+                return;
+            }
+            Kind::BlockIssue(block) => recording::Kind::BlockIssue(block_of(block)),
+            Kind::BlockComplete(block) => recording::Kind::BlockComplete(block_of(block)),
+            Kind::Wake { target, iowait } => {
+                let iowait = Some(iowait);
+                recording::Kind::Wake { target, iowait }
+            }
+            Kind::Frequency { khz } => recording::Kind::Frequency(Kilohertz(khz)),
+            Kind::Hrtimer { tick: true } => recording::Kind::Timer(TimerKind::Tick),
+            Kind::Hrtimer { tick: false } => recording::Kind::Timer(TimerKind::HighResolution),
+            Kind::Timer => recording::Kind::Timer(TimerKind::Wheel),
+        };
+        let event = Event {
+            time: Nanoseconds(record.time_ns),
+            cpu: u32::from(number),
+            kind,
+        };
+        cpu.add(event, out);
+    }
+
+    /// Records of a CPU are missing: what was known of it is out of date.
+    pub fn lost(&mut self, cpu: u16, time_ns: u64, count: u64, out: &mut Vec<Event>) {
+        let known = self.cpus.entry(cpu).or_default();
+        known.release(cpu, out);
+        *known = Cpu::default();
+        out.push(Event {
+            time: Nanoseconds(time_ns),
+            cpu: cpu.into(),
+            kind: recording::Kind::Lost { count },
+        });
+    }
+
+    /// Hands out what waits for a record that will not come.
+    pub fn finish(&mut self, out: &mut Vec<Event>) {
+        let mut numbers: Vec<u16> = self.cpus.keys().copied().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            if let Some(cpu) = self.cpus.get_mut(&number) {
+                cpu.release(number, out);
+            }
+        }
+    }
+}
+
+impl Cpu {
+    /// An event that is complete by itself.
+    fn add(&mut self, event: Event, out: &mut Vec<Event>) {
+        if self.exited.is_some() {
+            self.held.push(event);
+        } else {
+            out.push(event);
+        }
+    }
+
+    fn exit(&mut self, time: u64) {
+        let Some((entered, state)) = self.entered.take() else {
+            // The recording began in the middle.
+            self.selected = None;
+            return;
+        };
+        let mut period = IdlePeriod {
+            state,
+            duration: Nanoseconds(time.saturating_sub(entered)),
+            before: self.before(),
+            ..IdlePeriod::default()
+        };
+        if let Some((asked, select)) = self.selected.take() {
+            period.inputs = inputs_of(&select);
+            period.inputs.select_lead = u32::try_from(entered.saturating_sub(asked)).ok();
+            period.stop_tick = Some(select.stop_tick);
+        }
+        self.exited = Some(Exit { time, period });
+    }
+
+    /// The kernel's own account of the period: what the governor learns from.
+    fn reflect(&mut self, time: u64, reflect: Reflect) {
+        if let Some(exit) = &mut self.exited {
+            exit.period.duration = Nanoseconds(reflect.state.map_or(0, |_| reflect.residency_ns));
+            exit.period.got_tick = reflect.got_tick;
+            exit.period.poll_limit_hit = Some(reflect.poll_limit_hit);
+        } else if let Some((_, select)) = self.selected.take() {
+            // There was something to do before the CPU could enter the state chosen.
+            let period = IdlePeriod {
+                state: u8::try_from(select.state).unwrap_or(u8::MAX),
+                duration: Nanoseconds::ZERO,
+                inputs: inputs_of(&select),
+                before: self.before(),
+                stop_tick: Some(select.stop_tick),
+                ..IdlePeriod::default()
+            };
+            self.exited = Some(Exit { time, period });
+        }
+    }
+
+    fn before(&mut self) -> Before {
+        let left = std::mem::take(&mut self.left);
+        match (std::mem::replace(&mut self.known, true), left) {
+            (_, true) => Before::Task,
+            (true, false) => Before::IdleLoop,
+            (false, false) => Before::Unknown,
+        }
+    }
+
+    /// Hands out the last period, and what happened after it.
+    fn release(&mut self, number: u16, out: &mut Vec<Event>) {
+        if let Some(exit) = self.exited.take() {
+            out.push(Event {
+                time: Nanoseconds(exit.time),
+                cpu: number.into(),
+                kind: recording::Kind::Idle(exit.period),
+            });
+        }
+        out.append(&mut self.held);
+    }
+}
+
+fn inputs_of(select: &Select) -> IdleInputs {
+    IdleInputs {
+        sleep_length: select.sleep_length_ns,
+        inferred: false,
+        delta_tick: select.delta_tick_ns,
+        tick_stopped: select.tick_stopped,
+        latency_request: select.latency_ns,
+        iowaiters: select.iowaiters,
+        select_lead: None,
+    }
+}
+
+fn block_of(block: wire::Block) -> recording::Block {
+    recording::Block {
+        device: block.device,
+        sector: block.sector,
+        bytes: block.bytes,
+        write: block.write,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn events(records: &[(u64, Kind)], reflects: bool) -> Vec<Event> {
+        let mut assembler = Assembler::new(reflects);
+        let mut out = Vec::new();
+        for &(time_ns, kind) in records {
+            assembler.push(
+                &Record {
+                    time_ns,
+                    cpu: 0,
+                    kind,
+                },
+                &mut out,
+            );
+        }
+        assembler.finish(&mut out);
+        out
+    }
+
+    fn enter(state: u32, left: bool) -> Kind {
+        Kind::IdleEnter { state, left }
+    }
+
+    fn select(state: u32) -> Kind {
+        Kind::Select(Select {
+            state,
+            stop_tick: true,
+            sleep_length_ns: Some(900),
+            latency_ns: Some(5),
+            ..Select::default()
+        })
+    }
+
+    fn reflect(state: Option<u32>, residency_ns: u64) -> Kind {
+        Kind::Reflect(Reflect {
+            state,
+            residency_ns,
+            got_tick: Some(false),
+            poll_limit_hit: false,
+        })
+    }
+
+    fn period(event: &Event) -> IdlePeriod {
+        match event.kind {
+            recording::Kind::Idle(period) => period,
+            other => panic!("no idle period: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn four_records_make_a_period_as_the_kernel_counts_it() {
+        let tick = Kind::Hrtimer { tick: true };
+        let seen = [
+            (100, select(2)),
+            (110, enter(2, true)),
+            (200, Kind::IdleExit),
+            (205, tick),
+            (210, reflect(Some(2), 88)),
+        ];
+        let out = events(&seen, true);
+        assert_eq!(out.len(), 2);
+        let p = period(&out[0]);
+        assert_eq!((out[0].time.0, p.state, p.duration.0), (200, 2, 88));
+        assert_eq!(
+            (p.inputs.sleep_length, p.inputs.select_lead),
+            (Some(900), Some(10))
+        );
+        assert_eq!((p.before, p.got_tick), (Before::Task, Some(false)));
+        // It happened before the governor was told, and after the period.
+        assert_eq!(out[1].kind, recording::Kind::Timer(TimerKind::Tick));
+    }
+
+    #[test]
+    fn without_governors_entry_and_exit_are_enough() {
+        let seen = [
+            (100, enter(1, false)),
+            (160, Kind::IdleExit),
+            (170, enter(1, true)),
+            (180, Kind::IdleExit),
+            (185, enter(1, false)),
+            (190, Kind::IdleExit),
+        ];
+        let out = events(&seen, false);
+        let before: Vec<_> = out.iter().map(|e| period(e).before).collect();
+        assert_eq!(before, [Before::Unknown, Before::Task, Before::IdleLoop]);
+        assert_eq!(period(&out[0]).duration.0, 60);
+    }
+
+    #[test]
+    fn a_state_that_was_not_entered_has_no_duration() {
+        let out = events(&[(100, select(3)), (120, reflect(None, 0))], true);
+        assert_eq!(out.len(), 1);
+        let p = period(&out[0]);
+        assert_eq!((out[0].time.0, p.state, p.duration.0), (120, 3, 0));
+    }
+
+    #[test]
+    fn an_exit_whose_entry_was_not_seen_is_no_period() {
+        assert_eq!(
+            events(&[(5, Kind::IdleExit), (9, reflect(Some(1), 3))], true),
+            []
+        );
+    }
+
+    fn kinds() -> impl Strategy<Value = Kind> {
+        prop_oneof![
+            (0..3_u32).prop_map(select),
+            (0..3_u32, any::<bool>()).prop_map(|(state, left)| enter(state, left)),
+            Just(Kind::IdleExit),
+            proptest::option::of(0..3_u32).prop_map(|state| reflect(state, 7)),
+            Just(Kind::Timer),
+        ]
+    }
+
+    proptest! {
+        /// Whatever is missing, events stay in the order of time and nothing but idle records vanishes.
+        #[test]
+        fn order_is_kept(kinds in proptest::collection::vec(kinds(), 0..60), reflects in any::<bool>()) {
+            let seen: Vec<_> = kinds.iter().enumerate().map(|(i, kind)| (i as u64, *kind)).collect();
+            let out = events(&seen, reflects);
+            prop_assert!(out.is_sorted_by_key(|event| event.time.0));
+            let timers = |kind: &recording::Kind| matches!(kind, recording::Kind::Timer(_));
+            prop_assert_eq!(
+                out.iter().filter(|event| timers(&event.kind)).count(),
+                kinds.iter().filter(|kind| **kind == Kind::Timer).count()
+            );
+        }
+    }
+}

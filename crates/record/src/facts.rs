@@ -1,0 +1,290 @@
+//! What a recording says about the machine that it was made on.
+
+use wakepath_hardware::IdleState;
+use wakepath_live::{Root, System};
+use wakepath_trace::recording::{CpuIdleStates, Device, FrequencyDomain, Metadata};
+use wakepath_units::Nanoseconds;
+
+const CPUS: &str = "sys/devices/system/cpu";
+
+/// Reads the machine's idle states, governors, frequencies and drives; what is not there stays unknown.
+pub fn metadata(system: &System) -> Metadata {
+    let root = system.root();
+    let kernel = root.optional("proc/sys/kernel/osrelease");
+    Metadata {
+        source: "wakepath record".to_owned(),
+        hz: kernel
+            .as_deref()
+            .and_then(|release| configured_hz(root, release)),
+        kernel,
+        architecture: Some(std::env::consts::ARCH.to_owned()),
+        clock: Some("mono".to_owned()),
+        cpus: system.cpus().len() as u32,
+        idle_driver: present(root, &format!("{CPUS}/cpuidle/current_driver")),
+        idle_governor: present(root, &format!("{CPUS}/cpuidle/current_governor"))
+            .or_else(|| present(root, &format!("{CPUS}/cpuidle/current_governor_ro"))),
+        idle_states: idle_states(system),
+        frequency_driver: present(root, &format!("{CPUS}/cpufreq/policy0/scaling_driver")),
+        frequency_domains: frequency_domains(system),
+        devices: devices(root),
+        ..Metadata::default()
+    }
+}
+
+/// A file whose kernel writes `none` for nothing.
+fn present(root: &Root, file: &str) -> Option<String> {
+    root.optional(file)
+        .filter(|text| !text.is_empty() && text != "none")
+}
+
+/// CPUs with the same states make one group.
+fn idle_states(system: &System) -> Vec<CpuIdleStates> {
+    let mut groups: Vec<CpuIdleStates> = Vec::new();
+    for cpu in system.cpus() {
+        let states: Vec<IdleState> = system
+            .idle_states(cpu)
+            .into_iter()
+            .map(|state| IdleState {
+                name: state.name,
+                exit_latency: Nanoseconds::from_micros(state.latency_us),
+                target_residency: Nanoseconds::from_micros(state.residency_us),
+                polling: state.polling,
+                disabled: state.disabled,
+            })
+            .collect();
+        if states.is_empty() {
+            continue;
+        }
+        match groups.iter_mut().find(|group| group.states == states) {
+            Some(group) => group.cpus.push(cpu as u32),
+            None => groups.push(CpuIdleStates {
+                cpus: vec![cpu as u32],
+                states,
+            }),
+        }
+    }
+    groups
+}
+
+fn frequency_domains(system: &System) -> Vec<FrequencyDomain> {
+    let root = system.root();
+    system
+        .policies()
+        .into_iter()
+        .map(|policy| {
+            let directory = format!("{CPUS}/cpufreq/policy{policy}");
+            let number = |file: &str| {
+                root.number(&format!("{directory}/{file}"))
+                    .and_then(|khz| u32::try_from(khz).ok())
+            };
+            let table = root.optional(&format!("{directory}/scaling_available_frequencies"));
+            let mut khz: Vec<u32> = match table {
+                Some(table) => table
+                    .split_whitespace()
+                    .filter_map(|word| word.parse().ok())
+                    .collect(),
+                None => ["cpuinfo_min_freq", "cpuinfo_max_freq"]
+                    .into_iter()
+                    .filter_map(number)
+                    .collect(),
+            };
+            khz.sort_unstable();
+            khz.dedup();
+            FrequencyDomain {
+                cpus: system
+                    .policy_cpus(policy)
+                    .into_iter()
+                    .map(|cpu| cpu as u32)
+                    .collect(),
+                khz,
+                governor: root.optional(&format!("{directory}/scaling_governor")),
+            }
+        })
+        .collect()
+}
+
+fn devices(root: &Root) -> Vec<Device> {
+    root.names("sys/block")
+        .into_iter()
+        .filter_map(|name| {
+            let directory = format!("sys/block/{name}");
+            // Without a size nothing is behind it: unused loop devices, empty card readers.
+            root.number(&format!("{directory}/size"))
+                .filter(|size| *size > 0)?;
+            let numbers = root.optional(&format!("{directory}/dev"))?;
+            let (major, minor) = numbers.split_once(':')?;
+            let device = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
+            let model = root.optional(&format!("{directory}/device/model"));
+            Some(Device {
+                device,
+                name,
+                model,
+            })
+        })
+        .collect()
+}
+
+/// `CONFIG_HZ`, where the distribution puts the kernel's configuration.
+fn configured_hz(root: &Root, release: &str) -> Option<u32> {
+    [
+        format!("boot/config-{release}"),
+        format!("usr/lib/modules/{release}/config"),
+        format!("lib/modules/{release}/config"),
+    ]
+    .iter()
+    .find_map(|file| {
+        root.optional(file)?
+            .lines()
+            .find_map(|line| line.strip_prefix("CONFIG_HZ=")?.parse().ok())
+    })
+}
+
+/// A moment on two clocks: the kernel's ticks and its nanoseconds. Two of them give the tick rate where the kernel's
+/// configuration cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickClock {
+    ticks: u64,
+    ns: u64,
+}
+
+impl TickClock {
+    /// Now; `None` where the kernel does not show it (`/proc/timer_list`, root only).
+    pub fn now(root: &Root) -> Option<Self> {
+        let list = root.optional("proc/timer_list")?;
+        let ns = list
+            .lines()
+            .find_map(|line| line.strip_prefix("now at ")?.strip_suffix(" nsecs"))?;
+        let ticks = list
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("jiffies:"))?;
+        Some(Self {
+            ticks: ticks.trim().parse().ok()?,
+            ns: ns.parse().ok()?,
+        })
+    }
+
+    /// The tick rate in Hz, if the time since `earlier` tells it from the others that kernels are built with.
+    pub fn hz_since(self, earlier: Self) -> Option<u32> {
+        // kernel/Kconfig.hz, and what single architectures and distributions have.
+        const RATES: [u32; 8] = [24, 48, 100, 128, 250, 300, 500, 1000];
+        let ticks = self.ticks.checked_sub(earlier.ticks)?;
+        let ns = self.ns.checked_sub(earlier.ns).filter(|ns| *ns > 0)?;
+        let measured = ticks as f64 * 1e9 / ns as f64;
+        RATES.into_iter().find(|rate| {
+            let rate = f64::from(*rate);
+            // One tick more or less, and 2 % for ticks that a stopped tick counts late.
+            (measured - rate).abs() < rate * 0.02 + 1e9 / ns as f64
+                && 1e9 / (ns as f64) < rate * 0.05
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, System) {
+        let directory = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = directory.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let system = System::new(Root::at(directory.path()));
+        (directory, system)
+    }
+
+    #[test]
+    fn a_machine_is_read_from_its_files() {
+        let state = |cpu: u32, number: u32, file: &str| {
+            format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state{number}/{file}")
+        };
+        let mut files = vec![
+            ("proc/sys/kernel/osrelease".to_owned(), "6.1.0-56-amd64\n"),
+            (
+                "boot/config-6.1.0-56-amd64".to_owned(),
+                "CONFIG_HZ_250=y\nCONFIG_HZ=250\n",
+            ),
+            ("sys/devices/system/cpu/online".to_owned(), "0-1\n"),
+            (
+                "sys/devices/system/cpu/cpuidle/current_governor".to_owned(),
+                "menu\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpuidle/current_driver".to_owned(),
+                "none\n",
+            ),
+            ("sys/block/nvme0n1/dev".to_owned(), "259:1\n"),
+            ("sys/block/nvme0n1/size".to_owned(), "1000\n"),
+            ("sys/block/nvme0n1/device/model".to_owned(), "A drive   \n"),
+            ("sys/block/loop0/dev".to_owned(), "7:0\n"),
+            ("sys/block/loop0/size".to_owned(), "0\n"),
+            (
+                "sys/devices/system/cpu/cpufreq/policy0/affected_cpus".to_owned(),
+                "0 1\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpufreq/policy0/cpuinfo_min_freq".to_owned(),
+                "800000\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpufreq/policy0/cpuinfo_max_freq".to_owned(),
+                "3000000\n",
+            ),
+        ];
+        for cpu in 0..2 {
+            files.push((state(cpu, 0, "name"), "POLL\n"));
+            files.push((state(cpu, 0, "latency"), "0\n"));
+            files.push((state(cpu, 0, "residency"), "0\n"));
+            files.push((state(cpu, 1, "name"), "C1\n"));
+            files.push((state(cpu, 1, "latency"), "2\n"));
+            files.push((state(cpu, 1, "residency"), "4\n"));
+        }
+        let files: Vec<(&str, &str)> = files.iter().map(|(f, t)| (f.as_str(), *t)).collect();
+        let (_directory, system) = machine(&files);
+
+        let m = metadata(&system);
+        assert_eq!((m.hz, m.cpus), (Some(250), 2));
+        assert_eq!(
+            (m.idle_governor.as_deref(), m.idle_driver),
+            (Some("menu"), None)
+        );
+        assert_eq!(m.idle_states.len(), 1);
+        assert_eq!(m.idle_states[0].cpus, [0, 1]);
+        assert_eq!(m.idle_states[0].states[1].target_residency.0, 4_000);
+        assert_eq!(m.devices.len(), 1);
+        assert_eq!(
+            (m.devices[0].device, m.devices[0].model.as_deref()),
+            (259 << 20 | 1, Some("A drive"))
+        );
+        assert_eq!(m.frequency_domains[0].khz, [800_000, 3_000_000]);
+    }
+
+    #[test]
+    fn nothing_is_known_of_an_empty_machine() {
+        let (_directory, system) = machine(&[]);
+        let m = metadata(&system);
+        assert_eq!(
+            (m.hz, m.kernel, m.idle_states.len(), m.devices.len()),
+            (None, None, 0, 0)
+        );
+    }
+
+    #[test]
+    fn two_moments_give_the_tick_rate() {
+        let at = |ticks, ns| TickClock { ticks, ns };
+        assert_eq!(at(250, 1_000_000_000).hz_since(at(0, 0)), Some(250));
+        assert_eq!(at(1001, 1_000_000_000).hz_since(at(0, 0)), Some(1000));
+        assert_eq!(at(90, 300_000_000).hz_since(at(0, 0)), Some(300));
+        // Too short to tell.
+        assert_eq!(at(2, 10_000_000).hz_since(at(0, 0)), None);
+        assert_eq!(at(0, 0).hz_since(at(1, 1)), None);
+        let (_directory, system) = machine(&[(
+            "proc/timer_list",
+            "now at 12 nsecs\n\ncpu: 0\n jiffies: 34\n",
+        )]);
+        assert_eq!(TickClock::now(system.root()), Some(at(34, 12)));
+    }
+}

@@ -1,0 +1,208 @@
+//! The kernel's hooks: which there are, what each gives, and attaching to them.
+
+use aya::programs::fexit::FExitLink;
+use aya::programs::tp_btf::BtfTracePointLink;
+use aya::programs::{BtfTracePoint, FExit, ProgramError};
+use aya::{Btf, Ebpf};
+use wakepath_trace::recording::{Known, Recorded};
+
+/// How a program gets to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// At a tracepoint.
+    Tracepoint,
+    /// When a kernel function returns.
+    Return,
+}
+
+/// A hook, and the program for it.
+struct Hook {
+    /// The tracepoint or function.
+    name: &'static str,
+    /// The program in `record.bpf.c`.
+    program: &'static str,
+    place: Place,
+    /// What is not recorded without it.
+    gives: &'static str,
+}
+
+/// Without the first there is nothing to record.
+const HOOKS: [Hook; 15] = [
+    tracepoint("cpu_idle", "idle states"),
+    tracepoint("cpu_frequency", "frequency changes"),
+    tracepoint("sched_wakeup", "wake-ups"),
+    tracepoint("hrtimer_expire_entry", "timers that fired"),
+    tracepoint("timer_expire_entry", "timers that fired"),
+    tracepoint("block_rq_issue", "block requests"),
+    tracepoint("block_rq_complete", "block requests"),
+    at_return(
+        "cpuidle_governor_latency_req",
+        "latency_req",
+        "governor inputs",
+    ),
+    at_return(
+        "tick_nohz_get_sleep_length",
+        "sleep_length",
+        "governor inputs",
+    ),
+    at_return("nr_iowait_cpu", "nr_iowait", "governor inputs"),
+    at_return("tick_nohz_tick_stopped", "tick_stopped", "governor inputs"),
+    at_return("cpuidle_select", "cpuidle_select", "governor inputs"),
+    at_return("tick_nohz_idle_got_tick", "got_tick", "governor inputs"),
+    at_return("cpuidle_reflect", "cpuidle_reflect", "governor inputs"),
+    at_return(
+        "tick_nohz_idle_exit",
+        "idle_exit",
+        "when CPUs leave the idle loop",
+    ),
+];
+
+/// Instead of the last, which also sees the loop left for nothing.
+const INSTEAD: Hook = tracepoint("sched_switch", "when CPUs leave the idle loop");
+
+const fn tracepoint(name: &'static str, gives: &'static str) -> Hook {
+    Hook {
+        name,
+        program: name,
+        place: Place::Tracepoint,
+        gives,
+    }
+}
+
+const fn at_return(name: &'static str, program: &'static str, gives: &'static str) -> Hook {
+    Hook {
+        name,
+        program,
+        place: Place::Return,
+        gives,
+    }
+}
+
+/// A hook that this kernel lacks or refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingHook {
+    /// The tracepoint or function.
+    pub name: &'static str,
+    /// What is not recorded, or only in part, without it.
+    pub gives: &'static str,
+    /// Why not.
+    pub reason: String,
+}
+
+/// A program that runs; detached when dropped.
+pub(crate) enum Link {
+    Tracepoint(#[expect(dead_code, reason = "kept for its drop")] BtfTracePointLink),
+    Return(#[expect(dead_code, reason = "kept for its drop")] FExitLink),
+}
+
+/// What came of attaching.
+pub(crate) struct Attached {
+    pub(crate) links: Vec<Link>,
+    pub(crate) missing: Vec<MissingHook>,
+    /// [`INSTEAD`] is in use.
+    instead: bool,
+}
+
+/// Attaches every program that can be.
+///
+/// # Errors
+/// When the first hook, without which there is nothing to record, cannot be used.
+pub(crate) fn attach(ebpf: &mut Ebpf, btf: &Btf) -> Result<Attached, ProgramError> {
+    let mut attached = Attached {
+        links: Vec::new(),
+        missing: Vec::new(),
+        instead: false,
+    };
+    for (index, hook) in HOOKS.iter().enumerate() {
+        match attach_one(ebpf, btf, hook) {
+            Ok(link) => attached.links.push(link),
+            Err(error) if index == 0 => return Err(error),
+            Err(_) if index + 1 == HOOKS.len() => match attach_one(ebpf, btf, &INSTEAD) {
+                Ok(link) => {
+                    attached.links.push(link);
+                    attached.instead = true;
+                }
+                Err(error) => attached.missing.push(missing_hook(&INSTEAD, &error)),
+            },
+            Err(error) => attached.missing.push(missing_hook(hook, &error)),
+        }
+    }
+    Ok(attached)
+}
+
+impl Attached {
+    /// What these hooks record.
+    pub(crate) fn recorded(&self) -> Recorded {
+        let lacks = |name: &str| self.missing.iter().any(|hook| hook.name == name);
+        let known = |hooks: &[&str]| {
+            if hooks.iter().any(|hook| lacks(hook)) {
+                Known::Missing
+            } else {
+                Known::Exact
+            }
+        };
+        // A question counts when it is seen asked, and the choice that it was asked for, too.
+        let asked = |question| known(&["cpuidle_select", "cpuidle_governor_latency_req", question]);
+        Recorded {
+            idle: known(&["cpu_idle"]),
+            sleep_length: asked("tick_nohz_get_sleep_length"),
+            tick: asked("tick_nohz_tick_stopped"),
+            latency_request: asked("cpuidle_governor_latency_req"),
+            iowaiters: asked("nr_iowait_cpu"),
+            idle_loop: match known(&[INSTEAD.name]) {
+                Known::Exact if self.instead => Known::Inferred,
+                other => other,
+            },
+            block: known(&["block_rq_issue", "block_rq_complete"]),
+            wakes: known(&["sched_wakeup"]),
+            frequency: known(&["cpu_frequency"]),
+            timers: known(&["hrtimer_expire_entry", "timer_expire_entry"]),
+        }
+    }
+
+    /// Whether what governors are told is seen.
+    pub(crate) fn sees_reflect(&self) -> bool {
+        !self
+            .missing
+            .iter()
+            .any(|hook| hook.name == "cpuidle_reflect")
+    }
+}
+
+fn missing_hook(hook: &Hook, error: &ProgramError) -> MissingHook {
+    MissingHook {
+        name: hook.name,
+        gives: hook.gives,
+        reason: reason(error),
+    }
+}
+
+fn attach_one(ebpf: &mut Ebpf, btf: &Btf, hook: &Hook) -> Result<Link, ProgramError> {
+    let Some(program) = ebpf.program_mut(hook.program) else {
+        return Err(ProgramError::NotLoaded);
+    };
+    match hook.place {
+        Place::Tracepoint => {
+            let program: &mut BtfTracePoint = program.try_into()?;
+            program.load(hook.name, btf)?;
+            let id = program.attach()?;
+            program.take_link(id).map(Link::Tracepoint)
+        }
+        Place::Return => {
+            let program: &mut FExit = program.try_into()?;
+            program.load(hook.name, btf)?;
+            let id = program.attach()?;
+            program.take_link(id).map(Link::Return)
+        }
+    }
+}
+
+/// The innermost cause, in one line: the kernel's own word on it.
+pub(crate) fn reason(error: &ProgramError) -> String {
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    let text = innermost.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
+}

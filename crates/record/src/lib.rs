@@ -1,0 +1,26 @@
+//! Records what a running machine's CPUs and drives do, with eBPF.
+//!
+//! [`Session`] does all of it: from hooks to file. Below it, [`Recording::start`] attaches the programs of `bpf/record.bpf.c` to as many of the kernel's hooks as there are;
+//! [`Recording::take`] hands over what happened since, in order of time; [`Recording::stop`] detaches them and says
+//! what it cost. The programs only copy: [`wire`] says what.
+
+pub mod events;
+pub mod facts;
+#[cfg(target_os = "linux")]
+mod hooks;
+#[cfg(target_os = "linux")]
+mod overhead;
+#[cfg(target_os = "linux")]
+mod recording;
+#[cfg(target_os = "linux")]
+mod session;
+pub mod wire;
+
+#[cfg(target_os = "linux")]
+pub use hooks::MissingHook;
+#[cfg(target_os = "linux")]
+pub use overhead::Overhead;
+#[cfg(target_os = "linux")]
+pub use recording::{Batch, Recording, StartError};
+#[cfg(target_os = "linux")]
+pub use session::{Session, SessionError, Summary};

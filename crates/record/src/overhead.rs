@@ -1,0 +1,81 @@
+//! What recording costs, as the kernel's own statistics of eBPF programs have it.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use aya::Ebpf;
+use aya::programs::ProgramFd;
+use aya::sys::{Stats, enable_stats};
+
+/// How long the programs ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overhead {
+    /// Time in the programs, all CPUs together.
+    pub run_time: Duration,
+    /// How often a program ran.
+    pub runs: u64,
+    /// Runs that the kernel left out because the program was running on that CPU already. What would have been
+    /// recorded is lost.
+    pub missed_runs: u64,
+}
+
+/// Has the kernel count as long as it lives.
+pub(crate) struct Meter {
+    /// Counting goes on while this is open. `None`: the kernel does not count for us.
+    counting: Option<OwnedFd>,
+    programs: Vec<ProgramFd>,
+}
+
+impl Meter {
+    /// Starts counting, where the kernel can (5.8 and later, as root).
+    pub(crate) fn start(ebpf: &Ebpf) -> Self {
+        let programs = ebpf
+            .programs()
+            .filter_map(|(_, program)| program.fd().ok()?.try_clone().ok())
+            .collect();
+        Self {
+            counting: enable_stats(Stats::RunTime).ok(),
+            programs,
+        }
+    }
+
+    /// What was counted since the start; `None` when nothing is counted.
+    pub(crate) fn read(&self) -> Option<Overhead> {
+        self.counting.as_ref()?;
+        let mut sum = Overhead::default();
+        for program in &self.programs {
+            let fd = program.as_fd().as_raw_fd();
+            let text = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+            sum.run_time += Duration::from_nanos(field(&text, "run_time_ns")?);
+            sum.runs += field(&text, "run_cnt")?;
+            sum.missed_runs += field(&text, "recursion_misses").unwrap_or(0);
+        }
+        Some(sum)
+    }
+}
+
+/// A number of `/proc/PID/fdinfo/FD`.
+fn field(fdinfo: &str, name: &str) -> Option<u64> {
+    fdinfo
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| *key == name)?
+        .1
+        .trim()
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_from_fdinfo() {
+        let text = "pos:\t0\nflags:\t02000000\nrun_time_ns:\t123\nrun_cnt:\t4\n";
+        assert_eq!(field(text, "run_time_ns"), Some(123));
+        assert_eq!(field(text, "run_cnt"), Some(4));
+        assert_eq!(field(text, "recursion_misses"), None);
+    }
+}

@@ -1,0 +1,250 @@
+//! One recording: programs loaded, buffers for each CPU, and taking what is in them in order of time.
+
+use aya::maps::{ArrayOfMaps, Map, MapData, MapError, PerCpuArray, RingBuf};
+use aya::programs::ProgramError;
+use aya::util::nr_cpus;
+use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
+use rustix::time::{ClockId, clock_gettime};
+use thiserror::Error;
+use wakepath_trace::recording::Recorded;
+
+use crate::hooks::{self, Attached, MissingHook, reason};
+use crate::overhead::{Meter, Overhead};
+use crate::wire::{self, Record, WireError};
+
+/// The programs as clang compiled them when wakepath was built; empty when it could not.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
+/// Why there are none.
+static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/record.missing"));
+
+/// Bytes for each CPU: at 200 000 records a second of 40 bytes, half a second.
+const RING_BYTES: u32 = 4 << 20;
+/// How long a record may take from its time stamp to the buffer: a virtual CPU can stand still that long.
+const SETTLE_NS: u64 = 20_000_000;
+
+/// Why recording cannot start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Wakepath was built without them.
+    #[error("wakepath has no eBPF programs: {OBJECT_MISSING}")]
+    NoPrograms,
+    /// The kernel does not say where its fields are.
+    #[error(
+        "the kernel has no type information (/sys/kernel/btf/vmlinux), which eBPF programs need: use a kernel built \
+         with CONFIG_DEBUG_INFO_BTF"
+    )]
+    NoTypes,
+    /// Not root.
+    #[error("recording needs root, or the capabilities CAP_BPF and CAP_PERFMON: run it with sudo")]
+    NotPermitted,
+    /// Even root may not.
+    #[error(
+        "the kernel refuses eBPF programs even from root ({0}): kernel lockdown (/sys/kernel/security/lockdown), a \
+         container without CAP_BPF and CAP_PERFMON, or a kernel without CONFIG_BPF_SYSCALL"
+    )]
+    Refused(String),
+    /// The kernel cannot do what the programs need.
+    #[error("the kernel cannot run the eBPF programs: {0}; they need Linux 5.16 or later")]
+    Unsupported(String),
+}
+
+/// What happened since the last batch.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// In order of time.
+    pub records: Vec<Record>,
+    /// Everything until then is in it, or was before.
+    pub until_ns: u64,
+    /// CPUs whose buffer was full, and how many records found no place in it.
+    pub lost: Vec<(u16, u64)>,
+}
+
+/// Programs that are attached, and what they wrote.
+pub struct Recording {
+    attached: Attached,
+    /// When all programs were attached. What some of them saw before has gaps.
+    begun_ns: u64,
+    ebpf: Ebpf,
+    rings: Vec<RingBuf<MapData>>,
+    lost_before: Vec<u64>,
+    /// Taken from the buffers, but something earlier may still come.
+    waiting: Vec<Record>,
+    meter: Meter,
+}
+
+impl Recording {
+    /// Loads and attaches the programs.
+    ///
+    /// # Errors
+    /// When this build has no programs, or this machine does not let them run.
+    pub fn start() -> Result<Self, StartError> {
+        if OBJECT.is_empty() {
+            return Err(StartError::NoPrograms);
+        }
+        let btf = Btf::from_sys_fs().map_err(|_| StartError::NoTypes)?;
+        let cpus = nr_cpus()
+            .map_err(|(path, error)| StartError::Unsupported(format!("{path}: {error}")))?;
+        let tick_function = tick_function();
+        let mut ebpf = EbpfLoader::new()
+            .override_global("tick_function", &tick_function, true)
+            .btf(Some(&btf))
+            .map_max_entries("rings", cpus as u32)
+            .load(OBJECT)
+            .map_err(|error| not_loaded(&error))?;
+        let rings = make_rings(&mut ebpf, cpus as u32)
+            .map_err(|error| StartError::Unsupported(chain(&error)))?;
+        let attached = hooks::attach(&mut ebpf, &btf).map_err(|error| not_attached(&error))?;
+        let meter = Meter::start(&ebpf);
+        Ok(Self {
+            attached,
+            begun_ns: now_ns(),
+            ebpf,
+            rings,
+            lost_before: vec![0; cpus],
+            waiting: Vec::new(),
+            meter,
+        })
+    }
+
+    /// Hooks that could not be used.
+    pub fn missing(&self) -> &[MissingHook] {
+        &self.attached.missing
+    }
+
+    /// What is recorded.
+    pub fn recorded(&self) -> Recorded {
+        self.attached.recorded()
+    }
+
+    /// Whether what governors are told is seen ([`wire::Kind::Reflect`]).
+    pub fn sees_reflect(&self) -> bool {
+        self.attached.sees_reflect()
+    }
+
+    /// What happened until a moment ago. To be called at least twice a second, or buffers run full.
+    ///
+    /// # Errors
+    /// When a record is not as it should be.
+    pub fn take(&mut self) -> Result<Batch, WireError> {
+        let settled = now_ns().saturating_sub(SETTLE_NS);
+        self.take_until(settled)
+    }
+
+    /// Detaches the programs; what was left, and what recording cost, where the kernel counted that.
+    ///
+    /// # Errors
+    /// When a record is not as it should be.
+    pub fn stop(mut self) -> Result<(Batch, Option<Overhead>), WireError> {
+        let overhead = self.meter.read();
+        // They go one after the other; what some of them still see then has gaps.
+        let ended_ns = now_ns();
+        self.attached.links.clear();
+        let batch = self.take_until(ended_ns)?;
+        Ok((batch, overhead))
+    }
+
+    fn take_until(&mut self, last_ns: u64) -> Result<Batch, WireError> {
+        for ring in &mut self.rings {
+            while let Some(bytes) = ring.next() {
+                let record = wire::decode(&bytes)?;
+                if record.time_ns >= self.begun_ns {
+                    self.waiting.push(record);
+                }
+            }
+        }
+        // Stable: records of one CPU with equal times stay in the order in which they were written.
+        self.waiting.sort_by_key(|record| record.time_ns);
+        let settled = self
+            .waiting
+            .partition_point(|record| record.time_ns <= last_ns);
+        let later = self.waiting.split_off(settled);
+        Ok(Batch {
+            records: std::mem::replace(&mut self.waiting, later),
+            until_ns: last_ns,
+            lost: self.lost(),
+        })
+    }
+
+    fn lost(&mut self) -> Vec<(u16, u64)> {
+        let counts = self
+            .ebpf
+            .map("lost")
+            .and_then(|map| PerCpuArray::<_, u64>::try_from(map).ok())
+            .and_then(|map| map.get(&0, 0).ok());
+        let Some(counts) = counts else {
+            return Vec::new();
+        };
+        let mut lost = Vec::new();
+        for (cpu, (before, count)) in self.lost_before.iter_mut().zip(counts.iter()).enumerate() {
+            if count > before {
+                lost.push((cpu as u16, count - *before));
+                *before = *count;
+            }
+        }
+        lost
+    }
+}
+
+/// Now, on the clock of the records.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// The address of the function that the scheduler's tick runs: `tick_sched_timer` until 6.7, `tick_nohz_handler` since.
+/// 0 when the kernel does not tell.
+fn tick_function() -> u64 {
+    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let address = symbols.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (address, name) = (words.next()?, words.nth(1)?);
+        matches!(name, "tick_sched_timer" | "tick_nohz_handler").then_some(address)
+    });
+    address
+        .and_then(|address| u64::from_str_radix(address, 16).ok())
+        .unwrap_or(0)
+}
+
+/// Makes a ring buffer for each CPU and tells the programs.
+fn make_rings(ebpf: &mut Ebpf, cpus: u32) -> Result<Vec<RingBuf<MapData>>, MapError> {
+    let Some(map) = ebpf.map_mut("rings") else {
+        return Ok(Vec::new());
+    };
+    let mut rings: ArrayOfMaps<_, RingBuf<MapData>> = map.try_into()?;
+    let mut made = Vec::new();
+    for cpu in 0..cpus {
+        // BPF_MAP_TYPE_RINGBUF, which has neither keys nor values.
+        let definition = aya_obj::Map::new_from_params(27, 0, 0, RING_BYTES, 0);
+        let ring = RingBuf::try_from(Map::RingBuf(MapData::create(definition, "ring", None)?))?;
+        rings.set(cpu, &ring, 0)?;
+        made.push(ring);
+    }
+    Ok(made)
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text = format!("{text}: {source}");
+        next = source.source();
+    }
+    text.replace('\n', " ")
+}
+
+fn not_loaded(error: &EbpfError) -> StartError {
+    refusal(chain(error))
+}
+
+fn not_attached(error: &ProgramError) -> StartError {
+    refusal(reason(error))
+}
+
+fn refusal(text: String) -> StartError {
+    let denied = text.contains("Operation not permitted") || text.contains("Permission denied");
+    match denied {
+        true if rustix::process::geteuid().is_root() => StartError::Refused(text),
+        true => StartError::NotPermitted,
+        false => StartError::Unsupported(text),
+    }
+}

@@ -1,0 +1,231 @@
+//! A recording from start to file.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+use wakepath_live::System;
+use wakepath_trace::recording::{Event, Kind, Known, Overwrite, RecordingError, Writer};
+
+use crate::events::Assembler;
+use crate::facts::{self, TickClock};
+use crate::recording::{Batch, Recording, StartError};
+use crate::wire::WireError;
+use crate::{MissingHook, Overhead};
+
+/// How often what was recorded goes to the file in a readable way.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// Why a recording could not be made.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    /// The programs do not run here.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The file could not be written.
+    #[error(transparent)]
+    File(#[from] RecordingError),
+    /// The programs wrote something else than this library reads; a fault of wakepath's.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+/// A recording in progress.
+pub struct Session {
+    recording: Recording,
+    sink: Sink,
+    path: PathBuf,
+    system: System,
+    ticks: Option<TickClock>,
+    started: Instant,
+    flushed: Instant,
+}
+
+/// Where records go.
+struct Sink {
+    writer: Writer,
+    assembler: Assembler,
+    summary: Summary,
+    events: Vec<Event>,
+    iowaiters_seen: bool,
+}
+
+/// What was recorded, and what it cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How long.
+    pub duration: Duration,
+    /// CPUs online when it began.
+    pub cpus: u32,
+    /// Idle periods.
+    pub idle_periods: u64,
+    /// Block requests that were completed.
+    pub block_completions: u64,
+    /// Wake-ups of tasks.
+    pub wakes: u64,
+    /// Of them, of tasks that waited for I/O.
+    pub iowait_wakes: u64,
+    /// Timers that fired.
+    pub timers: u64,
+    /// Frequency changes.
+    pub frequency_changes: u64,
+    /// Events in the file.
+    pub events: u64,
+    /// What the eBPF programs handed over; several of them make an idle period.
+    pub records: u64,
+    /// Records that found no place.
+    pub lost: u64,
+    /// What it cost; `None` where the kernel does not count it.
+    pub overhead: Option<Overhead>,
+}
+
+impl Session {
+    /// Starts recording this machine into the file `path`.
+    ///
+    /// # Errors
+    /// The programs cannot run, or the file cannot be made.
+    pub fn start(system: System, path: &Path, overwrite: Overwrite) -> Result<Self, SessionError> {
+        // First, so that nothing is overwritten where nothing can be recorded.
+        let recording = Recording::start()?;
+        let mut metadata = facts::metadata(&system);
+        metadata.recorded = recording.recorded();
+        let summary = Summary {
+            cpus: metadata.cpus,
+            ..Summary::default()
+        };
+        let sink = Sink {
+            writer: Writer::create(path, overwrite, metadata)?,
+            assembler: Assembler::new(recording.sees_reflect()),
+            summary,
+            events: Vec::new(),
+            iowaiters_seen: false,
+        };
+        let now = Instant::now();
+        Ok(Self {
+            recording,
+            sink,
+            path: path.to_owned(),
+            ticks: TickClock::now(system.root()),
+            system,
+            started: now,
+            flushed: now,
+        })
+    }
+
+    /// Hooks that could not be used.
+    pub fn missing(&self) -> &[MissingHook] {
+        self.recording.missing()
+    }
+
+    /// Events written so far, and records lost.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.sink.summary.events, self.sink.summary.lost)
+    }
+
+    /// Writes what happened since the last call; to be called a few times a second.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn step(&mut self) -> Result<(), SessionError> {
+        let batch = self.recording.take()?;
+        self.sink.write(&batch)?;
+        if self.flushed.elapsed() >= FLUSH {
+            self.sink.writer.flush()?;
+            self.flushed = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Ends the recording.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(self) -> Result<Summary, SessionError> {
+        let mut sink = self.sink;
+        let sees_iowaiters = self.recording.recorded().iowaiters != Known::Missing;
+        let (batch, overhead) = self.recording.stop()?;
+        sink.summary.duration = self.started.elapsed();
+        sink.summary.overhead = overhead;
+        sink.write(&batch)?;
+        sink.assembler.finish(&mut sink.events);
+        sink.write_events()?;
+
+        let ended = TickClock::now(self.system.root());
+        let measured = self
+            .ticks
+            .zip(ended)
+            .and_then(|(first, last)| last.hz_since(first));
+        let metadata = sink.writer.metadata_mut();
+        metadata.hz = metadata.hz.or(measured);
+        if sees_iowaiters && !sink.iowaiters_seen {
+            // The hook is there, but this governor does not ask.
+            metadata.recorded.iowaiters = Known::Missing;
+        }
+        sink.writer.finish()?;
+        Ok(sink.summary)
+    }
+
+    /// Gives the recording up and removes its file.
+    pub fn discard(self) {
+        drop(self.sink);
+        // It was made a moment ago; if somebody removed it since, all the better.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Sink {
+    fn write(&mut self, batch: &Batch) -> Result<(), SessionError> {
+        self.summary.records += batch.records.len() as u64;
+        for record in &batch.records {
+            self.assembler.push(record, &mut self.events);
+        }
+        for (cpu, count) in &batch.lost {
+            self.summary.lost += count;
+            self.assembler
+                .lost(*cpu, batch.until_ns, *count, &mut self.events);
+        }
+        self.writer.metadata_mut().lost_events = self.summary.lost;
+        self.write_events()
+    }
+
+    fn write_events(&mut self) -> Result<(), SessionError> {
+        for event in self.events.drain(..) {
+            self.summary.count(&event);
+            if let Kind::Idle(period) = event.kind {
+                self.iowaiters_seen |= period.inputs.iowaiters.is_some();
+            }
+            self.writer.push(&event)?;
+        }
+        Ok(())
+    }
+}
+
+impl Summary {
+    fn count(&mut self, event: &Event) {
+        self.events += 1;
+        match event.kind {
+            Kind::Idle(_) => self.idle_periods += 1,
+            Kind::BlockComplete(_) => self.block_completions += 1,
+            Kind::Wake { iowait, .. } => {
+                self.wakes += 1;
+                self.iowait_wakes += u64::from(iowait == Some(true));
+            }
+            Kind::Timer(_) => self.timers += 1,
+            Kind::Frequency(_) => self.frequency_changes += 1,
+            Kind::BlockIssue(_) | Kind::Lost { .. } | Kind::Hotplug { .. } => {}
+        }
+    }
+
+    /// eBPF run time per record, in ns; `None` where the kernel does not count it, or nothing was recorded.
+    pub fn ns_per_record(&self) -> Option<f64> {
+        let run_time = self.overhead?.run_time;
+        (self.records > 0).then(|| run_time.as_nanos() as f64 / self.records as f64)
+    }
+
+    /// eBPF run time in per cent of the time of all CPUs.
+    pub fn cpu_percent(&self) -> Option<f64> {
+        let all = self.duration.as_secs_f64() * f64::from(self.cpus);
+        let run_time = self.overhead?.run_time;
+        (all > 0.0).then(|| 100.0 * run_time.as_secs_f64() / all)
+    }
+}

@@ -1,0 +1,320 @@
+//! What the eBPF programs hand over, decoded. The layout is that of `bpf/wire.h`.
+
+use thiserror::Error;
+
+/// Something that happened on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// CLOCK_MONOTONIC, in ns.
+    pub time_ns: u64,
+    /// The CPU that it happened on; for a frequency change, whose frequency changed.
+    pub cpu: u16,
+    /// What happened.
+    pub kind: Kind,
+}
+
+/// What happened on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It entered the idle state with this index.
+    IdleEnter {
+        /// Index of the state.
+        state: u32,
+        /// The CPU left the idle loop since the last such record of it, or [`Kind::Select`].
+        left: bool,
+    },
+    /// It left its idle state.
+    IdleExit,
+    /// The governor chose a state. `None`: the governor did not ask, or the kernel does not let it be seen.
+    Select(Select),
+    /// The governor was told how the idle state went.
+    Reflect(Reflect),
+    /// A request went to a drive.
+    BlockIssue(Block),
+    /// A drive finished a request.
+    BlockComplete(Block),
+    /// A task was made runnable on `target`.
+    Wake {
+        /// The CPU that is to run the task.
+        target: u32,
+        /// The task waited for I/O.
+        iowait: bool,
+    },
+    /// The CPU runs at this frequency now.
+    Frequency {
+        /// The frequency in kHz.
+        khz: u32,
+    },
+    /// A high-resolution timer fired.
+    Hrtimer {
+        /// It is the scheduler's tick.
+        tick: bool,
+    },
+    /// A timer of the timer wheel fired.
+    Timer,
+}
+
+/// What the governor saw, and what it chose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Select {
+    /// Index of the state that it chose.
+    pub state: u32,
+    /// Whether it wants the tick stopped.
+    pub stop_tick: bool,
+    /// Time to the next timer if the tick is stopped, in ns; it may be negative.
+    pub sleep_length_ns: Option<i64>,
+    /// Time to the next timer, the tick included, in ns; it may be negative.
+    pub delta_tick_ns: Option<i64>,
+    /// The latency limit in force, in ns.
+    pub latency_ns: Option<i64>,
+    /// Tasks that wait for I/O and ran here last.
+    pub iowaiters: Option<u32>,
+    /// Whether the tick was stopped when the governor was asked.
+    pub tick_stopped: Option<bool>,
+    /// The CPU left the idle loop since the last such record of it, or [`Kind::IdleEnter`].
+    pub left: bool,
+}
+
+/// What the governor was told after an idle state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reflect {
+    /// Index of the state entered; `None` when the driver refused, or the CPU had work before it entered one.
+    pub state: Option<u32>,
+    /// How long the CPU was idle as the kernel counts it, in ns.
+    pub residency_ns: u64,
+    /// Whether the tick ended it, where the governor asked.
+    pub got_tick: Option<bool>,
+    /// Whether polling reached its limit.
+    pub poll_limit_hit: bool,
+}
+
+/// A block request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// `major << 20 | minor` of the whole drive.
+    pub device: u32,
+    /// First sector, in units of 512 bytes.
+    pub sector: u64,
+    /// Length in bytes; 0 for a flush.
+    pub bytes: u32,
+    /// Whether data moves to the drive.
+    pub write: bool,
+}
+
+/// A record that is not as `bpf/wire.h` has it: programs and this module are out of step.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum WireError {
+    /// Too short or too long for its kind.
+    #[error("a record of kind {kind} has {length} bytes, not {expected}")]
+    Length {
+        /// The kind; 0 when there is not even a header.
+        kind: u16,
+        /// Bytes there.
+        length: usize,
+        /// Bytes that the kind has.
+        expected: usize,
+    },
+    /// No such kind.
+    #[error("there is no record of kind {0}")]
+    Kind(u16),
+}
+
+const HEADER: usize = 16;
+
+/// Decodes one record.
+///
+/// # Errors
+/// When it has a length or a kind that no program writes.
+pub fn decode(bytes: &[u8]) -> Result<Record, WireError> {
+    let mut fields = Fields(bytes);
+    let header = (fields.u64(), fields.u16(), fields.u16(), fields.u32());
+    let (Some(time_ns), Some(number), Some(cpu), Some(word)) = header else {
+        return Err(WireError::Length {
+            kind: 0,
+            length: bytes.len(),
+            expected: HEADER,
+        });
+    };
+    let (kind, expected) = match number {
+        1 => (Some(idle_enter(word)), HEADER),
+        2 => (Some(Kind::IdleExit), HEADER),
+        3 => (fields.select(word).map(Kind::Select), HEADER + 32),
+        4 => (fields.reflect(word).map(Kind::Reflect), HEADER + 16),
+        5 => (fields.block(word).map(Kind::BlockIssue), HEADER + 16),
+        6 => (fields.block(word).map(Kind::BlockComplete), HEADER + 16),
+        7 => (Some(wake(word)), HEADER),
+        8 => (Some(Kind::Frequency { khz: word }), HEADER),
+        9 => (Some(Kind::Hrtimer { tick: word != 0 }), HEADER),
+        10 => (Some(Kind::Timer), HEADER),
+        other => return Err(WireError::Kind(other)),
+    };
+    match kind {
+        Some(kind) if bytes.len() == expected => Ok(Record { time_ns, cpu, kind }),
+        _ => Err(WireError::Length {
+            kind: number,
+            length: bytes.len(),
+            expected,
+        }),
+    }
+}
+
+/// A flag in the highest bit of a word: `WP_LEFT`, `WP_IOWAIT`.
+const FLAG: u32 = 1 << 31;
+
+fn idle_enter(word: u32) -> Kind {
+    Kind::IdleEnter {
+        state: word & !FLAG,
+        left: word & FLAG != 0,
+    }
+}
+
+fn wake(word: u32) -> Kind {
+    Kind::Wake {
+        target: word & !FLAG,
+        iowait: word & FLAG != 0,
+    }
+}
+
+/// What is left to decode.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_ne_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_ne_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_ne_bytes)
+    }
+
+    fn i64(&mut self) -> Option<i64> {
+        self.take().map(i64::from_ne_bytes)
+    }
+
+    fn select(&mut self, state: u32) -> Option<Select> {
+        let (sleep, delta, latency) = (self.i64()?, self.i64()?, self.i64()?);
+        let (iowaiters, flags) = (self.u32()?, self.u32()?);
+        let set = |bit: u32| flags & 1 << bit != 0;
+        Some(Select {
+            state,
+            stop_tick: set(5),
+            sleep_length_ns: set(0).then_some(sleep),
+            delta_tick_ns: set(0).then_some(delta),
+            latency_ns: set(1).then_some(latency),
+            iowaiters: set(2).then_some(iowaiters),
+            tick_stopped: set(3).then_some(set(4)),
+            left: flags & FLAG != 0,
+        })
+    }
+
+    fn reflect(&mut self, state: u32) -> Option<Reflect> {
+        let (residency_ns, flags, _unused) = (self.u64()?, self.u32()?, self.u32()?);
+        Some(Reflect {
+            // Negative: an error code of the driver's.
+            state: (state.cast_signed() >= 0).then_some(state),
+            residency_ns,
+            got_tick: (flags & 1 != 0).then_some(flags & 2 != 0),
+            poll_limit_hit: flags & 4 != 0,
+        })
+    }
+
+    fn block(&mut self, device: u32) -> Option<Block> {
+        let (sector, bytes, flags) = (self.u64()?, self.u32()?, self.u32()?);
+        Some(Block {
+            device,
+            sector,
+            bytes,
+            write: flags & 1 != 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn header(kind: u16, word: u32) -> Vec<u8> {
+        let mut bytes = 77_u64.to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(3_u16.to_ne_bytes());
+        bytes.extend(word.to_ne_bytes());
+        bytes
+    }
+
+    fn kind_of(bytes: &[u8]) -> Kind {
+        let record = decode(bytes).unwrap();
+        assert_eq!((record.time_ns, record.cpu), (77, 3));
+        record.kind
+    }
+
+    #[test]
+    fn plain_records_are_a_header() {
+        let (state, left) = (2, true);
+        assert_eq!(
+            kind_of(&header(1, 2 | 1 << 31)),
+            Kind::IdleEnter { state, left }
+        );
+        let wake = kind_of(&header(7, 1 << 31 | 5));
+        assert_eq!(
+            wake,
+            Kind::Wake {
+                target: 5,
+                iowait: true
+            }
+        );
+        assert_eq!(decode(&header(99, 0)), Err(WireError::Kind(99)));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_none() {
+        let mut bytes = header(3, 4);
+        bytes.extend((-5_i64).to_ne_bytes());
+        bytes.extend(7_i64.to_ne_bytes());
+        bytes.extend(8_i64.to_ne_bytes());
+        bytes.extend(9_u32.to_ne_bytes());
+        bytes.extend((1_u32 | 1 << 3 | 1 << 5).to_ne_bytes());
+        let expected = Select {
+            state: 4,
+            stop_tick: true,
+            sleep_length_ns: Some(-5),
+            delta_tick_ns: Some(7),
+            latency_ns: None,
+            iowaiters: None,
+            tick_stopped: Some(false),
+            left: false,
+        };
+        assert_eq!(kind_of(&bytes), Kind::Select(expected));
+        assert!(decode(&bytes[..47]).is_err());
+    }
+
+    #[test]
+    fn a_refused_state_is_none() {
+        let mut bytes = header(4, (-16_i32).cast_unsigned());
+        bytes.extend(0_u64.to_ne_bytes());
+        bytes.extend(3_u32.to_ne_bytes());
+        bytes.extend(0_u32.to_ne_bytes());
+        let Kind::Reflect(reflect) = kind_of(&bytes) else {
+            panic!("not a reflect")
+        };
+        assert_eq!((reflect.state, reflect.got_tick), (None, Some(true)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = decode(&bytes);
+        }
+    }
+}

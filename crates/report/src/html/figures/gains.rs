@@ -1,0 +1,92 @@
+//! Gains over the baseline with their intervals, of all workloads together.
+
+use serde_json::json;
+
+use super::super::number::{json as number, percent};
+use super::super::view::{Row, View};
+use super::{Choice, Figure, Table, alt, policy_name};
+
+pub(crate) fn gains(view: &View) -> Option<Figure> {
+    let rows: Vec<&Row> = view.rows.iter().filter(|r| r.gain.is_some()).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut metrics: Vec<usize> = rows.iter().map(|r| r.metric).collect();
+    metrics.sort_unstable();
+    metrics.dedup();
+    let metric = |index: usize| view.metrics.get(index).map_or("?", |m| m.title.as_str());
+    let workload = |index: usize| view.workloads.get(index).map_or("?", |w| w.name.as_str());
+    let mut table = Table::new(
+        3,
+        [
+            "workload",
+            "metric",
+            "policy",
+            "gain",
+            "from",
+            "to",
+            "significant",
+        ],
+    );
+    for row in &rows {
+        let Some(gain) = row.gain else { continue };
+        let [from, to] = gain
+            .interval
+            .map_or(["–".into(), "–".into()], |i| i.map(percent));
+        table.row([
+            workload(row.workload).to_owned(),
+            metric(row.metric).to_owned(),
+            policy_name(view, row.policy).to_owned(),
+            percent(gain.percent),
+            from,
+            to,
+            if gain.significant { "yes" } else { "no" }.into(),
+        ]);
+    }
+    let baseline = view
+        .policies
+        .iter()
+        .find(|p| p.baseline)
+        .map_or("the baseline", |p| p.name.as_str());
+    Some(Figure {
+        id: "gains".into(),
+        kind: "gains",
+        title: format!("Gain over {baseline}, %"),
+        note: "Right of the line is better. The bar is the confidence interval; a hollow mark means that chance may explain \
+               the difference."
+            .into(),
+        alt: alt(
+            "Gain of each policy over the baseline with its confidence interval, per workload.",
+            rows.iter().filter(|r| Some(&r.metric) == metrics.first()).map(|r| {
+                format!(
+                    "{}, {} under {}: {}",
+                    workload(r.workload),
+                    metric(r.metric),
+                    policy_name(view, r.policy),
+                    percent(r.gain.map_or(f64::NAN, |g| g.percent))
+                )
+            }),
+        ),
+        choices: vec![Choice {
+            key: "metric",
+            label: "Metric",
+            options: metrics.iter().map(|m| (m.to_string(), metric(*m).to_owned())).collect(),
+        }],
+        table,
+        data: json!({
+            "workloads": view.workloads.iter().map(|w| &w.name).collect::<Vec<_>>(),
+            "rows": rows.iter().filter_map(|row| {
+                let gain = row.gain?;
+                Some(json!({
+                    "metric": row.metric,
+                    "workload": row.workload,
+                    "policy": row.policy,
+                    "gain": number(gain.percent),
+                    "interval": gain.interval.map(|i| i.map(number)),
+                    "significant": gain.significant,
+                    "verdict": row.verdict,
+                }))
+            }).collect::<Vec<_>>(),
+        }),
+    })
+}

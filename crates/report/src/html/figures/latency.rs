@@ -1,0 +1,244 @@
+//! Latency: the distribution, and the percentiles over the runs.
+
+use serde_json::json;
+
+use super::super::number::{json as number, short};
+use super::super::view::{Curve, View, Workload};
+use super::{Choice, Figure, Table, alt, capital, policy_name, us};
+
+/// The shares that the table of a distribution has.
+const SHARES: [f64; 12] = [
+    0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999,
+];
+
+/// Two points of a curve that differ by less than this share of requests, and by less than this factor of the
+/// slower ones, look like one.
+const LEAST_STEP: f64 = 0.004;
+const LEAST_TAIL_STEP: f64 = 1.06;
+
+pub(super) fn distribution(view: &View, workload: &Workload) -> Option<Figure> {
+    let curves: Vec<&Curve> = workload
+        .curves
+        .iter()
+        .filter(|c| !c.points.is_empty())
+        .collect();
+    if curves.is_empty() {
+        return None;
+    }
+    let mut head = vec!["policy".to_owned(), "requests".to_owned()];
+    head.extend(SHARES.map(|s| format!("{} %", trimmed(s * 100.0))));
+    let mut table = Table::new(1, head);
+    for curve in &curves {
+        let mut row = vec![
+            policy_name(view, curve.policy).to_owned(),
+            short(curve.requests as f64),
+        ];
+        row.extend(SHARES.map(|share| quantile(curve, share).map_or("–".into(), short)));
+        table.row(row);
+    }
+    let clause = |curve: &&Curve| {
+        let at = |share| quantile(curve, share).map_or("unknown".into(), us);
+        format!(
+            "{}: median {}, 99th percentile {}",
+            policy_name(view, curve.policy),
+            at(0.5),
+            at(0.99)
+        )
+    };
+    let of = &workload.latency_of;
+    Some(Figure {
+        id: String::new(),
+        kind: "distribution",
+        title: format!("{} distribution, us", capital(of)),
+        note: format!(
+            "Share of requests that took at most so long; further left is better. \
+             All runs together. The tail view spreads the slowest requests out: each step up is a tenth of the requests \
+             before it. The table has the {of} in us that so many percent of the requests do not exceed."
+        ),
+        alt: alt(
+            &format!("Cumulative {of} distribution on a logarithmic axis, one line per policy."),
+            curves.iter().map(clause),
+        ),
+        choices: vec![Choice {
+            key: "view",
+            label: "View",
+            options: vec![
+                ("cdf".into(), "All requests".into()),
+                ("tail".into(), "Tail".into()),
+            ],
+        }],
+        table,
+        data: json!({
+            "of": of,
+            "series": curves.iter().map(|c| json!({
+                "policy": c.policy,
+                "points": thinned(&c.points).iter().map(|(us, share)| {
+                    // The share that is slower keeps its digits where the other one is all nines.
+                    json!([number(*us), number(1.0 - share)])
+                }).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+        }),
+    })
+}
+
+/// The latency that this share of requests does not exceed.
+fn quantile(curve: &Curve, share: f64) -> Option<f64> {
+    // A share that only a fraction of a request would reach says nothing.
+    if (1.0 - share) * (curve.requests as f64) < 1.0 {
+        return None;
+    }
+    let points = &curve.points;
+    let index = points.partition_point(|(_, below)| *below < share - 1e-12);
+    points.get(index).or(points.last()).map(|(us, _)| *us)
+}
+
+/// The points without which the curve would look different.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut kept: Vec<(f64, f64)> = Vec::new();
+    for (index, point) in points.iter().enumerate() {
+        let tail = |share: f64| (1.0 - share).max(1e-9);
+        let differs = kept.last().is_none_or(|last| {
+            point.1 - last.1 >= LEAST_STEP || tail(last.1) / tail(point.1) >= LEAST_TAIL_STEP
+        });
+        // Where the curve rises steeply, the point before it makes the corner.
+        if differs && index > 0 && kept.last() != Some(&points[index - 1]) {
+            kept.push(points[index - 1]);
+        }
+        if differs || index + 1 == points.len() {
+            kept.push(*point);
+        }
+    }
+    kept
+}
+
+/// Without zeros that say nothing.
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+pub(super) fn percentiles(view: &View, workload: &Workload) -> Option<Figure> {
+    let all = &workload.percentiles;
+    let names = super::distinct(
+        all.iter()
+            .flat_map(|p| p.values.iter().map(|(name, _)| name.as_str())),
+    );
+    if names.is_empty() {
+        return None;
+    }
+    let mut table = Table::new(
+        1,
+        std::iter::once("policy".to_owned()).chain(names.iter().flat_map(|n| {
+            [
+                format!("{n}, us"),
+                "lowest run".into(),
+                "highest run".into(),
+            ]
+        })),
+    );
+    for of in all {
+        let mut row = vec![policy_name(view, of.policy).to_owned()];
+        for name in &names {
+            let value = of.values.iter().find(|(n, _)| n == name);
+            row.extend(
+                value.map_or(["–".into(), "–".into(), "–".into()], |(_, s)| {
+                    [s.mean, s.low, s.high].map(short)
+                }),
+            );
+        }
+        table.row(row);
+    }
+    let of = &workload.latency_of;
+    Some(Figure {
+        id: String::new(),
+        kind: "percentiles",
+        title: format!("{} percentiles, us", capital(of)),
+        note: "Mean over the runs; the thin bar goes from the lowest to the highest run. Further left is better."
+            .into(),
+        alt: alt(
+            &format!("Percentiles of the {of} on a logarithmic axis, one row per policy."),
+            all.iter().map(|p| {
+                let values: Vec<String> =
+                    p.values.iter().map(|(n, s)| format!("{n} {}", us(s.mean))).collect();
+                format!("{}: {}", policy_name(view, p.policy), values.join(", "))
+            }),
+        ),
+        choices: vec![],
+        table,
+        data: json!({
+            "of": of,
+            "names": names,
+            "rows": all.iter().map(|p| json!({
+                "policy": p.policy,
+                "values": names.iter().map(|name| {
+                    p.values.iter().find(|(n, _)| n == name).map(|(_, s)| {
+                        json!([number(s.mean), number(s.low), number(s.high)])
+                    })
+                }).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn curve(points: &[(f64, f64)]) -> Curve {
+        Curve {
+            policy: 0,
+            requests: 1_000_000,
+            points: points.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_quantile_is_the_first_latency_that_reaches_its_share() {
+        let curve = curve(&[(10.0, 0.2), (20.0, 0.5), (40.0, 1.0)]);
+        for (share, us) in [
+            (0.1, 10.0),
+            (0.2, 10.0),
+            (0.5, 20.0),
+            (0.51, 40.0),
+            (0.999, 40.0),
+        ] {
+            assert_eq!(quantile(&curve, share), Some(us));
+        }
+    }
+
+    #[test]
+    fn a_quantile_of_less_than_a_request_is_none() {
+        let few = Curve {
+            requests: 50,
+            ..curve(&[(10.0, 1.0)])
+        };
+        assert_eq!(quantile(&few, 0.99), None);
+        assert_eq!(quantile(&few, 0.9), Some(10.0));
+    }
+
+    proptest! {
+        #[test]
+        fn thinning_keeps_the_ends_and_stays_close(
+            counts in prop::collection::vec(0_u32..1000, 2..800),
+        ) {
+            let all: f64 = counts.iter().map(|c| f64::from(*c) + 1.0).sum();
+            let mut sum = 0.0;
+            let points: Vec<(f64, f64)> = counts.iter().enumerate().map(|(i, count)| {
+                sum += f64::from(*count) + 1.0;
+                (1.03_f64.powi(i as i32), sum / all)
+            }).collect();
+            let thin = thinned(&points);
+            prop_assert_eq!(thin.first(), points.first());
+            prop_assert_eq!(thin.last(), points.last());
+            prop_assert!(thin.len() <= 1000);
+            prop_assert!(thin.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1));
+            // Drawn as steps, no point is further off than what one sees.
+            for (us, share) in &points {
+                let before = thin.iter().rev().find(|(x, _)| x <= us).map_or(0.0, |p| p.1);
+                prop_assert!(share - before <= LEAST_STEP + 1e-9);
+            }
+        }
+    }
+}

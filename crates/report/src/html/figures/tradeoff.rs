@@ -1,0 +1,137 @@
+//! Power against latency, with the policies that no other beats in both.
+
+use serde_json::json;
+
+use super::super::number::{json as number, short};
+use super::super::view::{Metric, Tradeoff, View, Workload};
+use super::{Choice, Figure, Table, alt, distinct, policy_name};
+
+pub(super) fn tradeoff(view: &View, workload: &Workload) -> Option<Figure> {
+    let all = &workload.tradeoff;
+    let first = all.first()?;
+    let power = view.metrics.get(first.power_metric)?;
+    let mut metrics: Vec<usize> = all.iter().map(|t| t.latency_metric).collect();
+    metrics.dedup();
+    metrics.sort_unstable();
+    metrics.dedup();
+    let metrics: Vec<(usize, &Metric)> = metrics
+        .into_iter()
+        .filter_map(|m| Some((m, view.metrics.get(m)?)))
+        .collect();
+    let with_unit = |m: &Metric| format!("{}, {}", m.title, m.unit);
+    let mut table = Table::new(
+        2,
+        ["policy", "latency", "value", "lowest run", "highest run"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([
+                with_unit(power),
+                "lowest run".into(),
+                "highest run".into(),
+                "on the Pareto front".into(),
+            ]),
+    );
+    let mut clauses = Vec::new();
+    let mut data = Vec::new();
+    for (index, metric) in &metrics {
+        let points: Vec<&Tradeoff> = all.iter().filter(|t| t.latency_metric == *index).collect();
+        let front = pareto(
+            &points
+                .iter()
+                .map(|t| (t.latency.mean, t.power.mean))
+                .collect::<Vec<_>>(),
+        );
+        for (point, front) in points.iter().zip(&front) {
+            let mut row = vec![
+                policy_name(view, point.policy).to_owned(),
+                with_unit(metric),
+            ];
+            let spread = |s: super::super::view::Spread| [s.mean, s.low, s.high].map(short);
+            row.extend(spread(point.latency));
+            row.extend(spread(point.power));
+            row.push(if *front { "yes" } else { "no" }.into());
+            table.row(row);
+        }
+        let on: Vec<&str> = points
+            .iter()
+            .zip(&front)
+            .filter(|(_, front)| **front)
+            .map(|(p, _)| policy_name(view, p.policy))
+            .collect();
+        clauses.push(format!(
+            "on the Pareto front by {}: {}",
+            metric.title,
+            distinct(on).join(", ")
+        ));
+        let values = |s: super::super::view::Spread| [s.mean, s.low, s.high].map(number);
+        data.push(json!({
+            "title": with_unit(metric),
+            "points": points.iter().zip(&front).map(|(p, front)| json!({
+                "policy": p.policy, "x": values(p.latency), "y": values(p.power), "front": front,
+            })).collect::<Vec<_>>(),
+        }));
+    }
+    Some(Figure {
+        id: String::new(),
+        kind: "tradeoff",
+        title: format!("{} against latency, {} and {}", super::capital(&power.title), power.unit, metrics.first()?.1.unit),
+        note: "Down and left is better. The line joins the policies of the Pareto front: none of the others has less of both. \
+               Thin bars go from the lowest to the highest run."
+            .into(),
+        alt: alt("Scatter plot of power against latency, one point per policy;", clauses),
+        choices: vec![Choice {
+            key: "metric",
+            label: "Latency",
+            options: metrics.iter().enumerate().map(|(i, (_, m))| (i.to_string(), m.title.clone())).collect(),
+        }],
+        table,
+        data: json!({"y": with_unit(power), "metrics": data}),
+    })
+}
+
+/// Which points no other one beats: at most as much of both, and less of one.
+pub(crate) fn pareto(points: &[(f64, f64)]) -> Vec<bool> {
+    let beats =
+        |a: &(f64, f64), b: &(f64, f64)| a.0 <= b.0 && a.1 <= b.1 && (a.0 < b.0 || a.1 < b.1);
+    points
+        .iter()
+        .map(|point| {
+            point.0.is_finite()
+                && point.1.is_finite()
+                && !points.iter().any(|other| beats(other, point))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_front_is_what_no_point_beats() {
+        let points = [
+            (1.0, 9.0),
+            (2.0, 5.0),
+            (3.0, 5.0),
+            (4.0, 1.0),
+            (5.0, 2.0),
+            (f64::NAN, 0.0),
+        ];
+        assert_eq!(pareto(&points), [true, true, false, true, false, false]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_front_is_never_empty_and_its_points_do_not_beat_each_other(
+            points in prop::collection::vec((0.0_f64..9.0, 0.0_f64..9.0), 1..30),
+        ) {
+            let front = pareto(&points);
+            let mut on: Vec<_> = points.iter().zip(&front).filter(|(_, f)| **f).map(|(p, _)| *p).collect();
+            prop_assert!(!on.is_empty());
+            on.sort_by(|a, b| a.0.total_cmp(&b.0));
+            prop_assert!(on.windows(2).all(|w| w[0] == w[1] || (w[0].0 < w[1].0 && w[0].1 > w[1].1)));
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The questions of the studies, answered in a sentence each.
+
+use wakepath_results::Question;
+
+use super::super::view::{Answer, Row, Tone, View};
+use super::Place;
+
+pub(super) fn add(view: &mut View, places: &[Place<'_>]) {
+    let mut answers = Vec::new();
+    for place in places {
+        for question in &place.reader.document().questions {
+            answers.push(answer(view, place, question));
+        }
+    }
+    if answers.is_empty() {
+        // Nobody has asked; what the metrics say is still worth a sentence each.
+        answers.extend((0..view.metrics.len()).map(|metric| {
+            let asked = format!("What changes in {}?", view.metrics[metric].title);
+            let rows = view.rows.iter().filter(|r| r.metric == metric);
+            sentence(view, asked, rows.collect())
+        }));
+    }
+    view.answers = answers;
+}
+
+fn answer(view: &View, place: &Place<'_>, question: &Question) -> Answer {
+    let metric = view.metrics.iter().position(|m| m.name == question.metric);
+    let among = |names: &[String], name: Option<&str>| {
+        names.is_empty() || name.is_some_and(|n| names.iter().any(|known| known == n))
+    };
+    let name_of = |index: usize, of: &std::collections::BTreeMap<&str, usize>| {
+        of.iter()
+            .find(|(_, i)| **i == index)
+            .map(|(name, _)| (*name).to_owned())
+    };
+    let rows = view.rows.iter().filter(|row| {
+        Some(row.metric) == metric
+            && among(
+                &question.policies,
+                name_of(row.policy, &place.policies).as_deref(),
+            )
+            && among(
+                &question.workloads,
+                name_of(row.workload, &place.workloads).as_deref(),
+            )
+    });
+    sentence(view, question.ask.clone(), rows.collect())
+}
+
+fn sentence(view: &View, question: String, rows: Vec<&Row>) -> Answer {
+    let rows: Vec<&Row> = rows
+        .into_iter()
+        .filter(|r| !view.policies[r.policy].baseline)
+        .collect();
+    let baseline = view
+        .policies
+        .iter()
+        .find(|p| p.baseline)
+        .map_or("the baseline", |p| p.name.as_str());
+    let mut workloads: Vec<usize> = rows.iter().map(|r| r.workload).collect();
+    workloads.dedup();
+    let best: Vec<Option<&Row>> = workloads.iter().map(|w| best(&rows, *w)).collect();
+    let (sentence, tone) = if rows.is_empty() {
+        ("These results do not say.".to_owned(), Tone::Open)
+    } else {
+        summary(view, baseline, &rows, &best)
+    };
+    let details = workloads.iter().map(|workload| {
+        let of: Vec<String> = rows
+            .iter()
+            .filter(|r| r.workload == *workload)
+            .map(|r| format!("{}: {}", view.policies[r.policy].name, r.verdict))
+            .collect();
+        format!("{}: {}", view.workloads[*workload].name, of.join("; "))
+    });
+    Answer {
+        question,
+        sentence,
+        details: details.collect(),
+        tone,
+    }
+}
+
+/// The policy that gains most on a workload, of those that gain for sure.
+fn best<'a>(rows: &[&'a Row], workload: usize) -> Option<&'a Row> {
+    let percent = |r: &Row| r.gain.map_or(f64::NEG_INFINITY, |g| g.percent);
+    let better = rows
+        .iter()
+        .filter(|r| r.workload == workload && r.tone == Tone::Better);
+    better
+        .copied()
+        .max_by(|a, b| percent(a).total_cmp(&percent(b)))
+}
+
+fn summary(view: &View, baseline: &str, rows: &[&Row], best: &[Option<&Row>]) -> (String, Tone) {
+    let all = best.len();
+    let mut winners: Vec<usize> = best.iter().flatten().map(|r| r.policy).collect();
+    winners.sort_unstable();
+    winners.dedup();
+    let name = |policy: usize| view.policies[policy].name.as_str();
+    let on = |policy: usize| best.iter().flatten().filter(move |r| r.policy == policy);
+    let nowhere = best.iter().filter(|b| b.is_none()).count();
+    match winners[..] {
+        [winner] => {
+            let count = on(winner).count();
+            let ends = on(winner).filter_map(|r| r.gain?.interval);
+            let (low, high) = ends.fold(
+                (f64::INFINITY, f64::NEG_INFINITY),
+                |(low, high), [from, to]| (low.min(from), high.max(to)),
+            );
+            let place = match (all, count) {
+                (1, _) => String::new(),
+                (_, c) if c == all => format!(" on all {all} workloads"),
+                (_, 1) => format!(
+                    " on {}",
+                    on(winner)
+                        .map(|r| view.workloads[r.workload].name.as_str())
+                        .collect::<String>()
+                ),
+                _ => format!(" on {count} of {all} workloads"),
+            };
+            let rest = if nowhere > 0 {
+                format!("; elsewhere nothing is surely better than {baseline}")
+            } else {
+                String::new()
+            };
+            (
+                format!(
+                    "{}{place}: better than {baseline} by {low:.1} to {high:.1} %{rest}.",
+                    name(winner)
+                ),
+                Tone::Better,
+            )
+        }
+        [] => none_is_better(baseline, rows),
+        _ => {
+            let mut clauses: Vec<String> = winners
+                .iter()
+                .map(|winner| {
+                    let on: Vec<&str> = on(*winner)
+                        .map(|r| view.workloads[r.workload].name.as_str())
+                        .collect();
+                    let on = if on.len() > 3 {
+                        format!("{} workloads", on.len())
+                    } else {
+                        on.join(", ")
+                    };
+                    format!("{} on {on}", name(*winner))
+                })
+                .collect();
+            if nowhere > 0 {
+                clauses.push(format!(
+                    "on {nowhere} nothing is surely better than {baseline}"
+                ));
+            }
+            (
+                format!("It depends on the workload: {}.", clauses.join("; ")),
+                Tone::Better,
+            )
+        }
+    }
+}
+
+fn none_is_better(baseline: &str, rows: &[&Row]) -> (String, Tone) {
+    let count = |tone: Tone| rows.iter().filter(|r| r.tone == tone).count();
+    let all = rows.len();
+    let (worse, same, open) = (count(Tone::Worse), count(Tone::Same), count(Tone::Open));
+    if worse == all {
+        (
+            format!("{baseline}: everything else is worse."),
+            Tone::Worse,
+        )
+    } else if open == all {
+        (
+            format!(
+                "Cannot tell whether anything is better than {baseline}: {}.",
+                reason(rows)
+            ),
+            Tone::Open,
+        )
+    } else if same == all {
+        (
+            format!("Nothing differs from {baseline} by as much as matters."),
+            Tone::Same,
+        )
+    } else {
+        let clauses = [(worse, "worse"), (same, "no different"), (open, "open")];
+        let clauses: Vec<String> = clauses
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        (
+            format!(
+                "Nothing is surely better than {baseline}: of {all} comparisons, {}.",
+                clauses.join(", ")
+            ),
+            if open > 0 { Tone::Open } else { Tone::Same },
+        )
+    }
+}
+
+/// Why nothing can be told, if the reason is always the same.
+fn reason(rows: &[&Row]) -> String {
+    let reasons: Vec<&str> = rows
+        .iter()
+        .map(|r| r.verdict.trim_start_matches("cannot tell: "))
+        .collect();
+    match reasons.first() {
+        Some(first) if reasons.iter().all(|r| r == first) => (*first).to_owned(),
+        _ => "more runs are needed, see below".to_owned(),
+    }
+}

@@ -1,0 +1,132 @@
+//! Idle states and frequencies by kind of CPU.
+
+use std::collections::BTreeMap;
+
+use wakepath_results::ResultsError;
+use wakepath_results::rows::BUSY;
+
+use super::super::view::{Frequency, Idle, State, View};
+use super::{Place, rows, unplaced};
+
+/// By workload, kind of CPU (in the machine's order) and policy.
+type Key = (usize, usize, String, usize);
+
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    time: u64,
+    entries: u64,
+    too_deep: u64,
+    too_shallow: u64,
+    added: u64,
+    wasted: f64,
+}
+
+pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsError> {
+    for place in places {
+        states(view, place)?;
+        frequencies(view, place)?;
+    }
+    Ok(())
+}
+
+fn kind_rank(place: &Place<'_>, kind: &str) -> usize {
+    let kinds = &place.reader.document().machine.cpu_kinds;
+    kinds
+        .iter()
+        .position(|k| k.name == kind)
+        .unwrap_or(kinds.len())
+}
+
+fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
+    let machine = &place.reader.document().machine;
+    let rank = |state: &str| match state {
+        BUSY => 0,
+        _ => {
+            1 + machine
+                .idle_states
+                .iter()
+                .position(|s| s == state)
+                .unwrap_or(machine.idle_states.len())
+        }
+    };
+    let mut all: BTreeMap<Key, BTreeMap<(usize, String), Sums>> = BTreeMap::new();
+    let mut lost = 0;
+    for row in rows(view, "idle-state residency", place.reader.idle())? {
+        let Some((workload, policy)) = place.of(&row.workload, &row.policy) else {
+            lost += 1;
+            continue;
+        };
+        let key = (
+            workload,
+            kind_rank(place, &row.cpu_kind),
+            row.cpu_kind,
+            policy,
+        );
+        let sums = all
+            .entry(key)
+            .or_default()
+            .entry((rank(&row.state), row.state))
+            .or_default();
+        sums.time += row.time_ns;
+        sums.entries += row.entries;
+        sums.too_deep += row.too_deep;
+        sums.too_shallow += row.too_shallow;
+        sums.added += row.added_latency_ns;
+        sums.wasted += row.wasted_energy_uj;
+    }
+    unplaced(view, "idle.parquet", lost);
+    for ((workload, rank, cpu_kind, policy), states) in all {
+        let time: u64 = states.values().map(|s| s.time).sum();
+        if time == 0 {
+            continue;
+        }
+        // Every CPU of the kind spends every second somewhere.
+        let cpus = machine.cpu_kinds.get(rank).map_or(1, |k| k.cpus.max(1));
+        let seconds = time as f64 / 1e9 / f64::from(cpus);
+        let states = states.into_iter().map(|((_, name), sums)| State {
+            busy: name == BUSY,
+            name,
+            share: sums.time as f64 / time as f64,
+            entries: sums.entries as f64 / seconds,
+            too_deep: sums.too_deep as f64 / seconds,
+            too_shallow: sums.too_shallow as f64 / seconds,
+            added_us: sums.added as f64 / 1e3 / seconds,
+            wasted_mw: sums.wasted / 1e3 / seconds,
+        });
+        view.workloads[workload].idle.push(Idle {
+            cpu_kind,
+            policy,
+            states: states.collect(),
+        });
+    }
+    Ok(())
+}
+
+fn frequencies(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
+    let mut all: BTreeMap<Key, BTreeMap<u64, u64>> = BTreeMap::new();
+    let mut lost = 0;
+    for row in rows(view, "frequency histogram", place.reader.frequency())? {
+        let Some((workload, policy)) = place.of(&row.workload, &row.policy) else {
+            lost += 1;
+            continue;
+        };
+        let key = (
+            workload,
+            kind_rank(place, &row.cpu_kind),
+            row.cpu_kind,
+            policy,
+        );
+        *all.entry(key).or_default().entry(row.khz).or_default() += row.time_ns;
+    }
+    unplaced(view, "frequency.parquet", lost);
+    for ((workload, _, cpu_kind, policy), times) in all {
+        let time: u64 = times.values().sum();
+        let share = |(khz, ns): (u64, u64)| (khz, ns as f64 / time.max(1) as f64);
+        view.workloads[workload].frequency.push(Frequency {
+            cpu_kind,
+            policy,
+            shares: times.into_iter().map(share).collect(),
+        });
+    }
+    Ok(())
+}

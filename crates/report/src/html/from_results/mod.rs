@@ -1,0 +1,226 @@
+//! Results as a report shows them.
+//!
+//! The only place that knows both the schema of results and what is on the page. Policies of several results are kept
+//! apart: each has the name of its result behind it.
+
+mod answers;
+mod comparison;
+mod distributions;
+mod idle;
+mod provenance;
+mod timeline;
+
+use std::collections::BTreeMap;
+
+use wakepath_results::{Backend, Reader, ResultsError};
+
+use super::view::{Policy, View, Workload};
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum FromResultsError {
+    /// No results were named.
+    #[error("no results to report on")]
+    Nothing,
+    /// Results cannot be read.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// `--baseline` names nothing.
+    #[error("no policy `{name}`; there are: {}", known.join(", "))]
+    Baseline {
+        /// What was asked for.
+        name: String,
+        /// The policies.
+        known: Vec<String>,
+    },
+}
+
+/// Where the rows of one result go.
+struct Place<'a> {
+    reader: &'a Reader,
+    /// Index in the view by name.
+    workloads: BTreeMap<&'a str, usize>,
+    policies: BTreeMap<&'a str, usize>,
+}
+
+impl Place<'_> {
+    /// The workload and the policy of a row; `None` if the document does not know them.
+    fn of(&self, workload: &str, policy: &str) -> Option<(usize, usize)> {
+        Some((*self.workloads.get(workload)?, *self.policies.get(policy)?))
+    }
+}
+
+/// Puts together what a report on these results shows. The policies are compared with `baseline`, else with the
+/// baseline of the first result.
+///
+/// # Errors
+/// No results, results that cannot be read, a baseline that is not there. Tables that are missing are no error: the
+/// report says what it lacks.
+pub fn view(results: &[Reader], baseline: Option<&str>) -> Result<View, FromResultsError> {
+    let first = results.first().ok_or(FromResultsError::Nothing)?.document();
+    let mut view = View {
+        title: titles(results),
+        made_by: concat!("wakepath ", env!("CARGO_PKG_VERSION")).to_owned(),
+        ..View::default()
+    };
+    let suffixes = suffixes(results);
+    let mut places = Vec::new();
+    for (reader, suffix) in results.iter().zip(&suffixes) {
+        places.push(place(&mut view, reader, suffix));
+    }
+    let wanted = baseline.unwrap_or(&first.baseline);
+    let found = view
+        .policies
+        .iter()
+        .position(|p| p.name == wanted)
+        .or_else(|| places[0].policies.get(wanted).copied());
+    match found {
+        Some(index) => view.policies[index].baseline = true,
+        None if baseline.is_some() => {
+            return Err(FromResultsError::Baseline {
+                name: wanted.to_owned(),
+                known: view.policies.into_iter().map(|p| p.name).collect(),
+            });
+        }
+        None => view.cautions.push(format!(
+            "The results name `{wanted}` as their baseline and have no such policy."
+        )),
+    }
+    provenance::add(&mut view, results, &suffixes);
+    let series = comparison::add(&mut view, &places)?;
+    distributions::add(&mut view, &places, &series)?;
+    idle::add(&mut view, &places)?;
+    timeline::add(&mut view, &places)?;
+    answers::add(&mut view, &places);
+    Ok(view)
+}
+
+fn titles(results: &[Reader]) -> String {
+    let mut titles: Vec<&str> = Vec::new();
+    for reader in results {
+        let study = &reader.document().study;
+        let title = if study.title.is_empty() {
+            &study.name
+        } else {
+            &study.title
+        };
+        if !titles.contains(&title.as_str()) {
+            titles.push(title);
+        }
+    }
+    titles.join(" / ")
+}
+
+/// What tells the policies of several results apart: as little as does.
+fn suffixes(results: &[Reader]) -> Vec<String> {
+    if results.len() < 2 {
+        return vec![String::new(); results.len()];
+    }
+    let by: [fn(&Reader) -> String; 3] = [
+        |r| backend(r.document().backend).to_owned(),
+        |r| r.document().study.name.clone(),
+        |r| r.dir().display().to_string(),
+    ];
+    let names = by
+        .iter()
+        .map(|name| results.iter().map(name).collect::<Vec<_>>());
+    let mut candidates = names.collect::<Vec<_>>();
+    let differ = |names: &Vec<String>| {
+        let mut sorted = names.clone();
+        sorted.sort();
+        sorted.windows(2).all(|w| w[0] != w[1])
+    };
+    let best = candidates
+        .iter()
+        .position(differ)
+        .unwrap_or(candidates.len() - 1);
+    let names = candidates.swap_remove(best);
+    // The same directory twice.
+    let numbered = if differ(&names) {
+        names
+    } else {
+        names
+            .into_iter()
+            .enumerate()
+            .map(|(i, n)| format!("{n} #{}", i + 1))
+            .collect()
+    };
+    numbered
+        .into_iter()
+        .map(|name| format!(" ({name})"))
+        .collect()
+}
+
+/// A backend in words.
+fn backend(of: Backend) -> &'static str {
+    match of {
+        Backend::Sim => "simulated",
+        Backend::Replay => "replayed",
+        Backend::Live => "measured",
+        Backend::Import => "imported",
+    }
+}
+
+/// Gives the result's workloads and policies their place in the view.
+fn place<'a>(view: &mut View, reader: &'a Reader, suffix: &str) -> Place<'a> {
+    let document = reader.document();
+    let mut workloads = BTreeMap::new();
+    for workload in &document.workloads {
+        let known = view.workloads.iter().position(|w| w.name == workload.name);
+        let index = known.unwrap_or_else(|| {
+            let about = match workload.kind.as_str() {
+                "" => workload.source.clone(),
+                kind => format!("{kind}: {}", workload.source),
+            };
+            view.workloads.push(Workload {
+                name: workload.name.clone(),
+                about,
+                latency_of: "latency".into(),
+                ..Workload::default()
+            });
+            view.workloads.len() - 1
+        });
+        workloads.insert(workload.name.as_str(), index);
+    }
+    let mut policies = BTreeMap::new();
+    for policy in &document.policies {
+        policies.insert(policy.name.as_str(), view.policies.len());
+        view.policies.push(Policy {
+            name: format!("{}{suffix}", policy.name),
+            settings: policy.settings.clone().into_iter().collect(),
+            baseline: false,
+        });
+    }
+    Place {
+        reader,
+        workloads,
+        policies,
+    }
+}
+
+/// A table; one that is not there counts as empty, and the report says so.
+fn rows<R>(
+    view: &mut View,
+    what: &str,
+    read: Result<Vec<R>, ResultsError>,
+) -> Result<Vec<R>, ResultsError> {
+    match read {
+        Err(ResultsError::Io { path, source }) if source.kind() == std::io::ErrorKind::NotFound => {
+            view.cautions.push(format!(
+                "{} is missing: there is no {what}.",
+                path.display()
+            ));
+            Ok(Vec::new())
+        }
+        other => other,
+    }
+}
+
+/// Says how many rows belong to nothing that the document names.
+fn unplaced(view: &mut View, what: &str, count: usize) {
+    if count > 0 {
+        view.cautions.push(format!(
+            "{count} row(s) of {what} belong to workloads or policies that result.json does not name; they are left out."
+        ));
+    }
+}

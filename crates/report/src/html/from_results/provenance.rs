@@ -1,0 +1,188 @@
+//! Where the numbers come from, and how to get them again.
+
+use wakepath_results::{Backend, Design, Reader};
+
+use super::super::view::{Source, View};
+use super::backend;
+
+/// A longer file is cut: the result directory has all of it.
+const LONGEST_FILE: usize = 60_000;
+
+pub(super) fn add(view: &mut View, results: &[Reader], suffixes: &[String]) {
+    let mut backends: Vec<&str> = results
+        .iter()
+        .map(|r| backend(r.document().backend))
+        .collect();
+    backends.dedup();
+    view.facts.push(backends.join(" and "));
+    let mut machines: Vec<&str> = results
+        .iter()
+        .map(|r| r.document().machine.title.as_str())
+        .collect();
+    machines.dedup();
+    view.facts.extend(
+        machines
+            .iter()
+            .filter(|m| !m.is_empty())
+            .map(|m| (*m).to_owned()),
+    );
+    let count =
+        |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    view.facts.push(format!(
+        "{} × {}",
+        count(view.workloads.len(), "workload", "workloads"),
+        count(view.policies.len(), "policy", "policies")
+    ));
+    let mut repeats: Vec<String> = results
+        .iter()
+        .map(|r| count(r.document().repeats as usize, "run each", "runs each"))
+        .collect();
+    repeats.dedup();
+    view.facts.push(repeats.join(" and "));
+    for (reader, suffix) in results.iter().zip(suffixes) {
+        cautions(view, reader, suffix);
+        view.sources.push(source(reader, suffix));
+        view.commands.extend(commands(reader));
+    }
+}
+
+fn cautions(view: &mut View, reader: &Reader, suffix: &str) {
+    let document = reader.document();
+    if !document.complete {
+        view.cautions.push(format!(
+            "The study{suffix} was interrupted: this is what was finished. `wakepath study run --resume` goes on with it."
+        ));
+    }
+    if document.repeats == 1 {
+        view.cautions.push(format!(
+            "A single run of each{suffix}: nothing can be said about how much runs differ, so there are no intervals and no \
+             verdicts. At least 4 runs are needed."
+        ));
+    }
+    view.cautions.extend(document.notes.iter().cloned());
+}
+
+fn source(reader: &Reader, suffix: &str) -> Source {
+    let document = reader.document();
+    let mut facts = vec![
+        ("study".to_owned(), document.study.name.clone()),
+        ("results".to_owned(), backend(document.backend).to_owned()),
+        (
+            "machine".to_owned(),
+            format!("{} ({})", document.machine.title, document.machine.name),
+        ),
+    ];
+    let kinds: Vec<String> = document
+        .machine
+        .cpu_kinds
+        .iter()
+        .map(|k| format!("{} × {}", k.cpus, k.name))
+        .collect();
+    let mut add = |name: &str, value: String| {
+        if !value.is_empty() {
+            facts.push((name.to_owned(), value));
+        }
+    };
+    add("CPUs", kinds.join(", "));
+    add("idle states", document.machine.idle_states.join(", "));
+    add("drive", document.machine.drive.clone());
+    add("baseline", document.baseline.clone());
+    let design = match document.design {
+        Design::Paired if document.backend == Backend::Sim => {
+            "paired: runs of the same number have the same random numbers under every policy"
+        }
+        Design::Paired => "paired: policies take turns in blocks of time",
+        Design::Unpaired => "unpaired",
+    };
+    add("comparison", design.to_owned());
+    add(
+        "intervals",
+        format!("{} %, by the studentised bootstrap", document.level * 100.0),
+    );
+    add(
+        "differences of no interest",
+        format!("up to {} %", document.margin_percent),
+    );
+    let seeds: Vec<String> = document.seeds.iter().map(ToString::to_string).collect();
+    add("seeds", seeds.join(", "));
+    for (tool, version) in &document.tools {
+        add(tool, version.clone());
+    }
+    add(
+        "schema",
+        format!("{} version {}", document.schema, document.version),
+    );
+    let mut files: Vec<(String, String)> = Vec::new();
+    let mut names = vec!["study.toml".to_owned()];
+    for workload in &document.workloads {
+        if !names.contains(&workload.source) {
+            names.push(workload.source.clone());
+        }
+    }
+    names.push("machine.toml".into());
+    for name in names {
+        // A workload may also be in `workloads/`, or be a command, which is no file.
+        let inside = [name.clone(), format!("workloads/{name}")];
+        if let Some(text) = inside.iter().find_map(|path| reader.file(path).ok()) {
+            files.push((name, cut(text)));
+        }
+    }
+    Source {
+        title: format!(
+            "{}{suffix}",
+            if document.study.title.is_empty() {
+                &document.study.name
+            } else {
+                &document.study.title
+            }
+        ),
+        facts,
+        files,
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > LONGEST_FILE {
+        let end = (0..=LONGEST_FILE)
+            .rev()
+            .find(|i| text.is_char_boundary(*i))
+            .unwrap_or(0);
+        text.truncate(end);
+        text.push_str("\n[cut; the result directory has all of it]\n");
+    }
+    text
+}
+
+fn commands(reader: &Reader) -> Vec<String> {
+    let document = reader.document();
+    let version = document.tools.get("wakepath").map_or("", String::as_str);
+    let on = match document.backend {
+        Backend::Sim => "",
+        Backend::Live => " --on live",
+        Backend::Replay | Backend::Import => return Vec::new(),
+    };
+    let shown = reader.dir().display().to_string();
+    let dir = quoted(&shown);
+    vec![
+        format!(
+            "# {}, with wakepath {version}",
+            document.study.name.replace('\n', " ")
+        ),
+        format!(
+            "wakepath study run {}{on} -o again",
+            quoted(&format!("{shown}/study.toml"))
+        ),
+        format!("wakepath compare {dir} again"),
+        format!("wakepath report {dir} -o report.html"),
+    ]
+}
+
+/// As a shell takes it.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}

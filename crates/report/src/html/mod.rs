@@ -1,0 +1,155 @@
+//! A report as one self-contained HTML page.
+//!
+//! [`from_results`] puts together what the page says, a [`view::View`]; [`render`] makes the page of it: `figures` turns it into pictures with the tables
+//! behind them, `comparison` into the comparison table, and the template `page.html` puts them together with the style
+//! sheet, the scripts and Apache ECharts, all inlined. The page loads nothing and says so to the browser: a
+//! Content-Security-Policy allows no request at all, and no script but these, by their hashes.
+
+mod comparison;
+mod figures;
+pub mod from_results;
+mod number;
+pub mod view;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use minijinja::{Environment, context};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use figures::{Figure, Group, Slot};
+use view::View;
+
+/// Apache ECharts, as `assets/echarts/` has it.
+const ECHARTS: &str = include_str!("../../assets/echarts/echarts.min.js");
+/// Our scripts, in the order in which they run.
+const SCRIPTS: [&str; 4] = [
+    include_str!("../../assets/page/look.js"),
+    include_str!("../../assets/page/charts.js"),
+    include_str!("../../assets/page/timeline.js"),
+    include_str!("../../assets/page/page.js"),
+];
+const STYLE: &str = include_str!("../../assets/page/page.css");
+const TEMPLATE: &str = include_str!("../../assets/page/page.html");
+
+/// Why no page can be made: the template and the values do not fit, which is a fault of this crate.
+#[derive(Debug, thiserror::Error)]
+#[error("the report's template: {0}")]
+pub struct RenderError(#[from] minijinja::Error);
+
+/// Makes the page.
+///
+/// # Errors
+/// None that the input could cause.
+pub fn render(view: &View) -> Result<String, RenderError> {
+    let gains = figures::gains(view);
+    let workloads: Vec<(String, Vec<Group>)> = view
+        .workloads
+        .iter()
+        .enumerate()
+        .map(|(index, workload)| {
+            let prefix = format!("w{index}");
+            let groups = figures::of_workload(view, workload, &prefix);
+            (prefix, groups)
+        })
+        .collect();
+    let scripts = format!("\"use strict\";\n(() => {{\n{}\n}})();", SCRIPTS.join("\n"));
+    let mut environment = Environment::new();
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    // The name says that values are escaped.
+    environment.add_template("page.html", TEMPLATE)?;
+    let page = environment.get_template("page.html")?.render(context! {
+        policy => content_security_policy([ECHARTS, &scripts]),
+        style => STYLE,
+        echarts => ECHARTS,
+        scripts => scripts,
+        data => data(view, gains.as_ref(), &workloads),
+        title => view.title,
+        facts => view.facts,
+        cautions => view.cautions,
+        made_by => view.made_by,
+        commands => view.commands,
+        answers => view.answers.iter().map(|a| context! {
+            question => a.question,
+            sentence => a.sentence,
+            details => a.details,
+            class => a.tone.class(),
+            sign => a.tone.sign(),
+        }).collect::<Vec<_>>(),
+        policies => view.policies.iter().map(|p| context! {
+            name => p.name, settings => p.settings, baseline => p.baseline,
+        }).collect::<Vec<_>>(),
+        settings => setting_names(view),
+        metrics => view.metrics.iter().map(|m| context! {
+            name => m.name, title => m.title, unit => m.unit, meaning => m.meaning,
+            better => if m.higher_is_better { "more" } else { "less" },
+        }).collect::<Vec<_>>(),
+        blocks => comparison::blocks(view),
+        sentences => comparison::sentences(view),
+        gains => gains,
+        parts => workloads.first().map(|(_, groups)| groups),
+        workloads => view.workloads.iter().zip(&workloads).map(|(workload, (prefix, groups))| context! {
+            name => workload.name, about => workload.about, prefix => prefix, groups => groups,
+        }).collect::<Vec<_>>(),
+        sources => view.sources.iter().map(|s| context! {
+            title => s.title, facts => s.facts, files => s.files,
+        }).collect::<Vec<_>>(),
+    })?;
+    Ok(page)
+}
+
+/// Every setting that any policy has, in the order of the policies.
+fn setting_names(view: &View) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in view.policies.iter().flat_map(|p| &p.settings) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Nothing may be loaded, and only these scripts may run: not even markup in a name could call another one.
+fn content_security_policy<const N: usize>(scripts: [&str; N]) -> String {
+    let hashes = scripts.map(|script| {
+        format!(
+            "'sha256-{}'",
+            BASE64_STANDARD.encode(Sha256::digest(script.as_bytes()))
+        )
+    });
+    format!(
+        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
+        hashes.join(" ")
+    )
+}
+
+/// What the scripts draw, as JSON that cannot end its script element.
+fn data(view: &View, gains: Option<&Figure>, workloads: &[(String, Vec<Group>)]) -> String {
+    let of_workloads = workloads
+        .iter()
+        .flat_map(|(_, groups)| groups)
+        .flat_map(|g| &g.slots);
+    let all = gains
+        .into_iter()
+        .chain(of_workloads.filter_map(|slot| match slot {
+            Slot::Figure(figure) => Some(&**figure),
+            Slot::Missing { .. } => None,
+        }));
+    let figures: serde_json::Map<String, Value> = all
+        .map(|f| {
+            (
+                f.id.clone(),
+                json!({"kind": f.kind, "title": f.title, "data": f.data}),
+            )
+        })
+        .collect();
+    let policies: Vec<Value> = view
+        .policies
+        .iter()
+        .map(|p| json!({"name": p.name, "baseline": p.baseline}))
+        .collect();
+    json!({"policies": policies, "figures": figures})
+        .to_string()
+        .replace('<', "\\u003c")
+}

@@ -1,0 +1,98 @@
+//! Numbers as people read them, and as charts get them.
+
+use serde_json::Value;
+
+/// Four significant digits, thousands apart; a dash where there is no number.
+pub(crate) fn short(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".into();
+    }
+    let size = value.abs();
+    let decimals = match size {
+        s if s >= 999.95 || s == 0.0 => 0,
+        s if s >= 99.995 => 1,
+        s if s >= 9.9995 => 2,
+        s if s >= 0.99995 => 3,
+        _ => 4,
+    };
+    let text = format!("{size:.decimals$}");
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let mut out = String::new();
+    if value < 0.0 && text.contains(|c: char| ('1'..='9').contains(&c)) {
+        out.push('−');
+    }
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index) % 3 == 0 {
+            // A narrow space that no line is broken at.
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    if !fraction.is_empty() {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    out
+}
+
+/// With its sign, one decimal, in percent.
+pub(crate) fn percent(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".into();
+    }
+    let text = format!("{value:+.1} %");
+    text.replace('-', "−")
+}
+
+/// A share of 0 to 1 in percent.
+pub(crate) fn share(value: f64) -> String {
+    if value.is_finite() {
+        format!("{:.2} %", value * 100.0)
+    } else {
+        "–".into()
+    }
+}
+
+/// For a chart: five significant digits are more than any screen shows, and keep the page small. `null` is a gap.
+pub(crate) fn json(value: f64) -> Value {
+    if !value.is_finite() {
+        return Value::Null;
+    }
+    let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(value);
+    if rounded.fract() == 0.0 && rounded.abs() < 1e15 {
+        return Value::from(rounded as i64);
+    }
+    Value::from(rounded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.012_34, "0.0123"),
+            (1.234_56, "1.235"),
+            (-12.345, "−12.35"),
+            (123.456, "123.5"),
+            (1_234_567.8, "1\u{202f}234\u{202f}568"),
+            (f64::NAN, "–"),
+            (f64::INFINITY, "–"),
+            (-1e-9, "0.0000"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+        assert_eq!(percent(-3.26), "−3.3 %");
+        assert_eq!(percent(3.26), "+3.3 %");
+        assert_eq!(share(0.1234), "12.34 %");
+    }
+
+    #[test]
+    fn charts_get_few_digits_and_no_nan() {
+        assert_eq!(json(123.456_789).to_string(), "123.46");
+        assert_eq!(json(100.0).to_string(), "100");
+        assert_eq!(json(f64::NAN), Value::Null);
+    }
+}

@@ -1,0 +1,248 @@
+//! The page in a real browser: everything is drawn, nothing complains, nothing is loaded, and it can be used from the
+//! keyboard, on a phone, in light and in dark.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
+
+#[path = "common/browser.rs"]
+mod browser;
+#[path = "common/sample.rs"]
+mod sample;
+
+use std::path::{Path, PathBuf};
+
+use browser::Browser;
+use serde_json::Value;
+use tempfile::TempDir;
+use wakepath_report::html::render;
+use wakepath_report::html::view::View;
+
+fn plain(kind: &str, index: usize) -> String {
+    format!("{kind}@{index}")
+}
+
+fn write(view: &View) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    std::fs::write(&path, render(view).unwrap()).unwrap();
+    (folder, path)
+}
+
+/// Pictures of any workload without an SVG with something in it.
+const EMPTY: &str = "[...document.querySelectorAll('figure.picture')].filter((figure) => {
+    const svg = figure.querySelector('.plot svg');
+    return !figure.dataset.drawn || !svg || svg.querySelectorAll('path, text').length < 5;
+}).map((figure) => figure.id)";
+
+fn no_complaints(browser: &mut Browser) {
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.requests(), Vec::<String>::new());
+}
+
+#[test]
+fn every_picture_is_drawn_light_and_dark_and_on_a_phone() {
+    let test = "every_picture_is_drawn_light_and_dark_and_on_a_phone";
+    let Some(mut browser) = Browser::start(test) else {
+        return;
+    };
+    let (_folder, page) = write(&sample::view(4, 2, plain));
+    for (width, dark) in [(1280, false), (1280, true), (390, false)] {
+        browser.open(&page, width, 900, dark);
+        browser.draw_all();
+        assert_eq!(
+            browser.evaluate(EMPTY),
+            serde_json::json!([]),
+            "{width} {dark}"
+        );
+        let theme = if dark { "dark" } else { "light" };
+        let drawn = browser.evaluate(
+            "[...document.querySelectorAll('figure.picture')].every((f) => f.dataset.drawn)",
+        );
+        assert_eq!(drawn, true);
+        let themes = browser.evaluate(
+            "[...new Set([...document.querySelectorAll('figure.picture')].map((f) => f.dataset.drawn))]",
+        );
+        assert_eq!(themes, serde_json::json!([theme]));
+        // No sideways scrolling of the page.
+        let sideways = browser.evaluate("document.documentElement.scrollWidth - innerWidth");
+        assert!(sideways.as_i64().unwrap() <= 0, "{width}: {sideways}");
+        no_complaints(&mut browser);
+        // To look at after a run of the tests.
+        let top = browser.screenshot(0, 4000);
+        let name = format!("report-{width}-{theme}.png");
+        std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name), top).unwrap();
+    }
+}
+
+#[test]
+fn every_choice_draws_another_picture() {
+    let Some(mut browser) = Browser::start("every_choice_draws_another_picture") else {
+        return;
+    };
+    let (_folder, page) = write(&sample::view(4, 1, plain));
+    browser.open(&page, 1280, 900, false);
+    browser.draw_all();
+    let unchanged = browser.evaluate(
+        "[...document.querySelectorAll('figure.picture select')].flatMap((select) => {
+            const plot = select.closest('figure').querySelector('.plot');
+            const seen = new Set();
+            for (const option of select.options) {
+                select.value = option.value;
+                select.dispatchEvent(new Event('change'));
+                seen.add(plot.innerHTML.replace(/zr\\d+-/g, ''));
+            }
+            return seen.size === select.options.length ? [] : [select.closest('figure').id + ' ' + select.dataset.choice];
+        })",
+    );
+    assert_eq!(unchanged, serde_json::json!([]));
+    // So does taking a policy away, and the button for dark.
+    let names = "document.querySelector('#w0-percentiles .plot').textContent";
+    assert!(
+        browser
+            .evaluate(names)
+            .as_str()
+            .unwrap()
+            .contains("policy@2")
+    );
+    browser.evaluate("document.querySelectorAll('#policies button')[2].click()");
+    assert!(
+        !browser
+            .evaluate(names)
+            .as_str()
+            .unwrap()
+            .contains("policy@2")
+    );
+    browser.evaluate("document.getElementById('theme').click()");
+    assert_eq!(
+        browser.evaluate("document.querySelector('#w0-percentiles').dataset.drawn"),
+        "dark"
+    );
+    let paper = browser.evaluate("getComputedStyle(document.body).backgroundColor");
+    assert_eq!(paper, "rgb(18, 22, 27)");
+    no_complaints(&mut browser);
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let Some(mut browser) = Browser::start("links_lead_somewhere") else {
+        return;
+    };
+    let (_folder, page) = write(&sample::view(2, 3, plain));
+    browser.open(&page, 1280, 900, false);
+    let lost = "[...document.querySelectorAll('a')].filter((a) => !a.hash || !document.getElementById(a.hash.slice(1)))
+        .map((a) => a.outerHTML)";
+    assert_eq!(browser.evaluate(lost), serde_json::json!([]));
+    // Another workload, by its menu and by a link from outside.
+    browser.evaluate("{ const s = document.getElementById('workload'); s.value = 'w2'; s.dispatchEvent(new Event('change')); }");
+    let visible = "[...document.querySelectorAll('section.workload')].filter((s) => !s.hidden).map((s) => s.id)";
+    assert_eq!(browser.evaluate(visible), serde_json::json!(["w2"]));
+    assert_eq!(browser.evaluate(lost), serde_json::json!([]));
+    let link = browser.evaluate("document.querySelector('#bar a[data-group=power]').hash");
+    assert_eq!(link, "#w2-power");
+    browser.evaluate("new Promise((r) => { addEventListener('hashchange', () => r(1)); location.hash = 'w1-latency'; })");
+    assert_eq!(browser.evaluate(visible), serde_json::json!(["w1"]));
+    no_complaints(&mut browser);
+}
+
+#[test]
+fn everything_can_be_done_from_the_keyboard() {
+    let Some(mut browser) = Browser::start("everything_can_be_done_from_the_keyboard") else {
+        return;
+    };
+    let (_folder, page) = write(&sample::view(3, 1, plain));
+    browser.open(&page, 1280, 900, false);
+    browser.draw_all();
+    let mut reached: Vec<String> = Vec::new();
+    let focused = "(() => { const e = document.activeElement; const f = e.closest('figure');
+        return (f ? f.id + ' ' : '') + (e.id || e.className || e.tagName); })()";
+    for _ in 0..200 {
+        browser.press("Tab");
+        let now = browser.evaluate(focused);
+        let now = now.as_str().unwrap();
+        if now == "BODY" {
+            break;
+        }
+        reached.push(now.to_owned());
+        // A summary opens its table, which then takes the focus, too.
+        if reached.last().unwrap().ends_with("SUMMARY") {
+            browser.press("Enter");
+        }
+        if reached.last().unwrap().ends_with("w0-parts plot") {
+            browser.press("ArrowRight");
+            browser.press("ArrowRight");
+            let spoken = browser.evaluate("document.getElementById('spoken').textContent");
+            assert!(spoken.as_str().unwrap().contains("policy@1"), "{spoken}");
+        }
+    }
+    let figures =
+        browser.evaluate("[...document.querySelectorAll('figure.picture')].map((f) => f.id)");
+    for figure in figures.as_array().unwrap() {
+        let figure = figure.as_str().unwrap();
+        for part in ["plot", "scroll"] {
+            let wanted = format!("{figure} {part}");
+            assert!(reached.contains(&wanted), "{wanted} not in {reached:?}");
+        }
+    }
+    assert!(reached.contains(&"theme".to_owned()) && reached.contains(&"scroll".to_owned()));
+    no_complaints(&mut browser);
+}
+
+#[test]
+fn twenty_policies_and_hostile_names_do_no_harm() {
+    let Some(mut browser) = Browser::start("twenty_policies_and_hostile_names_do_no_harm") else {
+        return;
+    };
+    let hostile = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 2'>";
+    let (_folder, page) = write(&sample::view(20, 6, |kind, i| {
+        format!("{kind}-{i}-{hostile}")
+    }));
+    for width in [1280, 390] {
+        browser.open(&page, width, 900, false);
+        browser.draw_all();
+        assert_eq!(browser.evaluate(EMPTY), serde_json::json!([]));
+        // Tooltips are made of names as well.
+        browser.evaluate(
+            "for (const plot of document.querySelectorAll('section:not([hidden]) .plot')) {
+                for (let i = 0; i < 3; i += 1) plot.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}));
+            }",
+        );
+        assert_eq!(browser.evaluate("window.hit"), Value::Null);
+        let shown =
+            browser.evaluate("document.querySelectorAll('#policies [aria-pressed=true]').length");
+        assert_eq!(shown, 8);
+        let sideways = browser.evaluate("document.documentElement.scrollWidth - innerWidth");
+        assert!(sideways.as_i64().unwrap() <= 0, "{width}: {sideways}");
+        no_complaints(&mut browser);
+    }
+}
+
+#[test]
+fn missing_parts_and_gaps_are_drawn_around() {
+    let Some(mut browser) = Browser::start("missing_parts_and_gaps_are_drawn_around") else {
+        return;
+    };
+    let mut view = sample::view(3, 1, plain);
+    let workload = &mut view.workloads[0];
+    workload.parts.clear();
+    workload.timelines.clear();
+    workload.curves.truncate(1);
+    workload.tradeoff[0].latency.mean = f64::NAN;
+    workload.percentiles[1].values.clear();
+    workload.idle[0].states[2].wasted_mw = f64::NAN;
+    for row in &mut view.rows {
+        if let Some(gain) = &mut row.gain {
+            gain.interval = None;
+        }
+    }
+    let (_folder, page) = write(&view);
+    browser.open(&page, 1280, 900, false);
+    browser.draw_all();
+    assert_eq!(browser.evaluate(EMPTY), serde_json::json!([]));
+    no_complaints(&mut browser);
+    // Nothing at all.
+    let (_folder, page) = write(&View::default());
+    browser.open(&page, 1280, 900, false);
+    no_complaints(&mut browser);
+}

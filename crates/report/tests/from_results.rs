@@ -1,0 +1,374 @@
+//! From result directories to the page: what is in the tables is on the page, and what is not there does no harm.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use wakepath_report::html::from_results::{self, FromResultsError};
+use wakepath_report::html::render;
+use wakepath_report::html::view::{Tone, View};
+use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
+use wakepath_results::rows::{BUSY, PARTS};
+use wakepath_results::{
+    Backend, Design, Document, Idle, METRICS, Machine, Mode, Policy, Question, Reader,
+    ResultsError, Run, RunKey, StudyInfo, Workload, Writer,
+};
+
+const POLICIES: [&str; 3] = ["menu", "teo", "ladder"];
+const WORKLOADS: [&str; 2] = ["reads", "writes"];
+
+fn document(repeats: u32) -> Document {
+    let question = |ask: &str, metric: &str, policies: &[&str]| Question {
+        ask: ask.into(),
+        metric: metric.into(),
+        policies: policies.iter().map(|p| (*p).to_owned()).collect(),
+        workloads: vec![],
+        baseline: None,
+    };
+    Document {
+        schema: SCHEMA.into(),
+        version: VERSION,
+        complete: false,
+        study: StudyInfo {
+            name: "governors".into(),
+            title: "Which governor?".into(),
+        },
+        backend: Backend::Sim,
+        tools: BTreeMap::from([("wakepath".into(), "0.1.0".into())]),
+        machine: Machine {
+            name: "board".into(),
+            title: "A board".into(),
+            cpu_kinds: vec![CpuKind {
+                name: "little".into(),
+                cpus: 4,
+            }],
+            idle_states: vec!["WFI".into(), "sleep".into()],
+            drive: "a drive".into(),
+        },
+        workloads: WORKLOADS
+            .map(|name| Workload {
+                name: name.into(),
+                kind: "fio".into(),
+                source: "job.fio".into(),
+            })
+            .into(),
+        policies: POLICIES
+            .map(|name| Policy {
+                name: name.into(),
+                settings: BTreeMap::from([("idle".into(), format!("{name}@6.12"))]),
+            })
+            .into(),
+        baseline: "menu".into(),
+        repeats,
+        design: Design::Paired,
+        seeds: (1..=u64::from(repeats)).collect(),
+        questions: vec![
+            question("Which is fastest?", "p99_us", &[]),
+            question("Is ladder worse?", "iops", &["ladder"]),
+        ],
+        metrics: METRICS.to_vec(),
+        level: 0.95,
+        margin_percent: 2.0,
+        notes: vec!["A note.".into()],
+    }
+}
+
+/// teo is 10 % faster than menu, ladder 20 % slower.
+fn run(workload: &str, policy: &str, repeat: u32) -> Run {
+    let factor = match policy {
+        "menu" => 1.0,
+        "teo" => 0.9,
+        _ => 1.2,
+    };
+    let us = 100.0 * factor * (1.0 + 0.01 * f64::from(repeat % 5));
+    let key = RunKey {
+        workload: workload.into(),
+        policy: policy.into(),
+        repeat,
+    };
+    let mut run = Run::new(key, Some(u64::from(repeat) + 1), repeat, repeat);
+    run.duration_ns = 2_000_000_000;
+    run.metrics = [
+        ("iops", 1e6 / us),
+        ("mean_us", us),
+        ("p50_us", us * 0.9),
+        ("p90_us", us * 1.4),
+        ("p99_us", us * 2.0),
+        ("p999_us", us * 3.0),
+        ("mean_mw", 500.0 / factor),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    let ns = (us * 1e3) as u64;
+    run.latency = vec![(ns / 2, ns, 900), (ns, 2 * ns, 99), (2 * ns, 3 * ns, 1)];
+    run.attribution = ["mean", "p99"]
+        .iter()
+        .flat_map(|at| {
+            PARTS
+                .iter()
+                .map(move |part| ((*at).to_owned(), (*part).to_owned(), us * 1e3 / 9.0))
+        })
+        .collect();
+    let idle = |state: &str, seconds: u64, entries: u64| Idle {
+        cpu_kind: "little".into(),
+        state: state.into(),
+        time_ns: seconds * 1_000_000_000,
+        entries,
+        too_deep: entries / 4,
+        too_shallow: entries / 8,
+        added_latency_ns: entries * 1000,
+        wasted_energy_uj: entries as f64,
+    };
+    // 4 CPUs for 2 s.
+    run.idle = vec![idle("sleep", 4, 400), idle(BUSY, 1, 0), idle("WFI", 3, 800)];
+    run.frequency = vec![
+        ("little".into(), 408_000, 10),
+        ("little".into(), 1_416_000, 30),
+    ];
+    if repeat == 0 {
+        run.timeline = vec![
+            (
+                "p99".into(),
+                "CPU 0 (little)".into(),
+                "WFI".into(),
+                1_000_000,
+                1_050_000,
+            ),
+            (
+                "p99".into(),
+                "request 3".into(),
+                "drive".into(),
+                1_010_000,
+                1_060_000,
+            ),
+        ];
+    }
+    run
+}
+
+fn results(document: &Document, change: impl Fn(&mut Run)) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [
+        ("study.toml".to_owned(), b"name = \"governors\"\n".to_vec()),
+        ("machine.toml".to_owned(), b"# the machine\n".to_vec()),
+        ("workloads/job.fio".to_owned(), b"[reads]\n".to_vec()),
+    ];
+    let writer =
+        Writer::open(folder.path().join("r"), document.clone(), &files, Mode::New).unwrap();
+    let mut index = 0;
+    for workload in WORKLOADS {
+        for policy in POLICIES {
+            for repeat in 0..document.repeats {
+                let mut run = run(workload, policy, repeat);
+                change(&mut run);
+                writer.write_run(index, &run).unwrap();
+                index += 1;
+            }
+        }
+    }
+    writer.finish().unwrap();
+    folder
+}
+
+fn view_of(folder: &TempDir) -> View {
+    let reader = Reader::open(folder.path().join("r")).unwrap();
+    from_results::view(&[reader], None).unwrap()
+}
+
+#[test]
+fn what_the_tables_say_is_in_the_view() {
+    let view = view_of(&results(&document(6), |_| {}));
+    assert_eq!(view.title, "Which governor?");
+    let tones: Vec<Tone> = view.answers.iter().map(|a| a.tone).collect();
+    assert_eq!(tones, [Tone::Better, Tone::Worse], "{:?}", view.answers);
+    let fastest = &view.answers[0].sentence;
+    assert!(
+        fastest.starts_with("teo on all 2 workloads: better than menu by"),
+        "{fastest}"
+    );
+    assert!(view.answers[0].details[0].contains("ladder: worse by"));
+    let p99 = view
+        .metrics
+        .iter()
+        .position(|m| m.name == "p99_us")
+        .unwrap();
+    let teo = view
+        .rows
+        .iter()
+        .find(|r| r.metric == p99 && view.policies[r.policy].name == "teo")
+        .unwrap();
+    assert!((teo.gain.unwrap().percent - 10.0).abs() < 0.1 && teo.gain.unwrap().significant);
+    let reads = &view.workloads[0];
+    // 4 CPUs for 2 s: 400 entries in 6 runs of 2 s are 200 per second.
+    let states: Vec<&str> = reads.idle[0]
+        .states
+        .iter()
+        .map(|s| s.name.as_str())
+        .collect();
+    assert_eq!(states, [BUSY, "WFI", "sleep"]);
+    let sleep = &reads.idle[0].states[2];
+    assert!((sleep.share - 0.5).abs() < 1e-9 && (sleep.entries - 200.0).abs() < 1e-9);
+    assert!((sleep.added_us - 200.0).abs() < 1e-9 && (sleep.wasted_mw - 0.2).abs() < 1e-9);
+    assert!((reads.frequency[0].shares[1].1 - 0.75).abs() < 1e-9);
+    assert_eq!(reads.curves.len(), 3);
+    assert_eq!(reads.curves[0].requests, 6000);
+    assert!((reads.curves[0].points.last().unwrap().1 - 1.0).abs() < 1e-12);
+    let sum: f64 = reads.parts[0].parts.iter().map(|(_, us)| us).sum();
+    let mean = view
+        .rows
+        .iter()
+        .find(|r| view.metrics[r.metric].name == "mean_us")
+        .unwrap()
+        .mean;
+    assert!((sum - mean).abs() < 1e-6, "{sum} {mean}");
+    assert_eq!(reads.timelines.len(), 3);
+    let page = render(&view).unwrap();
+    for wanted in [
+        "# the machine",
+        "[reads]",
+        "menu@6.12",
+        "A note.",
+        "wakepath study run",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+}
+
+#[test]
+fn a_single_run_gives_numbers_and_no_verdict() {
+    let view = view_of(&results(&document(1), |_| {}));
+    assert!(
+        view.cautions.iter().any(|c| c.contains("A single run")),
+        "{:?}",
+        view.cautions
+    );
+    assert!(
+        view.rows
+            .iter()
+            .all(|r| r.tone == Tone::Open && r.deviation_percent.is_none())
+    );
+    assert!(view.answers.iter().all(|a| a.tone == Tone::Open));
+    assert!(
+        view.answers[0].sentence.contains("1 run(s): no interval"),
+        "{:?}",
+        view.answers[0]
+    );
+    render(&view).unwrap();
+}
+
+#[test]
+fn tables_without_rows_and_tables_that_are_gone_are_missing_parts() {
+    let folder = results(&document(4), |run| {
+        run.attribution.clear();
+        run.timeline.clear();
+    });
+    fs::remove_file(folder.path().join("r/latency.parquet")).unwrap();
+    let view = view_of(&folder);
+    let missing: Vec<&String> = view
+        .cautions
+        .iter()
+        .filter(|c| c.contains("is missing"))
+        .collect();
+    assert_eq!(missing.len(), 1, "{:?}", view.cautions);
+    let reads = &view.workloads[0];
+    assert!(reads.curves.is_empty() && reads.parts.is_empty() && reads.timelines.is_empty());
+    assert!(!reads.percentiles.is_empty());
+    // A picture and its place in the other workload each.
+    assert_eq!(
+        render(&view)
+            .unwrap()
+            .matches("<p class=\"missing\">")
+            .count(),
+        6
+    );
+}
+
+#[test]
+fn an_interrupted_study_is_reported_as_far_as_it_got() {
+    let folder = results(&document(4), |_| {});
+    let dir = folder.path().join("r");
+    let document = fs::read_to_string(dir.join("result.json")).unwrap();
+    let unfinished = document.replace("\"complete\": true", "\"complete\": false");
+    fs::write(dir.join("result.json"), unfinished).unwrap();
+    // teo's last repeats on the second workload are not there yet.
+    for index in 18..24 {
+        fs::remove_file(dir.join(format!("runs/{index:06}.json"))).unwrap();
+    }
+    let view = view_of(&folder);
+    assert!(
+        view.cautions[0].contains("interrupted"),
+        "{:?}",
+        view.cautions
+    );
+    assert_eq!(view.workloads[1].curves.len(), 2);
+    render(&view).unwrap();
+}
+
+#[test]
+fn several_results_are_told_apart() {
+    let sim = results(&document(4), |_| {});
+    let live = Document {
+        backend: Backend::Live,
+        ..document(4)
+    };
+    let live = results(&live, |run| {
+        run.attribution.clear();
+    });
+    let readers = [&sim, &live].map(|f| Reader::open(f.path().join("r")).unwrap());
+    let view = from_results::view(&readers, None).unwrap();
+    assert_eq!(view.policies.len(), 6);
+    let names: Vec<&str> = view.policies.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(
+        names
+            .iter()
+            .collect::<std::collections::BTreeSet<_>>()
+            .len(),
+        6,
+        "{names:?}"
+    );
+    assert_eq!(view.workloads.len(), 2);
+    assert_eq!(view.sources.len(), 2);
+    assert_eq!(view.policies.iter().filter(|p| p.baseline).count(), 1);
+    render(&view).unwrap();
+}
+
+#[test]
+fn what_cannot_be_reported_on_is_one_error() {
+    let folder = results(&document(4), |_| {});
+    let dir = folder.path().join("r");
+    let open = |dir: &Path| Reader::open(dir);
+    assert!(matches!(
+        from_results::view(&[], None),
+        Err(FromResultsError::Nothing)
+    ));
+    let error = from_results::view(&[open(&dir).unwrap()], Some("menus"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("menus") && error.contains("ladder"),
+        "{error}"
+    );
+    let document = fs::read_to_string(dir.join("result.json")).unwrap();
+    fs::write(
+        dir.join("result.json"),
+        document.replace("\"version\": 1", "\"version\": 7"),
+    )
+    .unwrap();
+    assert!(matches!(
+        open(&dir),
+        Err(ResultsError::Version { found: 7, .. })
+    ));
+    // A table that is none.
+    fs::write(dir.join("result.json"), &document).unwrap();
+    fs::write(dir.join("idle.parquet"), b"PAR1 and then nothing").unwrap();
+    let error = from_results::view(&[open(&dir).unwrap()], None)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("idle.parquet"), "{error}");
+}

@@ -1,0 +1,148 @@
+//! The page as text: what it says, that it stays one file, and what hostile names and missing parts do to it.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
+
+#[path = "common/sample.rs"]
+mod sample;
+
+use proptest::prelude::*;
+use wakepath_report::html::render;
+use wakepath_report::html::view::{View, Workload};
+
+fn plain(kind: &str, index: usize) -> String {
+    format!("{kind}@{index}")
+}
+
+/// The JSON that the scripts draw.
+fn data(page: &str) -> serde_json::Value {
+    let from = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
+    let to = from + page[from..].find("</script>").unwrap();
+    serde_json::from_str(&page[from..to]).unwrap()
+}
+
+#[test]
+fn a_study_of_4_policies_and_5_workloads_fits_into_3_mb() {
+    let page = render(&sample::view(4, 5, plain)).unwrap();
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
+    // A picture per kind and workload, and the gains; a table behind each.
+    let figures = data(&page)["figures"].as_object().unwrap().len();
+    assert_eq!(figures, 5 * 8 + 1);
+    assert_eq!(page.matches("<figure ").count(), figures);
+    assert_eq!(page.matches("<summary>Table: ").count(), figures);
+}
+
+#[test]
+fn every_picture_has_a_title_a_text_and_rows() {
+    let page = render(&sample::view(3, 2, plain)).unwrap();
+    for part in page.split("<figure ").skip(1) {
+        let figure = &part[..part.find("</figure>").unwrap()];
+        for wanted in [
+            "<figcaption",
+            "role=\"img\"",
+            "tabindex=\"0\"",
+            "<th scope=\"row\">",
+        ] {
+            assert!(figure.contains(wanted), "no {wanted} in {figure}");
+        }
+        let alt = figure.split("aria-label=\"").nth(1).unwrap();
+        assert!(alt.split('"').next().unwrap().len() > 40, "{figure}");
+    }
+}
+
+#[test]
+fn the_same_view_gives_the_same_page() {
+    let page = || render(&sample::view(2, 2, plain)).unwrap();
+    assert_eq!(page(), page());
+}
+
+#[test]
+fn nothing_is_loaded_from_elsewhere() {
+    let page = render(&sample::view(2, 1, plain)).unwrap();
+    for bad in ["src=", "<link rel=\"stylesheet", "@import", "url("] {
+        // ECharts has its own way with some of these words.
+        let ours = page.replace(include_str!("../assets/echarts/echarts.min.js"), "");
+        assert!(!ours.contains(bad), "{bad}");
+    }
+    assert!(page.contains("Content-Security-Policy\" content=\"default-src &#x27;none&#x27;"));
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let mut view = sample::view(2, 1, plain);
+    let of = &view.workloads[0];
+    view.workloads[0] = Workload {
+        name: of.name.clone(),
+        percentiles: of.percentiles.clone(),
+        ..Workload::default()
+    };
+    let page = render(&view).unwrap();
+    assert_eq!(page.matches("<p class=\"missing\">").count(), 7);
+    assert_eq!(page.matches("<figure ").count(), 2);
+    // Not even a policy.
+    let page = render(&View::default()).unwrap();
+    assert!(page.contains("there is nothing to compare") && !page.contains("<figure "));
+}
+
+#[test]
+fn what_is_no_number_is_a_gap() {
+    let mut view = sample::view(2, 1, plain);
+    view.rows[0].mean = f64::NAN;
+    view.workloads[0].tradeoff[0].power.mean = f64::NAN;
+    view.workloads[0].idle[0].states[1].wasted_mw = f64::INFINITY;
+    view.workloads[0].percentiles[0].values[0].1.low = f64::NAN;
+    let page = render(&view).unwrap();
+    assert!(!page.contains("NaN\"") && !page.contains(">inf<") && !page.contains(">NaN<"));
+    assert!(
+        data(&page)["figures"]["w0-tradeoff"]["data"]["metrics"][0]["points"][0]["y"][0].is_null()
+    );
+}
+
+const HOSTILE: &str =
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ title }}]]>--!>";
+
+#[test]
+fn names_are_only_names() {
+    let page = render(&sample::view(3, 2, |kind, i| {
+        format!("{kind}{i} {HOSTILE}")
+    }))
+    .unwrap();
+    assert!(!page.contains("<img src=x") && !page.contains("<script>alert"));
+    assert_eq!(page.matches("<script").count(), 3);
+    assert_eq!(page.matches("</script>").count(), 3);
+    let name = data(&page)["policies"][0]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(name, format!("policy0 {HOSTILE}"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_name_and_any_number_make_a_page(
+        name in "\\PC{0,20}",
+        scale in prop::num::f64::ANY,
+        policies in 0_usize..4,
+        workloads in 0_usize..3,
+    ) {
+        let mut view = sample::view(policies, workloads, |kind, i| format!("{kind}{i}{name}"));
+        for row in &mut view.rows {
+            row.mean *= scale;
+        }
+        for workload in &mut view.workloads {
+            for idle in &mut workload.idle {
+                idle.states[0].share = scale;
+            }
+            for curve in &mut workload.curves {
+                curve.points[3].0 = scale;
+            }
+        }
+        let page = render(&view).unwrap();
+        prop_assert_eq!(page.matches("<script").count(), 3);
+        prop_assert!(data(&page)["figures"].is_object());
+    }
+}

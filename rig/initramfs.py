@@ -1,0 +1,129 @@
+"""The guest's file system: a folder put together here and handed to the kernel as an initramfs."""
+
+import hashlib
+import lzma
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from packages import RigError, cache_dir, run
+
+
+class Initramfs:
+    """A guest's files, copied into `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.modules: list[str] = []
+        for folder in ("bin", "lib", "lib64", "rig/modules", "usr/bin", "usr/lib"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+
+    def add(self, source: Path, to: str) -> None:
+        """Copies a file, or a folder with all in it."""
+        target = self.root / to
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+        else:
+            shutil.copy(source, target)
+
+    def add_script(self, parts: list[str]) -> None:
+        """What the guest is to do, one part after the other."""
+        (self.root / "rig/script").write_text("\n".join(parts))
+
+    def add_program(self, program: Path) -> None:
+        """Copies a program of this machine to /usr/bin, with the shared libraries that it needs."""
+        self.add(program, f"usr/bin/{program.name}")
+        # "not a dynamic executable": linked statically, nothing to add.
+        done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+        for line in done.stdout.splitlines():
+            if "not found" in line:
+                raise RigError(f"a library of {program} is missing: {line.strip()}")
+            if found := re.search(r"(/\S+) \(0x", line):
+                library = Path(found[1])
+                folder = "lib64" if library.name.startswith("ld-linux") else "lib"
+                if not (self.root / folder / library.name).exists():
+                    self.add(library, f"{folder}/{library.name}")
+
+    def add_modules(self, kernel: Path, names: list[str]) -> None:
+        """Has modules of the kernel package unpacked at `kernel` loaded, after those they depend on."""
+        files = {module_name(path): path for path in kernel.glob("lib/modules/*/kernel/**/*.ko*")}
+        for name in names:
+            self._add_module(files, name)
+
+    def add_module(self, file: Path, parameters: str = "") -> None:
+        """Has a module of our own loaded, after those before it."""
+        self.add(file, f"rig/modules/{file.name}")
+        self.modules.append(f"{file.name} {parameters}".strip())
+
+    def _add_module(self, files: dict[str, Path], name: str) -> None:
+        file = files.get(name)
+        # What is not there as a file is built into this kernel.
+        if file is None or f"{name}.ko" in self.modules:
+            return
+        content = file.read_bytes()
+        if file.suffix == ".xz":
+            content = lzma.decompress(content)
+        depends = re.search(rb"\0depends=([^\0]*)\0", content)
+        for other in depends[1].decode().split(",") if depends else []:
+            self._add_module(files, other.replace("-", "_"))
+        (self.root / "rig/modules" / f"{name}.ko").write_bytes(content)
+        self.modules.append(f"{name}.ko")
+
+    def pack(self, archive: Path) -> None:
+        """Writes the initramfs, uncompressed: unpacking costs an emulated CPU more than reading does."""
+        (self.root / "rig/modules/order").write_text("".join(f"{line}\n" for line in self.modules))
+        (self.root / "init").chmod(0o755)
+        names = "".join(f"{path.relative_to(self.root)}\n" for path in sorted(self.root.rglob("*")))
+        with archive.open("wb") as out:
+            command = ["cpio", "--create", "--format=newc", "--owner=+0:+0", "--quiet"]
+            subprocess.run(command, input=names.encode(), cwd=self.root, stdout=out, check=True)
+
+
+def module_name(path: Path) -> str:
+    """`nvme_core` for `nvme-core.ko.xz`."""
+    return path.name.split(".ko")[0].replace("-", "_")
+
+
+def built_module(source: Path, packages: list[Path], release: str) -> Path:
+    """A kernel module built with the headers in unpacked packages; from the cache if its source is as it was."""
+    digest = hashlib.sha256(str(packages).encode())
+    for file in sorted(source.iterdir()):
+        if file.is_file():
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    shelf = cache_dir() / "modules" / f"{source.name}-{digest.hexdigest()[:16]}"
+    if not shelf.is_dir():
+        shelf.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=shelf.parent, prefix="new-") as scratch:
+            module = build_module(source, packages, release, Path(scratch))
+            ready = Path(scratch) / "ready"
+            ready.mkdir()
+            shutil.copy(module, ready)
+            # Another process may have been faster.
+            if not shelf.is_dir():
+                ready.rename(shelf)
+    (module,) = shelf.glob("*.ko")
+    return module
+
+
+def build_module(source: Path, packages: list[Path], release: str, into: Path) -> Path:
+    """Builds a kernel module with the headers in unpacked packages.
+
+    Those expect to lie in `/usr/src` and `/usr/lib`; so they are put together in `into` and told otherwise.
+    """
+    headers = into / "headers"
+    for package in packages:
+        shutil.copytree(package / "usr", headers / "usr", symlinks=True, dirs_exist_ok=True)
+    build = headers / f"usr/src/linux-headers-{release}"
+    makefile = build / "Makefile"
+    makefile.write_text(makefile.read_text().replace("/usr/src/", f"{headers}/usr/src/"))
+    work = into / source.name
+    shutil.copytree(source, work, dirs_exist_ok=True)
+    # Type information of the module itself would need pahole, and nobody here looks at it.
+    run(["make", "-C", str(build), f"M={work}", "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"])
+    built = list(work.glob("*.ko"))
+    if len(built) != 1:
+        raise RigError(f"{source} built {len(built)} modules instead of one")
+    return built[0]

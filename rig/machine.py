@@ -1,0 +1,96 @@
+"""The two virtual machines, and running one until it switches itself off."""
+
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+
+from packages import REPOSITORY, SETUP, RigError, UnavailableError, run
+
+CPUS = 2
+MEMORY_MIB = 1024
+# What a guest may hand back. The file is sparse.
+OUT_BYTES = 512 << 20
+NVME_BYTES = 256 << 20
+ARM64_BOARD = ["-machine", "virt", "-cpu", "cortex-a57", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
+X86_BOARD = ["-machine", "q35", "-cpu", "max", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
+
+
+def x86_command(scratch: Path) -> list[str]:
+    """QEMU with an emulated NVMe drive."""
+    drive = sparse(scratch / "nvme.img", NVME_BYTES)
+    return [
+        "qemu-system-x86_64",
+        *X86_BOARD,
+        *("-drive", f"file={drive},if=none,id=nvme,format=raw,cache=unsafe"),
+        *("-device", "nvme,serial=rig,drive=nvme"),
+        # Without idle=halt, the ACPI driver takes the place of ours.
+        *("-append", "console=ttyS0 quiet panic=-1 idle=halt intel_idle.max_cstate=0"),
+    ]
+
+
+def arm64_command(scratch: Path) -> list[str]:
+    """QEMU whose device tree has idle states."""
+    tree = scratch / "virt.dtb"
+    source = scratch / "virt.dts"
+    run(["qemu-system-aarch64", *ARM64_BOARD, "-machine", f"dumpdtb={tree}", "-nographic"])
+    states = (REPOSITORY / "rig/arm64/idle-states.dtsi").read_text()
+    source.write_text(run(["dtc", "-q", "-I", "dtb", "-O", "dts", str(tree)]) + states)
+    run(["dtc", "-q", "-I", "dts", "-O", "dtb", "-o", str(tree), str(source)])
+    return ["qemu-system-aarch64", *ARM64_BOARD, "-dtb", str(tree), "-append", "console=ttyAMA0 quiet panic=-1"]
+
+
+def sparse(path: Path, size: int) -> Path:
+    """A disk image full of nothing."""
+    with path.open("wb") as image:
+        image.truncate(size)
+    return path
+
+
+def boot(command: list[str], kernel: Path, initramfs: Path, scratch: Path, timeout_s: float) -> str:
+    """Runs the guest until it is off; what it said on its console."""
+    out = sparse(scratch / "out.img", OUT_BYTES)
+    console = scratch / "console.txt"
+    full = [
+        *command,
+        *("-kernel", str(kernel), "-initrd", str(initramfs)),
+        *("-drive", f"file={out},if=none,id=out,format=raw,cache=unsafe", "-device", "virtio-blk-pci,drive=out"),
+        # The kernel must not wait for randomness, and nobody plugs in a network.
+        *("-device", "virtio-rng-pci", "-nic", "none"),
+        # One thread for all CPUs: with several, one may run code that another has just patched, as hooks do, and the
+        # kernel dies of an int3 that is no longer there.
+        *("-accel", "tcg,thread=single", "-display", "none", "-monitor", "none", "-no-reboot"),
+        *("-serial", f"file:{console}"),
+    ]
+    started = time.monotonic()
+    try:
+        done = subprocess.run(full, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except FileNotFoundError as error:
+        raise UnavailableError(f"{full[0]} is not installed; {SETUP}") from error
+    except subprocess.TimeoutExpired as error:
+        raise RigError(f"the guest was not done after {timeout_s:g} s; {last_words(console)}") from error
+    if done.returncode != 0:
+        raise RigError(f"{full[0]} failed: {done.stderr.strip()}; {last_words(console)}")
+    print(f"rig: the guest ran for {time.monotonic() - started:.1f} s")
+    return console.read_text(errors="replace")
+
+
+def last_words(console: Path) -> str:
+    """The end of what the guest said."""
+    text = console.read_text(errors="replace") if console.exists() else ""
+    return f"its console ends with:\n{text[-2000:]}" if text.strip() else "it said nothing on its console"
+
+
+def unpack_results(scratch: Path, into: Path, console: str) -> int:
+    """Puts the guest's /out into a folder; the exit status of its script."""
+    into.mkdir(parents=True, exist_ok=True)
+    (into / "console.txt").write_text(console)
+    try:
+        with tarfile.open(scratch / "out.img", "r:") as archive:
+            archive.extractall(into, filter="data")
+    except tarfile.TarError as error:
+        raise RigError(f"the guest handed nothing back ({error}); its console:\n{console[-2000:]}") from error
+    status = into / "status.txt"
+    if not status.exists():
+        raise RigError(f"the guest ended before its script did; {last_words(into / 'console.txt')}")
+    return int(status.read_text())

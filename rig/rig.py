@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Runs a script in a virtual machine with a stock Debian kernel and real idle states (docs/rig.md).
+
+Example: rig/rig.py x86 --kernel 6.1 --program target/debug/wakepath --out target/rig rig/guest/look.sh
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from initramfs import Initramfs, built_module
+from machine import arm64_command, boot, unpack_results, x86_command
+from packages import REPOSITORY, SETUP, Packages, RigError, UnavailableError
+
+# Debian's meta-package per kernel; 6.12 comes with security updates, too.
+IMAGES = {
+    ("x86", "6.1"): "linux-image-amd64",
+    ("x86", "6.12"): "linux-image-6.12-amd64",
+    ("arm64", "6.1"): "linux-image-arm64",
+}
+# The disk that results travel on, and randomness.
+COMMON_MODULES = ["virtio_pci", "virtio_blk", "virtio_rng"]
+# What trace-cmd needs in a guest of another architecture than this machine's.
+ARM64_PACKAGES = ["busybox-static", "trace-cmd", "libtraceevent1", "libtracefs1", "libzstd1", "libc6"]
+
+
+def header_packages(release: str) -> list[str]:
+    """The packages with what a module for this kernel is built with."""
+    # 6.1.0-56-amd64 comes with linux-kbuild-6.1, 6.12.117+deb12-amd64 with linux-kbuild-6.12.117+deb12.
+    version = release.removesuffix("-amd64")
+    kbuild = version.split(".0-")[0]
+    return [f"linux-headers-{release}", f"linux-headers-{version}-common", f"linux-kbuild-{kbuild}"]
+
+
+def x86_guest(tree: Initramfs, packages: Packages, image: str, options: argparse.Namespace) -> None:
+    """Programs of this machine, an NVMe drive, and idle states."""
+    tree.add(Path("/bin/busybox"), "bin/busybox")
+    for program in ["fio", "trace-cmd", "perf", *options.program]:
+        tree.add_program(find_program(program))
+    kernel = packages.unpacked(image)
+    tree.add_modules(kernel, [*COMMON_MODULES, "nvme"])
+    release = image.removeprefix("linux-image-")
+    headers = [packages.unpacked(name) for name in header_packages(release)]
+    for source in [Path("rig/module"), *options.module]:
+        tree.add_module(built_module(REPOSITORY / source, headers, release))
+
+
+def arm64_guest(tree: Initramfs, packages: Packages, image: str) -> None:
+    """Debian's own programs for the architecture; idle states come with the device tree."""
+    for name in ARM64_PACKAGES:
+        for part in ("bin", "lib", "usr/bin", "usr/lib"):
+            folder = packages.unpacked(name) / part
+            if folder.is_dir():
+                tree.add(folder, part)
+    tree.add_modules(packages.unpacked(image), COMMON_MODULES)
+
+
+def find_program(name: str) -> Path:
+    """A path as it is; a bare name as the shell would find it."""
+    found = shutil.which(name)
+    if found is None:
+        raise UnavailableError(f"no program {name}; {SETUP}")
+    return Path(found).resolve()
+
+
+def run_guest(options: argparse.Namespace) -> int:
+    """Puts the guest together, runs it; the exit status of its script."""
+    key = (options.guest, options.kernel)
+    if key not in IMAGES:
+        raise RigError(f"no kernel {options.kernel} for {options.guest}")
+    packages = Packages("amd64" if options.guest == "x86" else "arm64")
+    image = packages.depends(IMAGES[key])
+    with tempfile.TemporaryDirectory(prefix="wakepath-rig-") as folder:
+        scratch = Path(folder)
+        tree = Initramfs(scratch / "root")
+        tree.add(REPOSITORY / "rig/guest/init", "init")
+        tree.add_script([path.read_text() for path in options.script])
+        for item in options.add:
+            tree.add(Path(item), f"rig/{Path(item).name}")
+        if options.guest == "x86":
+            x86_guest(tree, packages, image, options)
+            command = x86_command(scratch)
+        else:
+            arm64_guest(tree, packages, image)
+            command = arm64_command(scratch)
+        tree.pack(scratch / "initramfs")
+        (kernel,) = packages.unpacked(image).glob("boot/vmlinuz-*")
+        console = boot(command, kernel, scratch / "initramfs", scratch, options.timeout)
+        return unpack_results(scratch, options.out, console)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("guest", choices=["x86", "arm64"])
+    parser.add_argument(
+        "script", type=Path, nargs="+", help="shell scripts to run in the guest; what they leave in /out comes back"
+    )
+    parser.add_argument("--kernel", default="6.1", help="6.1 (default) or, for x86, 6.12")
+    parser.add_argument("--out", type=Path, required=True, help="folder for what comes back: log.txt, /out, console")
+    parser.add_argument("--program", action="append", default=[], help="program of this machine to have in the guest")
+    parser.add_argument("--add", action="append", default=[], help="file or folder to have in the guest's /rig")
+    parser.add_argument(
+        "--module", action="append", default=[], type=Path, help="folder with a kernel module to build and load, too"
+    )
+    parser.add_argument("--timeout", type=float, default=110, help="seconds after which the guest is given up (110)")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Runs the guest; 0: its script succeeded, 1: it failed, 2: the rig failed, 3: the rig lacks something."""
+    options = parse(sys.argv[1:])
+    try:
+        status = run_guest(options)
+    except UnavailableError as error:
+        print(f"rig: {error}", file=sys.stderr)
+        return 3
+    except RigError as error:
+        print(f"rig: {error}", file=sys.stderr)
+        return 2
+    if status != 0:
+        log = (options.out / "log.txt").read_text(errors="replace")
+        print(f"rig: the guest's script failed with status {status}:\n{log[-4000:]}", file=sys.stderr)
+    return 1 if status else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
