@@ -19,6 +19,9 @@ demo: setup ## Simulate every published experiment beside its measurement, and d
 	@echo
 	@echo "target/demo.pftrace shows 100 ms of part B under menu: open it on https://ui.perfetto.dev (docs/timelines.md)."
 	@echo "docs/validation.md has these tables with an account of what the model cannot say."
+	@target/release/wakepath study run idle-governor -o target/demo-results --force
+	@target/release/wakepath compare target/demo-results
+	@target/release/wakepath report target/demo-results -o target/demo-report.html --force
 
 test: setup ## Everything that CI runs: lint, tests, documentation, conformance, mutants, fuzzing
 	@scripts/test.sh

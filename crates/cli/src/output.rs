@@ -26,9 +26,9 @@ pub(crate) fn json(out: &mut impl Write, value: &impl Serialize) -> anyhow::Resu
 }
 
 /// Writes rows under a header, numbers to the right.
-pub(crate) fn table(
+pub(crate) fn table<H: ToString>(
     out: &mut impl Write,
-    header: impl AsRef<[&'static str]>,
+    header: impl AsRef<[H]>,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
     let mut table = Table::new();
@@ -36,7 +36,7 @@ pub(crate) fn table(
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
     let header = header.as_ref();
-    table.set_header(header);
+    table.set_header(header.iter().map(ToString::to_string));
     let mut numeric = vec![true; header.len()];
     let rows: Vec<_> = rows.into_iter().collect();
     for row in &rows {

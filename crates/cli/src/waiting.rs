@@ -31,6 +31,14 @@ pub(crate) struct Jobs {
     jobs: Option<u16>,
 }
 
+impl Jobs {
+    /// How many that is.
+    pub(crate) fn threads(self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(all, usize::from)
+    }
+}
+
 /// Does `work`, of `total` parts that are called `what`, in a rayon pool of as many threads as
 /// `jobs` says, and shows how far it is when standard error is a terminal. The first Ctrl-C calls the
 /// work off, the second ends the program.
@@ -40,6 +48,21 @@ pub(crate) fn with_progress<T: Send>(
     what: &str,
     work: impl FnOnce(&Waiting<'_>) -> anyhow::Result<T> + Send,
 ) -> anyhow::Result<T> {
+    counting(jobs, total, what, |finished, cancelled| {
+        work(&Waiting {
+            finished: &|_| finished(1),
+            cancelled,
+        })
+    })
+}
+
+/// As [`with_progress`], for work that says how many parts it has finished.
+pub(crate) fn counting<T: Send>(
+    jobs: Jobs,
+    total: usize,
+    what: &str,
+    work: impl FnOnce(&(dyn Fn(usize) + Sync), &AtomicBool) -> anyhow::Result<T> + Send,
+) -> anyhow::Result<T> {
     let threads = rayon::ThreadPoolBuilder::new()
         // 0: one per core.
         .num_threads(jobs.jobs.map_or(0, usize::from))
@@ -47,6 +70,8 @@ pub(crate) fn with_progress<T: Send>(
         .context("--jobs")?;
     ctrlc::set_handler(|| {
         if CANCELLED_BY_USER.swap(true, Ordering::Relaxed) {
+            // What cannot be put back stays in the journal; `wakepath restore` says so.
+            _ = wakepath_live::restore_before_exit();
             std::process::exit(i32::from(CANCELLED));
         }
     })?;
@@ -56,19 +81,15 @@ pub(crate) fn with_progress<T: Send>(
     ))?);
     bar.enable_steady_tick(Duration::from_millis(200));
     let done = AtomicUsize::new(0);
-    let waiting = Waiting {
-        finished: &|_| {
-            done.fetch_add(1, Ordering::Relaxed);
-            bar.inc(1);
-        },
-        cancelled: &CANCELLED_BY_USER,
+    let finished = |parts| {
+        done.fetch_add(parts, Ordering::Relaxed);
+        bar.inc(parts as u64);
     };
-    let result = threads.install(|| work(&waiting));
+    let result = threads.install(|| work(&finished, &CANCELLED_BY_USER));
     bar.finish_and_clear();
-    let result = result?;
     if cancelled() {
         let done = done.into_inner();
         eprintln!("wakepath: interrupted; {done} of {total} {what} are finished");
     }
-    Ok(result)
+    result
 }

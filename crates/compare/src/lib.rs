@@ -26,6 +26,7 @@
 
 mod correction;
 mod gain;
+pub mod results;
 mod verdict;
 mod warnings;
 

@@ -12,6 +12,9 @@ const UNSTABLE: f64 = 0.1;
 const OUTLIER: f64 = 3.5;
 const MAD_FACTOR: f64 = 0.6745;
 
+/// What is this close to the median, as a share of it, is no outlier however much alike the others are.
+const NEAR: f64 = 0.01;
+
 /// Fewest runs for which a drift can be told from chance, and the normal quantile for 1 %.
 const FEWEST_FOR_DRIFT: usize = 8;
 const ONE_PERCENT: f64 = 2.576;
@@ -52,7 +55,8 @@ pub fn warnings(series: &[f64]) -> Vec<Warning> {
     let centre = median(series.to_vec());
     let spread = median(series.iter().map(|v| (v - centre).abs()).collect());
     for (run, value) in series.iter().enumerate() {
-        if spread > 0.0 && MAD_FACTOR * (value - centre).abs() / spread > OUTLIER {
+        let far = (value - centre).abs() > NEAR * centre.abs();
+        if far && spread > 0.0 && MAD_FACTOR * (value - centre).abs() / spread > OUTLIER {
             found.push(Warning::Outlier { run, value: *value });
         }
     }

@@ -31,6 +31,7 @@ pub mod policy;
 mod root;
 mod session;
 pub mod setting;
+pub mod status;
 mod store;
 mod system;
 mod topology;

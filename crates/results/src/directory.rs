@@ -27,7 +27,7 @@ pub const WORKLOADS: &str = "workloads";
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
     /// The file system refuses.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", path.display())]
     Io {
         /// Which file or folder.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub enum ResultsError {
         writer: String,
     },
     /// A table.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", path.display())]
     Table {
         /// Which file.
         path: PathBuf,

@@ -81,6 +81,8 @@ pub(crate) struct Program {
 pub(crate) struct Programs {
     pub(crate) tasks: Vec<Program>,
     pub(crate) copies: u32,
+    /// From when on loops and wake-ups are counted, in ns.
+    pub(crate) warm_up: u64,
     /// When the run ends, in ns.
     pub(crate) end: Option<u64>,
     pub(crate) mutexes: Vec<String>,
@@ -155,6 +157,7 @@ impl Programs {
         Ok(Self {
             tasks,
             copies: file.copies,
+            warm_up: file.warm_up.0,
             end: file.duration.map(|d| d.0),
             mutexes: compiler.mutexes.names(),
             conditions: compiler.conditions.names(),

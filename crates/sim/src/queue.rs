@@ -5,7 +5,7 @@
 //! rescheduling replaces what was there. The others, requests in the drives, wait in a heap.
 //!
 //! What was scheduled last is carried along unstored, since it mostly turns out to be what is next.
-//! Of the rest, only the next few events of all are in order, in the *front*. What is scheduled is mostly due
+//! Of the rest, only the next few events are in order, in the *front*. What is stored is mostly due
 //! either among the next few, near the end of a short array, or so late that storing it is all there
 //! is to do. When the front is used up, a pass over the slots and the top of the heap finds the next
 //! few.

@@ -230,6 +230,8 @@ pub(crate) struct Setup {
     pub(crate) home: usize,
     pub(crate) ipi: u64,
     pub(crate) tick_cycles: Cycles,
+    /// Of a task that has moved to another core.
+    pub(crate) migration_cycles: Cycles,
     pub(crate) io: IoCost,
     pub(crate) completion: CompletionSetup,
     pub(crate) demotion: Option<DemotionSetup>,
@@ -328,6 +330,7 @@ impl Setup {
             home,
             ipi: machine.scheduler.ipi_us.micros().0,
             tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
+            migration_cycles: machine.scheduler.migration_kcycles.kilocycles(),
             io: IoCost {
                 submission: part(machine.io_path.submission_share.value),
                 interrupt: part(machine.io_path.interrupt_share.value),

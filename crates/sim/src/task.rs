@@ -60,6 +60,8 @@ pub(crate) struct Task {
     /// Time that the present step has had a CPU, and cold-start work that it found there.
     pub(crate) executed: u64,
     pub(crate) cold: Cycles,
+    /// What it has to refill of the caches of the core that it has moved to.
+    pub(crate) refill: Cycles,
     pub(crate) runnable: bool,
     pub(crate) in_iowait: bool,
     /// When the submission in progress began.
@@ -117,6 +119,7 @@ impl Task {
             work: 0,
             executed: 0,
             cold: 0,
+            refill: 0,
             runnable: false,
             in_iowait: false,
             begun: 0,

@@ -80,6 +80,8 @@ pub(crate) struct WakeParts {
 /// What came of a task's threads.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskStats {
+    /// What ends before this time is not counted.
+    from: u64,
     pub(crate) loops: u64,
     pub(crate) loop_sum: u128,
     pub(crate) loop_times: Histogram<u64>,
@@ -90,10 +92,11 @@ pub(crate) struct TaskStats {
 }
 
 impl TaskStats {
-    fn new() -> Self {
+    fn new(from: u64) -> Self {
         #[expect(clippy::expect_used, reason = "the number of figures is a constant")]
         let histogram = || Histogram::new(FIGURES).expect("valid figures");
         Self {
+            from,
             loops: 0,
             loop_sum: 0,
             loop_times: histogram(),
@@ -105,6 +108,9 @@ impl TaskStats {
     }
 
     pub(crate) fn wake_up(&mut self, wake: &WakeUp) {
+        if wake.cut < self.from {
+            return;
+        }
         let WakeParts {
             delivery,
             idle_exit,
@@ -125,7 +131,11 @@ impl TaskStats {
         }
     }
 
-    fn loop_done(&mut self, time: u64) {
+    fn loop_done(&mut self, began: u64, now: u64) {
+        if now < self.from {
+            return;
+        }
+        let time = now - began;
         self.loops += 1;
         self.loop_sum += u128::from(time);
         let _ = self.loop_times.record(time);
@@ -166,7 +176,7 @@ impl Threads {
         let copies = programs.copies as usize;
         Self {
             all: Vec::with_capacity(programs.threads()),
-            stats: programs.tasks.iter().map(|_| TaskStats::new()).collect(),
+            stats: vec![TaskStats::new(programs.warm_up); programs.tasks.len()],
             mutexes: vec![Mutex::default(); programs.mutexes.len() * copies],
             conditions: vec![VecDeque::new(); programs.conditions.len() * copies],
             barriers: vec![Vec::new(); programs.barriers.len() * copies],
@@ -385,7 +395,7 @@ impl Thread {
         }
         self.stage += 1;
         if self.stage == program.stages.len() {
-            stats.loop_done(now - self.loop_began);
+            stats.loop_done(self.loop_began, now);
             self.loop_began = now;
             if let Some(left) = &mut self.loops {
                 *left -= 1;

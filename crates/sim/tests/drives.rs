@@ -40,7 +40,7 @@ fn run(drive: &str, lines: &str, apst: Option<&str>) -> Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn the_times_of_a_drive_add_up_to_the_run(

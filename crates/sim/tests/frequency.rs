@@ -5,7 +5,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Figure;
 use wakepath_sim::{Combination, Run, simulate};
 use wakepath_workloads::Workload;
-use wakepath_workloads::fio;
+use wakepath_workloads::{fio, rtapp};
 
 const CLIENT: &str = "xeon-e3-1240v5";
 const SERVER: &str = "skylake-2s-server";
@@ -176,6 +176,23 @@ fn a_machine_without_hwp_says_so() {
         error.contains("'little'") && error.contains("base_mhz"),
         "{error}"
     );
+}
+
+#[test]
+fn many_cpus_with_little_to_do_leave_their_common_clock_low() {
+    let machine = Machine::find(CLIENT).unwrap();
+    let mhz = |threads: u32| {
+        let text = format!(
+            "{{ \"tasks\": {{ \"t\": {{ \"instance\": {threads}, \"run\": 50, \"sleep\": 1150 }} }}, \"global\": {{ \"duration\": 1 }} }}"
+        );
+        let file = rtapp::parse(&text, "test.json").unwrap();
+        let policies = Combination::named("menu", "intel_pstate-hwp").unwrap();
+        simulate(&machine, &file.into(), &policies, 1)
+            .unwrap()
+            .mean_mhz
+    };
+    // Somebody is busy in nearly every slot with eight of them, but nobody for long.
+    assert!(mhz(1) < 1000.0 && mhz(8) < 1000.0, "{} {}", mhz(1), mhz(8));
 }
 
 #[test]

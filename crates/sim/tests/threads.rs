@@ -140,7 +140,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn any_program_ends_or_is_diagnosed(
@@ -157,6 +157,7 @@ proptest! {
             duration: Some(Nanoseconds::from_millis(ms)),
             tasks,
             copies,
+            warm_up: Nanoseconds::ZERO,
             warnings: Vec::new(),
         };
         let workload = file.into();
@@ -170,6 +171,10 @@ proptest! {
             Err(error) => prop_assert!(matches!(error, SimError::NoProgress { .. }), "{error}"),
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn as_many_busy_tasks_as_cpus_get_a_cpu_each(
@@ -451,4 +456,54 @@ fn two_threads_of_a_core_slow_each_other_down() {
     let given = machine.cluster[0].smt_speedup.is_given();
     let expected = if given { speedup / 2.0 } else { 1.0 };
     assert!((ratio - expected).abs() < 0.02, "{ratio} {expected}");
+}
+
+#[test]
+fn a_task_refills_its_caches_on_another_core_only() {
+    // Whole microseconds at 3.3 GHz: a task that goes round two CPUs, which share a core or do not.
+    let loop_us = |second: usize, migration: f64| {
+        let mut machine = Machine::find("intel-tbench-80t").unwrap();
+        machine.background.clear();
+        machine.scheduler.migration_kcycles.value = migration;
+        for cluster in &mut machine.cluster {
+            // All other threads poll.
+            cluster.smt_poll_loss.value = 0.0;
+        }
+        let phase =
+            |name: &str, cpu: usize| format!("\"{name}\": {{ \"cpus\": [{cpu}], \"run\": 100 }}");
+        let phases = [phase("here", 0), phase("there", second)].join(", ");
+        let mut file = file(&format!("\"t\": {{ \"phases\": {{ {phases} }} }}"));
+        file.duration = Some(Nanoseconds::from_millis(50));
+        file.warm_up = Nanoseconds::from_millis(10);
+        let run = simulate(
+            &machine,
+            &file.into(),
+            &combination("shallowest", "performance"),
+            1,
+        );
+        task(&run.unwrap(), "t").loop_us.mean
+    };
+    assert!((loop_us(1, 33.0) - loop_us(1, 0.0)).abs() < 0.1);
+    // Twice 33,000 cycles at 3.3 GHz.
+    let more = loop_us(2, 33.0) - loop_us(2, 0.0);
+    assert!((more - 20.0).abs() < 0.5, "{more}");
+}
+
+#[test]
+fn what_ends_in_the_warm_up_is_not_counted() {
+    let run = |warm_up| {
+        let mut file = file("\"t\": { \"run\": 100, \"sleep\": 900 }");
+        file.duration = Some(Nanoseconds::from_millis(100));
+        file.warm_up = Nanoseconds::from_millis(warm_up);
+        on("rk3399", file).unwrap()
+    };
+    let (all, half, none) = (run(0), run(50), run(200));
+    let (all, half, none) = (task(&all, "t"), task(&half, "t"), task(&none, "t"));
+    assert!(all.loops > 90 && half.loops.abs_diff(all.loops / 2) <= 1);
+    assert!((half.loops_per_second / all.loops_per_second - 1.0).abs() < 0.05);
+    assert!(half.wake_ups.abs_diff(half.loops) <= 1);
+    assert_eq!(
+        (none.loops, none.wake_ups, none.loops_per_second),
+        (0, 0, 0.0)
+    );
 }

@@ -7,6 +7,7 @@ use clap::Subcommand;
 use wakepath_units::TickRate;
 
 mod apst;
+mod compare;
 mod drive;
 mod generate;
 mod import;
@@ -19,6 +20,7 @@ mod replay;
 mod report;
 mod reproduce;
 mod sim;
+mod study;
 mod timeline;
 
 #[derive(Subcommand)]
@@ -33,6 +35,10 @@ pub(crate) enum Command {
     Drive(drive::Args),
     /// Simulate a fio job on a modelled machine under each policy.
     Sim(sim::Args),
+    /// Compare policies over many runs, simulated or measured, from one file.
+    Study(study::Args),
+    /// Which policy is better, by how much, and how sure that is.
+    Compare(compare::Args),
     /// Record what this machine's CPUs and drives do, with eBPF.
     #[cfg(target_os = "linux")]
     Record(record::Args),
@@ -48,6 +54,8 @@ pub(crate) enum Command {
     Apply(live::apply::Args),
     /// What is wrong with the power settings of this machine, what it costs, and what fixes it.
     Doctor(live::doctor::Args),
+    /// What CPUs and drives do: idle states, latency limits, I/O rates.
+    Status(live::status::Args),
     /// Put back what `apply` changed.
     Restore(live::restore::Args),
     /// Print a completion script for a shell.
@@ -64,6 +72,8 @@ impl Command {
             Self::Machine(args) => machine::run(&args, out),
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
+            Self::Study(args) => study::run(args, out),
+            Self::Compare(args) => compare::run(&args, out),
             #[cfg(target_os = "linux")]
             Self::Record(args) => record::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
@@ -72,6 +82,7 @@ impl Command {
             Self::Report(args) => report::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
             Self::Doctor(args) => live::doctor::run(&args, out),
+            Self::Status(args) => live::status::run(&args, out),
             Self::Restore(args) => live::restore::run(&args, out),
             Self::Completions(args) => {
                 generate::completions(&args, out);

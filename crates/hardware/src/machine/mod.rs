@@ -244,6 +244,10 @@ pub struct Scheduler {
     pub ipi_us: Figure,
     /// Work of one tick, in thousands of cycles of the biggest core.
     pub tick_kcycles: Figure,
+    /// Work of refilling the caches of a core that a task has moved to, in thousands of cycles of
+    /// the biggest core; absent: none.
+    #[serde(default)]
+    pub migration_kcycles: Figure,
 }
 
 /// Where tasks start.
@@ -486,6 +490,7 @@ impl Machine {
         for (key, figure) in [
             ("scheduler.ipi_us", &sched.ipi_us),
             ("scheduler.tick_kcycles", &sched.tick_kcycles),
+            ("scheduler.migration_kcycles", &sched.migration_kcycles),
             ("io_path.kcycles_per_io", &io.kcycles_per_io),
             ("io_path.submission_share", &io.submission_share),
             ("io_path.interrupt_share", &io.interrupt_share),

@@ -267,6 +267,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 Slot::Frequency(domain) => self.frequency_changed(domain),
                 Slot::Hardware(cluster) => self.end_clock_slot(cluster),
                 Slot::Device(device) if device < devices => self.device(device),
+                // What has no slot, a request in a drive, is numbered after the devices.
                 Slot::Device(other) => self.served(other - devices),
             }
         }

@@ -58,10 +58,12 @@ impl<O: Observer> Engine<'_, O> {
             .flatten()
         {
             if usable(cpu) {
-                return self.quieter(cpu, task);
+                return cpu;
             }
         }
-        if let Some(cpu) = self.idle_cpu_of(cluster, task) {
+        // Whom an interrupt wakes is looked for from the first CPU on.
+        let from = waker.map_or(0, |_| near);
+        if let Some(cpu) = self.idle_cpu_of(cluster, from, task) {
             return cpu;
         }
         if self.setup.unequal_clusters {
@@ -69,7 +71,7 @@ impl<O: Observer> Engine<'_, O> {
             let least = self.setup.clusters[cluster].capacity;
             let mut others = (0..self.setup.clusters.len())
                 .filter(|c| *c != cluster && self.setup.clusters[*c].capacity >= least);
-            if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, task)) {
+            if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, 0, task)) {
                 return cpu;
             }
         }
@@ -81,28 +83,20 @@ impl<O: Observer> Engine<'_, O> {
             .unwrap_or(previous)
     }
 
-    /// This idle CPU, or one of an idle core if its own is busy: what the kernel's periodic
-    /// balancing comes to after some ticks.
-    fn quieter(&self, cpu: CpuId, task: TaskId) -> CpuId {
-        let cluster = &self.setup.clusters[self.cpus[cpu].cluster];
-        // Where threads of a core do not slow each other down, there is nothing to balance.
-        if !self.setup.smt
-            || cluster.threads_per_core == 1
-            || self.core(cpu).all(|c| self.is_idle(c))
-        {
-            return cpu;
-        }
-        let found = self.idle_cpu_of(self.cpus[cpu].cluster, task);
-        found
-            .filter(|other| self.core(*other).all(|c| self.is_idle(c)))
-            .unwrap_or(cpu)
-    }
-
-    /// An idle CPU of a cluster, of an idle core if there is any.
-    fn idle_cpu_of(&self, cluster: usize, task: TaskId) -> Option<CpuId> {
+    /// An idle CPU of a cluster, of an idle core if there is any: the next one after `from`, if that is a
+    /// CPU of the cluster.
+    fn idle_cpu_of(&self, cluster: usize, from: CpuId, task: TaskId) -> Option<CpuId> {
         let of = &self.setup.clusters[cluster];
         let mut thread = None;
-        for cpu in of.first_cpu..of.first_cpu + of.cpus {
+        // Round the cluster as `for_each_cpu_wrap()`: a search that always began with the first CPUs would
+        // take them from the tasks that left them just now, and leave the last ones unused.
+        let end = of.first_cpu + of.cpus;
+        let begin = if (of.first_cpu..end).contains(&from) {
+            from
+        } else {
+            of.first_cpu
+        };
+        for cpu in (begin..end).chain(of.first_cpu..begin) {
             if !self.is_idle(cpu) || !self.is_allowed(task, cpu) {
                 continue;
             }
@@ -167,7 +161,11 @@ impl<O: Observer> Engine<'_, O> {
         self.account(from, self.cpus[from].mode == Mode::Task);
         self.account(to, self.cpus[to].mode == Mode::Task);
         let (least_from, least_to) = (self.cpus[from].least_vruntime, self.cpus[to].least_vruntime);
+        let moved = !self.core(from).contains(&to);
         let t = &mut self.tasks[task];
+        if moved {
+            t.refill = self.setup.migration_cycles;
+        }
         t.cpu = to;
         t.entity.settle(self.now);
         t.entity.migrate(least_from, least_to);
@@ -224,7 +222,9 @@ impl<O: Observer> Engine<'_, O> {
             c.picked_at = self.now;
             self.waiting -= 1;
             if let Some(task) = c.current {
-                c.least_vruntime = c.least_vruntime.max(self.tasks[task].entity.vruntime);
+                let t = &mut self.tasks[task];
+                c.least_vruntime = c.least_vruntime.max(t.entity.vruntime);
+                c.cold += std::mem::take(&mut t.refill);
             }
         }
         c.current
@@ -255,7 +255,9 @@ impl<O: Observer> Engine<'_, O> {
             if self.tasks[*task].is_bound() {
                 return None;
             }
-            let to = clusters.iter().find_map(|c| self.idle_cpu_of(*c, *task))?;
+            let to = clusters
+                .iter()
+                .find_map(|c| self.idle_cpu_of(*c, 0, *task))?;
             Some((index, *task, to))
         });
         if let Some((index, task, to)) = found {

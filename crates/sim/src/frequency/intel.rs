@@ -100,9 +100,8 @@ impl PstateClock {
 /// `intel_pstate` with HWP: the kernel only sets the minimum, the processor does the rest.
 #[derive(Clone, Debug)]
 pub(super) struct HwpClock {
-    controller: Hwp,
     slot: u64,
-    /// Up to when the controller knows what the CPUs did; the end of a slot.
+    /// Up to when the controllers know what the CPUs did; the end of a slot.
     seen: u64,
     cpus: Vec<HwpCpu>,
     table: FrequencyTable,
@@ -110,6 +109,7 @@ pub(super) struct HwpClock {
 
 #[derive(Clone, Debug)]
 struct HwpCpu {
+    controller: Hwp,
     boost: Option<HwpBoost>,
     /// The minimum performance in its request.
     minimum: u8,
@@ -135,13 +135,13 @@ impl HwpClock {
             max: level(highest),
         };
         let cpu = HwpCpu {
+            controller: Hwp::new(lowest, highest, hwp.ramp, hwp.full_at, epp),
             boost: boost.map(|tick| HwpBoost::new(levels, tick)),
             minimum: levels.min,
             iowait_pending: false,
             khz_time: 0,
         };
         Self {
-            controller: Hwp::new(lowest, highest, hwp.ramp, hwp.full_at, epp),
             slot: cluster.slot.max(1),
             seen: 0,
             cpus: vec![cpu; cpus],
@@ -171,20 +171,18 @@ impl HwpClock {
         current: usize,
     ) -> Kilohertz {
         self.rest(now - self.slot);
-        let mut used = 0;
-        let mut minimum = 0;
+        let slot = Nanoseconds(self.slot);
+        let most = f64::from(self.table.highest().0) * self.slot as f64;
         for ((of, cpu), active) in self.cpus.iter_mut().zip(cpus).zip(active) {
+            let mut used = 0;
             if *active {
                 let khz_time = cpu.running_until(now, current, khz).khz_time;
-                used = used.max(khz_time - std::mem::replace(&mut of.khz_time, khz_time));
-                minimum = minimum.max(of.minimum);
+                used = khz_time - std::mem::replace(&mut of.khz_time, khz_time);
             }
+            of.controller.observe(slot, (used as f64 / most).min(1.0));
         }
-        let most = f64::from(self.table.highest().0) * self.slot as f64;
-        self.controller
-            .observe(Nanoseconds(self.slot), (used as f64 / most).min(1.0));
         self.seen = now;
-        self.decide(minimum)
+        self.highest_request(|index| active[index])
     }
 
     pub(super) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
@@ -194,20 +192,28 @@ impl HwpClock {
             return None;
         }
         self.rest(last_slot);
-        Some(self.decide(self.cpus[index].minimum))
+        Some(self.highest_request(|i| i == index))
     }
 
     /// Nothing ran until `time`, the end of a slot.
     fn rest(&mut self, time: u64) {
         if time > self.seen {
-            self.controller.observe(Nanoseconds(time - self.seen), 0.0);
+            let elapsed = Nanoseconds(time - self.seen);
+            for cpu in &mut self.cpus {
+                cpu.controller.observe(elapsed, 0.0);
+            }
             self.seen = time;
         }
     }
 
-    /// What the controller asks for, and no less than the highest minimum that counts.
-    fn decide(&self, minimum: u8) -> Kilohertz {
-        let desired = self.table.at_or_above(self.controller.desired());
-        desired.max(frequency_of(&self.table, minimum))
+    /// The highest that the controllers of the CPUs that count ask for, and no less than any of their
+    /// minima.
+    fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Kilohertz {
+        let counting = self.cpus.iter().enumerate().filter(|(i, _)| counts(*i));
+        let asked = counting.map(|(_, cpu)| {
+            let desired = self.table.at_or_above(cpu.controller.desired());
+            desired.max(frequency_of(&self.table, cpu.minimum))
+        });
+        asked.max().unwrap_or(self.table.lowest())
     }
 }

@@ -48,6 +48,9 @@ pub const MAX_EVENTS: usize = 100_000;
 pub struct RtAppFile {
     /// When every thread is killed. `None`: when all have ended by themselves.
     pub duration: Option<Nanoseconds>,
+    /// What ends within this time of the start is not counted: loops and wake-ups. As with
+    /// `copies`, a file cannot say that, so it is 0 in what was read.
+    pub warm_up: Nanoseconds,
     /// The tasks in the order of the file; at least one.
     pub tasks: Vec<RtTask>,
     /// How often all of it is there, side by side: see [`RtAppFile::with_copies`]. A file cannot say

@@ -57,6 +57,7 @@ pub(super) fn read(root: &Value<'_>, text: &str, origin: &str) -> Result<RtAppFi
             duration: None,
             tasks: Vec::new(),
             copies: 1,
+            warm_up: Nanoseconds::ZERO,
             warnings: Vec::new(),
         },
         default_policy: Scheduling::default(),

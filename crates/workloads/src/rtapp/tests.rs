@@ -275,6 +275,7 @@ proptest! {
         let file = RtAppFile {
             duration: duration.map(Nanoseconds::from_secs),
             copies: 1,
+            warm_up: Nanoseconds::ZERO,
             tasks: vec![RtTask {
                 name: "a \"b\" \\".into(),
                 line: 0,

@@ -4,6 +4,8 @@ pub(super) mod apply;
 pub(super) mod capture;
 pub(super) mod doctor;
 pub(super) mod restore;
+pub(super) mod status;
+mod view;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

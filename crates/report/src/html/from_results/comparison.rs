@@ -71,17 +71,16 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Series, Resul
             }
         }
     }
-    let p_values: Vec<f64> = pending
-        .iter()
-        .filter_map(|(_, gain)| Some(gain.as_ref()?.as_ref().ok()?.p_value))
-        .collect();
-    let mut corrected = holm(&p_values).into_iter();
+    let mut corrected = corrected(&pending);
     let document = places[0].reader.document();
     let (level, margin) = (document.level, document.margin_percent);
     for (mut row, compared) in pending {
         match compared {
             Some(Ok(gain)) => {
-                let p = corrected.next().unwrap_or(1.0);
+                let p = corrected
+                    .get_mut(&row.metric)
+                    .and_then(Iterator::next)
+                    .unwrap_or(1.0);
                 judge(
                     &mut row,
                     &gain,
@@ -98,6 +97,23 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Series, Resul
         view.rows.push(row);
     }
     Ok(series)
+}
+
+/// P-values in the order of the rows, corrected for all comparisons of the same metric: a question asks about one. Over all
+/// metrics together, the smallest p-value that so many resamples can give would not be significant in a study of any size.
+fn corrected(
+    pending: &[(Row, Option<Result<Gain, GainError>>)],
+) -> BTreeMap<usize, std::vec::IntoIter<f64>> {
+    let mut by_metric: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for (row, gain) in pending {
+        if let Some(Ok(gain)) = gain {
+            by_metric.entry(row.metric).or_default().push(gain.p_value);
+        }
+    }
+    let corrected = by_metric.into_iter();
+    corrected
+        .map(|(metric, p)| (metric, holm(&p).into_iter()))
+        .collect()
 }
 
 fn described(metric: &Metric) -> view::Metric {

@@ -1,0 +1,322 @@
+//! `wakepath compare`: which policy is better, by how much, and how sure that is.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use wakepath_compare::results::{Comparison, Options, Row, compare};
+use wakepath_compare::{Better, Mean, Metric};
+use wakepath_study::import;
+
+use crate::output;
+
+/// What to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// One JSON document.
+    Json,
+    /// Comma-separated values with a header line.
+    Csv,
+    /// Tables for a page.
+    Markdown,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath compare idle-governor-sim
+  wakepath compare my-study-sim my-study-live --metric mean_us
+  wakepath compare before.json after.json --format markdown")]
+pub(crate) struct Args {
+    /// Result directories; also fio JSON, hyperfine JSON and MMTests log directories, or directories of such files.
+    #[arg(required = true, value_name = "RESULT")]
+    results: Vec<PathBuf>,
+    /// The policy that the others are compared with [default: the first result's].
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<String>,
+    /// Metrics, separated by commas; all: every one that there is [default: those of interest].
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    metric: Vec<String>,
+    /// Confidence level of the intervals, 0.5 to 0.999 [default: the study's].
+    #[arg(long, value_parser = level)]
+    level: Option<f64>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+fn level(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(level) if (0.5..=0.999).contains(&level) => Ok(level),
+        _ => Err("a number from 0.5 to 0.999".to_owned()),
+    }
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let sources = import::open_all(&args.results)?;
+    let options = Options {
+        baseline: args.baseline.clone(),
+        metrics: args.metric.clone(),
+        level: args.level,
+    };
+    let comparison = compare(&sources, &options)?;
+    match args.format {
+        Format::Json => output::json(out, &comparison),
+        Format::Csv => csv(out, &comparison),
+        Format::Table => print(out, &comparison, &mut Text),
+        Format::Markdown => print(out, &comparison, &mut Markdown),
+    }
+}
+
+/// How tables are written.
+trait Style {
+    fn heading(&self, out: &mut dyn Write, text: &str) -> anyhow::Result<()>;
+    fn table(&self, out: &mut Vec<u8>, rows: Vec<Vec<String>>) -> anyhow::Result<()>;
+}
+
+struct Text;
+struct Markdown;
+
+impl Style for Text {
+    fn heading(&self, out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
+        Ok(writeln!(out, "{text}\n")?)
+    }
+
+    fn table(&self, out: &mut Vec<u8>, mut rows: Vec<Vec<String>>) -> anyhow::Result<()> {
+        let header = rows.remove(0);
+        output::table(out, header, rows)
+    }
+}
+
+impl Style for Markdown {
+    fn heading(&self, out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
+        Ok(writeln!(out, "### {text}\n")?)
+    }
+
+    fn table(&self, out: &mut Vec<u8>, rows: Vec<Vec<String>>) -> anyhow::Result<()> {
+        for (index, row) in rows.iter().enumerate() {
+            let cells: Vec<String> = row
+                .iter()
+                .map(|c| c.replace('|', "\\|").replace('*', "\\*"))
+                .collect();
+            writeln!(out, "| {} |", cells.join(" | "))?;
+            if index == 0 {
+                writeln!(out, "| {} |", vec!["---"; row.len()].join(" | "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The table of each metric as the field reads it, and below a sentence per comparison.
+fn print(
+    out: &mut impl Write,
+    comparison: &Comparison,
+    style: &mut dyn Style,
+) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    for metric in &comparison.metrics {
+        style.heading(&mut text, &title(metric))?;
+        style.table(&mut text, means(comparison, metric))?;
+        writeln!(text)?;
+    }
+    style.heading(
+        &mut text,
+        &format!(
+            "Compared with {}: intervals of {} %, p-values corrected for all comparisons here",
+            comparison.baseline,
+            comparison.level * 100.0
+        ),
+    )?;
+    style.table(&mut text, sentences(comparison))?;
+    let warnings: Vec<Vec<String>> = comparison
+        .rows
+        .iter()
+        .flat_map(|row| {
+            let name = format!("{}, {}, {}", row.workload, row.policy, row.metric);
+            row.warnings
+                .iter()
+                .map(move |w| vec![name.clone(), w.clone()])
+        })
+        .collect();
+    if !warnings.is_empty() {
+        writeln!(text)?;
+        style.heading(&mut text, "Warnings")?;
+        let header = vec!["series".to_owned(), "what is odd".to_owned()];
+        style.table(&mut text, [vec![header], warnings].concat())?;
+    }
+    for note in &comparison.notes {
+        writeln!(text, "\n{note}")?;
+    }
+    out.write_all(&text)?;
+    Ok(())
+}
+
+/// The metric, its unit, its mean and which way is better.
+fn title(metric: &Metric) -> String {
+    let mean = match metric.mean {
+        Mean::Arithmetic => "Amean",
+        Mean::Harmonic => "Hmean",
+        Mean::Geometric => "Gmean",
+    };
+    let better = match metric.better {
+        Better::Higher => "more is better",
+        Better::Lower => "less is better",
+    };
+    format!(
+        "{}: {mean} with standard deviation, and gain in % (plus is better, * significant); {better}",
+        metric.title_with_unit()
+    )
+}
+
+/// A number with four significant digits, or all before the point.
+fn number(value: f64) -> String {
+    let magnitude = if value == 0.0 {
+        0.0
+    } else {
+        value.abs().log10().floor()
+    };
+    let decimals = (3.0 - magnitude).clamp(0.0, 6.0) as usize;
+    format!("{value:.decimals$}")
+}
+
+/// A line per workload, a column per policy, and the geometric mean below.
+fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
+    let mut table = vec![vec!["workload".to_owned()]];
+    table[0].extend(comparison.policies.iter().cloned());
+    let of_metric: Vec<&Row> = comparison
+        .rows
+        .iter()
+        .filter(|r| r.metric == metric.name)
+        .collect();
+    for workload in &comparison.workloads {
+        let rows: Vec<&&Row> = of_metric
+            .iter()
+            .filter(|r| r.workload == *workload)
+            .collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let cell = |policy: &String| {
+            let row = rows.iter().find(|r| r.policy == *policy);
+            row.map_or_else(String::new, |row| {
+                let spread = row
+                    .deviation
+                    .map_or_else(String::new, |d| format!(" ± {}", number(d)));
+                let star = if row.significant { "*" } else { "" };
+                let gain = row.gain.map_or_else(String::new, |g| {
+                    format!(" ({star}{:+.2} %{star})", g.percent)
+                });
+                format!("{}{spread}{gain}", number(row.mean))
+            })
+        };
+        let mut line = vec![workload.clone()];
+        line.extend(comparison.policies.iter().map(cell));
+        table.push(line);
+    }
+    let summaries: Vec<_> = comparison
+        .summaries
+        .iter()
+        .filter(|s| s.metric == metric.name)
+        .collect();
+    if !summaries.is_empty() {
+        let mut line = vec!["Gmean".to_owned()];
+        line.extend(comparison.policies.iter().map(|policy| {
+            let found = summaries.iter().find(|s| s.policy == *policy);
+            found.map_or_else(String::new, |s| format!("({:+.2} %)", s.percent))
+        }));
+        table.push(line);
+    }
+    table
+}
+
+/// A line per comparison.
+fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
+    let header = [
+        "metric",
+        "workload",
+        "policy",
+        "verdict",
+        "gain %",
+        "interval %",
+        "p",
+        "effect",
+        "runs",
+    ];
+    let mut table = vec![header.map(str::to_owned).to_vec()];
+    for row in comparison
+        .rows
+        .iter()
+        .filter(|r| r.policy != comparison.baseline)
+    {
+        let of = |text: &dyn Fn(&wakepath_compare::Gain) -> String| {
+            row.gain.as_ref().map_or_else(String::new, text)
+        };
+        table.push(vec![
+            row.metric.clone(),
+            row.workload.clone(),
+            row.policy.clone(),
+            row.sentence.clone(),
+            of(&|g| format!("{:+.2}", g.percent)),
+            of(&|g| format!("{:+.2} to {:+.2}", g.interval[0], g.interval[1])),
+            row.corrected_p
+                .map_or_else(String::new, |p| format!("{p:.4}")),
+            of(&|g| format!("{:+.1}", g.effect)),
+            row.runs.to_string(),
+        ]);
+    }
+    table
+}
+
+fn csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
+    let header = [
+        "metric",
+        "unit",
+        "workload",
+        "policy",
+        "baseline",
+        "runs",
+        "mean",
+        "deviation",
+        "gain_percent",
+        "low_percent",
+        "high_percent",
+        "p",
+        "corrected_p",
+        "effect",
+        "significant",
+        "verdict",
+        "warnings",
+    ];
+    let rows = comparison.rows.iter().map(|row| {
+        let of = |value: fn(&wakepath_compare::Gain) -> f64| {
+            row.gain
+                .as_ref()
+                .map_or_else(String::new, |g| value(g).to_string())
+        };
+        let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
+        [
+            row.metric.clone(),
+            metric.map_or_else(String::new, |m| m.unit.to_string()),
+            row.workload.clone(),
+            row.policy.clone(),
+            comparison.baseline.clone(),
+            row.runs.to_string(),
+            row.mean.to_string(),
+            row.deviation.map_or_else(String::new, |d| d.to_string()),
+            of(|g| g.percent),
+            of(|g| g.interval[0]),
+            of(|g| g.interval[1]),
+            of(|g| g.p_value),
+            row.corrected_p.map_or_else(String::new, |p| p.to_string()),
+            of(|g| g.effect),
+            row.significant.to_string(),
+            row.sentence.clone(),
+            row.warnings.join("; "),
+        ]
+    });
+    output::csv(out, header, rows)
+}

@@ -1,0 +1,215 @@
+//! `wakepath status`: what CPUs and drives do, once or as a live view.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use wakepath_live::System;
+use wakepath_live::status::{CpuStatus, DriveStatus, Sample, Status};
+
+use super::{RootArgs, view};
+use crate::output::{self, Format};
+use crate::until::{self, Until};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath status
+  wakepath status --watch
+  wakepath status --watch --interval 5s --format json >> status.jsonl")]
+pub(crate) struct Args {
+    /// Go on until q or Ctrl-C: a live view on a terminal, else one record after the other.
+    #[arg(long)]
+    watch: bool,
+    /// What span of time to look at.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = until::duration)]
+    interval: Duration,
+    /// Since the start of the machine instead; what a captured machine always shows.
+    #[arg(long, conflicts_with_all = ["watch", "interval"])]
+    since_start: bool,
+    /// Ask NVMe drives for their power state and whether APST is on (needs root). Asking is a command,
+    /// which can wake a drive.
+    #[arg(long)]
+    ask_drives: bool,
+    #[command(flatten)]
+    root: RootArgs,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let system = args.root.system()?;
+    if args.since_start || !system.root().is_live() {
+        return print(args, &Status::since_start(&system, args.ask_drives), out);
+    }
+    if !args.watch {
+        let mut spans = Spans::new(&system, args.ask_drives);
+        std::thread::sleep(args.interval);
+        return print(args, &spans.next(), out);
+    }
+    if args.format == Format::Table && std::io::stdout().is_terminal() {
+        return view::run(Spans::new(&system, args.ask_drives), args.interval);
+    }
+    let until = Until::new()?;
+    let mut spans = Spans::new(&system, args.ask_drives);
+    while !until.wait(Some(args.interval)) {
+        let mut record = Vec::new();
+        match args.format {
+            // One line each, so that a reader can follow.
+            Format::Json => {
+                serde_json::to_writer(&mut record, &spans.next())?;
+                record.push(b'\n');
+            }
+            _ => print(args, &spans.next(), &mut record)?,
+        }
+        // Not at the end, which may never come; a reader that has gone is the end.
+        let mut stdout = std::io::stdout().lock();
+        if stdout
+            .write_all(&record)
+            .and_then(|()| stdout.flush())
+            .is_err()
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Spans of time, one after the other.
+pub(super) struct Spans<'a> {
+    system: &'a System,
+    ask_drives: bool,
+    last: Sample,
+    at: Instant,
+}
+
+impl<'a> Spans<'a> {
+    fn new(system: &'a System, ask_drives: bool) -> Self {
+        Self {
+            system,
+            ask_drives,
+            last: Sample::now(system),
+            at: Instant::now(),
+        }
+    }
+
+    /// What happened since the last call.
+    pub(super) fn next(&mut self) -> Status {
+        let (sample, at) = (Sample::now(self.system), Instant::now());
+        let seconds = (at - self.at).as_secs_f64();
+        let status = Status::between(self.system, &self.last, &sample, seconds, self.ask_drives);
+        (self.last, self.at) = (sample, at);
+        status
+    }
+}
+
+const CPU_HEADER: [&str; 9] = [
+    "cpu",
+    "limit us",
+    "MHz",
+    "state",
+    "off",
+    "time %",
+    "entries/s",
+    "too deep/s",
+    "too shallow/s",
+];
+pub(super) const DRIVE_HEADER: [&str; 9] = [
+    "drive",
+    "reads/s",
+    "MB/s",
+    "us per read",
+    "writes/s",
+    "MB/s",
+    "tolerance us",
+    "APST",
+    "state",
+];
+
+fn print(args: &Args, status: &Status, out: &mut impl Write) -> anyhow::Result<()> {
+    let cpus = || status.cpus.iter().flat_map(cpu_rows);
+    match args.format {
+        Format::Json => output::json(out, status),
+        // Of two tables, CSV has the one that is longer.
+        Format::Csv => output::csv(out, CPU_HEADER, cpus()),
+        Format::Table => {
+            writeln!(out, "{}\n", headline(status))?;
+            output::table(out, CPU_HEADER, cpus())?;
+            if status.drives.is_empty() {
+                return Ok(());
+            }
+            writeln!(out)?;
+            output::table(out, DRIVE_HEADER, status.drives.iter().map(drive_row))
+        }
+    }
+}
+
+/// What holds for the machine as a whole, in a line.
+pub(super) fn headline(status: &Status) -> String {
+    use wakepath_live::setting::NO_SYSTEM_LATENCY_LIMIT_US;
+    let latency = match status.system_latency_us {
+        None => "not readable".to_owned(),
+        Some(us) if us >= NO_SYSTEM_LATENCY_LIMIT_US => "none".to_owned(),
+        Some(us) => format!("{us} us"),
+    };
+    let applied = if status.applied {
+        "; changed by wakepath, `wakepath restore` puts it back"
+    } else {
+        ""
+    };
+    format!(
+        "{:.1} s; idle governor {}; system-wide latency limit {latency}{applied}",
+        status.seconds, status.governor
+    )
+}
+
+/// A limit as people read it.
+pub(super) fn limit(of: &CpuStatus) -> String {
+    match of.latency_limit.as_deref() {
+        None => String::new(),
+        Some("0") => "none".to_owned(),
+        Some("n/a") => "0".to_owned(),
+        Some(us) => us.to_owned(),
+    }
+}
+
+pub(super) fn mhz(of: &CpuStatus) -> String {
+    of.khz
+        .map_or_else(String::new, |khz| (khz / 1000).to_string())
+}
+
+fn cpu_rows(of: &CpuStatus) -> Vec<[String; 9]> {
+    of.states
+        .iter()
+        .map(|state| {
+            [
+                of.cpu.to_string(),
+                limit(of),
+                mhz(of),
+                state.name.clone(),
+                if state.disabled { "off" } else { "" }.to_owned(),
+                format!("{:.1}", 100.0 * state.share),
+                format!("{:.1}", state.entries_per_s),
+                format!("{:.1}", state.too_deep_per_s),
+                format!("{:.1}", state.too_shallow_per_s),
+            ]
+        })
+        .collect()
+}
+
+pub(super) fn drive_row(of: &DriveStatus) -> [String; 9] {
+    let number = |value: f64| format!("{value:.1}");
+    let apst = |on: bool| if on { "on" } else { "off" }.to_owned();
+    [
+        of.name.clone(),
+        number(of.reads_per_s),
+        number(of.read_mb_per_s),
+        of.read_us.map_or_else(String::new, |us| format!("{us:.0}")),
+        number(of.writes_per_s),
+        number(of.write_mb_per_s),
+        of.latency_tolerance.clone().unwrap_or_default(),
+        of.apst.map_or_else(String::new, apst),
+        of.power_state
+            .map_or_else(String::new, |ps| format!("PS{ps}")),
+    ]
+}

@@ -1,0 +1,198 @@
+//! The live view of `wakepath status --watch`.
+
+use std::time::{Duration, Instant};
+
+use ratatui::Frame;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Row, Table};
+use wakepath_live::status::{CpuStatus, Status};
+
+use super::status::{DRIVE_HEADER, Spans, drive_row, headline, limit, mhz};
+
+/// Colours of idle states, shallowest first; the deeper, the darker.
+const COLOURS: [Color; 6] = [
+    Color::LightRed,
+    Color::Yellow,
+    Color::Green,
+    Color::Cyan,
+    Color::Blue,
+    Color::DarkGray,
+];
+
+/// Shows spans until q, Esc or Ctrl-C.
+pub(super) fn run(mut spans: Spans<'_>, interval: Duration) -> anyhow::Result<()> {
+    // Puts the terminal back on a panic, too.
+    let mut terminal = ratatui::try_init()?;
+    let mut show = || -> anyhow::Result<()> {
+        loop {
+            if quits(interval)? {
+                return Ok(());
+            }
+            let status = spans.next();
+            terminal.draw(|frame| draw(frame, &status))?;
+        }
+    };
+    let result = show();
+    ratatui::try_restore()?;
+    result
+}
+
+/// Waits for the next span; `true` if the user wants to leave.
+fn quits(interval: Duration) -> anyhow::Result<bool> {
+    let end = Instant::now() + interval;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if !event::poll(left)? {
+            return Ok(false);
+        }
+        if let Event::Key(key) = event::read()? {
+            let control = key.modifiers.contains(KeyModifiers::CONTROL);
+            match key.code {
+                KeyCode::Char('q') | KeyCode::Esc => return Ok(true),
+                KeyCode::Char('c') if control => return Ok(true),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn draw(frame: &mut Frame<'_>, status: &Status) {
+    // The drives' table with its frame and header.
+    let drives = status.drives.len() as u16 + 3;
+    let areas = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Min(4),
+        Constraint::Length(drives),
+        Constraint::Length(1),
+    ])
+    .split(frame.area());
+    let head = vec![Line::from(headline(status)), legend(status)];
+    frame.render_widget(ratatui::widgets::Paragraph::new(head), areas[0]);
+    frame.render_widget(cpus(status, areas[1]), areas[1]);
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let table = Table::new(
+        status.drives.iter().map(|d| Row::new(drive_row(d))),
+        [Constraint::Length(13); DRIVE_HEADER.len()],
+    )
+    .header(Row::new(DRIVE_HEADER).style(bold))
+    .block(Block::bordered().title("drives"));
+    frame.render_widget(table, areas[2]);
+    frame.render_widget(Line::from("q quits"), areas[3]);
+}
+
+/// Which colour is which state.
+fn legend(status: &Status) -> Line<'static> {
+    let mut spans = Vec::new();
+    if let Some(cpu) = status.cpus.first() {
+        for (state, colour) in cpu.states.iter().zip(COLOURS.into_iter().cycle()) {
+            spans.push(Span::styled("\u{2588} ", Style::new().fg(colour)));
+            let off = if state.disabled { " (off)" } else { "" };
+            spans.push(Span::raw(format!("{}{off}  ", state.name)));
+        }
+    }
+    spans.push(Span::raw("rest: busy"));
+    Line::from(spans)
+}
+
+fn cpus(status: &Status, area: Rect) -> Table<'static> {
+    let fixed = [5, 9, 6, 10];
+    let width = usize::from(area.width).saturating_sub(fixed.iter().sum::<usize>() + 6);
+    let rows = status.cpus.iter().map(|cpu| {
+        let entries: f64 = cpu.states.iter().map(|s| s.entries_per_s).sum();
+        Row::new(vec![
+            Line::from(cpu.cpu.to_string()),
+            Line::from(limit(cpu)),
+            Line::from(mhz(cpu)),
+            Line::from(format!("{entries:.0}")),
+            bar(cpu, width),
+        ])
+    });
+    let widths = fixed
+        .map(|n| Constraint::Length(n as u16))
+        .into_iter()
+        .chain([Constraint::Min(10)]);
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    Table::new(rows, widths)
+        .header(Row::new(["cpu", "limit us", "MHz", "sleeps/s", "time in idle states"]).style(bold))
+        .block(Block::bordered().title("CPUs"))
+}
+
+/// The shares of the span in each state as a bar of blocks.
+fn bar(cpu: &CpuStatus, width: usize) -> Line<'static> {
+    let mut spans = Vec::new();
+    let (mut share, mut drawn) = (0.0, 0);
+    for (state, colour) in cpu.states.iter().zip(COLOURS.into_iter().cycle()) {
+        share += state.share;
+        // Ends are rounded, not lengths, so that the errors do not add up.
+        let end = ((share * width as f64).round() as usize).min(width);
+        spans.push(Span::styled(
+            "\u{2588}".repeat(end.saturating_sub(drawn)),
+            Style::new().fg(colour),
+        ));
+        drawn = end.max(drawn);
+    }
+    Line::from(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use wakepath_live::{Root, System};
+
+    use super::*;
+
+    #[test]
+    fn the_view_shows_cpus_states_and_drives() {
+        let captured = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/examples/captured-laptop"
+        );
+        let system = System::new(Root::at(captured));
+        let status = Status::since_start(&system, true);
+        let mut terminal = Terminal::new(TestBackend::new(120, 16)).unwrap();
+        terminal.draw(|frame| draw(frame, &status)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let text: String = (0..16)
+            .map(|y| {
+                let line = (0..120).map(|x| buffer[(x, y)].symbol());
+                line.collect::<String>() + "\n"
+            })
+            .collect();
+        for part in [
+            "menu (intel_idle)",
+            "C10",
+            "nvme0n1",
+            "auto",
+            "off",
+            "q quits",
+            "none",
+        ] {
+            assert!(text.contains(part), "no {part} in\n{text}");
+        }
+        // CPU 0 was in C10 for 2381 of 2500 s.
+        let cpu0 = text.lines().find(|l| l.starts_with("\u{2502}0 ")).unwrap();
+        let blocks = cpu0.matches('\u{2588}').count();
+        assert!((80..90).contains(&blocks), "{blocks} in\n{text}");
+    }
+
+    #[test]
+    fn a_bar_is_never_longer_than_its_place() {
+        let captured = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/examples/captured-laptop"
+        );
+        let system = System::new(Root::at(captured));
+        let mut status = Status::since_start(&system, false);
+        for state in &mut status.cpus[0].states {
+            state.share = 0.9;
+        }
+        for width in [0, 1, 7, 200] {
+            let drawn = bar(&status.cpus[0], width).width();
+            assert_eq!(drawn, width);
+        }
+    }
+}

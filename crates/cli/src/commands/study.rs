@@ -1,0 +1,436 @@
+//! `wakepath study`: workloads x policies x repeats from one file, simulated or measured.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use serde::Serialize;
+use wakepath_results::Mode;
+use wakepath_study::builtin;
+use wakepath_study::plan::{Plan, Target, Task};
+use wakepath_study::run::{self, Waiting};
+use wakepath_units::Nanoseconds;
+
+use crate::output::{self, Format};
+use crate::waiting::{self, Jobs};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Write a commented example.
+    New(NewArgs),
+    /// Explain what would run, and how long it takes.
+    Check(CheckArgs),
+    /// Run a study, or go on with one.
+    Run(RunArgs),
+    /// The built-in studies.
+    List(ListArgs),
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath study new my-study.toml
+  wakepath study new --from idle-governor my-study.toml")]
+struct NewArgs {
+    /// The file to write.
+    file: PathBuf,
+    /// A built-in study to start from.
+    #[arg(long, value_name = "NAME")]
+    from: Option<String>,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Example:
+  wakepath study check idle-governor")]
+struct CheckArgs {
+    /// Study file, or the name of a built-in study.
+    study: PathBuf,
+    /// Where it would run.
+    #[arg(long, value_enum, default_value_t)]
+    on: On,
+    #[command(flatten)]
+    jobs: Jobs,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath study run idle-governor
+  wakepath study run my-study.toml --on live -o measured
+  wakepath study run my-study.toml --resume")]
+struct RunArgs {
+    /// Study file, or the name of a built-in study.
+    study: PathBuf,
+    /// Where it runs: on the modelled machine that the study names, or for real on this one.
+    #[arg(long, value_enum, default_value_t)]
+    on: On,
+    /// Directory of the results [default: the study's name with -sim or -live].
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Go on with a study that was interrupted.
+    #[arg(long, conflicts_with = "force")]
+    resume: bool,
+    /// Replace results that are there.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    jobs: Jobs,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  wakepath study list")]
+struct ListArgs {
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Where a study runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum On {
+    /// Simulated.
+    #[default]
+    Sim,
+    /// Measured.
+    Live,
+}
+
+impl On {
+    fn target(self) -> Target {
+        match self {
+            Self::Sim => Target::Sim,
+            Self::Live => Target::Live,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Live => "live",
+        }
+    }
+}
+
+pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
+    match args.verb {
+        Verb::New(args) => new(&args, out),
+        Verb::Check(args) => check(&args, out),
+        Verb::Run(args) => run_study(&args, out),
+        Verb::List(args) => list(&args, out),
+    }
+}
+
+fn new(args: &NewArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let text = match &args.from {
+        None => builtin::EXAMPLE,
+        Some(name) => builtin::study(name).with_context(|| {
+            let known: Vec<&str> = builtin::study_names().collect();
+            format!(
+                "--from: no built-in study is called '{name}'; there are {}",
+                known.join(", ")
+            )
+        })?,
+    };
+    let path = args.file.display();
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if args.force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    let mut file = options.open(&args.file).map_err(|e| match e.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            anyhow::anyhow!("{path}: the file exists; --force replaces it")
+        }
+        _ => anyhow::Error::new(e).context(path.to_string()),
+    })?;
+    file.write_all(text.as_bytes())
+        .with_context(|| path.to_string())?;
+    writeln!(out, "{path} is written; next: wakepath study check {path}")?;
+    Ok(())
+}
+
+/// A built-in study in a list.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    title: String,
+    machine: String,
+    workloads: usize,
+    policies: usize,
+    repeats: u32,
+}
+
+fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut all = Vec::new();
+    for name in builtin::study_names() {
+        let plan = Plan::load(Path::new(name), Target::Sim)?;
+        all.push(Listed {
+            name,
+            title: plan.file.title.clone().unwrap_or_default(),
+            machine: plan
+                .machine
+                .as_ref()
+                .map(|m| m.name.clone())
+                .unwrap_or_default(),
+            workloads: plan.workloads.len(),
+            policies: plan.policies.len(),
+            repeats: plan.repeats(),
+        });
+    }
+    let header = [
+        "name",
+        "title",
+        "machine",
+        "workloads",
+        "policies",
+        "repeats",
+    ];
+    let rows = all.iter().map(|l| {
+        [
+            l.name.to_owned(),
+            l.title.clone(),
+            l.machine.clone(),
+            l.workloads.to_string(),
+            l.policies.to_string(),
+            l.repeats.to_string(),
+        ]
+    });
+    match args.format {
+        Format::Json => output::json(out, &all),
+        Format::Csv => output::csv(out, header, rows),
+        Format::Table => output::table(out, header, rows),
+    }
+}
+
+/// What `study check` says.
+#[derive(Serialize)]
+struct Checked {
+    study: String,
+    on: On,
+    machine: Option<String>,
+    runs: usize,
+    repeats: u32,
+    baseline: String,
+    workloads: Vec<CheckedWorkload>,
+    policies: Vec<wakepath_results::Policy>,
+    questions: Vec<wakepath_results::Question>,
+    /// How long the whole study takes, in seconds, if that can be said.
+    seconds: Option<f64>,
+    jobs: usize,
+}
+
+#[derive(Serialize)]
+struct CheckedWorkload {
+    name: String,
+    what: String,
+    /// How long a run says it lasts, in seconds.
+    seconds: Option<f64>,
+}
+
+/// How long each workload is tried under each policy.
+const TRY: Duration = Duration::from_millis(20);
+
+fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let plan = Plan::load(&args.study, args.on.target())?;
+    let jobs = args.jobs.threads();
+    let seconds = match args.on {
+        On::Sim => Some(run::sim::estimate(&plan, TRY)?.as_secs_f64() / jobs as f64),
+        On::Live => live_seconds(&plan),
+    };
+    let checked = Checked {
+        study: plan.file.name.get_ref().clone(),
+        on: args.on,
+        machine: plan.machine.as_ref().map(|m| m.title.clone()),
+        runs: plan.runs(),
+        repeats: plan.repeats(),
+        baseline: plan.policies[plan.baseline].name.clone(),
+        workloads: plan
+            .workloads
+            .iter()
+            .map(|w| CheckedWorkload {
+                name: w.name.clone(),
+                what: match &w.task {
+                    Task::Fio { .. } => "fio job".to_owned(),
+                    Task::RtApp { .. } => "rt-app file".to_owned(),
+                    Task::Command { words, .. } => words.join(" "),
+                },
+                seconds: w.duration().map(Nanoseconds::as_secs_f64),
+            })
+            .collect(),
+        policies: plan
+            .policies
+            .iter()
+            .map(|p| wakepath_results::Policy {
+                name: p.name.clone(),
+                settings: p.settings.clone(),
+            })
+            .collect(),
+        questions: plan.questions.clone(),
+        seconds,
+        jobs,
+    };
+    for workload in &plan.workloads {
+        for warning in &workload.warnings {
+            eprintln!("wakepath: {}: line {warning}", workload.name);
+        }
+    }
+    match args.format {
+        Format::Json => output::json(out, &checked),
+        Format::Csv => {
+            let rows = plan.workloads.iter().flat_map(|w| {
+                plan.policies
+                    .iter()
+                    .map(|p| [w.name.clone(), p.name.clone(), plan.repeats().to_string()])
+            });
+            output::csv(out, ["workload", "policy", "runs"], rows)
+        }
+        Format::Table => explain(out, &checked),
+    }
+}
+
+/// How long a measurement takes, if all of its workloads say how long they run.
+fn live_seconds(plan: &Plan) -> Option<f64> {
+    let durations: Option<Vec<f64>> = plan
+        .workloads
+        .iter()
+        .map(|w| Some(w.duration()?.as_secs_f64()))
+        .collect();
+    let settling = plan.runs() as f64 * plan.file.settle_s.get_ref();
+    let each: f64 = durations?.into_iter().sum();
+    Some(each * plan.policies.len() as f64 * f64::from(plan.repeats()) + settling)
+}
+
+fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
+    let on = match (&checked.machine, checked.on) {
+        (Some(machine), _) => format!("simulated on {machine}"),
+        (None, _) => "measured on this machine".to_owned(),
+    };
+    writeln!(
+        out,
+        "{}: {} runs, {} of each workload under each policy, {on}\n",
+        checked.study, checked.runs, checked.repeats
+    )?;
+    let seconds =
+        |s: Option<f64>| s.map_or_else(|| "until it ends".to_owned(), |s| format!("{s} s"));
+    output::table(
+        out,
+        ["workload", "what", "length"],
+        checked
+            .workloads
+            .iter()
+            .map(|w| [w.name.clone(), w.what.clone(), seconds(w.seconds)]),
+    )?;
+    writeln!(out)?;
+    let settings = |p: &wakepath_results::Policy| {
+        let all: Vec<String> = p.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        if all.is_empty() {
+            "nothing changed".to_owned()
+        } else {
+            all.join(", ")
+        }
+    };
+    output::table(
+        out,
+        ["policy", "settings", ""],
+        checked.policies.iter().map(|p| {
+            let baseline = if p.name == checked.baseline {
+                "baseline"
+            } else {
+                ""
+            };
+            [p.name.clone(), settings(p), baseline.to_owned()]
+        }),
+    )?;
+    if !checked.questions.is_empty() {
+        writeln!(out)?;
+        let rows = checked
+            .questions
+            .iter()
+            .map(|q| [q.ask.clone(), q.metric.clone()]);
+        output::table(out, ["question", "metric"], rows)?;
+    }
+    if checked.repeats < 4 {
+        writeln!(
+            out,
+            "\n{} run(s) of each: no interval can be given for fewer than 4; set `repeats`",
+            checked.repeats
+        )?;
+    }
+    match checked.seconds {
+        Some(seconds) if checked.on == On::Sim => writeln!(
+            out,
+            "\nTakes about {} on {} core(s).",
+            duration(seconds),
+            checked.jobs
+        )?,
+        Some(seconds) => writeln!(out, "\nTakes at least {}.", duration(seconds))?,
+        None => writeln!(
+            out,
+            "\nHow long it takes cannot be said: a workload does not say when it ends."
+        )?,
+    }
+    Ok(())
+}
+
+/// A length of time for people.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 100.0 => format!("{s:.1} s"),
+        s if s < 6000.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let plan = Plan::load(&args.study, args.on.target())?;
+    let dir = args.output.clone().unwrap_or_else(|| {
+        PathBuf::from(format!("{}-{}", plan.file.name.get_ref(), args.on.name()))
+    });
+    let mode = match (args.resume, args.force) {
+        (true, _) => Mode::Resume,
+        (false, true) => Mode::Replace,
+        (false, false) => Mode::New,
+    };
+    for workload in &plan.workloads {
+        for warning in &workload.warnings {
+            eprintln!("wakepath: {}: line {warning}", workload.name);
+        }
+    }
+    waiting::counting(args.jobs, plan.runs(), "runs", |finished, cancelled| {
+        let waiting = Waiting {
+            finished,
+            cancelled,
+        };
+        match args.on {
+            On::Sim => run::sim::run(&plan, &dir, mode, &waiting)?,
+            On::Live => run::live::run(&plan, &dir, mode, &waiting)?,
+        }
+        Ok(())
+    })?;
+    let dir = dir.display();
+    writeln!(
+        out,
+        "{} runs in {dir}; next: wakepath compare {dir}, wakepath report {dir} -o report.html",
+        plan.runs()
+    )?;
+    Ok(())
+}

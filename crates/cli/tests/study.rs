@@ -1,0 +1,645 @@
+//! `wakepath study` and `wakepath compare` as whole commands: simulated, measured, interrupted, compared.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::{fails_with, json, wakepath};
+
+/// Two workloads, two policies, four repeats: 16 short runs.
+const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
+    [[workload]]\nname = 'reads'\nfio = 'part-b-rk3399.fio'\nseconds = 2\n\
+    [[workload]]\nname = 'threads'\nrt_app = 'ping-pong.json'\n\
+    [[policy]]\nname = 'menu'\nidle = 'menu@6.12'\n\
+    [[policy]]\nname = 'shallowest'\nidle = 'shallowest'\n\
+    [[question]]\nask = 'Which?'\nmetric = 'iops'\n";
+
+fn written(folder: &Path, text: &str) -> String {
+    let path = folder.join("study.toml");
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// All files below a directory with their contents.
+fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut open = vec![dir.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let content = fs::read(&path).unwrap();
+                all.insert(path.strip_prefix(dir).unwrap().to_owned(), content);
+            }
+        }
+    }
+    all
+}
+
+fn start(arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_wakepath"))
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn the_same_bytes_whatever_the_jobs_and_however_often_it_was_killed() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = written(temp.path(), STUDY);
+    let [one, two, killed] = ["one", "two", "killed"].map(|n| temp.path().join(n));
+    for (dir, jobs) in [(&one, "1"), (&two, "2")] {
+        wakepath(&[
+            "study",
+            "run",
+            &study,
+            "--jobs",
+            jobs,
+            "-o",
+            dir.to_str().unwrap(),
+        ])
+        .success();
+    }
+    let wanted = contents(&one);
+    assert_eq!(wanted.keys().filter(|p| p.starts_with("runs")).count(), 16);
+    assert!(wanted == contents(&two), "one and two jobs differ");
+    // SIGKILL after ever longer times: while it begins, while runs are written, while tables are.
+    let arguments = [
+        "study",
+        "run",
+        &study,
+        "--resume",
+        "-o",
+        killed.to_str().unwrap(),
+    ];
+    let mut kills = 0;
+    for ms in [1, 5, 20, 40, 60, 80, 120, 160, 250] {
+        let mut child = start(&arguments);
+        std::thread::sleep(Duration::from_millis(ms));
+        kills += u32::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(kills > 0);
+    wakepath(&arguments).success();
+    assert!(wanted == contents(&killed), "a killed study differs");
+}
+
+#[test]
+fn a_comparison_says_what_is_better_and_by_how_much() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = written(temp.path(), STUDY);
+    let dir = temp.path().join("results").display().to_string();
+    wakepath(&["study", "run", &study, "-o", &dir]).success();
+    let compared = json(&wakepath(&["compare", &dir, "--format", "json"]));
+    assert_eq!(compared["baseline"], "menu");
+    let rows = compared["rows"].as_array().unwrap();
+    let iops = rows
+        .iter()
+        .find(|r| r["metric"] == "iops" && r["policy"] == "shallowest")
+        .unwrap();
+    assert_eq!(iops["design"], "paired");
+    assert_eq!(iops["significant"], true);
+    assert!(iops["gain"]["percent"].as_f64().unwrap() > 20.0, "{iops}");
+    assert!(iops["sentence"].as_str().unwrap().starts_with("better by "));
+    // Energy is the other side.
+    let power = rows
+        .iter()
+        .find(|r| r["metric"] == "mean_mw" && r["policy"] == "shallowest")
+        .unwrap();
+    assert!(power["gain"]["percent"].as_f64().unwrap() < 0.0, "{power}");
+    let turned = [
+        "compare",
+        &dir,
+        "--baseline",
+        "shallowest",
+        "--metric",
+        "iops",
+        "--format",
+        "csv",
+    ];
+    let csv = wakepath(&turned).success();
+    let csv = String::from_utf8(csv.get_output().stdout.clone()).unwrap();
+    assert_eq!(csv.lines().count(), 3);
+    assert!(csv.contains("worse by "), "{csv}");
+    let page = wakepath(&["compare", &dir, "--format", "markdown"]).success();
+    let page = String::from_utf8(page.get_output().stdout.clone()).unwrap();
+    assert!(
+        page.contains("| workload | menu | shallowest |") && page.contains("\\*"),
+        "{page}"
+    );
+    for (option, name, parts) in [
+        (
+            "--baseline",
+            "mneu",
+            ["no policy is called `mneu`", "menu, shallowest"],
+        ),
+        ("--metric", "ipos", ["no metric is called `ipos`", "iops"]),
+    ] {
+        fails_with(wakepath(&["compare", &dir, option, name]), &parts);
+    }
+    // The same study twice: policies by their result's name, and not in pairs.
+    let again = temp.path().join("again").display().to_string();
+    wakepath(&["study", "run", &study, "-o", &again]).success();
+    let both = json(&wakepath(&[
+        "compare", &dir, &again, "--metric", "iops", "--format", "json",
+    ]));
+    assert_eq!(both["policies"].as_array().unwrap().len(), 4);
+    let same = both["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|r| r["policy"] == "again: menu")
+        .unwrap();
+    assert_eq!(same["design"], "unpaired");
+    assert_eq!(same["gain"]["percent"], 0.0);
+    assert!(!same["sentence"].as_str().unwrap().contains("better"));
+}
+
+#[test]
+fn an_example_is_written_checked_and_never_overwritten() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("new.toml").display().to_string();
+    wakepath(&["study", "new", &file]).success();
+    fails_with(wakepath(&["study", "new", &file]), &["exists", "--force"]);
+    wakepath(&["study", "new", "--from", "part-b", "--force", &file]).success();
+    let checked = json(&wakepath(&["study", "check", &file, "--format", "json"]));
+    assert_eq!(checked["runs"], 40);
+    assert!(checked["seconds"].as_f64().unwrap() > 0.0);
+    wakepath(&["study", "new", "--force", &file]).success();
+    for on in ["sim", "live"] {
+        let checked = json(&wakepath(&[
+            "study", "check", &file, "--on", on, "--format", "json",
+        ]));
+        assert_eq!(checked["runs"], 10);
+    }
+}
+
+#[test]
+fn every_built_in_study_can_be_simulated() {
+    let list = json(&wakepath(&["study", "list", "--format", "json"]));
+    let list = list.as_array().unwrap();
+    assert_eq!(list.len(), 9);
+    for study in list {
+        let name = study["name"].as_str().unwrap();
+        wakepath(&["study", "check", name]).success();
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_study_is_one_line_with_its_place() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("results").display().to_string();
+    let fails = |from: &str, to: &str, parts: &[&str]| {
+        let study = written(temp.path(), &STUDY.replacen(from, to, 1));
+        fails_with(wakepath(&["study", "run", &study, "-o", &dir]), parts);
+        assert!(!Path::new(&dir).exists());
+    };
+    fails(
+        "repeats",
+        "repeat",
+        &["study.toml:3: unknown key `repeat`", "`repeats`"],
+    );
+    fails(
+        "'rk3399'",
+        "'rk3388'",
+        &["study.toml:2", "did you mean 'rk3399'"],
+    );
+    fails(
+        "menu@6.12",
+        "mneu",
+        &["study.toml:13", "did you mean `menu`"],
+    );
+    fails(
+        "menu@6.12",
+        "schedutil",
+        &["study.toml:13", "not an idle policy"],
+    );
+    fails(
+        "part-b-rk3399.fio",
+        "part-b.fio",
+        &["study.toml:6", "part-b-rk3399.fio"],
+    );
+    fails(
+        "metric = 'iops'",
+        "metric = 'iosp'",
+        &["no metric is called `iosp`"],
+    );
+    fails(
+        "name = 'shallowest'",
+        "name = 'menu'",
+        &["a second policy is called `menu`"],
+    );
+    fails(
+        "fio = 'part-b-rk3399.fio'\nseconds = 2",
+        "command = ['true']",
+        &["cannot be simulated", "--on live"],
+    );
+    fails(
+        "idle = 'shallowest'",
+        "disable_idle = ['C6']",
+        &["C6", "cpu-sleep"],
+    );
+    fails(
+        "idle = 'shallowest'",
+        "set = { epp = 'power' }",
+        &["--on live"],
+    );
+    // What only the simulation finds out.
+    let study = written(
+        temp.path(),
+        &STUDY.replace("idle = 'shallowest'", "freq = 'intel_pstate'"),
+    );
+    let refused = wakepath(&["study", "check", &study]);
+    fails_with(refused, &["reads under shallowest", "intel_pstate needs"]);
+}
+
+#[test]
+fn results_are_kept_unless_they_are_to_be_replaced() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = written(temp.path(), STUDY);
+    let dir = temp.path().join("results").display().to_string();
+    wakepath(&["study", "run", &study, "-o", &dir]).success();
+    fails_with(
+        wakepath(&["study", "run", &study, "-o", &dir]),
+        &["--resume", "--force"],
+    );
+    let other = written(temp.path(), &STUDY.replace("repeats = 4", "repeats = 1"));
+    fails_with(
+        wakepath(&["study", "run", &other, "-o", &dir, "--resume"]),
+        &["another study"],
+    );
+    wakepath(&["study", "run", &other, "-o", &dir, "--force"]).success();
+    let single = wakepath(&["compare", &dir]).success();
+    let single = String::from_utf8(single.get_output().stdout.clone()).unwrap();
+    assert!(
+        single.contains("1 run(s): no interval can be given"),
+        "{single}"
+    );
+    let document = Path::new(&dir).join("result.json");
+    let text = fs::read_to_string(&document).unwrap();
+    fs::write(
+        &document,
+        text.replacen("\"version\": 1", "\"version\": 9", 1),
+    )
+    .unwrap();
+    fails_with(
+        wakepath(&["compare", &dir]),
+        &["schema version 9", "reads version 1"],
+    );
+    fails_with(
+        wakepath(&["compare", temp.path().to_str().unwrap()]),
+        &["neither a result directory"],
+    );
+}
+
+/// Whether fio is there; says so if it is not.
+fn fio_is_missing() -> bool {
+    let missing = Command::new("fio").arg("--version").output().is_err();
+    if missing {
+        println!("skipped: fio is not installed");
+        assert_ne!(std::env::var("WAKEPATH_REQUIRE_ALL").as_deref(), Ok("1"));
+    }
+    missing
+}
+
+#[test]
+fn percentiles_of_fio_are_those_that_it_prints() {
+    if fio_is_missing() {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let job = "[global]\nfilename=data\nsize=4m\nbs=4k\nruntime=300ms\ntime_based\nnumjobs=2\n\
+               group_reporting\n[a]\nrw=randread\n[b]\nstonewall\nrw=randwrite\n";
+    fs::write(temp.path().join("job.fio"), job).unwrap();
+    for format in ["json", "json+"] {
+        let output = Command::new("fio")
+            .args([
+                &format!("--output-format={format}"),
+                "--output=out.json",
+                "job.fio",
+            ])
+            .current_dir(temp.path())
+            .status()
+            .unwrap();
+        assert!(output.success());
+        let path = temp.path().join("out.json").display().to_string();
+        let compared = json(&wakepath(&[
+            "compare", &path, "--metric", "all", "--format", "json",
+        ]));
+        // What fio says in the same file.
+        let text = fs::read_to_string(&path).unwrap();
+        let start = text.find('{').unwrap();
+        let printed: serde_json::Value = serde_json::from_str(&text[start..]).unwrap();
+        for (job, direction) in [(0, "read"), (1, "write")] {
+            let of = &printed["jobs"][job];
+            let value = |metric: &str| {
+                let rows = compared["rows"].as_array().unwrap().iter();
+                let mut rows =
+                    rows.filter(|r| r["metric"] == metric && r["workload"] == of["jobname"]);
+                rows.next().unwrap()["mean"].as_f64().unwrap()
+            };
+            let clat = &of[direction]["clat_ns"]["percentile"];
+            for (metric, key) in [
+                ("p50_us", "50.000000"),
+                ("p99_us", "99.000000"),
+                ("p999_us", "99.900000"),
+            ] {
+                let fio = clat[key].as_f64().unwrap() / 1e3;
+                assert!(
+                    (value(metric) - fio).abs() < 1e-9,
+                    "{metric}: {} {fio}",
+                    value(metric)
+                );
+            }
+            let iops = of[direction]["iops"].as_f64().unwrap();
+            assert!(
+                (value("iops") / iops - 1.0).abs() < 0.01,
+                "{} {iops}",
+                value("iops")
+            );
+        }
+    }
+}
+
+#[test]
+fn a_study_is_measured_with_fio_and_commands_and_goes_on_after_a_kill() {
+    if fio_is_missing() {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let study = "name = 'm'\nrepeats = 4\nsettle_s = 0\n\
+        [[workload]]\nname = 'reads'\nseconds = 0.1\n\
+        fio_job = '''\n[reads]\nfilename=data\nsize=1m\nrw=randread\nbs=4k\nioengine=psync\n'''\n\
+        [[workload]]\nname = 'words'\ncommand = ['sh', '-c', 'echo rate: 12.5 per s']\n\
+        [[workload.metric]]\nname = 'rate'\npattern = 'rate: ([0-9.]+)'\nbetter = 'higher'\nunit = '1/s'\n\
+        [[workload]]\nname = 'json'\ncommand = ['sh', '-c', 'echo {\\\"a\\\": [{\\\"t\\\": 3}]}']\n\
+        [[workload.metric]]\nname = 'time'\njson = '/a/0/t'\nbetter = 'lower'\nunit = 's'\n\
+        [[policy]]\nname = 'as it is'\n[[policy]]\nname = 'the same'\n";
+    let study = written(temp.path(), study);
+    let run = |resume: &str| {
+        let mut command = assert_cmd::Command::cargo_bin("wakepath").unwrap();
+        command
+            .args([
+                "study", "run", &study, "--on", "live", "-o", "results", resume,
+            ])
+            .current_dir(temp.path());
+        command
+    };
+    let mut killed = run("--resume");
+    killed.timeout(Duration::from_millis(700));
+    killed.assert().interrupted();
+    run("--resume").assert().success();
+    let dir = temp.path().join("results");
+    let document: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(dir.join("result.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&document["backend"], &document["complete"]),
+        (&"live".into(), &true.into())
+    );
+    assert!(
+        document["tools"]["fio"]
+            .as_str()
+            .unwrap()
+            .starts_with("fio-")
+    );
+    let compared = json(&wakepath(&[
+        "compare",
+        dir.to_str().unwrap(),
+        "--format",
+        "json",
+    ]));
+    let rows = compared["rows"].as_array().unwrap();
+    let mean = |metric: &str| {
+        let row = rows.iter().find(|r| r["metric"] == metric).unwrap();
+        assert_eq!(row["runs"], 4, "{row}");
+        row["mean"].as_f64().unwrap()
+    };
+    assert!((mean("rate") - 12.5).abs() < 1e-9 && (mean("time") - 3.0).abs() < 1e-9);
+    assert!(mean("iops") > 0.0 && mean("wall_s") > 0.0 && mean("p99_us") > 0.0);
+    // The order is recorded, and no two runs have the same place in it.
+    let mut orders = Vec::new();
+    for entry in fs::read_dir(dir.join("runs")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let run: serde_json::Value = serde_json::from_str(&text).unwrap();
+        orders.push(run["order"].as_u64().unwrap());
+    }
+    orders.sort_unstable();
+    assert_eq!(orders, (0..24).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_workload_that_fails_or_prints_nothing_ends_a_measurement_and_loses_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let base = "name = 'm'\nrepeats = 1\nsettle_s = 0\n[[policy]]\nname = 'p'\n\
+        [[workload]]\nname = 'good'\ncommand = ['true']\n[[workload]]\nname = 'bad'\n";
+    let metric = "[[workload.metric]]\nname = 'wall_s'\npattern = '([0-9na]+)'\n";
+    for (index, (bad, parts)) in [
+        (
+            format!("command = ['sh', '-c', 'echo oh no >&2; exit 3']\n{metric}"),
+            ["bad under p", "exit status: 3: oh no"],
+        ),
+        (
+            format!("command = ['true']\n{metric}"),
+            ["bad under p", "printed nothing"],
+        ),
+        (
+            format!("command = ['echo', 'x']\n{metric}"),
+            ["bad under p", "no line of the output matches"],
+        ),
+        (
+            format!("command = ['echo', 'nan']\n{metric}"),
+            ["bad under p", "wall_s is NaN"],
+        ),
+        (
+            "command = ['no-such-program']\n".to_owned(),
+            ["bad under p", "no-such-program: No such file"],
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let study = written(temp.path(), &format!("{base}{bad}"));
+        let dir = temp.path().join(index.to_string());
+        let at = dir.display().to_string();
+        fails_with(
+            wakepath(&["study", "run", &study, "--on", "live", "-o", &at]),
+            &parts,
+        );
+        let document = fs::read_to_string(dir.join("result.json")).unwrap();
+        assert!(document.contains("\"complete\": false"));
+    }
+    // Without fio on the path it says how to get it.
+    let text =
+        "name = 'm'\n[[policy]]\nname = 'p'\n[[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\n";
+    let study = written(temp.path(), text);
+    let refused = assert_cmd::Command::cargo_bin("wakepath")
+        .unwrap()
+        .args(["study", "run", &study, "--on", "live", "-o", "nothing"])
+        .env("PATH", temp.path())
+        .current_dir(temp.path())
+        .assert();
+    fails_with(refused, &["fio is not installed", "apt install fio"]);
+    assert!(!temp.path().join("nothing").exists());
+    // A policy that this machine cannot have.
+    let text = text
+        .replace("name = 'p'", "name = 'p'\ndisable_idle = ['C99']")
+        .replace("fio = 'part-b-rk3399.fio'", "command = ['true']");
+    let study = written(temp.path(), &text);
+    let at = temp.path().join("none").display().to_string();
+    fails_with(
+        wakepath(&["study", "run", &study, "--on", "live", "-o", &at]),
+        &["policy 'p'", "C99"],
+    );
+}
+
+/// Runs a study that changes settings. Only one process of the machine may do that at a time, so it waits its turn;
+/// `interrupt` presses Ctrl-C in the middle. Exit code and messages.
+fn with_settings(study: &str, dir: &str, interrupt: bool) -> (Option<i32>, String) {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let child = Command::new(env!("CARGO_BIN_EXE_wakepath"))
+            .args(["study", "run", study, "--on", "live", "--resume", "-o", dir])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        if interrupt {
+            std::thread::sleep(Duration::from_millis(700));
+            let pid = child.id().to_string();
+            Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        let messages = String::from_utf8(output.stderr).unwrap();
+        if tries == 60 || !messages.contains("another wakepath is changing settings") {
+            return (output.status.code(), messages);
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn settings_of_a_measured_policy_are_applied_and_put_back() {
+    let qos = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us";
+    if fs::OpenOptions::new().write(true).open(qos).is_err() {
+        println!("skipped: no right to set the latency limit of CPUs");
+        assert_ne!(std::env::var("WAKEPATH_REQUIRE_ALL").as_deref(), Ok("1"));
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let study = |words: &str| {
+        written(
+            temp.path(),
+            &format!(
+                "name = 'm'\nrepeats = 1\nsettle_s = 0\n[[policy]]\nname = 'limit'\n\
+                 cpu_latency_us = 77\n[[policy]]\nname = 'none'\n[[workload]]\nname = 'w'\n\
+                 command = {words}\n[[workload.metric]]\nname = 'limit'\npattern = '([0-9]+)'\n\
+                 better = 'lower'\nunit = 'us'\n"
+            ),
+        )
+    };
+    let [done, failed, stopped] =
+        ["done", "failed", "stopped"].map(|n| temp.path().join(n).display().to_string());
+    let limit = || fs::read_to_string(qos).unwrap().trim().to_owned();
+    let (code, messages) = with_settings(&study(&format!("['cat', '{qos}']")), &done, false);
+    assert_eq!(code, Some(0), "{messages}");
+    let compared = json(&wakepath(&[
+        "compare", &done, "--metric", "limit", "--format", "json",
+    ]));
+    let mean = |policy: &str| {
+        let rows = compared["rows"].as_array().unwrap();
+        let row = rows.iter().find(|r| r["policy"] == policy).unwrap();
+        row["mean"].as_f64().unwrap()
+    };
+    assert!((mean("limit") - 77.0).abs() < 1e-9 && (mean("none") - 77.0).abs() > 1e-9);
+    // After an error, too, and after Ctrl-C.
+    let (code, messages) = with_settings(&study("['false']"), &failed, false);
+    assert_eq!(code, Some(1));
+    assert!(messages.contains("false failed"), "{messages}");
+    assert_ne!(limit(), "77");
+    let (code, messages) = with_settings(&study("['sleep', '60']"), &stopped, true);
+    assert_eq!(code, Some(130), "{messages}");
+    assert_ne!(limit(), "77");
+}
+
+#[test]
+fn results_of_other_tools_can_be_compared() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = temp.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let hyperfine = |times: &str| {
+        format!(
+            "{{\"results\": [{{\"command\": \"make\", \"times\": {times}, \"exit_codes\": [0,0,0,0]}}]}}"
+        )
+    };
+    let before = file("before.json", &hyperfine("[2.0, 2.02, 1.98, 2.01]"));
+    let after = file("after.json", &hyperfine("[1.0, 1.02, 0.98, 1.01]"));
+    let compared = json(&wakepath(&["compare", &before, &after, "--format", "json"]));
+    let row = &compared["rows"][1];
+    assert_eq!(
+        (&row["workload"], &row["policy"]),
+        (&"make".into(), &"after".into())
+    );
+    assert!(
+        (row["gain"]["percent"].as_f64().unwrap() - 50.0).abs() < 1.0,
+        "{row}"
+    );
+    let log = |rate: f64| {
+        (1..=6).fold(String::new(), |text, second| {
+            let rate = rate + f64::from(second % 3) / 10.0;
+            format!("{text}   1   {second}000   {rate:.2} MB/sec  execute   {second} sec   latency 0.900 ms\n")
+        })
+    };
+    file("vanilla/iter-0/tbench4/logs/tbench-1.log", &log(497.8));
+    file("polling/iter-0/tbench4/logs/tbench-1.log", &log(543.1));
+    let [vanilla, polling] =
+        ["vanilla", "polling"].map(|n| temp.path().join(n).display().to_string());
+    let compared = json(&wakepath(&[
+        "compare", &vanilla, &polling, "--format", "json",
+    ]));
+    let row = &compared["rows"][1];
+    assert_eq!(row["workload"], "tbench 1 client(s)");
+    assert!(
+        (row["gain"]["percent"].as_f64().unwrap() - 9.1).abs() < 0.1,
+        "{row}"
+    );
+    assert!(
+        compared["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("not independent")
+    );
+    // Impossible files.
+    let failed = file(
+        "failed.json",
+        &hyperfine("[1.0]").replace("[0,0,0,0]", "[1]"),
+    );
+    fails_with(
+        wakepath(&["compare", &failed]),
+        &["failed.json", "'make' failed with 1"],
+    );
+    let other = file("other.json", "{}");
+    fails_with(
+        wakepath(&["compare", &other]),
+        &["other.json", "neither fio's JSON"],
+    );
+    let missing = temp.path().join("nothing").display().to_string();
+    fails_with(wakepath(&["compare", &missing]), &["nothing: No such file"]);
+}

@@ -1,0 +1,488 @@
+//! Comparing what is in result directories: a row for every metric of every workload under every policy.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use serde::Serialize;
+use wakepath_results::{Document, MetricRow};
+
+use crate::{Design, Gain, GainError, Mean, Metric, Verdict, gain, holm, warnings};
+
+/// Seed of the resampling: the same numbers give the same intervals.
+const SEED: u64 = 1;
+
+/// Results of one origin.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// What to call it beside others.
+    pub name: String,
+    /// What was compared, and how.
+    pub document: Document,
+    /// The numbers.
+    pub rows: Vec<MetricRow>,
+}
+
+/// What to compare.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The policy to compare with; none: the first source's.
+    pub baseline: Option<String>,
+    /// Names of metrics; empty: those in the headlines.
+    pub metrics: Vec<String>,
+    /// Confidence level; none: the first source's.
+    pub level: Option<f64>,
+}
+
+/// Why nothing can be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompareError {
+    /// No results.
+    #[error("nothing to compare: there is no finished run")]
+    Nothing,
+    /// No such name.
+    #[error("no {what} is called `{name}`; there are {known}")]
+    Unknown {
+        /// Of what.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The same name for different things.
+    #[error(
+        "`{metric}` is in {one} in {first} and in {other} in {second}: results in different units cannot be compared"
+    )]
+    MixedUnits {
+        /// The metric.
+        metric: String,
+        /// One unit.
+        one: String,
+        /// Where.
+        first: String,
+        /// The other.
+        other: String,
+        /// Where.
+        second: String,
+    },
+}
+
+/// The comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// The policy that the others are compared with.
+    pub baseline: String,
+    /// Confidence level of the intervals.
+    pub level: f64,
+    /// Differences up to so many percent are of no interest.
+    pub margin_percent: f64,
+    /// All policies, the baseline first.
+    pub policies: Vec<String>,
+    /// All workloads.
+    pub workloads: Vec<String>,
+    /// The metrics.
+    pub metrics: Vec<Metric>,
+    /// A row for each of these that has values, by metric, workload and policy.
+    pub rows: Vec<Row>,
+    /// Over all workloads.
+    pub summaries: Vec<Summary>,
+    /// What a reader should know of all of it.
+    pub notes: Vec<String>,
+}
+
+/// A metric of a workload under a policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Name of the metric.
+    pub metric: String,
+    /// The workload.
+    pub workload: String,
+    /// The policy.
+    pub policy: String,
+    /// Runs.
+    pub runs: usize,
+    /// The metric's mean over them.
+    pub mean: f64,
+    /// Standard deviation; none of a single run.
+    pub deviation: Option<f64>,
+    /// How runs were compared with those of the baseline.
+    pub design: Design,
+    /// The gain over the baseline; none of the baseline itself.
+    pub gain: Option<Gain>,
+    /// The p-value of the gain, corrected for all comparisons here.
+    pub corrected_p: Option<f64>,
+    /// Whether the gain is significant after that.
+    pub significant: bool,
+    /// What can be said.
+    pub verdict: Option<Verdict>,
+    /// The same in words, or why nothing can be said.
+    pub sentence: String,
+    /// What is odd about the series.
+    pub warnings: Vec<String>,
+}
+
+/// A metric over all workloads.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Name of the metric.
+    pub metric: String,
+    /// The policy.
+    pub policy: String,
+    /// Workloads that have it under both policies.
+    pub workloads: usize,
+    /// Gain of the geometric mean over workloads, in percent, plus being better.
+    pub percent: f64,
+}
+
+/// The runs of a metric of a workload under a policy.
+#[derive(Debug, Default)]
+struct Series {
+    design: Option<Design>,
+    source: usize,
+    /// `(block, order, value)`.
+    runs: Vec<(u32, u32, f64)>,
+}
+
+/// What a series is compared with.
+#[derive(Clone, Copy)]
+enum With<'a> {
+    /// It is the baseline.
+    Itself,
+    /// The baseline has no such runs.
+    Nothing,
+    /// The runs of the baseline.
+    Baseline(&'a Series),
+}
+
+/// Compares all policies of all sources with one of them. Runs are paired where they were made in pairs: within a
+/// simulation by seed, within a measurement by block. Policies of different sources are never paired. With several
+/// sources a policy is called by its source and its own name.
+///
+/// # Errors
+/// Nothing to compare, unknown names, a metric in several units.
+pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, CompareError> {
+    let first = sources.first().ok_or(CompareError::Nothing)?;
+    let metrics = metrics(sources, options)?;
+    let mut names = Names::default();
+    let mut all: BTreeMap<(usize, usize, usize), Series> = BTreeMap::new();
+    let wanted: BTreeMap<&str, usize> = metrics
+        .iter()
+        .enumerate()
+        .map(|(i, m)| (&*m.name, i))
+        .collect();
+    for (index, source) in sources.iter().enumerate() {
+        for workload in &source.document.workloads {
+            names.workload(&workload.name);
+        }
+        for policy in &source.document.policies {
+            names.policy(&policy_name(sources, source, &policy.name));
+        }
+        let mut last: Option<(&str, &str, usize, usize)> = None;
+        for row in &source.rows {
+            let Some(metric) = wanted.get(row.metric.as_str()) else {
+                continue;
+            };
+            // Rows come in long stretches of the same run.
+            let (workload, policy) = match last {
+                Some((w, p, workload, policy)) if w == row.workload && p == row.policy => {
+                    (workload, policy)
+                }
+                _ => (
+                    names.workload(&row.workload),
+                    names.policy(&policy_name(sources, source, &row.policy)),
+                ),
+            };
+            last = Some((&row.workload, &row.policy, workload, policy));
+            let series = all.entry((*metric, workload, policy)).or_default();
+            series.design = Some(source.document.design);
+            series.source = index;
+            series.runs.push((row.block, row.order, row.value));
+        }
+    }
+    if all.is_empty() {
+        return Err(CompareError::Nothing);
+    }
+    let wanted = match &options.baseline {
+        Some(name) => name.clone(),
+        None => policy_name(sources, first, &first.document.baseline),
+    };
+    let baseline = names.policies.iter().position(|p| *p == wanted);
+    let baseline = baseline.ok_or_else(|| CompareError::Unknown {
+        what: "policy",
+        name: wanted.clone(),
+        known: names.policies.join(", "),
+    })?;
+    let level = options.level.unwrap_or(first.document.level);
+    let margin = first.document.margin_percent;
+    let keys: Vec<(usize, usize, usize)> = all.keys().copied().collect();
+    let mut rows: Vec<(Row, Option<GainError>)> = keys
+        .par_iter()
+        .map(|(m, w, p)| {
+            let metric = &metrics[*m];
+            let series = &all[&(*m, *w, *p)];
+            let with = if *p == baseline {
+                With::Itself
+            } else {
+                all.get(&(*m, *w, baseline))
+                    .map_or(With::Nothing, With::Baseline)
+            };
+            row(
+                metric,
+                [&names.workloads[*w], &names.policies[*p]],
+                series,
+                with,
+                level,
+            )
+        })
+        .collect();
+    judge(&mut rows, level, margin);
+    // The baseline first, otherwise as the studies have them.
+    let mut policies = names.policies.clone();
+    let of_baseline = policies.remove(baseline);
+    policies.insert(0, of_baseline);
+    let rank = |row: &Row| policies.iter().position(|p| *p == row.policy);
+    let mut rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
+    let metric_rank = |row: &Row| metrics.iter().position(|m| m.name == row.metric);
+    let workload_rank = |row: &Row| names.workloads.iter().position(|w| *w == row.workload);
+    rows.sort_by_cached_key(|row| (metric_rank(row), workload_rank(row), rank(row)));
+    let summaries = summaries(&metrics, &policies, &rows);
+    let mut metrics = metrics;
+    metrics.retain(|m| rows.iter().any(|r| r.metric == m.name));
+    Ok(Comparison {
+        baseline: wanted,
+        level,
+        margin_percent: margin,
+        policies,
+        workloads: names.workloads,
+        metrics,
+        summaries,
+        rows,
+        notes: notes(sources),
+    })
+}
+
+/// Names in the order in which they were first seen.
+#[derive(Default)]
+struct Names {
+    workloads: Vec<String>,
+    policies: Vec<String>,
+}
+
+impl Names {
+    fn workload(&mut self, name: &str) -> usize {
+        index_of(&mut self.workloads, name)
+    }
+
+    fn policy(&mut self, name: &str) -> usize {
+        index_of(&mut self.policies, name)
+    }
+}
+
+fn index_of(names: &mut Vec<String>, name: &str) -> usize {
+    names.iter().position(|n| n == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
+    })
+}
+
+/// What a source's policy is called beside those of the others.
+fn policy_name(sources: &[Source], source: &Source, policy: &str) -> String {
+    match (sources.len(), source.document.policies.len()) {
+        (1, _) => policy.to_owned(),
+        (_, 1) => source.name.clone(),
+        _ => format!("{}: {policy}", source.name),
+    }
+}
+
+/// The metrics to compare, in one meaning.
+fn metrics(sources: &[Source], options: &Options) -> Result<Vec<Metric>, CompareError> {
+    let mut all: Vec<(&Metric, &str)> = Vec::new();
+    for source in sources {
+        for metric in &source.document.metrics {
+            match all.iter().find(|(known, _)| known.name == metric.name) {
+                None => all.push((metric, &source.name)),
+                Some((known, of)) if known.unit != metric.unit || known.better != metric.better => {
+                    return Err(CompareError::MixedUnits {
+                        metric: metric.name.to_string(),
+                        one: known.unit.to_string(),
+                        first: (*of).to_owned(),
+                        other: metric.unit.to_string(),
+                        second: source.name.clone(),
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    if options.metrics.is_empty() {
+        let headlines = all.into_iter().filter(|(m, _)| m.headline);
+        return Ok(headlines.map(|(m, _)| m.clone()).collect());
+    }
+    if options.metrics.iter().any(|m| m == "all") {
+        return Ok(all.into_iter().map(|(m, _)| m.clone()).collect());
+    }
+    let find = |name: &String| {
+        let found = all.iter().find(|(m, _)| m.name == *name);
+        found
+            .map(|(m, _)| (*m).clone())
+            .ok_or_else(|| CompareError::Unknown {
+                what: "metric",
+                name: name.clone(),
+                known: all
+                    .iter()
+                    .map(|(m, _)| &*m.name)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            })
+    };
+    options.metrics.iter().map(find).collect()
+}
+
+/// A row without its verdict, and why there is no gain.
+fn row(
+    metric: &Metric,
+    [workload, policy]: [&str; 2],
+    series: &Series,
+    with: With<'_>,
+    level: f64,
+) -> (Row, Option<GainError>) {
+    // As the session had them.
+    let mut in_order = series.runs.clone();
+    in_order.sort_by_key(|(_, order, _)| *order);
+    let values: Vec<f64> = in_order.into_iter().map(|(.., value)| value).collect();
+    let mut row = Row {
+        metric: metric.name.to_string(),
+        workload: workload.to_owned(),
+        policy: policy.to_owned(),
+        runs: values.len(),
+        mean: mean(metric, &values),
+        deviation: deviation(&values),
+        design: Design::Unpaired,
+        gain: None,
+        corrected_p: None,
+        significant: false,
+        verdict: None,
+        sentence: String::new(),
+        warnings: warnings(&values).iter().map(ToString::to_string).collect(),
+    };
+    let baseline = match with {
+        With::Itself => return (row, None),
+        With::Nothing => {
+            "the baseline has no such runs".clone_into(&mut row.sentence);
+            return (row, None);
+        }
+        With::Baseline(baseline) => baseline,
+    };
+    let paired = baseline.source == series.source
+        && series.design == Some(Design::Paired)
+        && baseline.design == Some(Design::Paired);
+    let (ours, theirs);
+    if paired {
+        row.design = Design::Paired;
+        (theirs, ours) = pairs(&baseline.runs, &series.runs);
+    } else {
+        ours = values;
+        theirs = baseline.runs.iter().map(|(.., value)| *value).collect();
+    }
+    match gain(metric, &theirs, &ours, row.design, level, SEED) {
+        Ok(gain) => {
+            row.gain = Some(gain);
+            (row, None)
+        }
+        Err(error) => {
+            row.sentence = error.to_string();
+            (row, Some(error))
+        }
+    }
+}
+
+/// The values of blocks that both have, in the order of the blocks.
+fn pairs(a: &[(u32, u32, f64)], b: &[(u32, u32, f64)]) -> (Vec<f64>, Vec<f64>) {
+    let blocks: BTreeMap<u32, f64> = a.iter().map(|(block, _, value)| (*block, *value)).collect();
+    let mut both: Vec<(u32, f64, f64)> = b
+        .iter()
+        .filter_map(|(block, _, value)| Some((*block, *blocks.get(block)?, *value)))
+        .collect();
+    both.sort_by_key(|(block, ..)| *block);
+    both.into_iter().map(|(_, a, b)| (a, b)).unzip()
+}
+
+/// The metric's mean, which needs values above 0; else the arithmetic one.
+fn mean(metric: &Metric, values: &[f64]) -> f64 {
+    if values.iter().all(|v| *v > 0.0) {
+        metric.mean.of(values)
+    } else {
+        Mean::Arithmetic.of(values)
+    }
+}
+
+fn deviation(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = Mean::Arithmetic.of(values);
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    Some((squares / (values.len() as f64 - 1.0)).sqrt())
+}
+
+/// Corrects for all comparisons and says what can be said.
+fn judge(rows: &mut [(Row, Option<GainError>)], level: f64, margin: f64) {
+    let p: Vec<f64> = rows
+        .iter()
+        .filter_map(|(r, _)| Some(r.gain?.p_value))
+        .collect();
+    let mut corrected = holm(&p).into_iter();
+    for (row, _) in rows {
+        let Some(gain) = row.gain else { continue };
+        let Some(p) = corrected.next() else { continue };
+        let verdict = Verdict::of(&gain, p, level, margin);
+        row.corrected_p = Some(p);
+        row.significant = matches!(verdict, Verdict::Better { .. } | Verdict::Worse { .. });
+        row.sentence = verdict.to_string();
+        row.verdict = Some(verdict);
+    }
+}
+
+/// The geometric mean over workloads of what each policy makes of a metric.
+fn summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summary> {
+    let mut all = Vec::new();
+    for metric in metrics {
+        let of_metric: Vec<&Row> = rows.iter().filter(|r| r.metric == metric.name).collect();
+        for policy in policies.iter().skip(1) {
+            let gains = of_metric.iter().filter(|r| r.policy == *policy);
+            let ratios: Vec<f64> = gains
+                .filter_map(|r| r.gain.map(|g| g.means[1] / g.means[0]))
+                .collect();
+            if ratios.len() < 2 {
+                continue;
+            }
+            let change = (Mean::Geometric.of(&ratios) - 1.0) * 100.0;
+            let sign = match metric.better {
+                crate::Better::Higher => 1.0,
+                crate::Better::Lower => -1.0,
+            };
+            all.push(Summary {
+                metric: metric.name.to_string(),
+                policy: policy.clone(),
+                workloads: ratios.len(),
+                percent: sign * change,
+            });
+        }
+    }
+    all
+}
+
+fn notes(sources: &[Source]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for source in sources {
+        if !source.document.complete {
+            notes.push(format!(
+                "{}: the study was interrupted; only its finished runs are compared",
+                source.name
+            ));
+        }
+        let of_source = source.document.notes.iter();
+        notes.extend(of_source.map(|note| format!("{}: {note}", source.name)));
+    }
+    notes
+}

@@ -1,0 +1,55 @@
+//! Built-in studies and workloads: the files of `data/studies` and of the repository's `workloads` by name.
+
+/// Name, text.
+type Files = &'static [(&'static str, &'static str)];
+
+macro_rules! files {
+    ($folder:literal, $ending:literal: $($name:literal),+ $(,)?) => {
+        &[$(($name, include_str!(concat!($folder, $name, $ending)))),+]
+    };
+}
+
+const STUDIES: Files = files!["../data/studies/", ".toml":
+    "idle-governor", "iowait-boost", "apst-rule", "deep-idle-cost",
+    "part-a", "part-b", "part-c", "part-d", "part-e",
+];
+
+const WORKLOADS: Files = files!["../../../workloads/", "":
+    "async-random.fio", "async-sequential.fio", "build-like.json", "dbench-like.json",
+    "fileio-like.fio", "hackbench-like.json", "idle.json", "part-b-rk3399.fio",
+    "part-b-thinkcycles.fio", "part-d-1.fio", "part-d-2.fio", "part-d-3.fio", "part-d-4.fio",
+    "part-d-5.fio", "part-d-6.fio", "part-d-7.fio", "part-e-mixed.fio", "part-e-randread.fio",
+    "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong.json", "schbench-like.json",
+    "sqlite-like.json", "tbench-like.json", "tiobench-like.fio", "web-like.json",
+    "worker-pool.json",
+];
+
+/// What `study new` writes.
+pub const EXAMPLE: &str = include_str!("../data/studies/example.toml");
+
+fn find(files: Files, name: &str) -> Option<&'static str> {
+    files
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| *text)
+}
+
+/// The text of the built-in study of this name.
+pub fn study(name: &str) -> Option<&'static str> {
+    find(STUDIES, name)
+}
+
+/// The built-in studies.
+pub fn study_names() -> impl Iterator<Item = &'static str> {
+    STUDIES.iter().map(|(name, _)| *name)
+}
+
+/// The text of the built-in workload of this name.
+pub(crate) fn workload(name: &str) -> Option<&'static str> {
+    find(WORKLOADS, name)
+}
+
+/// The built-in workloads.
+pub(crate) fn workload_names() -> impl Iterator<Item = &'static str> {
+    WORKLOADS.iter().map(|(name, _)| *name)
+}

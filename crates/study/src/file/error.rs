@@ -1,0 +1,187 @@
+//! Why a study cannot be run.
+
+use std::path::PathBuf;
+
+use wakepath_hardware::machine::MachineError;
+use wakepath_results::ResultsError;
+use wakepath_sim::SimError;
+
+/// Why a study cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// Something in the study file.
+    #[error("{origin}:{line}: {message}")]
+    File {
+        /// Name of the file.
+        origin: String,
+        /// Line, counted from 1.
+        line: usize,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A file cannot be read.
+    #[error("{}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The machine.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A simulation.
+    #[error("{workload} under {policy}")]
+    Simulation {
+        /// The workload.
+        workload: String,
+        /// The policy.
+        policy: String,
+        /// Why.
+        source: Box<SimError>,
+    },
+    /// A measurement.
+    #[error("{workload} under {policy}: {message}")]
+    Measurement {
+        /// The workload.
+        workload: String,
+        /// The policy.
+        policy: String,
+        /// What went wrong and what to do.
+        message: String,
+    },
+    /// The measured machine's settings.
+    #[error("{0}")]
+    Settings(String),
+    /// The results.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// Called off before its end.
+    #[error("interrupted; --resume goes on where it stopped")]
+    Interrupted,
+}
+
+/// The known name closest to `wrong`, if it is close enough to have been meant.
+pub(crate) fn nearest<'a>(
+    wrong: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(wrong, name), name))
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .filter(|(similarity, _)| *similarity > 0.7)
+        .map(|(_, name)| name)
+}
+
+/// An unknown name with the nearest known one.
+pub(crate) fn unknown(what: &str, wrong: &str, known: &[&str]) -> String {
+    let meant = nearest(wrong, known.iter().copied())
+        .map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+    format!(
+        "no {what} is called `{wrong}`{meant} Known: {}",
+        known.join(", ")
+    )
+}
+
+/// The TOML parser's message; about an unknown key with the nearest known one.
+pub(super) fn with_suggestion(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match quoted[..] {
+        [wrong, ref known @ ..] if message.starts_with("unknown field") && !known.is_empty() => {
+            let meant = nearest(wrong, known.iter().copied())
+                .map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+            format!(
+                "unknown key `{wrong}`{meant} Known here: {}",
+                known.join(", ")
+            )
+        }
+        _ => message.replace("field", "key"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Source, StudyFile};
+
+    fn error(text: &str) -> String {
+        let source = Source {
+            origin: "s.toml",
+            text,
+        };
+        StudyFile::parse(source).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_mistake_has_its_line_and_a_way_out() {
+        let base =
+            "name = 'x'\n[[workload]]\nname = 'w'\nfio_job = ''\n[[policy]]\nidle = 'menu'\n";
+        for (from, to, line, parts) in [
+            (
+                "name = 'x'",
+                "naem = 'x'",
+                1,
+                &["unknown key `naem`", "did you mean `name`"][..],
+            ),
+            (
+                "fio_job = ''",
+                "foi = 'x'",
+                4,
+                &["unknown key `foi`", "`fio`"],
+            ),
+            (
+                "idle = 'menu'",
+                "idel = 'menu'",
+                6,
+                &["unknown key `idel`", "`idle`"],
+            ),
+            ("fio_job = ''", "", 3, &["needs one of `fio`"]),
+            ("fio_job = ''", "command = []", 4, &["no words"]),
+            (
+                "fio_job = ''",
+                "command = ['x']\nseconds = 1",
+                5,
+                &["ends when it ends"],
+            ),
+            (
+                "fio_job = ''",
+                "rt_app = 'x'\nfio_options = { bs = 1 }",
+                3,
+                &["fio_options"],
+            ),
+            ("fio_job = ''", "fio_job = ''\ncopies = 2", 5, &["rt-app"]),
+            ("name = 'w'", "name = 'a/b'", 3, &["no `/`"]),
+            (
+                "name = 'x'",
+                "name = 'x'\nrepeats = 0",
+                2,
+                &["`repeats` may be 1"],
+            ),
+            (
+                "name = 'x'",
+                "name = 'x'\nlevel = nan",
+                2,
+                &["`level` is NaN"],
+            ),
+            (
+                "name = 'x'",
+                "name = 'x'\nrepeats = 'many'",
+                2,
+                &["invalid type"],
+            ),
+            ("[[policy]]\nidle = 'menu'\n", "", 1, &["no [[policy]]"]),
+            ("name = 'x'", "name = ", 1, &[]),
+        ] {
+            let message = error(&base.replacen(from, to, 1));
+            assert!(
+                message.starts_with(&format!("s.toml:{line}: ")),
+                "{message}"
+            );
+            for part in parts {
+                assert!(message.contains(part), "{part}: {message}");
+            }
+        }
+        let twice = format!("{base}[[workload]]\nname = 'w'\nfio_job = ''\n");
+        assert!(error(&twice).contains("a second workload is called `w`"));
+    }
+}

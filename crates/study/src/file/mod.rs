@@ -1,0 +1,319 @@
+//! Study files: what is run under what, in one TOML file.
+//!
+//! This module reads and checks what the file itself says; [`crate::plan`] finds the machine, the workloads and the
+//! policies that it names. `docs/studies.md` describes the format.
+
+mod error;
+
+use serde::Deserialize;
+use toml::Spanned;
+use wakepath_results::Better;
+
+pub use error::StudyError;
+pub(crate) use error::unknown;
+
+/// Largest study file.
+pub const MAX_BYTES: u64 = 1 << 20;
+
+/// Most runs of each workload under each policy.
+const MAX_REPEATS: u32 = 100_000;
+
+/// A study as its file has it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyFile {
+    /// Short name, for directories.
+    pub name: Spanned<String>,
+    /// What it is about; absent: its name.
+    pub title: Option<String>,
+    /// The machine that is simulated.
+    pub machine: Option<Spanned<String>>,
+    /// The machine's drive instead of its own.
+    pub drive: Option<Spanned<String>>,
+    /// Runs of each workload under each policy.
+    #[serde(default = "ten")]
+    pub repeats: Spanned<u32>,
+    /// Seed of the first repeat, and of the order of measurements.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// The policy that the others are compared with; absent: the first.
+    pub baseline: Option<Spanned<String>>,
+    /// Confidence level of intervals.
+    #[serde(default = "level")]
+    pub level: Spanned<f64>,
+    /// Differences up to so many percent are of no interest.
+    #[serde(default = "margin")]
+    pub margin_percent: Spanned<f64>,
+    /// Seconds to wait after every change of settings, before a measurement.
+    #[serde(default = "settle")]
+    pub settle_s: Spanned<f64>,
+    /// What is run.
+    #[serde(default)]
+    pub workload: Vec<WorkloadEntry>,
+    /// What is compared.
+    #[serde(default)]
+    pub policy: Vec<PolicyEntry>,
+    /// What is asked.
+    #[serde(default)]
+    pub question: Vec<QuestionEntry>,
+}
+
+/// `[[workload]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadEntry {
+    /// Its name in the results.
+    pub name: Spanned<String>,
+    /// A fio job file: a path from the study file, or the name of a built-in workload.
+    pub fio: Option<Spanned<String>>,
+    /// The text of a fio job.
+    pub fio_job: Option<Spanned<String>>,
+    /// fio options that hold for every job of the file.
+    #[serde(default)]
+    pub fio_options: toml::Table,
+    /// An rt-app file.
+    pub rt_app: Option<Spanned<String>>,
+    /// How often to run the rt-app file side by side.
+    pub copies: Option<Spanned<u32>>,
+    /// A command and its arguments.
+    pub command: Option<Spanned<Vec<String>>>,
+    /// Instead of what the file says: how long it runs.
+    pub seconds: Option<Spanned<f64>>,
+    /// How to read the command's result.
+    #[serde(default)]
+    pub metric: Vec<MetricEntry>,
+}
+
+/// `[[workload.metric]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricEntry {
+    /// Its name in the results; one of the dictionary needs nothing more.
+    pub name: Spanned<String>,
+    /// A regular expression whose first group is the number, in the last line that it matches.
+    pub pattern: Option<Spanned<String>>,
+    /// A JSON pointer to the number, if the command prints JSON.
+    pub json: Option<Spanned<String>>,
+    /// Its title in tables.
+    pub title: Option<String>,
+    /// What it is.
+    pub meaning: Option<String>,
+    /// Its unit.
+    pub unit: Option<String>,
+    /// Which direction is better.
+    pub better: Option<Better>,
+}
+
+/// `[[policy]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyEntry {
+    /// Its name in the results; absent: its settings.
+    pub name: Option<Spanned<String>>,
+    /// Idle governor.
+    pub idle: Option<Spanned<String>>,
+    /// Frequency policy.
+    pub freq: Option<Spanned<String>>,
+    /// Power-sleep demotion prevention.
+    pub psd: Option<Spanned<String>>,
+    /// When the drive sleeps.
+    pub apst: Option<Spanned<String>>,
+    /// How long the polling state polls.
+    pub poll: Option<Spanned<String>>,
+    /// Idle states switched off by name.
+    #[serde(default)]
+    pub disable_idle: Vec<Spanned<String>>,
+    /// Idle states that take longer to leave are switched off.
+    pub idle_latency_us: Option<Spanned<u64>>,
+    /// The latency request of every CPU (`pm_qos_resume_latency_us`).
+    pub cpu_latency_us: Option<Spanned<u64>>,
+    /// Whether a process that waits with io_uring counts as waiting for I/O.
+    pub io_uring_iowait: Option<bool>,
+    /// Settings of the measured machine by name, as `wakepath status` lists them.
+    #[serde(default)]
+    pub set: std::collections::BTreeMap<String, Spanned<toml::Value>>,
+}
+
+/// `[[question]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuestionEntry {
+    /// In words.
+    pub ask: String,
+    /// The metric that answers it.
+    pub metric: Spanned<String>,
+    /// Policies concerned; absent: all.
+    #[serde(default)]
+    pub policies: Vec<Spanned<String>>,
+    /// Workloads concerned; absent: all.
+    #[serde(default)]
+    pub workloads: Vec<Spanned<String>>,
+    /// The policy to compare with; absent: the study's.
+    pub baseline: Option<Spanned<String>>,
+}
+
+fn ten() -> Spanned<u32> {
+    Spanned::new(0..0, 10)
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn level() -> Spanned<f64> {
+    Spanned::new(0..0, 0.95)
+}
+
+fn margin() -> Spanned<f64> {
+    Spanned::new(0..0, 2.0)
+}
+
+fn settle() -> Spanned<f64> {
+    Spanned::new(0..0, 5.0)
+}
+
+/// The text of a study file, for errors with lines.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// Its name.
+    pub origin: &'a str,
+    /// Its text.
+    pub text: &'a str,
+}
+
+impl Source<'_> {
+    /// An error about a value of the file.
+    pub fn error<T>(&self, at: &Spanned<T>, message: impl Into<String>) -> StudyError {
+        self.error_at(at.span().start, message)
+    }
+
+    fn error_at(&self, at: usize, message: impl Into<String>) -> StudyError {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        StudyError::File {
+            origin: self.origin.to_owned(),
+            line: before.matches('\n').count() + 1,
+            message: message.into(),
+        }
+    }
+}
+
+impl StudyFile {
+    /// Reads a study file and checks what can be checked without anything else.
+    ///
+    /// # Errors
+    /// No TOML, keys that no study has, values out of range, names that are used twice or lead nowhere.
+    pub fn parse(source: Source<'_>) -> Result<Self, StudyError> {
+        let study: Self = toml::from_str(source.text).map_err(|e| {
+            let at = e.span().map_or(0, |s| s.start);
+            source.error_at(at, error::with_suggestion(e.message()))
+        })?;
+        study.check(source)?;
+        Ok(study)
+    }
+
+    fn check(&self, source: Source<'_>) -> Result<(), StudyError> {
+        check_name(source, &self.name)?;
+        let within = |value: &Spanned<f64>, what: &str, low: f64, high: f64| {
+            let number = *value.get_ref();
+            if (low..=high).contains(&number) {
+                return Ok(());
+            }
+            let message = format!("`{what}` is {number}, and may be {low} to {high}");
+            Err(source.error(value, message))
+        };
+        within(&self.level, "level", 0.5, 0.999)?;
+        within(&self.margin_percent, "margin_percent", 0.0, 1000.0)?;
+        within(&self.settle_s, "settle_s", 0.0, 3600.0)?;
+        if !(1..=MAX_REPEATS).contains(self.repeats.get_ref()) {
+            let message = format!("`repeats` may be 1 to {MAX_REPEATS}");
+            return Err(source.error(&self.repeats, message));
+        }
+        if self.workload.is_empty() {
+            return Err(source.error(&self.name, "no [[workload]]: there is nothing to run"));
+        }
+        if self.policy.is_empty() {
+            return Err(source.error(&self.name, "no [[policy]]: there is nothing to compare"));
+        }
+        let mut names: Vec<&str> = Vec::new();
+        for workload in &self.workload {
+            let name = workload.name.get_ref();
+            check_name(source, &workload.name)?;
+            if names.contains(&name.as_str()) {
+                let message = format!("a second workload is called `{name}`");
+                return Err(source.error(&workload.name, message));
+            }
+            names.push(name);
+            workload.check(source)?;
+        }
+        Ok(())
+    }
+}
+
+/// Names become parts of paths and columns.
+fn check_name(source: Source<'_>, name: &Spanned<String>) -> Result<(), StudyError> {
+    let text = name.get_ref();
+    let odd = |c: char| c.is_control() || c == '/';
+    if text.trim().is_empty() || text.len() > 100 || text.contains(odd) {
+        let message = "a name has 1 to 100 letters, and no `/` or line breaks";
+        return Err(source.error(name, message));
+    }
+    Ok(())
+}
+
+impl WorkloadEntry {
+    fn check(&self, source: Source<'_>) -> Result<(), StudyError> {
+        let name = self.name.get_ref();
+        let error = |message: String| Err(source.error(&self.name, message));
+        let ways = [
+            self.fio.is_some(),
+            self.fio_job.is_some(),
+            self.rt_app.is_some(),
+            self.command.is_some(),
+        ];
+        if ways.iter().filter(|w| **w).count() != 1 {
+            return error(format!(
+                "workload `{name}` needs one of `fio`, `fio_job`, `rt_app` and `command`"
+            ));
+        }
+        let of_fio = self.fio.is_some() || self.fio_job.is_some();
+        if !self.fio_options.is_empty() && !of_fio {
+            return error(format!("workload `{name}`: `fio_options` are for fio jobs"));
+        }
+        if let Some(copies) = self.copies.as_ref().filter(|_| self.rt_app.is_none()) {
+            return Err(source.error(
+                copies,
+                "`copies` are for rt-app files; a fio job has numjobs",
+            ));
+        }
+        match (&self.command, self.metric.first()) {
+            (None, Some(metric)) => {
+                let message = "only a command's output is searched for metrics; fio's are known";
+                return Err(source.error(&metric.name, message));
+            }
+            (Some(command), _) if command.get_ref().is_empty() => {
+                return Err(source.error(command, "the command has no words"));
+            }
+            _ => {}
+        }
+        if let Some(seconds) = &self.seconds {
+            let number = *seconds.get_ref();
+            if self.command.is_some() {
+                return Err(source.error(seconds, "a command ends when it ends"));
+            }
+            if !(1e-3..=1e7).contains(&number) {
+                return Err(source.error(seconds, "`seconds` may be 0.001 to 10000000"));
+            }
+        }
+        for metric in &self.metric {
+            check_name(source, &metric.name)?;
+            if metric.pattern.is_some() == metric.json.is_some() {
+                let message = format!(
+                    "metric `{}` needs either a `pattern` or a `json` pointer",
+                    metric.name.get_ref()
+                );
+                return Err(source.error(&metric.name, message));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,294 @@
+//! fio's JSON output, also that of `json+` with histograms.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use wakepath_compare::results::Source;
+use wakepath_results::{Run, RunKey};
+
+use super::imported;
+
+/// What fio prints with `--output-format=json` or `json+`.
+#[derive(Debug, Deserialize)]
+pub struct Output {
+    #[serde(rename = "fio version")]
+    version: String,
+    jobs: Vec<Job>,
+}
+
+/// A job, or with `group_reporting` a group of them.
+#[derive(Debug, Deserialize)]
+struct Job {
+    jobname: String,
+    #[serde(default)]
+    groupid: u64,
+    #[serde(default)]
+    error: i64,
+    #[serde(default)]
+    read: Direction,
+    #[serde(default)]
+    write: Direction,
+    #[serde(default)]
+    trim: Direction,
+}
+
+/// Reads, writes or trims of a job.
+#[derive(Debug, Default, Deserialize)]
+struct Direction {
+    #[serde(default)]
+    io_bytes: u64,
+    /// In ms.
+    #[serde(default)]
+    runtime: u64,
+    #[serde(default)]
+    total_ios: u64,
+    #[serde(default)]
+    lat_ns: Times,
+    #[serde(default)]
+    clat_ns: Times,
+}
+
+/// A distribution of times in ns.
+#[derive(Debug, Default, Deserialize)]
+struct Times {
+    #[serde(default)]
+    max: u64,
+    #[serde(default)]
+    mean: f64,
+    /// Since fio 3: number of values.
+    #[serde(default, rename = "N")]
+    count: u64,
+    #[serde(default)]
+    percentile: BTreeMap<String, u64>,
+    /// Middle of a bucket: values in it.
+    #[serde(default)]
+    bins: BTreeMap<String, u64>,
+}
+
+/// The percentiles with a metric of their own.
+const PERCENTILES: [(&str, &str); 4] = [
+    ("p50_us", "50.000000"),
+    ("p90_us", "90.000000"),
+    ("p99_us", "99.000000"),
+    ("p999_us", "99.900000"),
+];
+
+impl Output {
+    /// Reads fio's JSON, in front of which fio may have printed warnings. `None` if it is not fio's.
+    pub fn find(text: &str) -> Option<Result<Self, String>> {
+        if !text.contains("\"fio version\"") {
+            return None;
+        }
+        let json = &text[text.find('{')?..];
+        // fio may print more behind it, too.
+        let mut values = serde_json::Deserializer::from_str(json).into_iter::<Self>();
+        Some(match values.next()? {
+            Ok(output) => Ok(output),
+            Err(e) => Err(format!("no complete fio JSON: {e}")),
+        })
+    }
+
+    /// fio's version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Puts all jobs together into `run`, as one workload.
+    ///
+    /// # Errors
+    /// A job failed, or nothing was done.
+    pub fn fill(&self, run: &mut Run) -> Result<(), String> {
+        fill(run, &self.jobs.iter().collect::<Vec<_>>())
+    }
+}
+
+impl Job {
+    fn directions(&self) -> impl Iterator<Item = &Direction> {
+        [&self.read, &self.write, &self.trim]
+            .into_iter()
+            .filter(|d| d.total_ios > 0)
+    }
+}
+
+fn fill(run: &mut Run, jobs: &[&Job]) -> Result<(), String> {
+    if let Some(job) = jobs.iter().find(|j| j.error != 0) {
+        return Err(format!(
+            "fio job '{}' ended with error {}",
+            job.jobname, job.error
+        ));
+    }
+    let all: Vec<&Direction> = jobs.iter().flat_map(|j| j.directions()).collect();
+    let ios: u64 = all.iter().map(|d| d.total_ios).sum();
+    // Groups run one after the other, the jobs of a group at once.
+    let mut groups: BTreeMap<u64, u64> = BTreeMap::new();
+    for job in jobs {
+        let longest = job.directions().map(|d| d.runtime).max().unwrap_or(0);
+        let group = groups.entry(job.groupid).or_default();
+        *group = longest.max(*group);
+    }
+    let ms: u64 = groups.values().sum();
+    if ios == 0 || ms == 0 {
+        return Err("fio has finished no request".to_owned());
+    }
+    run.duration_ns = ms * 1_000_000;
+    let seconds = ms as f64 / 1e3;
+    let bytes: u64 = all.iter().map(|d| d.io_bytes).sum();
+    let mut add = |name: &str, value: f64| run.metrics.push((name.to_owned(), value));
+    add("iops", ios as f64 / seconds);
+    add("bandwidth_mbs", bytes as f64 / seconds / 1e6);
+    if let Some(mean) = mean(all.iter().copied()) {
+        add("mean_us", mean);
+    }
+    let [reads, writes] = [
+        mean(jobs.iter().map(|j| &j.read)),
+        mean(jobs.iter().map(|j| &j.write)),
+    ];
+    if let (Some(reads), Some(writes)) = (reads, writes) {
+        add("read_mean_us", reads);
+        add("write_mean_us", writes);
+    }
+    for (name, value) in percentiles(&all) {
+        add(name, value);
+    }
+    let longest = all.iter().map(|d| d.lat_ns.max.max(d.clat_ns.max)).max();
+    if let Some(longest) = longest.filter(|max| *max > 0) {
+        add("max_us", longest as f64 / 1e3);
+    }
+    run.latency = bins(&all)
+        .into_iter()
+        .map(|(middle, count)| {
+            let (low, high) = bounds(middle);
+            (low, high, count)
+        })
+        .collect();
+    Ok(())
+}
+
+/// The mean latency in us from submission to completion, over all requests.
+fn mean<'a>(directions: impl Iterator<Item = &'a Direction>) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0_u64);
+    for direction in directions {
+        let times = &direction.lat_ns;
+        let times = if times.mean > 0.0 {
+            times
+        } else {
+            &direction.clat_ns
+        };
+        let of = if times.count > 0 {
+            times.count
+        } else {
+            direction.total_ios
+        };
+        sum += times.mean * of as f64;
+        count += of;
+    }
+    (sum > 0.0).then(|| sum / count as f64 / 1e3)
+}
+
+/// Requests by the middle of their bucket.
+fn bins(directions: &[&Direction]) -> BTreeMap<u64, u64> {
+    let mut all = BTreeMap::new();
+    for (middle, count) in directions.iter().flat_map(|d| &d.clat_ns.bins) {
+        if let Ok(middle) = middle.parse::<u64>() {
+            *all.entry(middle).or_default() += count;
+        }
+    }
+    all
+}
+
+/// The percentiles of the completion latency in us. Of one direction of one job they are what fio prints; of
+/// several they are made of the histograms by fio's own rule, if there are any.
+fn percentiles(all: &[&Direction]) -> Vec<(&'static str, f64)> {
+    if let [one] = all {
+        let of = &one.clat_ns.percentile;
+        let found = PERCENTILES
+            .iter()
+            .filter_map(|(name, key)| Some((*name, *of.get(*key)?)));
+        return found.map(|(name, ns)| (name, ns as f64 / 1e3)).collect();
+    }
+    // Some without a histogram would be missing from the sum.
+    if all.iter().any(|d| d.clat_ns.bins.is_empty()) {
+        return Vec::new();
+    }
+    let bins = bins(all);
+    let total: u64 = bins.values().sum();
+    let at = |percent: f64| {
+        let mut seen = 0;
+        let reached = bins.iter().find(|(_, count)| {
+            seen += **count;
+            seen as f64 >= percent / 100.0 * total as f64
+        });
+        reached.map_or(0.0, |(middle, _)| *middle as f64 / 1e3)
+    };
+    let value = |key: &str| key.parse().map(at).unwrap_or_default();
+    PERCENTILES
+        .iter()
+        .map(|(name, key)| (*name, value(key)))
+        .collect()
+}
+
+/// The bounds of fio's bucket with this middle: exact below 128 ns, then 64 buckets to each doubling (fio's
+/// `stat.h`, `FIO_IO_U_PLAT_BITS`).
+fn bounds(middle: u64) -> (u64, u64) {
+    let magnitude = (64 - middle.leading_zeros()).saturating_sub(7);
+    let low = middle >> magnitude << magnitude;
+    (low, low + ((1 << magnitude) - 1))
+}
+
+/// Each job of a file is a workload; jobs of the same name and group belong together.
+pub(super) fn import(name: &str, output: &Output) -> Result<Source, String> {
+    let mut groups: Vec<(String, Vec<&Job>)> = Vec::new();
+    for job in &output.jobs {
+        match groups
+            .iter_mut()
+            .find(|(of, jobs)| *of == job.jobname && jobs[0].groupid == job.groupid)
+        {
+            Some((_, jobs)) => jobs.push(job),
+            None => groups.push((job.jobname.clone(), vec![job])),
+        }
+    }
+    let mut runs = Vec::new();
+    for (workload, jobs) in groups {
+        let key = RunKey {
+            workload,
+            policy: name.to_owned(),
+            repeat: 0,
+        };
+        let mut run = Run::new(key, None, 0, 0);
+        fill(&mut run, &jobs)?;
+        runs.push(run);
+    }
+    Ok(imported(name, ("fio", &output.version), &runs, Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_have_fios_bounds() {
+        for (middle, low, high) in [(5, 5, 5), (127, 127, 127), (129, 128, 129), (310, 308, 311)] {
+            assert_eq!(bounds(middle), (low, high), "{middle}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_fios_is_not_taken_for_it() {
+        assert!(Output::find("{\"results\": []}").is_none());
+        assert!(
+            Output::find("fio: x\n{\"fio version\": \"fio-3\"")
+                .unwrap()
+                .is_err()
+        );
+        let nothing =
+            "fio: a warning\n{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\"}]}";
+        let output = Output::find(nothing).unwrap().unwrap();
+        let key = RunKey {
+            workload: String::new(),
+            policy: String::new(),
+            repeat: 0,
+        };
+        let error = output.fill(&mut Run::new(key, None, 0, 0)).unwrap_err();
+        assert!(error.contains("no request"), "{error}");
+    }
+}

@@ -1,0 +1,62 @@
+//! hyperfine's JSON output.
+
+use serde::Deserialize;
+use wakepath_compare::results::Source;
+use wakepath_results::{Run, RunKey};
+
+use super::imported;
+
+/// What `hyperfine --export-json` writes.
+#[derive(Deserialize)]
+struct Export {
+    results: Vec<Benchmark>,
+}
+
+/// A command. Times in seconds.
+#[derive(Deserialize)]
+struct Benchmark {
+    command: String,
+    times: Vec<f64>,
+    #[serde(default)]
+    exit_codes: Vec<Option<i32>>,
+}
+
+/// The name of the workload if the commands of a file are what is compared.
+const WORKLOAD: &str = "hyperfine";
+
+/// Several commands of a file are compared with each other; a single one with that of other files.
+pub(super) fn import(name: &str, text: &str) -> Result<Source, String> {
+    let export: Export = serde_json::from_str(text)
+        .map_err(|e| format!("neither fio's JSON (no \"fio version\") nor hyperfine's: {e}"))?;
+    if export.results.is_empty() {
+        return Err("hyperfine's file has no results".to_owned());
+    }
+    let several = export.results.len() > 1;
+    let mut runs = Vec::new();
+    for benchmark in &export.results {
+        if let Some(code) = benchmark.exit_codes.iter().find(|c| **c != Some(0)) {
+            let code = code.map_or_else(|| "a signal".to_owned(), |c| c.to_string());
+            return Err(format!("'{}' failed with {code}", benchmark.command));
+        }
+        let (workload, policy) = if several {
+            (WORKLOAD.to_owned(), benchmark.command.clone())
+        } else {
+            (benchmark.command.clone(), name.to_owned())
+        };
+        for (repeat, time) in benchmark.times.iter().enumerate() {
+            if !time.is_finite() {
+                return Err(format!("'{}': a time is {time}", benchmark.command));
+            }
+            let repeat = repeat as u32;
+            let key = RunKey {
+                workload: workload.clone(),
+                policy: policy.clone(),
+                repeat,
+            };
+            let mut run = Run::new(key, None, repeat, repeat);
+            run.metrics = vec![("wall_s".to_owned(), *time)];
+            runs.push(run);
+        }
+    }
+    Ok(imported(name, ("hyperfine", "unknown"), &runs, Vec::new()))
+}

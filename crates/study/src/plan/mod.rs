@@ -1,0 +1,392 @@
+//! A study with everything found that its file names: machine, workloads, policies, and the list of runs.
+
+mod policy;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::DriveModel;
+use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
+use wakepath_results::{
+    Backend, Design, Document, METRICS, Metric, Policy, Question, RunKey, StudyInfo,
+};
+
+pub use policy::PlannedPolicy;
+pub use workload::{PlannedWorkload, Reading, Task};
+
+use crate::builtin;
+use crate::file::{MAX_BYTES, Source, StudyError, StudyFile, unknown};
+
+/// What the study runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The simulator.
+    Sim,
+    /// This machine.
+    Live,
+}
+
+/// A study, ready to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Name of the study file.
+    pub origin: String,
+    /// Its text.
+    pub text: String,
+    /// What it says.
+    pub file: StudyFile,
+    /// On what.
+    pub target: Target,
+    /// The machine that is simulated.
+    pub machine: Option<Machine>,
+    /// What is run.
+    pub workloads: Vec<PlannedWorkload>,
+    /// What is compared.
+    pub policies: Vec<PlannedPolicy>,
+    /// Which policy the others are compared with.
+    pub baseline: usize,
+    /// What is asked.
+    pub questions: Vec<Question>,
+    /// The dictionary, and what the study adds to it.
+    pub metrics: Vec<Metric>,
+}
+
+impl Plan {
+    /// A study file, or a built-in study if there is one of this name and no such file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or asks for something that is not there or that the target cannot have.
+    pub fn load(path: &Path, target: Target) -> Result<Self, StudyError> {
+        let read = |source| StudyError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        if !path.exists()
+            && let Some(text) = path.to_str().and_then(builtin::study)
+        {
+            return Self::new(text, &path.display().to_string(), Path::new("."), target);
+        }
+        let size = path.metadata().map_err(|e| match path.extension() {
+            // Most likely the name of a built-in study.
+            None => read(std::io::Error::new(
+                e.kind(),
+                unknown(
+                    "built-in study or file",
+                    &path.display().to_string(),
+                    &builtin::study_names().collect::<Vec<_>>(),
+                ),
+            )),
+            Some(_) => read(e),
+        })?;
+        if size.len() > MAX_BYTES {
+            let message = format!("larger than {MAX_BYTES} bytes, which no study is");
+            return Err(read(std::io::Error::other(message)));
+        }
+        let text = std::fs::read_to_string(path).map_err(read)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        Self::new(&text, &path.display().to_string(), folder, target)
+    }
+
+    /// A study's text; paths in it count from `folder`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn new(
+        text: &str,
+        origin: &str,
+        folder: &Path,
+        target: Target,
+    ) -> Result<Self, StudyError> {
+        let source = Source { origin, text };
+        let file = StudyFile::parse(source)?;
+        let machine = match target {
+            Target::Sim => Some(machine(&file, source, folder)?),
+            Target::Live => None,
+        };
+        let mut workloads = Vec::new();
+        for entry in &file.workload {
+            workloads.push(PlannedWorkload::new(entry, source, folder, target)?);
+        }
+        let metrics = metrics(&file, source, &workloads)?;
+        let mut policies: Vec<PlannedPolicy> = Vec::new();
+        for entry in &file.policy {
+            let policy = PlannedPolicy::new(entry, source, machine.as_ref(), target)?;
+            if policies.iter().any(|p| p.name == policy.name) {
+                let message = format!("a second policy is called `{}`", policy.name);
+                return Err(match &entry.name {
+                    Some(name) => source.error(name, message),
+                    None => source.error(&file.name, message),
+                });
+            }
+            policies.push(policy);
+        }
+        let policy_names: Vec<&str> = policies.iter().map(|p| p.name.as_str()).collect();
+        let baseline = match &file.baseline {
+            None => 0,
+            Some(name) => position(source, "policy", name, &policy_names)?,
+        };
+        let questions = questions(&file, source, &workloads, &policy_names, &metrics)?;
+        Ok(Self {
+            origin: origin.to_owned(),
+            text: text.to_owned(),
+            target,
+            machine,
+            workloads,
+            policies,
+            baseline,
+            questions,
+            metrics,
+            file,
+        })
+    }
+
+    /// Runs of each workload under each policy.
+    pub fn repeats(&self) -> u32 {
+        *self.file.repeats.get_ref()
+    }
+
+    /// All runs.
+    pub fn runs(&self) -> usize {
+        self.workloads.len() * self.policies.len() * self.repeats() as usize
+    }
+
+    /// Workload, policy and repeat of the run of this index.
+    pub fn run(&self, index: usize) -> (usize, usize, u32) {
+        let repeats = self.repeats() as usize;
+        let pair = index / repeats;
+        (
+            pair / self.policies.len(),
+            pair % self.policies.len(),
+            (index % repeats) as u32,
+        )
+    }
+
+    /// The index of a run.
+    pub fn index(&self, workload: usize, policy: usize, repeat: u32) -> usize {
+        let pair = workload * self.policies.len() + policy;
+        pair * self.repeats() as usize + repeat as usize
+    }
+
+    /// The key of the run of this index.
+    pub fn key(&self, index: usize) -> RunKey {
+        let (workload, policy, repeat) = self.run(index);
+        RunKey {
+            workload: self.workloads[workload].name.clone(),
+            policy: self.policies[policy].name.clone(),
+            repeat,
+        }
+    }
+
+    /// The seed of a repeat, which all policies share.
+    pub fn seed(&self, repeat: u32) -> u64 {
+        self.file.seed.wrapping_add(u64::from(repeat))
+    }
+
+    /// What `result.json` says.
+    pub fn document(
+        &self,
+        machine: wakepath_results::Machine,
+        tools: BTreeMap<String, String>,
+        notes: Vec<String>,
+    ) -> Document {
+        let name = self.file.name.get_ref().clone();
+        Document {
+            schema: SCHEMA.to_owned(),
+            version: VERSION,
+            complete: false,
+            study: StudyInfo {
+                title: self.file.title.clone().unwrap_or_else(|| name.clone()),
+                name,
+            },
+            backend: match self.target {
+                Target::Sim => Backend::Sim,
+                Target::Live => Backend::Live,
+            },
+            tools,
+            machine,
+            workloads: self
+                .workloads
+                .iter()
+                .map(PlannedWorkload::described)
+                .collect(),
+            policies: self
+                .policies
+                .iter()
+                .map(|p| Policy {
+                    name: p.name.clone(),
+                    settings: p.settings.clone(),
+                })
+                .collect(),
+            baseline: self.policies[self.baseline].name.clone(),
+            repeats: self.repeats(),
+            design: Design::Paired,
+            seeds: match self.target {
+                Target::Sim => (0..self.repeats()).map(|r| self.seed(r)).collect(),
+                Target::Live => vec![self.file.seed],
+            },
+            questions: self.questions.clone(),
+            metrics: self.metrics.clone(),
+            level: *self.file.level.get_ref(),
+            margin_percent: *self.file.margin_percent.get_ref(),
+            notes,
+        }
+    }
+
+    /// The files that go into the result directory.
+    pub fn files(&self, machine: Vec<u8>) -> Vec<(String, Vec<u8>)> {
+        let mut files = vec![
+            ("study.toml".to_owned(), self.text.clone().into_bytes()),
+            ("machine.toml".to_owned(), machine),
+        ];
+        for workload in &self.workloads {
+            if let (Some(name), Some(text)) = (workload.file_name(), workload.text()) {
+                files.push((name, text.as_bytes().to_vec()));
+            }
+        }
+        files
+    }
+}
+
+/// The machine of a simulation.
+fn machine(file: &StudyFile, source: Source<'_>, folder: &Path) -> Result<Machine, StudyError> {
+    let Some(name) = &file.machine else {
+        let message = "a simulation needs `machine = \"...\"`: `wakepath machine list` has them";
+        return Err(source.error(&file.name, message));
+    };
+    let found = |at: &Spanned<String>, e: String| source.error(at, e);
+    let mut machine =
+        Machine::find(&named(name.get_ref(), folder)).map_err(|e| found(name, e.to_string()))?;
+    if let Some(drive) = &file.drive {
+        // As many of them as the machine has.
+        machine.drive = DriveModel {
+            count: machine.drive.count,
+            chunk_kib: machine.drive.chunk_kib,
+            ..DriveModel::find(&named(drive.get_ref(), folder))
+                .map_err(|e| found(drive, e.to_string()))?
+        };
+    }
+    Ok(machine)
+}
+
+/// A name, or a path that counts from the study's folder.
+fn named(name: &str, folder: &Path) -> String {
+    let path = folder.join(name);
+    if path.exists() {
+        path.display().to_string()
+    } else {
+        name.to_owned()
+    }
+}
+
+/// The machine of a simulation as `result.json` has it.
+pub fn machine_in_short(machine: &Machine) -> wakepath_results::Machine {
+    wakepath_results::Machine {
+        name: machine.name.clone(),
+        title: machine.title.clone(),
+        cpu_kinds: machine
+            .cluster
+            .iter()
+            .map(|c| CpuKind {
+                name: c.name.clone(),
+                cpus: c.cpus as u32,
+            })
+            .collect(),
+        idle_states: machine.idle_state.iter().map(|s| s.name.clone()).collect(),
+        drive: machine.drive.name.clone(),
+    }
+}
+
+/// The dictionary with the study's own metrics.
+fn metrics(
+    file: &StudyFile,
+    source: Source<'_>,
+    workloads: &[PlannedWorkload],
+) -> Result<Vec<Metric>, StudyError> {
+    let mut all = METRICS.to_vec();
+    let entries = file.workload.iter().flat_map(|w| &w.metric);
+    let readings = workloads.iter().flat_map(|w| match &w.task {
+        Task::Command { readings, .. } => readings.as_slice(),
+        _ => &[],
+    });
+    for (entry, reading) in entries.zip(readings) {
+        let new = &reading.metric;
+        match all.iter().find(|m| m.name == new.name) {
+            None => all.push(new.clone()),
+            Some(old) if old.unit != new.unit || old.better != new.better => {
+                let message = format!(
+                    "`{}` is in {} here and in {} elsewhere ({:?} is better here, {:?} there); \
+                     give one of them another name",
+                    new.name,
+                    unit(new),
+                    unit(old),
+                    new.better,
+                    old.better
+                );
+                return Err(source.error(&entry.name, message));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(all)
+}
+
+fn unit(metric: &Metric) -> &str {
+    if metric.unit.is_empty() {
+        "no unit"
+    } else {
+        &metric.unit
+    }
+}
+
+/// Where a name is in a list.
+fn position(
+    source: Source<'_>,
+    what: &str,
+    name: &Spanned<String>,
+    known: &[&str],
+) -> Result<usize, StudyError> {
+    let wanted = name.get_ref();
+    known
+        .iter()
+        .position(|k| k == wanted)
+        .ok_or_else(|| source.error(name, unknown(what, wanted, known)))
+}
+
+fn questions(
+    file: &StudyFile,
+    source: Source<'_>,
+    workloads: &[PlannedWorkload],
+    policies: &[&str],
+    metrics: &[Metric],
+) -> Result<Vec<Question>, StudyError> {
+    let workloads: Vec<&str> = workloads.iter().map(|w| w.name.as_str()).collect();
+    let metrics: Vec<&str> = metrics.iter().map(|m| &*m.name).collect();
+    let all =
+        |what, names: &[Spanned<String>], known: &[&str]| -> Result<Vec<String>, StudyError> {
+            let names = names.iter().map(|name| {
+                position(source, what, name, known)?;
+                Ok(name.get_ref().clone())
+            });
+            names.collect()
+        };
+    let question = |entry: &crate::file::QuestionEntry| {
+        position(source, "metric", &entry.metric, &metrics)?;
+        let baseline = entry.baseline.as_slice();
+        Ok(Question {
+            ask: entry.ask.clone(),
+            metric: entry.metric.get_ref().clone(),
+            policies: all("policy", &entry.policies, policies)?,
+            workloads: all("workload", &entry.workloads, &workloads)?,
+            baseline: all("policy", baseline, policies)?.pop(),
+        })
+    };
+    file.question.iter().map(question).collect()
+}
+
+/// A path as the study's folder has it.
+fn in_folder(folder: &Path, name: &str) -> PathBuf {
+    folder.join(name)
+}

@@ -1,0 +1,197 @@
+//! What is compared: one value of every setting.
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use wakepath_hardware::Machine;
+use wakepath_policies::spec::PolicySpec;
+use wakepath_policies::spec::registry::Kind;
+use wakepath_sim::Combination;
+
+use super::Target;
+use crate::file::{PolicyEntry, Source, StudyError, unknown};
+
+/// A policy of a study.
+#[derive(Clone, Debug)]
+pub struct PlannedPolicy {
+    /// Its name in the results.
+    pub name: String,
+    /// Everything that it sets, as text.
+    pub settings: BTreeMap<String, String>,
+    /// The idle governor, if it names one.
+    pub idle: Option<PolicySpec>,
+    /// The frequency policy, if it names one.
+    pub freq: Option<PolicySpec>,
+    /// What is simulated: what is not named is `menu` and `schedutil`.
+    pub combination: Combination,
+    /// Idle states switched off, by name.
+    pub disable_idle: Vec<String>,
+    /// Idle states that take longer to leave, in us, are switched off.
+    pub idle_latency_us: Option<u64>,
+    /// The latency request of every CPU in us.
+    pub cpu_latency_us: Option<u64>,
+    /// Whether waiting with io_uring counts as waiting for I/O.
+    pub io_uring_iowait: bool,
+    /// Settings of the measured machine, by name.
+    pub set: BTreeMap<String, String>,
+}
+
+impl PlannedPolicy {
+    pub(super) fn new(
+        entry: &PolicyEntry,
+        source: Source<'_>,
+        machine: Option<&Machine>,
+        target: Target,
+    ) -> Result<Self, StudyError> {
+        let mut settings = BTreeMap::new();
+        let mut named = Vec::new();
+        let mut spec = |key: &str,
+                        kind: Kind,
+                        text: &Option<Spanned<String>>|
+         -> Result<Option<PolicySpec>, StudyError> {
+            let Some(text) = text else { return Ok(None) };
+            let spec = text.get_ref().parse::<PolicySpec>();
+            let spec = spec.map_err(|e| source.error(text, e.to_string()))?;
+            let of_kind = match kind {
+                Kind::Idle => spec.idle().map(drop),
+                Kind::Frequency => spec.frequency().map(drop),
+                Kind::Psd => spec.psd().map(drop),
+                Kind::Apst => spec.apst().map(drop),
+                Kind::Poll => spec.poll().map(drop),
+            };
+            of_kind.map_err(|e| source.error(text, e.to_string()))?;
+            named.push(spec.to_string());
+            settings.insert(key.to_owned(), spec.to_string());
+            Ok(Some(spec))
+        };
+        let idle = spec("idle", Kind::Idle, &entry.idle)?;
+        let freq = spec("freq", Kind::Frequency, &entry.freq)?;
+        let psd = spec("psd", Kind::Psd, &entry.psd)?;
+        let mut apst = spec("apst", Kind::Apst, &entry.apst)?;
+        let poll = spec("poll", Kind::Poll, &entry.poll)?;
+        let mut add = |key: &str, text: String| {
+            named.push(format!("{key}={text}"));
+            settings.insert(key.to_owned(), text);
+        };
+        let disable_idle: Vec<String> = entry
+            .disable_idle
+            .iter()
+            .map(|s| s.get_ref().clone())
+            .collect();
+        if !disable_idle.is_empty() {
+            add("disable_idle", disable_idle.join(","));
+        }
+        let number = |n: &Option<Spanned<u64>>| n.as_ref().map(|n| *n.get_ref());
+        for (key, value) in [
+            ("idle_latency_us", number(&entry.idle_latency_us)),
+            ("cpu_latency_us", number(&entry.cpu_latency_us)),
+        ] {
+            if let Some(value) = value {
+                add(key, value.to_string());
+            }
+        }
+        if let Some(iowait) = entry.io_uring_iowait {
+            add(
+                "io_uring_iowait",
+                if iowait { "on" } else { "off" }.to_owned(),
+            );
+        }
+        let mut set = BTreeMap::new();
+        for (key, value) in &entry.set {
+            let text = match value.get_ref() {
+                toml::Value::String(text) => text.clone(),
+                toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Boolean(on) => u8::from(*on).to_string(),
+                _ => {
+                    let message = "a setting is a text, a whole number, true or false";
+                    return Err(source.error(value, message));
+                }
+            };
+            add(key, text.clone());
+            set.insert(key.clone(), text);
+            if target == Target::Sim {
+                let message = format!(
+                    "`{key}` is a setting of a real machine (--on live); \
+                     the simulator has `idle`, `freq`, `psd`, `apst`, `poll` and idle states"
+                );
+                return Err(source.error(value, message));
+            }
+        }
+        if target == Target::Sim
+            && apst.is_none()
+            && machine.is_some_and(|m| m.drive.power.is_some())
+        {
+            // The drive has power states: as the kernel does by itself.
+            apst = "apst".parse().ok();
+        }
+        let named = if named.is_empty() {
+            "unchanged".to_owned()
+        } else {
+            named.join(", ")
+        };
+        let name = entry.name.as_ref().map_or(named, |n| n.get_ref().clone());
+        let mut combination = Combination::named("menu", "schedutil")
+            .map_err(|e| StudyError::Settings(e.to_string()))?;
+        combination.idle = idle.clone().unwrap_or(combination.idle);
+        combination.freq = freq.clone().unwrap_or(combination.freq);
+        combination.psd = psd;
+        combination.apst = apst;
+        combination.poll = poll;
+        let policy = Self {
+            name,
+            settings,
+            idle,
+            freq,
+            combination,
+            disable_idle,
+            idle_latency_us: number(&entry.idle_latency_us),
+            cpu_latency_us: number(&entry.cpu_latency_us),
+            io_uring_iowait: entry.io_uring_iowait.unwrap_or(true),
+            set,
+        };
+        if let Some(machine) = machine {
+            for state in &entry.disable_idle {
+                let known: Vec<&str> = machine.idle_state.iter().map(|s| s.name.as_str()).collect();
+                if !known.contains(&state.get_ref().as_str()) {
+                    let message = unknown("idle state of this machine", state.get_ref(), &known);
+                    return Err(source.error(state, message));
+                }
+            }
+            let limit = entry
+                .idle_latency_us
+                .as_ref()
+                .or(entry.cpu_latency_us.as_ref());
+            policy
+                .machine(machine)
+                .map_err(|e| match (limit, entry.disable_idle.first()) {
+                    (Some(at), _) => source.error(at, e.to_string()),
+                    (_, Some(at)) => source.error(at, e.to_string()),
+                    _ => StudyError::Machine(e),
+                })?;
+        }
+        Ok(policy)
+    }
+
+    /// The machine without the idle states that this policy does not allow.
+    ///
+    /// # Errors
+    /// None is left.
+    pub fn machine(
+        &self,
+        machine: &Machine,
+    ) -> Result<Machine, wakepath_hardware::machine::MachineError> {
+        let mut machine = machine.clone();
+        // Every governor treats a state above the latency request as one that is switched off.
+        let limits = [self.idle_latency_us, self.cpu_latency_us];
+        let limit = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
+        let too_slow = machine
+            .idle_state
+            .iter()
+            .filter(|s| s.exit_latency_us.value > limit as f64);
+        let mut off: Vec<String> = too_slow.map(|s| s.name.clone()).collect();
+        off.extend(self.disable_idle.iter().cloned());
+        let off: Vec<&str> = off.iter().map(String::as_str).collect();
+        machine.disable_idle_states(&off)?;
+        Ok(machine)
+    }
+}

@@ -1,0 +1,402 @@
+//! What is run: the files read, with the study's own options in them.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use regex::Regex;
+use toml::Spanned;
+use wakepath_results::{Better, Mean, Metric};
+use wakepath_units::Nanoseconds;
+use wakepath_workloads::{Workload, fio, rtapp};
+
+use super::{Target, in_folder};
+use crate::builtin;
+use crate::file::{MetricEntry, Source, StudyError, WorkloadEntry, unknown};
+
+/// A workload of a study.
+#[derive(Clone, Debug)]
+pub struct PlannedWorkload {
+    /// Its name in the results.
+    pub name: String,
+    /// What is done.
+    pub task: Task,
+    /// What was accepted without having the effect that it might seem to ask for.
+    pub warnings: Vec<String>,
+}
+
+/// What a workload does.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// A fio job.
+    Fio {
+        /// The job file as it is run.
+        text: String,
+        /// The same, read.
+        workload: Workload,
+    },
+    /// An rt-app file.
+    RtApp {
+        /// The file as it is run.
+        text: String,
+        /// The same, read.
+        workload: Workload,
+    },
+    /// A command.
+    Command {
+        /// The command and its arguments.
+        words: Vec<String>,
+        /// How its result is read.
+        readings: Vec<Reading>,
+    },
+}
+
+/// How a number is read from what a command prints.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// What it is.
+    pub metric: Metric,
+    /// Where it is.
+    pub from: From,
+}
+
+/// Where a number is.
+#[derive(Clone, Debug)]
+pub enum From {
+    /// The first group of this expression, in the last line that it matches.
+    Pattern(Regex),
+    /// At this JSON pointer.
+    Json(String),
+}
+
+impl PlannedWorkload {
+    pub(super) fn new(
+        entry: &WorkloadEntry,
+        source: Source<'_>,
+        folder: &Path,
+        target: Target,
+    ) -> Result<Self, StudyError> {
+        let mut warnings = Vec::new();
+        let task = if let Some(words) = &entry.command {
+            if target == Target::Sim {
+                let message = "a command cannot be simulated; use --on live, a fio job or an \
+                     rt-app file";
+                return Err(source.error(words, message));
+            }
+            let readings = entry.metric.iter().map(|m| reading(m, source));
+            Task::Command {
+                words: words.get_ref().clone(),
+                readings: readings.collect::<Result<_, _>>()?,
+            }
+        } else if let Some(name) = &entry.rt_app {
+            if target == Target::Live {
+                let message = "rt-app files are simulated (--on sim); run rt-app itself as a \
+                     `command`";
+                return Err(source.error(name, message));
+            }
+            rt_app(entry, name, source, folder)?
+        } else {
+            fio(entry, source, folder)?
+        };
+        if let Task::Fio { workload, .. } | Task::RtApp { workload, .. } = &task {
+            warnings.extend(workload.warnings().iter().map(ToString::to_string));
+        }
+        Ok(Self {
+            name: entry.name.get_ref().clone(),
+            task,
+            warnings,
+        })
+    }
+
+    /// What `result.json` says of it.
+    pub(super) fn described(&self) -> wakepath_results::Workload {
+        let (kind, source) = match &self.task {
+            Task::Fio { .. } => ("fio", self.file_name()),
+            Task::RtApp { .. } => ("rt-app", self.file_name()),
+            Task::Command { words, .. } => ("command", Some(words.join(" "))),
+        };
+        wakepath_results::Workload {
+            name: self.name.clone(),
+            kind: kind.to_owned(),
+            source: source.unwrap_or_default(),
+        }
+    }
+
+    /// The path of its copy in the result directory, if it has a file.
+    pub fn file_name(&self) -> Option<String> {
+        match self.task {
+            Task::Fio { .. } => Some(format!("workloads/{}.fio", self.name)),
+            Task::RtApp { .. } => Some(format!("workloads/{}.json", self.name)),
+            Task::Command { .. } => None,
+        }
+    }
+
+    /// The text of its file.
+    pub fn text(&self) -> Option<&str> {
+        match &self.task {
+            Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text),
+            Task::Command { .. } => None,
+        }
+    }
+
+    /// What can be simulated.
+    pub fn workload(&self) -> Option<&Workload> {
+        match &self.task {
+            Task::Fio { workload, .. } | Task::RtApp { workload, .. } => Some(workload),
+            Task::Command { .. } => None,
+        }
+    }
+
+    /// How long it says it runs: the longest job, or the file's duration.
+    pub fn duration(&self) -> Option<Nanoseconds> {
+        match self.workload()? {
+            Workload::Fio(file) => {
+                let mut groups = vec![];
+                for job in &file.jobs {
+                    let time = job.limits().time?;
+                    match groups.last_mut() {
+                        Some(last) if !job.stonewall => *last = time.max(*last),
+                        _ => groups.push(time),
+                    }
+                }
+                Some(Nanoseconds(groups.iter().map(|t| t.0).sum()))
+            }
+            Workload::RtApp(file) => file.duration,
+        }
+    }
+}
+
+/// The text of a file beside the study, or of a built-in workload.
+fn text_of(
+    name: &Spanned<String>,
+    source: Source<'_>,
+    folder: &Path,
+) -> Result<(Cow<'static, str>, String), StudyError> {
+    let path = in_folder(folder, name.get_ref());
+    if path.exists() {
+        let limit = fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES) as u64;
+        let read = |source| StudyError::Read {
+            path: path.clone(),
+            source,
+        };
+        if path.metadata().map_err(read)?.len() > limit {
+            let message = format!("{}: larger than {limit} bytes", path.display());
+            return Err(source.error(name, message));
+        }
+        let text = std::fs::read_to_string(&path).map_err(read)?;
+        return Ok((text.into(), path.display().to_string()));
+    }
+    if let Some(text) = builtin::workload(name.get_ref()) {
+        return Ok((text.into(), name.get_ref().clone()));
+    }
+    let known: Vec<&str> = builtin::workload_names().collect();
+    let what = format!("file in {} or built-in workload", folder.display());
+    Err(source.error(name, unknown(&what, name.get_ref(), &known)))
+}
+
+fn fio(entry: &WorkloadEntry, source: Source<'_>, folder: &Path) -> Result<Task, StudyError> {
+    let (at, text, origin) = match (&entry.fio, &entry.fio_job) {
+        (Some(name), _) => {
+            let (text, origin) = text_of(name, source, folder)?;
+            (name, text, origin)
+        }
+        (None, Some(text)) => {
+            let origin = format!("fio_job of {}", entry.name.get_ref());
+            (text, Cow::Owned(text.get_ref().clone()), origin)
+        }
+        (None, None) => return Err(source.error(&entry.name, "no fio job")),
+    };
+    let error = |e: &dyn std::fmt::Display| source.error(at, e.to_string());
+    // First as it is, so that errors have the lines of the file.
+    fio::parse(&text, &origin).map_err(|e| error(&e))?;
+    let mut options: Vec<(String, String)> = Vec::new();
+    for (key, value) in &entry.fio_options {
+        let value = match value {
+            toml::Value::String(text) => text.clone(),
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Float(number) => number.to_string(),
+            toml::Value::Boolean(on) => u8::from(*on).to_string(),
+            _ => {
+                let message = format!("fio_options: `{key}` is a text, a number, true or false");
+                return Err(source.error(&entry.name, message));
+            }
+        };
+        if value.contains(['\n', '\r']) || key.contains(['=', '[', '\n', ';', '#']) {
+            let message = format!("fio_options: `{key}` cannot be a line of a job file");
+            return Err(source.error(&entry.name, message));
+        }
+        options.push((key.clone(), value));
+    }
+    if let Some(seconds) = &entry.seconds {
+        options.push((
+            "runtime".to_owned(),
+            format!("{}ms", (seconds.get_ref() * 1e3).round()),
+        ));
+        options.push(("time_based".to_owned(), "1".to_owned()));
+    }
+    let text = with_options(&text, &options);
+    let origin = format!("{origin} with the options of {}", entry.name.get_ref());
+    let workload = fio::parse(&text, &origin).map_err(|e| error(&e))?.into();
+    Ok(Task::Fio { text, workload })
+}
+
+/// A job file in which these options hold for every job.
+fn with_options(text: &str, options: &[(String, String)]) -> String {
+    if options.is_empty() {
+        return text.to_owned();
+    }
+    let mut changed = String::from("[global]\n");
+    for (key, value) in options {
+        let _ = writeln!(changed, "{key}={value}");
+    }
+    for line in text.lines() {
+        let key = line.split('=').next().unwrap_or(line).trim();
+        if !options.iter().any(|(name, _)| name == key) {
+            let _ = writeln!(changed, "{line}");
+        }
+    }
+    changed
+}
+
+fn rt_app(
+    entry: &WorkloadEntry,
+    name: &Spanned<String>,
+    source: Source<'_>,
+    folder: &Path,
+) -> Result<Task, StudyError> {
+    let (text, origin) = text_of(name, source, folder)?;
+    let error = |e: &dyn std::fmt::Display| source.error(name, e.to_string());
+    let mut file = rtapp::parse(&text, &origin).map_err(|e| error(&e))?;
+    let mut text = text.into_owned();
+    if let Some(seconds) = &entry.seconds {
+        if seconds.get_ref().fract() != 0.0 {
+            return Err(source.error(seconds, "rt-app files last whole seconds"));
+        }
+        file.duration = Some(Nanoseconds::from_secs(*seconds.get_ref() as u64));
+        text = file.to_string();
+    }
+    if let Some(copies) = &entry.copies {
+        file = file.with_copies(*copies.get_ref()).map_err(|threads| {
+            let most = rtapp::MAX_THREADS;
+            source.error(
+                copies,
+                format!("{threads} threads, and there may be 1 to {most}"),
+            )
+        })?;
+    }
+    Ok(Task::RtApp {
+        text,
+        workload: file.into(),
+    })
+}
+
+fn reading(entry: &MetricEntry, source: Source<'_>) -> Result<Reading, StudyError> {
+    let from = match (&entry.pattern, &entry.json) {
+        (Some(pattern), _) => {
+            let regex = Regex::new(pattern.get_ref())
+                .map_err(|e| source.error(pattern, e.to_string().replace('\n', " ")))?;
+            if regex.captures_len() < 2 {
+                let message = "the pattern has no group: put parentheses around the number";
+                return Err(source.error(pattern, message));
+            }
+            From::Pattern(regex)
+        }
+        (None, Some(pointer)) => {
+            let text = pointer.get_ref();
+            if !text.is_empty() && !text.starts_with('/') {
+                let message = "a JSON pointer begins with `/`, such as /results/0/mean";
+                return Err(source.error(pointer, message));
+            }
+            From::Json(text.clone())
+        }
+        (None, None) => return Err(source.error(&entry.name, "neither pattern nor pointer")),
+    };
+    let name = entry.name.get_ref();
+    let known = Metric::find(name);
+    let better = match (entry.better, known) {
+        (Some(better), _) => better,
+        (None, Some(known)) => known.better,
+        (None, None) => {
+            let message = format!(
+                "`{name}` is no metric of the dictionary: say whether `better` \
+                 is \"higher\" or \"lower\""
+            );
+            return Err(source.error(&entry.name, message));
+        }
+    };
+    let text = |given: &Option<String>, of: fn(&Metric) -> &str, otherwise: &str| {
+        let given = given.clone().or_else(|| known.map(|k| of(k).to_owned()));
+        Cow::Owned(given.unwrap_or_else(|| otherwise.to_owned()))
+    };
+    let metric = Metric {
+        name: Cow::Owned(name.clone()),
+        title: text(&entry.title, |m| &m.title, name),
+        meaning: text(&entry.meaning, |m| &m.meaning, "what the command prints"),
+        unit: text(&entry.unit, |m| &m.unit, ""),
+        better,
+        mean: match better {
+            Better::Higher => Mean::Harmonic,
+            Better::Lower => Mean::Arithmetic,
+        },
+        headline: true,
+    };
+    Ok(Reading { metric, from })
+}
+
+impl Reading {
+    /// The number in what the command has printed.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn read(&self, output: &str) -> Result<f64, String> {
+        let name = &self.metric.name;
+        let number = |text: &str| {
+            let number = text.trim().replace(',', "").parse::<f64>();
+            match number {
+                Ok(n) if n.is_finite() => Ok(n),
+                Ok(n) => Err(format!("{name} is {n}, which is no result")),
+                Err(_) => Err(format!("{name}: `{}` is no number", text.trim())),
+            }
+        };
+        match &self.from {
+            From::Pattern(regex) => {
+                let found = output.lines().rev().find_map(|line| regex.captures(line));
+                let found = found.as_ref().and_then(|c| c.get(1));
+                let missing = || format!("{name}: no line of the output matches `{regex}`");
+                number(found.ok_or_else(missing)?.as_str())
+            }
+            From::Json(pointer) => {
+                let json: serde_json::Value = serde_json::from_str(output)
+                    .map_err(|e| format!("{name}: the output is no JSON: {e}"))?;
+                match json.pointer(pointer) {
+                    Some(serde_json::Value::Number(n)) => number(&n.to_string()),
+                    Some(serde_json::Value::String(text)) => number(text),
+                    Some(_) => Err(format!("{name}: at {pointer} is no number")),
+                    None => Err(format!("{name}: the output has nothing at {pointer}")),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_study_win_over_those_of_the_file() {
+        let text = "[global]\nbs=4k\nruntime=30\n[a]\nbs=8k\n; runtime\nrw=randread\n";
+        let options = [
+            ("bs", "16k"),
+            ("runtime", "500ms"),
+            ("time_based", "1"),
+            ("size", "1g"),
+        ];
+        let options = options.map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let file = fio::parse(&with_options(text, &options), "x").unwrap();
+        assert_eq!(file.jobs[0].block_size.read, 16384);
+        assert_eq!(file.jobs[0].runtime, Some(Nanoseconds::from_millis(500)));
+        assert!(file.jobs[0].time_based && file.jobs.len() == 1);
+        assert_eq!(with_options(text, &[]), text);
+    }
+}

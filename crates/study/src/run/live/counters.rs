@@ -1,0 +1,258 @@
+//! Counters of the kernel and the hardware around a run: idle states, frequencies, energy.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use wakepath_live::{Root, System};
+use wakepath_results::rows::BUSY;
+use wakepath_results::{Idle, Run};
+
+const POWERCAP: &str = "sys/class/powercap";
+const CPUS: &str = "sys/devices/system/cpu";
+
+/// Counters at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    /// By kind of CPU and name of the state.
+    idle: BTreeMap<(String, String), State>,
+    /// Order of the states as the kernel has them.
+    states: Vec<String>,
+    /// CPUs of each kind.
+    cpus: BTreeMap<String, u64>,
+    /// Time in units of 10 ms by kind of CPU and frequency in kHz, times CPUs of the clock.
+    frequency: BTreeMap<(String, u64), u64>,
+    /// Energy in uJ, and where it starts again, by package.
+    energy: BTreeMap<String, (u64, u64)>,
+}
+
+/// An idle state, summed over CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct State {
+    time_us: u64,
+    usage: u64,
+    above: u64,
+    below: u64,
+}
+
+/// What a CPU is called by: CPUs of equal capacity are of a kind.
+pub(super) fn kind(root: &Root, cpu: usize) -> String {
+    match root.number(&format!("{CPUS}/cpu{cpu}/cpu_capacity")) {
+        Some(capacity) => format!("capacity {capacity}"),
+        None => "cpu".to_owned(),
+    }
+}
+
+impl Counters {
+    /// Whether there are energy counters.
+    pub(super) fn has_energy(system: &System) -> bool {
+        !packages(system.root()).is_empty()
+    }
+
+    pub(super) fn read(system: &System) -> Self {
+        let root = system.root();
+        let mut counters = Self::default();
+        for cpu in system.cpus() {
+            let kind = kind(root, cpu);
+            *counters.cpus.entry(kind.clone()).or_default() += 1;
+            for state in system.idle_states(cpu) {
+                let folder = format!("{CPUS}/cpu{cpu}/cpuidle/state{}", state.index);
+                let number = |name: &str| root.number(&format!("{folder}/{name}")).unwrap_or(0);
+                let sum = counters
+                    .idle
+                    .entry((kind.clone(), state.name.clone()))
+                    .or_default();
+                sum.time_us += number("time");
+                sum.usage += number("usage");
+                sum.above += number("above");
+                sum.below += number("below");
+                if !counters.states.contains(&state.name) {
+                    counters.states.push(state.name);
+                }
+            }
+        }
+        for policy in system.policies() {
+            let table = format!("{CPUS}/cpufreq/policy{policy}/stats/time_in_state");
+            let cpus = system.policy_cpus(policy).len() as u64;
+            for line in root.optional(&table).unwrap_or_default().lines() {
+                if let Some((khz, time)) = line.split_once(' ')
+                    && let (Ok(khz), Ok(time)) = (khz.parse(), time.trim().parse::<u64>())
+                {
+                    *counters
+                        .frequency
+                        .entry((kind(root, policy), khz))
+                        .or_default() += time * cpus;
+                }
+            }
+        }
+        counters.energy = packages(root);
+        counters
+    }
+
+    /// Puts what has happened since `before` into `run`.
+    pub(super) fn since(&self, before: &Self, took: Duration, run: &mut Run) {
+        let took_ns = took.as_nanos() as u64;
+        for (kind, cpus) in &self.cpus {
+            let mut idle_ns = 0;
+            for name in &self.states {
+                let key = (kind.clone(), name.clone());
+                let Some(now) = self.idle.get(&key) else {
+                    continue;
+                };
+                let old = before.idle.get(&key).copied().unwrap_or_default();
+                let time_ns = now.time_us.saturating_sub(old.time_us) * 1000;
+                idle_ns += time_ns;
+                run.idle.push(Idle {
+                    cpu_kind: kind.clone(),
+                    state: name.clone(),
+                    time_ns,
+                    entries: now.usage.saturating_sub(old.usage),
+                    too_deep: now.above.saturating_sub(old.above),
+                    too_shallow: now.below.saturating_sub(old.below),
+                    added_latency_ns: 0,
+                    wasted_energy_uj: 0.0,
+                });
+            }
+            if idle_ns > 0 {
+                run.idle.push(Idle {
+                    cpu_kind: kind.clone(),
+                    state: BUSY.to_owned(),
+                    time_ns: (took_ns * cpus).saturating_sub(idle_ns),
+                    entries: 0,
+                    too_deep: 0,
+                    too_shallow: 0,
+                    added_latency_ns: 0,
+                    wasted_energy_uj: 0.0,
+                });
+            }
+        }
+        for ((kind, khz), time) in &self.frequency {
+            let old = before
+                .frequency
+                .get(&(kind.clone(), *khz))
+                .copied()
+                .unwrap_or(0);
+            let ticks = time.saturating_sub(old);
+            if ticks > 0 {
+                run.frequency.push((kind.clone(), *khz, ticks * 10_000_000));
+            }
+        }
+        if !self.energy.is_empty() && took_ns > 0 {
+            let spent: u64 = self
+                .energy
+                .iter()
+                .map(|(name, (now, range))| {
+                    let old = before.energy.get(name).map_or(*now, |(old, _)| *old);
+                    // It starts again at its range.
+                    if *now >= old {
+                        now - old
+                    } else {
+                        now + range.saturating_sub(old)
+                    }
+                })
+                .sum();
+            let milliwatts = spent as f64 / took.as_secs_f64() / 1e3;
+            run.metrics.push(("package_mw".to_owned(), milliwatts));
+        }
+    }
+}
+
+/// The energy counters of the packages.
+fn packages(root: &Root) -> BTreeMap<String, (u64, u64)> {
+    let zones = root.names(POWERCAP).into_iter();
+    let zone = |name: String| {
+        let file = |what: &str| format!("{POWERCAP}/{name}/{what}");
+        let label = root.optional(&file("name"))?;
+        if !label.starts_with("package") && !label.starts_with("psys") {
+            return None;
+        }
+        let energy = root.number(&file("energy_uj"))?;
+        let range = root
+            .number(&file("max_energy_range_uj"))
+            .unwrap_or(u64::MAX);
+        Some((label.clone(), (name, label, energy, range)))
+    };
+    let all: BTreeMap<String, (String, String, u64, u64)> = zones.filter_map(zone).collect();
+    // The whole platform includes the packages.
+    all.into_values()
+        .filter(|(_, label, ..)| label.starts_with("package"))
+        .map(|(name, _, energy, range)| (name, (energy, range)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use wakepath_results::RunKey;
+
+    use super::*;
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn differences_of_counters_become_rows_and_power() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = |cpu: usize, time: u64, usage: u64| {
+            let folder = format!("{CPUS}/cpu{cpu}/cpuidle/state0");
+            for (name, value) in [
+                ("name", "C1".to_owned()),
+                ("latency", "2".to_owned()),
+                ("residency", "2".to_owned()),
+                ("time", time.to_string()),
+                ("usage", usage.to_string()),
+                ("above", "1".to_owned()),
+                ("below", "0".to_owned()),
+            ] {
+                write(
+                    temp.path(),
+                    &format!("{folder}/{name}"),
+                    &format!("{value}\n"),
+                );
+            }
+        };
+        let energy = |value: u64| {
+            write(
+                temp.path(),
+                &format!("{POWERCAP}/intel-rapl:0/name"),
+                "package-0\n",
+            );
+            write(
+                temp.path(),
+                &format!("{POWERCAP}/intel-rapl:0/energy_uj"),
+                &format!("{value}\n"),
+            );
+            write(
+                temp.path(),
+                &format!("{POWERCAP}/intel-rapl:0/max_energy_range_uj"),
+                "1000000\n",
+            );
+        };
+        write(temp.path(), &format!("{CPUS}/online"), "0-1\n");
+        state(0, 100, 5);
+        state(1, 0, 0);
+        energy(900_000);
+        let system = System::new(Root::at(temp.path()));
+        assert!(Counters::has_energy(&system));
+        let before = Counters::read(&system);
+        state(0, 600, 9);
+        state(1, 250, 1);
+        energy(100_000);
+        let key = RunKey {
+            workload: String::new(),
+            policy: String::new(),
+            repeat: 0,
+        };
+        let mut run = Run::new(key, None, 0, 0);
+        Counters::read(&system).since(&before, Duration::from_millis(1), &mut run);
+        assert_eq!((run.idle[0].time_ns, run.idle[0].entries), (750_000, 5));
+        assert_eq!(run.idle[1].state, BUSY);
+        assert_eq!(run.idle[1].time_ns, 1_250_000);
+        // 100,000 uJ to the end of the range and as many from its start, in 1 ms: 200 W.
+        assert_eq!(run.metrics, [("package_mw".to_owned(), 200_000.0)]);
+    }
+}

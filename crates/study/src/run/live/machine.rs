@@ -1,0 +1,130 @@
+//! What can be read of the machine that is measured.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use wakepath_live::System;
+use wakepath_results::Machine;
+use wakepath_results::document::CpuKind;
+
+use super::counters;
+use crate::file::StudyError;
+
+/// `machine.toml` of a measurement. Nothing in it changes between two runs of a study, so that one can be resumed.
+#[derive(Debug, Serialize)]
+pub(super) struct Observed {
+    host: String,
+    kernel: String,
+    cpu: String,
+    online_cpus: usize,
+    kinds: BTreeMap<String, u32>,
+    idle_driver: Option<String>,
+    frequency_driver: Option<String>,
+    drives: Vec<Drive>,
+    idle_state: Vec<State>,
+}
+
+#[derive(Debug, Serialize)]
+struct State {
+    name: String,
+    exit_latency_us: u64,
+    target_residency_us: u64,
+    off_by_default: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Drive {
+    name: String,
+    model: Option<String>,
+    firmware: Option<String>,
+}
+
+/// The kernel's release.
+pub(super) fn kernel() -> String {
+    let name = rustix::system::uname();
+    format!(
+        "{} {}",
+        name.sysname().to_string_lossy(),
+        name.release().to_string_lossy()
+    )
+}
+
+impl Observed {
+    pub(super) fn new(system: &System) -> Self {
+        let root = system.root();
+        let mut kinds = BTreeMap::new();
+        let cpus = system.cpus();
+        for cpu in &cpus {
+            *kinds.entry(counters::kind(root, *cpu)).or_default() += 1;
+        }
+        let info = root.optional("proc/cpuinfo").unwrap_or_default();
+        let model = info.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            ["model name", "Hardware", "Model"]
+                .contains(&key.trim())
+                .then(|| value.trim().to_owned())
+        });
+        let states = cpus
+            .first()
+            .map(|cpu| system.idle_states(*cpu))
+            .unwrap_or_default();
+        let file = |name: &str| root.optional(name).map(|t| t.trim().to_owned());
+        Self {
+            host: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
+            kernel: kernel(),
+            cpu: model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            online_cpus: cpus.len(),
+            kinds,
+            idle_driver: file("sys/devices/system/cpu/cpuidle/current_driver"),
+            frequency_driver: file("sys/devices/system/cpu/cpufreq/policy0/scaling_driver"),
+            drives: system
+                .drives()
+                .into_iter()
+                .map(|name| Drive {
+                    model: file(&format!("sys/class/nvme/{name}/model")),
+                    firmware: file(&format!("sys/class/nvme/{name}/firmware_rev")),
+                    name,
+                })
+                .collect(),
+            idle_state: states
+                .into_iter()
+                .map(|s| State {
+                    name: s.name,
+                    exit_latency_us: s.latency_us,
+                    target_residency_us: s.residency_us,
+                    off_by_default: s.off_by_default,
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn in_short(&self) -> Machine {
+        let drives: Vec<&str> = self
+            .drives
+            .iter()
+            .filter_map(|d| d.model.as_deref())
+            .collect();
+        Machine {
+            name: self.host.clone(),
+            title: format!("{}, {} CPUs, {}", self.cpu, self.online_cpus, self.kernel),
+            cpu_kinds: self
+                .kinds
+                .iter()
+                .map(|(name, cpus)| CpuKind {
+                    name: name.clone(),
+                    cpus: *cpus,
+                })
+                .collect(),
+            idle_states: self.idle_state.iter().map(|s| s.name.clone()).collect(),
+            drive: drives.join(", "),
+        }
+    }
+
+    pub(super) fn toml(&self) -> Result<Vec<u8>, StudyError> {
+        let text = toml::to_string(self).map_err(|e| StudyError::Settings(e.to_string()))?;
+        Ok(text.into_bytes())
+    }
+}

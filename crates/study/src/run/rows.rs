@@ -1,0 +1,192 @@
+//! A simulated run as rows of results.
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{Cluster, MachineIdleState};
+use wakepath_results::rows::BUSY;
+use wakepath_results::{At, Idle, Run};
+use wakepath_sim::details::{ClusterDetails, Stays};
+
+/// Puts what the simulator says into `run`.
+pub fn fill(run: &mut Run, machine: &Machine, simulated: &wakepath_sim::Run) {
+    run.duration_ns = (simulated.seconds * 1e9).round() as u64;
+    run.metrics = metrics(simulated);
+    run.latency = simulated
+        .details
+        .latency
+        .iter()
+        .map(|b| (b.low, b.high, b.requests))
+        .collect();
+    if simulated.requests > 0 {
+        run.attribution = attribution(simulated);
+    }
+    for (cluster, details) in machine.cluster.iter().zip(&simulated.details.clusters) {
+        run.idle.extend(idle(machine, cluster, details));
+        run.idle.push(Idle {
+            cpu_kind: cluster.name.clone(),
+            state: BUSY.to_owned(),
+            time_ns: details.busy,
+            entries: 0,
+            too_deep: 0,
+            too_shallow: 0,
+            added_latency_ns: 0,
+            wasted_energy_uj: 0.0,
+        });
+        let powered = details.powered.iter();
+        run.frequency
+            .extend(powered.map(|(khz, time)| (cluster.name.clone(), u64::from(*khz), *time)));
+    }
+}
+
+fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
+    let mut all: Vec<(&str, f64)> = Vec::new();
+    if run.requests > 0 {
+        let bytes = (run.read_bytes + run.written_bytes) as f64;
+        let latency = &run.latency_us;
+        all.extend([
+            ("iops", run.iops),
+            ("bandwidth_mbs", bytes / run.seconds / 1e6),
+            ("mean_us", latency.mean),
+        ]);
+        if run.reads > 0 && run.writes > 0 {
+            all.extend([
+                ("read_mean_us", latency.read_mean),
+                ("write_mean_us", latency.write_mean),
+            ]);
+        }
+        all.extend([
+            ("p50_us", latency.p50),
+            ("p90_us", latency.p90),
+            ("p99_us", latency.p99),
+            ("p999_us", latency.p999),
+            ("max_us", latency.max),
+        ]);
+    }
+    if let Some(threads) = &run.threads {
+        all.push(("ops_per_s", threads.operations_per_second));
+        if let Some(task) = threads.tasks.first().filter(|t| t.wake_ups > 0) {
+            all.extend([
+                ("wake_mean_us", task.wake_us.mean),
+                ("wake_p99_us", task.wake_us.p99),
+            ]);
+        }
+    }
+    if let Some(energy) = &run.energy {
+        all.extend([("mean_mw", energy.mean_mw), ("per_io_uj", energy.per_io_uj)]);
+    }
+    if let Some(drive) = &run.drive {
+        all.push(("drive_mw", drive.average_mw));
+    }
+    all.into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+fn attribution(run: &wakepath_sim::Run) -> Vec<(String, String, f64)> {
+    let of = &run.attribution;
+    let all = [&of.mean, &of.p50, &of.p90, &of.p99, &of.p999];
+    let rows = At::ALL.into_iter().zip(all).flat_map(|(at, parts)| {
+        parts
+            .parts()
+            .map(|(part, us)| (at.name().to_owned(), part.to_owned(), us * 1e3))
+    });
+    rows.collect()
+}
+
+/// The idle states of a cluster.
+fn idle(machine: &Machine, cluster: &Cluster, details: &ClusterDetails) -> Vec<Idle> {
+    let costs = Costs::new(machine, cluster, details);
+    let states = machine.idle_state.iter().zip(&details.states).enumerate();
+    let row = |(index, (state, sums)): (
+        usize,
+        (&MachineIdleState, &wakepath_sim::details::StateDetails),
+    )| {
+        let mut row = Idle {
+            cpu_kind: cluster.name.clone(),
+            state: state.name.clone(),
+            time_ns: sums.time,
+            entries: sums.entries,
+            too_deep: 0,
+            too_shallow: 0,
+            added_latency_ns: 0,
+            wasted_energy_uj: 0.0,
+        };
+        for stays in details.stays.iter().filter(|s| s.entered == index) {
+            if stays.fitting < index {
+                row.too_deep += stays.stays;
+                row.added_latency_ns += costs.added_latency(stays);
+            } else if stays.fitting > index {
+                row.too_shallow += stays.stays;
+            }
+            row.wasted_energy_uj += costs.wasted_energy(stays);
+        }
+        row
+    };
+    states.map(row).collect()
+}
+
+/// What a stay in the wrong state costs a CPU of a cluster.
+struct Costs<'a> {
+    states: &'a [MachineIdleState],
+    /// Cycles of the biggest core per ns, at the cluster's full speed.
+    cycles_per_ns: f64,
+    /// Mean power of a running CPU in uW, over the frequencies that it ran at.
+    running_uw: f64,
+    /// The same of a CPU in each state.
+    idle_uw: Vec<f64>,
+}
+
+impl<'a> Costs<'a> {
+    fn new(machine: &'a Machine, cluster: &Cluster, details: &ClusterDetails) -> Self {
+        let biggest = machine.cluster.iter().max_by_key(|c| c.capacity);
+        let full_khz = biggest.map_or(1, |c| c.max_frequency().0);
+        let all: u64 = details.powered.iter().map(|(_, time)| time).sum();
+        let mean = |power: &dyn Fn(&wakepath_hardware::machine::Opp) -> u64| {
+            let of = |(khz, time): &(u32, u64)| {
+                let opp = cluster.opps.iter().find(|o| o.khz == *khz);
+                opp.map_or(0.0, |opp| power(opp) as f64 * *time as f64)
+            };
+            details.powered.iter().map(of).sum::<f64>() / all.max(1) as f64
+        };
+        Self {
+            states: &machine.idle_state,
+            cycles_per_ns: f64::from(full_khz) * f64::from(cluster.capacity) / 1024.0 / 1e6,
+            running_uw: mean(&|opp| cluster.active_power(opp).0),
+            idle_uw: machine
+                .idle_state
+                .iter()
+                .map(|state| mean(&|opp| cluster.idle_power(state, opp).0))
+                .collect(),
+        }
+    }
+
+    /// What a wake-up from this state takes, in ns, refilling of caches included.
+    fn exit(&self, state: usize) -> f64 {
+        let exit = self.states[state].true_exit_us.micros().0 as f64;
+        exit + self.cold(state)
+    }
+
+    fn cold(&self, state: usize) -> f64 {
+        self.states[state].cold_start_kcycles.kilocycles() as f64 / self.cycles_per_ns.max(1e-9)
+    }
+
+    /// What the stays took longer to end than in the fitting state, in ns.
+    fn added_latency(&self, stays: &Stays) -> u64 {
+        let count = stays.stays as f64;
+        let took = stays.wake as f64 + count * self.cold(stays.entered);
+        (took - count * self.exit(stays.fitting)).max(0.0).round() as u64
+    }
+
+    /// What the stays drew more than in the fitting state, in uJ.
+    fn wasted_energy(&self, stays: &Stays) -> f64 {
+        if stays.entered == stays.fitting {
+            return 0.0;
+        }
+        let (count, idle) = (stays.stays as f64, stays.idle as f64);
+        let drew = idle * self.idle_uw[stays.entered]
+            + (stays.wake as f64 + count * self.cold(stays.entered)) * self.running_uw;
+        let fitting =
+            idle * self.idle_uw[stays.fitting] + count * self.exit(stays.fitting) * self.running_uw;
+        // uW x ns is fJ.
+        ((drew - fitting) / 1e9).max(0.0)
+    }
+}
