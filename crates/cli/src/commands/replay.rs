@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         .as_mut()
         .map(|file| (args.cpu, file as &mut dyn Write));
     let report = replay(&mut reader, &setup, log, &mut |events| {
-        bar.set_position(events)
+        bar.set_position(events);
     })
     .with_context(|| args.trace.display().to_string())?;
     bar.finish_and_clear();
