@@ -1,6 +1,6 @@
 //! Runs that answer a question.
 //!
-//! - [`file`] reads study files, [`plan`] finds what they name, [`run`] runs them.
+//! - [`mod@file`] reads study files, [`plan`] finds what they name, [`run`] runs them.
 //! - [`import`] reads results, and those of other tools.
 //! - [`builtin`] has studies that need no file.
 //! - [`reproduce`] simulates published experiments and sets the result beside the published numbers.

@@ -1,6 +1,7 @@
 //! Recorded inputs: recordings of whole machines, and the small tables and lists of single policies.
 //!
 //! - [`recording`]: what happened on a real machine, in wakepath's own Parquet format.
+//! - [`import`]: making recordings of what other tools recorded.
 //! - [`states`], [`calls`], [`events`]: state tables, governor call logs and event lists, all CSV
 //!   without a header. Readers take any [`std::io::Read`] and the name under which to report it, go
 //!   through it once and keep one line in memory. A line that is not as it should be is a
@@ -9,6 +10,7 @@
 
 pub mod calls;
 pub mod events;
+pub mod import;
 pub mod recording;
 mod rows;
 pub mod states;

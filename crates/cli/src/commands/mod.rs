@@ -4,16 +4,19 @@
 use std::io::Write;
 
 use clap::Subcommand;
+use wakepath_units::TickRate;
 
 mod apst;
 mod compare;
 mod drive;
 mod generate;
+mod import;
 mod live;
 mod machine;
 mod policy;
 #[cfg(target_os = "linux")]
 mod record;
+mod replay;
 mod report;
 mod reproduce;
 mod sim;
@@ -41,6 +44,10 @@ pub(crate) enum Command {
     Record(record::Args),
     /// Simulate a published experiment and print it beside the published numbers.
     Reproduce(reproduce::Args),
+    /// Make a recording of traces that other tools made.
+    Import(import::Args),
+    /// Run recorded wake-ups through other idle governors.
+    Replay(replay::Args),
     /// Make a page of results, with pictures.
     Report(report::Args),
     /// Change power settings of this machine by policy names, so that they can be put back.
@@ -70,6 +77,8 @@ impl Command {
             #[cfg(target_os = "linux")]
             Self::Record(args) => record::run(&args, out),
             Self::Reproduce(args) => reproduce::run(&args, out),
+            Self::Import(args) => import::run(&args, out),
+            Self::Replay(args) => replay::run(&args, out),
             Self::Report(args) => report::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
             Self::Doctor(args) => live::doctor::run(&args, out),
@@ -82,4 +91,12 @@ impl Command {
             Self::Man(args) => generate::man(&args),
         }
     }
+}
+
+/// A tick rate on the command line.
+fn parse_hz(text: &str) -> Result<TickRate, String> {
+    text.parse()
+        .ok()
+        .and_then(TickRate::new)
+        .ok_or_else(|| "expected a whole number from 1 to 6250".to_owned())
 }

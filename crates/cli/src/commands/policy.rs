@@ -196,15 +196,8 @@ enum ListFormat {
 #[derive(clap::Args)]
 struct TickArgs {
     /// Scheduler ticks per second (CONFIG_HZ), 1 to 6250.
-    #[arg(long = "hz", value_name = "HZ", default_value = "250", value_parser = parse_hz)]
+    #[arg(long = "hz", value_name = "HZ", default_value = "250", value_parser = super::parse_hz)]
     rate: TickRate,
-}
-
-fn parse_hz(text: &str) -> Result<TickRate, String> {
-    text.parse()
-        .ok()
-        .and_then(TickRate::new)
-        .ok_or_else(|| "expected a whole number from 1 to 6250".to_owned())
 }
 
 fn idle(args: &IdleArgs, out: &mut impl Write) -> anyhow::Result<()> {

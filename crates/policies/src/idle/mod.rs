@@ -8,6 +8,7 @@ pub mod ladder;
 pub mod menu;
 pub mod oracle;
 pub mod simple;
+pub mod stay;
 mod table;
 pub mod teo;
 

@@ -1,5 +1,6 @@
 //! The kernel's idle loop: asking the governor, entering, leaving, telling it.
 
+use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 use wakepath_units::Nanoseconds;
 
@@ -7,10 +8,6 @@ use super::Engine;
 use crate::cpu::{Cpu, CpuId, Mode, NEVER};
 use crate::observer::Observer;
 use crate::setup::Setup;
-
-/// The latency request when nobody asks for anything: 2147483647 us
-/// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
-const NO_LATENCY_REQUEST: i64 = 2_147_483_647_000;
 
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn enter_idle(&mut self, cpu: CpuId) {

@@ -51,6 +51,11 @@ impl IdlePairs {
         }
     }
 
+    /// From now on [`IdlePairs::task`] is called for every task that begins to run.
+    pub fn tasks_are_recorded(&mut self) {
+        self.tasks_known = true;
+    }
+
     /// Periods made so far, and what was left over.
     pub fn counts(&self) -> PairCounts {
         self.counts

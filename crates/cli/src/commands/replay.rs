@@ -1,0 +1,353 @@
+//! `wakepath replay`: recorded wake-ups through other idle governors.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, BufWriter, Write};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use wakepath_hardware::Machine;
+use wakepath_policies::spec::{self, PolicySpec};
+use wakepath_replay::{PolicyReport, Report, Setup, States, replay};
+use wakepath_trace::read_states;
+use wakepath_trace::recording::{Metadata, Reader};
+use wakepath_units::TickRate;
+
+use crate::output::{self, Format};
+
+/// Run recorded wake-ups through other idle governors.
+///
+/// Each time a CPU ran out of work, every governor chooses an idle state, in the kernel's idle loop
+/// with tick and polling limit. What it chose is set against the oracle, which knows how long the CPU
+/// was going to be idle. The load is as recorded: it does not answer to the governor.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  wakepath replay load.parquet --idle menu,teo
+  wakepath replay load.parquet --machine rk3399 --idle menu@6.1,teo@6.12 --psd 'psd[timeout=3ms]'
+  wakepath replay load.parquet --machine rk3399 --ran menu@6.1 --cpu 3 --calls calls.csv")]
+pub(crate) struct Args {
+    /// A recording of `wakepath record` or `wakepath import`.
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Idle governors, separated by commas; `wakepath policy list` has the names.
+    #[arg(
+        long,
+        value_name = "A,B,...",
+        default_value = "menu@6.1,menu@6.12,teo@6.1,teo@6.12"
+    )]
+    idle: String,
+    /// Power-sleep demotion prevention around each of them, such as `psd[timeout=3ms]`.
+    #[arg(long, value_name = "PSD")]
+    psd: Option<String>,
+    /// Ticks per second (CONFIG_HZ), if the recording does not say [default: 250].
+    #[arg(long, value_name = "HZ", value_parser = super::parse_hz)]
+    hz: Option<TickRate>,
+    /// A machine whose idle states, latencies and power to take: a name of `wakepath machine list`, or
+    /// a machine file.
+    #[arg(long, value_name = "MACHINE", conflicts_with = "states")]
+    machine: Option<String>,
+    /// Idle states to take: lines of name, exit_latency_ns, target_residency_ns, polling, disabled.
+    #[arg(long, value_name = "FILE.csv")]
+    states: Option<PathBuf>,
+    /// The governor that ran when the recording was made, to see whether it answers the same now; by
+    /// default the one that the recording names.
+    #[arg(long, value_name = "NAME")]
+    ran: Option<String>,
+    /// Write the governor call log of a CPU, for `wakepath policy idle`.
+    #[arg(long, value_name = "FILE.csv")]
+    calls: Option<PathBuf>,
+    /// Whose call log.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "calls")]
+    cpu: u32,
+    /// Replace the call log if it is there already.
+    #[arg(long)]
+    force: bool,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut reader = Reader::open(&args.trace)?;
+    let setup = setup(args, reader.metadata())?;
+    let bar = ProgressBar::new(reader.events()).with_style(ProgressStyle::with_template(
+        "{bar:30} {human_pos} of {human_len} events, {per_sec}, {eta} left",
+    )?);
+    let mut calls = args
+        .calls
+        .as_ref()
+        .map(|path| create(path, args.force))
+        .transpose()?;
+    let log = calls
+        .as_mut()
+        .map(|file| (args.cpu, file as &mut dyn Write));
+    let report = replay(&mut reader, &setup, log, &mut |events| {
+        bar.set_position(events);
+    })
+    .with_context(|| args.trace.display().to_string())?;
+    bar.finish_and_clear();
+    if let Some(file) = &mut calls {
+        file.flush().context("the call log")?;
+    }
+    for warning in &report.warnings {
+        eprintln!(
+            "wakepath: warning: {} ({}x): {}",
+            warning.name, warning.count, warning.text
+        );
+    }
+    match args.format {
+        Format::Json => output::json(out, &report),
+        Format::Csv => output::csv(out, STATES, state_rows(&report)),
+        Format::Table => table(&report, out),
+    }
+}
+
+fn create(path: &PathBuf, force: bool) -> anyhow::Result<BufWriter<File>> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    let file = options
+        .open(path)
+        .with_context(|| format!("{} (--force replaces a file that exists)", path.display()))?;
+    Ok(BufWriter::new(file))
+}
+
+fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
+    let machine = args.machine.as_deref().map(Machine::find).transpose()?;
+    let states = match (&machine, &args.states) {
+        (Some(machine), _) => States::of_machine(machine)?,
+        (None, Some(path)) => {
+            let file = File::open(path).with_context(|| path.display().to_string())?;
+            let list = read_states(BufReader::new(file), &path.display().to_string())?;
+            vec![States::declared(Vec::new(), list)]
+        }
+        (None, None) => {
+            States::of_recording(metadata).with_context(|| args.trace.display().to_string())?
+        }
+    };
+    let recorded_hz = metadata.hz.and_then(TickRate::new);
+    let of_machine = machine.as_ref().map(Machine::tick_rate);
+    let policies = spec::parse_list(&args.idle)
+        .context("--idle")?
+        .iter()
+        .map(|spec| Ok((spec.to_string(), spec.idle()?)))
+        .collect::<anyhow::Result<_>>()
+        .context("--idle")?;
+    let psd = args
+        .psd
+        .as_deref()
+        .map(|name| anyhow::Ok(name.parse::<PolicySpec>()?.psd()?))
+        .transpose()
+        .context("--psd")?;
+    let ran = match &args.ran {
+        Some(name) => {
+            let spec: PolicySpec = name.parse().context("--ran")?;
+            Some((spec.to_string(), spec.idle().context("--ran")?))
+        }
+        None => that_ran(metadata),
+    };
+    Ok(Setup {
+        states,
+        tick: args.hz.or(recorded_hz).or(of_machine).unwrap_or_default(),
+        policies,
+        psd,
+        ran,
+    })
+}
+
+/// The governor that the recording names, in the version that is nearest to its kernel's: the
+/// heuristics of menu for I/O ended with Linux 6.12.44, those of teo with 6.2.
+fn that_ran(metadata: &Metadata) -> Option<(String, wakepath_policies::idle::IdlePolicy)> {
+    let governor = metadata.idle_governor.as_deref()?;
+    let kernel = metadata.kernel.as_deref().unwrap_or_default();
+    let mut numbers = kernel
+        .split(|c: char| !c.is_ascii_digit())
+        .map_while(|n| n.parse::<u32>().ok());
+    let version = (
+        numbers.next()?,
+        numbers.next()?,
+        numbers.next().unwrap_or(0),
+    );
+    let newer = match governor {
+        "menu" => version >= (6, 12, 44),
+        _ => version >= (6, 2, 0),
+    };
+    let version = if newer { "6.12" } else { "6.1" };
+    let spec: PolicySpec = format!("{governor}@{version}").parse().ok()?;
+    Some((spec.to_string(), spec.idle().ok()?))
+}
+
+const STATES: [&str; 12] = [
+    "governor",
+    "state",
+    "time ms",
+    "count",
+    "too deep",
+    "too shallow",
+    "slower",
+    "added us",
+    "slower I/O",
+    "added I/O us",
+    "wasted J",
+    "energy J",
+];
+
+fn joules(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |joules| format!("{joules:.6}"))
+}
+
+fn state_rows(report: &Report) -> Vec<Vec<String>> {
+    let of = |policy: &PolicyReport| {
+        let name = policy.policy.clone();
+        let rows: Vec<Vec<String>> = policy
+            .states
+            .iter()
+            .map(|s| {
+                vec![
+                    name.clone(),
+                    s.state.clone(),
+                    format!("{:.3}", s.time_ns as f64 / 1e6),
+                    s.count.to_string(),
+                    s.too_deep.to_string(),
+                    s.too_shallow.to_string(),
+                    s.slower.to_string(),
+                    format!("{:.1}", s.added_latency_ns as f64 / 1e3),
+                    s.slower_io.to_string(),
+                    format!("{:.1}", s.added_io_latency_ns as f64 / 1e3),
+                    joules(s.wasted_j),
+                    joules(s.energy_j),
+                ]
+            })
+            .collect();
+        rows
+    };
+    report.policies.iter().flat_map(of).collect()
+}
+
+fn optional(count: Option<u64>) -> String {
+    count.map_or_else(|| "-".to_owned(), |count| count.to_string())
+}
+
+fn table(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+    writeln!(
+        out,
+        "{} idle periods in {} rests over {:.3} s; {} rests ended by an I/O completion",
+        report.periods,
+        report.rests,
+        report.duration_ns as f64 / 1e9,
+        report.io_wake_ups
+    )?;
+    writeln!(out)?;
+    output::table(out, STATES, state_rows(report))?;
+    writeln!(out)?;
+    let totals = report.policies.iter().map(|p| {
+        let sum = |what: fn(&wakepath_replay::StateReport) -> u64| -> u64 {
+            p.states.iter().map(what).sum()
+        };
+        let energy = |what: fn(&wakepath_replay::StateReport) -> Option<f64>| {
+            joules(p.states.iter().map(what).sum())
+        };
+        [
+            p.policy.clone(),
+            p.selections.to_string(),
+            optional(p.tick_stops),
+            optional(p.poll_limit_hits),
+            sum(|s| s.too_deep).to_string(),
+            sum(|s| s.too_shallow).to_string(),
+            format!("{:.1}", sum(|s| s.added_latency_ns) as f64 / 1e3),
+            format!("{:.1}", sum(|s| s.added_io_latency_ns) as f64 / 1e3),
+            energy(|s| s.wasted_j),
+        ]
+    });
+    let header = [
+        "governor",
+        "asked",
+        "tick stops",
+        "poll limit hits",
+        "too deep",
+        "too shallow",
+        "added us",
+        "added I/O us",
+        "wasted J",
+    ];
+    output::table(out, header, totals)?;
+    notes(report, out)?;
+    drives(report, out)
+}
+
+fn notes(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+    writeln!(out)?;
+    if let Some((name, agreement)) = &report.agreement
+        && let Some(share) = agreement.share()
+    {
+        writeln!(
+            out,
+            "{name} answers as recorded in {} of {} periods ({:.2} %)",
+            agreement.same_state,
+            agreement.periods,
+            100.0 * share
+        )?;
+        for (reason, count) in &agreement.reasons {
+            writeln!(out, "  otherwise {count}: {reason}")?;
+        }
+        if agreement.tick_known > 0 {
+            writeln!(
+                out,
+                "  and as recorded about the tick in {} of {}",
+                agreement.same_tick, agreement.tick_known
+            )?;
+        }
+    }
+    if !report.measured_latencies {
+        writeln!(
+            out,
+            "Wake-up latencies are the declared ones, which are upper bounds."
+        )?;
+    }
+    if !report.approximate.is_empty() {
+        writeln!(out, "Approximate, by idle periods:")?;
+        for (reason, count) in &report.approximate {
+            writeln!(out, "  {count}: {reason}")?;
+        }
+    }
+    Ok(())
+}
+
+fn drives(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+    for drive in &report.drives {
+        writeln!(out)?;
+        writeln!(
+            out,
+            "{}: {} requests issued, {} of {} completions on the issuing CPU",
+            drive.name, drive.issued, drive.same_cpu, drive.completions
+        )?;
+        let gaps = drive.gaps.iter().map(|gap| {
+            [
+                gap.from_us.to_string(),
+                gap.to_us.to_string(),
+                gap.count.to_string(),
+                format!("{:.3}", gap.total_us as f64 / 1e3),
+            ]
+        });
+        output::table(out, ["idle from us", "to us", "gaps", "total ms"], gaps)?;
+        let timeouts = drive.timeouts.iter().map(|t| {
+            [
+                t.transition_ms.to_string(),
+                t.timeout_ms
+                    .map_or_else(|| "never".to_owned(), |ms| format!("{ms:.3}")),
+                t.wake_ups.to_string(),
+                format!("{:.1}", 100.0 * t.asleep),
+            ]
+        });
+        output::table(
+            out,
+            ["entry + exit ms", "APST timeout ms", "wake-ups", "asleep %"],
+            timeouts,
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! What a stay in an idle state cost, against what the oracle would have done with the same rest.
+//!
+//! The energy of a stay of length *T* in state *s* is *power(s) x T + active power x exit latency(s)*,
+//! as for the oracle itself ([`wakepath_policies::idle::oracle`]). The oracle, which knows the rest's
+//! length, enters one state once.
+
+use wakepath_policies::idle::oracle::{IdlePower, Oracle};
+use wakepath_policies::idle::stay::{Fit, judge};
+use wakepath_policies::idle::{IdleGovernor, IdleQuery, OracleGoal};
+use wakepath_units::{Nanoseconds, TickRate};
+
+use crate::setup::States;
+
+/// What comes together for one governor in one state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Time in the state, in ns.
+    pub time: u64,
+    /// Stays.
+    pub count: u64,
+    /// Stays shorter than the target residency, although a shallower state was there.
+    pub too_deep: u64,
+    /// Stays as long as a deeper state wants.
+    pub too_shallow: u64,
+    /// Wake-ups that took longer than the oracle's.
+    pub slower: u64,
+    /// By how much, all together, in ns.
+    pub added_latency: u64,
+    /// Those of them that an I/O completion waited for.
+    pub slower_io: u64,
+    /// By how much, in ns.
+    pub added_io_latency: u64,
+    /// Energy beyond the oracle's, in fJ. A state can be below zero: the sum over states counts.
+    pub wasted: i128,
+    /// Energy, in fJ.
+    pub energy: u128,
+}
+
+/// Judges rests on CPUs of one kind.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    states: States,
+    oracle: Oracle,
+}
+
+/// What the oracle does with a rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Best {
+    /// The state that it enters.
+    pub state: usize,
+    /// How long leaving it takes, in ns.
+    pub exit: u64,
+}
+
+impl Judge {
+    /// For these states.
+    pub fn new(states: &States, tick: TickRate) -> Self {
+        let list = &states.declared;
+        Self {
+            oracle: match &states.power {
+                Some(power) => Oracle::with_power(list, OracleGoal::Energy, tick, power),
+                None => Oracle::new(list, OracleGoal::Energy, tick),
+            },
+            states: states.clone(),
+        }
+    }
+
+    /// The oracle's state for a rest of `length` ns.
+    #[inline]
+    pub fn best(&mut self, length: u64, latency_request: i64) -> Best {
+        let query = IdleQuery {
+            true_idle: length,
+            latency_request,
+            ..IdleQuery::default()
+        };
+        let state = self.oracle.select(&query).state;
+        Best {
+            state,
+            exit: self.exit(state),
+        }
+    }
+
+    /// How long leaving a state takes, in ns.
+    #[inline]
+    pub fn exit(&self, state: usize) -> u64 {
+        self.states.exit.get(state).map_or(0, |exit| exit.0)
+    }
+
+    /// Accounts a stay. `last`: what came next was the rest's end. Returns how much longer than the
+    /// oracle's the wake-up took, in ns.
+    #[inline]
+    pub fn account(
+        &self,
+        totals: &mut [Totals],
+        state: usize,
+        duration: u64,
+        last: bool,
+        best: Best,
+    ) -> u64 {
+        let Some(t) = totals.get_mut(state) else {
+            return 0;
+        };
+        t.time += duration;
+        t.count += 1;
+        match judge(&self.states.declared, state, duration) {
+            Fit::TooDeep => t.too_deep += 1,
+            Fit::TooShallow => t.too_shallow += 1,
+            Fit::Right => {}
+        }
+        if let Some(power) = &self.states.power {
+            let (energy, wasted) = energies(power, &self.states, state, duration, last, best);
+            t.energy += energy;
+            t.wasted += wasted;
+        }
+        if !last {
+            return 0;
+        }
+        let added = self.exit(state).saturating_sub(best.exit);
+        t.slower += u64::from(added > 0);
+        t.added_latency += added;
+        added
+    }
+}
+
+/// The energy of a stay, and what of it the oracle would have saved, in fJ.
+fn energies(
+    power: &IdlePower,
+    states: &States,
+    state: usize,
+    duration: u64,
+    last: bool,
+    best: Best,
+) -> (u128, i128) {
+    let of = |state: usize| power.states.get(state).copied().unwrap_or(power.active);
+    let leaving = |state: usize| {
+        let exit = states.declared[state].exit_latency;
+        power.active.femtojoules_over(exit)
+    };
+    let time = Nanoseconds(duration);
+    let energy = of(state).femtojoules_over(time) + leaving(state);
+    let mut oracle = of(best.state).femtojoules_over(time);
+    if last {
+        oracle += leaving(best.state);
+    }
+    (energy, energy as i128 - oracle as i128)
+}

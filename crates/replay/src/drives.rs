@@ -1,0 +1,212 @@
+//! What a recording says about drives: where completions come to, and how long a drive has nothing to
+//! do.
+
+use std::collections::{BTreeMap, HashMap};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use wakepath_trace::recording::Block;
+
+/// Requests that wait for their completion; more are lost ones.
+const MOST_IN_FLIGHT: usize = 1 << 16;
+/// A drive may spend this share of its idle time in changing its power state: the kernel's rule of
+/// timeouts of 50 times the latency (`nvme_configure_apst()`, `drivers/nvme/host/core.c`, before
+/// Linux 5.15).
+const TRANSITION_SHARE: f64 = 0.02;
+/// Entry and exit latency together for which timeouts are suggested, in ms: the tolerances of the
+/// kernel's defaults are 15 and 100 ms.
+const TRANSITIONS_MS: [u64; 3] = [1, 15, 100];
+
+/// What is known of a drive.
+#[derive(Debug)]
+pub struct Drive {
+    in_flight: HashMap<u64, u32>,
+    idle_since: Option<u64>,
+    completions: u64,
+    same_cpu: u64,
+    gaps: Histogram<u64>,
+    issued: u64,
+}
+
+/// All drives, by their number.
+#[derive(Debug, Default)]
+pub struct Drives {
+    drives: BTreeMap<u32, Drive>,
+}
+
+/// What came together of a drive.
+#[derive(Clone, Debug, Serialize)]
+pub struct DriveReport {
+    /// The kernel's name, or its number.
+    pub name: String,
+    /// Requests issued.
+    pub issued: u64,
+    /// Requests whose issue and completion were both seen.
+    pub completions: u64,
+    /// Those of them that completed on the CPU that issued them.
+    pub same_cpu: u64,
+    /// Times without a request in flight, by length.
+    pub gaps: Vec<Gap>,
+    /// Timeouts that follow from them.
+    pub timeouts: Vec<Timeout>,
+}
+
+/// Idle gaps of a range of lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Gap {
+    /// Not shorter than this, in us.
+    pub from_us: u64,
+    /// Shorter than this, in us.
+    pub to_us: u64,
+    /// How many.
+    pub count: u64,
+    /// Their time together, in us.
+    pub total_us: u64,
+}
+
+/// An idle time after which to go to a power state.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Timeout {
+    /// Entry and exit latency of the state together, in ms.
+    pub transition_ms: u64,
+    /// The shortest timeout with which at most 2 % of the drive's idle time are spent in changing its
+    /// state, in ms. `None`: no timeout is long enough, or none is ever reached.
+    pub timeout_ms: Option<f64>,
+    /// How often the drive would have been woken up by a request.
+    pub wake_ups: u64,
+    /// The share of its idle time, 0 to 1, that it would have been in the state.
+    pub asleep: f64,
+}
+
+impl Drive {
+    fn new() -> Option<Self> {
+        Some(Self {
+            in_flight: HashMap::new(),
+            idle_since: None,
+            completions: 0,
+            same_cpu: 0,
+            // From 1 us to 10 minutes, to 1 %.
+            gaps: Histogram::new_with_bounds(1, 600_000_000, 2).ok()?,
+            issued: 0,
+        })
+    }
+}
+
+impl Drives {
+    fn drive(&mut self, device: u32) -> Option<&mut Drive> {
+        match self.drives.entry(device) {
+            std::collections::btree_map::Entry::Occupied(entry) => Some(entry.into_mut()),
+            std::collections::btree_map::Entry::Vacant(entry) => Some(entry.insert(Drive::new()?)),
+        }
+    }
+
+    /// A request is issued.
+    pub fn issue(&mut self, time: u64, cpu: u32, block: &Block) {
+        let Some(drive) = self.drive(block.device) else {
+            return;
+        };
+        drive.issued += 1;
+        if let Some(since) = drive.idle_since.take() {
+            drive
+                .gaps
+                .saturating_record(time.saturating_sub(since) / 1_000);
+        }
+        if drive.in_flight.len() >= MOST_IN_FLIGHT {
+            drive.in_flight.clear();
+        }
+        drive.in_flight.insert(block.sector, cpu);
+    }
+
+    /// A request completes.
+    pub fn complete(&mut self, time: u64, cpu: u32, block: &Block) {
+        let Some(drive) = self.drive(block.device) else {
+            return;
+        };
+        if let Some(issuer) = drive.in_flight.remove(&block.sector) {
+            drive.completions += 1;
+            drive.same_cpu += u64::from(issuer == cpu);
+            if drive.in_flight.is_empty() {
+                drive.idle_since = Some(time);
+            }
+        }
+    }
+
+    /// Events are missing: nothing is known of what is in flight.
+    pub fn lost(&mut self) {
+        for drive in self.drives.values_mut() {
+            drive.in_flight.clear();
+            drive.idle_since = None;
+        }
+    }
+
+    /// What came together; `name` gives the names.
+    pub fn report(&self, name: impl Fn(u32) -> String) -> Vec<DriveReport> {
+        let of = |(device, drive): (&u32, &Drive)| DriveReport {
+            name: name(*device),
+            issued: drive.issued,
+            completions: drive.completions,
+            same_cpu: drive.same_cpu,
+            gaps: gaps(&drive.gaps),
+            timeouts: TRANSITIONS_MS
+                .iter()
+                .map(|ms| timeout(&drive.gaps, *ms))
+                .collect(),
+        };
+        self.drives.iter().map(of).collect()
+    }
+}
+
+/// By powers of ten.
+fn gaps(histogram: &Histogram<u64>) -> Vec<Gap> {
+    let mut gaps: Vec<Gap> = Vec::new();
+    for value in histogram.iter_recorded() {
+        let us = value.value_iterated_to();
+        let from_us = if us == 0 { 0 } else { 10_u64.pow(us.ilog10()) };
+        let (count, total_us) = (value.count_at_value(), us * value.count_at_value());
+        match gaps.last_mut() {
+            Some(gap) if gap.from_us == from_us => {
+                gap.count += count;
+                gap.total_us += total_us;
+            }
+            _ => gaps.push(Gap {
+                from_us,
+                to_us: from_us.max(1) * if from_us == 0 { 1 } else { 10 },
+                count,
+                total_us,
+            }),
+        }
+    }
+    gaps
+}
+
+fn timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
+    let lengths: Vec<(u64, u64)> = histogram
+        .iter_recorded()
+        .map(|v| (v.value_iterated_to(), v.count_at_value()))
+        .collect();
+    let total: u64 = lengths.iter().map(|(us, count)| us * count).sum();
+    let transition = transition_ms * 1_000;
+    // A timeout is exceeded by the gaps that are longer; the longer it is, the fewer those are.
+    let mut found = Timeout {
+        transition_ms,
+        timeout_ms: None,
+        wake_ups: 0,
+        asleep: 0.0,
+    };
+    let (mut longer, mut their_time) = (0_u64, 0_u64);
+    for (us, count) in lengths.iter().rev() {
+        // The timeout is as long as this gap, and exceeded by those behind it.
+        if longer > 0 && (longer * transition) as f64 <= TRANSITION_SHARE * total as f64 {
+            let asleep = their_time - longer * us;
+            found = Timeout {
+                timeout_ms: Some(*us as f64 / 1e3),
+                wake_ups: longer,
+                asleep: asleep as f64 / total.max(1) as f64,
+                ..found
+            };
+        }
+        longer += count;
+        their_time += us * count;
+    }
+    found
+}

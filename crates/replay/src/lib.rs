@@ -1,0 +1,28 @@
+//! Replay: what another idle governor would have chosen on a recorded load, and what it would have
+//! cost.
+//!
+//! [`replay`] goes through a recording once. On each CPU it puts together the *rests*: from when the
+//! CPU ran out of work until something other than its own tick or polling limit woke it
+//! ([`rest`]). Each rest goes through the kernel's idle loop with every governor in question
+//! ([`idle_loop`]), and each stay in an idle state is set against what the oracle would have done
+//! with the rest ([`cost`]). The load itself is as recorded: it does not answer to being served later
+//! or sooner.
+//!
+//! Beside that, the governor that really ran is asked what it was asked then, to see whether it
+//! answers the same ([`agreement`]); and the drives' requests are counted ([`drives`]).
+
+pub mod agreement;
+pub mod cost;
+pub mod drives;
+pub mod idle_loop;
+mod report;
+pub mod rest;
+mod run;
+mod setup;
+
+pub use report::{PolicyReport, Report, StateReport};
+pub use run::{ReplayError, replay};
+pub use setup::{Setup, SetupError, States};
+
+#[cfg(test)]
+mod tests;

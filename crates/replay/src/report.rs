@@ -1,0 +1,111 @@
+//! What comes of a replay.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use wakepath_trace::recording::Warning;
+
+use crate::agreement::Agreement;
+use crate::cost::Totals;
+use crate::drives::DriveReport;
+
+/// What came of a replay.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Recorded idle periods, and the rests that they make.
+    pub periods: u64,
+    /// See [`Report::periods`].
+    pub rests: u64,
+    /// From the first to the last event, in ns.
+    pub duration_ns: u64,
+    /// What was chosen when the recording was made comes first, then each governor.
+    pub policies: Vec<PolicyReport>,
+    /// Whether the governor that ran then answers the same now.
+    pub agreement: Option<(String, Agreement)>,
+    /// The drives.
+    pub drives: Vec<DriveReport>,
+    /// Rests ended by an I/O completion.
+    pub io_wake_ups: u64,
+    /// What makes the result approximate: periods by what they lack.
+    pub approximate: BTreeMap<&'static str, u64>,
+    /// Wake-up latencies are measured ones; otherwise they are declared, which are upper bounds.
+    pub measured_latencies: bool,
+    /// What is wrong with the recording.
+    pub warnings: Vec<Warning>,
+}
+
+/// What came of one governor.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyReport {
+    /// Its name, or `recorded`.
+    pub policy: String,
+    /// Per state, shallowest first.
+    pub states: Vec<StateReport>,
+    /// How often it was asked.
+    pub selections: u64,
+    /// How often it stopped a running tick; `None` where that was not recorded.
+    pub tick_stops: Option<u64>,
+    /// How often polling ended at its limit.
+    pub poll_limit_hits: Option<u64>,
+}
+
+/// What came of a governor in one state.
+#[derive(Clone, Debug, Serialize)]
+pub struct StateReport {
+    /// The driver's name for the state.
+    pub state: String,
+    /// Time in it, in ns.
+    pub time_ns: u64,
+    /// Stays.
+    pub count: u64,
+    /// Left before the target residency, although a shallower state was there.
+    pub too_deep: u64,
+    /// As long as a deeper state wants.
+    pub too_shallow: u64,
+    /// Wake-ups slower than the oracle's, and by how much together, in ns.
+    pub slower: u64,
+    /// See [`StateReport::slower`].
+    pub added_latency_ns: u64,
+    /// Those that an I/O completion waited for.
+    pub slower_io: u64,
+    /// See [`StateReport::slower_io`].
+    pub added_io_latency_ns: u64,
+    /// Energy beyond the oracle's in J, if power is known. One state can be below zero; the sum counts.
+    pub wasted_j: Option<f64>,
+    /// Energy in J, if power is known.
+    pub energy_j: Option<f64>,
+}
+
+impl StateReport {
+    pub(crate) fn new(state: String, totals: &Totals, power: bool) -> Self {
+        let joules = |femtojoules: f64| power.then_some(femtojoules / 1e15);
+        Self {
+            state,
+            time_ns: totals.time,
+            count: totals.count,
+            too_deep: totals.too_deep,
+            too_shallow: totals.too_shallow,
+            slower: totals.slower,
+            added_latency_ns: totals.added_latency,
+            slower_io: totals.slower_io,
+            added_io_latency_ns: totals.added_io_latency,
+            wasted_j: joules(totals.wasted as f64),
+            energy_j: joules(totals.energy as f64),
+        }
+    }
+
+    /// Adds that of another group of CPUs.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.time_ns += other.time_ns;
+        self.count += other.count;
+        self.too_deep += other.too_deep;
+        self.too_shallow += other.too_shallow;
+        self.slower += other.slower;
+        self.added_latency_ns += other.added_latency_ns;
+        self.slower_io += other.slower_io;
+        self.added_io_latency_ns += other.added_io_latency_ns;
+        let sum = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
+        self.wasted_j = sum(self.wasted_j, other.wasted_j);
+        self.energy_j = sum(self.energy_j, other.energy_j);
+    }
+}

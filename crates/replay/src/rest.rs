@@ -1,0 +1,82 @@
+//! Rests: from when a CPU runs out of work until something else than its own idle loop wakes it.
+//!
+//! A governor that leaves the tick running, or polls up to its limit, is woken by that, looks anew and
+//! goes back to idle. Under another governor this would not have happened, so stays that follow each
+//! other for such a reason are one rest.
+
+use wakepath_trace::recording::{Before, IdlePeriod};
+
+/// Events this soon after the end of a stay are what ended it, in ns.
+pub const CAUSE_WITHIN: u64 = 50_000;
+/// A longer rest is none: something is wrong with the clock or the recording, in ns.
+pub const LONGEST: u64 = 600_000_000_000;
+
+/// A stay of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// The state entered.
+    pub state: u8,
+    /// How long, in ns.
+    pub duration: u64,
+}
+
+/// A rest of a CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Rest {
+    /// When the first stay began and the last one ended, in ns.
+    pub start: u64,
+    /// See [`Rest::start`].
+    pub end: u64,
+    /// What was recorded of the first stay.
+    pub first: IdlePeriod,
+    /// What was chosen when it happened.
+    pub stays: Vec<Stay>,
+    /// The last stay ended because of the tick or the polling limit.
+    by_itself: bool,
+    /// The rest can get longer.
+    open: bool,
+}
+
+impl Rest {
+    /// The rest has begun and is not over.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// It is over: something else happened on this CPU.
+    pub fn close(&mut self) {
+        self.open = false;
+    }
+
+    /// The tick ran at `time`.
+    pub fn tick(&mut self, time: u64) {
+        if self.open && time.saturating_sub(self.end) <= CAUSE_WITHIN {
+            self.by_itself = true;
+        }
+    }
+
+    /// Whether a stay goes on with this rest.
+    pub fn continues_with(&self, period: &IdlePeriod) -> bool {
+        self.open && self.by_itself && period.before == Before::IdleLoop
+    }
+
+    /// Adds a stay that ended at `end`: to this rest if it continues it, else to a new one.
+    /// `limit`: how long the state polls, if it does.
+    pub fn add(&mut self, end: u64, period: &IdlePeriod, limit: Option<u64>) {
+        if !self.continues_with(period) {
+            self.stays.clear();
+            self.start = end.saturating_sub(period.duration.0);
+            self.first = *period;
+            self.open = true;
+        }
+        let limit_hit = period
+            .poll_limit_hit
+            .unwrap_or(limit.is_some_and(|limit| period.duration.0 >= limit));
+        self.by_itself = period.got_tick == Some(true) || limit_hit;
+        self.end = end;
+        self.stays.push(Stay {
+            state: period.state,
+            duration: period.duration.0,
+        });
+    }
+}

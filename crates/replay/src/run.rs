@@ -1,0 +1,482 @@
+//! Goes through a recording.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use wakepath_policies::idle::Governor;
+use wakepath_policies::poll;
+use wakepath_policies::psd::Lease;
+use wakepath_trace::recording::{
+    Event, IdlePeriod, Kind, Known as Recorded, Metadata, Reader, RecordingError, TimerKind,
+};
+
+use crate::agreement::{Agreement, Shadow};
+use crate::cost::{Judge, Totals};
+use crate::drives::Drives;
+use crate::idle_loop::{IdleLoop, Known};
+use crate::report::{PolicyReport, Report, StateReport};
+use crate::rest::{CAUSE_WITHIN, LONGEST, Rest};
+use crate::setup::{Setup, SetupError, States};
+
+/// Why a replay failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// There are no idle states.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The call log cannot be written.
+    #[error("the call log: {0}")]
+    Calls(#[from] std::io::Error),
+    /// A recorded period is in a state that there is not.
+    #[error(
+        "CPU {cpu} was in idle state {state} at {time} ns, and there are only {states} (counted from 0); \
+         the recording is of another machine than the states are"
+    )]
+    NoSuchState {
+        /// The CPU.
+        cpu: u32,
+        /// The index of the state.
+        state: u8,
+        /// When the stay ended, in ns.
+        time: u64,
+        /// How many there are.
+        states: usize,
+    },
+    /// No idle period at all.
+    #[error("the recording has no idle periods, so there is nothing to replay")]
+    NoPeriods,
+    /// A recording of more CPUs than any machine has.
+    #[error("an event on CPU {0}; the recording is damaged")]
+    NoSuchCpu(u32),
+}
+
+/// No kernel has more CPUs (`NR_CPUS`).
+const MOST_CPUS: u32 = 8192;
+
+struct Cpu {
+    group: usize,
+    rest: Rest,
+    /// The rest has gone through the governors, and what wakes the CPU is not known yet.
+    woken_at: Option<u64>,
+    longest: u64,
+    phase: u64,
+    loops: Vec<IdleLoop>,
+    recorded: Vec<Totals>,
+    recorded_last: (usize, u64),
+    recorded_tick_stops: u64,
+    recorded_poll_hits: u64,
+    shadow: Shadow,
+    last: u64,
+}
+
+struct Run<'a> {
+    setup: &'a Setup,
+    judges: Vec<Judge>,
+    poll_limits: Vec<u64>,
+    period: u64,
+    cpus: Vec<Option<Box<Cpu>>>,
+    drives: Drives,
+    periods: u64,
+    rests: u64,
+    io_wake_ups: u64,
+    first: u64,
+    last: u64,
+    approximate: Approximate,
+    calls_of: Option<u32>,
+    long_rests: u64,
+    clock_jumps: u64,
+}
+
+#[derive(Default)]
+struct Approximate {
+    inferred: u64,
+    no_sleep: u64,
+    no_loop: u64,
+}
+
+/// Replays a recording. `calls`: a CPU, and where its governor call log goes. `progress` is told the
+/// events so far.
+///
+/// # Errors
+/// The recording cannot be read, or does not fit the states.
+pub fn replay(
+    reader: &mut Reader,
+    setup: &Setup,
+    mut calls: Option<(u32, &mut dyn Write)>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Report, ReplayError> {
+    if setup.states.is_empty() {
+        return Err(SetupError::NoStates.into());
+    }
+    let mut run = Run::new(setup, calls.as_ref().map(|(cpu, _)| *cpu));
+    let mut out: Option<&mut dyn Write> = match &mut calls {
+        Some((_, out)) => Some(&mut **out),
+        None => None,
+    };
+    let mut events = 0;
+    while let Some(batch) = reader.next_batch()? {
+        events += batch.len() as u64;
+        batch.for_each(|event| run.event(&event, &mut out))?;
+        progress(events);
+    }
+    run.finish(reader.metadata(), &mut out)
+}
+
+impl<'a> Run<'a> {
+    fn new(setup: &'a Setup, calls_of: Option<u32>) -> Self {
+        Self {
+            setup,
+            judges: setup
+                .states
+                .iter()
+                .map(|states| Judge::new(states, setup.tick))
+                .collect(),
+            poll_limits: setup
+                .states
+                .iter()
+                .map(|states| poll::limit(&states.declared, setup.tick, None).0)
+                .collect(),
+            period: setup.tick.period().0,
+            cpus: Vec::new(),
+            drives: Drives::default(),
+            periods: 0,
+            rests: 0,
+            io_wake_ups: 0,
+            first: u64::MAX,
+            last: 0,
+            approximate: Approximate::default(),
+            calls_of,
+            long_rests: 0,
+            clock_jumps: 0,
+        }
+    }
+
+    fn new_cpu(&self, cpu: u32) -> Cpu {
+        let setup = self.setup;
+        let group = setup.group_of(cpu);
+        let states = &setup.states[group];
+        let count = states.declared.len();
+        let loops = setup.policies.iter().map(|(_, policy)| {
+            let lease = setup
+                .psd
+                .map(|psd| (Lease::new(psd.timeout_ms, setup.tick), psd));
+            let governor = match &states.power {
+                Some(power) => Governor::with_power(policy, &states.declared, setup.tick, power),
+                None => Governor::new(policy, &states.declared, setup.tick),
+            };
+            IdleLoop::new(governor, lease, self.poll_limits[group], count)
+        });
+        Cpu {
+            group,
+            rest: Rest::default(),
+            woken_at: None,
+            longest: 0,
+            phase: 0,
+            loops: loops.collect(),
+            recorded: vec![Totals::default(); count],
+            recorded_last: (0, 0),
+            recorded_tick_stops: 0,
+            recorded_poll_hits: 0,
+            shadow: Shadow::new(self.governor_that_ran(states)),
+            last: 0,
+        }
+    }
+
+    fn governor_that_ran(&self, states: &States) -> Option<Governor> {
+        let (_, policy) = self.setup.ran.as_ref()?;
+        Some(Governor::new(policy, &states.declared, self.setup.tick))
+    }
+
+    #[inline]
+    fn event(
+        &mut self,
+        event: &Event,
+        calls: &mut Option<&mut dyn Write>,
+    ) -> Result<(), ReplayError> {
+        let (time, number) = (event.time.0, event.cpu);
+        if number >= MOST_CPUS {
+            return Err(ReplayError::NoSuchCpu(number));
+        }
+        let index = number as usize;
+        if self.cpus.len() <= index {
+            self.cpus.resize_with(index + 1, || None);
+        }
+        let mut taken = self.cpus[index].take();
+        let mut cpu = taken
+            .take()
+            .unwrap_or_else(|| Box::new(self.new_cpu(number)));
+        self.first = self.first.min(time);
+        self.last = self.last.max(time);
+        if time < cpu.last {
+            self.clock_jumps += 1;
+            self.forget(&mut cpu);
+        }
+        cpu.last = time;
+        let mut calls = if self.calls_of == Some(number) {
+            calls.as_mut().map(|out| &mut **out as &mut dyn Write)
+        } else {
+            None
+        };
+        let result = self.on_cpu(&mut cpu, event, &mut calls);
+        self.cpus[index] = Some(cpu);
+        result
+    }
+
+    #[inline]
+    fn on_cpu(
+        &mut self,
+        cpu: &mut Cpu,
+        event: &Event,
+        calls: &mut Option<&mut dyn Write>,
+    ) -> Result<(), ReplayError> {
+        let time = event.time.0;
+        match &event.kind {
+            Kind::Idle(period) => return self.idle(cpu, event, period, calls),
+            Kind::Timer(TimerKind::Tick) => {
+                cpu.phase = time;
+                cpu.rest.tick(time);
+                cpu.shadow.tick(time);
+            }
+            Kind::Timer(_) | Kind::Wake { .. } => self.end_rest(cpu),
+            Kind::BlockIssue(block) => {
+                self.end_rest(cpu);
+                self.drives.issue(time, event.cpu, block);
+                cpu.loops.iter_mut().for_each(|l| l.block(time, false));
+            }
+            Kind::BlockComplete(block) => {
+                self.end_rest(cpu);
+                self.drives.complete(time, event.cpu, block);
+                let woken = cpu.woken_at.take();
+                if woken.is_some_and(|at| time.saturating_sub(at) <= CAUSE_WITHIN) {
+                    self.io_wake_ups += 1;
+                    cpu.loops.iter_mut().for_each(IdleLoop::woken_by_io);
+                    let (state, added) = cpu.recorded_last;
+                    if let Some(totals) = cpu.recorded.get_mut(state) {
+                        totals.slower_io += u64::from(added > 0);
+                        totals.added_io_latency += added;
+                    }
+                }
+                cpu.loops.iter_mut().for_each(|l| l.block(time, true));
+            }
+            Kind::Frequency(_) => {}
+            Kind::Lost { .. } => {
+                self.forget(cpu);
+                self.drives.lost();
+            }
+            Kind::Hotplug { .. } => {
+                self.end_rest(cpu);
+                cpu.shadow.settle(calls)?;
+                self.forget(cpu);
+                // A CPU that comes back has governors that know nothing.
+                let fresh = self.new_cpu(event.cpu);
+                for (old, new) in cpu.loops.iter_mut().zip(fresh.loops) {
+                    old.restart(new);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn idle(
+        &mut self,
+        cpu: &mut Cpu,
+        event: &Event,
+        period: &IdlePeriod,
+        calls: &mut Option<&mut dyn Write>,
+    ) -> Result<(), ReplayError> {
+        let states = &self.setup.states[cpu.group].declared;
+        let Some(state) = states.get(usize::from(period.state)) else {
+            return Err(ReplayError::NoSuchState {
+                cpu: event.cpu,
+                state: period.state,
+                time: event.time.0,
+                states: states.len(),
+            });
+        };
+        if !cpu.rest.continues_with(period) {
+            self.end_rest(cpu);
+        }
+        self.periods += 1;
+        cpu.shadow.settle(calls)?;
+        if period.duration.0 > LONGEST {
+            self.long_rests += 1;
+            self.forget(cpu);
+            return Ok(());
+        }
+        cpu.shadow
+            .period(event.time.0, period, self.period, cpu.longest);
+        let inputs = &period.inputs;
+        self.approximate.inferred += u64::from(inputs.inferred);
+        self.approximate.no_sleep += u64::from(inputs.sleep_length.is_none());
+        self.approximate.no_loop +=
+            u64::from(period.before == wakepath_trace::recording::Before::Unknown);
+        cpu.recorded_tick_stops += u64::from(period.stop_tick == Some(true));
+        let limit = state.polling.then(|| self.poll_limits[cpu.group]);
+        cpu.recorded_poll_hits += u64::from(period.poll_limit_hit == Some(true));
+        cpu.rest.add(event.time.0, period, limit);
+        Ok(())
+    }
+
+    /// The rest is over: it goes through all governors.
+    #[inline]
+    fn end_rest(&mut self, cpu: &mut Cpu) {
+        if !cpu.rest.is_open() {
+            return;
+        }
+        cpu.rest.close();
+        self.rests += 1;
+        let rest = &cpu.rest;
+        let judge = &mut self.judges[cpu.group];
+        let states = &self.setup.states[cpu.group].declared;
+        let known = Known::of(rest, self.period, cpu.phase, cpu.longest);
+        let length = rest.end - rest.start;
+        let best = judge.best(length, known.latency_request);
+        for idle_loop in &mut cpu.loops {
+            idle_loop.rest(states, judge, rest, &known, best);
+        }
+        for (i, stay) in rest.stays.iter().enumerate() {
+            let last = i + 1 == rest.stays.len();
+            let state = usize::from(stay.state);
+            let added = judge.account(&mut cpu.recorded, state, stay.duration, last, best);
+            cpu.recorded_last = (state, added);
+        }
+        cpu.longest = cpu.longest.max(length);
+        cpu.woken_at = Some(rest.end);
+    }
+
+    /// Events of this CPU are missing: what it was doing is not known.
+    fn forget(&self, cpu: &mut Cpu) {
+        cpu.rest.close();
+        cpu.woken_at = None;
+        let states = &self.setup.states[cpu.group];
+        cpu.shadow.restart(self.governor_that_ran(states));
+    }
+
+    fn finish(
+        mut self,
+        metadata: &Metadata,
+        calls: &mut Option<&mut dyn Write>,
+    ) -> Result<Report, ReplayError> {
+        let mut cpus: Vec<(u32, Box<Cpu>)> = Vec::new();
+        for (number, cpu) in std::mem::take(&mut self.cpus).into_iter().enumerate() {
+            if let Some(mut cpu) = cpu {
+                self.end_rest(&mut cpu);
+                let mut calls = if self.calls_of == Some(number as u32) {
+                    calls.as_mut().map(|out| &mut **out as &mut dyn Write)
+                } else {
+                    None
+                };
+                cpu.shadow.settle(&mut calls)?;
+                cpus.push((number as u32, cpu));
+            }
+        }
+        if self.periods == 0 {
+            return Err(ReplayError::NoPeriods);
+        }
+        let recorded = &metadata.recorded;
+        let known = |known: Recorded, count: u64| (known != Recorded::Missing).then_some(count);
+        let mut policies = vec![PolicyReport {
+            policy: "recorded".to_owned(),
+            states: self.states(&cpus, |cpu| &cpu.recorded),
+            selections: self.periods,
+            tick_stops: known(
+                recorded.tick,
+                cpus.iter().map(|(_, c)| c.recorded_tick_stops).sum(),
+            ),
+            poll_limit_hits: known(
+                recorded.tick,
+                cpus.iter().map(|(_, c)| c.recorded_poll_hits).sum(),
+            ),
+        }];
+        for (i, (name, _)) in self.setup.policies.iter().enumerate() {
+            let sum =
+                |what: fn(&IdleLoop) -> u64| cpus.iter().map(|(_, c)| what(&c.loops[i])).sum();
+            policies.push(PolicyReport {
+                policy: name.clone(),
+                states: self.states(&cpus, |cpu| &cpu.loops[i].totals),
+                selections: sum(|l| l.selections),
+                tick_stops: Some(sum(|l| l.tick_stops)),
+                poll_limit_hits: Some(sum(|l| l.poll_limit_hits)),
+            });
+        }
+        let agreement = self.setup.ran.as_ref().map(|(name, _)| {
+            let mut all = Agreement::default();
+            for (_, c) in &cpus {
+                all.add(&c.shadow.agreement);
+            }
+            (name.clone(), all)
+        });
+        let mut warnings = metadata.clone();
+        for _ in 0..self.long_rests {
+            warnings.warn("long-rest", || {
+                "idle periods of more than ten minutes are left out; the clock may have jumped"
+                    .to_owned()
+            });
+        }
+        for _ in 0..self.clock_jumps {
+            warnings.warn("clock-jump", || {
+                "the clock of a CPU goes back; the idle period at that place is left out".to_owned()
+            });
+        }
+        let approximate = [
+            (
+                "sleep length inferred from timer events",
+                self.approximate.inferred,
+            ),
+            (
+                "sleep length unknown; the CPU's longest rest so far stands in for it",
+                self.approximate.no_sleep,
+            ),
+            (
+                "not known whether a task ran before; one is taken to have",
+                self.approximate.no_loop,
+            ),
+        ];
+        let name = |device: u32| {
+            let found = metadata.devices.iter().find(|d| d.device == device);
+            found.map_or_else(
+                || format!("{}:{}", device >> 20, device & 0xf_ffff),
+                |d| d.name.clone(),
+            )
+        };
+        Ok(Report {
+            periods: self.periods,
+            rests: self.rests,
+            duration_ns: self.last.saturating_sub(self.first),
+            policies,
+            agreement,
+            drives: self.drives.report(name),
+            io_wake_ups: self.io_wake_ups,
+            approximate: approximate
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .collect::<BTreeMap<_, _>>(),
+            measured_latencies: self.setup.states.iter().all(|s| s.measured),
+            warnings: warnings.warnings,
+        })
+    }
+
+    /// Sums over CPUs, by the states' names.
+    fn states(
+        &self,
+        cpus: &[(u32, Box<Cpu>)],
+        totals: impl Fn(&Cpu) -> &[Totals],
+    ) -> Vec<StateReport> {
+        let mut reports: Vec<StateReport> = Vec::new();
+        for (_, cpu) in cpus {
+            let states = &self.setup.states[cpu.group];
+            for (state, totals) in states.declared.iter().zip(totals(cpu)) {
+                let report = StateReport::new(state.name.clone(), totals, states.power.is_some());
+                match reports.iter_mut().find(|r| r.state == report.state) {
+                    Some(found) => found.add(&report),
+                    None => reports.push(report),
+                }
+            }
+        }
+        reports
+    }
+}

@@ -1,0 +1,130 @@
+//! What a replay is to do, on which idle states.
+
+use wakepath_hardware::idle::IdleStatesError;
+use wakepath_hardware::{IdleStates, Machine};
+use wakepath_policies::idle::IdlePolicy;
+use wakepath_policies::idle::oracle::IdlePower;
+use wakepath_policies::psd::PsdPolicy;
+use wakepath_trace::recording::Metadata;
+use wakepath_units::{Nanoseconds, TickRate};
+
+/// What to replay.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The idle states of each group of CPUs.
+    pub states: Vec<States>,
+    /// The tick rate.
+    pub tick: TickRate,
+    /// The governors to run, with the names to report them by.
+    pub policies: Vec<(String, IdlePolicy)>,
+    /// Power-sleep demotion prevention around each of them, if wanted.
+    pub psd: Option<PsdPolicy>,
+    /// The governor that really ran, if it is one of those known.
+    pub ran: Option<(String, IdlePolicy)>,
+}
+
+/// The idle states of some CPUs.
+#[derive(Clone, Debug)]
+pub struct States {
+    /// The CPUs; empty: all that no other group has.
+    pub cpus: Vec<u32>,
+    /// As declared to the governor, shallowest first.
+    pub declared: IdleStates,
+    /// The time that leaving each state takes; the declared one where nothing better is known.
+    pub exit: Vec<Nanoseconds>,
+    /// [`States::exit`] is measured rather than declared.
+    pub measured: bool,
+    /// What the states draw, if known.
+    pub power: Option<IdlePower>,
+}
+
+/// Why there are no idle states to replay with.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The recording has none.
+    #[error(
+        "the recording does not say which idle states the machine has; name the machine (--machine \
+         rk3399, `wakepath machine list` has the names) or give its states (--states FILE.csv)"
+    )]
+    NoStates,
+    /// Those of the recording are not possible.
+    #[error("the idle states of the recording: {0}")]
+    Impossible(#[from] IdleStatesError),
+}
+
+impl States {
+    /// States that are known as they are declared only.
+    pub fn declared(cpus: Vec<u32>, declared: IdleStates) -> Self {
+        Self {
+            cpus,
+            exit: declared.iter().map(|s| s.exit_latency).collect(),
+            measured: false,
+            declared,
+            power: None,
+        }
+    }
+
+    /// The states that a recording has.
+    pub fn of_recording(metadata: &Metadata) -> Result<Vec<Self>, SetupError> {
+        if metadata.idle_states.is_empty() {
+            return Err(SetupError::NoStates);
+        }
+        let groups = metadata.idle_states.iter().map(|group| {
+            let declared = IdleStates::new(group.states.clone())?;
+            Ok(Self::declared(group.cpus.clone(), declared))
+        });
+        groups.collect()
+    }
+
+    /// The states of a machine model, with what is known of their true latencies and power. A running
+    /// CPU's power is that at the highest frequency.
+    pub fn of_machine(machine: &Machine) -> Result<Vec<Self>, SetupError> {
+        let declared = machine.declared_idle_states()?;
+        let measured = machine.idle_state.iter().all(|s| s.true_exit_us.is_given());
+        let exit: Vec<Nanoseconds> = machine
+            .idle_state
+            .iter()
+            .map(|s| {
+                if measured {
+                    s.true_exit_us.micros()
+                } else {
+                    s.exit_latency_us.micros()
+                }
+            })
+            .collect();
+        let mut first = 0_u32;
+        let groups = machine.cluster.iter().map(|cluster| {
+            let cpus = (first..first + cluster.cpus as u32).collect();
+            first += cluster.cpus as u32;
+            let power = cluster.opps.last().and_then(|opp| {
+                let active = cluster.active_power(opp);
+                (active.0 > 0).then(|| IdlePower {
+                    states: machine
+                        .idle_state
+                        .iter()
+                        .map(|state| cluster.idle_power(state, opp))
+                        .collect(),
+                    active,
+                })
+            });
+            Self {
+                cpus,
+                declared: declared.clone(),
+                exit: exit.clone(),
+                measured,
+                power,
+            }
+        });
+        Ok(groups.collect())
+    }
+}
+
+impl Setup {
+    /// The group of states that a CPU has; the last one if none names it.
+    pub(crate) fn group_of(&self, cpu: u32) -> usize {
+        self.states
+            .iter()
+            .position(|group| group.cpus.is_empty() || group.cpus.contains(&cpu))
+            .unwrap_or(self.states.len().saturating_sub(1))
+    }
+}

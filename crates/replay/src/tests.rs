@@ -1,0 +1,363 @@
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use wakepath_hardware::{IdleState, IdleStates, Machine};
+use wakepath_policies::idle::{Governor, IdlePolicy, KernelVersion, OracleGoal};
+use wakepath_policies::psd::PsdPolicy;
+use wakepath_trace::CallReader;
+use wakepath_trace::recording::{
+    Before, Block, Event, IdleInputs, IdlePeriod, Kind, Metadata, Overwrite, Reader, TimerKind,
+    Writer,
+};
+use wakepath_units::{Nanoseconds, TickRate};
+
+use super::*;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+
+fn states() -> IdleStates {
+    let state = |name: &str, exit: u64, residency: u64, polling: bool| IdleState {
+        name: name.to_owned(),
+        exit_latency: Nanoseconds(exit),
+        target_residency: Nanoseconds(residency),
+        polling,
+        disabled: false,
+    };
+    IdleStates::new(vec![
+        state("POLL", 0, 0, true),
+        state("C1", 2 * US, 2 * US, false),
+        state("C6", 100 * US, 400 * US, false),
+    ])
+    .unwrap()
+}
+
+fn setup(policies: &[IdlePolicy]) -> Setup {
+    Setup {
+        states: vec![States::declared(Vec::new(), states())],
+        tick: TickRate::HZ_250,
+        policies: policies.iter().map(|p| (format!("{p:?}"), *p)).collect(),
+        psd: None,
+        ran: None,
+    }
+}
+
+/// An event on CPU 0.
+fn on(time: u64, kind: Kind) -> Event {
+    Event {
+        time: Nanoseconds(time),
+        cpu: 0,
+        kind,
+    }
+}
+
+fn idle(end: u64, duration: u64, state: u8, before: Before) -> Event {
+    let inputs = IdleInputs {
+        sleep_length: Some(100 * MS as i64),
+        delta_tick: Some(4 * MS as i64),
+        tick_stopped: Some(false),
+        latency_request: Some(i64::MAX / 2),
+        iowaiters: Some(0),
+        ..IdleInputs::default()
+    };
+    on(
+        end,
+        Kind::Idle(IdlePeriod {
+            state,
+            duration: Nanoseconds(duration),
+            inputs,
+            before,
+            stop_tick: None,
+            got_tick: None,
+            poll_limit_hit: None,
+        }),
+    )
+}
+
+struct Recorded {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn recording(events: &[Event]) -> Recorded {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.parquet");
+    let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
+    for event in events {
+        writer.push(event).unwrap();
+    }
+    writer.finish().unwrap();
+    Recorded {
+        _folder: folder,
+        path,
+    }
+}
+
+fn run(events: &[Event], setup: &Setup) -> Result<Report, ReplayError> {
+    let recorded = recording(events);
+    let mut reader = Reader::open(&recorded.path).unwrap();
+    replay(&mut reader, setup, None, &mut |_| ())
+}
+
+fn sum(policy: &PolicyReport, what: impl Fn(&StateReport) -> u64) -> u64 {
+    policy.states.iter().map(what).sum()
+}
+
+#[test]
+fn a_tick_does_not_end_a_rest() {
+    let block = Block {
+        device: 0,
+        sector: 8,
+        bytes: 4096,
+        write: false,
+    };
+    // 3 ms up to a tick, 2 ms more, and then an I/O completion.
+    let events = [
+        idle(13 * MS, 3 * MS, 2, Before::Task),
+        on(13 * MS + US, Kind::Timer(TimerKind::Tick)),
+        idle(15 * MS + 2 * US, 2 * MS, 2, Before::IdleLoop),
+        on(15 * MS + 5 * US, Kind::BlockComplete(block)),
+    ];
+    let report = run(
+        &events,
+        &setup(&[IdlePolicy::Deepest, IdlePolicy::Shallowest]),
+    )
+    .unwrap();
+    assert_eq!(
+        (report.periods, report.rests, report.io_wake_ups),
+        (2, 1, 1)
+    );
+    // `deepest` stops the tick and sleeps through.
+    let deepest = &report.policies[1];
+    assert_eq!(deepest.selections, 1);
+    assert_eq!(deepest.tick_stops, Some(1));
+    assert_eq!(deepest.states[2].time_ns, 5 * MS + 2 * US);
+    assert_eq!(sum(deepest, |s| s.added_latency_ns), 0);
+    // `shallowest` polls, up to 250 us each time.
+    let shallowest = &report.policies[2];
+    assert_eq!(shallowest.states[0].time_ns, 5 * MS + 2 * US);
+    assert!(shallowest.poll_limit_hits.unwrap() >= 20);
+    assert_eq!(shallowest.tick_stops, Some(0));
+}
+
+#[test]
+fn a_wake_up_that_the_oracle_had_sooner_is_added_latency() {
+    let block = Block {
+        device: 259 << 20,
+        sector: 8,
+        bytes: 4096,
+        write: false,
+    };
+    // 50 us are worth C1 only.
+    let events = [
+        on(MS, Kind::BlockIssue(block)),
+        idle(MS + 60 * US, 50 * US, 2, Before::Task),
+        on(MS + 61 * US, Kind::BlockComplete(block)),
+        on(3 * MS, Kind::BlockIssue(block)),
+    ];
+    let report = run(
+        &events,
+        &setup(&[IdlePolicy::Deepest, IdlePolicy::Shallowest]),
+    )
+    .unwrap();
+    for policy in [&report.policies[0], &report.policies[1]] {
+        let c6 = &policy.states[2];
+        assert_eq!((c6.too_deep, c6.slower, c6.slower_io), (1, 1, 1));
+        assert_eq!(c6.added_latency_ns, 98 * US);
+        assert_eq!(c6.added_io_latency_ns, 98 * US);
+    }
+    assert_eq!(sum(&report.policies[2], |s| s.slower), 0);
+    let drive = &report.drives[0];
+    assert_eq!((drive.name.as_str(), drive.issued), ("259:0", 2));
+    assert_eq!((drive.completions, drive.same_cpu), (1, 1));
+    // From the completion to the next request.
+    assert_eq!(drive.gaps.iter().map(|g| g.count).sum::<u64>(), 1);
+    assert_eq!(drive.gaps[0].from_us, 1_000);
+}
+
+#[test]
+fn psd_holds_a_cpu_up_after_a_completion() {
+    let block = Block {
+        device: 1,
+        sector: 8,
+        bytes: 512,
+        write: true,
+    };
+    let events = [
+        on(8 * MS, Kind::BlockComplete(block)),
+        idle(10 * MS, MS, 2, Before::Task),
+        idle(900 * MS, MS, 2, Before::Task),
+    ];
+    let mut with = setup(&[IdlePolicy::Deepest]);
+    with.psd = Some(PsdPolicy::default());
+    let report = run(&events, &with).unwrap();
+    let deepest = &report.policies[1];
+    assert_eq!(deepest.states[0].time_ns, MS);
+    assert_eq!(deepest.states[2].time_ns, MS);
+}
+
+/// Periods whose states a governor chose.
+fn chosen_by(policy: IdlePolicy, lengths: &[u64]) -> Vec<Event> {
+    use wakepath_policies::idle::{IdleGovernor, IdleOutcome, IdleQuery};
+    let mut governor = Governor::new(&policy, &states(), TickRate::HZ_250);
+    let mut now = 0;
+    let mut events = Vec::new();
+    for (i, &length) in lengths.iter().enumerate() {
+        now += 10 * US;
+        let sleep = (length + i as u64 % 7 * 1000 * US) as i64;
+        let query = IdleQuery {
+            sleep_length: sleep,
+            delta_tick: sleep.min(4 * MS as i64),
+            tick_stopped: false,
+            latency_request: i64::MAX / 2,
+            nr_iowait: 0,
+            clock: now,
+            true_idle: length,
+        };
+        let decision = governor.select(&query);
+        let start = now;
+        now += length;
+        governor.reflect(
+            decision.state,
+            &IdleOutcome {
+                clock: now,
+                residency: length,
+                got_tick: false,
+                poll_limit_hit: false,
+            },
+        );
+        let inputs = IdleInputs {
+            sleep_length: Some(query.sleep_length),
+            delta_tick: Some(query.delta_tick),
+            tick_stopped: Some(false),
+            latency_request: Some(query.latency_request),
+            iowaiters: Some(0),
+            select_lead: Some((start - query.clock) as u32),
+            ..IdleInputs::default()
+        };
+        let period = IdlePeriod {
+            state: decision.state as u8,
+            duration: Nanoseconds(length),
+            inputs,
+            before: Before::Task,
+            stop_tick: Some(decision.stop_tick),
+            got_tick: Some(false),
+            poll_limit_hit: Some(false),
+        };
+        events.push(on(now, Kind::Idle(period)));
+    }
+    events
+}
+
+const KERNELS: [IdlePolicy; 4] = [
+    IdlePolicy::Menu(KernelVersion::V6_1),
+    IdlePolicy::Menu(KernelVersion::V6_12),
+    IdlePolicy::Teo(KernelVersion::V6_1),
+    IdlePolicy::Teo(KernelVersion::V6_12),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn a_governor_answers_as_it_did(lengths in prop::collection::vec(1_u64..20 * MS, 1..200)) {
+        for policy in KERNELS {
+            let events = chosen_by(policy, &lengths);
+            let mut setup = setup(&[policy]);
+            setup.ran = Some(("it".to_owned(), policy));
+            let report = run(&events, &setup).unwrap();
+            let (_, agreement) = report.agreement.unwrap();
+            prop_assert_eq!(agreement.periods, lengths.len() as u64);
+            prop_assert_eq!(agreement.same_state, agreement.periods);
+            prop_assert_eq!(agreement.same_tick, agreement.tick_known);
+        }
+    }
+
+    #[test]
+    fn time_adds_up_and_the_oracle_wastes_least(
+        lengths in prop::collection::vec(1_u64..40 * MS, 1..60),
+    ) {
+        let events = chosen_by(KERNELS[0], &lengths);
+        let machine = Machine::find("skylake-2s-server").unwrap();
+        let mut policies = KERNELS.to_vec();
+        policies.extend([IdlePolicy::Deepest, IdlePolicy::Oracle(OracleGoal::Energy)]);
+        let mut setup = setup(&policies);
+        setup.states = States::of_machine(&machine).unwrap();
+        for group in &mut setup.states {
+            group.cpus.clear();
+        }
+        let known = setup.states[0].power.is_some();
+        prop_assert!(known);
+        // The states chosen then are those of another table, but exist in this one.
+        let report = run(&events, &setup).unwrap();
+        let whole: u64 = lengths.iter().sum();
+        let wasted = |p: &PolicyReport| p.states.iter().map(|s| s.wasted_j.unwrap()).sum::<f64>();
+        for policy in &report.policies {
+            prop_assert_eq!(sum(policy, |s| s.time_ns), whole, "{}", &policy.policy);
+            // Doubles hold femtojoules to some digits.
+            prop_assert!(wasted(policy) >= -1e-9, "{}", &policy.policy);
+        }
+        prop_assert_eq!(sum(&report.policies[6], |s| s.slower), 0);
+    }
+}
+
+#[test]
+fn the_call_log_is_what_was_asked() {
+    let lengths: Vec<u64> = (1..300).map(|i| i * 37 * US % (9 * MS) + 1).collect();
+    let events = chosen_by(KERNELS[1], &lengths);
+    let recorded = recording(&events);
+    let mut reader = Reader::open(&recorded.path).unwrap();
+    let mut log = Vec::new();
+    replay(&mut reader, &setup(&[]), Some((0, &mut log)), &mut |_| ()).unwrap();
+    let calls: Vec<_> = CallReader::new(&log[..], "log")
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(calls.len(), events.len());
+    let mut governor = Governor::new(&KERNELS[1], &states(), TickRate::HZ_250);
+    let mut chosen = Vec::new();
+    governor.run_log(calls.iter().map(|c| (&c.query, &c.outcome)), |decision| {
+        chosen.push(decision.state as u8);
+    });
+    let recorded: Vec<u8> = events
+        .iter()
+        .filter_map(|event| match event.kind {
+            Kind::Idle(period) => Some(period.state),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(chosen, recorded);
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let mut event = idle(10 * MS, MS, 1, Before::Unknown);
+    if let Kind::Idle(period) = &mut event.kind {
+        period.inputs = IdleInputs::default();
+    }
+    let report = run(&[event], &setup(&KERNELS)).unwrap();
+    assert_eq!(report.approximate.len(), 2);
+    assert!(report.approximate.values().all(|count| *count == 1));
+}
+
+#[test]
+fn recordings_that_do_not_fit_are_refused() {
+    let error = run(&[idle(10 * MS, MS, 7, Before::Task)], &setup(&KERNELS)).unwrap_err();
+    assert!(
+        error.to_string().contains("idle state 7 at 10000000 ns"),
+        "{error}"
+    );
+    let error = run(&[], &setup(&KERNELS)).unwrap_err();
+    assert!(error.to_string().contains("no idle periods"), "{error}");
+    let error = States::of_recording(&Metadata::default()).unwrap_err();
+    assert!(error.to_string().contains("--machine"), "{error}");
+}
+
+#[test]
+fn a_clock_that_jumps_is_named_and_does_not_hang() {
+    let far = idle(i64::MAX as u64, i64::MAX as u64 - 10, 1, Before::Task);
+    let back = idle(10 * MS, MS, 1, Before::Task);
+    let gone = on(11 * MS, Kind::Hotplug { online: false });
+    let report = run(&[far, back, gone], &setup(&KERNELS)).unwrap();
+    let names: Vec<&str> = report.warnings.iter().map(|w| w.name.as_str()).collect();
+    assert_eq!(names, ["long-rest", "clock-jump"]);
+    assert_eq!(report.rests, 1);
+}

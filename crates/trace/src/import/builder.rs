@@ -1,0 +1,402 @@
+//! Makes a recording of the events of a trace.
+
+use std::collections::HashMap;
+
+use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
+
+use super::Problem;
+use super::decode::What;
+use super::timers::Timers;
+use crate::recording::{
+    Block, Event, IdleInputs, IdlePairs, Kind, Known, Metadata, TimerKind, Writer,
+};
+
+/// What the user knows of a trace and the trace does not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Tick rate of the traced machine.
+    pub hz: Option<TickRate>,
+}
+
+/// What came of an import.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// What the file is: `trace.dat version 7`.
+    pub source: String,
+    /// Events of the file by name, most frequent first.
+    pub counts: Vec<(String, u64)>,
+    /// Events of the recording.
+    pub events: u64,
+}
+
+/// After this long without any event, some clock has probably jumped.
+const LONG_GAP_NS: u64 = 600_000_000_000;
+/// How often progress is told.
+const PROGRESS_EVERY: u64 = 1 << 16;
+const IDLE_EXIT: u32 = u32::MAX;
+
+pub(super) struct Builder<'a> {
+    writer: &'a mut Writer,
+    options: Options,
+    progress: &'a mut dyn FnMut(u64),
+    pub(super) source: String,
+    names: HashMap<String, usize>,
+    counts: Vec<(String, u64)>,
+    events: u64,
+    /// Those that do not matter.
+    others: u64,
+    pairs: IdlePairs,
+    timers: Timers,
+    /// Where each task that is blocked ran last.
+    blocked: HashMap<u32, u32>,
+    iowaiters: HashMap<u32, u32>,
+    last: HashMap<u32, u64>,
+    latest: Option<u64>,
+    last_target: HashMap<u32, u32>,
+    highest_cpu: Option<u32>,
+    seen: SeenEvents,
+}
+
+#[derive(Default)]
+struct SeenEvents {
+    idle: bool,
+    switches: bool,
+    waking: bool,
+    wakes: bool,
+    block: bool,
+    frequency: bool,
+    timers: bool,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(
+        writer: &'a mut Writer,
+        options: Options,
+        progress: &'a mut dyn FnMut(u64),
+    ) -> Self {
+        Self {
+            writer,
+            options,
+            progress,
+            source: String::new(),
+            names: HashMap::new(),
+            counts: Vec::new(),
+            events: 0,
+            others: 0,
+            pairs: IdlePairs::new(false),
+            timers: Timers::new(options.hz.unwrap_or_default().hz()),
+            blocked: HashMap::new(),
+            iowaiters: HashMap::new(),
+            last: HashMap::new(),
+            latest: None,
+            last_target: HashMap::new(),
+            highest_cpu: None,
+            seen: SeenEvents::default(),
+        }
+    }
+
+    pub(super) fn metadata(&mut self) -> &mut Metadata {
+        self.writer.metadata_mut()
+    }
+
+    /// The number under which events of this name are counted.
+    pub(super) fn name(&mut self, name: &str) -> usize {
+        if let Some(index) = self.names.get(name) {
+            return *index;
+        }
+        self.counts.push((name.to_owned(), 0));
+        self.names.insert(name.to_owned(), self.counts.len() - 1);
+        self.counts.len() - 1
+    }
+
+    /// An event that the trace has, whether it matters or not. `cpu` is the one that traced it.
+    pub(super) fn event(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        name: usize,
+        what: Option<What>,
+    ) -> Result<(), Problem> {
+        if let Some((_, count)) = self.counts.get_mut(name) {
+            *count += 1;
+        }
+        self.events += 1;
+        if self.events.is_multiple_of(PROGRESS_EVERY) {
+            (self.progress)(self.events);
+        }
+        self.highest_cpu = self.highest_cpu.max(Some(cpu));
+        self.check_clock(time, cpu)?;
+        if let Some(what) = what {
+            return self.make(time, cpu, what);
+        }
+        self.others += 1;
+        Ok(())
+    }
+
+    /// The trace says that it lacks events of `cpu` from before `time`; `None`: nobody knows how
+    /// many.
+    pub(super) fn lost(&mut self, time: u64, cpu: u32, count: Option<u64>) -> Result<(), Problem> {
+        let metadata = self.writer.metadata_mut();
+        metadata.lost_events += count.unwrap_or(0);
+        metadata.warn("lost-events", || {
+            format!(
+                "the trace lacks events of CPU {cpu} from before {time} ns; its idle periods at such \
+                 places are left out. A bigger buffer (trace-cmd record -b, perf record -m) helps"
+            )
+        });
+        self.pairs.forget(cpu);
+        let count = count.unwrap_or(0);
+        self.push(time, cpu, Kind::Lost { count })
+    }
+
+    fn check_clock(&mut self, time: u64, cpu: u32) -> Result<(), Problem> {
+        let last = self.last.insert(cpu, time);
+        if let Some(last) = last
+            && time < last
+        {
+            self.writer.metadata_mut().warn("clock-jump", || {
+                format!(
+                    "the clock of CPU {cpu} goes back from {last} to {time} ns; the idle period at \
+                     that place is left out. The mono clock (trace-cmd record -C mono, perf record -k \
+                     mono) does not jump"
+                )
+            });
+            self.pairs.forget(cpu);
+            self.push(time, cpu, Kind::Lost { count: 0 })?;
+        }
+        if let Some(latest) = self.latest
+            && time.saturating_sub(latest) > LONG_GAP_NS
+        {
+            self.writer.metadata_mut().warn("clock-gap", || {
+                format!(
+                    "no event for {} s before {time} ns; the machine slept or its clock jumped",
+                    (time - latest) / 1_000_000_000
+                )
+            });
+        }
+        self.latest = self.latest.max(Some(time));
+        Ok(())
+    }
+
+    fn push(&mut self, time: u64, cpu: u32, kind: Kind) -> Result<(), Problem> {
+        let time = Nanoseconds(time);
+        Ok(self.writer.push(&Event { time, cpu, kind })?)
+    }
+
+    fn make(&mut self, time: u64, cpu: u32, what: What) -> Result<(), Problem> {
+        self.timers.event(time, cpu, what);
+        match what {
+            What::CpuIdle { state, cpu } => self.idle(time, cpu, state),
+            What::Switch {
+                previous,
+                blocked,
+                next,
+            } => {
+                self.seen.switches = true;
+                self.pairs.tasks_are_recorded();
+                if next != 0 {
+                    self.pairs.task(cpu);
+                }
+                if blocked && previous != 0 && self.blocked.insert(previous, cpu).is_none() {
+                    *self.iowaiters.entry(cpu).or_default() += 1;
+                }
+                Ok(())
+            }
+            What::Wake {
+                pid,
+                target,
+                waking,
+            } => {
+                // sched_wakeup follows sched_waking, perhaps on another CPU.
+                if self.seen.waking && !waking {
+                    return Ok(());
+                }
+                self.seen.waking |= waking;
+                self.seen.wakes = true;
+                let waited_on = self.blocked.remove(&pid);
+                if let Some(waiters) = waited_on.and_then(|cpu| self.iowaiters.get_mut(&cpu)) {
+                    *waiters = waiters.saturating_sub(1);
+                }
+                let iowait = self.seen.switches.then_some(waited_on.is_some());
+                self.push(time, cpu, Kind::Wake { target, iowait })
+            }
+            What::Block {
+                complete,
+                device,
+                sector,
+                bytes,
+                write,
+            } => {
+                self.seen.block = true;
+                let block = Block {
+                    device,
+                    sector,
+                    bytes,
+                    write,
+                };
+                let kind = if complete {
+                    Kind::BlockComplete(block)
+                } else {
+                    Kind::BlockIssue(block)
+                };
+                self.push(time, cpu, kind)
+            }
+            What::Frequency { khz, cpu } => {
+                self.seen.frequency = true;
+                self.push(time, cpu, Kind::Frequency(Kilohertz(khz)))
+            }
+            What::TimerExpire { tick, .. } => {
+                self.seen.timers = true;
+                let kind = if tick {
+                    TimerKind::Tick
+                } else {
+                    TimerKind::HighResolution
+                };
+                self.push(time, cpu, Kind::Timer(kind))
+            }
+            What::WheelExpire { .. } => {
+                self.seen.timers = true;
+                self.push(time, cpu, Kind::Timer(TimerKind::Wheel))
+            }
+            What::Hotplug { cpu, target } => self.hotplug(time, cpu, target),
+            _ => Ok(()),
+        }
+    }
+
+    fn idle(&mut self, time: u64, cpu: u32, state: u32) -> Result<(), Problem> {
+        self.seen.idle = true;
+        self.highest_cpu = self.highest_cpu.max(Some(cpu));
+        if state == IDLE_EXIT {
+            return match self.pairs.exit(cpu, Nanoseconds(time)) {
+                Some(event) => Ok(self.writer.push(&event)?),
+                None => Ok(()),
+            };
+        }
+        let state = u8::try_from(state)
+            .ok()
+            .filter(|state| usize::from(*state) < wakepath_hardware::idle::MAX_STATES)
+            .ok_or_else(|| {
+                format!(
+                    "CPU {cpu} enters idle state {state} at {time} ns, and a cpuidle driver has at \
+                     most {}; the trace is damaged",
+                    wakepath_hardware::idle::MAX_STATES
+                )
+            })?;
+        let seen = self.timers.at_entry(time, cpu);
+        let inputs = IdleInputs {
+            sleep_length: seen.sleep_length,
+            inferred: seen.sleep_length.is_some(),
+            delta_tick: seen.delta_tick,
+            tick_stopped: seen.tick_stopped,
+            iowaiters: self
+                .seen
+                .switches
+                .then(|| self.iowaiters.get(&cpu).copied().unwrap_or(0)),
+            ..IdleInputs::default()
+        };
+        let now = Nanoseconds(time);
+        self.pairs.governor(cpu, now, inputs, seen.stop_tick);
+        self.pairs.enter(cpu, now, state);
+        Ok(())
+    }
+
+    /// `cpuhp_enter` comes once for each step on the way; the first of them says where to.
+    fn hotplug(&mut self, time: u64, cpu: u32, target: u32) -> Result<(), Problem> {
+        if self.last_target.insert(cpu, target) == Some(target) {
+            return Ok(());
+        }
+        self.pairs.forget(cpu);
+        let online = target != 0;
+        self.writer.metadata_mut().warn("hotplug", || {
+            let how = if online { "online" } else { "offline" };
+            format!("CPU {cpu} goes {how} at {time} ns; its governor starts anew each time")
+        });
+        self.push(time, cpu, Kind::Hotplug { online })
+    }
+
+    pub(super) fn finish(mut self) -> Result<Imported, Problem> {
+        if !self.seen.idle {
+            let found: Vec<&str> = self
+                .counts
+                .iter()
+                .map(|(n, _)| n.as_str())
+                .take(5)
+                .collect();
+            let found = if found.is_empty() {
+                "no events at all".to_owned()
+            } else {
+                format!("{} events, such as {}", self.events, found.join(", "))
+            };
+            return Err(format!(
+                "no idle events, without which nothing can be replayed ({found}); record with -e \
+                 power:cpu_idle, see docs/replay.md"
+            )
+            .into());
+        }
+        self.warn_of_pairs();
+        let inferred = |seen: bool| {
+            if seen {
+                Known::Inferred
+            } else {
+                Known::Missing
+            }
+        };
+        let exact = |seen: bool| if seen { Known::Exact } else { Known::Missing };
+        let seen = &self.seen;
+        let (any_timer, any_tick_stop) = (self.timers.any_timer, self.timers.any_tick_stop);
+        let cpus = self.highest_cpu.map_or(0, |cpu| cpu.saturating_add(1));
+        let metadata = self.writer.metadata_mut();
+        metadata.source.clone_from(&self.source);
+        metadata.hz = self.options.hz.map(TickRate::hz).or(metadata.hz);
+        metadata.cpus = metadata.cpus.max(cpus);
+        let recorded = &mut metadata.recorded;
+        recorded.idle = Known::Exact;
+        recorded.sleep_length = inferred(any_timer);
+        recorded.tick = inferred(any_tick_stop);
+        recorded.iowaiters = inferred(seen.switches);
+        recorded.idle_loop = exact(seen.switches);
+        recorded.block = exact(seen.block);
+        recorded.wakes = exact(seen.wakes);
+        recorded.frequency = exact(seen.frequency);
+        recorded.timers = exact(seen.timers);
+        if !any_timer {
+            metadata.warn("no-timers", || {
+                "no timer events, so the sleep lengths that the governor saw are not known, and a \
+                 replay is approximate; record with -e timer, see docs/replay.md"
+                    .to_owned()
+            });
+        }
+        let mut counts = self.counts;
+        counts.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
+        metadata.other_events = self.others;
+        Ok(Imported {
+            source: self.source,
+            counts,
+            events: self.writer.events(),
+        })
+    }
+
+    fn warn_of_pairs(&mut self) {
+        let counts = self.pairs.counts();
+        let metadata = self.writer.metadata_mut();
+        for (name, count, text) in [
+            (
+                "missing-entry",
+                counts.missing_entries,
+                "idle states were left that were not entered; events are missing",
+            ),
+            (
+                "missing-exit",
+                counts.missing_exits,
+                "idle states were entered twice without being left; events are missing",
+            ),
+        ] {
+            for _ in 0..count.min(1) {
+                metadata.warn(name, || text.to_owned());
+            }
+            if let Some(warning) = metadata.warnings.iter_mut().find(|w| w.name == name) {
+                warning.count = count;
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The kernel's trace events that matter, with their fields (`include/trace/events`, Linux 4.4 to
+//! 6.12).
+
+/// Something that happened, in the terms of the kernel's trace events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Idle state entered; `u32::MAX` is the exit.
+    CpuIdle {
+        state: u32,
+        cpu: u32,
+    },
+    /// `blocked`: the task that stops running sleeps uninterruptibly, as for I/O.
+    Switch {
+        previous: u32,
+        blocked: bool,
+        next: u32,
+    },
+    /// `waking`: from `sched_waking`, which the waking CPU traces; otherwise `sched_wakeup`.
+    Wake {
+        pid: u32,
+        target: u32,
+        waking: bool,
+    },
+    Block {
+        complete: bool,
+        device: u32,
+        sector: u64,
+        bytes: u32,
+        write: bool,
+    },
+    Frequency {
+        khz: u32,
+        cpu: u32,
+    },
+    TimerStart {
+        timer: u64,
+        expires: i64,
+        tick: bool,
+    },
+    TimerCancel {
+        timer: u64,
+    },
+    TimerExpire {
+        timer: u64,
+        now: i64,
+        tick: bool,
+    },
+    /// In jiffies.
+    WheelStart {
+        timer: u64,
+        expires: u64,
+        now: Option<u64>,
+        timeout: Option<i64>,
+    },
+    WheelCancel {
+        timer: u64,
+    },
+    WheelExpire {
+        timer: u64,
+    },
+    TickStop {
+        success: bool,
+    },
+    Hotplug {
+        cpu: u32,
+        target: u32,
+    },
+}
+
+/// Which event it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    CpuIdle,
+    Switch,
+    Waking,
+    Wakeup,
+    BlockIssue,
+    BlockComplete,
+    Frequency,
+    TimerStart,
+    TimerCancel,
+    TimerExpire,
+    WheelStart,
+    WheelCancel,
+    WheelExpire,
+    TickStop,
+    Hotplug,
+}
+
+/// An event's name, and the fields that are asked for by their place in this list.
+pub(super) struct Known {
+    pub(super) event: Event,
+    pub(super) name: &'static str,
+    pub(super) fields: &'static [&'static str],
+}
+
+pub(super) const KNOWN: &[Known] = &[
+    known(Event::CpuIdle, "cpu_idle", &["state", "cpu_id"]),
+    known(
+        Event::Switch,
+        "sched_switch",
+        &["prev_pid", "prev_state", "next_pid"],
+    ),
+    known(Event::Waking, "sched_waking", &["pid", "target_cpu"]),
+    known(Event::Wakeup, "sched_wakeup", &["pid", "target_cpu"]),
+    known(Event::BlockIssue, "block_rq_issue", BLOCK),
+    known(Event::BlockComplete, "block_rq_complete", BLOCK),
+    known(Event::Frequency, "cpu_frequency", &["state", "cpu_id"]),
+    known(
+        Event::TimerStart,
+        "hrtimer_start",
+        &["hrtimer", "function", "expires"],
+    ),
+    known(Event::TimerCancel, "hrtimer_cancel", &["hrtimer"]),
+    known(
+        Event::TimerExpire,
+        "hrtimer_expire_entry",
+        &["hrtimer", "function", "now"],
+    ),
+    known(
+        Event::WheelStart,
+        "timer_start",
+        &["timer", "expires", "now", "bucket_expiry", "timeout"],
+    ),
+    known(Event::WheelCancel, "timer_cancel", &["timer"]),
+    known(Event::WheelExpire, "timer_expire_entry", &["timer"]),
+    known(Event::TickStop, "tick_stop", &["success"]),
+    known(Event::Hotplug, "cpuhp_enter", &["cpu", "target"]),
+];
+
+const BLOCK: &[&str] = &["dev", "sector", "nr_sector", "rwbs"];
+
+const fn known(event: Event, name: &'static str, fields: &'static [&'static str]) -> Known {
+    Known {
+        event,
+        name,
+        fields,
+    }
+}
+
+/// The event of this name, without its subsystem.
+pub(super) fn find(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.name == name)
+}
+
+/// Where the fields of one event are.
+pub(super) trait Fields {
+    /// The field, by its place in [`Known::fields`], as a number; signed ones are extended.
+    fn number(&self, field: usize) -> Option<u64>;
+    /// The field as text.
+    fn text(&self, field: usize) -> Option<&[u8]>;
+    /// The function whose address or name the field has is the scheduler's tick.
+    fn is_tick(&self, field: usize) -> bool;
+}
+
+/// `TASK_UNINTERRUPTIBLE`, and not `TASK_NOLOAD`, which idle kernel threads set besides
+/// (`include/linux/sched.h`).
+fn blocked(state: u64) -> bool {
+    state & 2 != 0 && state & 0x400 == 0
+}
+
+/// What the event says; `None` if it lacks a field.
+pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<What> {
+    let long = |field| fields.number(field);
+    let short = |field| fields.number(field).map(|number| number as u32);
+    Some(match event {
+        Event::CpuIdle => What::CpuIdle {
+            state: short(0)?,
+            cpu: short(1)?,
+        },
+        Event::Switch => What::Switch {
+            previous: short(0)?,
+            blocked: blocked(long(1)?),
+            next: short(2)?,
+        },
+        Event::Waking | Event::Wakeup => What::Wake {
+            pid: short(0)?,
+            target: short(1)?,
+            waking: event == Event::Waking,
+        },
+        Event::BlockIssue | Event::BlockComplete => What::Block {
+            complete: event == Event::BlockComplete,
+            device: short(0)?,
+            sector: long(1)?,
+            bytes: short(2)?.saturating_mul(512),
+            write: writes(fields.text(3)?),
+        },
+        Event::Frequency => What::Frequency {
+            khz: short(0)?,
+            cpu: short(1)?,
+        },
+        Event::TimerStart => What::TimerStart {
+            timer: long(0)?,
+            tick: fields.is_tick(1),
+            expires: long(2)? as i64,
+        },
+        Event::TimerCancel => What::TimerCancel { timer: long(0)? },
+        Event::TimerExpire => What::TimerExpire {
+            timer: long(0)?,
+            tick: fields.is_tick(1),
+            now: long(2)? as i64,
+        },
+        Event::WheelStart => What::WheelStart {
+            timer: long(0)?,
+            // Where the wheel is going to look at it, if the kernel says so.
+            expires: long(3).or_else(|| long(1))?,
+            now: long(2),
+            timeout: long(4).map(|timeout| timeout as i64),
+        },
+        Event::WheelCancel => What::WheelCancel { timer: long(0)? },
+        Event::WheelExpire => What::WheelExpire { timer: long(0)? },
+        Event::TickStop => What::TickStop {
+            success: long(0)? != 0,
+        },
+        Event::Hotplug => What::Hotplug {
+            cpu: short(0)?,
+            target: short(1)?,
+        },
+    })
+}
+
+/// Whether the letters with which the block layer describes a request mean a write (or a discard);
+/// the first one may be F, for a flush.
+pub(super) fn writes(letters: &[u8]) -> bool {
+    letters
+        .iter()
+        .find(|letter| **letter != b'F')
+        .is_some_and(|letter| matches!(letter, b'W' | b'D'))
+}
+
+/// The tick's handler: `tick_sched_timer` until Linux 6.8, `tick_nohz_handler` since.
+pub(super) fn is_tick_function(name: &str) -> bool {
+    let name = name.split(['+', '/']).next().unwrap_or(name);
+    matches!(name, "tick_sched_timer" | "tick_nohz_handler")
+}

@@ -1,0 +1,187 @@
+//! Event formats as tracefs describes them, and events in binary form.
+
+use std::collections::{HashMap, HashSet};
+
+use super::decode::{self, Event, Fields, What};
+
+/// How an event is laid out.
+#[derive(Clone, Debug)]
+pub(super) struct Format {
+    /// Its name, without the subsystem.
+    pub(super) name: String,
+    known: Option<(Event, Vec<Option<Field>>)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    offset: usize,
+    size: usize,
+    signed: bool,
+    /// An offset and a length, at which the text is.
+    dynamic: bool,
+}
+
+/// All events of a file, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Formats {
+    by_id: HashMap<u32, Format>,
+    /// Addresses of the tick's handler.
+    ticks: HashSet<u64>,
+    pub(super) big_endian: bool,
+}
+
+impl Formats {
+    pub(super) fn new(big_endian: bool) -> Self {
+        Self {
+            big_endian,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn get(&self, id: u32) -> Option<&Format> {
+        self.by_id.get(&id)
+    }
+
+    /// Adds the content of an event's `format` file. What is no such file is ignored: its events then
+    /// are of an unknown kind.
+    pub(super) fn add(&mut self, text: &[u8]) {
+        let text = String::from_utf8_lossy(text);
+        let line = |start: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(start))
+                .map(str::trim)
+        };
+        let (Some(name), Some(id)) = (line("name:"), line("ID:").and_then(|id| id.parse().ok()))
+        else {
+            return;
+        };
+        let known = decode::find(name).map(|known| {
+            let fields = known.fields.iter().map(|name| field(&text, name));
+            (known.event, fields.collect())
+        });
+        let name = name.to_owned();
+        self.by_id.insert(id, Format { name, known });
+    }
+
+    /// Adds the kernel's symbols, as `/proc/kallsyms` has them.
+    pub(super) fn add_symbols(&mut self, text: &[u8]) {
+        for line in String::from_utf8_lossy(text).lines() {
+            let mut words = line.split_whitespace();
+            let address = words
+                .next()
+                .and_then(|hex| u64::from_str_radix(hex, 16).ok());
+            let name = words.nth(1);
+            if let (Some(address), Some(name)) = (address, name)
+                // An ordinary user sees zeros.
+                && address != 0
+                && decode::is_tick_function(name)
+            {
+                self.ticks.insert(address);
+            }
+        }
+    }
+
+    /// The number of the event that this record is of: its first two bytes.
+    pub(super) fn id(&self, record: &[u8]) -> Option<u32> {
+        number(record.get(..2)?, self.big_endian).map(|id| id as u32)
+    }
+
+    /// What a record says, if it is an event that matters and has all its fields.
+    pub(super) fn decode(&self, format: &Format, record: &[u8]) -> Option<What> {
+        let (event, fields) = format.known.as_ref()?;
+        decode::decode(
+            *event,
+            &Record {
+                bytes: record,
+                fields,
+                formats: self,
+            },
+        )
+    }
+}
+
+impl Format {
+    /// It is one of the events that matter.
+    pub(super) fn is_known(&self) -> bool {
+        self.known.is_some()
+    }
+}
+
+/// A field of a format file: `field:u32 state; offset:8; size:4; signed:0;`.
+fn field(text: &str, name: &str) -> Option<Field> {
+    text.lines().find_map(|line| {
+        let mut parts = line
+            .trim()
+            .strip_prefix("field:")?
+            .split(';')
+            .map(str::trim);
+        let declaration = parts.next()?;
+        let (kind, found) = declaration.rsplit_once(' ')?;
+        if found.split('[').next() != Some(name) {
+            return None;
+        }
+        let mut value =
+            |key: &str| -> Option<usize> { parts.next()?.strip_prefix(key)?.parse().ok() };
+        Some(Field {
+            offset: value("offset:")?,
+            size: value("size:")?,
+            signed: value("signed:").unwrap_or(0) != 0,
+            dynamic: kind.starts_with("__data_loc"),
+        })
+    })
+}
+
+/// An unsigned number of 1, 2, 4 or 8 bytes.
+#[inline]
+pub(super) fn number(bytes: &[u8], big_endian: bool) -> Option<u64> {
+    fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+        bytes.try_into().ok()
+    }
+    Some(match (bytes.len(), big_endian) {
+        (1, _) => u64::from(bytes[0]),
+        (2, false) => u64::from(u16::from_le_bytes(array(bytes)?)),
+        (2, true) => u64::from(u16::from_be_bytes(array(bytes)?)),
+        (4, false) => u64::from(u32::from_le_bytes(array(bytes)?)),
+        (4, true) => u64::from(u32::from_be_bytes(array(bytes)?)),
+        (8, false) => u64::from_le_bytes(array(bytes)?),
+        (8, true) => u64::from_be_bytes(array(bytes)?),
+        _ => return None,
+    })
+}
+
+struct Record<'a> {
+    bytes: &'a [u8],
+    fields: &'a [Option<Field>],
+    formats: &'a Formats,
+}
+
+impl Fields for Record<'_> {
+    #[inline]
+    fn number(&self, index: usize) -> Option<u64> {
+        let field = self.fields.get(index)?.as_ref()?;
+        let end = field.offset.checked_add(field.size)?;
+        let value = number(self.bytes.get(field.offset..end)?, self.formats.big_endian)?;
+        if field.signed && field.size < 8 {
+            let unused = 64 - 8 * field.size as u32;
+            return Some(((value << unused) as i64 >> unused) as u64);
+        }
+        Some(value)
+    }
+
+    fn text(&self, index: usize) -> Option<&[u8]> {
+        let field = self.fields.get(index)?.as_ref()?;
+        let (start, size) = if field.dynamic {
+            let place = self.number(index)? as u32;
+            ((place & 0xffff) as usize, (place >> 16) as usize)
+        } else {
+            (field.offset, field.size)
+        };
+        let bytes = self.bytes.get(start..start.checked_add(size)?)?;
+        bytes.split(|byte| *byte == 0).next()
+    }
+
+    fn is_tick(&self, index: usize) -> bool {
+        self.number(index)
+            .is_some_and(|address| self.formats.ticks.contains(&address))
+    }
+}

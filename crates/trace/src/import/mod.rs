@@ -1,0 +1,165 @@
+//! Importing what others recorded: `trace.dat`, `perf.data`, and the text of `trace-cmd report`,
+//! `perf script` and tracefs.
+//!
+//! Each format has a module that finds its events and their fields; [`decode`] knows the kernel's
+//! events, and [`builder`] makes a recording of them.
+
+mod builder;
+mod decode;
+mod formats;
+mod perf_data;
+mod source;
+mod text;
+mod timers;
+mod trace_dat;
+
+pub use builder::{Imported, Options};
+pub use source::ReadAt;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::recording::{Metadata, Reader, RecordingError, Writer};
+use builder::Builder;
+
+/// Why a trace could not be imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The trace is damaged, or not what can be imported.
+    #[error("{}: {problem}", path.display())]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, where, and what to do.
+        problem: String,
+    },
+    /// The recording cannot be written.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+}
+
+/// What went wrong inside of a file; the file's name is added where it is known.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    Trace(String),
+    Recording(RecordingError),
+}
+
+impl From<RecordingError> for Problem {
+    fn from(error: RecordingError) -> Self {
+        Self::Recording(error)
+    }
+}
+
+impl From<String> for Problem {
+    fn from(problem: String) -> Self {
+        Self::Trace(problem)
+    }
+}
+
+impl Problem {
+    fn of(self, path: &Path) -> ImportError {
+        match self {
+            Self::Trace(problem) => ImportError::Trace {
+                path: path.to_owned(),
+                problem,
+            },
+            Self::Recording(error) => error.into(),
+        }
+    }
+}
+
+/// The kinds of files that can be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileKind {
+    TraceDat,
+    PerfData,
+    Recording,
+    Text,
+}
+
+fn kind_of(start: &[u8]) -> FileKind {
+    if start.starts_with(trace_dat::MAGIC) {
+        FileKind::TraceDat
+    } else if start.starts_with(b"PERFILE2") || start.starts_with(b"2ELIFREP") {
+        FileKind::PerfData
+    } else if start.starts_with(b"PAR1") {
+        FileKind::Recording
+    } else {
+        FileKind::Text
+    }
+}
+
+/// Reads the trace `path` and adds its events to `writer`. `progress` is told now and then how many
+/// events there were so far.
+///
+/// # Errors
+/// The trace cannot be read, is none of the known formats, is damaged, or has no idle events.
+pub fn import_file(
+    path: &Path,
+    writer: &mut Writer,
+    options: Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Imported, ImportError> {
+    let trace = |problem: String| Problem::Trace(problem).of(path);
+    let mut file = File::open(path).map_err(|error| trace(error.to_string()))?;
+    let mut start = Vec::new();
+    (&mut file)
+        .take(8)
+        .read_to_end(&mut start)
+        .map_err(|error| trace(error.to_string()))?;
+    if kind_of(&start) == FileKind::Recording {
+        return copy(path, writer, progress);
+    }
+    import(&file, writer, options, progress).map_err(|problem| problem.of(path))
+}
+
+/// As [`import_file`], from memory; errors call it `path`.
+pub fn import_bytes(
+    bytes: &[u8],
+    path: &Path,
+    writer: &mut Writer,
+    options: Options,
+) -> Result<Imported, ImportError> {
+    import(&bytes, writer, options, &mut |_| ()).map_err(|problem| problem.of(path))
+}
+
+fn import(
+    input: &dyn ReadAt,
+    writer: &mut Writer,
+    options: Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Imported, Problem> {
+    let mut start = [0; 16];
+    let read = input.read_up_to(0, &mut start)?;
+    let mut builder = Builder::new(writer, options, progress);
+    match kind_of(&start[..read]) {
+        FileKind::TraceDat => trace_dat::read(input, &mut builder)?,
+        FileKind::PerfData => perf_data::read(input, &mut builder)?,
+        FileKind::Recording => {
+            return Err("a recording can only be read as a file".to_owned().into());
+        }
+        FileKind::Text => text::read(input, &mut builder)?,
+    }
+    builder.finish()
+}
+
+/// A recording that its writer may not have finished becomes one that is whole.
+fn copy(
+    path: &Path,
+    writer: &mut Writer,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Imported, ImportError> {
+    let mut reader = Reader::open(path)?;
+    *writer.metadata_mut() = Metadata::clone(reader.metadata());
+    while let Some(batch) = reader.next_batch()? {
+        batch.for_each(|event| writer.push(&event))?;
+        progress(writer.events());
+    }
+    Ok(Imported {
+        source: "recording".to_owned(),
+        counts: Vec::new(),
+        events: writer.events(),
+    })
+}

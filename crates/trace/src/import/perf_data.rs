@@ -1,0 +1,188 @@
+//! `perf.data`, read with the crate linux-perf-data. What tracepoints record is described in the
+//! file as in a `trace.dat` of version 6.
+
+use std::io::BufReader;
+
+use linux_perf_data::linux_perf_event_reader::{EventRecord, PerfEventType, RawEventRecord};
+use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRecord};
+
+use super::builder::Builder;
+use super::formats::{Formats, number};
+use super::trace_dat;
+use super::{Problem, ReadAt};
+
+/// Where the sections that the file's start names have their offset and size.
+const HEADER: usize = 104;
+const DATA_SECTION: usize = 40;
+const SECTIONS: [(usize, &str); 3] = [
+    (24, "the events' attributes"),
+    (DATA_SECTION, "the events"),
+    (56, "the event types"),
+];
+/// Where the features stand that the file has: 256 bits.
+const FEATURES: usize = 72;
+/// A record whose size is followed by more data, of hardware tracers.
+const AUXTRACE: u32 = 71;
+
+pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
+    check(input)?;
+    let damaged = |error: &dyn std::fmt::Display| format!("cut off or damaged perf.data: {error}");
+    let stream = BufReader::with_capacity(1 << 18, input.stream());
+    let PerfFileReader {
+        mut perf_file,
+        mut record_iter,
+    } = PerfFileReader::parse_file(stream).map_err(|e| damaged(&e))?;
+    let formats = describe(&perf_file, builder)?;
+    while let Some(record) = record_iter
+        .next_record(&mut perf_file)
+        .map_err(|e| damaged(&e))?
+    {
+        if let PerfFileRecord::EventRecord { record, .. } = record {
+            event(&record, &formats, builder)?;
+        }
+    }
+    Ok(())
+}
+
+fn event(
+    record: &RawEventRecord<'_>,
+    formats: &Formats,
+    builder: &mut Builder<'_>,
+) -> Result<(), Problem> {
+    let parsed = record
+        .parse()
+        .map_err(|error| format!("damaged perf.data: a record cannot be read: {error}"))?;
+    match parsed {
+        EventRecord::Sample(sample) => {
+            let (Some(time), Some(cpu)) = (sample.timestamp, sample.cpu) else {
+                return Err(
+                    "its events have no time or no CPU; record with perf record -a"
+                        .to_owned()
+                        .into(),
+                );
+            };
+            let raw = sample.raw.map(|raw| raw.as_slice().into_owned());
+            let raw = raw.unwrap_or_default();
+            let format = formats.id(&raw).and_then(|id| formats.get(id));
+            let name = builder.name(format.map_or("other samples", |format| &format.name));
+            let what = format.and_then(|format| formats.decode(format, &raw));
+            builder.event(time, cpu, name, what)
+        }
+        EventRecord::Lost(lost) => {
+            let common = record.common_data().ok();
+            let cpu = common.as_ref().and_then(|c| c.cpu).unwrap_or(0);
+            let time = common.and_then(|c| c.timestamp).unwrap_or(0);
+            builder.lost(time, cpu, Some(lost.count))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn describe(file: &PerfFile, builder: &mut Builder<'_>) -> Result<Formats, Problem> {
+    let big_endian = file.endian() == Endianness::BigEndian;
+    builder.source = if big_endian {
+        "perf.data, big-endian".to_owned()
+    } else {
+        "perf.data".to_owned()
+    };
+    let traced = file
+        .event_attributes()
+        .iter()
+        .any(|attribute| matches!(attribute.attr.type_, PerfEventType::Tracepoint(_)));
+    let description = file.feature_section_data(Feature::TRACING_DATA);
+    let (true, Some(description)) = (traced, description) else {
+        return Err(
+            "it has no trace events; record with perf record -a -e power:cpu_idle ..., see \
+                    docs/replay.md"
+                .to_owned()
+                .into(),
+        );
+    };
+    let formats = trace_dat::formats(description)?;
+    let metadata = builder.metadata();
+    metadata.kernel = file.os_release().ok().flatten().map(ToOwned::to_owned);
+    metadata.architecture = file.arch().ok().flatten().map(ToOwned::to_owned);
+    metadata.clock = Some("perf".to_owned());
+    if let Ok(Some(cpus)) = file.nr_cpus() {
+        metadata.cpus = cpus.nr_cpus_online;
+    }
+    Ok(formats)
+}
+
+/// The library believes what the file says about its sizes. Every section must be within the file.
+fn check(input: &dyn ReadAt) -> Result<(), String> {
+    let header = input.bytes(0, HEADER as u64, "the start of a perf.data")?;
+    let big_endian = header.starts_with(b"2");
+    let total = input.size().map_err(|error| error.to_string())?;
+    let section = |bytes: &[u8], what: &str| -> Result<(u64, u64), String> {
+        let offset = bytes.get(..8).and_then(|b| number(b, big_endian));
+        let size = bytes.get(8..16).and_then(|b| number(b, big_endian));
+        match (offset, size) {
+            (Some(offset), Some(size))
+                if offset.checked_add(size).is_some_and(|end| end <= total) =>
+            {
+                Ok((offset, size))
+            }
+            _ => Err(format!(
+                "cut off or damaged: {what} reach beyond the end of the file, at byte {total}; was \
+                 perf record stopped with Ctrl-C or kill -INT?"
+            )),
+        }
+    };
+    for (at, what) in SECTIONS {
+        section(&header[at..], what)?;
+    }
+    let (data, size) = section(&header[DATA_SECTION..], "the events")?;
+    if size == 0 {
+        return Err(
+            "it has no events; was perf record stopped with Ctrl-C or kill -INT, so that it could \
+             write its end?"
+                .to_owned(),
+        );
+    }
+    let features: u32 = header[FEATURES..]
+        .iter()
+        .map(|byte| byte.count_ones())
+        .sum();
+    let table = input.bytes(
+        data + size,
+        u64::from(features) * 16,
+        "the list of features",
+    )?;
+    for entry in table.chunks_exact(16) {
+        section(entry, "its features")?;
+    }
+    check_records(input, data, data + size, big_endian)
+}
+
+/// Records follow each other without a gap.
+fn check_records(input: &dyn ReadAt, from: u64, to: u64, big_endian: bool) -> Result<(), String> {
+    let mut at = from;
+    let mut block = vec![0; 1 << 18];
+    let (mut start, mut length) = (0_u64, 0_u64);
+    while at < to {
+        if at < start || at + 8 > start + length {
+            start = at;
+            length = input.read_up_to(at, &mut block)? as u64;
+        }
+        let header = (at - start) as usize;
+        let kind = block
+            .get(header..header + 4)
+            .and_then(|b| number(b, big_endian));
+        let size = block
+            .get(header + 6..header + 8)
+            .and_then(|b| number(b, big_endian));
+        match (kind, size) {
+            (Some(kind), _) if kind == u64::from(AUXTRACE) => {
+                return Err(
+                    "it has data of a hardware tracer (such as intel_pt), which cannot be \
+                            read; record trace events only"
+                        .to_owned(),
+                );
+            }
+            (Some(_), Some(size)) if size >= 8 && at + size <= to && length >= 8 => at += size,
+            _ => return Err(format!("damaged: no record at byte {at}")),
+        }
+    }
+    Ok(())
+}

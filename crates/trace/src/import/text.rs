@@ -1,0 +1,484 @@
+//! The text of `trace-cmd report`, `perf script` and tracefs's `trace` file.
+//!
+//! All of them have a line per event: the task, the CPU in brackets, perhaps flags, the time in
+//! seconds, the event's name, and its fields.
+//!
+//! ```text
+//!  <idle>-0     [002]  2084.021443: cpu_idle:             state=4294967295 cpu_id=2
+//! swapper     0 [009] 328983.692207751: power:cpu_idle: state=1 cpu_id=9
+//!  <idle>-0       [003] d..2. 5023.111: hrtimer_cancel: hrtimer=00000000d4c5a5b2
+//! ```
+
+use std::io::{BufRead, BufReader};
+
+use super::builder::Builder;
+use super::decode::{self, Event, Fields, What};
+use super::{Problem, ReadAt};
+
+/// A file that has no event in its first lines is something else.
+const LINES_WITHOUT_EVENT: u64 = 10_000;
+/// No event is longer; more is not text.
+const LONGEST_LINE: usize = 1 << 16;
+
+/// A line that is an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line<'a> {
+    cpu: u32,
+    time: u64,
+    /// Digits of the time behind the point.
+    digits: usize,
+    name: &'a str,
+    details: &'a str,
+}
+
+pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
+    "text of trace events".clone_into(&mut builder.source);
+    let mut reader = BufReader::with_capacity(1 << 18, input.stream());
+    let mut bytes = Vec::new();
+    let (mut number, mut events) = (0, 0_u64);
+    let mut coarse = false;
+    // Lost events are noted on a line before the next event of that CPU.
+    let mut lost: Vec<(u32, Option<u64>)> = Vec::new();
+    loop {
+        bytes.clear();
+        let read = (&mut reader)
+            .take_line(&mut bytes)
+            .map_err(|error| error.to_string())?;
+        if read == 0 {
+            break;
+        }
+        number += 1;
+        if bytes.len() > LONGEST_LINE {
+            return Err(not_a_trace(number).into());
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some(note) = lost_note(&text) {
+            lost.push(note);
+            continue;
+        }
+        let Some(line) = parse(&text) else {
+            if events == 0 && number > LINES_WITHOUT_EVENT {
+                return Err(not_a_trace(number).into());
+            }
+            unknown(&text, number, builder);
+            continue;
+        };
+        events += 1;
+        coarse |= line.digits < 9;
+        while let Some(at) = lost.iter().position(|(cpu, _)| *cpu == line.cpu) {
+            let (cpu, count) = lost.swap_remove(at);
+            builder.lost(line.time, cpu, count)?;
+        }
+        event(&line, number, builder)?;
+    }
+    if events == 0 {
+        return Err(not_a_trace(number).into());
+    }
+    if coarse {
+        builder.metadata().warn("coarse-clock", || {
+            "the text gives times in whole microseconds only, so idle periods are known to a \
+             microsecond; trace-cmd report -t and perf script --ns give them to the nanosecond"
+                .to_owned()
+        });
+    }
+    Ok(())
+}
+
+/// Reads a line, of a bounded length.
+trait TakeLine {
+    fn take_line(self, line: &mut Vec<u8>) -> std::io::Result<usize>;
+}
+
+impl<R: BufRead> TakeLine for R {
+    fn take_line(self, line: &mut Vec<u8>) -> std::io::Result<usize> {
+        self.take(LONGEST_LINE as u64 + 1).read_until(b'\n', line)
+    }
+}
+
+fn not_a_trace(lines: u64) -> String {
+    format!(
+        "no trace event in {lines} lines; expected a trace.dat, a perf.data, or the text of trace-cmd \
+         report, perf script or tracefs's trace file"
+    )
+}
+
+/// Lines that are no events are headers and stack traces; others are said to be.
+fn unknown(text: &str, number: u64, builder: &mut Builder<'_>) {
+    let trimmed = text.trim();
+    let expected = trimmed.is_empty()
+        || trimmed.starts_with(['#', '='])
+        || trimmed.starts_with("cpus=")
+        || trimmed.starts_with("version =")
+        || trimmed.starts_with("CPU ")
+        || text.starts_with(['\t', ' ']) && !text.contains('[');
+    if !expected {
+        builder.metadata().warn("unknown-lines", || {
+            let start: String = trimmed.chars().take(60).collect();
+            format!("line {number} is no event: {start}")
+        });
+    }
+}
+
+fn event(line: &Line<'_>, number: u64, builder: &mut Builder<'_>) -> Result<(), Problem> {
+    let name = line.name.rsplit(':').next().unwrap_or(line.name);
+    let count = builder.name(name);
+    let known = decode::find(name);
+    let what = known.and_then(|known| {
+        let details = Details {
+            text: line.details,
+            names: known.fields,
+        };
+        shorthand(known.event, line.details).or_else(|| decode::decode(known.event, &details))
+    });
+    if what.is_none() && known.is_some() {
+        builder.metadata().warn("damaged-event", || {
+            format!("line {number}: {name} lacks a field")
+        });
+    }
+    builder.event(line.time, line.cpu, count, what)
+}
+
+/// `CPU:3 [LOST 17 EVENTS]` or `CPU:3 [EVENTS DROPPED]`
+fn lost_note(text: &str) -> Option<(u32, Option<u64>)> {
+    let (cpu, note) = text.trim().strip_prefix("CPU:")?.split_once(" [")?;
+    let cpu = cpu.parse().ok()?;
+    if note.starts_with("EVENTS DROPPED") {
+        return Some((cpu, None));
+    }
+    let count = note.strip_prefix("LOST ")?.split(' ').next()?;
+    Some((cpu, count.parse().ok()))
+}
+
+/// Takes a line to pieces; `None` if it is no event.
+fn parse(text: &str) -> Option<Line<'_>> {
+    // The first pair of brackets with a number in it that a time comes after: a task's name may have
+    // brackets, too.
+    let mut from = 0;
+    while let Some(open) = text[from..].find('[') {
+        let open = from + open;
+        from = open + 1;
+        let Some((cpu, rest)) = text[from..].split_once(']') else {
+            break;
+        };
+        if cpu.is_empty() || !cpu.bytes().all(|b| b.is_ascii_digit()) {
+            continue;
+        }
+        // Flags may stand before the time.
+        let mut rest = rest;
+        for _ in 0..2 {
+            rest = rest.trim_start();
+            let (word, after) = rest.split_once(|c: char| c.is_whitespace())?;
+            let time = word.strip_suffix(':').and_then(time);
+            let Some((time, digits)) = time else {
+                rest = after;
+                continue;
+            };
+            let (name, details) = name(after.trim_start())?;
+            return Some(Line {
+                cpu: cpu.parse().ok()?,
+                time,
+                digits,
+                name,
+                details,
+            });
+        }
+    }
+    None
+}
+
+/// `cpu_idle: state=1`, or with a period of perf before it: `1 power:cpu_idle: state=1`.
+fn name(text: &str) -> Option<(&str, &str)> {
+    let text = match text.split_once(char::is_whitespace) {
+        Some((period, rest)) if period.bytes().all(|b| b.is_ascii_digit()) => rest.trim_start(),
+        _ => text,
+    };
+    // Details may follow the colon without a space only in tracefs, which always has one.
+    let end = text
+        .find(": ")
+        .or_else(|| text.trim_end().strip_suffix(':').map(str::len))?;
+    let name = &text[..end];
+    let details = text.get(end + 1..).unwrap_or("").trim();
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_:-.".contains(&b);
+    (!name.is_empty() && name.bytes().all(plain)).then_some((name, details))
+}
+
+/// `2084.021443` as nanoseconds, and the number of digits behind the point.
+fn time(text: &str) -> Option<(u64, usize)> {
+    let (seconds, fraction) = text.split_once('.')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(seconds) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let scale = 10_u64.pow(9 - fraction.len() as u32);
+    let fraction_ns = fraction.parse::<u64>().ok()? * scale;
+    let seconds: u64 = seconds.parse().ok()?;
+    let time = seconds
+        .checked_mul(1_000_000_000)?
+        .checked_add(fraction_ns)?;
+    Some((time, fraction.len()))
+}
+
+/// Events that are not printed as `name=value`.
+fn shorthand(event: Event, details: &str) -> Option<What> {
+    match event {
+        Event::Switch => switch(details),
+        Event::BlockIssue | Event::BlockComplete => block(event, details),
+        Event::Waking | Event::Wakeup => waking(event, details),
+        Event::Hotplug => hotplug(details),
+        _ => None,
+    }
+}
+
+/// trace-cmd: `fio:812 [120] D ==> swapper/2:0 [120]`.
+fn switch(details: &str) -> Option<What> {
+    let (before, after) = details.split_once(" ==> ")?;
+    let pid = |text: &str| -> Option<(u32, String)> {
+        let (name, rest) = text.rsplit_once(" [")?;
+        let (_, pid) = name.rsplit_once(':')?;
+        Some((pid.parse().ok()?, rest.to_owned()))
+    };
+    let (previous, rest) = pid(before)?;
+    let state = rest.split_once("] ").map_or("", |(_, state)| state);
+    Some(What::Switch {
+        previous,
+        blocked: blocked(state),
+        next: pid(after)?.0,
+    })
+}
+
+/// The letter for an uninterruptible sleep.
+fn blocked(state: &str) -> bool {
+    state.trim().starts_with('D')
+}
+
+/// trace-cmd: `fio:812 [120] CPU:002`, in between perhaps `success=1`.
+fn waking(event: Event, details: &str) -> Option<What> {
+    let (before, target) = details.rsplit_once("CPU:")?;
+    let (name, _) = before.split_once(" [")?;
+    let (_, pid) = name.rsplit_once(':')?;
+    Some(What::Wake {
+        pid: pid.parse().ok()?,
+        target: target.trim().parse().ok()?,
+        waking: event == Event::Waking,
+    })
+}
+
+/// `259,0 R 4096 () 123456 + 8 [fio]` and `259,0 R () 123456 + 8 [0]`.
+fn block(event: Event, details: &str) -> Option<What> {
+    let mut words = details.split_whitespace();
+    let (major, minor) = words.next()?.split_once(',')?;
+    let letters = words.next()?;
+    let (before, after) = details.rsplit_once(" + ")?;
+    let sector = before.rsplit(' ').next()?.parse().ok()?;
+    let sectors: u32 = after.split(' ').next()?.parse().ok()?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    Some(What::Block {
+        complete: event == Event::BlockComplete,
+        device: major.checked_shl(20)? | minor,
+        sector,
+        bytes: sectors.saturating_mul(512),
+        write: decode::writes(letters.as_bytes()),
+    })
+}
+
+/// `cpu: 0001 target: 237 step: ...`
+fn hotplug(details: &str) -> Option<What> {
+    let after = |key: &str| -> Option<u32> {
+        let (_, rest) = details.split_once(key)?;
+        rest.split_whitespace().next()?.parse().ok()
+    };
+    Some(What::Hotplug {
+        cpu: after("cpu:")?,
+        target: after("target:")?,
+    })
+}
+
+/// `name=value` pairs.
+struct Details<'a> {
+    text: &'a str,
+    names: &'static [&'static str],
+}
+
+impl Details<'_> {
+    fn value(&self, field: usize) -> Option<&str> {
+        let name = self.names.get(field)?;
+        let mut from = 0;
+        loop {
+            let at = from + self.text.get(from..)?.find(name)?;
+            from = at + name.len();
+            let starts = at == 0 || matches!(self.text.as_bytes()[at - 1], b' ' | b'[');
+            if let Some(rest) = self.text[from..].strip_prefix('=').filter(|_| starts) {
+                let value = rest.trim_start();
+                return Some(value.split([' ', ',', ']']).next().unwrap_or(value));
+            }
+        }
+    }
+}
+
+impl Fields for Details<'_> {
+    fn number(&self, field: usize) -> Option<u64> {
+        let text = self.value(field)?;
+        if let Some(hex) = text.strip_prefix("0x") {
+            return u64::from_str_radix(hex, 16).ok();
+        }
+        let decimal = text
+            .parse::<i64>()
+            .map(|n| n as u64)
+            .or(text.parse::<u64>());
+        if let Ok(number) = decimal
+            // Pointers are hexadecimal without saying so.
+            && !matches!(self.names[field], "hrtimer" | "timer")
+        {
+            return Some(number);
+        }
+        match self.names[field] {
+            "hrtimer" | "timer" => u64::from_str_radix(text, 16).ok(),
+            "prev_state" => Some(if blocked(text) { 2 } else { 0 }),
+            _ => None,
+        }
+    }
+
+    fn text(&self, field: usize) -> Option<&[u8]> {
+        self.value(field).map(str::as_bytes)
+    }
+
+    fn is_tick(&self, field: usize) -> bool {
+        self.value(field).is_some_and(decode::is_tick_function)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_each_tool_are_taken_to_pieces() {
+        for (text, cpu, time, name, details) in [
+            (
+                "          <idle>-0     [002]  2084.021443: cpu_idle:             state=4294967295 cpu_id=2",
+                2,
+                2_084_021_443_000,
+                "cpu_idle",
+                "state=4294967295 cpu_id=2",
+            ),
+            (
+                "         swapper     0 [009] 328983.692207751: power:cpu_idle: state=1 cpu_id=9",
+                9,
+                328_983_692_207_751,
+                "power:cpu_idle",
+                "state=1 cpu_id=9",
+            ),
+            (
+                "  odd [1] name-17      [003] d..2.  5023.111: hrtimer_cancel: hrtimer=00000000d4c5a5b2",
+                3,
+                5_023_111_000_000,
+                "hrtimer_cancel",
+                "hrtimer=00000000d4c5a5b2",
+            ),
+            (
+                "fio 81/82 [010] 1.000000001:          1 sched:sched_waking: comm=a pid=5 target_cpu=3",
+                10,
+                1_000_000_001,
+                "sched:sched_waking",
+                "comm=a pid=5 target_cpu=3",
+            ),
+        ] {
+            let line = parse(text).unwrap();
+            assert_eq!(
+                (line.cpu, line.time, line.name, line.details),
+                (cpu, time, name, details)
+            );
+        }
+        for text in [
+            "",
+            "cpus=6",
+            "# tracer: nop",
+            "\t ffff81 do_idle+0x1",
+            "a [b] c: d",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    fn what(name: &str, details: &str) -> Option<What> {
+        let known = decode::find(name).unwrap();
+        let fields = Details {
+            text: details,
+            names: known.fields,
+        };
+        shorthand(known.event, details).or_else(|| decode::decode(known.event, &fields))
+    }
+
+    #[test]
+    fn both_ways_to_print_a_switch_are_one() {
+        let expected = Some(What::Switch {
+            previous: 812,
+            blocked: true,
+            next: 0,
+        });
+        for details in [
+            "fio:812 [120] D ==> swapper/2:0 [120]",
+            "prev_comm=fio prev_pid=812 prev_prio=120 prev_state=D ==> next_comm=swapper/2 next_pid=0 next_prio=120",
+        ] {
+            assert_eq!(what("sched_switch", details), expected, "{details}");
+        }
+    }
+
+    #[test]
+    fn events_in_words_have_their_numbers() {
+        let block = What::Block {
+            complete: true,
+            device: 259 << 20,
+            sector: 1234,
+            bytes: 4096,
+            write: true,
+        };
+        assert_eq!(
+            what("block_rq_complete", "259,0 FWS () 1234 + 8 [0]"),
+            Some(block)
+        );
+        assert_eq!(
+            what("sched_waking", "fio:812 [120] CPU:002"),
+            Some(What::Wake {
+                pid: 812,
+                target: 2,
+                waking: true
+            })
+        );
+        assert_eq!(
+            what(
+                "hrtimer_start",
+                "hrtimer=0xffff8881 function=tick_sched_timer expires=5000 softexpires=5000 mode=ABS"
+            ),
+            Some(What::TimerStart {
+                timer: 0xffff_8881,
+                expires: 5000,
+                tick: true
+            })
+        );
+        assert_eq!(
+            what(
+                "timer_start",
+                "timer=00d4 function=f expires=4294 [timeout=12] cpu=0"
+            ),
+            Some(What::WheelStart {
+                timer: 0xd4,
+                expires: 4294,
+                now: None,
+                timeout: Some(12)
+            })
+        );
+        assert_eq!(
+            what("cpuhp_enter", "cpu: 0001 target:   0 step: 191 (x)"),
+            Some(What::Hotplug { cpu: 1, target: 0 })
+        );
+        assert_eq!(what("cpu_idle", "state=1"), None);
+    }
+
+    #[test]
+    fn lost_events_are_noted() {
+        assert_eq!(lost_note("CPU:3 [LOST 17 EVENTS]\n"), Some((3, Some(17))));
+        assert_eq!(lost_note("CPU:3 [EVENTS DROPPED]"), Some((3, None)));
+        assert_eq!(lost_note("CPU 0 is empty"), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! Numbers, strings and blocks one after the other.
+
+use crate::import::ReadAt;
+use crate::import::formats::number;
+
+/// Nothing of a file's description is longer: formats have some kB, symbols some MB.
+const LONGEST: u64 = 256 << 20;
+
+/// A place in the file, or in a part of it that was compressed.
+pub(super) struct Cursor<'a> {
+    input: &'a dyn ReadAt,
+    pub(super) offset: u64,
+    pub(super) big_endian: bool,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(input: &'a dyn ReadAt, offset: u64, big_endian: bool) -> Self {
+        Self {
+            input,
+            offset,
+            big_endian,
+        }
+    }
+
+    pub(super) fn bytes(&mut self, size: u64, what: &str) -> Result<Vec<u8>, String> {
+        if size > LONGEST {
+            return Err(format!(
+                "damaged: {what} at byte {} would have {size} bytes",
+                self.offset
+            ));
+        }
+        let bytes = self.input.bytes(self.offset, size, what)?;
+        self.offset += size;
+        Ok(bytes)
+    }
+
+    fn number(&mut self, size: u64, what: &str) -> Result<u64, String> {
+        let bytes = self.bytes(size, what)?;
+        number(&bytes, self.big_endian).ok_or_else(|| format!("damaged: {what}"))
+    }
+
+    pub(super) fn u16(&mut self, what: &str) -> Result<u16, String> {
+        self.number(2, what).map(|n| n as u16)
+    }
+
+    pub(super) fn u32(&mut self, what: &str) -> Result<u32, String> {
+        self.number(4, what).map(|n| n as u32)
+    }
+
+    pub(super) fn u64(&mut self, what: &str) -> Result<u64, String> {
+        self.number(8, what)
+    }
+
+    /// Text that ends with a zero.
+    pub(super) fn text(&mut self, what: &str) -> Result<String, String> {
+        let mut text = Vec::new();
+        loop {
+            let mut part = [0; 64];
+            let read = self.input.read_up_to(self.offset, &mut part)?;
+            let end = part[..read].iter().position(|byte| *byte == 0);
+            text.extend(&part[..end.unwrap_or(read)]);
+            self.offset += end.map_or(read, |end| end + 1) as u64;
+            if end.is_some() {
+                return Ok(String::from_utf8_lossy(&text).into_owned());
+            }
+            if read == 0 || text.len() > 4096 {
+                return Err(format!("cut off or damaged: {what} does not end"));
+            }
+        }
+    }
+
+    /// A block after its size of 8 bytes.
+    pub(super) fn block(&mut self, what: &str) -> Result<Vec<u8>, String> {
+        let size = self.u64(what)?;
+        self.bytes(size, what)
+    }
+
+    /// The text must come next.
+    pub(super) fn expect(&mut self, expected: &[u8], what: &str) -> Result<(), String> {
+        let at = self.offset;
+        let found = self.bytes(expected.len() as u64, what)?;
+        if found == expected {
+            Ok(())
+        } else {
+            Err(format!(
+                "damaged: expected {what} at byte {at}, found {}",
+                found.escape_ascii()
+            ))
+        }
+    }
+}

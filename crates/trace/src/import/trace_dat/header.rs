@@ -1,0 +1,400 @@
+//! Everything in a `trace.dat` but the events.
+
+use super::MAGIC;
+use super::cursor::Cursor;
+use crate::import::ReadAt;
+use crate::import::formats::{Formats, number};
+
+/// What a file says about itself.
+pub(super) struct Header {
+    pub(super) version: u32,
+    pub(super) formats: Formats,
+    pub(super) compressed: bool,
+    pub(super) page_size: u32,
+    /// Of the kernel's `long`, in bytes.
+    pub(super) long_size: usize,
+    pub(super) clock: Option<String>,
+    pub(super) uname: Option<String>,
+    /// Multiplier, shift and offset that make nanoseconds of the time stamps.
+    pub(super) tsc: Option<(u32, u32, u64)>,
+    /// What is to be added to the time stamps.
+    pub(super) offset: i64,
+    pub(super) cpu_count: u32,
+    pub(super) overruns: u64,
+    pub(super) other_buffers: u32,
+    pub(super) cpus: Vec<CpuData>,
+}
+
+/// Where the events of a CPU are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CpuData {
+    pub(super) cpu: u32,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+}
+
+const OPTION_DONE: u16 = 0;
+const OPTION_CPUSTAT: u16 = 2;
+const OPTION_BUFFER: u16 = 3;
+const OPTION_CLOCK: u16 = 4;
+const OPTION_UNAME: u16 = 5;
+const OPTION_OFFSET: u16 = 7;
+const OPTION_CPUS: u16 = 8;
+const OPTION_TSC: u16 = 14;
+const OPTION_HEADER: u16 = 16;
+const OPTION_FTRACE: u16 = 17;
+const OPTION_EVENTS: u16 = 18;
+const OPTION_SYMBOLS: u16 = 19;
+const OPTION_BUFFER_TEXT: u16 = 22;
+
+/// No kernel has more CPUs (`NR_CPUS`).
+const MOST_CPUS: u32 = 8192;
+/// Options sections that follow each other; a file that has more goes round in circles.
+const MOST_SECTIONS: usize = 1000;
+
+const LATENCY: &str = "made by a latency tracer, as text; record events: trace-cmd record -e \
+                       power:cpu_idle ...";
+
+pub(super) fn read(input: &dyn ReadAt) -> Result<Header, String> {
+    let (mut header, mut at, version) = start(input)?;
+    header.version = match version.as_str() {
+        "6" => 6,
+        "7" => 7,
+        other => {
+            return Err(format!(
+                "version '{}' of trace.dat; versions 6 and 7 can be read",
+                other.chars().take(20).collect::<String>()
+            ));
+        }
+    };
+    if header.version == 6 {
+        header.version_6(&mut at)?;
+    } else {
+        header.version_7(input, &mut at)?;
+    }
+    if !matches!(header.long_size, 4 | 8) {
+        return Err(format!(
+            "damaged: numbers of {} bytes for the kernel's long; expected 4 or 8",
+            header.long_size
+        ));
+    }
+    Ok(header)
+}
+
+/// The events' formats of a perf.data, whatever the version it says.
+pub(super) fn formats(input: &dyn ReadAt) -> Result<Formats, String> {
+    let (mut header, mut at, _) = start(input)?;
+    header.header_info(&mut at)?;
+    header.ftrace_events(&mut at)?;
+    header.event_formats(&mut at)?;
+    header.symbols(&mut at)?;
+    Ok(header.formats)
+}
+
+/// What all versions begin with, and the version.
+fn start(input: &dyn ReadAt) -> Result<(Header, Cursor<'_>, String), String> {
+    let mut at = Cursor::new(input, 0, false);
+    at.expect(MAGIC, "the start of a trace.dat")?;
+    let version = at.text("the version")?;
+    let [endian, long_size] = at.bytes(2, "the byte order")?[..] else {
+        return Err("cut off after its version".to_owned());
+    };
+    at.big_endian = endian != 0;
+    let page_size = at.u32("the page size")?;
+    check_page_size(page_size)?;
+    let header = Header {
+        version: 0,
+        formats: Formats::new(at.big_endian),
+        compressed: false,
+        page_size,
+        long_size: usize::from(long_size),
+        clock: None,
+        uname: None,
+        tsc: None,
+        offset: 0,
+        cpu_count: 0,
+        overruns: 0,
+        other_buffers: 0,
+        cpus: Vec::new(),
+    };
+    Ok((header, at, version))
+}
+
+fn check_page_size(size: u32) -> Result<(), String> {
+    if (64..=16 << 20).contains(&size) {
+        Ok(())
+    } else {
+        Err(format!("damaged: pages of {size} bytes"))
+    }
+}
+
+impl Header {
+    fn version_6(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        self.header_info(at)?;
+        self.ftrace_events(at)?;
+        self.event_formats(at)?;
+        self.symbols(at)?;
+        let size = at.u32("the trace_printk formats")?;
+        at.bytes(u64::from(size), "the trace_printk formats")?;
+        at.block("the command lines")?;
+        self.cpu_count = check_cpus(at.u32("the number of CPUs")?)?;
+        let mut section = at.bytes(10, "the next section")?;
+        if section == b"options  \0" {
+            loop {
+                let id = at.u16("an option")?;
+                if id == OPTION_DONE {
+                    break;
+                }
+                let size = at.u32("an option's size")?;
+                let data = at.bytes(u64::from(size), "an option")?;
+                self.option(id, &data)?;
+                self.other_buffers += u32::from(id == OPTION_BUFFER);
+            }
+            section = at.bytes(10, "the next section")?;
+        }
+        if section == b"latency  \0" {
+            return Err(LATENCY.to_owned());
+        }
+        if section != b"flyrecord\0" {
+            return Err(format!(
+                "damaged: expected the events at byte {}, found {}",
+                at.offset - 10,
+                section.escape_ascii()
+            ));
+        }
+        for cpu in 0..self.cpu_count {
+            self.cpus.push(CpuData {
+                cpu,
+                offset: at.u64("where a CPU's events are")?,
+                size: at.u64("the size of a CPU's events")?,
+            });
+        }
+        Ok(())
+    }
+
+    fn version_7(&mut self, input: &dyn ReadAt, at: &mut Cursor<'_>) -> Result<(), String> {
+        let compression = at.text("the compression")?;
+        at.text("the compression's version")?;
+        self.compressed = match compression.as_str() {
+            "none" => false,
+            "zstd" => true,
+            other => {
+                return Err(format!(
+                    "compressed with {other}; zstd can be read: trace-cmd convert --compression zstd \
+                     (or none) -i FILE -o OTHER"
+                ));
+            }
+        };
+        let mut next = at.u64("where the options are")?;
+        for _ in 0..MOST_SECTIONS {
+            if next == 0 {
+                return Ok(());
+            }
+            next = self.options(input, next)?;
+        }
+        Err("damaged: its options refer to each other without end".to_owned())
+    }
+
+    /// Reads an options section; returns where the next one is.
+    fn options(&mut self, input: &dyn ReadAt, offset: u64) -> Result<u64, String> {
+        let data = self.section(input, offset, 0, "the options")?;
+        let data = data.as_slice();
+        let mut at = Cursor::new(&data, 0, self.formats.big_endian);
+        loop {
+            let id = at.u16("an option")?;
+            let size = at.u32("an option's size")?;
+            let option = at.bytes(u64::from(size), "an option")?;
+            let option = option.as_slice();
+            let mut inside = Cursor::new(&option, 0, self.formats.big_endian);
+            let mut place = || inside.u64("where a section is");
+            let mut read = |expected: u16, what: &str| -> Result<Vec<u8>, String> {
+                self.section(input, place()?, expected, what)
+            };
+            match id {
+                OPTION_DONE => return place(),
+                OPTION_HEADER => {
+                    let data = read(id, "the page header")?;
+                    self.header_info(&mut self.inside(&data.as_slice()))?;
+                }
+                OPTION_FTRACE => {
+                    let data = read(id, "ftrace's events")?;
+                    self.ftrace_events(&mut self.inside(&data.as_slice()))?;
+                }
+                OPTION_EVENTS => {
+                    let data = read(id, "the events' formats")?;
+                    self.event_formats(&mut self.inside(&data.as_slice()))?;
+                }
+                OPTION_SYMBOLS => {
+                    let data = read(id, "the symbols")?;
+                    self.symbols(&mut self.inside(&data.as_slice()))?;
+                }
+                OPTION_BUFFER => self.buffer(&mut inside)?,
+                OPTION_BUFFER_TEXT => return Err(LATENCY.to_owned()),
+                _ => self.option(id, option)?,
+            }
+        }
+    }
+
+    fn inside<'a>(&self, data: &'a dyn ReadAt) -> Cursor<'a> {
+        Cursor::new(data, 0, self.formats.big_endian)
+    }
+
+    /// The content of a section of version 7.
+    fn section(
+        &self,
+        input: &dyn ReadAt,
+        offset: u64,
+        expected: u16,
+        what: &str,
+    ) -> Result<Vec<u8>, String> {
+        let mut at = Cursor::new(input, offset, self.formats.big_endian);
+        let id = at.u16(what)?;
+        if id != expected {
+            return Err(format!(
+                "damaged: expected {what} at byte {offset}, found a section of kind {id}"
+            ));
+        }
+        let compressed = at.u16(what)? & 1 != 0;
+        at.u32(what)?;
+        let size = at.u64(what)?;
+        if !compressed {
+            return at.bytes(size, what);
+        }
+        let packed = at.u32(what)?;
+        let unpacked = at.u32(what)?;
+        let bytes = at.bytes(u64::from(packed), what)?;
+        super::pages::unpack(&bytes, unpacked, what)
+    }
+
+    fn header_info(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        at.expect(b"header_page\0", "header_page")?;
+        let page = at.block("header_page")?;
+        // The kernel's long may be longer than that of its user space, which the file's start gives.
+        let page = String::from_utf8_lossy(&page);
+        let commit = page.lines().find(|line| line.contains(" commit;"));
+        let size = commit
+            .and_then(|line| line.split("size:").nth(1))
+            .and_then(|rest| rest.split(';').next())
+            .and_then(|size| size.parse().ok());
+        if let Some(size) = size {
+            self.long_size = size;
+        }
+        at.expect(b"header_event\0", "header_event")?;
+        at.block("header_event").map(|_| ())
+    }
+
+    fn ftrace_events(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        for _ in 0..at.u32("the number of ftrace's events")? {
+            let format = at.block("an event's format")?;
+            self.formats.add(&format);
+        }
+        Ok(())
+    }
+
+    fn event_formats(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        for _ in 0..at.u32("the number of subsystems")? {
+            at.text("a subsystem's name")?;
+            self.ftrace_events(at)?;
+        }
+        Ok(())
+    }
+
+    fn symbols(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        let size = at.u32("the symbols")?;
+        let symbols = at.bytes(u64::from(size), "the symbols")?;
+        self.formats.add_symbols(&symbols);
+        Ok(())
+    }
+
+    /// The option of version 7 that says where the events are.
+    fn buffer(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        at.u64("where the events are")?;
+        let name = at.text("a buffer's name")?;
+        let clock = at.text("a buffer's clock")?;
+        if !name.is_empty() {
+            self.other_buffers += 1;
+            return Ok(());
+        }
+        self.clock = Some(clock).filter(|clock| !clock.is_empty());
+        self.page_size = at.u32("the size of a page")?;
+        check_page_size(self.page_size)?;
+        for _ in 0..check_cpus(at.u32("the number of CPUs")?)? {
+            self.cpus.push(CpuData {
+                cpu: at.u32("a CPU")?,
+                offset: at.u64("where a CPU's events are")?,
+                size: at.u64("the size of a CPU's events")?,
+            });
+        }
+        Ok(())
+    }
+
+    fn option(&mut self, id: u16, data: &[u8]) -> Result<(), String> {
+        let text = || {
+            let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
+            String::from_utf8_lossy(text).trim().to_owned()
+        };
+        let big_endian = self.formats.big_endian;
+        let at = |from: usize, to: usize| {
+            data.get(from..to)
+                .and_then(|bytes| number(bytes, big_endian))
+        };
+        match id {
+            OPTION_CPUSTAT => {
+                for line in text().lines() {
+                    let lost = ["overrun:", "dropped events:"];
+                    let count = lost
+                        .iter()
+                        .find_map(|start| line.trim().strip_prefix(start));
+                    let count: Option<u64> = count.and_then(|n| n.trim().parse().ok());
+                    self.overruns = self.overruns.saturating_add(count.unwrap_or(0));
+                }
+            }
+            OPTION_CLOCK => {
+                // "[local] global counter ..."
+                let clock = text();
+                let chosen = clock
+                    .split_once('[')
+                    .and_then(|(_, rest)| rest.split_once(']'))
+                    .map(|(name, _)| name.to_owned());
+                self.clock = self.clock.take().or(chosen);
+            }
+            OPTION_UNAME => self.uname = Some(text()),
+            OPTION_OFFSET => self.offset = text().parse().unwrap_or(0),
+            OPTION_CPUS => self.cpu_count = at(0, 4).unwrap_or(0) as u32,
+            OPTION_TSC => {
+                if let (Some(multiplier), Some(shift), Some(offset)) =
+                    (at(0, 4), at(4, 8), at(8, 16))
+                {
+                    if shift >= 64 {
+                        return Err("damaged: its clock's conversion".to_owned());
+                    }
+                    self.tsc = Some((multiplier as u32, shift as u32, offset));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A time stamp as nanoseconds.
+    pub(super) fn nanoseconds(&self, stamp: u64) -> u64 {
+        let time = match self.tsc {
+            None => stamp,
+            Some((multiplier, shift, offset)) => {
+                let scaled = (u128::from(stamp) * u128::from(multiplier)) >> shift;
+                (scaled as u64).wrapping_sub(offset)
+            }
+        };
+        time.saturating_add_signed(self.offset)
+    }
+}
+
+fn check_cpus(count: u32) -> Result<u32, String> {
+    if count <= MOST_CPUS {
+        Ok(count)
+    } else {
+        Err(format!(
+            "damaged: {count} CPUs, and no kernel has more than {MOST_CPUS}"
+        ))
+    }
+}

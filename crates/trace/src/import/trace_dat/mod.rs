@@ -1,0 +1,147 @@
+//! `trace.dat` of trace-cmd, versions 6 and 7, of either byte order, also compressed with zstd.
+//!
+//! Source: the manual pages trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5), and the ring buffer's format
+//! as `events/header_page` and `events/header_event` of tracefs describe it.
+
+mod cursor;
+mod header;
+mod pages;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::builder::Builder;
+use super::formats::Formats;
+use super::{Problem, ReadAt};
+use header::Header;
+use pages::{CpuEvents, Item};
+
+/// The first bytes of the file.
+pub(super) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+
+/// The events' formats in a perf.data, which are described there as in version 6.
+pub(super) fn formats(description: &[u8]) -> Result<Formats, String> {
+    header::formats(&description)
+}
+
+pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
+    let header = header::read(input)?;
+    describe(&header, builder)?;
+    let mut cpus = Vec::new();
+    for data in &header.cpus {
+        cpus.push(CpuEvents::new(input, &header, data)?);
+    }
+    // The CPU whose next event is the earliest comes first; among equals the lowest one.
+    let mut next = BinaryHeap::new();
+    for (i, cpu) in cpus.iter_mut().enumerate() {
+        if let Some(item) = cpu.next()? {
+            next.push(Reverse((item.time(), i, item)));
+        }
+    }
+    let mut names: Vec<Option<usize>> = vec![None; 1 << 16];
+    while let Some(Reverse((time, i, item))) = next.pop() {
+        // As long as this CPU is the earliest, the others need not be looked at.
+        let until = next.peek().map(|Reverse((time, j, _))| (*time, *j));
+        let mut current = Some((time, item));
+        let cpu = &mut cpus[i];
+        while let Some((time, item)) = current {
+            if until.is_some_and(|until| (time, i) > until) {
+                next.push(Reverse((time, i, item)));
+                break;
+            }
+            match item {
+                Item::Lost { count, .. } => builder.lost(time, cpu.cpu, count)?,
+                Item::Event { .. } => {
+                    let record = cpu.record(&item);
+                    event(&header, record, time, cpu.cpu, &mut names, builder)?;
+                }
+            }
+            current = cpu.next()?.map(|item| (item.time(), item));
+        }
+    }
+    Ok(())
+}
+
+fn event(
+    header: &Header,
+    record: &[u8],
+    time: u64,
+    cpu: u32,
+    names: &mut [Option<usize>],
+    builder: &mut Builder<'_>,
+) -> Result<(), Problem> {
+    let id = header.formats.id(record).unwrap_or(0);
+    let format = header.formats.get(id);
+    let slot = &mut names[id as usize & 0xffff];
+    let name = match slot {
+        Some(name) => *name,
+        None => *slot.insert(match format {
+            Some(format) => builder.name(&format.name),
+            None => builder.name(&format!("event {id}, which the file does not describe")),
+        }),
+    };
+    let what = format.and_then(|format| {
+        let what = header.formats.decode(format, record);
+        if what.is_none() && format.is_known() {
+            builder.metadata().warn("damaged-event", || {
+                format!(
+                    "an event {} of CPU {cpu} at {time} ns lacks a field",
+                    format.name
+                )
+            });
+        }
+        what
+    });
+    builder.event(time, cpu, name, what)
+}
+
+fn describe(header: &Header, builder: &mut Builder<'_>) -> Result<(), Problem> {
+    builder.source = format!(
+        "trace.dat version {}{}{}",
+        header.version,
+        if header.formats.big_endian {
+            ", big-endian"
+        } else {
+            ""
+        },
+        if header.compressed { ", zstd" } else { "" }
+    );
+    let clock = header.clock.clone();
+    if let Some(clock) = &clock
+        && header.tsc.is_none()
+        && matches!(clock.as_str(), "counter" | "x86-tsc" | "ppc-tb" | "uptime")
+    {
+        return Err(format!(
+            "its clock, {clock}, does not count nanoseconds; record with trace-cmd record -C mono"
+        )
+        .into());
+    }
+    let metadata = builder.metadata();
+    metadata.clock = clock;
+    metadata.cpus = header.cpu_count;
+    if let Some(uname) = &header.uname {
+        // "Linux host 6.1.0-44-amd64 #1 SMP ... x86_64"
+        let words: Vec<&str> = uname.split_whitespace().collect();
+        metadata.kernel = words.get(2).map(|word| (*word).to_owned());
+        metadata.architecture = words.last().map(|word| (*word).to_owned());
+    }
+    if header.overruns > 0 {
+        metadata.lost_events += header.overruns;
+        metadata.warn("lost-events", || {
+            format!(
+                "trace-cmd lost {} events while recording, says its statistics; a bigger buffer \
+                 (trace-cmd record -b) helps",
+                header.overruns
+            )
+        });
+    }
+    if header.other_buffers > 0 {
+        metadata.warn("other-buffers", || {
+            format!(
+                "events of {} further trace instances (trace-cmd record -B) are left out",
+                header.other_buffers
+            )
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! The events of one CPU: the kernel's ring buffer, page by page.
+
+use super::header::{CpuData, Header};
+use crate::import::ReadAt;
+use crate::import::formats::number;
+
+/// Flags beside the number of bytes used (`kernel/trace/ring_buffer.c`): events before this page are
+/// missing; their number stands behind the events.
+const MISSED: u64 = 1 << 31;
+const MISSED_COUNTED: u64 = 1 << 30;
+const USED: u64 = (1 << 27) - 1;
+
+/// The first five bits of an event; up to 28 they are its length in words.
+const LENGTH_FOLLOWS: u32 = 0;
+const PADDING: u32 = 29;
+const TIME_EXTEND: u32 = 30;
+const TIME_STAMP: u32 = 31;
+/// Bits of the time since the last event.
+const TIME_BITS: u32 = 27;
+/// An absolute time stamp has the lower 59 bits.
+const ABSOLUTE_BITS: u32 = 59;
+
+/// No more than this is unpacked at a time; trace-cmd packs 10 pages or so.
+const LARGEST_CHUNK: u32 = 64 << 20;
+
+/// Unpacks zstd data that must have `size` bytes.
+pub(super) fn unpack(packed: &[u8], size: u32, what: &str) -> Result<Vec<u8>, String> {
+    if size > LARGEST_CHUNK {
+        return Err(format!("damaged: {what} would unpack to {size} bytes"));
+    }
+    let bytes = zstd::bulk::decompress(packed, size as usize)
+        .map_err(|error| format!("damaged: {what} cannot be unpacked: {error}"))?;
+    if bytes.len() == size as usize {
+        Ok(bytes)
+    } else {
+        Err(format!(
+            "damaged: {what} unpacks to {} bytes; expected {size}",
+            bytes.len()
+        ))
+    }
+}
+
+/// What comes next on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Item {
+    /// Events are missing before this time.
+    Lost { time: u64, count: Option<u64> },
+    /// An event, in the current page from `start` to `end`.
+    Event { time: u64, start: usize, end: usize },
+}
+
+impl Item {
+    pub(super) fn time(self) -> u64 {
+        match self {
+            Self::Lost { time, .. } | Self::Event { time, .. } => time,
+        }
+    }
+}
+
+/// The events of one CPU, in their order.
+pub(super) struct CpuEvents<'a> {
+    pub(super) cpu: u32,
+    input: &'a dyn ReadAt,
+    header: &'a Header,
+    /// What is left of the file's part.
+    offset: u64,
+    end: u64,
+    /// Packed: chunks that are left.
+    chunks: u32,
+    /// What was read or unpacked last, with whole pages.
+    block: Vec<u8>,
+    /// Place of the page in it, of the next event and the end of the events.
+    page: usize,
+    position: usize,
+    page_end: usize,
+    stamp: u64,
+    lost: Option<Missed>,
+}
+
+/// Events before a page are missing: how many, if the page says so.
+#[derive(Clone, Copy, Debug)]
+struct Missed(Option<u64>);
+
+impl<'a> CpuEvents<'a> {
+    pub(super) fn new(
+        input: &'a dyn ReadAt,
+        header: &'a Header,
+        data: &CpuData,
+    ) -> Result<Self, String> {
+        let size = input.size().map_err(|error| error.to_string())?;
+        let end = data.offset.checked_add(data.size);
+        let Some(end) = end.filter(|end| *end <= size) else {
+            return Err(format!(
+                "cut off: the events of CPU {} end at byte {}, and the file has {size}",
+                data.cpu,
+                end.unwrap_or(u64::MAX)
+            ));
+        };
+        let mut events = Self {
+            cpu: data.cpu,
+            input,
+            header,
+            offset: data.offset,
+            end,
+            chunks: 0,
+            block: Vec::new(),
+            page: 0,
+            position: 0,
+            page_end: 0,
+            stamp: 0,
+            lost: None,
+        };
+        if header.compressed && data.size > 0 {
+            events.chunks = events.u32()?;
+        }
+        Ok(events)
+    }
+
+    /// The next item, or `None` after the last one.
+    pub(super) fn next(&mut self) -> Result<Option<Item>, String> {
+        loop {
+            while self.position >= self.page_end {
+                if !self.next_page()? {
+                    return Ok(None);
+                }
+            }
+            if let Some(Missed(count)) = self.lost.take() {
+                let time = self.header.nanoseconds(self.stamp);
+                return Ok(Some(Item::Lost { time, count }));
+            }
+            if let Some(item) = self.next_event()? {
+                return Ok(Some(item));
+            }
+        }
+    }
+
+    /// The bytes of an event that [`CpuEvents::next`] has just returned.
+    pub(super) fn record(&self, item: &Item) -> &[u8] {
+        match item {
+            Item::Event { start, end, .. } => &self.block[*start..*end],
+            Item::Lost { .. } => &[],
+        }
+    }
+
+    fn word(&self, position: usize) -> Option<u32> {
+        let bytes = self.block.get(position..position + 4)?;
+        number(bytes, self.header.formats.big_endian).map(|n| n as u32)
+    }
+
+    #[inline]
+    fn next_event(&mut self) -> Result<Option<Item>, String> {
+        let word = match self.word(self.position) {
+            Some(word) if self.position + 4 <= self.page_end => word,
+            _ => return Err(self.damaged("an event is cut off")),
+        };
+        let (kind, delta) = if self.header.formats.big_endian {
+            (word >> TIME_BITS, u64::from(word & ((1 << TIME_BITS) - 1)))
+        } else {
+            (word & 31, u64::from(word >> 5))
+        };
+        let after = self.position + 4;
+        let next = match kind {
+            PADDING | TIME_EXTEND | TIME_STAMP | LENGTH_FOLLOWS => self.word(after).unwrap_or(0),
+            _ => 0,
+        };
+        let (start, size) = match kind {
+            PADDING if delta == 0 => {
+                self.position = self.page_end;
+                return Ok(None);
+            }
+            PADDING => {
+                self.stamp = self.stamp.wrapping_add(delta);
+                self.position = after + (next as usize).max(4);
+                return Ok(None);
+            }
+            TIME_EXTEND => {
+                let delta = delta + (u64::from(next) << TIME_BITS);
+                self.stamp = self.stamp.wrapping_add(delta);
+                self.position = after + 4;
+                return Ok(None);
+            }
+            TIME_STAMP => {
+                let lower = delta + (u64::from(next) << TIME_BITS);
+                self.stamp = self.stamp >> ABSOLUTE_BITS << ABSOLUTE_BITS | lower;
+                self.position = after + 4;
+                return Ok(None);
+            }
+            LENGTH_FOLLOWS => (after + 4, (next as usize).saturating_sub(4)),
+            words => (after, 4 * words as usize),
+        };
+        self.stamp = self.stamp.wrapping_add(delta);
+        let end = start + size.next_multiple_of(4);
+        if end > self.page_end || size < 2 {
+            return Err(self.damaged("an event reaches beyond its page"));
+        }
+        self.position = end;
+        Ok(Some(Item::Event {
+            time: self.header.nanoseconds(self.stamp),
+            start,
+            end: start + size,
+        }))
+    }
+
+    #[cold]
+    fn damaged(&self, what: &str) -> String {
+        format!(
+            "damaged: {what}, on CPU {} at {} ns, before byte {} of the file",
+            self.cpu,
+            self.header.nanoseconds(self.stamp),
+            self.offset
+        )
+    }
+
+    /// Goes to the next page; `false` after the last one.
+    fn next_page(&mut self) -> Result<bool, String> {
+        let size = self.header.page_size as usize;
+        self.page += size;
+        if self.page >= self.block.len() {
+            if !self.next_block()? {
+                return Ok(false);
+            }
+            self.page = 0;
+        }
+        let big_endian = self.header.formats.big_endian;
+        let long = self.header.long_size;
+        let page = &self.block[self.page..(self.page + size).min(self.block.len())];
+        let data = 8 + long;
+        let (Some(stamp), Some(commit)) = (
+            page.get(..8).and_then(|bytes| number(bytes, big_endian)),
+            page.get(8..data)
+                .and_then(|bytes| number(bytes, big_endian)),
+        ) else {
+            return Err(self.damaged("a page is cut off"));
+        };
+        let used = data + (commit & USED) as usize;
+        if used > page.len() {
+            return Err(self.damaged("a page has more events than room"));
+        }
+        self.lost = (commit & MISSED != 0).then(|| {
+            let counted = commit & MISSED_COUNTED != 0;
+            let stored = page.get(used..used + long).filter(|_| counted);
+            Missed(stored.and_then(|bytes| number(bytes, big_endian)))
+        });
+        self.stamp = stamp;
+        self.position = self.page + data;
+        self.page_end = self.page + used;
+        Ok(true)
+    }
+
+    fn u32(&mut self) -> Result<u32, String> {
+        let bytes = self.input.bytes(self.offset, 4, "a chunk of events")?;
+        self.offset += 4;
+        number(&bytes, self.header.formats.big_endian)
+            .map(|n| n as u32)
+            .ok_or_else(|| "cut off in a chunk of events".to_owned())
+    }
+
+    /// Reads some pages, or unpacks a chunk.
+    fn next_block(&mut self) -> Result<bool, String> {
+        if self.header.compressed {
+            if self.chunks == 0 {
+                return Ok(false);
+            }
+            self.chunks -= 1;
+            let packed = self.u32()?;
+            let unpacked = self.u32()?;
+            let what = format!("a chunk of events of CPU {}", self.cpu);
+            let bytes = self.input.bytes(self.offset, u64::from(packed), &what)?;
+            self.offset += u64::from(packed);
+            self.block = unpack(&bytes, unpacked, &what)?;
+            return Ok(!self.block.is_empty());
+        }
+        // Up to a megabyte of whole pages at a time.
+        let page = u64::from(self.header.page_size);
+        let size = (self.end - self.offset).min(((1 << 20) / page).max(1) * page);
+        if size == 0 {
+            return Ok(false);
+        }
+        self.block.resize(size as usize, 0);
+        let read = self.input.read_up_to(self.offset, &mut self.block)?;
+        self.block.truncate(read);
+        self.offset += size;
+        Ok(read > 0)
+    }
+}

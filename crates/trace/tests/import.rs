@@ -1,0 +1,491 @@
+//! Real traces, and real tools to compare with.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop where its premises fail"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use wakepath_trace::import::{Imported, Options, import_bytes, import_file};
+use wakepath_trace::recording::{
+    Event, Kind, Known, Metadata, Overwrite, Reader, RecordingError, Writer,
+};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
+}
+
+/// The Arm board's trace, unpacked into `folder`.
+fn arm(folder: &Path) -> PathBuf {
+    let packed = fs::read(data("arm-sched-load.trace.dat.zst")).unwrap();
+    let path = folder.join("trace.dat");
+    fs::write(&path, zstd::stream::decode_all(&packed[..]).unwrap()).unwrap();
+    path
+}
+
+struct Done {
+    imported: Imported,
+    events: Vec<Event>,
+    metadata: Metadata,
+}
+
+impl Done {
+    fn count(&self, name: &str) -> u64 {
+        let found = self.imported.counts.iter().find(|(n, _)| n == name);
+        found.map_or(0, |(_, count)| *count)
+    }
+
+    fn total(&self) -> u64 {
+        self.imported.counts.iter().map(|(_, count)| count).sum()
+    }
+
+    fn warnings(&self) -> Vec<&str> {
+        self.metadata
+            .warnings
+            .iter()
+            .map(|w| w.name.as_str())
+            .collect()
+    }
+}
+
+fn import_with(
+    what: impl FnOnce(&mut Writer) -> Result<Imported, wakepath_trace::import::ImportError>,
+) -> Result<Done, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.parquet");
+    let mut writer = Writer::create(&out, Overwrite::No, Metadata::default()).unwrap();
+    let imported = what(&mut writer).map_err(|error| error.to_string())?;
+    writer.finish().unwrap();
+    let mut reader = Reader::open(&out).unwrap();
+    let mut events = Vec::new();
+    reader
+        .for_each(|event| {
+            events.push(event);
+            Ok::<_, RecordingError>(())
+        })
+        .unwrap();
+    Ok(Done {
+        imported,
+        events,
+        metadata: reader.metadata().clone(),
+    })
+}
+
+fn import(path: &Path) -> Result<Done, String> {
+    import_with(|writer| import_file(path, writer, Options::default(), &mut |_| ()))
+}
+
+fn import_memory(bytes: &[u8]) -> Result<Done, String> {
+    import_with(|writer| import_bytes(bytes, Path::new("memory"), writer, Options::default()))
+}
+
+/// Whether a tool is there; a test that needs it says that it was skipped, or fails where everything
+/// is required.
+fn has(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").output().is_ok()
+        || Command::new(tool).arg("-h").output().is_ok();
+    if !found {
+        assert!(
+            std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none_or(|v| v != "1"),
+            "{tool} is not installed"
+        );
+        println!("skipped: {tool} is not installed");
+    }
+    found
+}
+
+fn output(tool: &str, arguments: &[&str]) -> String {
+    let output = Command::new(tool).args(arguments).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Events by name in the text of a tool, counted without the importer.
+fn count_lines(text: &str, name: &str) -> u64 {
+    let with_colon = format!(" {name}:");
+    let with_system = format!(":{name}:");
+    text.lines()
+        .filter(|line| line.contains(&with_colon) || line.contains(&with_system))
+        .count() as u64
+}
+
+#[test]
+fn the_arm_trace_has_its_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = import(&arm(folder.path())).unwrap();
+    assert_eq!(done.imported.source, "trace.dat version 6");
+    // As `trace-cmd report` counts them (version 3.1.6).
+    for (name, count) in [
+        ("sched_load_cfs_rq", 2437),
+        ("cpu_idle", 474),
+        ("sched_switch", 399),
+        ("sched_load_se", 364),
+        ("sched_migrate_task", 28),
+        ("cpu_frequency", 16),
+        ("print", 6),
+    ] {
+        assert_eq!(done.count(name), count, "{name}");
+    }
+    assert_eq!(done.total(), 3724);
+    assert_eq!(done.metadata.cpus, 6);
+    assert_eq!(done.metadata.recorded.idle_loop, Known::Exact);
+    assert_eq!(done.metadata.recorded.sleep_length, Known::Missing);
+    // Without timers it is said that a replay is approximate.
+    assert_eq!(done.warnings(), ["no-timers"]);
+    let frequencies = done
+        .events
+        .iter()
+        .filter(|e| matches!(e.kind, Kind::Frequency(_)));
+    assert_eq!(frequencies.count(), 16);
+}
+
+#[test]
+fn every_form_of_a_trace_makes_the_same_recording() {
+    if !has("trace-cmd") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = arm(folder.path());
+    let original = import(&path).unwrap();
+    let text = output("trace-cmd", &["report", "-t", path.to_str().unwrap()]);
+    for (name, count) in &original.imported.counts {
+        assert_eq!(count_lines(&text, name), *count, "{name}");
+    }
+    let report = import_memory(text.as_bytes()).unwrap();
+    assert_eq!(report.imported.counts, original.imported.counts);
+    assert_eq!(report.events, original.events);
+    for (version, compression) in [("6", "none"), ("7", "none"), ("7", "zstd")] {
+        let other = folder.path().join(format!("{version}.{compression}"));
+        let status = Command::new("trace-cmd")
+            .args(["convert", "-i", path.to_str().unwrap(), "-o"])
+            .arg(&other)
+            .args(["--file-version", version, "--compression", compression])
+            .output()
+            .unwrap();
+        assert!(status.status.success(), "{status:?}");
+        let done = import(&other).unwrap();
+        assert_eq!(done.imported.counts, original.imported.counts);
+        assert_eq!(done.events, original.events, "{version} {compression}");
+        assert!(
+            done.imported
+                .source
+                .starts_with(&format!("trace.dat version {version}")),
+            "{}",
+            done.imported.source
+        );
+    }
+}
+
+#[test]
+fn the_text_of_perf_script_has_its_events() {
+    for (mhz, lines) in [(1500, 1906), (2500, 1636)] {
+        let path = data(&format!("epyc7502-idle-wake-{mhz}MHz.perf-script.txt"));
+        let done = import(&path).unwrap();
+        assert_eq!(done.count("cpu_idle"), lines);
+        // An entry and an exit are a period.
+        assert_eq!(done.events.len() as u64, lines / 2);
+        assert!(done.events.iter().all(|event| event.cpu == 9));
+    }
+}
+
+/// perf on this machine, which need not have been idle.
+#[test]
+fn perf_data_has_the_events_of_perf_script() {
+    if !has("perf") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("perf.data");
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-a", "-q", "-o"]).arg(&path);
+    for event in [
+        "power:cpu_idle",
+        "sched:sched_switch",
+        "sched:sched_waking",
+        "timer:*",
+    ] {
+        perf.args(["-e", event]);
+    }
+    let recorded = perf.args(["--", "sleep", "0.3"]).output().unwrap();
+    if !recorded.status.success() {
+        println!("skipped: perf record is not allowed here");
+        assert!(
+            std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none_or(|v| v != "1"),
+            "{recorded:?}"
+        );
+        return;
+    }
+    let text = output("perf", &["script", "--ns", "-i", path.to_str().unwrap()]);
+    let from_text = import_memory(text.as_bytes());
+    match import(&path) {
+        Ok(done) => {
+            assert!(done.imported.source.starts_with("perf.data"));
+            for (name, count) in &done.imported.counts {
+                assert_eq!(count_lines(&text, name), *count, "{name}");
+            }
+            assert_eq!(done.imported.counts, from_text.unwrap().imported.counts);
+            assert!(done.count("sched_switch") > 0);
+        }
+        // A machine that is busy with other tests may not have been idle at all; both say how many
+        // events there were.
+        Err(error) => {
+            let count = |error: &str| error.split('(').nth(1).map(ToOwned::to_owned);
+            assert!(error.contains("no idle events"), "{error}");
+            let other = from_text.map(|_| ()).unwrap_err();
+            assert_eq!(count(&error), count(&other));
+        }
+    }
+}
+
+/// A trace.dat of version 6 with events of one CPU.
+struct TraceDat {
+    big_endian: bool,
+    page: Vec<u8>,
+    commit_flags: u64,
+}
+
+impl TraceDat {
+    fn number(&self, value: u64, size: usize) -> Vec<u8> {
+        if self.big_endian {
+            value.to_be_bytes()[8 - size..].to_vec()
+        } else {
+            value.to_le_bytes()[..size].to_vec()
+        }
+    }
+
+    fn new(big_endian: bool) -> Self {
+        Self {
+            big_endian,
+            page: Vec::new(),
+            commit_flags: 0,
+        }
+    }
+
+    /// `cpu_idle` on CPU 3, `delta` ns after the event before.
+    fn idle(&mut self, delta: u64, state: u32) {
+        let word = |kind: u64, delta: u64| {
+            if self.big_endian {
+                kind << 27 | delta
+            } else {
+                delta << 5 | kind
+            }
+        };
+        let mut event = Vec::new();
+        if delta >> 27 != 0 {
+            event.extend(self.number(word(30, delta & 0x7ff_ffff), 4));
+            event.extend(self.number(delta >> 27, 4));
+        }
+        let rest = if delta >> 27 == 0 { delta } else { 0 };
+        event.extend(self.number(word(4, rest), 4));
+        event.extend(self.number(77, 2));
+        event.extend([0, 0]);
+        event.extend(self.number(0, 4));
+        event.extend(self.number(u64::from(state), 4));
+        event.extend(self.number(3, 4));
+        self.page.extend(event);
+    }
+
+    fn file(&self) -> Vec<u8> {
+        let mut file = b"\x17\x08\x44tracing6\0".to_vec();
+        file.extend([u8::from(self.big_endian), 8]);
+        file.extend(self.number(4096, 4));
+        let block = |name: &str, text: &str| {
+            let mut bytes = name.as_bytes().to_vec();
+            bytes.extend(self.number(text.len() as u64, 8));
+            bytes.extend(text.as_bytes());
+            bytes
+        };
+        file.extend(block(
+            "header_page\0",
+            "\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n",
+        ));
+        file.extend(block("header_event\0", ""));
+        file.extend(self.number(0, 4));
+        file.extend(self.number(1, 4));
+        file.extend(b"power\0");
+        file.extend(self.number(1, 4));
+        file.extend(block(
+            "",
+            "name: cpu_idle\nID: 77\nformat:\n\
+             \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+             \tfield:u32 state;\toffset:8;\tsize:4;\tsigned:0;\n\
+             \tfield:u32 cpu_id;\toffset:12;\tsize:4;\tsigned:0;\n",
+        ));
+        file.extend(self.number(0, 4));
+        file.extend(self.number(0, 4));
+        file.extend(self.number(0, 8));
+        file.extend(self.number(1, 4));
+        file.extend(b"options  \0");
+        file.extend(self.number(0, 2));
+        file.extend(b"flyrecord\0");
+        let at = (file.len() as u64 + 16).next_multiple_of(4096);
+        file.extend(self.number(at, 8));
+        file.extend(self.number(4096, 8));
+        file.resize(at as usize, 0);
+        file.extend(self.number(1_000_000, 8));
+        file.extend(self.number(self.page.len() as u64 | self.commit_flags, 8));
+        file.extend(&self.page);
+        if self.commit_flags != 0 {
+            file.extend(self.number(17, 8));
+        }
+        file.resize(at as usize + 4096, 0);
+        file
+    }
+}
+
+#[test]
+fn either_byte_order_is_read() {
+    let mut found = Vec::new();
+    for big_endian in [false, true] {
+        let mut trace = TraceDat::new(big_endian);
+        trace.idle(100, 2);
+        trace.idle(1 << 30, u32::MAX);
+        let done = import_memory(&trace.file()).unwrap();
+        assert_eq!(done.imported.source.contains("big-endian"), big_endian);
+        assert_eq!(done.total(), 2);
+        found.push(done.events);
+    }
+    assert_eq!(found[0], found[1]);
+    let event = found[0][0];
+    assert_eq!((event.time.0, event.cpu), (1_000_100 + (1 << 30), 3));
+    let Kind::Idle(period) = event.kind else {
+        panic!("no idle period");
+    };
+    assert_eq!((period.state, period.duration.0), (2, 1 << 30));
+}
+
+#[test]
+fn lost_events_are_counted() {
+    let mut trace = TraceDat::new(false);
+    trace.idle(100, 2);
+    trace.idle(50, u32::MAX);
+    trace.commit_flags = 1 << 31 | 1 << 30;
+    let done = import_memory(&trace.file()).unwrap();
+    assert_eq!(done.metadata.lost_events, 17);
+    assert_eq!(done.warnings(), ["lost-events", "no-timers"]);
+    assert_eq!(done.events[0].kind, Kind::Lost { count: 17 });
+}
+
+#[test]
+fn clock_jumps_and_hotplug_are_named() {
+    let text = "\
+ <idle>-0  [001] 10.000000100: cpu_idle: state=1 cpu_id=1
+ <idle>-0  [001] 10.000000900: cpu_idle: state=4294967295 cpu_id=1
+ <idle>-0  [001] 11.000000000: cpu_idle: state=1 cpu_id=1
+ <idle>-0  [001] 9.500000000: cpu_idle: state=4294967295 cpu_id=1
+CPU:1 [LOST 5 EVENTS]
+ a-1       [001] 9.600000000: cpuhp_enter: cpu: 0002 target:   0 step: 191 (f)
+ a-1       [001] 9.600000010: cpuhp_enter: cpu: 0002 target:   0 step: 190 (f)
+ <idle>-0  [001] 9.700000000: cpu_idle: state=1 cpu_id=1
+ <idle>-0  [001] 99999.700000100: cpu_idle: state=4294967295 cpu_id=1
+";
+    let done = import_memory(text.as_bytes()).unwrap();
+    assert_eq!(
+        done.warnings(),
+        [
+            "clock-jump",
+            "lost-events",
+            "hotplug",
+            "clock-gap",
+            "no-timers"
+        ]
+    );
+    assert_eq!(done.metadata.lost_events, 5);
+    let periods = done
+        .events
+        .iter()
+        .filter(|e| matches!(e.kind, Kind::Idle(_)));
+    assert_eq!(periods.count(), 2);
+    let hotplug: Vec<_> = done
+        .events
+        .iter()
+        .filter(|e| matches!(e.kind, Kind::Hotplug { .. }))
+        .collect();
+    assert_eq!(hotplug.len(), 1);
+    assert_eq!(
+        (hotplug[0].cpu, hotplug[0].kind),
+        (2, Kind::Hotplug { online: false })
+    );
+}
+
+#[test]
+fn timers_give_sleep_lengths() {
+    let text = "\
+ a-1 [000] d..1. 1.000000000: hrtimer_expire_entry: hrtimer=00aa function=tick_sched_timer now=1000000000
+ a-1 [000] d..1. 1.000001000: hrtimer_start: hrtimer=00bb function=hrtimer_wakeup expires=1002000000 softexpires=1 mode=ABS
+ a-1 [000] d..1. 1.000002000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=D ==> next_comm=swapper/0 next_pid=0 next_prio=120
+ <idle>-0 [000] d..1. 1.000010000: cpu_idle: state=1 cpu_id=0
+ <idle>-0 [000] d..1. 1.000500000: cpu_idle: state=4294967295 cpu_id=0
+ <idle>-0 [000] d..1. 1.000501000: sched_waking: comm=a pid=1 prio=120 target_cpu=000
+";
+    let done = import_memory(text.as_bytes()).unwrap();
+    assert!(done.warnings().is_empty(), "{:?}", done.warnings());
+    assert_eq!(done.metadata.recorded.sleep_length, Known::Inferred);
+    let Some(Kind::Idle(period)) = done
+        .events
+        .iter()
+        .map(|e| e.kind)
+        .find(|k| matches!(k, Kind::Idle(_)))
+    else {
+        panic!("no idle period");
+    };
+    assert_eq!(period.inputs.sleep_length, Some(1_990_000));
+    assert!(period.inputs.inferred);
+    assert_eq!(period.inputs.iowaiters, Some(1));
+    let wake = Kind::Wake {
+        target: 0,
+        iowait: Some(true),
+    };
+    assert_eq!(done.events.last().unwrap().kind, wake);
+}
+
+#[test]
+fn what_is_no_trace_is_told_so() {
+    for (bytes, message) in [
+        (&b""[..], "no trace event in 0 lines"),
+        (b"time,cpu\n1,2\n", "no trace event in 2 lines"),
+        (b" a-1 [000] 1.5: sched_switch: x\n", "no idle events"),
+        (b"PERFILE2", "cut off"),
+        (b"\x17\x08\x44tracing5\0", "cut off"),
+        (b"\x17\x08\x44tracing5\0\0\x08\0\x10\0\0", "version '5'"),
+        (
+            b" a-1 [000] 1.5: cpu_idle: state=99 cpu_id=0\n",
+            "idle state 99",
+        ),
+    ] {
+        let error = import_memory(bytes).map(|_| ()).unwrap_err();
+        assert!(
+            error.starts_with("memory: ") && error.contains(message),
+            "{error}"
+        );
+    }
+}
+
+/// Cut off at many places, and wrong at many others.
+#[test]
+fn damaged_traces_are_errors() {
+    let mut trace = TraceDat::new(false);
+    trace.idle(100, 2);
+    trace.idle(50, u32::MAX);
+    let whole = trace.file();
+    let mut errors = 0;
+    for cut in (0..whole.len()).step_by(61) {
+        if import_memory(&whole[..cut]).is_err() {
+            errors += 1;
+        }
+    }
+    assert!(
+        errors * 61 >= whole.len() - 61,
+        "a cut-off file was taken for whole"
+    );
+    for at in (0..whole.len()).step_by(23) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0xff;
+        let _ = import_memory(&damaged);
+    }
+}
