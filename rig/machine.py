@@ -91,6 +91,7 @@ def unpack_results(scratch: Path, into: Path, console: str) -> int:
     except tarfile.TarError as error:
         raise RigError(f"the guest handed nothing back ({error}); its console:\n{console[-2000:]}") from error
     status = into / "status.txt"
-    if not status.exists():
+    # There but empty: the guest had no memory left to write it to.
+    if not status.exists() or not status.read_text().strip():
         raise RigError(f"the guest ended before its script did; {last_words(into / 'console.txt')}")
     return int(status.read_text())

@@ -68,16 +68,26 @@ pub(crate) fn nearest<'a>(
 ) -> Option<&'a str> {
     known
         .into_iter()
-        .map(|name| (strsim::jaro_winkler(wrong, name), name))
+        .map(|name| (similarity(wrong, name), name))
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .filter(|(similarity, _)| *similarity > 0.7)
         .map(|(_, name)| name)
 }
 
+/// How much alike two names are, 0 to 1. One slip of the fingers is the likeliest mistake; in a short name, Jaro-Winkler
+/// does not know two letters that changed places.
+fn similarity(wrong: &str, name: &str) -> f64 {
+    if strsim::damerau_levenshtein(wrong, name) <= 1 {
+        1.0
+    } else {
+        strsim::jaro_winkler(wrong, name)
+    }
+}
+
 /// An unknown name with the nearest known one.
 pub(crate) fn unknown(what: &str, wrong: &str, known: &[&str]) -> String {
     let meant = nearest(wrong, known.iter().copied())
-        .map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+        .map_or_else(|| ".".to_owned(), |n| format!("; did you mean `{n}`?"));
     format!(
         "no {what} is called `{wrong}`{meant} Known: {}",
         known.join(", ")
@@ -90,7 +100,7 @@ pub(super) fn with_suggestion(message: &str) -> String {
     match quoted[..] {
         [wrong, ref known @ ..] if message.starts_with("unknown field") && !known.is_empty() => {
             let meant = nearest(wrong, known.iter().copied())
-                .map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+                .map_or_else(|| ".".to_owned(), |n| format!("; did you mean `{n}`?"));
             format!(
                 "unknown key `{wrong}`{meant} Known here: {}",
                 known.join(", ")

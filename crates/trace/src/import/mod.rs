@@ -1,8 +1,8 @@
 //! Importing what others recorded: `trace.dat`, `perf.data`, and the text of `trace-cmd report`,
 //! `perf script` and tracefs.
 //!
-//! Each format has a module that finds its events and their fields; [`decode`] knows the kernel's
-//! events, and [`builder`] makes a recording of them.
+//! Each format has a module that finds its events and their fields; `decode` knows the kernel's
+//! events, and `builder` makes a recording of them.
 
 mod builder;
 mod decode;
