@@ -36,7 +36,7 @@ class Initramfs:
     def add_program(self, program: Path) -> None:
         """Copies a program of this machine to /usr/bin, with the shared libraries that it needs."""
         copy = self.root / "usr/bin" / program.name
-        # Without what a debugger wants to know, which is most of a debug build and would not fit into the guest's memory.
+        # Without debug information, which is most of a debug build and would not fit into the guest's memory.
         run(["strip", "-o", str(copy), str(program)])
         # "not a dynamic executable": linked statically, nothing to add.
         done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
