@@ -1,4 +1,5 @@
-//! Times the simulator: alone, by machine size, for its memory, and beside NeXosim and SimPy.
+//! Times the simulator: alone, by machine size, for its memory, and beside NeXosim and SimPy; and what is done with
+//! traces: importing them, beside trace-cmd, and replaying.
 //!
 //! `make bench` runs it. Everything is timed in CPU time of one thread, so that a busy machine disturbs
 //! little; what is compared takes turns, and medians count.
@@ -7,6 +8,7 @@ mod closed_loop;
 mod memory;
 mod nexosim_loop;
 mod simulator;
+mod traces;
 
 use std::time::Duration;
 
@@ -19,9 +21,13 @@ fn main() -> anyhow::Result<()> {
     if let Some(factor) = memory::asked_of_child() {
         return memory::child(factor);
     }
+    if let Some(trace) = traces::asked_of_child() {
+        return traces::child(&trace);
+    }
     simulator::run()?;
     memory::run()?;
-    closed_loop::run()
+    closed_loop::run()?;
+    traces::run()
 }
 
 /// CPU time of some work, and what it gave.

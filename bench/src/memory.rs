@@ -19,24 +19,34 @@ pub fn asked_of_child() -> Option<u64> {
 /// Simulates, and prints the largest size that this process has had, in KiB.
 pub fn child(factor: u64) -> anyhow::Result<()> {
     Case::part_b(factor)?.run()?;
+    println!("{}", peak_kib()?);
+    Ok(())
+}
+
+/// The largest size that this process has had, in KiB.
+pub fn peak_kib() -> anyhow::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
     let peak = peak.and_then(|l| l.split_whitespace().next());
-    println!("{}", peak.context("/proc/self/status has no VmHWM")?);
-    Ok(())
+    Ok(peak.context("/proc/self/status has no VmHWM")?.parse()?)
+}
+
+/// What a child prints that ends with its [`peak_kib`].
+pub fn peak_of(command: &mut Command) -> anyhow::Result<f64> {
+    let output = command.output()?;
+    anyhow::ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
 /// Prints whether memory grows with simulated time.
 pub fn run() -> anyhow::Result<()> {
     let peak = |factor: u64| -> anyhow::Result<f64> {
         let mut command = Command::new(std::env::current_exe()?);
-        let output = command.args([FLAG, &factor.to_string()]).output()?;
-        anyhow::ensure!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+        peak_of(command.args([FLAG, &factor.to_string()]))
     };
     let [short, long] = [peak(2)?, peak(20)?];
     let ratio = long / short;

@@ -18,6 +18,20 @@ pub(crate) enum Format {
     Csv,
 }
 
+/// What to print where the tables may go into a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PageFormat {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// One JSON document.
+    Json,
+    /// Comma-separated values with a header line.
+    Csv,
+    /// Tables for a page.
+    Markdown,
+}
+
 /// Writes `value` as indented JSON with a final line end.
 pub(crate) fn json(out: &mut impl Write, value: &impl Serialize) -> anyhow::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value)?;

@@ -37,20 +37,8 @@ impl Until {
 
 /// Parses `500ms`, `30s`, `10m`, `2h`.
 pub(crate) fn duration(text: &str) -> anyhow::Result<Duration> {
-    let at = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    let ms = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => bail!("expected a time such as 500ms, 30s, 10m or 2h"),
-    };
-    let total = number.parse::<u64>().ok().and_then(|n| n.checked_mul(ms));
-    match total {
-        Some(total) if total > 0 => Ok(Duration::from_millis(total)),
+    match wakepath_units::parse_duration(text) {
+        Some(time) if time >= Duration::from_millis(1) => Ok(time),
         _ => bail!("expected a time above 0, such as 500ms, 30s, 10m or 2h"),
     }
 }

@@ -383,3 +383,60 @@ fn a_machine_shows_where_its_figures_come_from() {
         &["did you mean 'rk3399'"],
     );
 }
+
+/// Frequency policies as `sim --help` names them, with their settings.
+const FREQUENCY_POLICIES: [&str; 10] = [
+    "schedutil",
+    "schedutil[iowait_boost=off]",
+    "ondemand",
+    "performance",
+    "powersave",
+    "intel_pstate",
+    "intel_pstate[iowait_boost=off]",
+    "intel_pstate-hwp",
+    "intel_pstate-hwp[hwp_dynamic_boost=on]",
+    "intel_pstate-hwp[epp=0,hwp_dynamic_boost=on]",
+];
+
+#[test]
+fn every_frequency_policy_gives_a_result_or_one_error_on_every_machine() {
+    let machines = [
+        "rk3399",
+        "apple-m1-pro",
+        "xeon-e3-1240v5",
+        "laptop",
+        "rome0",
+    ];
+    for machine in machines {
+        for policy in FREQUENCY_POLICIES {
+            let job = "[j]\nrw=randread\ndirect=1\nruntime=5ms\ntime_based\n";
+            let assert = sim(
+                job,
+                &["--machine", machine, "--freq", policy, "--runs", "1"],
+            );
+            let output = assert.get_output();
+            let name = policy.split('[').next().unwrap();
+            if output.status.success() {
+                let out = String::from_utf8(output.stdout.clone()).unwrap();
+                assert!(out.contains(name), "{machine} {policy}: {out}");
+                assert!(output.stderr.is_empty(), "{machine} {policy}");
+            } else {
+                // A machine without what Intel's driver needs: what is missing, and what to do.
+                assert!(name.starts_with("intel_pstate"), "{machine} {policy}");
+                fails_with(assert, &[name, "docs/machines.md", "schedutil"]);
+            }
+        }
+    }
+    fails_with(
+        sim(
+            JOB,
+            &[
+                "--machine",
+                "laptop",
+                "--freq",
+                "intel_pstate-hwp[dynamic_boost=on]",
+            ],
+        ),
+        &["hwp_dynamic_boost"],
+    );
+}

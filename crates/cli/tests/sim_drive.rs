@@ -4,17 +4,16 @@
 mod common;
 
 use std::fs;
-use std::path::PathBuf;
 
 use predicates::prelude::*;
 use serde_json::Value;
 
-use common::{fails_with, json, wakepath};
+use common::{fails_with, json, repository, wakepath};
 
 const BOTH: &str = "apst[rule=legacy],apst";
 
 fn workflow(number: usize) -> String {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = repository();
     let path = root.join(format!("workloads/part-d-{number}.fio"));
     path.to_str().unwrap().to_owned()
 }
@@ -154,7 +153,7 @@ fn mistakes_are_one_message() {
         &["menu", "APST"],
     );
     fails_with(sim(7, &["--drive", "no/such.toml"]), &["no/such.toml"]);
-    sim(7, &["--apst", "apst"]).code(2).stdout("");
+    fails_with(sim(7, &["--apst", "apst"]), &["--drive"]);
 }
 
 #[test]

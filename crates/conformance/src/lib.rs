@@ -3,6 +3,7 @@
 //! The kernel's files come from Debian's source packages ([`source`]), are compiled at test time,
 //! whole or cut to single functions ([`cut`], [`program`]), and run over generated inputs
 //! ([`generate`]) side by side with ours ([`checks`], [`compare`]). Not one decision may differ.
+//! [`log`] has the kernel answer a call log from elsewhere.
 //! [`mutants`] shows that the comparison can fail, [`coverage`] that the inputs get everywhere, and
 //! [`mod@bench`] compares the speed.
 
@@ -12,6 +13,7 @@ pub mod compare;
 pub mod coverage;
 pub mod cut;
 pub mod generate;
+pub mod log;
 pub mod mutants;
 pub mod program;
 pub mod record;

@@ -11,6 +11,7 @@ use wakepath_conformance::checks::Setting;
 use wakepath_conformance::compare::{self, Amount};
 use wakepath_conformance::coverage;
 use wakepath_conformance::generate;
+use wakepath_conformance::log;
 use wakepath_conformance::mutants;
 use wakepath_conformance::program::Subject;
 use wakepath_conformance::record::Toggle;
@@ -68,6 +69,21 @@ enum Cmd {
         batches: u64,
         #[command(flatten)]
         common: Common,
+    },
+    /// Print the kernel's own answers to a governor call log, as `wakepath policy idle` prints ours.
+    Log {
+        /// The governor and its kernel version, such as menu@6.12.
+        #[arg(long)]
+        governor: String,
+        /// Ticks per second.
+        #[arg(long, default_value_t = 250)]
+        hz: u32,
+        /// The state table: name, exit_latency_ns, target_residency_ns, polling, disabled.
+        #[arg(long, value_name = "STATES.csv")]
+        states: PathBuf,
+        /// The log, of `wakepath replay --calls`.
+        #[arg(value_name = "CALLS.csv")]
+        calls: PathBuf,
     },
     /// Time our governors and the kernel's C on the same logs.
     Bench {
@@ -202,6 +218,19 @@ fn run(cli: &Cli) -> Result<bool> {
                 &coverage::run(&sources, *batches, common.seed)?,
                 common.format,
             )?;
+            Ok(true)
+        }
+        Cmd::Log {
+            governor,
+            hz,
+            states,
+            calls,
+        } => {
+            let governor = log::Named::parse(governor)?;
+            let source = KernelSource::obtain(governor.version, &cache_dir())?;
+            eprintln!("answers of {}", source.describe());
+            let tick = tick_rate(*hz)?;
+            print!("{}", log::answers(governor, &source, tick, states, calls)?);
             Ok(true)
         }
         Cmd::Bench {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 pub const VERSIONS: [&str; 2] = ["6.1", "6.12"];
 
 /// The files taken from each source package. `gov.h` exists only in the newer one.
-const FILES: [&str; 10] = [
+const FILES: [&str; 12] = [
     "Makefile",
     "drivers/cpuidle/cpuidle.c",
     "drivers/cpuidle/governors/gov.h",
@@ -24,6 +24,9 @@ const FILES: [&str; 10] = [
     "drivers/cpufreq/intel_pstate.c",
     "drivers/nvme/host/core.c",
     "kernel/sched/cpufreq_schedutil.c",
+    // Checks the style of kernel code of ours.
+    "scripts/checkpatch.pl",
+    "scripts/spelling.txt",
 ];
 
 /// Files that a source package may lack.
@@ -61,7 +64,7 @@ impl KernelSource {
             })?,
         };
         let root = shelf.join(&debian_version);
-        if !root.is_dir() {
+        if !is_complete(&root) {
             let filled = match &origin {
                 Some(origin) => origin.unpack(version, &shelf),
                 None => Ok(()),
@@ -175,20 +178,34 @@ impl Origin {
             .stderr(Stdio::null())
             .status()
             .context("cannot run tar")?;
-        for file in FILES {
+        for file in required_files() {
             ensure!(
-                tree.join(file).is_file() || OPTIONAL.contains(&file),
+                tree.join(file).is_file(),
                 "{} has no {file} (tar: {tar})",
                 archive.display()
             );
         }
         let place = shelf.join(self.version());
+        // An older wakepath took fewer files.
+        if place.is_dir() && !is_complete(&place) {
+            fs::remove_dir_all(&place)
+                .with_context(|| format!("cannot remove {}", place.display()))?;
+        }
         match fs::rename(&tree, &place) {
             // Another process was faster.
-            Err(_) if place.join("Makefile").is_file() => Ok(()),
+            Err(_) if is_complete(&place) => Ok(()),
             renamed => Ok(renamed?),
         }
     }
+}
+
+fn required_files() -> impl Iterator<Item = &'static str> {
+    FILES.into_iter().filter(|file| !OPTIONAL.contains(file))
+}
+
+/// All files that are needed have been unpacked there.
+fn is_complete(root: &Path) -> bool {
+    required_files().all(|file| root.join(file).is_file())
 }
 
 /// Downloads a source package without installing it and takes the archive out of it.

@@ -15,7 +15,7 @@ const SHORTEST: Nanoseconds = Nanoseconds::from_micros(10);
 /// off after 10 us or more, but never more than a sixteenth of the tick period, which is also the
 /// limit if there is no such state (`cpuidle_poll_time()`, `drivers/cpuidle/cpuidle.c`, Linux 6.1
 /// and 6.12). A governor with a limit of its own overrides it
-/// ([`crate::idle::Governor::poll_limit`]).
+/// ([`crate::idle::IdleGovernor::poll_limit`]).
 ///
 /// `request_us` is an explicit wish in microseconds, as the proposed `cpuidle.poll=` parameter
 /// gives it. It wins, but is clamped to between 10 us and a sixteenth of the tick period.

@@ -57,6 +57,8 @@ pub struct Shadow {
     /// A period that the governor was asked about and not told the end of: the tick that may have
     /// ended it comes after it in the recording.
     open: Option<(IdleQuery, u8, IdleOutcome)>,
+    /// The end of the last exported call, in ns.
+    exported_to: u64,
     /// What came of it.
     pub agreement: Agreement,
 }
@@ -68,6 +70,7 @@ impl Shadow {
             governor,
             seen: 0,
             open: None,
+            exported_to: 0,
             agreement: Agreement::default(),
         }
     }
@@ -82,17 +85,21 @@ impl Shadow {
     }
 
     /// Tells the governor how the last period ended, and writes that as a line of a call log.
-    pub fn settle(&mut self, calls: &mut Option<&mut dyn Write>) -> io::Result<()> {
+    pub fn settle(&mut self, calls: Option<&mut dyn Write>) -> io::Result<()> {
         let Some((query, state, outcome)) = self.open.take() else {
             return Ok(());
         };
-        if let Some(governor) = &mut self.governor
-            && outcome.residency > 0
-        {
+        if let Some(governor) = &mut self.governor {
+            // After a refusal, too: menu remembers at its next decision that there was one.
             governor.reflect(usize::from(state), &outcome);
         }
         match calls {
-            Some(calls) => write_call(calls, &query, &outcome),
+            // The governor was asked, but no stay came of it, and the next one looks like its: a log has its calls in order.
+            Some(_) if query.clock < self.exported_to => Ok(()),
+            Some(calls) => {
+                self.exported_to = outcome.clock;
+                write_call(calls, &query, &outcome)
+            }
             None => Ok(()),
         }
     }

@@ -5,7 +5,7 @@
 //! length, enters one state once.
 
 use wakepath_policies::idle::oracle::{IdlePower, Oracle};
-use wakepath_policies::idle::stay::{Fit, judge};
+use wakepath_policies::idle::stay::FitBounds;
 use wakepath_policies::idle::{IdleGovernor, IdleQuery, OracleGoal};
 use wakepath_units::{Nanoseconds, TickRate};
 
@@ -41,6 +41,16 @@ pub struct Totals {
 pub struct Judge {
     states: States,
     oracle: Oracle,
+    /// Of each state, what a stay is judged by.
+    rules: Vec<Rule>,
+}
+
+/// What stays in a state are judged by.
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    bounds: FitBounds,
+    /// How long leaving it takes, in ns.
+    exit: u64,
 }
 
 /// What the oracle does with a rest.
@@ -61,12 +71,18 @@ impl Judge {
                 Some(power) => Oracle::with_power(list, OracleGoal::Energy, tick, power),
                 None => Oracle::new(list, OracleGoal::Energy, tick),
             },
+            rules: (0..list.len())
+                .map(|state| Rule {
+                    bounds: FitBounds::new(list, state),
+                    exit: states.exit.get(state).map_or(0, |exit| exit.0),
+                })
+                .collect(),
             states: states.clone(),
         }
     }
 
     /// The oracle's state for a rest of `length` ns.
-    #[inline]
+    #[inline(always)]
     pub fn best(&mut self, length: u64, latency_request: i64) -> Best {
         let query = IdleQuery {
             true_idle: length,
@@ -76,19 +92,13 @@ impl Judge {
         let state = self.oracle.select(&query).state;
         Best {
             state,
-            exit: self.exit(state),
+            exit: self.rules.get(state).map_or(0, |rule| rule.exit),
         }
-    }
-
-    /// How long leaving a state takes, in ns.
-    #[inline]
-    pub fn exit(&self, state: usize) -> u64 {
-        self.states.exit.get(state).map_or(0, |exit| exit.0)
     }
 
     /// Accounts a stay. `last`: what came next was the rest's end. Returns how much longer than the
     /// oracle's the wake-up took, in ns.
-    #[inline]
+    #[inline(always)]
     pub fn account(
         &self,
         totals: &mut [Totals],
@@ -97,16 +107,13 @@ impl Judge {
         last: bool,
         best: Best,
     ) -> u64 {
-        let Some(t) = totals.get_mut(state) else {
+        let (Some(t), Some(rule)) = (totals.get_mut(state), self.rules.get(state)) else {
             return 0;
         };
         t.time += duration;
         t.count += 1;
-        match judge(&self.states.declared, state, duration) {
-            Fit::TooDeep => t.too_deep += 1,
-            Fit::TooShallow => t.too_shallow += 1,
-            Fit::Right => {}
-        }
+        t.too_deep += u64::from(duration < rule.bounds.shortest);
+        t.too_shallow += u64::from(duration > rule.bounds.longest);
         if let Some(power) = &self.states.power {
             let (energy, wasted) = energies(power, &self.states, state, duration, last, best);
             t.energy += energy;
@@ -115,7 +122,7 @@ impl Judge {
         if !last {
             return 0;
         }
-        let added = self.exit(state).saturating_sub(best.exit);
+        let added = rule.exit.saturating_sub(best.exit);
         t.slower += u64::from(added > 0);
         t.added_latency += added;
         added
@@ -123,6 +130,7 @@ impl Judge {
 }
 
 /// The energy of a stay, and what of it the oracle would have saved, in fJ.
+#[inline(never)]
 fn energies(
     power: &IdlePower,
     states: &States,

@@ -3,7 +3,9 @@
 
 use wakepath_hardware::IdleStates;
 use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
-use wakepath_policies::idle::{Governor, IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
+use wakepath_policies::idle::{
+    Governor, IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, WithGovernor,
+};
 use wakepath_policies::psd::{Lease, PsdPolicy};
 use wakepath_trace::recording::Before;
 use wakepath_units::Nanoseconds;
@@ -35,6 +37,13 @@ pub struct IdleLoop {
     lease: Option<(Lease, PsdPolicy)>,
     poll_limit: u64,
     tick_stopped: bool,
+    /// What came of it.
+    pub counts: Counts,
+}
+
+/// What came of a governor on one CPU.
+#[derive(Clone, Debug)]
+pub struct Counts {
     /// Per state.
     pub totals: Vec<Totals>,
     /// How often the governor was asked.
@@ -61,11 +70,13 @@ impl IdleLoop {
             lease: psd,
             poll_limit,
             tick_stopped: false,
-            totals: vec![Totals::default(); states],
-            selections: 0,
-            tick_stops: 0,
-            poll_limit_hits: 0,
-            last: (0, 0),
+            counts: Counts {
+                totals: vec![Totals::default(); states],
+                selections: 0,
+                tick_stops: 0,
+                poll_limit_hits: 0,
+                last: (0, 0),
+            },
         }
     }
 
@@ -74,7 +85,7 @@ impl IdleLoop {
         self.governor = fresh.governor;
         self.lease = fresh.lease;
         self.tick_stopped = false;
-        self.last = (0, 0);
+        self.counts.last = (0, 0);
     }
 
     /// A block request was issued by this CPU, or completed on it.
@@ -93,8 +104,8 @@ impl IdleLoop {
 
     /// The last rest was ended by an I/O completion.
     pub fn woken_by_io(&mut self) {
-        let (state, added) = self.last;
-        if let Some(totals) = self.totals.get_mut(state) {
+        let (state, added) = self.counts.last;
+        if let Some(totals) = self.counts.totals.get_mut(state) {
             totals.slower_io += u64::from(added > 0);
             totals.added_io_latency += added;
         }
@@ -110,10 +121,46 @@ impl IdleLoop {
         known: &Known,
         best: Best,
     ) {
+        self.governor.with(Passage {
+            states,
+            judge,
+            rest,
+            known,
+            best,
+            lease: self.lease.as_ref(),
+            poll_limit: self.poll_limit,
+            tick_stopped: &mut self.tick_stopped,
+            counts: &mut self.counts,
+        });
+    }
+}
+
+/// One rest, with whichever governor.
+struct Passage<'a> {
+    states: &'a IdleStates,
+    judge: &'a Judge,
+    rest: &'a Rest,
+    known: &'a Known,
+    best: Best,
+    lease: Option<&'a (Lease, PsdPolicy)>,
+    poll_limit: u64,
+    tick_stopped: &'a mut bool,
+    counts: &'a mut Counts,
+}
+
+impl WithGovernor for Passage<'_> {
+    fn run<G: IdleGovernor>(self, governor: &mut G) {
+        let Self {
+            states,
+            judge,
+            rest,
+            known,
+            best,
+            counts,
+            ..
+        } = self;
         // A task gets the tick back; where nothing is recorded of tasks, one is taken to have run.
-        if rest.first.before != Before::IdleLoop {
-            self.tick_stopped = false;
-        }
+        let mut tick_stopped = *self.tick_stopped && rest.first.before() == Before::IdleLoop;
         let mut now = rest.start;
         let mut tick = known.tick;
         loop {
@@ -125,7 +172,7 @@ impl IdleLoop {
             } else {
                 known.timer.saturating_sub_unsigned(now)
             };
-            let delta_tick = if self.tick_stopped {
+            let delta_tick = if tick_stopped {
                 sleep_length
             } else {
                 sleep_length.min((tick - now) as i64)
@@ -133,36 +180,36 @@ impl IdleLoop {
             let query = IdleQuery {
                 sleep_length,
                 delta_tick,
-                tick_stopped: self.tick_stopped,
+                tick_stopped,
                 latency_request: known.latency_request,
                 nr_iowait: known.iowaiters,
                 clock: now,
                 true_idle: rest.end - now,
             };
-            let IdleDecision { state, stop_tick } = match &self.lease {
+            let IdleDecision { state, stop_tick } = match self.lease {
                 Some((lease, policy)) if lease.holds(Nanoseconds(now)) => {
-                    policy.ceiling.select(states, &mut self.governor, &query)
+                    policy.ceiling.select(states, governor, &query)
                 }
-                _ => self.governor.select(&query),
+                _ => governor.select(&query),
             };
             let state = state.min(states.len() - 1);
-            self.selections += 1;
-            if stop_tick && !self.tick_stopped {
-                self.tick_stopped = true;
-                self.tick_stops += 1;
+            counts.selections += 1;
+            if stop_tick && !tick_stopped {
+                tick_stopped = true;
+                counts.tick_stops += 1;
             }
             let polls_until = if states[state].polling {
-                let own = self.governor.poll_limit().map(|limit| limit.0);
+                let own = governor.poll_limit().map(|limit| limit.0);
                 now.saturating_add(own.unwrap_or(self.poll_limit).max(1))
             } else {
                 u64::MAX
             };
-            let ticks_at = if self.tick_stopped { u64::MAX } else { tick };
+            let ticks_at = if tick_stopped { u64::MAX } else { tick };
             let end = rest.end.min(polls_until).min(ticks_at);
             let last = end == rest.end;
-            let added = judge.account(&mut self.totals, state, end - now, last, best);
+            let added = judge.account(&mut counts.totals, state, end - now, last, best);
             let poll_limit_hit = !last && polls_until <= ticks_at;
-            self.poll_limit_hits += u64::from(poll_limit_hit);
+            counts.poll_limit_hits += u64::from(poll_limit_hit);
             let outcome = IdleOutcome {
                 clock: end,
                 // 0 would mean that the driver refused the state.
@@ -170,9 +217,10 @@ impl IdleLoop {
                 got_tick: end == ticks_at,
                 poll_limit_hit,
             };
-            self.governor.reflect(state, &outcome);
+            governor.reflect(state, &outcome);
             if last {
-                self.last = (state, added);
+                *self.tick_stopped = tick_stopped;
+                counts.last = (state, added);
                 return;
             }
             now = end;
@@ -185,13 +233,13 @@ impl Known {
     /// CPU's longest rest so far, `phase` a time at which it had a tick.
     #[inline]
     pub fn of(rest: &Rest, period: u64, phase: u64, longest: u64) -> Self {
-        let inputs = &rest.first.inputs;
-        let asked = rest.start - u64::from(inputs.select_lead.unwrap_or(0)).min(rest.start);
+        let first = &rest.first;
+        let asked = rest.start - u64::from(first.select_lead().unwrap_or(0)).min(rest.start);
         // Without timers: no timer is known to be nearer than the longest rest there has been.
         let unknown = longest.max(period) as i64;
-        let sleep = inputs.sleep_length.unwrap_or(unknown);
+        let sleep = first.sleep_length().unwrap_or(unknown);
         let timer = sleep.saturating_add_unsigned(asked);
-        let recorded_tick = match (inputs.tick_stopped, inputs.delta_tick) {
+        let recorded_tick = match (first.tick_stopped(), first.delta_tick()) {
             (Some(false), Some(delta)) if delta > 0 && delta < sleep => Some(asked + delta as u64),
             _ => None,
         };
@@ -208,8 +256,8 @@ impl Known {
             unknown,
             tick: recorded_tick.unwrap_or_else(next),
             period,
-            latency_request: inputs.latency_request.unwrap_or(NO_LATENCY_REQUEST),
-            iowaiters: inputs.iowaiters.unwrap_or(0),
+            latency_request: first.latency_request().unwrap_or(NO_LATENCY_REQUEST),
+            iowaiters: first.iowaiters().unwrap_or(0),
         }
     }
 }

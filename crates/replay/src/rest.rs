@@ -4,7 +4,7 @@
 //! goes back to idle. Under another governor this would not have happened, so stays that follow each
 //! other for such a reason are one rest.
 
-use wakepath_trace::recording::{Before, IdlePeriod};
+use wakepath_trace::recording::{Before, IdleRow};
 
 /// Events this soon after the end of a stay are what ended it, in ns.
 pub const CAUSE_WITHIN: u64 = 50_000;
@@ -28,7 +28,7 @@ pub struct Rest {
     /// See [`Rest::start`].
     pub end: u64,
     /// What was recorded of the first stay.
-    pub first: IdlePeriod,
+    pub first: IdleRow,
     /// What was chosen when it happened.
     pub stays: Vec<Stay>,
     /// The last stay ended because of the tick or the polling limit.
@@ -56,27 +56,26 @@ impl Rest {
     }
 
     /// Whether a stay goes on with this rest.
-    pub fn continues_with(&self, period: &IdlePeriod) -> bool {
-        self.open && self.by_itself && period.before == Before::IdleLoop
+    #[inline(always)]
+    pub fn continues_with(&self, period: &IdleRow) -> bool {
+        self.open && self.by_itself && period.before() == Before::IdleLoop
     }
 
-    /// Adds a stay that ended at `end`: to this rest if it continues it, else to a new one.
-    /// `limit`: how long the state polls, if it does.
-    pub fn add(&mut self, end: u64, period: &IdlePeriod, limit: Option<u64>) {
+    /// Adds a stay that ended at `end`: to this rest if it continues it, else to a new one. `by_itself`: the tick or
+    /// the polling limit ended it.
+    #[inline(always)]
+    pub fn add(&mut self, end: u64, period: &IdleRow, by_itself: bool) {
         if !self.continues_with(period) {
             self.stays.clear();
-            self.start = end.saturating_sub(period.duration.0);
+            self.start = end.saturating_sub(period.duration());
             self.first = *period;
             self.open = true;
         }
-        let limit_hit = period
-            .poll_limit_hit
-            .unwrap_or(limit.is_some_and(|limit| period.duration.0 >= limit));
-        self.by_itself = period.got_tick == Some(true) || limit_hit;
+        self.by_itself = by_itself;
         self.end = end;
         self.stays.push(Stay {
-            state: period.state,
-            duration: period.duration.0,
+            state: period.state(),
+            duration: period.duration(),
         });
     }
 }

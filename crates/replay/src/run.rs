@@ -7,8 +7,10 @@ use wakepath_policies::idle::Governor;
 use wakepath_policies::poll;
 use wakepath_policies::psd::Lease;
 use wakepath_trace::recording::{
-    Event, IdlePeriod, Kind, Known as Recorded, Metadata, Reader, RecordingError, TimerKind,
+    Before, Event, IdlePeriod, IdleRow, Kind, Known as Recorded, Metadata, Reader, RecordingError,
+    TimerKind, Visitor,
 };
+use wakepath_units::Nanoseconds;
 
 use crate::agreement::{Agreement, Shadow};
 use crate::cost::{Judge, Totals};
@@ -61,6 +63,10 @@ struct Cpu {
     rest: Rest,
     /// The rest has gone through the governors, and what wakes the CPU is not known yet.
     woken_at: Option<u64>,
+    /// The last completion of a request here.
+    completed_at: u64,
+    /// A completion ended the rest before the CPU left its idle state.
+    woken_inside: bool,
     longest: u64,
     phase: u64,
     loops: Vec<IdleLoop>,
@@ -68,16 +74,23 @@ struct Cpu {
     recorded_last: (usize, u64),
     recorded_tick_stops: u64,
     recorded_poll_hits: u64,
+    /// The governor that ran is asked again, or the calls are wanted.
+    watched: bool,
     shadow: Shadow,
     last: u64,
 }
 
 struct Run<'a> {
+    cpus: Vec<Option<Box<Cpu>>>,
+    common: Common<'a>,
+}
+
+/// What is not of one CPU.
+struct Common<'a> {
     setup: &'a Setup,
     judges: Vec<Judge>,
     poll_limits: Vec<u64>,
     period: u64,
-    cpus: Vec<Option<Box<Cpu>>>,
     drives: Drives,
     periods: u64,
     rests: u64,
@@ -85,9 +98,34 @@ struct Run<'a> {
     first: u64,
     last: u64,
     approximate: Approximate,
-    calls_of: Option<u32>,
+    /// A CPU, and where its governor call log goes.
+    calls: Option<(u32, &'a mut dyn Write)>,
     long_rests: u64,
     clock_jumps: u64,
+    hotplug: Hotplug,
+}
+
+/// What becomes of a governor when its CPU goes off- and online.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hotplug {
+    /// It begins anew.
+    Restarts,
+    /// It goes on with what it knows.
+    GoesOn,
+}
+
+impl Hotplug {
+    /// Drivers that enable a CPU's idle states anew each time it comes online, which resets the governor's
+    /// data: `acpi_processor_hotplug()`, `haltpoll_cpu_online()`, and those of POWER (Linux 6.1 and 6.12).
+    /// Others, such as `intel_idle` and those of device trees, leave them alone.
+    fn of(driver: Option<&str>) -> Self {
+        match driver {
+            None | Some("acpi_idle" | "haltpoll" | "powernv_idle" | "pseries_idle") => {
+                Self::Restarts
+            }
+            Some(_) => Self::GoesOn,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -102,31 +140,95 @@ struct Approximate {
 ///
 /// # Errors
 /// The recording cannot be read, or does not fit the states.
-pub fn replay(
+pub fn replay<'a>(
     reader: &mut Reader,
-    setup: &Setup,
-    mut calls: Option<(u32, &mut dyn Write)>,
+    setup: &'a Setup,
+    calls: Option<(u32, &'a mut dyn Write)>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Report, ReplayError> {
     if setup.states.is_empty() {
         return Err(SetupError::NoStates.into());
     }
-    let mut run = Run::new(setup, calls.as_ref().map(|(cpu, _)| *cpu));
-    let mut out: Option<&mut dyn Write> = match &mut calls {
-        Some((_, out)) => Some(&mut **out),
-        None => None,
+    let hotplug = Hotplug::of(reader.metadata().idle_driver.as_deref());
+    let mut run = Run {
+        cpus: Vec::new(),
+        common: Common::new(setup, calls, hotplug),
     };
     let mut events = 0;
     while let Some(batch) = reader.next_batch()? {
         events += batch.len() as u64;
-        batch.for_each(|event| run.event(&event, &mut out))?;
+        batch.visit(&mut run)?;
         progress(events);
     }
-    run.finish(reader.metadata(), &mut out)
+    run.finish(reader.metadata())
+}
+
+impl Visitor for Run<'_> {
+    type Error = ReplayError;
+
+    // Inlined, so that a period need not go through memory.
+    #[inline(always)]
+    fn idle(&mut self, end: Nanoseconds, number: u32, period: &IdleRow) -> Result<(), ReplayError> {
+        let (cpu, common) = self.cpu(end.0, number)?;
+        common.idle(cpu, end.0, number, period)
+    }
+
+    #[inline(never)]
+    fn other(&mut self, event: &Event) -> Result<(), ReplayError> {
+        let (cpu, common) = self.cpu(event.time.0, event.cpu)?;
+        common.other(cpu, event)
+    }
 }
 
 impl<'a> Run<'a> {
-    fn new(setup: &'a Setup, calls_of: Option<u32>) -> Self {
+    /// The CPU of the next event, beside what is not of one CPU.
+    #[inline(always)]
+    fn cpu(&mut self, time: u64, number: u32) -> Result<(&mut Cpu, &mut Common<'a>), ReplayError> {
+        if number >= MOST_CPUS {
+            return Err(ReplayError::NoSuchCpu(number));
+        }
+        let index = number as usize;
+        if self.cpus.get(index).is_none_or(Option::is_none) {
+            self.begin(number);
+        }
+        let common = &mut self.common;
+        let Some(Some(cpu)) = self.cpus.get_mut(index) else {
+            return Err(ReplayError::NoSuchCpu(number));
+        };
+        common.first = common.first.min(time);
+        common.last = common.last.max(time);
+        if time < cpu.last {
+            common.clock_jumps += 1;
+            common.forget(cpu);
+        }
+        cpu.last = time;
+        Ok((cpu, common))
+    }
+
+    /// A CPU is seen for the first time.
+    #[cold]
+    fn begin(&mut self, number: u32) {
+        let index = number as usize;
+        if self.cpus.len() <= index {
+            self.cpus.resize_with(index + 1, || None);
+        }
+        self.cpus[index] = Some(Box::new(self.common.new_cpu(number)));
+    }
+
+    fn finish(mut self, metadata: &Metadata) -> Result<Report, ReplayError> {
+        let mut cpus = Vec::new();
+        for (number, cpu) in self.cpus.into_iter().enumerate() {
+            let Some(mut cpu) = cpu else { continue };
+            self.common.end_rest(&mut cpu);
+            cpu.shadow.settle(self.common.calls_of(number as u32))?;
+            cpus.push(cpu);
+        }
+        self.common.report(&cpus, metadata)
+    }
+}
+
+impl<'a> Common<'a> {
+    fn new(setup: &'a Setup, calls: Option<(u32, &'a mut dyn Write)>, hotplug: Hotplug) -> Self {
         Self {
             setup,
             judges: setup
@@ -140,7 +242,6 @@ impl<'a> Run<'a> {
                 .map(|states| poll::limit(&states.declared, setup.tick, None).0)
                 .collect(),
             period: setup.tick.period().0,
-            cpus: Vec::new(),
             drives: Drives::default(),
             periods: 0,
             rests: 0,
@@ -148,9 +249,10 @@ impl<'a> Run<'a> {
             first: u64::MAX,
             last: 0,
             approximate: Approximate::default(),
-            calls_of,
+            calls,
             long_rests: 0,
             clock_jumps: 0,
+            hotplug,
         }
     }
 
@@ -173,6 +275,8 @@ impl<'a> Run<'a> {
             group,
             rest: Rest::default(),
             woken_at: None,
+            completed_at: 0,
+            woken_inside: false,
             longest: 0,
             phase: 0,
             loops: loops.collect(),
@@ -180,6 +284,7 @@ impl<'a> Run<'a> {
             recorded_last: (0, 0),
             recorded_tick_stops: 0,
             recorded_poll_hits: 0,
+            watched: setup.ran.is_some() || self.calls.as_ref().is_some_and(|(of, _)| *of == cpu),
             shadow: Shadow::new(self.governor_that_ran(states)),
             last: 0,
         }
@@ -190,51 +295,18 @@ impl<'a> Run<'a> {
         Some(Governor::new(policy, &states.declared, self.setup.tick))
     }
 
-    #[inline]
-    fn event(
-        &mut self,
-        event: &Event,
-        calls: &mut Option<&mut dyn Write>,
-    ) -> Result<(), ReplayError> {
-        let (time, number) = (event.time.0, event.cpu);
-        if number >= MOST_CPUS {
-            return Err(ReplayError::NoSuchCpu(number));
+    /// Where the governor call log of a CPU goes, if it is wanted.
+    fn calls_of(&mut self, cpu: u32) -> Option<&mut dyn Write> {
+        match &mut self.calls {
+            Some((wanted, out)) if *wanted == cpu => Some(&mut **out),
+            _ => None,
         }
-        let index = number as usize;
-        if self.cpus.len() <= index {
-            self.cpus.resize_with(index + 1, || None);
-        }
-        let mut taken = self.cpus[index].take();
-        let mut cpu = taken
-            .take()
-            .unwrap_or_else(|| Box::new(self.new_cpu(number)));
-        self.first = self.first.min(time);
-        self.last = self.last.max(time);
-        if time < cpu.last {
-            self.clock_jumps += 1;
-            self.forget(&mut cpu);
-        }
-        cpu.last = time;
-        let mut calls = if self.calls_of == Some(number) {
-            calls.as_mut().map(|out| &mut **out as &mut dyn Write)
-        } else {
-            None
-        };
-        let result = self.on_cpu(&mut cpu, event, &mut calls);
-        self.cpus[index] = Some(cpu);
-        result
     }
 
-    #[inline]
-    fn on_cpu(
-        &mut self,
-        cpu: &mut Cpu,
-        event: &Event,
-        calls: &mut Option<&mut dyn Write>,
-    ) -> Result<(), ReplayError> {
+    fn other(&mut self, cpu: &mut Cpu, event: &Event) -> Result<(), ReplayError> {
         let time = event.time.0;
         match &event.kind {
-            Kind::Idle(period) => return self.idle(cpu, event, period, calls),
+            Kind::Idle(period) => return self.idle(cpu, time, event.cpu, &period.into()),
             Kind::Timer(TimerKind::Tick) => {
                 cpu.phase = time;
                 cpu.rest.tick(time);
@@ -251,14 +323,9 @@ impl<'a> Run<'a> {
                 self.drives.complete(time, event.cpu, block);
                 let woken = cpu.woken_at.take();
                 if woken.is_some_and(|at| time.saturating_sub(at) <= CAUSE_WITHIN) {
-                    self.io_wake_ups += 1;
-                    cpu.loops.iter_mut().for_each(IdleLoop::woken_by_io);
-                    let (state, added) = cpu.recorded_last;
-                    if let Some(totals) = cpu.recorded.get_mut(state) {
-                        totals.slower_io += u64::from(added > 0);
-                        totals.added_io_latency += added;
-                    }
+                    self.woken_by_io(cpu);
                 }
+                cpu.completed_at = time;
                 cpu.loops.iter_mut().for_each(|l| l.block(time, true));
             }
             Kind::Frequency(_) => {}
@@ -268,32 +335,35 @@ impl<'a> Run<'a> {
             }
             Kind::Hotplug { .. } => {
                 self.end_rest(cpu);
-                cpu.shadow.settle(calls)?;
-                self.forget(cpu);
-                // A CPU that comes back has governors that know nothing.
-                let fresh = self.new_cpu(event.cpu);
-                for (old, new) in cpu.loops.iter_mut().zip(fresh.loops) {
-                    old.restart(new);
+                cpu.shadow.settle(self.calls_of(event.cpu))?;
+                cpu.woken_at = None;
+                if self.hotplug == Hotplug::Restarts {
+                    self.forget(cpu);
+                    let fresh = self.new_cpu(event.cpu);
+                    for (old, new) in cpu.loops.iter_mut().zip(fresh.loops) {
+                        old.restart(new);
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn idle(
         &mut self,
         cpu: &mut Cpu,
-        event: &Event,
-        period: &IdlePeriod,
-        calls: &mut Option<&mut dyn Write>,
+        end: u64,
+        number: u32,
+        period: &IdleRow,
     ) -> Result<(), ReplayError> {
-        let states = &self.setup.states[cpu.group].declared;
-        let Some(state) = states.get(usize::from(period.state)) else {
+        let setup = self.setup;
+        let states = &setup.states[cpu.group].declared;
+        let Some(state) = states.get(usize::from(period.state())) else {
             return Err(ReplayError::NoSuchState {
-                cpu: event.cpu,
-                state: period.state,
-                time: event.time.0,
+                cpu: number,
+                state: period.state(),
+                time: end,
                 states: states.len(),
             });
         };
@@ -301,28 +371,45 @@ impl<'a> Run<'a> {
             self.end_rest(cpu);
         }
         self.periods += 1;
-        cpu.shadow.settle(calls)?;
-        if period.duration.0 > LONGEST {
+        if cpu.watched {
+            cpu.shadow.settle(self.calls_of(number))?;
+        }
+        if period.duration() > LONGEST {
             self.long_rests += 1;
             self.forget(cpu);
             return Ok(());
         }
-        cpu.shadow
-            .period(event.time.0, period, self.period, cpu.longest);
-        let inputs = &period.inputs;
-        self.approximate.inferred += u64::from(inputs.inferred);
-        self.approximate.no_sleep += u64::from(inputs.sleep_length.is_none());
-        self.approximate.no_loop +=
-            u64::from(period.before == wakepath_trace::recording::Before::Unknown);
-        cpu.recorded_tick_stops += u64::from(period.stop_tick == Some(true));
-        let limit = state.polling.then(|| self.poll_limits[cpu.group]);
-        cpu.recorded_poll_hits += u64::from(period.poll_limit_hit == Some(true));
-        cpu.rest.add(event.time.0, period, limit);
+        // Where interrupts are on in the idle state, as in the polling one and in others that halt, they come before
+        // its exit.
+        let start = end.saturating_sub(period.duration());
+        let late = CAUSE_WITHIN + state.exit_latency.0;
+        let inside = |at: u64| at > start && end.saturating_sub(at) <= late;
+        let got_tick = period
+            .got_tick()
+            .or((inside(cpu.phase) && !state.polling).then_some(true));
+        // Otherwise nobody wants to know.
+        if cpu.watched {
+            let mut period = IdlePeriod::from(period);
+            period.got_tick = got_tick;
+            cpu.shadow.period(end, &period, self.period, cpu.longest);
+        }
+        self.approximate.inferred += u64::from(period.inferred());
+        self.approximate.no_sleep += u64::from(period.sleep_length().is_none());
+        self.approximate.no_loop += u64::from(period.before() == Before::Unknown);
+        cpu.recorded_tick_stops += u64::from(period.stop_tick() == Some(true));
+        cpu.recorded_poll_hits += u64::from(period.poll_limit_hit() == Some(true));
+        let limit_hit = period
+            .poll_limit_hit()
+            .unwrap_or(state.polling && period.duration() >= self.poll_limits[cpu.group]);
+        let woken_inside = inside(cpu.completed_at);
+        cpu.rest
+            .add(end, period, got_tick == Some(true) || limit_hit);
+        cpu.woken_inside = woken_inside;
         Ok(())
     }
 
     /// The rest is over: it goes through all governors.
-    #[inline]
+    #[inline(never)]
     fn end_rest(&mut self, cpu: &mut Cpu) {
         if !cpu.rest.is_open() {
             return;
@@ -346,34 +433,33 @@ impl<'a> Run<'a> {
         }
         cpu.longest = cpu.longest.max(length);
         cpu.woken_at = Some(rest.end);
+        if std::mem::take(&mut cpu.woken_inside) {
+            cpu.woken_at = None;
+            self.woken_by_io(cpu);
+        }
+    }
+
+    /// The rest that has just gone through the governors was ended by an I/O completion.
+    fn woken_by_io(&mut self, cpu: &mut Cpu) {
+        self.io_wake_ups += 1;
+        cpu.loops.iter_mut().for_each(IdleLoop::woken_by_io);
+        let (state, added) = cpu.recorded_last;
+        if let Some(totals) = cpu.recorded.get_mut(state) {
+            totals.slower_io += u64::from(added > 0);
+            totals.added_io_latency += added;
+        }
     }
 
     /// Events of this CPU are missing: what it was doing is not known.
     fn forget(&self, cpu: &mut Cpu) {
         cpu.rest.close();
         cpu.woken_at = None;
+        cpu.woken_inside = false;
         let states = &self.setup.states[cpu.group];
         cpu.shadow.restart(self.governor_that_ran(states));
     }
 
-    fn finish(
-        mut self,
-        metadata: &Metadata,
-        calls: &mut Option<&mut dyn Write>,
-    ) -> Result<Report, ReplayError> {
-        let mut cpus: Vec<(u32, Box<Cpu>)> = Vec::new();
-        for (number, cpu) in std::mem::take(&mut self.cpus).into_iter().enumerate() {
-            if let Some(mut cpu) = cpu {
-                self.end_rest(&mut cpu);
-                let mut calls = if self.calls_of == Some(number as u32) {
-                    calls.as_mut().map(|out| &mut **out as &mut dyn Write)
-                } else {
-                    None
-                };
-                cpu.shadow.settle(&mut calls)?;
-                cpus.push((number as u32, cpu));
-            }
-        }
+    fn report(&self, cpus: &[Box<Cpu>], metadata: &Metadata) -> Result<Report, ReplayError> {
         if self.periods == 0 {
             return Err(ReplayError::NoPeriods);
         }
@@ -381,31 +467,30 @@ impl<'a> Run<'a> {
         let known = |known: Recorded, count: u64| (known != Recorded::Missing).then_some(count);
         let mut policies = vec![PolicyReport {
             policy: "recorded".to_owned(),
-            states: self.states(&cpus, |cpu| &cpu.recorded),
+            states: self.states(cpus, |cpu| &cpu.recorded),
             selections: self.periods,
             tick_stops: known(
                 recorded.tick,
-                cpus.iter().map(|(_, c)| c.recorded_tick_stops).sum(),
+                cpus.iter().map(|c| c.recorded_tick_stops).sum(),
             ),
             poll_limit_hits: known(
                 recorded.tick,
-                cpus.iter().map(|(_, c)| c.recorded_poll_hits).sum(),
+                cpus.iter().map(|c| c.recorded_poll_hits).sum(),
             ),
         }];
         for (i, (name, _)) in self.setup.policies.iter().enumerate() {
-            let sum =
-                |what: fn(&IdleLoop) -> u64| cpus.iter().map(|(_, c)| what(&c.loops[i])).sum();
+            let sum = |what: fn(&IdleLoop) -> u64| cpus.iter().map(|c| what(&c.loops[i])).sum();
             policies.push(PolicyReport {
                 policy: name.clone(),
-                states: self.states(&cpus, |cpu| &cpu.loops[i].totals),
-                selections: sum(|l| l.selections),
-                tick_stops: Some(sum(|l| l.tick_stops)),
-                poll_limit_hits: Some(sum(|l| l.poll_limit_hits)),
+                states: self.states(cpus, |cpu| &cpu.loops[i].counts.totals),
+                selections: sum(|l| l.counts.selections),
+                tick_stops: Some(sum(|l| l.counts.tick_stops)),
+                poll_limit_hits: Some(sum(|l| l.counts.poll_limit_hits)),
             });
         }
         let agreement = self.setup.ran.as_ref().map(|(name, _)| {
             let mut all = Agreement::default();
-            for (_, c) in &cpus {
+            for c in cpus {
                 all.add(&c.shadow.agreement);
             }
             (name.clone(), all)
@@ -461,13 +546,9 @@ impl<'a> Run<'a> {
     }
 
     /// Sums over CPUs, by the states' names.
-    fn states(
-        &self,
-        cpus: &[(u32, Box<Cpu>)],
-        totals: impl Fn(&Cpu) -> &[Totals],
-    ) -> Vec<StateReport> {
+    fn states(&self, cpus: &[Box<Cpu>], totals: impl Fn(&Cpu) -> &[Totals]) -> Vec<StateReport> {
         let mut reports: Vec<StateReport> = Vec::new();
-        for (_, cpu) in cpus {
+        for cpu in cpus {
             let states = &self.setup.states[cpu.group];
             for (state, totals) in states.declared.iter().zip(totals(cpu)) {
                 let report = StateReport::new(state.name.clone(), totals, states.power.is_some());

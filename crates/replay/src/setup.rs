@@ -47,6 +47,13 @@ pub enum SetupError {
          rk3399, `wakepath machine list` has the names) or give its states (--states FILE.csv)"
     )]
     NoStates,
+    /// The machine recorded has no idle driver.
+    #[error(
+        "the machine that was recorded had no idle driver, as most virtual machines, so its governor had nothing to choose \
+         among; record one that has (docs/replay.md), or see what governors would do with other idle states: those of a \
+         machine (--machine rk3399, `wakepath machine list` has the names) or of your own (--states FILE.csv)"
+    )]
+    NoDriver,
     /// Those of the recording are not possible.
     #[error("the idle states of the recording: {0}")]
     Impossible(#[from] IdleStatesError),
@@ -67,7 +74,13 @@ impl States {
     /// The states that a recording has.
     pub fn of_recording(metadata: &Metadata) -> Result<Vec<Self>, SetupError> {
         if metadata.idle_states.is_empty() {
-            return Err(SetupError::NoStates);
+            // The governor's name comes from where the driver's does, on the machine itself.
+            let looked = metadata.idle_governor.is_some();
+            return Err(if looked && metadata.idle_driver.is_none() {
+                SetupError::NoDriver
+            } else {
+                SetupError::NoStates
+            });
         }
         let groups = metadata.idle_states.iter().map(|group| {
             let declared = IdleStates::new(group.states.clone())?;

@@ -80,9 +80,17 @@ struct Recorded {
 }
 
 fn recording(events: &[Event]) -> Recorded {
+    recording_with(events, None)
+}
+
+fn recording_with(events: &[Event], idle_driver: Option<&str>) -> Recorded {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.parquet");
-    let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
+    let metadata = Metadata {
+        idle_driver: idle_driver.map(ToOwned::to_owned),
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&path, Overwrite::No, metadata).unwrap();
     for event in events {
         writer.push(event).unwrap();
     }
@@ -103,20 +111,21 @@ fn sum(policy: &PolicyReport, what: impl Fn(&StateReport) -> u64) -> u64 {
     policy.states.iter().map(what).sum()
 }
 
+const READ: Block = Block {
+    device: 0,
+    sector: 8,
+    bytes: 4096,
+    write: false,
+};
+
 #[test]
 fn a_tick_does_not_end_a_rest() {
-    let block = Block {
-        device: 0,
-        sector: 8,
-        bytes: 4096,
-        write: false,
-    };
     // 3 ms up to a tick, 2 ms more, and then an I/O completion.
     let events = [
         idle(13 * MS, 3 * MS, 2, Before::Task),
         on(13 * MS + US, Kind::Timer(TimerKind::Tick)),
         idle(15 * MS + 2 * US, 2 * MS, 2, Before::IdleLoop),
-        on(15 * MS + 5 * US, Kind::BlockComplete(block)),
+        on(15 * MS + 5 * US, Kind::BlockComplete(READ)),
     ];
     let report = run(
         &events,
@@ -349,6 +358,12 @@ fn recordings_that_do_not_fit_are_refused() {
     assert!(error.to_string().contains("no idle periods"), "{error}");
     let error = States::of_recording(&Metadata::default()).unwrap_err();
     assert!(error.to_string().contains("--machine"), "{error}");
+    let virtual_machine = Metadata {
+        idle_governor: Some("menu".to_owned()),
+        ..Metadata::default()
+    };
+    let error = States::of_recording(&virtual_machine).unwrap_err();
+    assert!(error.to_string().contains("no idle driver"), "{error}");
 }
 
 #[test]
@@ -360,4 +375,54 @@ fn a_clock_that_jumps_is_named_and_does_not_hang() {
     let names: Vec<&str> = report.warnings.iter().map(|w| w.name.as_str()).collect();
     assert_eq!(names, ["long-rest", "clock-jump"]);
     assert_eq!(report.rests, 1);
+}
+
+#[test]
+fn what_a_governor_knows_of_a_cpu_that_was_offline_depends_on_the_driver() {
+    // Regular rests of 50 us, of which menu learns although the next timer is far, before and after the CPU is away.
+    let rests =
+        |from: u64| (1..=100).map(move |i| idle(from + i * 100 * US, 50 * US, 1, Before::Task));
+    let mut events: Vec<Event> = rests(0).collect();
+    let away = 20 * MS;
+    events.push(on(away, Kind::Hotplug { online: false }));
+    events.push(on(away + 50 * MS, Kind::Hotplug { online: true }));
+    events.extend(rests(away + 51 * MS));
+    let deep_stays = |driver: Option<&str>| {
+        let recorded = recording_with(&events, driver);
+        let mut reader = Reader::open(&recorded.path).unwrap();
+        let setup = setup(&[IdlePolicy::Menu(KernelVersion::V6_1)]);
+        let report = replay(&mut reader, &setup, None, &mut |_| ()).unwrap();
+        assert_eq!(report.rests, 200);
+        report.policies[1].states[2].count
+    };
+    let goes_on = deep_stays(Some("intel_idle"));
+    // One that knows nothing believes the timer at first.
+    assert!(goes_on > 0);
+    assert!(deep_stays(Some("acpi_idle")) > goes_on);
+    assert!(deep_stays(None) > goes_on);
+}
+
+/// A state that halts with interrupts on is left after they were handled.
+#[test]
+fn interrupts_inside_a_stay_are_what_ended_it() {
+    let events = [
+        // A tick, and 90 us of exit latency after it.
+        on(13 * MS - 90 * US, Kind::Timer(TimerKind::Tick)),
+        idle(13 * MS, 3 * MS, 2, Before::Task),
+        // The same with a completion.
+        on(15 * MS - 90 * US, Kind::BlockComplete(READ)),
+        idle(15 * MS, 2 * MS - 10 * US, 2, Before::Task),
+        // One long before the end is not what ended the stay.
+        on(20 * MS, Kind::BlockComplete(READ)),
+        idle(25 * MS, 6 * MS, 2, Before::Task),
+    ];
+    let report = run(&events, &setup(&[IdlePolicy::Deepest])).unwrap();
+    assert_eq!(
+        (report.periods, report.rests, report.io_wake_ups),
+        (3, 3, 1)
+    );
+    let mut continued = events[..2].to_vec();
+    continued.push(idle(14 * MS, MS - 10 * US, 2, Before::IdleLoop));
+    let report = run(&continued, &setup(&[IdlePolicy::Deepest])).unwrap();
+    assert_eq!((report.periods, report.rests), (2, 1));
 }

@@ -132,7 +132,7 @@ impl Attribution {
 }
 
 /// Buckets per doubling of the latency, as a power of two: each is at most 3 % wide.
-const BUCKET_BITS: u32 = 5;
+const BITS: u32 = 5;
 
 /// Sums of parts over requests of about the same latency.
 #[derive(Clone, Debug, Default)]
@@ -152,7 +152,7 @@ impl Collector {
     /// Adds a request of this latency, the sum of its parts.
     #[inline(always)]
     pub(crate) fn add(&mut self, parts: &Parts, latency: u64) {
-        let index = bucket_of(latency);
+        let index = bucket_of::<BITS>(latency);
         if index >= self.buckets.len() {
             self.buckets.resize_with(index + 1, Bucket::default);
         }
@@ -172,8 +172,8 @@ impl Collector {
             .enumerate()
             .filter(|(_, b)| b.requests > 0);
         filled.map(|(index, bucket)| LatencyBucket {
-            low: lowest_of(index),
-            high: lowest_of(index + 1) - 1,
+            low: lowest_of::<BITS>(index),
+            high: lowest_of::<BITS>(index + 1) - 1,
             requests: bucket.requests,
         })
     }
@@ -203,16 +203,17 @@ impl Collector {
     }
 }
 
-/// Exact below 32, then 32 buckets to each doubling.
-fn bucket_of(latency: u64) -> usize {
-    let magnitude = (64 - latency.leading_zeros()).saturating_sub(BUCKET_BITS + 1);
-    ((u64::from(magnitude) << BUCKET_BITS) + (latency >> magnitude)) as usize
+/// The bucket of a latency: `2^BITS` of them to each doubling, from twice as many on; exact below that.
+#[inline(always)]
+pub(crate) fn bucket_of<const BITS: u32>(latency: u64) -> usize {
+    let magnitude = (64 - latency.leading_zeros()).saturating_sub(BITS + 1);
+    ((u64::from(magnitude) << BITS) + (latency >> magnitude)) as usize
 }
 
 /// The shortest latency of a bucket.
-fn lowest_of(bucket: usize) -> u64 {
-    let magnitude = (bucket >> BUCKET_BITS).saturating_sub(1);
-    ((bucket - (magnitude << BUCKET_BITS)) as u64) << magnitude
+pub(crate) fn lowest_of<const BITS: u32>(bucket: usize) -> u64 {
+    let magnitude = (bucket >> BITS).saturating_sub(1);
+    ((bucket - (magnitude << BITS)) as u64) << magnitude
 }
 
 #[cfg(test)]
@@ -224,11 +225,11 @@ mod tests {
     proptest! {
         #[test]
         fn buckets_are_in_order_and_narrow(latency in 0_u64..1 << 62) {
-            let (this, next) = (bucket_of(latency), bucket_of(latency + 1));
+            let (this, next) = (bucket_of::<BITS>(latency), bucket_of::<BITS>(latency + 1));
             prop_assert!(next == this || next == this + 1);
             let wider = latency + latency / 31 + 1;
-            prop_assert!(bucket_of(wider) > this);
-            prop_assert!(lowest_of(this) <= latency && latency < lowest_of(this + 1));
+            prop_assert!(bucket_of::<BITS>(wider) > this);
+            prop_assert!(lowest_of::<BITS>(this) <= latency && latency < lowest_of::<BITS>(this + 1));
         }
 
         #[test]

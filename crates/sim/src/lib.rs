@@ -36,12 +36,14 @@ mod task;
 mod threads;
 mod threads_run;
 mod timers;
+mod uncore;
 
 pub use attribution::Attribution;
 pub use compare::{
     Combination, CombinationResult, Comparison, Experiment, Waiting, compare, compare_all, median,
 };
 pub use engine::watchdog::Stuck;
+pub use frequency::HwpBoostRun;
 pub use power::Energy;
 pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,
@@ -83,7 +85,10 @@ pub enum SimError {
         what: String,
     },
     /// A cluster does not say what a frequency policy needs.
-    #[error("cluster '{cluster}' of this machine gives no {what}, which {policy} needs")]
+    #[error(
+        "cluster '{cluster}' of this machine gives no {what}, which {policy} needs: add it to the \
+         machine's file (docs/machines.md), or take schedutil, ondemand, performance or powersave"
+    )]
     NoClock {
         /// Name of the cluster.
         cluster: String,

@@ -7,17 +7,19 @@
 use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Scope;
-use wakepath_units::{Microwatts, Nanoseconds};
+use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
 use crate::engine::Finished;
 use crate::setup::Setup;
+use crate::uncore::UncoreClock;
 
-/// How long clusters and the package were down.
+/// How long clusters and the package were down, and the clock of what is between them.
 #[derive(Debug)]
 pub(crate) struct PowerTracker {
     clusters: Vec<Down>,
     /// Down: every CPU is in the deepest state.
     package: Down,
+    pub(crate) uncore: UncoreClock,
     deepest: usize,
 }
 
@@ -67,6 +69,7 @@ impl PowerTracker {
         let clusters: Vec<Down> = setup.clusters.iter().map(|c| Down::new(c.cpus)).collect();
         Self {
             package: Down::new(clusters.iter().map(|c| c.cpus).sum()),
+            uncore: UncoreClock::new(setup.uncore.as_ref()),
             clusters,
             deepest: setup.states.len() - 1,
         }
@@ -79,6 +82,9 @@ impl PowerTracker {
         }
         if state == self.deepest {
             self.package.asleep(now);
+            if self.package.is_down() {
+                self.uncore.switch(now, false);
+            }
         }
     }
 
@@ -92,6 +98,7 @@ impl PowerTracker {
     ) -> bool {
         if state == self.deepest {
             self.package.awake(now);
+            self.uncore.switch(now, true);
         }
         let cluster = &mut self.clusters[cluster];
         let was_down = cluster.is_down();
@@ -104,6 +111,7 @@ impl PowerTracker {
     pub(crate) fn finish(&mut self, now: u64) {
         self.clusters.iter_mut().for_each(|c| c.settle(now));
         self.package.settle(now);
+        self.uncore.settle(now);
     }
 }
 
@@ -114,6 +122,8 @@ pub struct Energy {
     pub cpus_mj: Vec<f64>,
     /// Each cluster, besides its CPUs.
     pub clusters_mj: Vec<f64>,
+    /// The uncore of each cluster (interconnect and last-level cache), if it has a clock of its own.
+    pub uncores_mj: Vec<f64>,
     /// The package, besides its clusters.
     pub package_mj: f64,
     /// Each drive, if it has power states.
@@ -124,6 +134,9 @@ pub struct Energy {
     pub mean_mw: f64,
     /// Energy per finished request in microjoules.
     pub per_io_uj: f64,
+    /// Mean clock of the uncore in MHz while it was on; absent if the machine's description has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncore_mhz: Option<f64>,
     /// What the machine draws in milliwatts while nothing happens at all: every CPU in its deepest
     /// enabled state, clusters and package down, drives in the last state of their way down.
     pub idle_mw: f64,
@@ -184,10 +197,17 @@ impl Energy {
                 + package.active_power().femtojoules_over(up)
         });
         let drives: Vec<u128> = finished.drives.iter().flatten().map(|d| d.energy).collect();
-        let total = cpus.iter().chain(&clusters).chain(&drives).sum::<u128>() + package;
+        let uncore = &finished.power.uncore;
+        let uncores: Vec<u128> = (uncore.energy().into_iter())
+            .flat_map(|of_one| std::iter::repeat_n(of_one, machine.cluster.len()))
+            .collect();
+        let components = cpus.iter().chain(&clusters).chain(&uncores).chain(&drives);
+        let total = components.sum::<u128>() + package;
         (total > 0).then(|| Self {
             cpus_mj: cpus.into_iter().map(millijoules).collect(),
             clusters_mj: clusters.into_iter().map(millijoules).collect(),
+            uncore_mhz: uncore.energy().map(|_| uncore.mean_mhz()),
+            uncores_mj: uncores.into_iter().map(millijoules).collect(),
             package_mj: millijoules(package),
             drives_mj: drives.into_iter().map(millijoules).collect(),
             idle_mw: idle_power(machine, finished).0 as f64 / 1e3,
@@ -216,6 +236,13 @@ fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
     let package = machine.package.as_ref().map_or(0, |p| {
         p.idle_power().0 + if package_up { p.active_power().0 } else { 0 }
     });
+    let uncores = machine
+        .uncore
+        .as_ref()
+        .filter(|_| package_up)
+        .map_or(0, |u| {
+            u.power(u.clock(Kilohertz(0))).0 * machine.cluster.len() as u64
+        });
     let drives = finished.drives.iter().flatten().map(|d| d.at_rest.0);
-    Microwatts(clusters.chain(drives).sum::<u64>() + package)
+    Microwatts(clusters.chain(drives).sum::<u64>() + package + uncores)
 }

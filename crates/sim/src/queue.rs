@@ -180,7 +180,7 @@ impl EventQueue {
         if time_of(self.due[slot]) != u64::MAX || time_of(self.carried) != u64::MAX {
             self.make_way(slot);
         }
-        self.carried = due;
+        self.carry(due);
     }
 
     /// Takes back the event of a slot.
@@ -210,7 +210,17 @@ impl EventQueue {
         if time_of(self.carried) != u64::MAX {
             self.store_carried();
         }
+        self.carry(due);
+    }
+
+    /// Carries an event along; nothing is carried.
+    #[inline(always)]
+    fn carry(&mut self, due: Due) {
         self.carried = due;
+        #[cfg(test)]
+        if tests::STORED_AT_ONCE.get() {
+            self.store_carried();
+        }
     }
 
     /// Takes the next event: its time in ns, and its slot, or the number of slots and its own number
@@ -343,11 +353,56 @@ impl EventQueue {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
+    use wakepath_hardware::Machine;
+    use wakepath_hardware::machine::builtin_names;
+    use wakepath_workloads::{Workload, fio};
 
     use super::*;
+    use crate::{Combination, simulate};
+
+    thread_local! {
+        /// Events of this thread's simulations are not carried along.
+        pub(super) static STORED_AT_ONCE: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// A run as a text of all that it says.
+    fn run(machine: &Machine, workload: &Workload, idle: &str, freq: &str) -> String {
+        let policies = Combination::named(idle, freq).unwrap();
+        let run = simulate(machine, workload, &policies, 1).unwrap();
+        format!("{} {:?}", serde_json::to_string(&run).unwrap(), run.details)
+    }
+
+    #[test]
+    fn whole_runs_are_the_same_without_carrying() {
+        let job = |lines: &str| -> Workload {
+            let start = "[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\nruntime=1\n";
+            let text = format!("{start}{lines}");
+            fio::parse(&text, "test.fio").unwrap().into()
+        };
+        let jobs = [
+            job("rw=randread\nioengine=psync\n"),
+            job("rw=randrw\nioengine=libaio\niodepth=8\nnumjobs=3\nrate_iops=900\n"),
+            job("rw=randwrite\nioengine=libaio\niodepth=2\nthinktime=300\nthinktime_spin=50\n"),
+        ];
+        for machine in builtin_names() {
+            let machine = Machine::find(machine).unwrap();
+            for (job, (idle, freq)) in jobs.iter().zip([
+                ("teo@6.12", "schedutil"),
+                ("menu@6.12", "performance"),
+                ("ladder", "ondemand"),
+            ]) {
+                let carried = run(&machine, job, idle, freq);
+                STORED_AT_ONCE.set(true);
+                let stored = run(&machine, job, idle, freq);
+                STORED_AT_ONCE.set(false);
+                assert_eq!(carried, stored, "{} {idle} {freq}", machine.name);
+            }
+        }
+    }
 
     proptest! {
         #[test]

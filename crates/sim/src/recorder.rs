@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::attribution::{Collector, Parts};
+use crate::attribution::{Collector, Parts, bucket_of, lowest_of};
 use crate::drive::Direction;
 
 /// Significant figures that the latency histogram keeps.
@@ -10,7 +10,10 @@ const FIGURES: u8 = 3;
 /// Longest latency that the histogram tells from longer ones, in ns: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 
-#[derive(Debug)]
+/// The histogram's buckets per doubling, as a power of two.
+const BITS: u32 = 10;
+
+#[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
@@ -21,25 +24,9 @@ pub(crate) struct Recorder {
     /// Completion interrupts, and those of them on the CPU that had submitted.
     pub(crate) completions: u64,
     pub(crate) same_cpu: u64,
-    pub(crate) latency: Histogram<u64>,
+    /// Requests in each of the histogram's buckets, as far as there are any.
+    latencies: Vec<u64>,
     pub(crate) parts: Collector,
-}
-
-impl Default for Recorder {
-    fn default() -> Self {
-        Self {
-            reads: 0,
-            writes: 0,
-            read_bytes: 0,
-            written_bytes: 0,
-            latency_sums: [0; 2],
-            completions: 0,
-            same_cpu: 0,
-            #[expect(clippy::expect_used, reason = "the bounds are constants")]
-            latency: Histogram::new_with_bounds(1, LONGEST, FIGURES).expect("valid bounds"),
-            parts: Collector::default(),
-        }
-    }
 }
 
 impl Recorder {
@@ -69,7 +56,23 @@ impl Recorder {
             }
         }
         self.latency_sums[direction as usize] += u128::from(latency);
-        self.latency.saturating_record(latency);
+        let bucket = bucket_of::<BITS>(latency);
+        if bucket >= self.latencies.len() {
+            self.latencies.resize(bucket + 1, 0);
+        }
+        self.latencies[bucket] += 1;
         self.parts.add(parts, latency);
+    }
+
+    /// The latencies in ns. That they are filled in now, bucket by bucket, gives the same histogram.
+    pub(crate) fn histogram(&self) -> Histogram<u64> {
+        #[expect(clippy::expect_used, reason = "the bounds are constants")]
+        let mut histogram = Histogram::new_with_bounds(1, LONGEST, FIGURES).expect("valid bounds");
+        for (bucket, requests) in self.latencies.iter().enumerate() {
+            if *requests > 0 {
+                histogram.saturating_record_n(lowest_of::<BITS>(bucket), *requests);
+            }
+        }
+        histogram
     }
 }

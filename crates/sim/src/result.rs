@@ -7,7 +7,7 @@ use crate::attribution::Attribution;
 use crate::details::Details;
 use crate::drive::DriveTotals;
 use crate::engine::Finished;
-use crate::frequency::Domain;
+use crate::frequency::{Domain, HwpBoostRun};
 use crate::power::Energy;
 use crate::program::Programs;
 use crate::recorder::Recorder;
@@ -214,6 +214,9 @@ pub struct ClockTime {
     pub changes: u64,
     /// The frequencies at which its CPUs were powered, slowest first.
     pub residency: Vec<FrequencyTime>,
+    /// HWP dynamic boost, if it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hwp_boost: Option<HwpBoostRun>,
 }
 
 /// Time at a frequency.
@@ -255,6 +258,7 @@ impl ClockTime {
             },
             changes: domain.changes,
             residency,
+            hwp_boost: domain.hwp_boosts(),
         }
     }
 }
@@ -355,7 +359,7 @@ impl Run {
 
 impl Latency {
     fn new(recorder: &Recorder) -> Self {
-        let h = &recorder.latency;
+        let h = recorder.histogram();
         let at = |quantile| h.value_at_quantile(quantile) as f64 / 1e3;
         let requests = h.len().max(1) as f64;
         let mean = |direction: usize, requests: u64| {

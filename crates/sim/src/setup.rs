@@ -1,8 +1,9 @@
 //! A machine, a workload and two policies, compiled into what the engine needs.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Cluster, DriveModel, Figure, Runs, Scope};
+use wakepath_hardware::machine::{Cluster, DriveModel, Figure, Runs, Scope, Uncore};
 use wakepath_policies::freq::FrequencyTable;
+use wakepath_policies::idle::stay::FitBounds;
 use wakepath_policies::poll;
 use wakepath_policies::spec::PollPolicy;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
@@ -54,13 +55,10 @@ pub(crate) struct TrueState {
     /// Another CPU wakes it without an interrupt.
     pub(crate) mwait: bool,
     pub(crate) disabled: bool,
-    /// Declared, for the kernel's too-deep and too-shallow counters.
-    pub(crate) exit_latency: u64,
+    /// Declared.
     pub(crate) target_residency: u64,
-    /// Whether a shallower state is enabled, and the target residency of the next deeper one that
-    /// is, if any.
-    pub(crate) has_shallower: bool,
-    pub(crate) deeper: u64,
+    /// By what is declared, for the kernel's too-deep and too-shallow counters.
+    pub(crate) fit: FitBounds,
 }
 
 /// One cluster's clock.
@@ -120,9 +118,25 @@ impl ClusterSetup {
 /// CPU work that one I/O costs, by where it is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IoCost {
-    pub(crate) submission: Cycles,
+    submission: Cycles,
+    /// Of the submission, for each KiB beyond [`BLOCK`].
+    per_kib: Cycles,
     pub(crate) interrupt: Cycles,
     pub(crate) resume: Cycles,
+}
+
+impl IoCost {
+    /// Of a request of so many bytes.
+    #[inline]
+    pub(crate) fn submission(&self, bytes: u64) -> Cycles {
+        self.submission + self.per_kib * (bytes.saturating_sub(BLOCK) / 1024)
+    }
+
+    /// Whether the bytes matter.
+    #[inline]
+    pub(crate) fn depends_on_bytes(&self) -> bool {
+        self.per_kib > 0
+    }
 }
 
 /// Background work.
@@ -235,6 +249,7 @@ pub(crate) struct Setup {
     pub(crate) io: IoCost,
     pub(crate) completion: CompletionSetup,
     pub(crate) demotion: Option<DemotionSetup>,
+    pub(crate) uncore: Option<Uncore>,
     pub(crate) background: Vec<BackgroundSetup>,
     pub(crate) volume: VolumeSetup,
     pub(crate) jobs: Vec<JobSetup>,
@@ -263,6 +278,7 @@ impl Setup {
                 .collect::<Result<Vec<_>, _>>()?,
             Workload::RtApp(_) => Vec::new(),
         };
+        let declared = machine.declared_idle_states()?;
         let states: Vec<TrueState> = machine
             .idle_state
             .iter()
@@ -277,11 +293,8 @@ impl Setup {
                 polling: s.polling,
                 mwait: s.mwait,
                 disabled: s.disabled,
-                exit_latency: s.exit_latency_us.micros().0,
                 target_residency: s.target_residency_us.micros().0,
-                has_shallower: machine.idle_state[..index].iter().any(|s| !s.disabled),
-                deeper: (machine.idle_state[index + 1..].iter().find(|s| !s.disabled))
-                    .map_or(NEVER, |s| s.target_residency_us.micros().0),
+                fit: FitBounds::new(&declared, index),
             })
             .collect();
         let deepest_alone = states
@@ -311,7 +324,7 @@ impl Setup {
             tick_period: machine.tick_rate().period().0,
             poll_limit: poll::limit_under(
                 &poll.unwrap_or_default(),
-                &machine.declared_idle_states()?,
+                &declared,
                 machine.tick_rate(),
             ),
             residencies: (states.iter())
@@ -333,11 +346,13 @@ impl Setup {
             migration_cycles: machine.scheduler.migration_kcycles.kilocycles(),
             io: IoCost {
                 submission: part(machine.io_path.submission_share.value),
+                per_kib: machine.io_path.kcycles_per_kib.kilocycles(),
                 interrupt: part(machine.io_path.interrupt_share.value),
                 resume: part(machine.io_path.resume_share.value),
             },
             completion: CompletionSetup::new(machine),
             demotion: DemotionSetup::new(machine),
+            uncore: machine.uncore.clone(),
             background: machine
                 .background
                 .iter()

@@ -66,7 +66,9 @@ proptest! {
         let e = run.energy.unwrap();
         let drive_mj: f64 = e.drives_mj.iter().sum();
         prop_assert!((drive_mj - d.energy_pj as f64 / 1e9).abs() <= 1e-6, "{drive_mj}");
-        let parts = e.cpus_mj.iter().chain(&e.clusters_mj).sum::<f64>() + e.package_mj + drive_mj;
+        let parts = (e.cpus_mj.iter().chain(&e.clusters_mj).chain(&e.uncores_mj)).sum::<f64>()
+            + e.package_mj
+            + drive_mj;
         prop_assert!((parts - e.total_mj).abs() <= 1e-9 * e.total_mj);
         // A request that finds the drive asleep waits for it.
         prop_assert!(d.wake_ups == 0 || run.latency_us.max * 1.001 >= d.mean_wake_us);

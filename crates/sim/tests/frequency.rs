@@ -201,3 +201,23 @@ fn a_cpu_busy_with_completions_gets_a_higher_frequency() {
     let run = run("laptop", deep, "schedutil[iowait_boost=off]");
     assert!(run.mean_mhz > 1000.0, "{} MHz", run.mean_mhz);
 }
+
+#[test]
+fn nothing_in_hackbench_is_boosted_and_no_hook_costs_a_tenth() {
+    let machine = Machine::find("xeon-e3-1240v5").unwrap();
+    let text = include_str!("../../../workloads/hackbench-like.json");
+    let workload = rtapp::parse(text, "hackbench-like.json").unwrap().into();
+    let policies =
+        Combination::named("menu@6.1", "intel_pstate-hwp[hwp_dynamic_boost=on]").unwrap();
+    let run = simulate(&machine, &workload, &policies, 1).unwrap();
+    let boosts = || run.clocks.iter().filter_map(|c| c.hwp_boost);
+    assert_eq!(boosts().map(|b| b.raises).sum::<u64>(), 0);
+    // The driver's hook is called when a signal crosses a period, and as often again as a task comes to a CPU
+    // and leaves another one. For a tenth of the throughput a call would have to take microseconds.
+    let calls =
+        boosts().map(|b| b.calls).sum::<u64>() + 2 * run.threads.as_ref().unwrap().migrations;
+    let busy: f64 = run.cpus.iter().map(|c| c.busy_seconds).sum();
+    let us = 0.1 * busy / calls as f64 * 1e6;
+    println!("{calls} calls, {busy} s busy: a call would have to take {us} us");
+    assert!(calls > 0 && us > 1.0, "{us}");
+}

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{C1Demotion, Cluster, Figure, TurboLimit};
+use wakepath_hardware::machine::{C1Demotion, Cluster, Figure, TurboLimit, Uncore};
 use wakepath_sim::{Combination, Experiment, Waiting, compare, compare_all, simulate};
+use wakepath_units::Kilohertz;
 use wakepath_workloads::{Workload, fio};
 
 const IDLE: [&str; 9] = [
@@ -129,6 +130,10 @@ prop_compose! {
         (coalesce, coalesce_us) in (1_u32..9, 1_u32..500),
         demotion in prop::option::of((1_u32..6, 1_u32..3000, 0_u32..1000)),
         disabled in prop::option::of(0_usize..3),
+        (uncore, kcycles_per_kib) in (
+            prop::option::of((1_u32..2000, 0_u32..2000, 1_u32..20_000)),
+            prop_oneof![Just(0.0), 0.0..2.0_f64],
+        ),
     ) -> Machine {
         let mut machine =
             if polling { polling_machine() } else { Machine::find("rk3399").unwrap() };
@@ -137,6 +142,7 @@ prop_compose! {
         }
         machine.io_path.completion.cpu = completion;
         machine.io_path.kcycles_per_io.value = kcycles;
+        machine.io_path.kcycles_per_kib = Figure::plain(kcycles_per_kib);
         machine.drive.read_service_us.value = service;
         machine.drive.parallel_units.value = f64::from(units);
         machine.drive.count = count;
@@ -157,6 +163,15 @@ prop_compose! {
         if let Some(state) = disabled {
             machine.idle_state[state].disabled = true;
         }
+        machine.uncore = uncore.map(|(least, more, slot)| Uncore {
+            min_mhz: Figure::plain(f64::from(least)),
+            max_mhz: Figure::plain(f64::from(least + more)),
+            slot_us: Figure::plain(f64::from(slot)),
+            lowest_uv: Figure::plain(700_000.0),
+            highest_uv: Figure::plain(1_000_000.0),
+            dynamic_power_uw_per_mhz_v2: Figure::plain(100.0),
+            source: "test".into(),
+        });
         for state in machine.idle_state.iter_mut().skip(1) {
             state.true_entry_us.value = entry;
             state.true_exit_us.value = exit;
@@ -223,10 +238,19 @@ proptest! {
         }
         prop_assert_eq!(run.clocks.iter().map(|c| c.cpus).sum::<usize>(), run.cpus.len());
         if let Some(e) = &run.energy {
-            let parts = e.cpus_mj.iter().chain(&e.clusters_mj).sum::<f64>() + e.package_mj
-                + e.drives_mj.iter().sum::<f64>();
-            prop_assert!((parts - e.total_mj).abs() <= 1e-9 * e.total_mj);
-            prop_assert!(e.cpus_mj.iter().chain(&e.clusters_mj).all(|mj| *mj >= 0.0));
+            let parts = || e.cpus_mj.iter().chain(&e.clusters_mj).chain(&e.uncores_mj).chain(&e.drives_mj);
+            let sum = parts().sum::<f64>() + e.package_mj;
+            prop_assert!((sum - e.total_mj).abs() <= 1e-9 * e.total_mj);
+            prop_assert!(parts().all(|mj| *mj >= 0.0));
+            prop_assert_eq!(e.uncore_mhz.is_some(), machine.uncore.is_some());
+            for (mhz, of) in e.uncore_mhz.iter().zip(&machine.uncore) {
+                let clocks = of.min_mhz.value - 1e-6..=of.max_mhz.value + 1e-6;
+                prop_assert!(*mhz == 0.0 || clocks.contains(mhz), "{mhz} {of:?}");
+                // As much as at its highest clock all the time, at most.
+                let most = of.power(of.clock(Kilohertz(u32::MAX))).0 as f64 * run.seconds / 1e3;
+                prop_assert_eq!(e.uncores_mj.len(), machine.cluster.len());
+                prop_assert!(e.uncores_mj.iter().all(|mj| *mj <= most * (1.0 + 1e-9)));
+            }
             prop_assert!((e.mean_mw * run.seconds - e.total_mj).abs() <= 1e-9 * e.total_mj);
         }
         prop_assert!(run.requests > 0);
@@ -267,6 +291,24 @@ fn the_number_of_threads_does_not_change_a_byte() {
     let one = with(1);
     assert_eq!(one, with(2));
     assert_eq!(one, with(7));
+}
+
+#[test]
+fn each_kib_beyond_four_costs_its_share_of_submission() {
+    let mut machine = Machine::find("rk3399").unwrap();
+    let submission = |machine: &Machine, bs: &str| {
+        let job = job(&format!("rw=randread\nbs={bs}\nruntime=100ms\n"));
+        let run = simulate(machine, &job, &combination("teo", "performance", None), 1).unwrap();
+        run.attribution.mean.submission
+    };
+    let free = submission(&machine, "1m");
+    assert!((free - submission(&machine, "4k")).abs() < 0.1);
+    machine.io_path.kcycles_per_kib = Figure::plain(0.2);
+    let cluster = &machine.cluster[1];
+    let khz = f64::from(cluster.opps.last().unwrap().khz);
+    // 1020 KiB at 200 cycles each, on the biggest core.
+    let more = submission(&machine, "1m") - free;
+    assert!((more - 1020.0 * 0.2e6 / khz).abs() < 0.5, "{more}");
 }
 
 #[test]

@@ -6,10 +6,13 @@
     reason = "a test may stop where its premises fail"
 )]
 
+mod made;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use made::{PerfData, TraceDat};
 use wakepath_trace::import::{Imported, Options, import_bytes, import_file};
 use wakepath_trace::recording::{
     Event, Kind, Known, Metadata, Overwrite, Reader, RecordingError, Writer,
@@ -242,102 +245,6 @@ fn perf_data_has_the_events_of_perf_script() {
     }
 }
 
-/// A trace.dat of version 6 with events of one CPU.
-struct TraceDat {
-    big_endian: bool,
-    page: Vec<u8>,
-    commit_flags: u64,
-}
-
-impl TraceDat {
-    fn number(&self, value: u64, size: usize) -> Vec<u8> {
-        if self.big_endian {
-            value.to_be_bytes()[8 - size..].to_vec()
-        } else {
-            value.to_le_bytes()[..size].to_vec()
-        }
-    }
-
-    fn new(big_endian: bool) -> Self {
-        Self {
-            big_endian,
-            page: Vec::new(),
-            commit_flags: 0,
-        }
-    }
-
-    /// `cpu_idle` on CPU 3, `delta` ns after the event before.
-    fn idle(&mut self, delta: u64, state: u32) {
-        let word = |kind: u64, delta: u64| {
-            if self.big_endian {
-                kind << 27 | delta
-            } else {
-                delta << 5 | kind
-            }
-        };
-        let mut event = Vec::new();
-        if delta >> 27 != 0 {
-            event.extend(self.number(word(30, delta & 0x7ff_ffff), 4));
-            event.extend(self.number(delta >> 27, 4));
-        }
-        let rest = if delta >> 27 == 0 { delta } else { 0 };
-        event.extend(self.number(word(4, rest), 4));
-        event.extend(self.number(77, 2));
-        event.extend([0, 0]);
-        event.extend(self.number(0, 4));
-        event.extend(self.number(u64::from(state), 4));
-        event.extend(self.number(3, 4));
-        self.page.extend(event);
-    }
-
-    fn file(&self) -> Vec<u8> {
-        let mut file = b"\x17\x08\x44tracing6\0".to_vec();
-        file.extend([u8::from(self.big_endian), 8]);
-        file.extend(self.number(4096, 4));
-        let block = |name: &str, text: &str| {
-            let mut bytes = name.as_bytes().to_vec();
-            bytes.extend(self.number(text.len() as u64, 8));
-            bytes.extend(text.as_bytes());
-            bytes
-        };
-        file.extend(block(
-            "header_page\0",
-            "\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n",
-        ));
-        file.extend(block("header_event\0", ""));
-        file.extend(self.number(0, 4));
-        file.extend(self.number(1, 4));
-        file.extend(b"power\0");
-        file.extend(self.number(1, 4));
-        file.extend(block(
-            "",
-            "name: cpu_idle\nID: 77\nformat:\n\
-             \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
-             \tfield:u32 state;\toffset:8;\tsize:4;\tsigned:0;\n\
-             \tfield:u32 cpu_id;\toffset:12;\tsize:4;\tsigned:0;\n",
-        ));
-        file.extend(self.number(0, 4));
-        file.extend(self.number(0, 4));
-        file.extend(self.number(0, 8));
-        file.extend(self.number(1, 4));
-        file.extend(b"options  \0");
-        file.extend(self.number(0, 2));
-        file.extend(b"flyrecord\0");
-        let at = (file.len() as u64 + 16).next_multiple_of(4096);
-        file.extend(self.number(at, 8));
-        file.extend(self.number(4096, 8));
-        file.resize(at as usize, 0);
-        file.extend(self.number(1_000_000, 8));
-        file.extend(self.number(self.page.len() as u64 | self.commit_flags, 8));
-        file.extend(&self.page);
-        if self.commit_flags != 0 {
-            file.extend(self.number(17, 8));
-        }
-        file.resize(at as usize + 4096, 0);
-        file
-    }
-}
-
 #[test]
 fn either_byte_order_is_read() {
     let mut found = Vec::new();
@@ -345,18 +252,25 @@ fn either_byte_order_is_read() {
         let mut trace = TraceDat::new(big_endian);
         trace.idle(100, 2);
         trace.idle(1 << 30, u32::MAX);
-        let done = import_memory(&trace.file()).unwrap();
-        assert_eq!(done.imported.source.contains("big-endian"), big_endian);
-        assert_eq!(done.total(), 2);
-        found.push(done.events);
+        let mut perf = PerfData::new(big_endian);
+        perf.idle(1_000_100, 2);
+        perf.idle(1_000_100 + (1 << 30), u32::MAX);
+        for (file, name) in [(trace.file(), "trace.dat"), (perf.file(), "perf.data")] {
+            let done = import_memory(&file).unwrap();
+            let source = &done.imported.source;
+            assert!(source.starts_with(name), "{source}");
+            assert_eq!(source.contains("big-endian"), big_endian, "{source}");
+            assert_eq!((done.total(), done.count("cpu_idle")), (2, 2));
+            found.push(done.events);
+        }
     }
-    assert_eq!(found[0], found[1]);
     let event = found[0][0];
     assert_eq!((event.time.0, event.cpu), (1_000_100 + (1 << 30), 3));
     let Kind::Idle(period) = event.kind else {
         panic!("no idle period");
     };
     assert_eq!((period.state, period.duration.0), (2, 1 << 30));
+    assert!(found.iter().all(|events| *events == found[0]));
 }
 
 #[test]
@@ -365,10 +279,36 @@ fn lost_events_are_counted() {
     trace.idle(100, 2);
     trace.idle(50, u32::MAX);
     trace.commit_flags = 1 << 31 | 1 << 30;
+    let mut perf = PerfData::new(false);
+    perf.lost(1_000_000, 17);
+    perf.idle(1_000_100, 2);
+    perf.idle(1_000_150, u32::MAX);
+    for file in [trace.file(), perf.file()] {
+        let done = import_memory(&file).unwrap();
+        assert_eq!(done.metadata.lost_events, 17);
+        assert_eq!(done.warnings(), ["lost-events", "no-timers"]);
+        assert_eq!(done.events[0].kind, Kind::Lost { count: 17 });
+    }
+}
+
+#[test]
+fn clocks_of_binary_traces_that_jump_are_named() {
+    let mut trace = TraceDat::new(false);
+    trace.idle(2_000, 2);
+    trace.idle(1_000, u32::MAX);
+    trace.idle(1_000, 1);
+    trace.clock(500);
+    trace.idle(0, u32::MAX);
+    trace.idle(1_000, 1);
+    trace.idle(2_000_000_000_000, u32::MAX);
     let done = import_memory(&trace.file()).unwrap();
-    assert_eq!(done.metadata.lost_events, 17);
-    assert_eq!(done.warnings(), ["lost-events", "no-timers"]);
-    assert_eq!(done.events[0].kind, Kind::Lost { count: 17 });
+    assert_eq!(done.warnings(), ["clock-jump", "clock-gap", "no-timers"]);
+    // The library that reads a perf.data puts its events in order.
+    let mut perf = PerfData::new(false);
+    perf.idle(4_000, 1);
+    perf.idle(2_000_000_000_000, u32::MAX);
+    let done = import_memory(&perf.file()).unwrap();
+    assert_eq!(done.warnings(), ["clock-gap", "no-timers"]);
 }
 
 #[test]
@@ -379,8 +319,8 @@ fn clock_jumps_and_hotplug_are_named() {
  <idle>-0  [001] 11.000000000: cpu_idle: state=1 cpu_id=1
  <idle>-0  [001] 9.500000000: cpu_idle: state=4294967295 cpu_id=1
 CPU:1 [LOST 5 EVENTS]
- a-1       [001] 9.600000000: cpuhp_enter: cpu: 0002 target:   0 step: 191 (f)
- a-1       [001] 9.600000010: cpuhp_enter: cpu: 0002 target:   0 step: 190 (f)
+ a-1       [001] 9.600000000: cpuhp_enter: cpu: 0002 target:  86 step: 191 (f)
+ a-1       [001] 9.600000010: cpuhp_enter: cpu: 0002 target:   0 step: 85 (f)
  <idle>-0  [001] 9.700000000: cpu_idle: state=1 cpu_id=1
  <idle>-0  [001] 99999.700000100: cpu_idle: state=4294967295 cpu_id=1
 ";
@@ -472,20 +412,120 @@ fn damaged_traces_are_errors() {
     let mut trace = TraceDat::new(false);
     trace.idle(100, 2);
     trace.idle(50, u32::MAX);
-    let whole = trace.file();
-    let mut errors = 0;
-    for cut in (0..whole.len()).step_by(61) {
-        if import_memory(&whole[..cut]).is_err() {
-            errors += 1;
+    let mut perf = PerfData::new(false);
+    perf.idle(100, 2);
+    perf.idle(150, u32::MAX);
+    for whole in [trace.file(), perf.file()] {
+        let mut errors = 0;
+        for cut in (0..whole.len()).step_by(61) {
+            if import_memory(&whole[..cut]).is_err() {
+                errors += 1;
+            }
+        }
+        assert!(
+            errors * 61 >= whole.len() - 61,
+            "a cut-off file was taken for whole"
+        );
+        for at in (0..whole.len()).step_by(23) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0xff;
+            let _ = import_memory(&damaged);
         }
     }
-    assert!(
-        errors * 61 >= whole.len() - 61,
-        "a cut-off file was taken for whole"
-    );
-    for at in (0..whole.len()).step_by(23) {
-        let mut damaged = whole.clone();
-        damaged[at] ^= 0xff;
-        let _ = import_memory(&damaged);
+}
+
+/// A description of the events says how many they are, how long each is and how many numbers it has.
+#[test]
+fn a_perf_data_that_announces_too_much_is_an_error() {
+    let mut perf = PerfData::new(false);
+    perf.idle(100, 2);
+    let whole = perf.file();
+    let long = |at: usize| u64::from_le_bytes(whole[at..at + 8].try_into().unwrap());
+    let table = (long(40) + long(48)) as usize;
+    let described = |events: u32, attributes: u32, numbers: u32| {
+        let mut file = whole.clone();
+        // HEADER_EVENT_DESC, after the one feature that is there.
+        file[73] |= 1 << 4;
+        let words = [events, attributes, numbers, 0];
+        let offset = (whole.len() + 16) as u64;
+        let entry = [offset, 4 * words.len() as u64].map(u64::to_le_bytes);
+        file.splice(table + 16..table + 16, entry.concat());
+        file[table..table + 8].copy_from_slice(&(long(table) + 16).to_le_bytes());
+        file.extend(words.map(u32::to_le_bytes).concat());
+        import_memory(&file).map(|_| ()).unwrap_err()
+    };
+    for (events, attributes, numbers) in [(u32::MAX, 0, 0), (1, u32::MAX, 0), (1, 0, u32::MAX)] {
+        let error = described(events, attributes, numbers);
+        assert!(error.contains("says more than it holds"), "{error}");
     }
+    let error = described(0, 0, 0);
+    assert!(!error.contains("says more than it holds"), "{error}");
+}
+
+/// Of the kind that repeats itself.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % bound.max(1)
+    }
+
+    /// Changes a few bytes, copies or removes a part, or cuts the end off.
+    fn damage(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..=self.below(4) {
+            let at = self.below(bytes.len());
+            let size = self.below(64).min(bytes.len() - at);
+            match self.below(6) {
+                0 => bytes[at] ^= 1 << self.below(8),
+                1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][self.below(5)],
+                2 => bytes[at..at + size].fill([0, 0xff][self.below(2)]),
+                3 => bytes.copy_within(at..at + size, self.below(at + 1)),
+                4 => drop(bytes.drain(at..at + size)),
+                _ if self.below(8) == 0 => bytes.truncate(at + 1),
+                _ => bytes[at] = self.below(256) as u8,
+            }
+        }
+    }
+}
+
+/// Real files with damage at random: whatever comes of them, it is a recording or an error.
+#[test]
+fn damaged_real_files_are_recordings_or_errors() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    for kind in ["trace_dat", "perf_data", "trace_text", "recording"] {
+        let (mut whole, mut errors) = (0, 0);
+        for entry in fs::read_dir(seeds.join(kind)).unwrap() {
+            let bytes = fs::read(entry.unwrap().path()).unwrap();
+            let tries = |bytes: Vec<u8>| match kind {
+                "recording" => read_all(bytes).is_ok(),
+                _ => import_memory(&bytes).is_ok(),
+            };
+            assert!(tries(bytes.clone()), "{kind}");
+            for _ in 0..200 {
+                let mut bytes = bytes.clone();
+                random.damage(&mut bytes);
+                *if tries(bytes) {
+                    &mut whole
+                } else {
+                    &mut errors
+                } += 1;
+            }
+        }
+        println!("{kind}: {whole} recordings, {errors} errors");
+        assert!(errors > 0, "{kind}");
+    }
+}
+
+fn read_all(bytes: Vec<u8>) -> Result<u64, RecordingError> {
+    let mut reader = Reader::new(bytes::Bytes::from(bytes), None, Path::new("memory"))?;
+    let mut events = 0;
+    reader.for_each(|_| {
+        events += 1;
+        Ok::<_, RecordingError>(())
+    })?;
+    Ok(events)
 }

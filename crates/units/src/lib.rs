@@ -4,6 +4,7 @@
 //! type, so that a caller cannot pass microseconds, a frequency or a capacity by mistake.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -157,6 +158,24 @@ impl Capacity {
     pub const SCALE: Self = Self(1024);
 }
 
+/// Parses a length of time with its unit, as people write it: `500us`, `3ms`, `30s`, `10m`, `2h`.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let at = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let us = match unit {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        "m" => 60_000_000,
+        "h" => 3_600_000_000,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok()?;
+    number.checked_mul(us).map(Duration::from_micros)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +200,26 @@ mod tests {
         assert_eq!(TickRate::HZ_250.ticks_from_millis(5), 2);
         assert_eq!(TickRate::HZ_1000.ticks_from_millis(3), 3);
         assert_eq!(TickRate::HZ_1000.ticks_from_millis(0), 0);
+    }
+
+    #[test]
+    fn lengths_of_time_have_a_unit() {
+        let parsed = |text: &str| parse_duration(text).map(|d| d.as_micros());
+        assert_eq!(parsed("500us"), Some(500));
+        assert_eq!(parsed("3ms"), Some(3_000));
+        assert_eq!(parsed("2h"), Some(7_200_000_000));
+        for wrong in [
+            "",
+            "3",
+            "ms",
+            "-1s",
+            "1 s",
+            "1.5s",
+            "99999999999999999999s",
+            "9999999999999999h",
+        ] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
     }
 
     proptest! {

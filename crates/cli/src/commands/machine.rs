@@ -8,6 +8,7 @@ use serde::Serialize;
 use wakepath_hardware::machine::{Origin, builtin_names};
 use wakepath_hardware::recorded::{self, DriverTable, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
+use wakepath_spelling::closest;
 
 use crate::output::{self, Format};
 
@@ -171,16 +172,15 @@ fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
 
 /// The driver's table that is most like a misspelt name, if it is more like it than any machine.
 fn nearest_table(name: &str) -> Option<&'static str> {
-    let likeness = |known: &str| strsim::jaro_winkler(known, name);
     let machines = builtin_names().chain(recorded::systems().iter().map(|s| s.name.as_str()));
-    let best_machine = machines.map(likeness).fold(0.0, f64::max);
-    let tables = recorded::intel_idle_tables();
-    tables
+    let tables = recorded::intel_idle_tables()
         .iter()
-        .map(|t| t.name.as_str())
-        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
-        .filter(|best| likeness(best) > best_machine)
+        .map(|t| t.name.as_str());
+    let (of_machines, _) = closest(name, machines)?;
+    closest(name, tables)
+        .filter(|(likeness, _)| *likeness > of_machines)
         .filter(|_| !name.contains('/') && !name.contains('.'))
+        .map(|(_, table)| table)
 }
 
 fn show_model(machine: &Machine, format: ShowFormat, out: &mut impl Write) -> anyhow::Result<()> {

@@ -3,34 +3,19 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 use clap::builder::{PossibleValue, TypedValueParser};
 use serde::Serialize;
 use wakepath_study::reproduce::{
-    Cell, FittedFigure, Outcome, PARTS, Part, Plans, Section, Summary, percent,
+    Cell, Criterion, FittedFigure, Outcome, PARTS, Part, Plans, Section, Summary, percent,
 };
 
 use super::sim::seeds;
-use crate::output;
+use crate::output::{self, PageFormat};
 use crate::waiting::{self, Jobs};
 
 /// The page that `reproduce all --format markdown` fills.
 const PAGE: &str = include_str!("../../data/validation.md");
-
-/// What to print.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Columns for people.
-    #[default]
-    Table,
-    /// One JSON document.
-    Json,
-    /// Comma-separated values with a header line.
-    Csv,
-    /// The page docs/validation.md, or one part of it.
-    Markdown,
-}
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -51,7 +36,7 @@ pub(crate) struct Args {
     jobs: Jobs,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: PageFormat,
 }
 
 const ALL: &str = "all";
@@ -79,10 +64,10 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         Ok(plans.simulate(waiting, &seeds)?)
     })?;
     match args.format {
-        Format::Json => output::json(out, &Document { parts: &outcomes }),
-        Format::Csv => write_csv(out, &outcomes),
-        Format::Table => write_tables(out, &outcomes),
-        Format::Markdown => {
+        PageFormat::Json => output::json(out, &Document { parts: &outcomes }),
+        PageFormat::Csv => write_csv(out, &outcomes),
+        PageFormat::Table => write_tables(out, &outcomes),
+        PageFormat::Markdown => {
             let mut text = String::new();
             for outcome in &outcomes {
                 markdown(&mut text, outcome);
@@ -115,8 +100,12 @@ fn values(cell: &Cell) -> [String; 4] {
 
 const VALUES: [&str; 4] = ["published", "simulated", "error %", "model fitted to it"];
 
-fn met(met: bool) -> &'static str {
-    if met { "met" } else { "NOT MET" }
+/// How a criterion came out, `marked` if not as expected.
+fn verdict(criterion: &Criterion, marked: impl Fn(&str) -> String) -> String {
+    match criterion.verdict() {
+        word if criterion.met => word.to_owned(),
+        word => marked(word),
+    }
 }
 
 fn write_csv(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
@@ -147,9 +136,13 @@ fn write_tables(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()
             output::table(
                 out,
                 ["expected", "", "found"],
-                r.criteria
-                    .iter()
-                    .map(|c| [c.expected.clone(), met(c.met).to_owned(), c.found.clone()]),
+                r.criteria.iter().map(|c| {
+                    [
+                        c.expected.clone(),
+                        verdict(c, str::to_uppercase),
+                        c.found.clone(),
+                    ]
+                }),
             )?;
         }
         if !r.fitted_figures.is_empty() {
@@ -229,8 +222,8 @@ fn markdown(text: &mut String, outcome: &Outcome) {
     );
     if !r.criteria.is_empty() {
         let rows = r.criteria.iter().map(|c| {
-            let met = if c.met { "met" } else { "**not met**" };
-            vec![c.expected.clone(), met.to_owned(), c.found.clone()]
+            let verdict = verdict(c, |word| format!("**{word}**"));
+            vec![c.expected.clone(), verdict, c.found.clone()]
         });
         let _ = writeln!(text);
         markdown_table(text, &["expected", "", "found"], rows);

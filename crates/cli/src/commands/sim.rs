@@ -12,6 +12,7 @@ use wakepath_workloads::Workload;
 use wakepath_workloads::rtapp::MAX_THREADS;
 
 mod drawing;
+mod power;
 mod threads;
 
 use super::timeline::TimelineArgs;
@@ -37,7 +38,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "A,B", default_value = "menu")]
     idle: String,
     /// Frequency policies, separated by commas: schedutil, ondemand, performance, powersave, and on
-    /// machines that say what they need, intel_pstate and intel_pstate-hwp.
+    /// machines that say what they need, intel_pstate and intel_pstate-hwp, for example
+    /// intel_pstate-hwp[hwp_dynamic_boost=on].
     #[arg(long, value_name = "C,D", default_value = "schedutil")]
     freq: String,
     /// Power-sleep demotion prevention in all runs, for example psd[timeout=3ms].
@@ -54,9 +56,9 @@ pub(crate) struct Args {
     /// `wakepath drive list`, or a drive model file (*.toml).
     #[arg(long, value_name = "NAME")]
     drive: Option<String>,
-    /// When the drive sleeps: APST policies, separated by commas. Needs --drive, which alone means
-    /// the kernel's default.
-    #[arg(long, value_name = "E,F", requires = "drive")]
+    /// When the drive sleeps: APST policies, separated by commas. A drive with power states, of --drive or of a captured
+    /// machine, sleeps by the kernel's default.
+    #[arg(long, value_name = "E,F")]
     apst: Option<String>,
     /// How long the polling idle state polls: policies, separated by commas, for example
     /// poll,poll[rule=first].
@@ -91,7 +93,6 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         .map(str::parse::<PolicySpec>)
         .transpose()
         .context("--psd")?;
-    let mut apst = vec![None];
     if let Some(name) = &args.drive {
         // As many of them as the machine has.
         machine.drive = DriveModel {
@@ -99,6 +100,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             chunk_kib: machine.drive.chunk_kib,
             ..DriveModel::find(name).context("--drive")?
         };
+    }
+    let mut apst = vec![None];
+    if machine.drive.power.is_some() || args.apst.is_some() {
         apst = spec::parse_list(args.apst.as_deref().unwrap_or("apst"))
             .context("--apst")?
             .into_iter()
@@ -344,7 +348,7 @@ fn write_tables(
     drawing::write(out, comparison)
 }
 
-/// What the CPUs did.
+/// What the CPUs did, and what the machine drew.
 fn write_states(
     out: &mut impl Write,
     machine: &Machine,
@@ -362,7 +366,8 @@ fn write_states(
             &["state", "time %", "entries", "too deep", "too shallow"],
         ),
         comparison.results.iter().flat_map(state_rows),
-    )
+    )?;
+    power::write(out, comparison)
 }
 
 /// What the drive drew, and its share of time per power state in the first run; nothing if no drive

@@ -11,8 +11,17 @@ pub(crate) fn laptop() -> PathBuf {
 
 /// A copy of it, to be changed.
 pub(crate) fn copy_of_laptop() -> tempfile::TempDir {
+    copy_of(&laptop())
+}
+
+/// A copy of the captured server, which has four CPUs, another frequency driver, and a drive without APST.
+pub(crate) fn copy_of_server() -> tempfile::TempDir {
+    copy_of(&laptop().with_file_name("captured-server"))
+}
+
+fn copy_of(machine: &Path) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    copy(&laptop(), directory.path());
+    copy(machine, directory.path());
     directory
 }
 

@@ -2,14 +2,25 @@
 #![allow(
     dead_code,
     clippy::unwrap_used,
+    clippy::panic,
     reason = "each test file uses a part of it, and may panic"
 )]
 
+pub(crate) mod bursts;
 pub(crate) mod captured;
+pub(crate) mod recording;
+pub(crate) mod rig;
+
+use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
 use serde_json::Value;
+
+/// The repository's root.
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
 
 /// Runs `wakepath` with these arguments.
 pub(crate) fn wakepath(arguments: &[&str]) -> Assert {

@@ -7,12 +7,13 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use wakepath_units::Microwatts;
 
 use super::library::{self, MachineError};
 use super::{Figure, Origin};
-use crate::drive::{Drive, DriveLibrary, PowerState};
+use crate::drive::{Drive, DriveLibrary, MAX_POWER_STATES, PowerState};
 
 /// The drive models that come with wakepath: name and file text.
 const BUILTIN: [(&str, &str); 5] = [
@@ -73,9 +74,59 @@ pub struct DriveModel {
     /// other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flash: Option<Flash>,
-    /// Power states; absent: the drive never sleeps and what it draws is not known.
-    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    /// Power states; absent: the drive never sleeps and what it draws is not known. A machine file has what the drive
+    /// declares (`declared`); the rest is assumed.
+    #[serde(
+        default,
+        rename(deserialize = "declared"),
+        deserialize_with = "power_as_declared",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub power: Option<DrivePower>,
+    /// What was in force when the machine was captured; a simulation has policies of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<DriveInForce>,
+}
+
+/// Settings of a drive's power management.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveInForce {
+    /// The highest latency that the kernel lets the drive's table have, in us, or `any`, or `auto` for the default; absent:
+    /// it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_tolerance_us: Option<String>,
+    /// Whether the drive goes to sleep by itself (APST); absent: it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apst: Option<bool>,
+    /// Its transitions.
+    #[serde(default)]
+    pub table: Vec<Transition>,
+}
+
+/// A transition that a drive makes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transition {
+    /// From this power state
+    pub from: u8,
+    /// to this one,
+    pub to: u8,
+    /// after so much idle time.
+    pub idle_ms: u32,
+}
+
+fn power_as_declared<'de, D: Deserializer<'de>>(from: D) -> Result<Option<DrivePower>, D::Error> {
+    let drive = Drive::deserialize(from)?;
+    let states = drive.states.len();
+    if !(1..=MAX_POWER_STATES).contains(&states) || usize::from(drive.npss) + 1 != states {
+        return Err(D::Error::custom(format!(
+            "npss = {} asks for {} power states, there are {states}; a drive has 1 to {MAX_POWER_STATES}",
+            drive.npss,
+            u16::from(drive.npss) + 1
+        )));
+    }
+    Ok(Some(DrivePower::declared(&drive)))
 }
 
 /// A buffer in front of the media.
@@ -186,6 +237,50 @@ struct StateFile {
     power_w: Option<Figure>,
 }
 
+impl DrivePower {
+    /// The power management of a drive of which nothing is known but what it declares.
+    fn declared(drive: &Drive) -> Self {
+        let first = drive.states.first().copied().unwrap_or_default();
+        let most = first.max_power.map_or(5.0, watts);
+        let least = drive
+            .states
+            .iter()
+            .filter(|s| !s.non_operational)
+            .filter_map(|s| s.max_power)
+            .min()
+            .map_or(most, watts);
+        let active_w = first.active_power.map_or_else(
+            || assumed(most / 2.0, "half of the maximum power of PS0"),
+            |p| Figure::plain(watts(p)),
+        );
+        let idle_w = first.idle_power.map_or_else(
+            || {
+                assumed(
+                    least / 5.0,
+                    "a fifth of the maximum power of the last operational state",
+                )
+            },
+            |p| Figure::plain(watts(p)),
+        );
+        Self {
+            active_w,
+            idle_w,
+            rest_after_ms: assumed(1.0, "a link rests within milliseconds"),
+            rest_exit_us: assumed(0.0, "no rest unless one was observed"),
+            background: None,
+            states: drive.states.iter().map(TruePowerState::declared).collect(),
+            declared: drive.clone(),
+        }
+    }
+}
+
+fn assumed(value: f64, why: &str) -> Figure {
+    Figure {
+        value,
+        origin: Origin::Assumed(why.to_owned()),
+    }
+}
+
 impl DriveModel {
     /// A built-in model by its name, a file if the name ends in `.toml`, or else a drive of the
     /// library by any name that [`DriveLibrary::find`] takes.
@@ -270,41 +365,6 @@ impl DriveModel {
 
     /// The model of a drive of which nothing is known but what it declares.
     pub fn declared(drive: &Drive) -> Self {
-        let assumed = |value: f64, why: &str| Figure {
-            value,
-            origin: Origin::Assumed(why.to_owned()),
-        };
-        let first = drive.states.first().copied().unwrap_or_default();
-        let most = first.max_power.map_or(5.0, watts);
-        let least = drive
-            .states
-            .iter()
-            .filter(|s| !s.non_operational)
-            .filter_map(|s| s.max_power)
-            .min()
-            .map_or(most, watts);
-        let active_w = first.active_power.map_or_else(
-            || assumed(most / 2.0, "half of the maximum power of PS0"),
-            |p| Figure::plain(watts(p)),
-        );
-        let idle_w = first.idle_power.map_or_else(
-            || {
-                assumed(
-                    least / 5.0,
-                    "a fifth of the maximum power of the last operational state",
-                )
-            },
-            |p| Figure::plain(watts(p)),
-        );
-        let power = DrivePower {
-            active_w,
-            idle_w,
-            rest_after_ms: assumed(1.0, "a link rests within milliseconds"),
-            rest_exit_us: assumed(0.0, "no rest unless one was observed"),
-            background: None,
-            states: drive.states.iter().map(TruePowerState::declared).collect(),
-            declared: drive.clone(),
-        };
         Self {
             name: drive.model.clone(),
             read_service_us: assumed(90.0, "TLC flash, one 4 KiB read at a time"),
@@ -323,7 +383,8 @@ impl DriveModel {
                 media_us: assumed(8.0, "500 MB/s, a typical client drive's cached write rate"),
             }),
             flash: None,
-            power: Some(power),
+            power: Some(DrivePower::declared(drive)),
+            in_force: None,
         }
     }
 

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use wakepath_spelling::{closest, toml_message};
+
 use super::Machine;
 use crate::drive::library::LookupError;
 
@@ -104,12 +106,8 @@ impl Machine {
             return Self::from_recorded(system);
         }
         let known = builtin_names().collect::<Vec<_>>().join(", ");
-        let similarity = |a: &str| strsim::jaro_winkler(a, name);
         let recorded = crate::recorded::systems().iter().map(|s| s.name.as_str());
-        let nearest = builtin_names()
-            .chain(recorded)
-            .max_by(|a, b| similarity(a).total_cmp(&similarity(b)))
-            .unwrap_or_default();
+        let nearest = closest(name, builtin_names().chain(recorded)).map_or("", |(_, near)| near);
         Err(MachineError::Unknown {
             name: name.to_owned(),
             nearest: nearest.to_owned(),
@@ -156,7 +154,7 @@ pub(super) fn parse_error(text: &str, origin: &str, e: &toml::de::Error) -> Mach
     MachineError::Parse {
         origin: origin.to_owned(),
         line: text[..at].matches('\n').count() + 1,
-        message: e.message().to_owned(),
+        message: toml_message(e.message()),
     }
 }
 
@@ -486,6 +484,16 @@ mod tests {
                 "[scheduler]\n",
                 "[c1_demotion]\nto = \"cpu-sleep\"\nstates = [\"WFI\"]\nwake_ups = 4\nwithin_us = 9\nundemote_us = 9\nsource = \"x\"\n[scheduler]\n",
                 "WFI is not deeper",
+            ),
+            (
+                "[scheduler]\n",
+                "[uncore]\nmin_mhz = 900\nmax_mhz = 800\nslot_us = 500\nlowest_uv = 1\nhighest_uv = 1\ndynamic_power_uw_per_mhz_v2 = 1\nsource = \"x\"\n[scheduler]\n",
+                "uncore.min_mhz",
+            ),
+            (
+                "[scheduler]\n",
+                "[uncore]\nmin_mhz = 800\nmax_mhz = 900\nslot_us = 0\nlowest_uv = 1\nhighest_uv = 1\ndynamic_power_uw_per_mhz_v2 = 1\nsource = \"x\"\n[scheduler]\n",
+                "uncore.slot_us",
             ),
             (
                 "[io_path]\n",

@@ -12,11 +12,12 @@ mod to_toml;
 mod validate;
 
 pub use drive::{
-    DriveBackground, DriveModel, DrivePower, TruePowerState, WriteBuffer, builtin_drive_names,
+    DriveBackground, DriveInForce, DriveModel, DrivePower, Transition, TruePowerState, WriteBuffer,
+    builtin_drive_names,
 };
 pub use figure::{Figure, Origin};
 pub use library::{MachineError, builtin_names};
-pub use power::Package;
+pub use power::{Package, Uncore};
 
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
@@ -49,6 +50,9 @@ pub struct Machine {
     /// Power that belongs to no CPU or cluster.
     #[serde(default)]
     pub package: Option<Package>,
+    /// Interconnect and last-level cache with a clock of their own.
+    #[serde(default)]
+    pub uncore: Option<Uncore>,
     /// Demotion of deep idle states by the hardware itself, if it does that.
     #[serde(default)]
     pub c1_demotion: Option<C1Demotion>,
@@ -266,6 +270,10 @@ pub struct Home {
 pub struct IoPath {
     /// All CPU work of one I/O, in thousands of cycles of the biggest core.
     pub kcycles_per_io: Figure,
+    /// What the task does besides, before the drive has the request, for each KiB of it beyond 4: pinning
+    /// and mapping its pages, or copying them; absent: nothing.
+    #[serde(default)]
+    pub kcycles_per_kib: Figure,
     /// Share spent by the task until the drive has the request and the task sleeps.
     pub submission_share: Figure,
     /// Share spent in the completion interrupt, waking the task included.
@@ -441,6 +449,7 @@ impl Machine {
             "io_path" => &self.io_path.source,
             "drive" => &self.drive.source,
             "package" => &self.package.as_ref()?.source,
+            "uncore" => &self.uncore.as_ref()?.source,
             "c1_demotion" => &self.c1_demotion.as_ref()?.source,
             _ => return None,
         };
@@ -492,6 +501,7 @@ impl Machine {
             ("scheduler.tick_kcycles", &sched.tick_kcycles),
             ("scheduler.migration_kcycles", &sched.migration_kcycles),
             ("io_path.kcycles_per_io", &io.kcycles_per_io),
+            ("io_path.kcycles_per_kib", &io.kcycles_per_kib),
             ("io_path.submission_share", &io.submission_share),
             ("io_path.interrupt_share", &io.interrupt_share),
             ("io_path.resume_share", &io.resume_share),
@@ -508,6 +518,21 @@ impl Machine {
         if let Some(package) = &self.package {
             all.push(("package.idle_mw".to_owned(), &package.idle_mw));
             all.push(("package.active_mw".to_owned(), &package.active_mw));
+        }
+        if let Some(uncore) = &self.uncore {
+            for (key, figure) in [
+                ("min_mhz", &uncore.min_mhz),
+                ("max_mhz", &uncore.max_mhz),
+                ("slot_us", &uncore.slot_us),
+                ("lowest_uv", &uncore.lowest_uv),
+                ("highest_uv", &uncore.highest_uv),
+                (
+                    "dynamic_power_uw_per_mhz_v2",
+                    &uncore.dynamic_power_uw_per_mhz_v2,
+                ),
+            ] {
+                all.push((format!("uncore.{key}"), figure));
+            }
         }
         if let Some(demotion) = &self.c1_demotion {
             for (key, figure) in [

@@ -1,8 +1,10 @@
-//! Power of CPUs, clusters and the package.
+//! Power of CPUs, clusters, the uncore and the package.
 //!
 //! The power of a machine is the sum of
 //! - for every CPU: [`Cluster::active_power`] while it runs, [`Cluster::idle_power`] while it idles;
 //! - for every cluster: [`Cluster::on_power`] while it is up, else [`Cluster::off_power`];
+//! - for every cluster's uncore: [`Uncore::power`] at its clock, as soon as one CPU of the machine is
+//!   not in its deepest state;
 //! - for the package: [`Package::idle_power`] always, and [`Package::active_power`] on top as soon
 //!   as one CPU is not in its deepest state.
 //!
@@ -10,7 +12,7 @@
 //! costs some 80 to 100 W, each further one next to nothing.
 
 use serde::{Deserialize, Serialize};
-use wakepath_units::Microwatts;
+use wakepath_units::{Kilohertz, Microwatts};
 
 use super::{Cluster, Figure, MachineIdleState, Opp};
 
@@ -39,6 +41,59 @@ impl Package {
     }
 }
 
+/// The interconnect and the last-level cache of each cluster, where they have a clock that follows the
+/// CPUs: a ring on client processors, a mesh on servers.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Uncore {
+    /// Its lowest clock.
+    pub min_mhz: Figure,
+    /// Its highest clock.
+    pub max_mhz: Figure,
+    /// How often the hardware chooses its clock.
+    pub slot_us: Figure,
+    /// Voltage at the lowest clock.
+    pub lowest_uv: Figure,
+    /// Voltage at the highest clock; in between it is linear in the clock.
+    pub highest_uv: Figure,
+    /// Switching power of one cluster's uncore in uW over MHz x V^2.
+    pub dynamic_power_uw_per_mhz_v2: Figure,
+    /// Source of the plain figures.
+    pub source: String,
+}
+
+impl Uncore {
+    /// Its clock while the fastest CPU runs at `fastest`: as fast, within its limits.
+    pub fn clock(&self, fastest: Kilohertz) -> Kilohertz {
+        let khz = |mhz: &Figure| (mhz.value * 1e3).round() as u32;
+        let lowest = khz(&self.min_mhz);
+        Kilohertz(fastest.0.clamp(lowest, khz(&self.max_mhz).max(lowest)))
+    }
+
+    /// Power of one cluster's uncore at this clock: coefficient x f x V^2.
+    pub fn power(&self, clock: Kilohertz) -> Microwatts {
+        let mhz = f64::from(clock.0) / 1e3;
+        let uv = interpolate(
+            mhz,
+            [self.min_mhz.value, self.max_mhz.value],
+            [self.lowest_uv.value, self.highest_uv.value],
+        );
+        let volts = uv / 1e6;
+        Microwatts((self.dynamic_power_uw_per_mhz_v2.value * mhz * volts * volts).round() as u64)
+    }
+}
+
+/// The value at `at` on the line that goes through both values of `to` at those of `from`.
+fn interpolate(at: f64, from: [f64; 2], to: [f64; 2]) -> f64 {
+    let range = from[1] - from[0];
+    let along = if range > 0.0 {
+        (at - from[0]) / range
+    } else {
+        1.0
+    };
+    to[0] + along * (to[1] - to[0])
+}
+
 impl Figure {
     /// The figure as a power, its value being in milliwatts.
     pub fn milliwatts(&self) -> Microwatts {
@@ -64,14 +119,12 @@ impl Cluster {
         if !self.lowest_uv.is_given() || !self.highest_uv.is_given() {
             return None;
         }
-        let slowest = f64::from(self.opps.first()?.khz);
-        let range = f64::from(self.opps.last()?.khz) - slowest;
-        let along = if range > 0.0 {
-            (f64::from(opp.khz) - slowest) / range
-        } else {
-            1.0
-        };
-        let uv = self.lowest_uv.value + along * (self.highest_uv.value - self.lowest_uv.value);
+        let (slowest, fastest) = (self.opps.first()?.khz, self.opps.last()?.khz);
+        let uv = interpolate(
+            f64::from(opp.khz),
+            [slowest, fastest].map(f64::from),
+            [self.lowest_uv.value, self.highest_uv.value],
+        );
         Some(uv / 1e6)
     }
 
@@ -143,6 +196,21 @@ mod tests {
         c.highest_uv = Figure::plain(1_000_000.0);
         let volts: Vec<_> = c.opps.iter().map(|o| c.volts(o)).collect();
         assert_eq!(volts, [Some(0.6), Some(0.7), Some(0.7), Some(1.0)]);
+    }
+
+    #[test]
+    fn an_uncore_follows_the_fastest_cpu_within_its_limits() {
+        let machine = Machine::find("skylake-2s-server").unwrap();
+        let uncore = machine.uncore.unwrap();
+        let clock = |mhz: u32| uncore.clock(Kilohertz(mhz * 1000)).0 / 1000;
+        assert_eq!(
+            [1000, 1200, 2100, 3700].map(clock),
+            [1200, 1200, 2100, 2400]
+        );
+        let watts = |mhz: u32| uncore.power(Kilohertz(mhz * 1000)).0 as f64 / 1e6;
+        // Half the clock, and a fifth less voltage.
+        assert!((watts(1200) / watts(2400) - 0.5 * 0.8 * 0.8).abs() < 1e-6);
+        assert_eq!(uncore.power(Kilohertz(0)).0, 0);
     }
 
     #[test]

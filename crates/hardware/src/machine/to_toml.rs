@@ -10,8 +10,7 @@ use super::{Machine, MachineError};
 const IN_A_LINE: usize = 4;
 
 impl Machine {
-    /// The machine as a file that [`Machine::parse`] reads. Power states of the drive are not part of a
-    /// machine file and are left out.
+    /// The machine as a file that [`Machine::parse`] reads. Of the drive's power states it has what the drive declares.
     ///
     /// # Errors
     /// A value has no form in TOML; no checked machine has one.
@@ -22,11 +21,21 @@ impl Machine {
             message,
         };
         let mut table = Table::try_from(self).map_err(|e| invalid(e.to_string()))?;
+        // Tables of tables, which follow the rest.
+        let mut nested = Table::new();
         if let Some(Value::Table(drive)) = table.get_mut("drive") {
-            drive.remove("power");
+            if let Some(Value::Table(mut power)) = drive.remove("power") {
+                nested.extend(power.remove_entry("declared"));
+            }
+            nested.extend(drive.remove_entry("in_force"));
         }
         let mut text = String::new();
         write_machine(&mut text, &table);
+        if !nested.is_empty() {
+            let drive = Table::from_iter([("drive".to_owned(), Value::Table(nested))]);
+            let nested = toml::to_string(&drive).map_err(|e| invalid(e.to_string()))?;
+            let _ = write!(text, "\n{nested}");
+        }
         Ok(text)
     }
 }

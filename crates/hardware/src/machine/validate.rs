@@ -2,25 +2,29 @@
 
 use wakepath_units::TickRate;
 
-use super::{Cluster, Machine, MachineIdleState, Scope};
+use super::{Cluster, Machine, MachineIdleState, Scope, Uncore};
 
 /// The largest value of any figure.
 const MAX_FIGURE: f64 = 1e12;
 
 /// Largest values of figures with a unit of their own, by the end of their key.
-const MAX_BY_KEY: [(&str, f64); 10] = [
+const MAX_BY_KEY: [(&str, f64); 12] = [
     // A quarter of an hour to days, and as much work as a core does in as long: sums of these cannot
     // overflow.
     ("_us", 1e9),
     ("_ms", 1e9),
     ("kcycles", 1e9),
     ("kcycles_per_io", 1e9),
+    // With the largest block still a sum that cannot overflow.
+    ("kcycles_per_kib", 1e3),
     ("parallel_units", 65_536.0),
     // A kilowatt for a drive.
     ("_w", 1e3),
     // A megawatt, a whole data centre.
     ("_mw", 1e9),
     ("_uv", 1e7),
+    // A hundred gigahertz.
+    ("_mhz", 1e5),
     ("_uw_per_mhz_v2", 1e9),
     ("spread", 10.0),
 ];
@@ -79,6 +83,9 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     }
     completion(machine)?;
     demotion(machine)?;
+    if let Some(of_machine) = &machine.uncore {
+        uncore(of_machine)?;
+    }
     machine.drive.check()?;
     if let Some(b) = machine.background.iter().find(|b| b.every_ms.value <= 0.0) {
         return fault(
@@ -111,6 +118,20 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Fa
             return fault(what, &format!("'{name}' appears twice"));
         }
         seen.push(name);
+    }
+    Ok(())
+}
+
+fn uncore(uncore: &Uncore) -> Result<(), Fault> {
+    let bad = |name: &str, message: &str| fault(&format!("uncore.{name}"), message);
+    if uncore.min_mhz.value <= 0.0 || uncore.min_mhz.value > uncore.max_mhz.value {
+        return bad("min_mhz", "above 0 and at most max_mhz");
+    }
+    if uncore.lowest_uv.value > uncore.highest_uv.value {
+        return bad("lowest_uv", "the lowest clock has the lowest voltage");
+    }
+    if !(1.0..=1e6).contains(&uncore.slot_us.value) {
+        return bad("slot_us", "between 1 us and a second");
     }
     Ok(())
 }

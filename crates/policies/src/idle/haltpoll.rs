@@ -42,12 +42,6 @@ impl Haltpoll {
         }
     }
 
-    /// How long the polling state is to poll, if the governor has an opinion: its own limit takes
-    /// the place of the one that the idle states give.
-    pub fn poll_limit(&self) -> Option<Nanoseconds> {
-        (self.poll_limit != 0).then_some(Nanoseconds(self.poll_limit))
-    }
-
     /// Adapts the time to poll to a halt of `blocked` nanoseconds.
     #[inline]
     fn adapt(&mut self, blocked: u64) {
@@ -100,6 +94,13 @@ impl IdleGovernor for Haltpoll {
         if entered != 0 {
             self.adapt(outcome.residency);
         }
+    }
+
+    /// How long the polling state is to poll, if the governor has an opinion: its own limit takes
+    /// the place of the one that the idle states give.
+    #[inline]
+    fn poll_limit(&self) -> Option<Nanoseconds> {
+        (self.poll_limit != 0).then_some(Nanoseconds(self.poll_limit))
     }
 }
 

@@ -83,6 +83,19 @@ pub trait IdleGovernor {
 
     /// Tells the governor how the stay in state `entered` ended.
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome);
+
+    /// The governor's own limit to polling, where it has one (haltpoll). Otherwise
+    /// [`crate::poll::limit`] gives it.
+    fn poll_limit(&self) -> Option<Nanoseconds> {
+        None
+    }
+}
+
+/// Something to do with a governor, once it is known which one it is: quicker than to ask for that at every
+/// call.
+pub trait WithGovernor {
+    /// Does it.
+    fn run<G: IdleGovernor>(self, governor: &mut G);
 }
 
 /// The kernel version whose behaviour a policy follows.
@@ -237,13 +250,10 @@ impl Governor {
         self.table_mut().set_disabled(state, disabled);
     }
 
-    /// The governor's own limit to polling, where it has one (haltpoll). Otherwise
-    /// [`crate::poll::limit`] gives it.
-    pub fn poll_limit(&self) -> Option<Nanoseconds> {
-        match self {
-            Self::Haltpoll(haltpoll) => haltpoll.poll_limit(),
-            _ => None,
-        }
+    /// Does something with the governor that it is.
+    #[inline]
+    pub fn with(&mut self, what: impl WithGovernor) {
+        for_each_governor!(self, governor => what.run(governor));
     }
 
     /// Runs through a log in which every state chosen was also the one entered, and hands on each
@@ -266,14 +276,20 @@ impl Governor {
 }
 
 impl IdleGovernor for Governor {
-    #[inline]
+    // Inlined, what it is asked and told need not go through memory.
+    #[inline(always)]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         for_each_governor!(self, governor => governor.select(query))
     }
 
-    #[inline]
+    #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         for_each_governor!(self, governor => governor.reflect(entered, outcome));
+    }
+
+    #[inline]
+    fn poll_limit(&self) -> Option<Nanoseconds> {
+        for_each_governor!(self, governor => governor.poll_limit())
     }
 }
 

@@ -74,22 +74,16 @@ impl Oracle {
     }
 
     /// The member of `states` that takes the least energy for an idle time; the shallower of equals.
+    #[inline(always)]
     fn cheapest(&self, states: StateSet, idle: u64) -> Option<usize> {
-        let Some(energy) = &self.energy else {
-            let time = i64::try_from(idle).unwrap_or(i64::MAX);
-            return states
-                .without(self.table.longer_than(time))
-                .deepest()
-                .or(states.shallowest());
-        };
-        (0..MAX_STATES)
-            .filter(|&state| states.contains(state))
-            .min_by_key(|&state| {
-                let (sleeping, leaving) = energy[state];
-                Microwatts(sleeping)
-                    .femtojoules_over(Nanoseconds(idle))
-                    .saturating_add(leaving)
-            })
+        if let Some(energy) = &self.energy {
+            return cheapest_by_power(energy, states, idle);
+        }
+        let time = i64::try_from(idle).unwrap_or(i64::MAX);
+        states
+            .without(self.table.longer_than(time))
+            .deepest()
+            .or(states.shallowest())
     }
 
     /// The members of `states` that are left soonest.
@@ -104,7 +98,24 @@ impl Oracle {
     }
 }
 
+/// As [`Oracle::cheapest`], where the power is known.
+fn cheapest_by_power(
+    energy: &[(u64, u128); MAX_STATES],
+    states: StateSet,
+    idle: u64,
+) -> Option<usize> {
+    (0..MAX_STATES)
+        .filter(|&state| states.contains(state))
+        .min_by_key(|&state| {
+            let (sleeping, leaving) = energy[state];
+            Microwatts(sleeping)
+                .femtojoules_over(Nanoseconds(idle))
+                .saturating_add(leaving)
+        })
+}
+
 impl IdleGovernor for Oracle {
+    #[inline(always)]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let enabled = self.table.enabled();
         let candidates = match self.goal {

@@ -6,38 +6,93 @@ use wakepath_hardware::IdleStates;
 /// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, `include/linux/pm_qos.h`).
 pub const NO_LATENCY_REQUEST: i64 = 2_147_483_647_000;
 
-/// How a state fits the stay in it.
+/// How long the stays are that a state is right for, in ns, exit latency included: the kernel's `above` and `below`
+/// counters (`cpuidle_enter_state()`, `drivers/cpuidle/cpuidle.c`, Linux 6.1 and 6.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
-    /// Left before its target residency, although a shallower state is enabled.
-    TooDeep,
-    /// The stay was as long as a deeper enabled state wants.
-    TooShallow,
-    /// Neither.
-    Right,
+pub struct FitBounds {
+    /// The state is too deep for shorter stays.
+    pub shortest: u64,
+    /// It is too shallow for longer stays.
+    pub longest: u64,
 }
 
-/// Judges a stay of `residency` ns in `state`, exit latency included: the kernel's `above` and `below`
-/// counters (`cpuidle_enter_state()`, `drivers/cpuidle/cpuidle.c`, Linux 6.1 and 6.12).
-pub fn judge(states: &IdleStates, state: usize, residency: u64) -> Fit {
-    let entered = &states[state];
-    if residency < entered.target_residency.0 {
-        if states[..state].iter().any(|s| !s.disabled) {
-            return Fit::TooDeep;
+impl FitBounds {
+    /// Those of `state`.
+    pub fn new(states: &IdleStates, state: usize) -> Self {
+        let entered = &states[state];
+        let shallower = states[..state].iter().any(|s| !s.disabled);
+        let deeper = states[state + 1..].iter().find(|s| !s.disabled);
+        let exit = entered.exit_latency.0;
+        Self {
+            shortest: if shallower {
+                entered.target_residency.0
+            } else {
+                0
+            },
+            longest: deeper.map_or(u64::MAX, |deeper| {
+                let pays = exit.saturating_add(deeper.target_residency.0.max(1));
+                pays.max(entered.target_residency.0) - 1
+            }),
         }
-    } else if residency > entered.exit_latency.0
-        && let Some(deeper) = states[state + 1..].iter().find(|s| !s.disabled)
-        && residency - entered.exit_latency.0 >= deeper.target_residency.0
-    {
-        return Fit::TooShallow;
     }
-    Fit::Right
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::states;
+    use crate::idle::testing::{states, tables};
+    use proptest::prelude::*;
+
+    /// How a state fits the stay in it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Fit {
+        /// Left before its target residency, although a shallower state is enabled.
+        TooDeep,
+        /// The stay was as long as a deeper enabled state wants.
+        TooShallow,
+        /// Neither.
+        Right,
+    }
+
+    /// Judges a stay of `residency` ns in `state` as the kernel does, one question after the other.
+    fn judge(states: &IdleStates, state: usize, residency: u64) -> Fit {
+        let entered = &states[state];
+        if residency < entered.target_residency.0 {
+            if states[..state].iter().any(|s| !s.disabled) {
+                return Fit::TooDeep;
+            }
+        } else if residency > entered.exit_latency.0
+            && let Some(deeper) = states[state + 1..].iter().find(|s| !s.disabled)
+            && residency - entered.exit_latency.0 >= deeper.target_residency.0
+        {
+            return Fit::TooShallow;
+        }
+        Fit::Right
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_judge_alike(list in tables(), stay in any::<u64>(), near in -2_i64..3) {
+            for state in 0..list.len() {
+                let bounds = FitBounds::new(&list, state);
+                for stay in [
+                    stay,
+                    stay >> 40,
+                    bounds.shortest.saturating_add_signed(near),
+                    bounds.longest.saturating_add_signed(near),
+                ] {
+                    let fit = if stay < bounds.shortest {
+                        Fit::TooDeep
+                    } else if stay > bounds.longest {
+                        Fit::TooShallow
+                    } else {
+                        Fit::Right
+                    };
+                    prop_assert_eq!(fit, judge(&list, state, stay));
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_stay_is_too_short_or_too_long_for_its_state() {

@@ -22,6 +22,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
+use wakepath_spelling::closest;
 use wakepath_units::{Capacity, Nanoseconds};
 
 use self::registry::{Default, KeyInfo, Kind, POLICIES, PolicyInfo, Values};
@@ -429,7 +430,8 @@ fn find(name: &str) -> Result<&'static PolicyInfo, SpecError> {
         .find(|info| info.name == name)
         .ok_or_else(|| SpecError::UnknownName {
             name: name.to_owned(),
-            nearest: nearest(name, POLICIES.iter().map(|info| info.name)),
+            nearest: closest(name, POLICIES.iter().map(|info| info.name))
+                .map_or("", |(_, near)| near),
             known: names(|_| true),
         })
 }
@@ -520,14 +522,6 @@ pub fn split_list(text: &str) -> Result<Vec<&str>, SpecError> {
 /// Parses a list of policy names, separated by commas.
 pub fn parse_list(text: &str) -> Result<Vec<PolicySpec>, SpecError> {
     split_list(text)?.into_iter().map(str::parse).collect()
-}
-
-/// The most similar of `candidates`.
-fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>) -> &'static str {
-    candidates
-        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or("", |(_, candidate)| candidate)
 }
 
 fn names(which: impl Fn(&PolicyInfo) -> bool) -> String {

@@ -1,10 +1,11 @@
 //! Utilisation and the clocks that follow it.
 
 use super::{Engine, Slot};
-use crate::cpu::{CpuId, Mode};
+use crate::cpu::{Cpu, CpuId, Mode};
 use crate::frequency::{Domain, Report};
 use crate::observer::Observer;
 use crate::setup::Setup;
+use crate::task::Task;
 
 /// The slots of time in which the hardware looks at its clocks, where it has any to decide.
 ///
@@ -65,50 +66,27 @@ impl<O: Observer> Engine<'_, O> {
         c.account(self.now, running);
     }
 
-    /// Accounts the work of a CPU that ends, or is cut, now.
+    /// As [`Engine::account`]. The scheduler tells cpufreq when a utilisation signal has crossed a
+    /// period.
     #[inline(always)]
-    pub(super) fn charge(&mut self, cpu: CpuId) {
+    pub(super) fn account_and_report(&mut self, cpu: CpuId, ran: bool, local: bool) {
         let c = &mut self.cpus[cpu];
-        let time = self.now - c.phase_start;
-        match c.mode {
-            Mode::Idle | Mode::Waking => return,
-            Mode::Interrupt => {
-                let domain = &self.domains[c.domain];
-                if domain.follows_utilisation() {
-                    c.account_interrupt(self.now, domain.capacity_now());
-                }
-            }
-            Mode::Task => {
-                let domain = &mut self.domains[c.domain];
-                let capacity = domain.capacity_now();
-                c.account(self.now, capacity);
-                domain.charge_task(time);
-                if let Some(task) = c.current {
-                    let t = &mut self.tasks[task];
-                    t.executed += time;
-                    t.entity.charge(time, capacity);
-                }
-            }
-        }
-        c.phase_start = self.now;
-        c.busy += time;
-        if c.polling_until.is_some() {
-            c.busy_in_stay += time;
+        let running = if ran {
+            self.domains[c.domain].capacity_now()
+        } else {
+            0
+        };
+        c.account(self.now, running);
+        if std::mem::take(&mut c.period_crossed) {
+            let iowait = false;
+            self.update_frequency(cpu, Report { iowait, local });
         }
     }
 
-    /// The scheduler tells cpufreq when a utilisation signal has crossed a period.
-    #[inline(always)]
-    pub(super) fn utilisation_changed(&mut self, cpu: CpuId, local: bool) {
-        if std::mem::take(&mut self.cpus[cpu].period_crossed) {
-            self.update_frequency(
-                cpu,
-                Report {
-                    iowait: false,
-                    local,
-                },
-            );
-        }
+    /// Accounts the work of a CPU that ends, or is cut, now.
+    pub(super) fn charge(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu];
+        c.charge(self.now, &mut self.domains[c.domain], &mut self.tasks);
     }
 
     #[inline(always)]
@@ -127,6 +105,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(super) fn frequency_changed(&mut self, domain: usize) {
+        self.end_uncore_slots();
         let of = self.domains[domain].cpus.clone();
         // What is running is cut at the change, so that each part has one frequency.
         for cpu in of.clone() {
@@ -140,6 +119,10 @@ impl<O: Observer> Engine<'_, O> {
             }
         }
         self.domains[domain].arrive(self.now);
+        if self.cpus[of.clone()].iter().any(Cpu::is_powered) {
+            let clock = self.domains[domain].frequency();
+            self.power.uncore.sees(clock.0);
+        }
         self.observe_frequency(domain);
         for cpu in of {
             let mode = self.cpus[cpu].mode;
@@ -147,6 +130,18 @@ impl<O: Observer> Engine<'_, O> {
                 let length = self.time_for(cpu, self.cpus[cpu].work);
                 self.begin_phase(cpu, mode, length);
             }
+        }
+    }
+
+    /// The slots of the uncore's clock that are over by now, before a CPU wakes up, sleeps or changes its
+    /// frequency.
+    #[inline]
+    pub(super) fn end_uncore_slots(&mut self) {
+        if self.power.uncore.is_due(self.now) {
+            let powered = self.cpus.iter().filter(|c| c.is_powered());
+            let clocks = powered.map(|c| self.domains[c.domain].frequency().0);
+            let fastest = clocks.max().unwrap_or(0);
+            self.power.uncore.end_slots(self.now, fastest);
         }
     }
 
@@ -208,6 +203,37 @@ impl<O: Observer> Engine<'_, O> {
             if active.contains(&true) && domain.end_slot(self.now, limit, &self.cpus, active) {
                 self.begin_frequency_change(index);
             }
+        }
+    }
+}
+
+impl Cpu {
+    /// Accounts its work that ends, or is cut, now; it has this clock.
+    #[inline(always)]
+    pub(super) fn charge(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
+        let time = now - self.phase_start;
+        match self.mode {
+            Mode::Idle | Mode::Waking => return,
+            Mode::Interrupt => {
+                if domain.follows_utilisation() {
+                    self.account_interrupt(now, domain.capacity_now());
+                }
+            }
+            Mode::Task => {
+                let capacity = domain.capacity_now();
+                self.account(now, capacity);
+                domain.charge_task(time);
+                if let Some(task) = self.current {
+                    let t = &mut tasks[task];
+                    t.executed += time;
+                    t.entity.charge(time, capacity);
+                }
+            }
+        }
+        self.phase_start = now;
+        self.busy += time;
+        if self.polling_until.is_some() {
+            self.busy_in_stay += time;
         }
     }
 }

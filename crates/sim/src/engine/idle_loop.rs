@@ -4,15 +4,15 @@ use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 use wakepath_units::Nanoseconds;
 
-use super::Engine;
+use super::{Engine, Slot};
 use crate::cpu::{Cpu, CpuId, Mode, NEVER};
 use crate::observer::Observer;
 use crate::setup::Setup;
 
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn enter_idle(&mut self, cpu: CpuId) {
-        // A polling limit that is reached just now is served already.
-        self.cancel_phase(cpu);
+        debug_assert_eq!(self.queue.due(self.number(Slot::Phase(cpu))), NEVER);
+        self.end_uncore_slots();
         let now = self.now;
         let period = self.setup.tick_period;
         let c = &mut self.cpus[cpu];
@@ -90,8 +90,11 @@ impl<O: Observer> Engine<'_, O> {
 
     pub(super) fn begin_wake(&mut self, cpu: CpuId) {
         let setup = self.setup;
+        self.end_uncore_slots();
         self.wake_clock(cpu);
         let c = &mut self.cpus[cpu];
+        let clock = self.domains[c.domain].frequency();
+        self.power.uncore.sees(clock.0);
         let mut begun = c.idle_since;
         let mut chosen = c.state;
         let mut joined = c.state;
@@ -134,7 +137,9 @@ impl<O: Observer> Engine<'_, O> {
                 Some(times) => self.random.exit(cpu, times),
             }
         };
-        self.begin_phase(cpu, Mode::Waking, wait);
+        c.mode = Mode::Waking;
+        c.phase_start = self.now;
+        self.phase_begun(cpu, wait);
     }
 }
 
@@ -151,12 +156,8 @@ impl Cpu {
         let entered = &setup.states[self.state];
         let stats = &mut self.stats[self.state];
         stats.time += residency - std::mem::take(&mut self.busy_in_stay);
-        // The kernel's "above" and "below" counters (drivers/cpuidle/cpuidle.c).
-        if residency < entered.target_residency {
-            stats.too_deep += u64::from(entered.has_shallower);
-        } else if residency > entered.exit_latency {
-            stats.too_shallow += u64::from(residency - entered.exit_latency >= entered.deeper);
-        }
+        stats.too_deep += u64::from(residency < entered.fit.shortest);
+        stats.too_shallow += u64::from(residency > entered.fit.longest);
         // The same question of the time that the CPU was truly idle, which the kernel cannot know.
         let woken = if entered.polling {
             now

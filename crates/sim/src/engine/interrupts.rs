@@ -39,8 +39,9 @@ impl<O: Observer> Engine<'_, O> {
                 };
                 self.observe_request(RequestStep::Delivered { request, cpu });
                 let task = self.requests[request].task;
-                self.tasks[task].completed.push(request);
-                if self.tasks[task].waits_for_io() {
+                let t = &mut self.tasks[task];
+                t.completed.push(request);
+                if t.waits_for_io() {
                     let ipi = self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
                     self.requests[request].ipi = ipi;
                 }
@@ -79,8 +80,7 @@ impl<O: Observer> Engine<'_, O> {
 
     pub(super) fn tick(&mut self, cpu: CpuId) {
         if self.cpus[cpu].current.is_some() {
-            self.account(cpu, false);
-            self.utilisation_changed(cpu, true);
+            self.account_and_report(cpu, false, true);
             self.check_turn(cpu);
         }
     }

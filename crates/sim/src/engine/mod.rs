@@ -55,13 +55,17 @@ enum Slot {
 impl Slot {
     fn number(self, cpus: usize, domains: usize) -> usize {
         match self {
-            Self::Phase(cpu) => 2 * cpu,
+            Self::Phase(cpu) => Self::of_phase(cpu),
             Self::Clock(cpu) => 2 * cpu + 1,
             // By turns, as there are at most as many clusters as clocks.
             Self::Frequency(domain) => 2 * cpus + 2 * domain,
             Self::Hardware(cluster) => 2 * cpus + 2 * cluster + 1,
             Self::Device(device) => 2 * (cpus + domains) + device,
         }
+    }
+
+    const fn of_phase(cpu: CpuId) -> usize {
+        2 * cpu
     }
 
     fn of(number: usize, cpus: usize, domains: usize) -> Self {
@@ -318,6 +322,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
             }
         }
+        self.end_uncore_slots();
         self.power.finish(self.now);
         self.observer.finished(Nanoseconds(self.now));
         Finished {

@@ -11,6 +11,12 @@ impl<O: Observer> Engine<'_, O> {
         let c = &mut self.cpus[cpu];
         c.mode = mode;
         c.phase_start = self.now;
+        self.phase_begun(cpu, length);
+    }
+
+    /// Waits for the end of a phase that began now.
+    #[inline(always)]
+    pub(super) fn phase_begun(&mut self, cpu: CpuId, length: u64) {
         self.schedule(Slot::Phase(cpu), self.now + length);
         self.core_use_changed(cpu);
         self.observe_cpu(cpu);
@@ -23,24 +29,28 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn end_phase(&mut self, cpu: CpuId) {
         let now = self.now;
         let c = &mut self.cpus[cpu];
+        let domain = &mut self.domains[c.domain];
         match c.mode {
             // The time limit of a polling state, or else an inter-processor interrupt arrives.
             Mode::Idle if c.polling_until.is_some() => self.next(cpu),
             Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
-                c.end_waking(now, self.domains[c.domain].khz_now());
+                c.end_waking(now, domain.khz_now());
                 c.end_stay(now, self.setup, false);
                 self.next(cpu);
             }
             Mode::Interrupt => {
+                c.charge(now, domain, &mut self.tasks);
                 let interrupt = c.serving;
-                self.charge(cpu);
                 self.serve(cpu, interrupt);
                 self.next(cpu);
             }
             Mode::Task => {
-                self.charge(cpu);
-                self.tasks_turn(cpu);
+                c.charge(now, domain, &mut self.tasks);
+                match c.current {
+                    Some(task) => self.tasks_turn(cpu, task),
+                    None => self.next(cpu),
+                }
             }
         }
     }
@@ -56,8 +66,10 @@ impl<O: Observer> Engine<'_, O> {
             _ => c.begin_segment(self.now, cold),
         }
         c.work = work + cold;
+        c.mode = mode;
+        c.phase_start = self.now;
         let length = self.domains[c.domain].time_for(self.now, c.alone(c.work));
-        self.begin_phase(cpu, mode, length);
+        self.phase_begun(cpu, length);
     }
 
     /// Takes note of how far the running segment has come, and stops it.
@@ -110,6 +122,8 @@ impl<O: Observer> Engine<'_, O> {
                     return self.begin_phase(cpu, Mode::Idle, until - now);
                 }
                 c.end_stay(now, setup, !must_run);
+                // The time limit.
+                self.queue.cancel(Slot::of_phase(cpu));
             }
             if let Some(residency) = c.unreflected.take() {
                 c.reflect(now, residency);

@@ -3,7 +3,7 @@
 use super::{Engine, Request, Slot};
 use crate::attribution::{Part, Work};
 use crate::completion::Coalescing;
-use crate::cpu::{CpuId, Interrupt, RequestId, TaskId};
+use crate::cpu::{Cpu, CpuId, Interrupt, RequestId, TaskId};
 use crate::drive::{Accepted, Direction, Piece};
 use crate::observer::{Observer, RequestStep};
 use crate::task::Program;
@@ -32,7 +32,7 @@ impl<O: Observer> Engine<'_, O> {
         t.bytes += bytes;
         t.issued[direction as usize] += 1;
         let work = Work {
-            own: self.setup.io.submission,
+            own: self.setup.io.submission(bytes),
             cold: t.cold,
             full_speed,
         };
@@ -63,10 +63,19 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// Bytes of the request that a job is about to submit, whose direction that settles.
+    pub(super) fn next_bytes(&mut self, task: TaskId) -> u64 {
+        let job = &self.setup.jobs[self.tasks[task].job];
+        let settled = &mut self.tasks[task].direction;
+        let direction = *settled.get_or_insert_with(|| self.random.direction(job.read_percent));
+        job.block[direction as usize]
+    }
+
     /// Until when the rates of a job hold its next request back; settles its direction.
     ///
     /// As fio's `rate_ddir()`: a direction that is ahead of its rate gives way to the other one if
     /// that is due first.
+    #[inline(never)]
     pub(super) fn held_back(&mut self, task: TaskId) -> Option<u64> {
         let job = &self.setup.jobs[self.tasks[task].job];
         let periods = job.periods?;
@@ -133,6 +142,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Cuts a request into what each drive of the volume has of it.
+    #[inline(never)]
     fn stripe(&mut self, id: RequestId, bytes: u64) {
         let stripes = self.setup.volume.stripes;
         let offset = self.offset(self.requests[id].task, self.requests[id].direction, bytes);
@@ -201,6 +211,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Keeps a completion back until its queue has enough of them, or the first has waited long
     /// enough.
+    #[inline(never)]
     fn collect(&mut self, id: RequestId, Coalescing { threshold, time }: Coalescing) {
         let request = &self.requests[id];
         let queue = self
@@ -231,12 +242,20 @@ impl<O: Observer> Engine<'_, O> {
 
     /// The completion interrupt of a request, or of a piece of one, has been served. Returns the
     /// request if that completes it: its way is that of its last piece.
+    #[inline(always)]
     pub(super) fn delivered(&mut self, cpu: CpuId, id: RequestId) -> Option<RequestId> {
-        self.attribute_interrupt(cpu, id);
-        let Some(whole) = self.requests[id].whole else {
+        let c = &self.cpus[cpu];
+        let work = Work {
+            own: self.setup.io.interrupt,
+            cold: c.segment_cold,
+            full_speed: self.domains[c.domain].full_speed(),
+        };
+        let piece = &mut self.requests[id];
+        piece.attribute_interrupt(self.now, c, work);
+        let Some(whole) = piece.whole else {
             return Some(id);
         };
-        let piece = self.requests[id];
+        let piece = *piece;
         self.free_requests.push(id);
         let request = &mut self.requests[whole];
         request.undelivered -= 1;
@@ -247,37 +266,32 @@ impl<O: Observer> Engine<'_, O> {
         request.cut = piece.cut;
         Some(whole)
     }
+}
 
-    /// A request's completion interrupt has been served.
-    fn attribute_interrupt(&mut self, cpu: CpuId, request: RequestId) {
-        let c = &self.cpus[cpu];
-        let work = Work {
-            own: self.setup.io.interrupt,
-            cold: c.segment_cold,
-            full_speed: self.domains[c.domain].full_speed(),
-        };
-        let r = &mut self.requests[request];
+impl Request {
+    /// Its completion interrupt has been served on `c`, which had this work with it.
+    #[inline(always)]
+    fn attribute_interrupt(&mut self, now: u64, c: &Cpu, work: Work) {
         let began = c.segment_start;
-        let idle_exit = c.awake_since.min(began).saturating_sub(r.cut);
-        r.parts.add(Part::IdleExit, idle_exit);
-        r.parts.add(Part::WaitingToRun, began - r.cut - idle_exit);
-        let time = self.now - began;
-        r.parts.add_work(Part::InterruptDelivery, time, time, work);
-        r.cut = self.now;
+        let idle_exit = c.awake_since.min(began).saturating_sub(self.cut);
+        let waiting = began - self.cut - idle_exit;
+        self.parts.add(Part::IdleExit, idle_exit);
+        self.parts.add(Part::WaitingToRun, waiting);
+        let time = now - began;
+        self.parts
+            .add_work(Part::InterruptDelivery, time, time, work);
+        self.cut = now;
     }
 
-    /// A task goes on with its completed requests.
-    pub(super) fn attribute_wake_up(&mut self, cpu: CpuId, task: TaskId) {
-        let awake_since = self.cpus[cpu].awake_since;
-        for request in &self.tasks[task].completed {
-            let r = &mut self.requests[*request];
-            let ipi = r.ipi.min(self.now - r.cut);
-            let idle_exit = awake_since.saturating_sub(r.cut + ipi);
-            r.parts.add(Part::InterruptDelivery, ipi);
-            r.parts.add(Part::IdleExit, idle_exit);
-            r.parts
-                .add(Part::WaitingToRun, self.now - r.cut - ipi - idle_exit);
-            r.cut = self.now;
-        }
+    /// Its task goes on with it now, on a CPU that has been awake since then.
+    #[inline(always)]
+    pub(super) fn attribute_wake_up(&mut self, now: u64, awake_since: u64) {
+        let ipi = self.ipi.min(now - self.cut);
+        let idle_exit = awake_since.saturating_sub(self.cut + ipi);
+        let waiting = now - self.cut - ipi - idle_exit;
+        self.parts.add(Part::InterruptDelivery, ipi);
+        self.parts.add(Part::IdleExit, idle_exit);
+        self.parts.add(Part::WaitingToRun, waiting);
+        self.cut = now;
     }
 }

@@ -33,14 +33,20 @@ impl<O: Observer> Engine<'_, O> {
 
     /// The CPU on which a woken task runs. `waker` is the CPU of the task that wakes it, if it is a
     /// task, and whether that is about to sleep.
+    #[inline(always)]
     pub(super) fn choose_cpu(&self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
-        let previous = self.tasks[task].cpu;
-        if waker.is_none() && !self.setup.smt {
-            // The commonest case of what follows.
-            if self.is_idle(previous) && self.is_allowed(task, previous) {
-                return previous;
-            }
+        let t = &self.tasks[task];
+        // The commonest case of what follows.
+        let stays = waker.is_none() && !self.setup.smt && t.entity.allowed.is_none();
+        if stays && self.is_idle(t.cpu) {
+            return t.cpu;
         }
+        self.search_cpu(task, waker)
+    }
+
+    #[inline(never)]
+    fn search_cpu(&self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
+        let previous = self.tasks[task].cpu;
         let mut near = previous;
         if let Some((cpu, sleeps_next)) = waker
             && sleeps_next
@@ -153,6 +159,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Takes its share of utilisation and its run time to another CPU.
+    #[inline(never)]
     pub(super) fn migrate(&mut self, task: TaskId, to: CpuId) {
         let from = self.tasks[task].cpu;
         if from == to {
@@ -200,7 +207,8 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Settles which task of its run queue a CPU runs now, if any.
+    /// Settles which task of its run queue a CPU runs now, if any. It has not run anything until now.
+    #[inline(always)]
     pub(super) fn pick(&mut self, cpu: CpuId) -> Option<TaskId> {
         let c = &mut self.cpus[cpu];
         if std::mem::take(&mut c.need_resched)
@@ -227,6 +235,7 @@ impl<O: Observer> Engine<'_, O> {
                 c.cold += std::mem::take(&mut t.refill);
             }
         }
+        c.account(self.now, 0);
         c.current
     }
 
@@ -287,6 +296,7 @@ impl<O: Observer> Engine<'_, O> {
         self.waiting > 0 && !self.cpus[cpu].in_idle_loop && self.find_waiting(cpu)
     }
 
+    #[inline(never)]
     fn find_waiting(&mut self, cpu: CpuId) -> bool {
         let own = self.cpus[cpu].cluster;
         let mut best: Option<(bool, usize, CpuId, usize)> = None;
@@ -324,17 +334,18 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Tells a CPU that there is a task on its run queue now. Returns how long that takes.
     pub(super) fn call(&mut self, from: Option<CpuId>, to: CpuId) -> u64 {
-        if from == Some(to) || self.cpus[to].mode != Mode::Idle {
+        let c = &self.cpus[to];
+        if from == Some(to) || c.mode != Mode::Idle {
             // It looks at its run queue when it has done what it does.
             return 0;
         }
-        let c = &self.cpus[to];
         let watches = c.polling_until.is_some() || self.setup.states[c.state].mwait;
         // Who watches its need-resched flag needs no interrupt.
         let after = if watches { 0 } else { self.setup.ipi };
         let at = self.now + after;
-        if at < self.queue.due(self.number(Slot::Phase(to))) {
-            self.schedule(Slot::Phase(to), at);
+        let slot = Slot::of_phase(to);
+        if at < self.queue.due(slot) {
+            self.queue.schedule(slot, at);
         }
         after
     }

@@ -9,7 +9,18 @@ use crate::cpu::{CpuId, Mode, TaskId, Timer};
 use crate::drive::Direction;
 use crate::frequency::Report;
 use crate::observer::{Observer, RequestStep};
+use crate::setup::Cycles;
 use crate::task::{Program, Step};
+
+/// What a job does next.
+enum Plan {
+    /// This much work.
+    Work(Cycles),
+    /// It waits, for its requests or a timer.
+    Sleep { iowait: bool },
+    /// It has done all that it had to do.
+    End,
+}
 
 impl<O: Observer> Engine<'_, O> {
     /// Puts a task on the run queue of `to`; the code that wakes it runs on `from`, if on any CPU.
@@ -31,14 +42,17 @@ impl<O: Observer> Engine<'_, O> {
         if iowait {
             self.update_frequency(to, Report { iowait, local });
         }
-        self.account(to, self.cpus[to].mode == Mode::Task);
-        self.utilisation_changed(to, local);
-        let takes_over = self.takes_over(to, task);
-        self.enqueue(to, task);
-        if takes_over && from == Some(to) {
-            self.cpus[to].need_resched = true;
-        } else if takes_over {
-            self.reschedule(to);
+        self.account_and_report(to, self.cpus[to].mode == Mode::Task, local);
+        if self.cpus[to].current.is_none() {
+            self.enqueue(to, task);
+        } else {
+            let takes_over = self.takes_over(to, task);
+            self.enqueue(to, task);
+            if takes_over && from == Some(to) {
+                self.cpus[to].need_resched = true;
+            } else if takes_over {
+                self.reschedule(to);
+            }
         }
         self.call(from, to)
     }
@@ -48,22 +62,22 @@ impl<O: Observer> Engine<'_, O> {
         let Some(task) = self.pick(cpu) else {
             return false;
         };
-        self.account(cpu, false);
         let t = &self.tasks[task];
-        match t.program {
-            _ if t.step != Step::Wait => self.continue_task(cpu, task),
+        let work = match t.program {
+            _ if t.step != Step::Wait => t.work,
             Program::Thread(_) if !t.completed.is_empty() => self.resume(cpu, task),
             Program::Thread(thread) => return self.thread_turn(cpu, task, thread),
-            Program::Job | Program::Worker => self.plan(cpu, task),
-        }
+            Program::Job | Program::Worker => {
+                self.plan(cpu, task);
+                return true;
+            }
+        };
+        self.execute(cpu, Mode::Task, work);
         true
     }
 
     /// The current task has done its segment of work.
-    pub(super) fn tasks_turn(&mut self, cpu: CpuId) {
-        let Some(task) = self.cpus[cpu].current else {
-            return self.next(cpu);
-        };
+    pub(super) fn tasks_turn(&mut self, cpu: CpuId, task: TaskId) {
         match self.tasks[task].program {
             Program::Worker => self.block(cpu, task, false),
             Program::Job => self.jobs_turn(cpu, task),
@@ -89,24 +103,31 @@ impl<O: Observer> Engine<'_, O> {
     /// A thread begins to write so many bytes.
     pub(super) fn begin_write(&mut self, cpu: CpuId, task: TaskId, bytes: u64) {
         self.tasks[task].writes = bytes;
-        self.begin_submission(cpu, task);
+        let work = self.begin_submission(task, bytes);
+        self.execute(cpu, Mode::Task, work);
     }
 
-    fn begin_submission(&mut self, cpu: CpuId, task: TaskId) {
-        let t = &mut self.tasks[task];
-        t.begin(Step::Submit, self.setup.io.submission);
+    /// A task begins to submit a request of so many bytes. Returns how much work that is.
+    #[inline(always)]
+    fn begin_submission(&mut self, task: TaskId, bytes: u64) -> Cycles {
+        let (t, work) = (&mut self.tasks[task], self.setup.io.submission(bytes));
+        t.begin(Step::Submit, work);
         t.begun = self.now;
         self.observe_request(RequestStep::Begun { task });
-        self.continue_task(cpu, task);
+        work
     }
 
-    /// A task goes on with its completed requests.
-    fn resume(&mut self, cpu: CpuId, task: TaskId) {
+    /// A task goes on with its completed requests. Returns how much work that is.
+    #[inline(always)]
+    fn resume(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
+        let awake_since = self.cpus[cpu].awake_since;
         let t = &mut self.tasks[task];
         let work = self.setup.io.resume * t.completed.len() as u64;
         t.begin(Step::Resume, work);
-        self.attribute_wake_up(cpu, task);
-        self.continue_task(cpu, task);
+        for request in &t.completed {
+            self.requests[*request].attribute_wake_up(self.now, awake_since);
+        }
+        work
     }
 
     /// A task is back in user space with its completed requests, of so many bytes by direction.
@@ -154,7 +175,22 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Decides a job's next step and starts it, or blocks it.
-    pub(super) fn plan(&mut self, cpu: CpuId, task: TaskId) {
+    fn plan(&mut self, cpu: CpuId, task: TaskId) {
+        match self.next_step(cpu, task) {
+            Plan::Work(work) => self.execute(cpu, Mode::Task, work),
+            Plan::Sleep { iowait } => self.block(cpu, task, iowait),
+            Plan::End => {
+                self.jobs_running -= 1;
+                self.block(cpu, task, false);
+                if self.jobs_running == 0 {
+                    self.start_jobs();
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn next_step(&mut self, cpu: CpuId, task: TaskId) -> Plan {
         let t = &mut self.tasks[task];
         let job = &self.setup.jobs[t.job];
         let more = job
@@ -169,25 +205,20 @@ impl<O: Observer> Engine<'_, O> {
         }
         let t = &mut self.tasks[task];
         if !t.completed.is_empty() && (full || !more || pause || held.is_some()) {
-            return self.resume(cpu, task);
+            return Plan::Work(self.resume(cpu, task));
         }
         if !more && t.in_flight == 0 {
-            self.jobs_running -= 1;
-            self.block(cpu, task, false);
-            if self.jobs_running == 0 {
-                self.start_jobs();
-            }
-            return;
+            return Plan::End;
         }
         // As fio: before it pauses or waits for its turn, everything in flight is completed.
         if !more || full || ((pause || held.is_some()) && t.in_flight > 0) {
             t.step = Step::Wait;
-            return self.block(cpu, task, job.iowait);
+            return Plan::Sleep { iowait: job.iowait };
         }
         if t.thought_cycles < t.submitted && job.think_cycles > 0 {
             t.thought_cycles = t.submitted;
             t.begin(Step::Think, job.think_cycles);
-            return self.continue_task(cpu, task);
+            return Plan::Work(job.think_cycles);
         }
         if pause {
             t.begin_pause();
@@ -195,25 +226,26 @@ impl<O: Observer> Engine<'_, O> {
             t.begin(Step::Think, spin);
             if job.think_time > job.think_spin {
                 // The spin is done after the sleep: the order does not matter to anyone else.
-                let wake_at = self.now + job.think_time - job.think_spin;
-                self.cpus[cpu].timers.add(wake_at, Timer::Task(task));
-                self.arm_clock(cpu);
-                return self.block(cpu, task, false);
+                return self.pause_until(cpu, task, self.now + job.think_time - job.think_spin);
             }
-            return self.continue_task(cpu, task);
+            return Plan::Work(spin);
         }
         if let Some(until) = held {
             t.step = Step::Wait;
-            self.cpus[cpu].timers.add(until, Timer::Task(task));
-            self.arm_clock(cpu);
-            return self.block(cpu, task, false);
+            return self.pause_until(cpu, task, until);
         }
-        self.begin_submission(cpu, task);
+        let bytes = if self.setup.io.depends_on_bytes() {
+            self.next_bytes(task)
+        } else {
+            0
+        };
+        Plan::Work(self.begin_submission(task, bytes))
     }
 
-    #[inline(always)]
-    pub(super) fn continue_task(&mut self, cpu: CpuId, task: TaskId) {
-        self.execute(cpu, Mode::Task, self.tasks[task].work);
+    fn pause_until(&mut self, cpu: CpuId, task: TaskId, until: u64) -> Plan {
+        self.cpus[cpu].timers.add(until, Timer::Task(task));
+        self.arm_clock(cpu);
+        Plan::Sleep { iowait: false }
     }
 
     pub(super) fn block(&mut self, cpu: CpuId, task: TaskId, iowait: bool) {
@@ -232,7 +264,6 @@ impl<O: Observer> Engine<'_, O> {
         c.current = None;
         c.need_resched = false;
         self.observe_runnable(cpu);
-        self.account(cpu, false);
-        self.utilisation_changed(cpu, true);
+        self.account_and_report(cpu, false, true);
     }
 }

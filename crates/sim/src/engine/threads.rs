@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::SimError;
-use crate::cpu::{CpuId, TaskId, Timer};
+use crate::cpu::{CpuId, Mode, TaskId, Timer};
 use crate::observer::Observer;
 use crate::program::{Op, TimerId};
 use crate::setup::Cycles;
@@ -72,7 +72,7 @@ impl<O: Observer> Engine<'_, O> {
                 Turn::On => {}
                 Turn::Work(cycles) => {
                     self.tasks[task].begin(Step::Thread, cycles);
-                    self.continue_task(cpu, task);
+                    self.execute(cpu, Mode::Task, cycles);
                     return true;
                 }
                 Turn::Write(bytes) => {

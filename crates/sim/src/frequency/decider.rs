@@ -7,7 +7,7 @@ use wakepath_policies::spec::PolicySpec;
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
 use super::Report;
-use super::intel::{HwpClock, PstateClock};
+use super::intel::{HwpBoostRun, HwpClock, PstateClock};
 use crate::SimError;
 use crate::cpu::Cpu;
 use crate::setup::ClusterSetup;
@@ -93,6 +93,14 @@ impl Decider {
 
     pub(super) fn follows_utilisation(&self) -> bool {
         matches!(self, Self::Schedutil(_))
+    }
+
+    /// What the HWP boost did, if it is on.
+    pub(super) fn hwp_boosts(&self) -> Option<HwpBoostRun> {
+        match self {
+            Self::Hwp(clock) => clock.boosts(),
+            _ => None,
+        }
     }
 
     /// The scheduler reports. Returns the frequency to have from now on, if there is something new.

@@ -4,6 +4,7 @@
 //! A request of a CPU counts while it is awake, or has been in the hardware's present slot. A sleeping CPU
 //! keeps its request, but holds nobody's clock up.
 
+use serde::Serialize;
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::freq::hwp::Hwp;
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
@@ -105,6 +106,7 @@ pub(super) struct HwpClock {
     seen: u64,
     cpus: Vec<HwpCpu>,
     table: FrequencyTable,
+    boosts: HwpBoostRun,
 }
 
 #[derive(Clone, Debug)]
@@ -117,6 +119,15 @@ struct HwpCpu {
     iowait_pending: bool,
     /// kHz x ns while running, when last looked at.
     khz_time: u128,
+}
+
+/// What the driver did for the boost.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct HwpBoostRun {
+    /// Calls of its hook by the scheduler on the CPU itself.
+    pub calls: u64,
+    /// How often it raised a CPU's minimum.
+    pub raises: u64,
 }
 
 impl HwpClock {
@@ -146,6 +157,7 @@ impl HwpClock {
             seen: 0,
             cpus: vec![cpu; cpus],
             table: cluster.table.clone(),
+            boosts: HwpBoostRun::default(),
         }
     }
 
@@ -158,8 +170,17 @@ impl HwpClock {
         // A CPU cannot write another's request.
         if report.local {
             let iowait = std::mem::take(&mut cpu.iowait_pending);
-            cpu.minimum = boost.update(Nanoseconds(now), iowait);
+            let before =
+                std::mem::replace(&mut cpu.minimum, boost.update(Nanoseconds(now), iowait));
+            self.boosts.calls += 1;
+            self.boosts.raises += u64::from(cpu.minimum > before);
         }
+    }
+
+    /// What the boost did; `None` where it is off.
+    pub(super) fn boosts(&self) -> Option<HwpBoostRun> {
+        let on = self.cpus.iter().any(|cpu| cpu.boost.is_some());
+        on.then_some(self.boosts)
     }
 
     pub(super) fn end_slot(

@@ -14,6 +14,7 @@ use wakepath_policies::spec::PolicySpec;
 use wakepath_units::{Kilohertz, TickRate};
 
 use self::decider::Decider;
+pub use self::intel::HwpBoostRun;
 use crate::SimError;
 use crate::cpu::Cpu;
 use crate::setup::{ClusterSetup, Cycles};
@@ -35,6 +36,8 @@ pub(crate) struct Domain {
     pub(crate) cpus: Range<usize>,
     pub(crate) table: FrequencyTable,
     points: Vec<Point>,
+    /// That of the last operating point.
+    full_speed: Speed,
     decider: Decider,
     /// Index of the operating point in force, and what it is.
     current: usize,
@@ -91,6 +94,7 @@ impl Domain {
             now: points[start],
             task_time: 0,
             task_times: vec![0; points.len()],
+            full_speed: points[highest].speed,
             points,
             wanted: start,
             limit: highest,
@@ -119,7 +123,7 @@ impl Domain {
 
     /// The speed of a CPU at its highest frequency.
     pub(crate) fn full_speed(&self) -> Speed {
-        self.points[self.points.len() - 1].speed
+        self.full_speed
     }
 
     /// Index of the operating point in force.
@@ -218,6 +222,11 @@ impl Domain {
         self.changing = false;
         self.changes += 1;
         self.stalled_until = now + self.stall;
+    }
+
+    /// What the HWP boost did, if it is on.
+    pub(crate) fn hwp_boosts(&self) -> Option<HwpBoostRun> {
+        self.decider.hwp_boosts()
     }
 
     /// Takes note of `time` ns of a task at the frequency in force.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use wakepath_hardware::machine::MachineError;
 use wakepath_results::ResultsError;
 use wakepath_sim::SimError;
+use wakepath_spelling::suggestion;
 
 /// Why a study cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -61,53 +62,9 @@ pub enum StudyError {
     Interrupted,
 }
 
-/// The known name closest to `wrong`, if it is close enough to have been meant.
-pub(crate) fn nearest<'a>(
-    wrong: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    known
-        .into_iter()
-        .map(|name| (similarity(wrong, name), name))
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .filter(|(similarity, _)| *similarity > 0.7)
-        .map(|(_, name)| name)
-}
-
-/// How much alike two names are, 0 to 1. One slip of the fingers is the likeliest mistake; in a short name, Jaro-Winkler
-/// does not know two letters that changed places.
-fn similarity(wrong: &str, name: &str) -> f64 {
-    if strsim::damerau_levenshtein(wrong, name) <= 1 {
-        1.0
-    } else {
-        strsim::jaro_winkler(wrong, name)
-    }
-}
-
 /// An unknown name with the nearest known one.
 pub(crate) fn unknown(what: &str, wrong: &str, known: &[&str]) -> String {
-    let meant = nearest(wrong, known.iter().copied())
-        .map_or_else(|| ".".to_owned(), |n| format!("; did you mean `{n}`?"));
-    format!(
-        "no {what} is called `{wrong}`{meant} Known: {}",
-        known.join(", ")
-    )
-}
-
-/// The TOML parser's message; about an unknown key with the nearest known one.
-pub(super) fn with_suggestion(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match quoted[..] {
-        [wrong, ref known @ ..] if message.starts_with("unknown field") && !known.is_empty() => {
-            let meant = nearest(wrong, known.iter().copied())
-                .map_or_else(|| ".".to_owned(), |n| format!("; did you mean `{n}`?"));
-            format!(
-                "unknown key `{wrong}`{meant} Known here: {}",
-                known.join(", ")
-            )
-        }
-        _ => message.replace("field", "key"),
-    }
+    format!("no {what} is called `{wrong}`{}", suggestion(wrong, known))
 }
 
 #[cfg(test)]

@@ -13,6 +13,10 @@ pub struct Criterion {
     pub found: String,
     /// Whether that is what was expected.
     pub met: bool,
+    /// Published, but not among what this part was set to reproduce: reported beside the criteria, and not
+    /// counted with them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub observation: bool,
 }
 
 impl Criterion {
@@ -22,6 +26,24 @@ impl Criterion {
             expected: expected.into(),
             found: found.into(),
             met,
+            observation: false,
+        }
+    }
+
+    /// The same as an observation.
+    #[must_use]
+    pub fn as_observation(mut self) -> Self {
+        self.observation = true;
+        self
+    }
+
+    /// How it came out, in a word or two.
+    pub fn verdict(&self) -> &'static str {
+        match (self.observation, self.met) {
+            (false, true) => "met",
+            (false, false) => "not met",
+            (true, true) => "observed",
+            (true, false) => "not observed",
         }
     }
 

@@ -251,6 +251,7 @@ impl Summary {
     fn of(reproduction: &Reproduction) -> Self {
         let cells = || reproduction.sections.iter().flat_map(|s| &s.cells);
         let compared = || cells().filter(|c| c.relative_error.is_some() || c.agrees.is_some());
+        let criteria = || reproduction.criteria.iter().filter(|c| !c.observation);
         let errors: Vec<f64> = cells()
             .filter(|c| !c.fitted)
             .filter_map(|c| Some(c.relative_error?.abs()))
@@ -260,8 +261,8 @@ impl Summary {
             fitted: compared().filter(|c| c.fitted).count(),
             worst_error: errors.iter().copied().reduce(f64::max),
             median_error: (!errors.is_empty()).then(|| median(errors)),
-            criteria: reproduction.criteria.len(),
-            met: reproduction.criteria.iter().filter(|c| c.met).count(),
+            criteria: criteria().count(),
+            met: criteria().filter(|c| c.met).count(),
         }
     }
 }

@@ -52,7 +52,8 @@ pub(super) struct Builder<'a> {
     iowaiters: HashMap<u32, u32>,
     last: HashMap<u32, u64>,
     latest: Option<u64>,
-    last_target: HashMap<u32, u32>,
+    /// Which way CPUs went on- or offline last.
+    online: HashMap<u32, bool>,
     highest_cpu: Option<u32>,
     seen: SeenEvents,
 }
@@ -89,7 +90,7 @@ impl<'a> Builder<'a> {
             iowaiters: HashMap::new(),
             last: HashMap::new(),
             latest: None,
-            last_target: HashMap::new(),
+            online: HashMap::new(),
             highest_cpu: None,
             seen: SeenEvents::default(),
         }
@@ -258,7 +259,7 @@ impl<'a> Builder<'a> {
                 self.seen.timers = true;
                 self.push(time, cpu, Kind::Timer(TimerKind::Wheel))
             }
-            What::Hotplug { cpu, target } => self.hotplug(time, cpu, target),
+            What::Hotplug { cpu, online } => self.hotplug(time, cpu, online),
             _ => Ok(()),
         }
     }
@@ -300,17 +301,14 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// `cpuhp_enter` comes once for each step on the way; the first of them says where to.
-    fn hotplug(&mut self, time: u64, cpu: u32, target: u32) -> Result<(), Problem> {
-        if self.last_target.insert(cpu, target) == Some(target) {
+    /// `cpuhp_enter` comes once for each step on the way; the first of them counts.
+    fn hotplug(&mut self, time: u64, cpu: u32, online: bool) -> Result<(), Problem> {
+        if self.online.insert(cpu, online) == Some(online) {
             return Ok(());
         }
         self.pairs.forget(cpu);
-        let online = target != 0;
-        self.writer.metadata_mut().warn("hotplug", || {
-            let how = if online { "online" } else { "offline" };
-            format!("CPU {cpu} goes {how} at {time} ns; its governor starts anew each time")
-        });
+        self.metadata()
+            .warn_of_hotplug(cpu, Nanoseconds(time), online);
         self.push(time, cpu, Kind::Hotplug { online })
     }
 

@@ -61,9 +61,10 @@ pub(super) enum What {
     TickStop {
         success: bool,
     },
+    /// A step on the way on- or offline.
     Hotplug {
         cpu: u32,
-        target: u32,
+        online: bool,
     },
 }
 
@@ -125,7 +126,7 @@ pub(super) const KNOWN: &[Known] = &[
     known(Event::WheelCancel, "timer_cancel", &["timer"]),
     known(Event::WheelExpire, "timer_expire_entry", &["timer"]),
     known(Event::TickStop, "tick_stop", &["success"]),
-    known(Event::Hotplug, "cpuhp_enter", &["cpu", "target"]),
+    known(Event::Hotplug, "cpuhp_enter", &["cpu", "target", "idx"]),
 ];
 
 const BLOCK: &[&str] = &["dev", "sector", "nr_sector", "rwbs"];
@@ -214,9 +215,15 @@ pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<What> {
         },
         Event::Hotplug => What::Hotplug {
             cpu: short(0)?,
-            target: short(1)?,
+            online: comes_online(long(1)? as i64, long(2)? as i64),
         },
     })
+}
+
+/// Which way a CPU goes that takes `step` to get to `target`. The target alone does not tell: on its way
+/// offline a CPU first has one in the middle (`_cpu_down()`, `kernel/cpu.c`).
+pub(super) fn comes_online(target: i64, step: i64) -> bool {
+    step <= target
 }
 
 /// Whether the letters with which the block layer describes a request mean a write (or a discard);

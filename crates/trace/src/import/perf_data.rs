@@ -14,10 +14,11 @@ use super::{Problem, ReadAt};
 /// Where the sections that the file's start names have their offset and size.
 const HEADER: usize = 104;
 const DATA_SECTION: usize = 40;
+const EVENT_TYPES_SECTION: usize = 56;
 const SECTIONS: [(usize, &str); 3] = [
     (24, "the events' attributes"),
     (DATA_SECTION, "the events"),
-    (56, "the event types"),
+    (EVENT_TYPES_SECTION, "the event types"),
 ];
 /// Where the features stand that the file has: 256 bits.
 const FEATURES: usize = 72;
@@ -140,19 +141,60 @@ fn check(input: &dyn ReadAt) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    let features: u32 = header[FEATURES..]
-        .iter()
-        .map(|byte| byte.count_ones())
-        .sum();
+    let features = features_of(&header[FEATURES..], big_endian);
     let table = input.bytes(
         data + size,
-        u64::from(features) * 16,
+        features.len() as u64 * 16,
         "the list of features",
     )?;
-    for entry in table.chunks_exact(16) {
-        section(entry, "its features")?;
+    let has = |feature: Feature| features.contains(&feature.0);
+    let (_, event_types) = section(&header[EVENT_TYPES_SECTION..], "the event types")?;
+    if !has(Feature::EVENT_DESC) && (event_types > 0 || has(Feature::SIMPLEPERF_META_INFO)) {
+        return Err(
+            "it is of simpleperf, or of a perf older than Linux 3.2; record with another perf"
+                .to_owned(),
+        );
+    }
+    for (feature, entry) in features.iter().zip(table.chunks_exact(16)) {
+        let (offset, size) = section(entry, "its features")?;
+        if *feature == Feature::EVENT_DESC.0 {
+            let what = "the description of its events";
+            check_descriptions(&input.bytes(offset, size, what)?, big_endian)
+                .ok_or_else(|| format!("damaged: {what} says more than it holds"))?;
+        }
     }
     check_records(input, data, data + size, big_endian)
+}
+
+/// The bits that are set in the list of features, which consists of words of 64 bits.
+fn features_of(words: &[u8], big_endian: bool) -> Vec<u32> {
+    let words = words
+        .chunks_exact(8)
+        .map(|word| number(word, big_endian).unwrap_or(0));
+    let bits = words.enumerate().flat_map(|(i, word)| {
+        let first = 64 * i as u32;
+        (0..64)
+            .filter(move |bit| word >> bit & 1 != 0)
+            .map(move |bit| first + bit)
+    });
+    bits.collect()
+}
+
+/// Events, each with its attributes, a name and its numbers: `None` unless all of them are there.
+fn check_descriptions(mut bytes: &[u8], big_endian: bool) -> Option<()> {
+    let length = |bytes: &mut &[u8]| number(bytes.split_off(..4)?, big_endian);
+    let skip =
+        |bytes: &mut &[u8], size: u64| bytes.split_off(..usize::try_from(size).ok()?).map(drop);
+    let events = length(&mut bytes)?;
+    let attributes = length(&mut bytes)?;
+    for _ in 0..events {
+        skip(&mut bytes, attributes)?;
+        let numbers = length(&mut bytes)?;
+        let name = length(&mut bytes)?;
+        skip(&mut bytes, name)?;
+        skip(&mut bytes, numbers * 8)?;
+    }
+    Some(())
 }
 
 /// Records follow each other without a gap.

@@ -138,14 +138,16 @@ fn event(line: &Line<'_>, number: u64, builder: &mut Builder<'_>) -> Result<(), 
     builder.event(line.time, line.cpu, count, what)
 }
 
-/// `CPU:3 [LOST 17 EVENTS]` or `CPU:3 [EVENTS DROPPED]`
+/// `CPU:3 [LOST 17 EVENTS]` of tracefs, `CPU:3 [17 EVENTS DROPPED]` or, of an unknown number,
+/// `CPU:3 [EVENTS DROPPED]` of trace-cmd.
 fn lost_note(text: &str) -> Option<(u32, Option<u64>)> {
     let (cpu, note) = text.trim().strip_prefix("CPU:")?.split_once(" [")?;
     let cpu = cpu.parse().ok()?;
-    if note.starts_with("EVENTS DROPPED") {
-        return Some((cpu, None));
-    }
-    let count = note.strip_prefix("LOST ")?.split(' ').next()?;
+    let note = note.strip_suffix(']')?;
+    let count = note
+        .strip_suffix("EVENTS DROPPED")
+        .or_else(|| note.strip_prefix("LOST ")?.strip_suffix(" EVENTS"))?
+        .trim();
     Some((cpu, count.parse().ok()))
 }
 
@@ -283,13 +285,13 @@ fn block(event: Event, details: &str) -> Option<What> {
 
 /// `cpu: 0001 target: 237 step: ...`
 fn hotplug(details: &str) -> Option<What> {
-    let after = |key: &str| -> Option<u32> {
+    let after = |key: &str| -> Option<i64> {
         let (_, rest) = details.split_once(key)?;
         rest.split_whitespace().next()?.parse().ok()
     };
     Some(What::Hotplug {
-        cpu: after("cpu:")?,
-        target: after("target:")?,
+        cpu: u32::try_from(after("cpu:")?).ok()?,
+        online: decode::comes_online(after("target:")?, after("step:")?),
     })
 }
 
@@ -468,16 +470,24 @@ mod tests {
                 timeout: Some(12)
             })
         );
-        assert_eq!(
-            what("cpuhp_enter", "cpu: 0001 target:   0 step: 191 (x)"),
-            Some(What::Hotplug { cpu: 1, target: 0 })
-        );
+        for (details, online) in [
+            ("cpu: 0001 target:   0 step: 191 (x)", false),
+            ("cpu: 0001 target:  86 step: 191 (x)", false),
+            ("cpu: 0001 target: 238 step:   1 (x)", true),
+            ("cpu: 0001 target: 238 step: 238 (x)", true),
+        ] {
+            assert_eq!(
+                what("cpuhp_enter", details),
+                Some(What::Hotplug { cpu: 1, online })
+            );
+        }
         assert_eq!(what("cpu_idle", "state=1"), None);
     }
 
     #[test]
     fn lost_events_are_noted() {
         assert_eq!(lost_note("CPU:3 [LOST 17 EVENTS]\n"), Some((3, Some(17))));
+        assert_eq!(lost_note("CPU:3 [17 EVENTS DROPPED]"), Some((3, Some(17))));
         assert_eq!(lost_note("CPU:3 [EVENTS DROPPED]"), Some((3, None)));
         assert_eq!(lost_note("CPU 0 is empty"), None);
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use wakepath_hardware::IdleState;
+use wakepath_units::Nanoseconds;
 
 /// The version of the format that this library writes.
 pub const SCHEMA: u32 = 1;
@@ -95,6 +96,17 @@ impl Metadata {
                 text: text(),
             }),
         }
+    }
+
+    /// Adds the warning that a CPU goes on- or offline.
+    pub fn warn_of_hotplug(&mut self, cpu: u32, time: Nanoseconds, online: bool) {
+        self.warn("hotplug", || {
+            let how = if online { "online" } else { "offline" };
+            format!(
+                "CPU {cpu} goes {how} at {} ns; what it did on the way is left out",
+                time.0
+            )
+        });
     }
 }
 

@@ -6,7 +6,10 @@
 //! [`IdlePairs`] makes idle periods from what kernel traces have: an entry here, an exit there.
 
 mod event;
+mod headers;
 mod metadata;
+mod packed;
+mod pages;
 mod pairs;
 mod reader;
 mod rows;
@@ -17,7 +20,8 @@ pub use metadata::{
     CpuIdleStates, Device, FrequencyDomain, Known, Metadata, Recorded, SCHEMA, Warning,
 };
 pub use pairs::{IdlePairs, PairCounts};
-pub use reader::{Batch, Reader};
+pub use reader::{Batch, Reader, Visitor};
+pub use rows::IdleRow;
 pub use writer::{Overwrite, Writer};
 
 use std::path::{Path, PathBuf};

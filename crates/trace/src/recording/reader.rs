@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parquet::basic::{Repetition, Type as PhysicalType};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::{ChunkReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedRowGroupReader;
+use wakepath_units::Nanoseconds;
 
-use super::rows::{Columns, LONG, SHORT};
+use super::headers::{FOOTER, check_contents, check_pages, check_table, length_of_contents};
+use super::pages::Checked;
+use super::rows::{Columns, IdleRow, LONG, SHORT};
 use super::{Event, METADATA_KEY, Metadata, RecordingError, SCHEMA, tail_path};
 
 /// Rows in a batch: what fits the processor's caches.
 const BATCH: usize = 4096;
-
-/// The last bytes of a Parquet file: the length of its table of contents and a mark.
-const FOOTER: usize = 8;
 
 /// Reads a recording, finished or not.
 pub struct Reader<R: ChunkReader = File> {
@@ -40,6 +40,18 @@ struct Group {
     rows_left: usize,
     long: Vec<ColumnReaderImpl<Int64Type>>,
     short: Vec<ColumnReaderImpl<Int32Type>>,
+}
+
+/// Whoever goes through a recording at speed, and so takes its idle periods as they are in the file.
+pub trait Visitor {
+    /// Why it may stop.
+    type Error: From<RecordingError>;
+
+    /// An idle period of a CPU, with its end.
+    fn idle(&mut self, end: Nanoseconds, cpu: u32, period: &IdleRow) -> Result<(), Self::Error>;
+
+    /// Any other event.
+    fn other(&mut self, event: &Event) -> Result<(), Self::Error>;
 }
 
 /// Some events of a recording, in its order.
@@ -73,6 +85,29 @@ impl Batch<'_> {
             match self.columns.event(i) {
                 Some(event) => each(event)?,
                 None => return Err(self.bad_row(i).into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands each event to `visitor`, until it fails.
+    ///
+    /// # Errors
+    /// That of the visitor, or a row that stands for no event.
+    #[inline]
+    pub fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
+        let idle = self.columns.idle(self.len());
+        for i in 0..self.len() {
+            if !idle.is_idle(i) {
+                match self.columns.event(i) {
+                    Some(event) => visitor.other(&event)?,
+                    None => return Err(self.bad_row(i).into()),
+                }
+            } else if idle.is_possible(i) {
+                let (end, cpu) = idle.place(i);
+                visitor.idle(end, cpu, &idle.period(i))?;
+            } else {
+                return Err(self.bad_row(i).into());
             }
         }
         Ok(())
@@ -118,9 +153,10 @@ impl<R: ChunkReader + 'static> Reader<R> {
     /// errors call it `path`.
     pub fn new(input: R, tail: Option<&Bytes>, path: &Path) -> Result<Self, RecordingError> {
         let error = RecordingError::parquet(path);
-        let mut whole = ParquetMetaDataReader::new();
-        let (parquet, finished) = match (whole.try_parse(&input), tail) {
-            (Ok(()), _) => (whole.finish().map_err(&error)?, true),
+        let whole = check_contents(&input)
+            .and_then(|()| ParquetMetaDataReader::new().parse_and_finish(&input));
+        let (parquet, finished) = match (whole, tail) {
+            (Ok(parquet), _) => (parquet, true),
             (Err(_), Some(tail)) => (table_of_contents(tail).map_err(&error)?, false),
             (Err(cause), None) => return Err(not_a_recording(path, &cause)),
         };
@@ -201,7 +237,10 @@ impl<R: ChunkReader + 'static> Reader<R> {
         let mut long = Vec::new();
         let mut short = Vec::new();
         for column in 0..LONG.len() + SHORT.len() {
-            match group.get_column_reader(column)? {
+            check_pages(&*self.input, metadata.column(column))?;
+            let pages = Checked::new(group.get_column_page_reader(column)?);
+            let description = metadata.column(column).column_descr_ptr();
+            match get_column_reader(description, Box::new(pages)) {
                 ColumnReader::Int64ColumnReader(reader) if column < LONG.len() => long.push(reader),
                 ColumnReader::Int32ColumnReader(reader) if column >= LONG.len() => {
                     short.push(reader);
@@ -263,8 +302,9 @@ fn not_a_recording(path: &Path, cause: &ParquetError) -> RecordingError {
 fn table_of_contents(tail: &Bytes) -> Result<ParquetMetaData, ParquetError> {
     let cut_off = || ParquetError::General("the file beside it, .tail, is cut off".to_owned());
     let end = tail.len().checked_sub(FOOTER).ok_or_else(cut_off)?;
-    let length = u32::from_le_bytes([tail[end], tail[end + 1], tail[end + 2], tail[end + 3]]);
-    let start = end.checked_sub(length as usize).ok_or_else(cut_off)?;
+    let length = length_of_contents(&tail[end..]);
+    let start = end.checked_sub(length).ok_or_else(cut_off)?;
+    check_table(&tail[start..end])?;
     ParquetMetaDataReader::decode_metadata(&tail[start..end])
 }
 

@@ -104,32 +104,16 @@ fn signed(time: u64) -> i64 {
 
 impl Row {
     fn idle(&mut self, period: &IdlePeriod) {
-        let inputs = &period.inputs;
+        let row = IdleRow::from(period);
         self.short[KIND] = IDLE;
-        self.short[STATE] = i32::from(period.state);
-        self.long[DURATION] = signed(period.duration.0);
-        let mut flags = flag(TICK_STOPPED, inputs.tick_stopped)
-            | flag(STOP_TICK, period.stop_tick)
-            | flag(GOT_TICK, period.got_tick)
-            | flag(POLL_LIMIT_HIT, period.poll_limit_hit)
-            | match period.before {
-                Before::Unknown => 0,
-                Before::IdleLoop => IN_LOOP,
-                Before::Task => RAN_TASK,
-            };
-        let mut known = |value: Option<i64>, bit| {
-            flags |= if value.is_some() { bit } else { 0 };
-            value.unwrap_or_default()
-        };
-        self.long[SLEEP] = known(inputs.sleep_length, SLEEP_KNOWN);
-        self.long[DELTA] = known(inputs.delta_tick, DELTA_KNOWN);
-        self.long[LATENCY] = known(inputs.latency_request, LATENCY_KNOWN);
-        self.short[IOWAITERS] = known(inputs.iowaiters.map(i64::from), IOWAITERS_KNOWN) as i32;
-        self.short[LEAD] = known(inputs.select_lead.map(i64::from), LEAD_KNOWN) as i32;
-        if inputs.inferred {
-            flags |= SLEEP_INFERRED;
-        }
-        self.short[FLAGS] = flags;
+        self.short[FLAGS] = row.flags;
+        self.short[STATE] = i32::from(row.state);
+        self.short[IOWAITERS] = row.iowaiters;
+        self.short[LEAD] = row.lead;
+        self.long[DURATION] = signed(row.duration);
+        self.long[SLEEP] = row.sleep;
+        self.long[DELTA] = row.delta;
+        self.long[LATENCY] = row.latency;
     }
 
     fn block(&mut self, kind: i32, block: &Block) {
@@ -203,7 +187,13 @@ impl Columns {
     pub(super) fn event(&self, i: usize) -> Option<Event> {
         let short = |column: usize| self.short[column][i];
         let kind = match short(KIND) {
-            IDLE => Kind::Idle(self.idle(i)?),
+            IDLE => {
+                let idle = self.idle(i + 1);
+                if !idle.is_possible(i) {
+                    return None;
+                }
+                Kind::Idle((&idle.period(i)).into())
+            }
             BLOCK_ISSUE => Kind::BlockIssue(self.block(i)),
             BLOCK_COMPLETE => Kind::BlockComplete(self.block(i)),
             WAKE => Kind::Wake {
@@ -232,33 +222,24 @@ impl Columns {
         })
     }
 
+    /// The idle periods among the first `rows` rows, for a look at one after the other.
     #[inline]
-    fn idle(&self, i: usize) -> Option<IdlePeriod> {
-        let flags = self.short[FLAGS][i];
-        let long = |column: usize, known: i32| (flags & known != 0).then(|| self.long[column][i]);
-        let short =
-            |column: usize, known: i32| (flags & known != 0).then(|| self.short[column][i] as u32);
-        Some(IdlePeriod {
-            state: u8::try_from(self.short[STATE][i]).ok()?,
-            duration: Nanoseconds(u64::try_from(self.long[DURATION][i]).ok()?),
-            inputs: IdleInputs {
-                sleep_length: long(SLEEP, SLEEP_KNOWN),
-                inferred: flags & SLEEP_INFERRED != 0,
-                delta_tick: long(DELTA, DELTA_KNOWN),
-                tick_stopped: flagged(flags, TICK_STOPPED),
-                latency_request: long(LATENCY, LATENCY_KNOWN),
-                iowaiters: short(IOWAITERS, IOWAITERS_KNOWN),
-                select_lead: short(LEAD, LEAD_KNOWN),
-            },
-            before: match (flags & IN_LOOP != 0, flags & RAN_TASK != 0) {
-                (true, false) => Before::IdleLoop,
-                (false, true) => Before::Task,
-                _ => Before::Unknown,
-            },
-            stop_tick: flagged(flags, STOP_TICK),
-            got_tick: flagged(flags, GOT_TICK),
-            poll_limit_hit: flagged(flags, POLL_LIMIT_HIT),
-        })
+    pub(super) fn idle(&self, rows: usize) -> IdleColumns<'_> {
+        let long = |column: usize| &self.long[column][..rows];
+        let short = |column: usize| &self.short[column][..rows];
+        IdleColumns {
+            time: long(TIME),
+            duration: long(DURATION),
+            sleep: long(SLEEP),
+            delta: long(DELTA),
+            latency: long(LATENCY),
+            cpu: short(CPU),
+            kind: short(KIND),
+            flags: short(FLAGS),
+            state: short(STATE),
+            iowaiters: short(IOWAITERS),
+            lead: short(LEAD),
+        }
     }
 
     fn block(&self, i: usize) -> Block {
@@ -267,6 +248,218 @@ impl Columns {
             sector: self.long[SECTOR][i] as u64,
             bytes: self.short[BYTES][i] as u32,
             write: self.short[FLAGS][i] & WRITE != 0,
+        }
+    }
+}
+
+/// The columns that idle periods have, all of one length.
+#[derive(Clone, Copy)]
+pub(super) struct IdleColumns<'a> {
+    time: &'a [i64],
+    duration: &'a [i64],
+    sleep: &'a [i64],
+    delta: &'a [i64],
+    latency: &'a [i64],
+    cpu: &'a [i32],
+    kind: &'a [i32],
+    flags: &'a [i32],
+    state: &'a [i32],
+    iowaiters: &'a [i32],
+    lead: &'a [i32],
+}
+
+#[expect(
+    clippy::inline_always,
+    reason = "a period would go through memory otherwise, in pieces of which the processor cannot forward all"
+)]
+impl IdleColumns<'_> {
+    /// Whether row `i` is an idle period.
+    #[inline(always)]
+    pub(super) fn is_idle(&self, i: usize) -> bool {
+        self.kind[i] == IDLE
+    }
+
+    /// Whether the numbers of row `i` are those of an idle period.
+    #[inline(always)]
+    pub(super) fn is_possible(&self, i: usize) -> bool {
+        self.time[i] >= 0 && self.duration[i] >= 0 && u8::try_from(self.state[i]).is_ok()
+    }
+
+    /// When and where it ended.
+    #[inline(always)]
+    pub(super) fn place(&self, i: usize) -> (Nanoseconds, u32) {
+        (Nanoseconds(self.time[i] as u64), self.cpu[i] as u32)
+    }
+
+    /// The idle period itself.
+    #[inline(always)]
+    pub(super) fn period(&self, i: usize) -> IdleRow {
+        IdleRow {
+            duration: self.duration[i] as u64,
+            sleep: self.sleep[i],
+            delta: self.delta[i],
+            latency: self.latency[i],
+            flags: self.flags[i],
+            iowaiters: self.iowaiters[i],
+            lead: self.lead[i],
+            state: self.state[i] as u8,
+        }
+    }
+}
+
+/// An idle period as a file has it: an [`IdlePeriod`] whose flags are still in one word, which is quicker to
+/// hand on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleRow {
+    duration: u64,
+    sleep: i64,
+    delta: i64,
+    latency: i64,
+    flags: i32,
+    iowaiters: i32,
+    lead: i32,
+    state: u8,
+}
+
+impl IdleRow {
+    #[inline]
+    fn known<T>(&self, flag: i32, value: T) -> Option<T> {
+        (self.flags & flag != 0).then_some(value)
+    }
+
+    /// See [`IdlePeriod::state`].
+    #[inline]
+    pub fn state(&self) -> u8 {
+        self.state
+    }
+
+    /// See [`IdlePeriod::duration`], in ns.
+    #[inline]
+    pub fn duration(&self) -> u64 {
+        self.duration
+    }
+
+    /// See [`IdleInputs::sleep_length`].
+    #[inline]
+    pub fn sleep_length(&self) -> Option<i64> {
+        self.known(SLEEP_KNOWN, self.sleep)
+    }
+
+    /// See [`IdleInputs::inferred`].
+    #[inline]
+    pub fn inferred(&self) -> bool {
+        self.flags & SLEEP_INFERRED != 0
+    }
+
+    /// See [`IdleInputs::delta_tick`].
+    #[inline]
+    pub fn delta_tick(&self) -> Option<i64> {
+        self.known(DELTA_KNOWN, self.delta)
+    }
+
+    /// See [`IdleInputs::tick_stopped`].
+    #[inline]
+    pub fn tick_stopped(&self) -> Option<bool> {
+        flagged(self.flags, TICK_STOPPED)
+    }
+
+    /// See [`IdleInputs::latency_request`].
+    #[inline]
+    pub fn latency_request(&self) -> Option<i64> {
+        self.known(LATENCY_KNOWN, self.latency)
+    }
+
+    /// See [`IdleInputs::iowaiters`].
+    #[inline]
+    pub fn iowaiters(&self) -> Option<u32> {
+        self.known(IOWAITERS_KNOWN, self.iowaiters as u32)
+    }
+
+    /// See [`IdleInputs::select_lead`].
+    #[inline]
+    pub fn select_lead(&self) -> Option<u32> {
+        self.known(LEAD_KNOWN, self.lead as u32)
+    }
+
+    /// See [`IdlePeriod::before`].
+    #[inline]
+    pub fn before(&self) -> Before {
+        match self.flags & (IN_LOOP | RAN_TASK) {
+            IN_LOOP => Before::IdleLoop,
+            RAN_TASK => Before::Task,
+            _ => Before::Unknown,
+        }
+    }
+
+    /// See [`IdlePeriod::stop_tick`].
+    #[inline]
+    pub fn stop_tick(&self) -> Option<bool> {
+        flagged(self.flags, STOP_TICK)
+    }
+
+    /// See [`IdlePeriod::got_tick`].
+    #[inline]
+    pub fn got_tick(&self) -> Option<bool> {
+        flagged(self.flags, GOT_TICK)
+    }
+
+    /// See [`IdlePeriod::poll_limit_hit`].
+    #[inline]
+    pub fn poll_limit_hit(&self) -> Option<bool> {
+        flagged(self.flags, POLL_LIMIT_HIT)
+    }
+}
+
+impl From<&IdleRow> for IdlePeriod {
+    fn from(row: &IdleRow) -> Self {
+        Self {
+            state: row.state,
+            duration: Nanoseconds(row.duration),
+            inputs: IdleInputs {
+                sleep_length: row.sleep_length(),
+                inferred: row.inferred(),
+                delta_tick: row.delta_tick(),
+                tick_stopped: row.tick_stopped(),
+                latency_request: row.latency_request(),
+                iowaiters: row.iowaiters(),
+                select_lead: row.select_lead(),
+            },
+            before: row.before(),
+            stop_tick: row.stop_tick(),
+            got_tick: row.got_tick(),
+            poll_limit_hit: row.poll_limit_hit(),
+        }
+    }
+}
+
+impl From<&IdlePeriod> for IdleRow {
+    fn from(period: &IdlePeriod) -> Self {
+        let inputs = &period.inputs;
+        let mut flags = flag(TICK_STOPPED, inputs.tick_stopped)
+            | flag(STOP_TICK, period.stop_tick)
+            | flag(GOT_TICK, period.got_tick)
+            | flag(POLL_LIMIT_HIT, period.poll_limit_hit)
+            | match period.before {
+                Before::Unknown => 0,
+                Before::IdleLoop => IN_LOOP,
+                Before::Task => RAN_TASK,
+            };
+        if inputs.inferred {
+            flags |= SLEEP_INFERRED;
+        }
+        let mut known = |value: Option<i64>, bit| {
+            flags |= if value.is_some() { bit } else { 0 };
+            value.unwrap_or_default()
+        };
+        Self {
+            sleep: known(inputs.sleep_length, SLEEP_KNOWN),
+            delta: known(inputs.delta_tick, DELTA_KNOWN),
+            latency: known(inputs.latency_request, LATENCY_KNOWN),
+            iowaiters: known(inputs.iowaiters.map(i64::from), IOWAITERS_KNOWN) as i32,
+            lead: known(inputs.select_lead.map(i64::from), LEAD_KNOWN) as i32,
+            duration: period.duration.0,
+            state: period.state,
+            flags,
         }
     }
 }

@@ -28,6 +28,35 @@ fn read(path: &std::path::Path) -> Result<(Vec<Event>, Metadata), RecordingError
     Ok((events, reader.metadata().clone()))
 }
 
+/// Puts together again what it is shown.
+#[derive(Default)]
+struct Seen(Vec<Event>);
+
+impl Visitor for Seen {
+    type Error = RecordingError;
+
+    fn idle(&mut self, time: Nanoseconds, cpu: u32, row: &IdleRow) -> Result<(), RecordingError> {
+        let kind = Kind::Idle(row.into());
+        self.0.push(Event { time, cpu, kind });
+        Ok(())
+    }
+
+    fn other(&mut self, event: &Event) -> Result<(), RecordingError> {
+        assert!(!matches!(event.kind, Kind::Idle(_)));
+        self.0.push(*event);
+        Ok(())
+    }
+}
+
+fn visited(path: &std::path::Path) -> Result<Vec<Event>, RecordingError> {
+    let mut reader = Reader::open(path)?;
+    let mut seen = Seen::default();
+    while let Some(batch) = reader.next_batch()? {
+        batch.visit(&mut seen)?;
+    }
+    Ok(seen.0)
+}
+
 fn events() -> impl Strategy<Value = Event> {
     let some = || prop::option::of(any::<bool>());
     let block = (any::<u32>(), any::<u64>(), any::<u32>(), any::<bool>()).prop_map(
@@ -126,6 +155,7 @@ proptest! {
             writer.flush().unwrap();
             read(&path).unwrap()
         };
+        prop_assert_eq!(visited(&path).unwrap(), &found[..]);
         prop_assert_eq!(found, list);
         prop_assert_eq!(metadata.complete, finish);
         prop_assert_eq!(metadata.hz, Some(250));

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use serde::Serialize;
+use wakepath_spelling::nearest;
 
-use crate::text::nearest;
 pub(super) use crate::text::shown;
 
 /// Why a job file was refused: one problem, its place, and the likely intention if there is one.

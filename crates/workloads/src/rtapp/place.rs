@@ -2,9 +2,10 @@
 
 use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
+use wakepath_spelling::nearest;
 
 use super::RtAppError;
-use crate::text::{nearest, shown};
+use crate::text::shown;
 
 /// Where the lines of a text begin.
 #[derive(Debug)]

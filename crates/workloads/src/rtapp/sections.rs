@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jsonc_parser::ast::{Object, Value};
+use wakepath_spelling::nearest;
 use wakepath_units::Nanoseconds;
 
 use super::events::{self, NAMES};
@@ -10,7 +11,7 @@ use super::place::{Entry, Lines, Place, entries};
 use super::{
     Event, MAX_EVENTS, MAX_THREADS, Phase, RtAppError, RtAppFile, RtAppWarning, RtTask, Scheduling,
 };
-use crate::text::{nearest, shown};
+use crate::text::shown;
 
 /// Keys of the global object that a simulation has no use for: where and what to log.
 const LOGGING: [&str; 9] = [

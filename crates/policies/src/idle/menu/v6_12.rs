@@ -53,7 +53,7 @@ impl Menu612 {
 }
 
 impl IdleGovernor for Menu612 {
-    #[inline]
+    #[inline(always)]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let (predicted, delta_tick) = self.predict(query);
         let next_timer = self.memory.next_timer;
@@ -85,7 +85,7 @@ impl IdleGovernor for Menu612 {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         self.memory.learn(&self.table, self.tick, entered, outcome);
     }

@@ -94,7 +94,7 @@ fn keeping_tick(state: usize) -> IdleDecision {
 }
 
 impl IdleGovernor for Teo612 {
-    #[inline]
+    #[inline(always)]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let table = &self.table;
         // Nothing is expected wherever the timers are not looked at.
@@ -161,7 +161,7 @@ impl IdleGovernor for Teo612 {
         keeping_tick(state)
     }
 
-    #[inline]
+    #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         if outcome.residency == 0 {
             return;

@@ -1,5 +1,7 @@
 //! `wakepath replay`: recorded wake-ups through other idle governors.
 
+mod tables;
+
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Write};
 use std::path::PathBuf;
@@ -8,12 +10,13 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_hardware::Machine;
 use wakepath_policies::spec::{self, PolicySpec};
-use wakepath_replay::{PolicyReport, Report, Setup, States, replay};
+use wakepath_replay::{Setup, States, replay};
 use wakepath_trace::read_states;
 use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::TickRate;
 
 use crate::output::{self, Format};
+use tables::Table;
 
 /// Run recorded wake-ups through other idle governors.
 ///
@@ -24,7 +27,8 @@ use crate::output::{self, Format};
 #[command(after_help = "Examples:
   wakepath replay load.parquet --idle menu,teo
   wakepath replay load.parquet --machine rk3399 --idle menu@6.1,teo@6.12 --psd 'psd[timeout=3ms]'
-  wakepath replay load.parquet --machine rk3399 --ran menu@6.1 --cpu 3 --calls calls.csv")]
+  wakepath replay load.parquet --machine rk3399 --ran menu@6.1 --cpu 3 --calls calls.csv
+  wakepath replay load.parquet --format csv --table gaps")]
 pub(crate) struct Args {
     /// A recording of `wakepath record` or `wakepath import`.
     #[arg(value_name = "TRACE")]
@@ -65,6 +69,9 @@ pub(crate) struct Args {
     /// How to print it.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Which table to print as CSV.
+    #[arg(long, value_enum, default_value_t)]
+    table: Table,
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
@@ -97,8 +104,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     match args.format {
         Format::Json => output::json(out, &report),
-        Format::Csv => output::csv(out, STATES, state_rows(&report)),
-        Format::Table => table(&report, out),
+        Format::Csv => tables::csv(&report, args.table, out),
+        Format::Table => tables::text(&report, out),
     }
 }
 
@@ -179,175 +186,4 @@ fn that_ran(metadata: &Metadata) -> Option<(String, wakepath_policies::idle::Idl
     let version = if newer { "6.12" } else { "6.1" };
     let spec: PolicySpec = format!("{governor}@{version}").parse().ok()?;
     Some((spec.to_string(), spec.idle().ok()?))
-}
-
-const STATES: [&str; 12] = [
-    "governor",
-    "state",
-    "time ms",
-    "count",
-    "too deep",
-    "too shallow",
-    "slower",
-    "added us",
-    "slower I/O",
-    "added I/O us",
-    "wasted J",
-    "energy J",
-];
-
-fn joules(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |joules| format!("{joules:.6}"))
-}
-
-fn state_rows(report: &Report) -> Vec<Vec<String>> {
-    let of = |policy: &PolicyReport| {
-        let name = policy.policy.clone();
-        let rows: Vec<Vec<String>> = policy
-            .states
-            .iter()
-            .map(|s| {
-                vec![
-                    name.clone(),
-                    s.state.clone(),
-                    format!("{:.3}", s.time_ns as f64 / 1e6),
-                    s.count.to_string(),
-                    s.too_deep.to_string(),
-                    s.too_shallow.to_string(),
-                    s.slower.to_string(),
-                    format!("{:.1}", s.added_latency_ns as f64 / 1e3),
-                    s.slower_io.to_string(),
-                    format!("{:.1}", s.added_io_latency_ns as f64 / 1e3),
-                    joules(s.wasted_j),
-                    joules(s.energy_j),
-                ]
-            })
-            .collect();
-        rows
-    };
-    report.policies.iter().flat_map(of).collect()
-}
-
-fn optional(count: Option<u64>) -> String {
-    count.map_or_else(|| "-".to_owned(), |count| count.to_string())
-}
-
-fn table(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
-    writeln!(
-        out,
-        "{} idle periods in {} rests over {:.3} s; {} rests ended by an I/O completion",
-        report.periods,
-        report.rests,
-        report.duration_ns as f64 / 1e9,
-        report.io_wake_ups
-    )?;
-    writeln!(out)?;
-    output::table(out, STATES, state_rows(report))?;
-    writeln!(out)?;
-    let totals = report.policies.iter().map(|p| {
-        let sum = |what: fn(&wakepath_replay::StateReport) -> u64| -> u64 {
-            p.states.iter().map(what).sum()
-        };
-        let energy = |what: fn(&wakepath_replay::StateReport) -> Option<f64>| {
-            joules(p.states.iter().map(what).sum())
-        };
-        [
-            p.policy.clone(),
-            p.selections.to_string(),
-            optional(p.tick_stops),
-            optional(p.poll_limit_hits),
-            sum(|s| s.too_deep).to_string(),
-            sum(|s| s.too_shallow).to_string(),
-            format!("{:.1}", sum(|s| s.added_latency_ns) as f64 / 1e3),
-            format!("{:.1}", sum(|s| s.added_io_latency_ns) as f64 / 1e3),
-            energy(|s| s.wasted_j),
-        ]
-    });
-    let header = [
-        "governor",
-        "asked",
-        "tick stops",
-        "poll limit hits",
-        "too deep",
-        "too shallow",
-        "added us",
-        "added I/O us",
-        "wasted J",
-    ];
-    output::table(out, header, totals)?;
-    notes(report, out)?;
-    drives(report, out)
-}
-
-fn notes(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
-    writeln!(out)?;
-    if let Some((name, agreement)) = &report.agreement
-        && let Some(share) = agreement.share()
-    {
-        writeln!(
-            out,
-            "{name} answers as recorded in {} of {} periods ({:.2} %)",
-            agreement.same_state,
-            agreement.periods,
-            100.0 * share
-        )?;
-        for (reason, count) in &agreement.reasons {
-            writeln!(out, "  otherwise {count}: {reason}")?;
-        }
-        if agreement.tick_known > 0 {
-            writeln!(
-                out,
-                "  and as recorded about the tick in {} of {}",
-                agreement.same_tick, agreement.tick_known
-            )?;
-        }
-    }
-    if !report.measured_latencies {
-        writeln!(
-            out,
-            "Wake-up latencies are the declared ones, which are upper bounds."
-        )?;
-    }
-    if !report.approximate.is_empty() {
-        writeln!(out, "Approximate, by idle periods:")?;
-        for (reason, count) in &report.approximate {
-            writeln!(out, "  {count}: {reason}")?;
-        }
-    }
-    Ok(())
-}
-
-fn drives(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
-    for drive in &report.drives {
-        writeln!(out)?;
-        writeln!(
-            out,
-            "{}: {} requests issued, {} of {} completions on the issuing CPU",
-            drive.name, drive.issued, drive.same_cpu, drive.completions
-        )?;
-        let gaps = drive.gaps.iter().map(|gap| {
-            [
-                gap.from_us.to_string(),
-                gap.to_us.to_string(),
-                gap.count.to_string(),
-                format!("{:.3}", gap.total_us as f64 / 1e3),
-            ]
-        });
-        output::table(out, ["idle from us", "to us", "gaps", "total ms"], gaps)?;
-        let timeouts = drive.timeouts.iter().map(|t| {
-            [
-                t.transition_ms.to_string(),
-                t.timeout_ms
-                    .map_or_else(|| "never".to_owned(), |ms| format!("{ms:.3}")),
-                t.wake_ups.to_string(),
-                format!("{:.1}", 100.0 * t.asleep),
-            ]
-        });
-        output::table(
-            out,
-            ["entry + exit ms", "APST timeout ms", "wake-ups", "asleep %"],
-            timeouts,
-        )?;
-    }
-    Ok(())
 }

@@ -1,0 +1,284 @@
+//! Importing a `trace.dat`, beside `trace-cmd report`; replaying a recording; and the memory that both take.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+use wakepath_hardware::{IdleState, IdleStates};
+use wakepath_policies::spec::PolicySpec;
+use wakepath_replay::{Setup, States, replay};
+use wakepath_trace::import::{Options, import_file};
+use wakepath_trace::recording::{
+    Before, Event, IdleInputs, IdlePeriod, Kind, Metadata, Overwrite, Reader, Writer,
+};
+use wakepath_units::{Nanoseconds, TickRate};
+
+use crate::{ROUNDS, median, memory, report, timed};
+
+/// The trace of an Arm board that the tests import, packed.
+const TRACE: &str = "../crates/trace/tests/data/arm-sched-load.trace.dat.zst";
+const PAGE: usize = 4096;
+/// Idle periods of the recording to replay.
+const PERIODS: u64 = 4_000_000;
+const FLAG: &str = "--import";
+
+/// The trace to import that this process was started for, if it was.
+pub fn asked_of_child() -> Option<PathBuf> {
+    let mut arguments = std::env::args_os().skip_while(|a| a != FLAG).skip(1);
+    arguments.next().map(PathBuf::from)
+}
+
+/// Imports a trace, and prints the largest size that this process has had, in KiB.
+pub fn child(trace: &Path) -> anyhow::Result<()> {
+    import(trace, &trace.with_extension("parquet"))?;
+    println!("{}", memory::peak_kib()?);
+    Ok(())
+}
+
+pub fn run() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR"))?;
+    importing(folder.path())?;
+    replaying(folder.path())?;
+    growing(folder.path())
+}
+
+fn import(trace: &Path, recording: &Path) -> anyhow::Result<u64> {
+    let mut writer = Writer::create(recording, Overwrite::Yes, Metadata::default())?;
+    let imported = import_file(trace, &mut writer, Options::default(), &mut |_| ())?;
+    writer.finish()?;
+    Ok(imported.counts.iter().map(|(_, count)| count).sum())
+}
+
+fn importing(folder: &Path) -> anyhow::Result<()> {
+    let trace = folder.join("trace.dat");
+    write_trace(&trace, 40 << 20)?;
+    let recording = folder.join("trace.parquet");
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (time, events) = timed(|| import(&trace, &recording));
+        ours.push(events? as f64 / time.as_secs_f64());
+        if let Some((time, events)) = report_of_trace_cmd(&trace)? {
+            theirs.push(events as f64 / time.as_secs_f64());
+        }
+    }
+    let ours = median(ours);
+    println!(
+        "importing a trace.dat: million events per second {:>12.2} M",
+        ours / 1e6
+    );
+    if theirs.is_empty() {
+        println!("    trace-cmd is not installed");
+        return Ok(());
+    }
+    let ratio = ours / median(theirs);
+    report(
+        "    times trace-cmd report's",
+        &format!("{ratio:.1} x"),
+        "at least 3 x",
+        ratio >= 3.0,
+    );
+    Ok(())
+}
+
+/// CPU time of `trace-cmd report`, and how many events it printed; `None` where there is no trace-cmd.
+fn report_of_trace_cmd(trace: &Path) -> anyhow::Result<Option<(Duration, u64)>> {
+    let before = time_of_children()?;
+    let text = trace.with_extension("txt");
+    let run = Command::new("trace-cmd")
+        .arg("report")
+        .arg(trace)
+        .stdout(File::create(&text)?)
+        .stderr(Stdio::null())
+        .status();
+    let Ok(status) = run else { return Ok(None) };
+    anyhow::ensure!(status.success(), "trace-cmd report: {status}");
+    let lines = String::from_utf8_lossy(&fs::read(&text)?).lines().count() as u64;
+    // The first line is the number of CPUs.
+    Ok(Some((
+        time_of_children()?.saturating_sub(before),
+        lines - 1,
+    )))
+}
+
+/// User and system time of the processes that this one has waited for (proc(5), `cutime` and `cstime`), which count
+/// in hundredths of a second.
+fn time_of_children() -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: u64 = fields
+        .split_whitespace()
+        .skip(13)
+        .take(2)
+        .map(str::parse::<u64>)
+        .sum::<Result<_, _>>()?;
+    Ok(Duration::from_millis(10 * ticks))
+}
+
+/// Repeats the events of the real trace, one time after the other, until the file has about `size` bytes.
+fn write_trace(path: &Path, size: u64) -> anyhow::Result<()> {
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join(TRACE);
+    let real =
+        zstd::decode_all(File::open(&packed).with_context(|| packed.display().to_string())?)?;
+    let find = |text: &[u8]| {
+        let found = real.windows(text.len()).position(|window| window == text);
+        found.context("the trace has changed")
+    };
+    let cpus = find(b"options  \0")? - 4;
+    let table = find(b"flyrecord\0")? + 10;
+    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| real[at + i]));
+    let cpus = real[cpus] as usize;
+    let places: Vec<(usize, usize)> = (0..cpus)
+        .map(|cpu| {
+            (
+                word(table + 16 * cpu) as usize,
+                word(table + 16 * cpu + 8) as usize,
+            )
+        })
+        .collect();
+    let stamps = || {
+        let pages = places
+            .iter()
+            .flat_map(|(at, size)| (*at..at + size).step_by(PAGE));
+        pages.map(word)
+    };
+    let span = stamps().max().unwrap_or(0) - stamps().min().unwrap_or(0) + 100_000_000;
+    let once: usize = places.iter().map(|(_, size)| size).sum();
+    let times = (size / once as u64).max(1);
+    let mut out = BufWriter::new(File::create(path)?);
+    out.write_all(&real[..table])?;
+    let start = places.iter().map(|(at, _)| *at).min().unwrap_or(0) as u64;
+    let mut at = start;
+    for (_, size) in &places {
+        let size = *size as u64 * times;
+        out.write_all(&at.to_le_bytes())?;
+        out.write_all(&size.to_le_bytes())?;
+        at += size;
+    }
+    out.seek(SeekFrom::Start(start))?;
+    for (from, size) in &places {
+        for time in 0..times {
+            for page in (*from..from + size).step_by(PAGE) {
+                out.write_all(&(word(page) + time * span).to_le_bytes())?;
+                out.write_all(&real[page + 8..page + PAGE])?;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn replaying(folder: &Path) -> anyhow::Result<()> {
+    let recording = folder.join("idle.parquet");
+    write_recording(&recording)?;
+    for governor in ["teo@6.12", "menu@6.12", "menu@6.1"] {
+        let setup = setup(governor)?;
+        let mut rates = Vec::new();
+        for _ in 0..ROUNDS {
+            let (time, done) = timed(|| -> anyhow::Result<u64> {
+                let mut reader = Reader::open(&recording)?;
+                Ok(replay(&mut reader, &setup, None, &mut |_| ())?.periods)
+            });
+            rates.push(done? as f64 / time.as_secs_f64());
+        }
+        let rate = median(rates) / 1e6;
+        report(
+            &format!("replaying through {governor}: idle periods per second and core"),
+            &format!("{rate:.2} M"),
+            "at least 20 M",
+            rate >= 20.0,
+        );
+    }
+    Ok(())
+}
+
+fn setup(governor: &str) -> anyhow::Result<Setup> {
+    let state = |name: &str, exit_us: u64, residency_us: u64| IdleState {
+        name: name.to_owned(),
+        exit_latency: Nanoseconds::from_micros(exit_us),
+        target_residency: Nanoseconds::from_micros(residency_us),
+        polling: name == "POLL",
+        disabled: false,
+    };
+    // Skylake-SP, as in drivers/idle/intel_idle.c.
+    let states = IdleStates::new(vec![
+        state("POLL", 0, 0),
+        state("C1", 2, 2),
+        state("C1E", 10, 20),
+        state("C6", 133, 600),
+    ])?;
+    let spec: PolicySpec = governor.parse()?;
+    Ok(Setup {
+        states: vec![States::declared(Vec::new(), states)],
+        tick: TickRate::HZ_250,
+        policies: vec![(governor.to_owned(), spec.idle()?)],
+        psd: None,
+        ran: None,
+    })
+}
+
+/// Four CPUs that rest between tasks, for times that differ.
+fn write_recording(path: &Path) -> anyhow::Result<()> {
+    let mut writer = Writer::create(path, Overwrite::Yes, Metadata::default())?;
+    // Of the usual kind; any numbers that are spread will do.
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut now = 1_000_000_000;
+    for i in 0..PERIODS {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        // Mostly some 10 or 100 us, sometimes milliseconds.
+        let duration = (20_000 + random % 200_000) << (random >> 60 & 3);
+        now += duration / 4 + random % 3_000;
+        let inputs = IdleInputs {
+            sleep_length: Some((duration + random % 2_000_000) as i64),
+            delta_tick: Some((random % 4_000_000) as i64),
+            tick_stopped: Some(false),
+            latency_request: Some(2_147_483_647_000),
+            iowaiters: Some((random & 1) as u32),
+            select_lead: Some(600),
+            inferred: false,
+        };
+        let period = IdlePeriod {
+            state: if duration > 600_000 { 3 } else { 2 },
+            duration: Nanoseconds(duration),
+            inputs,
+            before: Before::Task,
+            stop_tick: Some(true),
+            got_tick: Some(false),
+            poll_limit_hit: Some(false),
+        };
+        writer.push(&Event {
+            time: Nanoseconds(now),
+            cpu: (i % 4) as u32,
+            kind: Kind::Idle(period),
+        })?;
+    }
+    writer.finish()?;
+    Ok(())
+}
+
+/// The memory of an import, and of one of a file ten times as long.
+fn growing(folder: &Path) -> anyhow::Result<()> {
+    let mut peaks = Vec::new();
+    for size in [100 << 20, 1000 << 20] {
+        let trace = folder.join("long.dat");
+        write_trace(&trace, size)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        peaks.push(memory::peak_of(command.arg(FLAG).arg(&trace))?);
+    }
+    let ratio = peaks[1] / peaks[0];
+    report(
+        &format!(
+            "peak memory, importing 100 MiB and 1000 MiB: {:.0} and {:.0} MiB",
+            peaks[0] / 1024.0,
+            peaks[1] / 1024.0
+        ),
+        &format!("{ratio:.2} x"),
+        "does not grow",
+        ratio < 1.25,
+    );
+    Ok(())
+}

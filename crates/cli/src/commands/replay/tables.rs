@@ -1,0 +1,274 @@
+//! What a replay prints.
+
+use std::io::Write;
+
+use wakepath_replay::drives::DriveReport;
+use wakepath_replay::{PolicyReport, Report, StateReport};
+
+use crate::output;
+
+/// A table of the result. As text they all come, each below the other; CSV has room for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Table {
+    /// Each governor in each idle state.
+    #[default]
+    States,
+    /// Sums over the states, and how often governors were asked, stopped the tick, polled in vain.
+    Governors,
+    /// Whether the governor that ran answers as recorded, and if not, why.
+    Agreement,
+    /// Requests of each drive, and where their completions came to.
+    Drives,
+    /// How long drives had nothing to do.
+    Gaps,
+    /// APST timeouts that follow from that.
+    Timeouts,
+}
+
+type Rows = Vec<Vec<String>>;
+
+/// One table as CSV.
+pub(super) fn csv(report: &Report, table: Table, out: &mut impl Write) -> anyhow::Result<()> {
+    let of_drives = |header: &[&'static str], rows: fn(&DriveReport) -> Rows| {
+        let with_name = |drive: &DriveReport| {
+            let name = drive.name.clone();
+            rows(drive)
+                .into_iter()
+                .map(move |row| [vec![name.clone()], row].concat())
+        };
+        let header = [&["drive"], header].concat();
+        (header, report.drives.iter().flat_map(with_name).collect())
+    };
+    let (header, rows): (Vec<&str>, Rows) = match table {
+        Table::States => (STATES.to_vec(), states(report)),
+        Table::Governors => (GOVERNORS.to_vec(), governors(report)),
+        Table::Agreement => (AGREEMENT.to_vec(), agreement(report)),
+        Table::Drives => of_drives(&DRIVES, |drive| vec![requests(drive)]),
+        Table::Gaps => of_drives(&GAPS, gaps),
+        Table::Timeouts => of_drives(&TIMEOUTS, timeouts),
+    };
+    output::csv(out, header, rows)
+}
+
+/// All of it as text.
+pub(super) fn text(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+    writeln!(
+        out,
+        "{} idle periods in {} rests over {:.3} s; {} rests ended by an I/O completion",
+        report.periods,
+        report.rests,
+        report.duration_ns as f64 / 1e9,
+        report.io_wake_ups
+    )?;
+    writeln!(out)?;
+    output::table(out, STATES, states(report))?;
+    writeln!(out)?;
+    output::table(out, GOVERNORS, governors(report))?;
+    notes(report, out)?;
+    for drive in &report.drives {
+        writeln!(out)?;
+        writeln!(
+            out,
+            "{}: {} requests issued, {} of {} completions on the issuing CPU",
+            drive.name, drive.issued, drive.same_cpu, drive.completions
+        )?;
+        output::table(out, GAPS, gaps(drive))?;
+        output::table(out, TIMEOUTS, timeouts(drive))?;
+    }
+    Ok(())
+}
+
+const STATES: [&str; 12] = [
+    "governor",
+    "state",
+    "time ms",
+    "count",
+    "too deep",
+    "too shallow",
+    "slower",
+    "added us",
+    "slower I/O",
+    "added I/O us",
+    "wasted J",
+    "energy J",
+];
+
+fn states(report: &Report) -> Rows {
+    let row = |policy: &PolicyReport, s: &StateReport| {
+        vec![
+            policy.policy.clone(),
+            s.state.clone(),
+            format!("{:.3}", s.time_ns as f64 / 1e6),
+            s.count.to_string(),
+            s.too_deep.to_string(),
+            s.too_shallow.to_string(),
+            s.slower.to_string(),
+            micros(s.added_latency_ns),
+            s.slower_io.to_string(),
+            micros(s.added_io_latency_ns),
+            joules(s.wasted_j),
+            joules(s.energy_j),
+        ]
+    };
+    let policies = report.policies.iter();
+    policies
+        .flat_map(|policy| policy.states.iter().map(move |state| row(policy, state)))
+        .collect()
+}
+
+const GOVERNORS: [&str; 9] = [
+    "governor",
+    "asked",
+    "tick stops",
+    "poll limit hits",
+    "too deep",
+    "too shallow",
+    "added us",
+    "added I/O us",
+    "wasted J",
+];
+
+fn governors(report: &Report) -> Rows {
+    let row = |p: &PolicyReport| {
+        let sum = |what: fn(&StateReport) -> u64| p.states.iter().map(what).sum::<u64>();
+        vec![
+            p.policy.clone(),
+            p.selections.to_string(),
+            optional(p.tick_stops),
+            optional(p.poll_limit_hits),
+            sum(|s| s.too_deep).to_string(),
+            sum(|s| s.too_shallow).to_string(),
+            micros(sum(|s| s.added_latency_ns)),
+            micros(sum(|s| s.added_io_latency_ns)),
+            joules(p.states.iter().map(|s| s.wasted_j).sum()),
+        ]
+    };
+    report.policies.iter().map(row).collect()
+}
+
+const AGREEMENT: [&str; 6] = [
+    "governor",
+    "periods",
+    "as recorded",
+    "share %",
+    "otherwise",
+    "reason",
+];
+
+/// A row for each reason; the numbers before it are the same in all.
+fn agreement(report: &Report) -> Rows {
+    let Some((name, found)) = &report.agreement else {
+        return Vec::new();
+    };
+    let share = found.share().map_or_else(none, percent);
+    let row = |count: u64, reason: &str| {
+        vec![
+            name.clone(),
+            found.periods.to_string(),
+            found.same_state.to_string(),
+            share.clone(),
+            count.to_string(),
+            reason.to_owned(),
+        ]
+    };
+    if found.reasons.is_empty() {
+        return vec![row(0, "")];
+    }
+    let reasons = found.reasons.iter();
+    reasons.map(|(reason, count)| row(*count, reason)).collect()
+}
+
+const DRIVES: [&str; 3] = ["issued", "completions", "on the issuing CPU"];
+
+fn requests(drive: &DriveReport) -> Vec<String> {
+    [drive.issued, drive.completions, drive.same_cpu]
+        .map(|count| count.to_string())
+        .to_vec()
+}
+
+const GAPS: [&str; 4] = ["idle from us", "to us", "gaps", "total ms"];
+
+fn gaps(drive: &DriveReport) -> Rows {
+    let row = |gap: &wakepath_replay::drives::Gap| {
+        vec![
+            gap.from_us.to_string(),
+            gap.to_us.to_string(),
+            gap.count.to_string(),
+            format!("{:.3}", gap.total_us as f64 / 1e3),
+        ]
+    };
+    drive.gaps.iter().map(row).collect()
+}
+
+const TIMEOUTS: [&str; 4] = ["entry + exit ms", "APST timeout ms", "wake-ups", "asleep %"];
+
+fn timeouts(drive: &DriveReport) -> Rows {
+    let row = |t: &wakepath_replay::drives::Timeout| {
+        vec![
+            t.transition_ms.to_string(),
+            t.timeout_ms
+                .map_or_else(|| "never".to_owned(), |ms| format!("{ms:.3}")),
+            t.wake_ups.to_string(),
+            format!("{:.1}", 100.0 * t.asleep),
+        ]
+    };
+    drive.timeouts.iter().map(row).collect()
+}
+
+fn notes(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+    writeln!(out)?;
+    if let Some((name, agreement)) = &report.agreement
+        && let Some(share) = agreement.share()
+    {
+        writeln!(
+            out,
+            "{name} answers as recorded in {} of {} periods ({} %)",
+            agreement.same_state,
+            agreement.periods,
+            percent(share)
+        )?;
+        for (reason, count) in &agreement.reasons {
+            writeln!(out, "  otherwise {count}: {reason}")?;
+        }
+        if agreement.tick_known > 0 {
+            writeln!(
+                out,
+                "  and as recorded about the tick in {} of {}",
+                agreement.same_tick, agreement.tick_known
+            )?;
+        }
+    }
+    if !report.measured_latencies {
+        writeln!(
+            out,
+            "Wake-up latencies are the declared ones, which are upper bounds."
+        )?;
+    }
+    if !report.approximate.is_empty() {
+        writeln!(out, "Approximate, by idle periods:")?;
+        for (reason, count) in &report.approximate {
+            writeln!(out, "  {count}: {reason}")?;
+        }
+    }
+    Ok(())
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+fn optional(count: Option<u64>) -> String {
+    count.map_or_else(none, |count| count.to_string())
+}
+
+fn joules(value: Option<f64>) -> String {
+    value.map_or_else(none, |joules| format!("{joules:.6}"))
+}
+
+fn micros(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1e3)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2}", 100.0 * share)
+}

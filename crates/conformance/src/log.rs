@@ -1,0 +1,110 @@
+//! The kernel's own answers to a governor call log that somebody else made, such as
+//! `wakepath replay --calls`.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use wakepath_trace::{CallReader, read_states};
+use wakepath_units::TickRate;
+
+use crate::program::{Program, Subject};
+use crate::record::{Call, Case, State, Toggle, decision_text};
+use crate::source::{KernelSource, VERSIONS};
+
+/// A governor of a kernel version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The governor.
+    pub subject: Subject,
+    /// As in the name of Debian's source package, `6.12`.
+    pub version: &'static str,
+}
+
+impl Named {
+    /// Takes `menu@6.12` apart.
+    ///
+    /// # Errors
+    /// There is no such governor or version.
+    pub fn parse(name: &str) -> Result<Self> {
+        let (governor, version) = name
+            .split_once('@')
+            .with_context(|| format!("{name}: expected GOVERNOR@VERSION, such as menu@6.12"))?;
+        let subject = Subject::GOVERNORS
+            .into_iter()
+            .find(|subject| subject.name() == governor);
+        let version = VERSIONS.into_iter().find(|known| *known == version);
+        Ok(Self {
+            subject: subject.with_context(|| {
+                let known = Subject::GOVERNORS.map(Subject::name).join(", ");
+                format!("no governor {governor}; there are {known}")
+            })?,
+            version: version
+                .with_context(|| format!("no kernel version; there are {}", VERSIONS.join(", ")))?,
+        })
+    }
+}
+
+/// Compiles the governor and has it answer every call. The result has a line for each, as
+/// `wakepath policy idle` prints them.
+///
+/// # Errors
+/// A file cannot be read, or the governor cannot be compiled.
+pub fn answers(
+    governor: Named,
+    source: &KernelSource,
+    tick: TickRate,
+    states: &Path,
+    calls: &Path,
+) -> Result<String> {
+    let case = read_case(states, calls)?;
+    let program = Program::build(governor.subject, source, tick.hz(), None)?;
+    let mut input = Vec::new();
+    case.encode(&mut input);
+    let mut text = String::new();
+    for decision in program.run(&input)? {
+        let _ = writeln!(text, "{}", decision_text(decision));
+    }
+    Ok(text)
+}
+
+fn read_case(states: &Path, calls: &Path) -> Result<Case> {
+    let open = |path: &Path| {
+        let file = File::open(path).with_context(|| path.display().to_string())?;
+        anyhow::Ok((BufReader::new(file), path.display().to_string()))
+    };
+    let (file, name) = open(states)?;
+    let table = read_states(file, &name)?;
+    let (file, name) = open(calls)?;
+    let calls = CallReader::new(file, &name).map(|call| {
+        let wakepath_trace::Call { query, outcome } = call?;
+        Ok(Call {
+            sleep_length: query.sleep_length,
+            delta_tick: query.delta_tick,
+            latency_request: query.latency_request,
+            select_clock: query.clock,
+            reflect_clock: outcome.clock,
+            residency: outcome.residency,
+            nr_iowait: query.nr_iowait,
+            tick_stopped: query.tick_stopped,
+            got_tick: outcome.got_tick,
+            poll_limit_hit: outcome.poll_limit_hit,
+            toggle: Toggle::default(),
+        })
+    });
+    Ok(Case {
+        halt_poll: None,
+        states: table
+            .iter()
+            .map(|state| State {
+                exit_latency: state.exit_latency.0 as i64,
+                target_residency: state.target_residency.0 as i64,
+                polling: state.polling,
+                disabled: state.disabled,
+            })
+            .collect(),
+        calls: calls.collect::<Result<_>>()?,
+    })
+}

@@ -1,0 +1,80 @@
+//! The descriptions in a Parquet file, looked through before its library reads them.
+
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::ChunkReader;
+
+use super::packed::{Packed, Stop};
+use super::pages::damaged;
+
+/// The last bytes of a file: the length of its table of contents and a mark.
+pub(super) const FOOTER: usize = 8;
+const MARK: &[u8] = b"PAR1";
+
+/// Mostly enough for the header of a page.
+const HEADER: usize = 1 << 10;
+/// Far larger than the pages of recordings.
+const LARGEST_PAGE: i64 = 256 << 20;
+/// Where a page's header has its sizes.
+const UNCOMPRESSED: usize = 2;
+const COMPRESSED: usize = 3;
+
+/// Looks through the table of contents at the end of a file, if there is one.
+pub(super) fn check_contents(input: &impl ChunkReader) -> Result<(), ParquetError> {
+    let Some(end) = input.len().checked_sub(FOOTER as u64) else {
+        return Ok(());
+    };
+    let footer = input.get_bytes(end, FOOTER)?;
+    let length = length_of_contents(&footer);
+    match end.checked_sub(length as u64) {
+        Some(start) if footer.ends_with(MARK) => check_table(&input.get_bytes(start, length)?),
+        _ => Ok(()),
+    }
+}
+
+/// What the first bytes of a footer say.
+pub(super) fn length_of_contents(footer: &[u8]) -> usize {
+    let bytes = footer.first_chunk().copied().unwrap_or_default();
+    u32::from_le_bytes(bytes) as usize
+}
+
+/// Looks through a table of contents.
+pub(super) fn check_table(table: &[u8]) -> Result<(), ParquetError> {
+    match Packed(table).check_structure() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(damaged(
+            "its table of contents announces what it does not hold",
+        )),
+    }
+}
+
+/// Looks through the headers of a column's pages; the column is within the file.
+pub(super) fn check_pages(
+    input: &impl ChunkReader,
+    column: &ColumnChunkMetaData,
+) -> Result<(), ParquetError> {
+    let (mut at, length) = column.byte_range();
+    let end = at + length;
+    let no_header = || damaged("a page has no header");
+    while at < end {
+        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+        let mut bytes = input.get_bytes(at, left.min(HEADER))?;
+        let mut header = Packed(&bytes);
+        let mut numbers = header.check_structure();
+        if let Err(Stop::End) = numbers
+            && left > HEADER
+        {
+            bytes = input.get_bytes(at, left)?;
+            header = Packed(&bytes);
+            numbers = header.check_structure();
+        }
+        let numbers = numbers.map_err(|_| no_header())?;
+        let size = |field: usize| match numbers[field] {
+            Some(size @ 0..=LARGEST_PAGE) => Ok(size as u64),
+            _ => Err(no_header()),
+        };
+        size(UNCOMPRESSED)?;
+        at += (bytes.len() - header.0.len()) as u64 + size(COMPRESSED)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! What a recording's packed bytes hold, looked through before the Parquet library reads them: it panics, or counts
+//! for minutes, where they announce what cannot be. The formats are Parquet's ("Encodings") and Thrift's ("compact
+//! protocol").
+
+/// What is left of a page, or of a description.
+pub(super) struct Packed<'a>(pub(super) &'a [u8]);
+
+/// Why no more of it can be read.
+#[derive(Debug)]
+pub(super) enum Stop {
+    End,
+    /// A number of more than 64 bits.
+    TooLong,
+    /// Not as many values as the page has.
+    Count,
+    /// Something that descriptions of Parquet never have.
+    Strange,
+}
+
+type Step<T> = Result<T, Stop>;
+
+impl<'a> Packed<'a> {
+    /// Steps over the DELTA_BINARY_PACKED form of so many values.
+    pub(super) fn check_deltas(mut self, expected: u32) -> Step<()> {
+        let block = self.number()?;
+        let parts = self.number()?;
+        let count = self.number()?;
+        if count != u64::from(expected) || count == 0 {
+            return Err(Stop::Count);
+        }
+        let mut left = count - 1;
+        let _first = self.number()?;
+        let values = block.checked_div(parts).ok_or(Stop::End)?;
+        if values == 0 {
+            return Ok(());
+        }
+        while left > 0 {
+            let _least = self.number()?;
+            for &bits in self.take(parts)? {
+                if left > 0 {
+                    self.take(u64::from(bits).saturating_mul(values) / 8)?;
+                }
+                left = left.saturating_sub(values);
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps over the RLE_DICTIONARY form of so many values.
+    pub(super) fn check_runs(mut self, mut left: u32) -> Step<()> {
+        let bits = u64::from(self.take(1)?[0]);
+        while left > 0 {
+            let run = self.number()?;
+            let (values, bytes) = if run & 1 == 1 {
+                (
+                    (run >> 1).saturating_mul(8),
+                    (run >> 1).saturating_mul(bits),
+                )
+            } else {
+                (run >> 1, bits.div_ceil(8))
+            };
+            self.take(bytes)?;
+            left = left.saturating_sub(u32::try_from(values).unwrap_or(u32::MAX));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, size: u64) -> Step<&'a [u8]> {
+        let size = usize::try_from(size).map_err(|_| Stop::End)?;
+        self.0.split_off(..size).ok_or(Stop::End)
+    }
+
+    /// Seven bits per byte, the lowest first; a byte without its highest bit is the last.
+    fn number(&mut self) -> Step<u64> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = self.take(1)?[0];
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(Stop::TooLong)
+    }
+
+    /// Steps over a structure. Returns its whole numbers by their field's number, of the first few fields.
+    pub(super) fn check_structure(&mut self) -> Step<[Option<i64>; FIELDS]> {
+        self.structure(DEEPEST)
+    }
+
+    fn structure(&mut self, depth: usize) -> Step<[Option<i64>; FIELDS]> {
+        let mut numbers = [None; FIELDS];
+        let mut field = 0;
+        loop {
+            let header = self.take(1)?[0];
+            if header == 0 {
+                return Ok(numbers);
+            }
+            field = match header >> 4 {
+                0 => signed(self.number()?),
+                step => field + i64::from(step),
+            };
+            let number = self.value(header & 0xf, depth)?;
+            if let Some(place) = usize::try_from(field).ok().and_then(|f| numbers.get_mut(f)) {
+                *place = number;
+            }
+        }
+    }
+
+    /// A value of this type, and its number if it is one.
+    fn value(&mut self, kind: u8, depth: usize) -> Step<Option<i64>> {
+        let depth = depth.checked_sub(1).ok_or(Stop::Strange)?;
+        match kind {
+            // Booleans of a field are in its header.
+            1 | 2 => {}
+            3 => drop(self.take(1)?),
+            4..=6 => return Ok(Some(signed(self.number()?))),
+            7 => drop(self.take(8)?),
+            8 => {
+                let length = self.number()?;
+                self.take(length)?;
+            }
+            9 | 10 => {
+                let header = self.take(1)?[0];
+                let count = match header >> 4 {
+                    15 => self.number()?,
+                    count => u64::from(count),
+                };
+                let of = header & 0xf;
+                // Each takes a byte at least; there are no lists of booleans.
+                if count > self.0.len() as u64 || of < 3 && count > 0 {
+                    return Err(Stop::Strange);
+                }
+                for _ in 0..count {
+                    self.value(of, depth)?;
+                }
+            }
+            12 => drop(self.structure(depth)?),
+            _ => return Err(Stop::Strange),
+        }
+        Ok(None)
+    }
+}
+
+/// Fields whose numbers are returned, from 0 on.
+const FIELDS: usize = 4;
+/// More levels than any description has.
+const DEEPEST: usize = 32;
+
+/// Zigzag: the lowest bit is the sign.
+fn signed(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}
