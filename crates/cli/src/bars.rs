@@ -1,9 +1,9 @@
 //! Small drawings in a terminal: bars and histograms.
 //!
 //! Only where a person looks: nothing is drawn into a pipe or on a dumb terminal. Block characters are left out
-//! where the locale is not UTF-8.
+//! where the locale is not UTF-8, and colours where `NO_COLOR` is set or the terminal has none.
 
-use console::Term;
+use console::{Style, Term};
 
 /// A terminal to draw on.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,19 @@ pub(crate) struct Canvas {
     pub(crate) width: usize,
     /// Whether it has block characters.
     unicode: bool,
+    /// Whether it has colours.
+    colours: bool,
+}
+
+/// What a colour says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hue {
+    /// Nothing.
+    Plain,
+    /// Better than the baseline.
+    Good,
+    /// Worse than the baseline.
+    Bad,
 }
 
 /// Eighths of a column, from left to right and from below.
@@ -34,7 +47,18 @@ impl Canvas {
         Some(Self {
             width: usize::from(terminal.size().1),
             unicode: locale.contains("utf-8") || locale.contains("utf8"),
+            colours: console::colors_enabled(),
         })
+    }
+
+    /// Text in a colour.
+    pub(crate) fn paint(self, text: &str, hue: Hue) -> String {
+        let style = match hue {
+            Hue::Plain => return text.to_owned(),
+            Hue::Good => Style::new().green(),
+            Hue::Bad => Style::new().red(),
+        };
+        style.force_styling(self.colours).apply_to(text).to_string()
     }
 
     /// A bar of this share, 0 to 1, of so many columns.
@@ -90,12 +114,31 @@ pub(crate) fn on_log_scale(
         } else {
             0.5
         };
-        let column = (share.clamp(0.0, 1.0) * columns as f64) as usize;
-        if let Some(sum) = sums.get_mut(column.min(columns.saturating_sub(1))) {
-            *sum += count;
-        }
+        add(&mut sums, share, count);
     }
     sums
+}
+
+/// How many values fall into each of so many columns of a scale from `from` to `to`.
+pub(crate) fn on_linear_scale(values: &[f64], [from, to]: [f64; 2], columns: usize) -> Vec<f64> {
+    let mut counts = vec![0.0; columns];
+    for value in values.iter().filter(|v| v.is_finite()) {
+        let share = if to > from {
+            (value - from) / (to - from)
+        } else {
+            0.5
+        };
+        add(&mut counts, share, 1.0);
+    }
+    counts
+}
+
+/// Adds to the column in which this share of a scale is, 0 to 1.
+fn add(columns: &mut [f64], share: f64, count: f64) {
+    let column = (share.clamp(0.0, 1.0) * columns.len() as f64) as usize;
+    if let Some(last) = columns.len().checked_sub(1) {
+        columns[column.min(last)] += count;
+    }
 }
 
 #[cfg(test)]
@@ -105,6 +148,7 @@ mod tests {
     const UNICODE: Canvas = Canvas {
         width: 80,
         unicode: true,
+        colours: false,
     };
     const PLAIN: Canvas = Canvas {
         unicode: false,
@@ -130,6 +174,28 @@ mod tests {
         );
         assert_eq!(PLAIN.histogram(&[0.0, 0.001, 4.0, 8.0]), " .=#");
         assert_eq!(UNICODE.histogram(&[0.0, 0.0]), "  ");
+    }
+
+    #[test]
+    fn colours_are_only_where_the_terminal_has_them() {
+        let coloured = Canvas {
+            colours: true,
+            ..UNICODE
+        };
+        assert_eq!(coloured.paint("x", Hue::Good), "\u{1b}[32mx\u{1b}[0m");
+        assert_eq!(coloured.paint("x", Hue::Plain), "x");
+        assert_eq!(UNICODE.paint("x", Hue::Bad), "x");
+    }
+
+    #[test]
+    fn values_fall_into_the_columns_of_a_linear_scale() {
+        let values = [10.0, 11.0, 20.0, f64::NAN];
+        assert_eq!(
+            on_linear_scale(&values, [10.0, 20.0], 4),
+            [2.0, 0.0, 0.0, 1.0]
+        );
+        assert_eq!(on_linear_scale(&[5.0; 3], [5.0, 5.0], 3), [0.0, 3.0, 0.0]);
+        assert!(on_linear_scale(&values, [10.0, 20.0], 0).is_empty());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{fails_with, json, wakepath};
+use common::{fails_with, json, skip, wakepath};
 
 /// Two workloads, two policies, four repeats: 16 short runs.
 const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
@@ -325,19 +325,49 @@ fn results_are_kept_unless_they_are_to_be_replaced() {
     );
 }
 
-/// Whether fio is there; says so if it is not.
-fn fio_is_missing() -> bool {
-    let missing = Command::new("fio").arg("--version").output().is_err();
+#[test]
+fn results_in_different_units_are_not_compared() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = written(temp.path(), &STUDY.replace("repeats = 4", "repeats = 1"));
+    let [before, after] = ["before", "after"].map(|n| temp.path().join(n).display().to_string());
+    for dir in [&before, &after] {
+        wakepath(&["study", "run", &study, "-o", dir]).success();
+    }
+    let document = Path::new(&after).join("result.json");
+    let mut changed: serde_json::Value =
+        serde_json::from_slice(&fs::read(&document).unwrap()).unwrap();
+    let metrics = changed["metrics"].as_array_mut().unwrap();
+    let latency = metrics.iter_mut().find(|m| m["name"] == "mean_us").unwrap();
+    latency["unit"] = "ms".into();
+    fs::write(&document, changed.to_string()).unwrap();
+    fails_with(
+        wakepath(&["compare", &before, &after]),
+        &[
+            "`mean_us` is in us in before",
+            "in ms in after",
+            "cannot be compared",
+        ],
+    );
+    let page = temp.path().join("page.html").display().to_string();
+    fails_with(
+        wakepath(&["report", &before, &after, "-o", &page]),
+        &["different units"],
+    );
+    assert!(!Path::new(&page).exists());
+}
+
+/// Whether a program is missing; says so if it is.
+fn is_missing(program: &str) -> bool {
+    let missing = Command::new(program).arg("--version").output().is_err();
     if missing {
-        println!("skipped: fio is not installed");
-        assert_ne!(std::env::var("WAKEPATH_REQUIRE_ALL").as_deref(), Ok("1"));
+        skip("study", &format!("{program} is not installed"));
     }
     missing
 }
 
 #[test]
 fn percentiles_of_fio_are_those_that_it_prints() {
-    if fio_is_missing() {
+    if is_missing("fio") {
         return;
     }
     let temp = tempfile::tempdir().unwrap();
@@ -396,7 +426,7 @@ fn percentiles_of_fio_are_those_that_it_prints() {
 
 #[test]
 fn a_study_is_measured_with_fio_and_commands_and_goes_on_after_a_kill() {
-    if fio_is_missing() {
+    if is_missing("fio") {
         return;
     }
     let temp = tempfile::tempdir().unwrap();
@@ -660,6 +690,287 @@ fn results_of_other_tools_can_be_compared() {
         wakepath(&["compare", &other]),
         &["other.json", "neither fio's JSON"],
     );
+    file("others/iter-0/ebizzy/logs/ebizzy-1-1.log", "1 records/s\n");
+    let others = temp.path().join("others").display().to_string();
+    fails_with(
+        wakepath(&["compare", &others]),
+        &["MMTests logs of ebizzy, which are not read", "hackbench"],
+    );
+    // What is cut off is an error, what is whole is read.
+    file("damaged/iter-0/tbench4/logs/tbench-1.log.xz", "");
+    let damaged = temp.path().join("damaged").display().to_string();
+    fails_with(wakepath(&["compare", &damaged]), &["tbench-1.log.xz"]);
+    for program in ["xz", "gzip"] {
+        let log = temp.path().join("vanilla/iter-0/tbench4/logs/tbench-1.log");
+        let bare = fs::read(&log).unwrap();
+        assert!(Command::new(program).arg(&log).status().unwrap().success());
+        assert!(!log.exists());
+        let packed = wakepath(&["compare", &vanilla, &polling, "--format", "json"]);
+        assert_eq!(&json(&packed)["rows"][1], row, "{program}");
+        fs::remove_dir_all(log.parent().unwrap()).unwrap();
+        fs::create_dir(log.parent().unwrap()).unwrap();
+        fs::write(&log, bare).unwrap();
+    }
     let missing = temp.path().join("nothing").display().to_string();
     fails_with(wakepath(&["compare", &missing]), &["nothing: No such file"]);
+}
+
+/// A page of these results.
+fn page_of(folder: &Path, results: &[&str]) -> String {
+    let page = folder.join("page.html").display().to_string();
+    let arguments = [&["report"], results, &["--force", "-o", &page]].concat();
+    wakepath(&arguments).success();
+    fs::read_to_string(page).unwrap()
+}
+
+#[test]
+fn results_of_other_tools_make_a_page_with_what_they_allow() {
+    if is_missing("fio") || is_missing("hyperfine") || is_missing("dbench") {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let run = |command: &str| {
+        let done = Command::new("sh")
+            .args(["-ec", command])
+            .current_dir(temp.path())
+            .output();
+        let done = done.unwrap();
+        assert!(
+            done.status.success(),
+            "{command}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    };
+    let at = |name: &str| temp.path().join(name).display().to_string();
+    let fio = "fio --name=reads --rw=randread --size=1m --bs=4k --runtime=100ms --time_based --filename=data";
+    run(&format!("{fio} --output-format=json+ --output=before.json"));
+    run(&format!("{fio} --output-format=json+ --output=after.json"));
+    let page = page_of(temp.path(), &[&at("before.json"), &at("after.json")]);
+    for wanted in [
+        "id=\"w0-distribution\"",
+        "id=\"w0-percentiles\"",
+        "1 run(s): no interval",
+        "fio-3",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    // What the files say of themselves is not said twice.
+    assert!(!page.contains("before (before)"));
+    // The same job in terse output: the same numbers, in whole us.
+    run(&format!(
+        "{fio} --output-format=json,terse --output=both.txt"
+    ));
+    run("grep '^3;' both.txt > terse.txt; sed '/^3;/d' both.txt > both.json");
+    let both = json(&wakepath(&[
+        "compare",
+        &at("both.json"),
+        &at("terse.txt"),
+        "--metric",
+        "all",
+        "--format",
+        "json",
+    ]));
+    let rows = both["rows"].as_array().unwrap();
+    let value = |policy: &str, metric: &str| {
+        let found = rows
+            .iter()
+            .find(|r| r["policy"] == policy && r["metric"] == metric);
+        found.unwrap()["mean"].as_f64().unwrap()
+    };
+    for metric in [
+        "iops",
+        "bandwidth_mbs",
+        "mean_us",
+        "p50_us",
+        "p99_us",
+        "max_us",
+    ] {
+        let [json, terse] = ["both", "terse"].map(|policy| value(policy, metric));
+        let tolerance = (json * 0.01).max(1.0);
+        assert!(
+            (json - terse).abs() <= tolerance,
+            "{metric}: {json} {terse}"
+        );
+    }
+    run("hyperfine --runs 5 --export-json commands.json 'sleep 0.01' 'sleep 0.05' >/dev/null 2>&1");
+    let page = page_of(temp.path(), &[&at("commands.json")]);
+    assert!(page.contains("sleep 0.05") && page.contains("worse by"));
+    // dbench itself says what its last second came to.
+    run(
+        "mkdir -p logs/iter-0/dbench4/logs data.d && cp /usr/share/dbench/client.txt . && \
+         dbench -t 5 -c client.txt -D data.d 1 > logs/iter-0/dbench4/logs/dbench-1.log 2>&1",
+    );
+    let text =
+        fs::read_to_string(temp.path().join("logs/iter-0/dbench4/logs/dbench-1.log")).unwrap();
+    let printed = text
+        .lines()
+        .rev()
+        .find_map(|l| l.strip_prefix("Throughput "));
+    let printed: f64 = printed.unwrap().split(' ').next().unwrap().parse().unwrap();
+    let csv = wakepath(&["compare", &at("logs"), "--format", "csv"]).success();
+    let csv = String::from_utf8(csv.get_output().stdout.clone()).unwrap();
+    assert!(
+        csv.contains("bandwidth_mbs,MB/s,dbench 1 client(s),logs"),
+        "{csv}"
+    );
+    let page = page_of(temp.path(), &[&at("logs")]);
+    assert!(page.contains("not independent runs") && page.contains("dbench 1 client(s)"));
+    assert!(printed > 0.0);
+}
+
+#[test]
+fn drawings_are_for_terminals_only() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = written(temp.path(), STUDY);
+    let dir = temp.path().join("results").display().to_string();
+    wakepath(&["study", "run", &study, "-o", &dir]).success();
+    let piped = wakepath(&["compare", &dir]).success();
+    let piped = String::from_utf8(piped.get_output().stdout.clone()).unwrap();
+    assert!(!piped.contains('█') && !piped.contains('\u{1b}'), "{piped}");
+    // script runs a command on a terminal of its own.
+    if is_missing("script") {
+        return;
+    }
+    let shown = |columns: u32, variables: &[(&str, &str)]| {
+        let program = env!("CARGO_BIN_EXE_wakepath");
+        let command =
+            format!("stty rows 40 cols {columns}; {program} compare {dir} --metric iops,mean_mw");
+        let output = Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .env_remove("NO_COLOR")
+            .env("TERM", "xterm-256color")
+            .env("LC_ALL", "C.UTF-8")
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let wide = shown(120, &[]);
+    assert!(wide.contains("reads: mean, and the runs from "), "{wide}");
+    // More requests per second are better, more power is worse.
+    assert!(
+        wide.contains("\u{1b}[32m█") && wide.contains("\u{1b}[31m█"),
+        "{wide}"
+    );
+    let plain = shown(120, &[("NO_COLOR", "1")]);
+    assert!(plain.contains('█') && !plain.contains('\u{1b}'), "{plain}");
+    let letters = shown(120, &[("LC_ALL", "C"), ("NO_COLOR", "1")]);
+    assert!(
+        letters.contains(" ####") && !letters.contains('█'),
+        "{letters}"
+    );
+    let narrow = shown(50, &[("NO_COLOR", "1")]);
+    assert!(
+        narrow.contains("reads: mean\r\n") && narrow.contains('█'),
+        "{narrow}"
+    );
+    let none = shown(30, &[]);
+    assert!(!none.contains('█') && !none.contains('\u{1b}'), "{none}");
+    assert!(!shown(120, &[("TERM", "dumb")]).contains('█'));
+}
+
+/// The lines of the README's block of commands that holds this.
+fn readme_commands(mark: &str) -> Vec<String> {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    let mut blocks = readme
+        .split("```sh\n")
+        .skip(1)
+        .map(|b| b.split("```").next().unwrap());
+    let block = blocks.find(|b| b.contains(mark)).unwrap();
+    block.lines().map(str::to_owned).collect()
+}
+
+/// Types these commands, and nothing else, into a shell in this folder.
+fn typed(folder: &Path, commands: &[String]) {
+    let programs = Path::new(env!("CARGO_BIN_EXE_wakepath")).parent().unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    for command in commands {
+        // Only one process of the machine may change settings at a time.
+        for attempt in 0.. {
+            let done = Command::new("sh")
+                .args(["-c", command])
+                .env("PATH", &path)
+                .current_dir(folder)
+                .output()
+                .unwrap();
+            let messages = String::from_utf8_lossy(&done.stderr);
+            if messages.contains("another wakepath is changing settings") && attempt < 60 {
+                std::thread::sleep(Duration::from_secs(1));
+                continue;
+            }
+            assert!(done.status.success(), "{command}: {messages}");
+            break;
+        }
+    }
+}
+
+#[test]
+fn the_readme_alone_leads_to_a_report() {
+    let temp = tempfile::tempdir().unwrap();
+    let commands = readme_commands("study new");
+    assert!(
+        commands.iter().any(|c| c.starts_with("wakepath study run")),
+        "{commands:?}"
+    );
+    typed(temp.path(), &commands);
+    let page = fs::read_to_string(temp.path().join("report.html")).unwrap();
+    assert!(page.contains("What is gained in requests per second?"));
+    assert!(page.contains("better than all idle states by"));
+    // The same on this machine.
+    let qos = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us";
+    if fs::OpenOptions::new().write(true).open(qos).is_err() {
+        skip(
+            "the_readme_alone_leads_to_a_report",
+            "no right to change settings",
+        );
+        return;
+    }
+    if is_missing("fio") {
+        return;
+    }
+    let commands = readme_commands("--on live");
+    typed(temp.path(), &commands);
+    let page = fs::read_to_string(temp.path().join("measured.html")).unwrap();
+    assert!(page.contains("What is gained in requests per second?") && page.contains("measured"));
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_measured() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = written(temp.path(), STUDY);
+    let [room, kept, whole] = ["room", "kept", "whole"].map(|n| temp.path().join(n));
+    fs::create_dir(&room).unwrap();
+    let program = env!("CARGO_BIN_EXE_wakepath");
+    let (at, to) = (room.display(), kept.display());
+    // A file system of its own, which only this process sees, with room for a part of the runs.
+    let script = format!(
+        "mount -t tmpfs -o size=64k none {at} && \
+         {{ {program} study run {study} -o {at}/r; echo \"code $?\"; cp -r {at}/r {to}; }}"
+    );
+    let done = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &script])
+        .output();
+    let done = match done {
+        Ok(done) if done.status.success() => done,
+        _ => {
+            skip(
+                "a_full_disk_loses_nothing_that_was_measured",
+                "no right to mount a file system",
+            );
+            return;
+        }
+    };
+    let messages = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        String::from_utf8_lossy(&done.stdout).contains("code 1"),
+        "{messages}"
+    );
+    assert!(messages.contains("No space left on device"), "{messages}");
+    let runs = fs::read_dir(kept.join("runs")).unwrap().count();
+    assert!(runs < 16, "{runs}");
+    let [kept, whole] = [&kept, &whole].map(|p| p.display().to_string());
+    wakepath(&["study", "run", &study, "-o", &kept, "--resume"]).success();
+    wakepath(&["study", "run", &study, "-o", &whole]).success();
+    assert!(contents(Path::new(&kept)) == contents(Path::new(&whole)));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use serde::Serialize;
-use wakepath_results::{Document, MetricRow};
+use wakepath_results::{Document, MetricRow, Reader, ResultsError};
 
 use crate::{Design, Gain, GainError, Mean, Metric, Verdict, gain, holm, warnings};
 
@@ -20,6 +20,20 @@ pub struct Source {
     pub document: Document,
     /// The numbers.
     pub rows: Vec<MetricRow>,
+}
+
+impl Source {
+    /// The numbers of a result that is called `name`.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn read(name: &str, results: &Reader) -> Result<Self, ResultsError> {
+        Ok(Self {
+            name: name.to_owned(),
+            document: results.document().clone(),
+            rows: results.metrics()?,
+        })
+    }
 }
 
 /// What to compare.
@@ -105,6 +119,9 @@ pub struct Row {
     pub mean: f64,
     /// Standard deviation; none of a single run.
     pub deviation: Option<f64>,
+    /// What each run gave, in the order of the session.
+    #[serde(skip)]
+    pub values: Vec<f64>,
     /// How runs were compared with those of the baseline.
     pub design: Design,
     /// The gain over the baseline; none of the baseline itself.
@@ -370,6 +387,7 @@ fn row(
         verdict: None,
         sentence: String::new(),
         warnings: warnings(&values).iter().map(ToString::to_string).collect(),
+        values,
     };
     let baseline = match with {
         With::Itself => return (row, None),
@@ -387,7 +405,7 @@ fn row(
         row.design = Design::Paired;
         (theirs, ours) = pairs(&baseline.runs, &series.runs);
     } else {
-        ours = values;
+        ours = row.values.clone();
         theirs = baseline.runs.iter().map(|(.., value)| *value).collect();
     }
     match gain(metric, &theirs, &ours, row.design, level, SEED) {

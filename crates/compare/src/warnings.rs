@@ -102,6 +102,18 @@ fn rank_correlation_with_order(series: &[f64]) -> f64 {
     both / (of_order * of_rank).sqrt()
 }
 
+/// A number with five significant digits, or as many more as it has before its point.
+fn short(value: f64) -> String {
+    let before = value.abs().log10().floor().max(-12.0) as i32 + 1;
+    let decimals = usize::try_from(5 - before).unwrap_or(0);
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -112,7 +124,9 @@ impl fmt::Display for Warning {
                     variation * 100.0
                 )
             }
-            Self::Outlier { run, value } => write!(f, "run {} is an outlier: {value}", run + 1),
+            Self::Outlier { run, value } => {
+                write!(f, "run {} is an outlier: {}", run + 1, short(*value))
+            }
             Self::Drift { correlation } => {
                 let way = if *correlation > 0.0 { "rise" } else { "fall" };
                 write!(
@@ -146,6 +160,15 @@ mod tests {
             text(&[2068.0, 2097.0, 2647.0]),
             "unstable: standard deviation 14 % of the mean; run 3 is an outlier: 2647"
         );
+        for (value, shown) in [
+            (3_617.582_940_202_371, "3617.6"),
+            (0.012_345_678, "0.012346"),
+            (1_234_567.8, "1234568"),
+            (-2.5, "-2.5"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(short(value), shown);
+        }
         let rising: Vec<f64> = (0..10).map(|i| 100.0 + f64::from(i) * 0.1).collect();
         assert_eq!(
             text(&rising),

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
+use wakepath_compare::results::{Comparison, Options, Source, compare};
 use wakepath_report::html::from_results::{self, FromResultsError};
 use wakepath_report::html::render;
 use wakepath_report::html::view::{Tone, View};
@@ -238,6 +239,81 @@ fn what_the_tables_say_is_in_the_view() {
     ] {
         assert!(page.contains(wanted), "{wanted}");
     }
+}
+
+#[test]
+fn a_question_is_answered_against_its_own_baseline() {
+    let mut document = document(6);
+    document.questions[0].baseline = Some("ladder".into());
+    document.questions[1].baseline = Some("teo".into());
+    document.questions[1].workloads = vec!["writes".into()];
+    let view = view_of(&results(&document, |_| {}));
+    let sentences: Vec<&str> = view.answers.iter().map(|a| a.sentence.as_str()).collect();
+    assert!(
+        sentences[0].starts_with("teo on all 2 workloads: better than ladder by 2"),
+        "{sentences:?}"
+    );
+    // menu is one of those that the question is about then, ladder none.
+    let details = &view.answers[0].details[0];
+    assert!(
+        details.contains("menu: better by") && !details.contains("ladder: "),
+        "{details}"
+    );
+    assert_eq!(sentences[1], "teo: everything else is worse.");
+    assert_eq!(view.answers[1].details.len(), 1, "{:?}", view.answers[1]);
+    // The table keeps the study's.
+    let baseline = view.policies.iter().find(|p| p.baseline).unwrap();
+    assert_eq!(baseline.name, "menu");
+}
+
+#[test]
+fn the_star_considers_every_comparison_of_the_table() {
+    // A gain that is significant alone, and not among all of the table's.
+    let document = document(6);
+    let folder = results(&document, |run| {
+        let noise = [0.0, 0.011, -0.009, 0.004, -0.012, 0.006][run.key.repeat as usize];
+        let gain = if run.key.policy == "menu" {
+            0.0
+        } else {
+            0.02 + noise
+        };
+        for (name, value) in &mut run.metrics {
+            *value = 100.0 * (1.0 + if *name == "iops" { gain } else { 0.0 });
+        }
+    });
+    let view = view_of(&folder);
+    let reader = Reader::open(folder.path().join("r")).unwrap();
+    let source = Source::read("r", &reader).unwrap();
+    let compared = compare(&[source], &Options::default()).unwrap();
+    for row in &view.rows {
+        let (metric, workload) = (
+            &view.metrics[row.metric].name,
+            &view.workloads[row.workload].name,
+        );
+        let policy = &view.policies[row.policy].name;
+        let of = compared
+            .rows
+            .iter()
+            .find(|r| r.metric == *metric && r.workload == *workload && r.policy == *policy);
+        assert_eq!(
+            row.gain.is_some_and(|g| g.significant),
+            of.unwrap().significant
+        );
+    }
+    let alone = Options {
+        metrics: vec!["iops".into()],
+        ..Options::default()
+    };
+    let source = Source::read("r", &reader).unwrap();
+    let alone = compare(&[source], &alone).unwrap();
+    let p = |of: &Comparison| {
+        let row = of
+            .rows
+            .iter()
+            .find(|r| r.metric == "iops" && r.policy == "teo");
+        row.unwrap().corrected_p.unwrap()
+    };
+    assert!(p(&alone) < p(&compared), "{} {}", p(&alone), p(&compared));
 }
 
 #[test]

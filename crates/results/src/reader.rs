@@ -21,10 +21,13 @@ pub(crate) const TABLES: [&str; 6] = [
 ];
 
 /// Reads a result directory, also one whose study was interrupted: then the tables have the runs that were finished.
+/// What another tool has measured can be read in the same way.
 #[derive(Debug)]
 pub struct Reader {
     dir: PathBuf,
     document: Document,
+    /// Runs that no directory has.
+    imported: Option<Vec<Run>>,
 }
 
 /// What any version has.
@@ -66,10 +69,23 @@ impl Reader {
             });
         }
         let document = serde_json::from_slice(&text).map_err(|e| content(e.to_string()))?;
-        Ok(Self { dir, document })
+        Ok(Self {
+            dir,
+            document,
+            imported: None,
+        })
     }
 
-    /// The directory.
+    /// Runs that were imported from `path`, as if a result directory held them.
+    pub fn of_runs(path: impl Into<PathBuf>, document: Document, runs: Vec<Run>) -> Self {
+        Self {
+            dir: path.into(),
+            document,
+            imported: Some(runs),
+        }
+    }
+
+    /// The directory; of imported runs what they were read from.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -93,7 +109,10 @@ impl Reader {
     /// # Errors
     /// A file cannot be read.
     pub fn runs(&self) -> Result<Vec<Run>, ResultsError> {
-        runs(&self.dir)
+        match &self.imported {
+            Some(runs) => Ok(runs.clone()),
+            None => runs(&self.dir),
+        }
     }
 
     /// Numbers.
@@ -150,9 +169,16 @@ impl Reader {
         table: usize,
         of_run: fn(&Run, &mut Vec<R>),
     ) -> Result<Vec<R>, ResultsError> {
+        if let Some(runs) = &self.imported {
+            let mut rows = Vec::new();
+            for run in runs {
+                of_run(run, &mut rows);
+            }
+            return Ok(rows);
+        }
         if !self.document.complete {
             let mut rows = Vec::new();
-            for run in self.runs()? {
+            for run in runs(&self.dir)? {
                 of_run(&run, &mut rows);
             }
             return Ok(rows);

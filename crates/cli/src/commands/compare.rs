@@ -1,28 +1,16 @@
 //! `wakepath compare`: which policy is better, by how much, and how sure that is.
 
+mod drawing;
+
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-use wakepath_compare::results::{Comparison, Options, Row, compare};
+use wakepath_compare::results::{Comparison, Options, Row, Source, compare};
 use wakepath_compare::{Better, Mean, Metric};
 use wakepath_study::import;
 
-use crate::output;
-
-/// What to print.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Columns for people.
-    #[default]
-    Table,
-    /// One JSON document.
-    Json,
-    /// Comma-separated values with a header line.
-    Csv,
-    /// Tables for a page.
-    Markdown,
-}
+use crate::bars::Canvas;
+use crate::output::{self, PageFormat};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -45,7 +33,7 @@ pub(crate) struct Args {
     level: Option<f64>,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: PageFormat,
 }
 
 fn level(text: &str) -> Result<f64, String> {
@@ -56,7 +44,11 @@ fn level(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
-    let sources = import::open_all(&args.results)?;
+    let opened = import::open_all(&args.results)?;
+    let sources: Vec<Source> = opened
+        .iter()
+        .map(|o| Source::read(&o.name, &o.results))
+        .collect::<Result<_, _>>()?;
     let options = Options {
         baseline: args.baseline.clone(),
         metrics: args.metric.clone(),
@@ -64,10 +56,10 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     };
     let comparison = compare(&sources, &options)?;
     match args.format {
-        Format::Json => output::json(out, &comparison),
-        Format::Csv => csv(out, &comparison),
-        Format::Table => print(out, &comparison, &mut Text),
-        Format::Markdown => print(out, &comparison, &mut Markdown),
+        PageFormat::Json => output::json(out, &comparison),
+        PageFormat::Csv => csv(out, &comparison),
+        PageFormat::Table => print(out, &comparison, &Text, Canvas::of_stdout()),
+        PageFormat::Markdown => print(out, &comparison, &Markdown, None),
     }
 }
 
@@ -111,16 +103,21 @@ impl Style for Markdown {
     }
 }
 
-/// The table of each metric as the field reads it, and below a sentence per comparison.
+/// The table of each metric as the field reads it, as a drawing too where there is something to draw on, and below a
+/// sentence per comparison.
 fn print(
     out: &mut impl Write,
     comparison: &Comparison,
-    style: &mut dyn Style,
+    style: &dyn Style,
+    canvas: Option<Canvas>,
 ) -> anyhow::Result<()> {
     let mut text = Vec::new();
     for metric in &comparison.metrics {
         style.heading(&mut text, &title(metric))?;
         style.table(&mut text, means(comparison, metric))?;
+        if let Some(canvas) = canvas {
+            drawing::write(&mut text, canvas, comparison, metric)?;
+        }
         writeln!(text)?;
     }
     style.heading(

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use wakepath_report::html::{from_results, render};
 use wakepath_results::Reader;
+use wakepath_study::import;
 
 use crate::new_file;
 
@@ -13,9 +14,10 @@ use crate::new_file;
 #[command(after_help = "\
 Examples:
   wakepath report idle-governor-sim
-  wakepath report my-study-sim my-study-live --baseline menu -o compared.html")]
+  wakepath report my-study-sim my-study-live --baseline menu -o compared.html
+  wakepath report before.json after.json")]
 pub(crate) struct Args {
-    /// Result directories of `wakepath study run`.
+    /// Result directories; also fio JSON, hyperfine JSON and MMTests log directories, or directories of such files.
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,
     /// The page to write.
@@ -32,11 +34,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let output = || format!("--output {}", args.output.display());
     new_file::check(&args.output, args.force).with_context(output)?;
-    let readers = args
-        .results
-        .iter()
-        .map(Reader::open)
-        .collect::<Result<Vec<_>, _>>()?;
+    let opened = import::open_all(&args.results)?;
+    let readers: Vec<Reader> = opened.into_iter().map(|o| o.results).collect();
     let view = from_results::view(&readers, args.baseline.as_deref())?;
     let page = render(&view)?;
     new_file::write(&args.output, args.force, |mut file| {

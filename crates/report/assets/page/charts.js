@@ -193,6 +193,8 @@ const charts = {
     option.yAxis.axisLabel.formatter = (v) => plain(Number(v.toPrecision(4)));
     option.yAxis.axisLabel.showMinLabel = false;
     option.yAxis.axisLabel.showMaxLabel = false;
+    const logs = points.map((p) => logOf(p.x[0]));
+    const atTheEdge = (p) => logOf(p.x[0]) > Math.min(...logs) * 0.2 + Math.max(...logs) * 0.8;
     const front = points.filter((p) => p.front).sort((a, b) => a.x[0] - b.x[0]);
     option.series = [
       {
@@ -217,10 +219,16 @@ const charts = {
         type: "scatter", z: 3, symbolSize: 15,
         data: points.map((p) => {
           const { colour, symbol } = policyLook(p.policy, look);
-          return { value: [logOf(p.x[0]), p.y[0]], symbol, itemStyle: { color: p.front ? colour : look.paper, borderColor: colour, borderWidth: 2 } };
+          return {
+            value: [logOf(p.x[0]), p.y[0]], symbol, itemStyle: { color: p.front ? colour : look.paper, borderColor: colour, borderWidth: 2 },
+            // Above or below the point, so that the front does not cross it, and not beyond the edge of the chart.
+            label: atTheEdge(p)
+              ? { position: [-2, 17], align: "right", verticalAlign: "top" }
+              : { position: [17, -2], align: "left", verticalAlign: "bottom" },
+          };
         }),
         label: {
-          show: true, position: "right", distance: 6, offset: [0, -11], color: look.ink, fontSize: 12, width: chosen.narrow ? 120 : 260, overflow: "truncate",
+          show: true, color: look.ink, fontSize: 12, width: chosen.narrow ? 120 : 260, overflow: "truncate",
           formatter: (p) => chosen.names[points[p.dataIndex].policy],
         },
         labelLayout: { moveOverlap: "shiftY", hideOverlap: true },
@@ -287,6 +295,8 @@ const charts = {
     }));
     option.xAxis = panels.map((_, i) => {
       const made = axis(look, { type: "value", gridIndex: i, splitNumber: 3 });
+      // The panels are close to each other.
+      Object.assign(made.axisLabel, { alignMinLabel: "left", alignMaxLabel: "right" });
       made.axisLabel.formatter = (v) => plain(Math.abs(v));
       return made;
     });

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use wakepath_compare::results::Source;
 use wakepath_results::{Run, RunKey};
 
-use super::imported;
+use super::Imported;
 
 /// What fio prints with `--output-format=json` or `json+`.
 #[derive(Debug, Deserialize)]
@@ -65,8 +64,8 @@ struct Times {
     bins: BTreeMap<String, u64>,
 }
 
-/// The percentiles with a metric of their own.
-const PERCENTILES: [(&str, &str); 4] = [
+/// The percentiles with a metric of their own, as fio calls them.
+pub(super) const PERCENTILES: [(&str, &str); 4] = [
     ("p50_us", "50.000000"),
     ("p90_us", "90.000000"),
     ("p99_us", "99.000000"),
@@ -236,7 +235,7 @@ fn bounds(middle: u64) -> (u64, u64) {
 }
 
 /// Each job of a file is a workload; jobs of the same name and group belong together.
-pub(super) fn import(name: &str, output: &Output) -> Result<Source, String> {
+pub(super) fn import(name: &str, output: &Output) -> Result<Imported, String> {
     let mut groups: Vec<(String, Vec<&Job>)> = Vec::new();
     for job in &output.jobs {
         match groups
@@ -258,7 +257,7 @@ pub(super) fn import(name: &str, output: &Output) -> Result<Source, String> {
         fill(&mut run, &jobs)?;
         runs.push(run);
     }
-    Ok(imported(name, ("fio", &output.version), &runs, Vec::new()))
+    Ok(Imported::of("fio", &output.version, runs))
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! hyperfine's JSON output.
 
 use serde::Deserialize;
-use wakepath_compare::results::Source;
 use wakepath_results::{Run, RunKey};
 
-use super::imported;
+use super::Imported;
 
 /// What `hyperfine --export-json` writes.
 #[derive(Deserialize)]
@@ -25,7 +24,7 @@ struct Benchmark {
 const WORKLOAD: &str = "hyperfine";
 
 /// Several commands of a file are compared with each other; a single one with that of other files.
-pub(super) fn import(name: &str, text: &str) -> Result<Source, String> {
+pub(super) fn import(name: &str, text: &str) -> Result<Imported, String> {
     let export: Export = serde_json::from_str(text)
         .map_err(|e| format!("neither fio's JSON (no \"fio version\") nor hyperfine's: {e}"))?;
     if export.results.is_empty() {
@@ -58,5 +57,5 @@ pub(super) fn import(name: &str, text: &str) -> Result<Source, String> {
             runs.push(run);
         }
     }
-    Ok(imported(name, ("hyperfine", "unknown"), &runs, Vec::new()))
+    Ok(Imported::of("hyperfine", "unknown", runs))
 }

@@ -1,21 +1,21 @@
-//! Results to compare: result directories, and what other tools wrote.
+//! Results to compare and to report on: result directories, and what other tools wrote.
 //!
-//! fio JSON, hyperfine JSON and MMTests logs become what a result directory holds. A file or directory is one policy
+//! fio's and hyperfine's output and MMTests logs become what a result directory holds. A file or directory is one policy
 //! called after it, unless it compares several itself; a directory of files has a run in each.
 
 pub mod fio;
 mod hyperfine;
-mod mmtests;
+pub mod mmtests;
+mod terse;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use wakepath_compare::results::Source;
 use wakepath_results::directory::DOCUMENT;
 use wakepath_results::document::{SCHEMA, VERSION};
 use wakepath_results::{
-    Backend, Design, Document, METRICS, Machine, MetricRow, Policy, Reader, ResultsError, Run,
+    Backend, Design, Document, METRICS, Machine, Metric, Policy, Reader, ResultsError, Run,
     StudyInfo, Workload,
 };
 
@@ -46,55 +46,65 @@ pub enum ImportError {
     },
 }
 
+/// A result.
+#[derive(Debug)]
+pub struct Opened {
+    /// What to call it beside others.
+    pub name: String,
+    /// What it holds.
+    pub results: Reader,
+}
+
+/// What another tool has measured.
+#[derive(Debug, Default)]
+pub struct Imported {
+    /// The runs.
+    pub runs: Vec<Run>,
+    /// The tools with their versions.
+    pub tools: BTreeMap<String, String>,
+    /// Metrics that are not or not so in the dictionary.
+    pub metrics: Vec<Metric>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
 /// Opens everything that is to be compared. Names are those of files and directories; of equal names the whole paths.
 ///
 /// # Errors
 /// Something that is no result, cannot be read, or is of another schema version.
-pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Source>, ImportError> {
-    let mut sources: Vec<Source> = paths.iter().map(|p| open(p)).collect::<Result<_, _>>()?;
-    let names: Vec<String> = sources.iter().map(|s| s.name.clone()).collect();
-    for (index, source) in sources.iter_mut().enumerate() {
-        if names.iter().filter(|n| **n == source.name).count() > 1 {
-            source.name = paths[index].display().to_string();
-        }
-    }
-    Ok(sources)
+pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Opened>, ImportError> {
+    let names: Vec<String> = paths.iter().map(|p| name_of(p)).collect();
+    let opened = paths.iter().zip(&names).map(|(path, name)| {
+        let same = names.iter().filter(|n| *n == name).count() > 1;
+        let name = if same {
+            path.display().to_string()
+        } else {
+            name.clone()
+        };
+        let results = open(path, &name)?;
+        Ok(Opened { name, results })
+    });
+    opened.collect()
 }
 
 /// Opens one result.
-fn open(path: &Path) -> Result<Source, ImportError> {
-    let name = name_of(path);
-    if path.is_dir() {
-        if path.join(DOCUMENT).exists() {
-            let reader = Reader::open(path)?;
-            return Ok(Source {
-                name,
-                rows: reader.metrics()?,
-                document: reader.document().clone(),
-            });
+fn open(path: &Path, name: &str) -> Result<Reader, ImportError> {
+    let imported = if !path.is_dir() {
+        file(name, path)?
+    } else if path.join(DOCUMENT).exists() {
+        return Ok(Reader::open(path)?);
+    } else {
+        match mmtests::import(name, path)? {
+            Some(imported) => imported,
+            None => json_files(name, path)?,
         }
-        let logs = mmtests::logs(path)?;
-        if !logs.is_empty() {
-            return mmtests::import(&name, &logs);
-        }
-        let files = json_files(path)?;
-        if files.is_empty() {
-            let message = "neither a result directory (result.json), nor a directory of fio or hyperfine JSON \
-                 files, nor an MMTests log directory with tbench or dbench logs";
-            return Err(content(path, message));
-        }
-        return merge(
-            name.clone(),
-            files
-                .iter()
-                .map(|f| file(&name, f))
-                .collect::<Result<_, _>>()?,
-        );
-    }
-    file(&name, path)
+    };
+    let document = imported.document(name);
+    Ok(Reader::of_runs(path, document, imported.runs))
 }
 
-fn json_files(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
+/// The JSON files of a directory, a run in each.
+fn json_files(name: &str, folder: &Path) -> Result<Imported, ImportError> {
     let read = |source| ImportError::Read {
         path: folder.to_owned(),
         source,
@@ -107,48 +117,53 @@ fn json_files(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
         }
     }
     files.sort();
-    Ok(files)
+    if files.is_empty() {
+        let message = format!(
+            "neither a result directory ({DOCUMENT}), nor a directory of fio or hyperfine JSON files, nor an MMTests \
+             log directory with logs of {}",
+            mmtests::SUPPORTED
+        );
+        return Err(content(folder, message));
+    }
+    let mut all = Imported::default();
+    for path in files {
+        all.append(file(name, &path)?);
+    }
+    Ok(all)
 }
 
 /// A file of fio or hyperfine.
-fn file(name: &str, path: &Path) -> Result<Source, ImportError> {
-    let text = read(path)?;
-    if let Some(output) = fio::Output::find(&text) {
-        let output = output.map_err(|e| content(path, e))?;
-        return fio::import(name, &output).map_err(|e| content(path, e));
-    }
-    hyperfine::import(name, &text).map_err(|e| content(path, e))
+fn file(name: &str, path: &Path) -> Result<Imported, ImportError> {
+    let text = String::from_utf8(read_bytes(path)?).map_err(|_| {
+        content(
+            path,
+            "is not UTF-8 text; expected fio's or hyperfine's JSON",
+        )
+    })?;
+    parse(name, &text).map_err(|e| content(path, e))
 }
 
-/// The runs of several files one after the other.
-fn merge(name: String, sources: Vec<Source>) -> Result<Source, ImportError> {
-    let mut all = sources.into_iter();
-    let Some(mut merged) = all.next() else {
-        return Err(content(Path::new(&name), "no files"));
-    };
-    merged.name = name;
-    for source in all {
-        let first = 1 + merged.rows.iter().map(|r| r.repeat).max().unwrap_or(0);
-        merged
-            .rows
-            .extend(source.rows.into_iter().map(|row| MetricRow {
-                repeat: row.repeat + first,
-                block: row.block + first,
-                order: row.order + first,
-                ..row
-            }));
-        for workload in source.document.workloads {
-            if !merged.document.workloads.contains(&workload) {
-                merged.document.workloads.push(workload);
-            }
-        }
-        for policy in source.document.policies {
-            if !merged.document.policies.contains(&policy) {
-                merged.document.policies.push(policy);
-            }
-        }
+/// Reads the output of fio or hyperfine, whichever it is. `name` is that of the policy that it measured.
+///
+/// # Errors
+/// It is neither, or a benchmark in it has failed.
+pub fn parse(name: &str, text: &str) -> Result<Imported, String> {
+    let imported = if let Some(output) = fio::Output::find(text) {
+        fio::import(name, &output?)
+    } else if terse::is_terse(text) {
+        terse::import(name, text)
+    } else {
+        hyperfine::import(name, text)
+    }?;
+    // Numbers that are finite can have a sum that is not.
+    match imported.runs.iter().find_map(Run::not_finite) {
+        Some((metric, value)) => Err(not_finite(metric, value)),
+        None => Ok(imported),
     }
-    Ok(merged)
+}
+
+fn not_finite(metric: &str, value: f64) -> String {
+    format!("{metric} comes to {value}, which is no result")
 }
 
 fn name_of(path: &Path) -> String {
@@ -181,64 +196,103 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, ImportError> {
     fs::read(path).map_err(error)
 }
 
-fn read(path: &Path) -> Result<String, ImportError> {
-    String::from_utf8(read_bytes(path)?).map_err(|_| content(path, "is not UTF-8 text"))
-}
-
-/// Runs of another tool as a source. Every policy and workload of the runs is listed in the order of the runs.
-fn imported(name: &str, tool: (&str, &str), runs: &[Run], notes: Vec<String>) -> Source {
-    let mut workloads: Vec<Workload> = Vec::new();
-    let mut policies: Vec<Policy> = Vec::new();
-    for run in runs {
-        if !workloads.iter().any(|w| w.name == run.key.workload) {
-            workloads.push(Workload {
-                name: run.key.workload.clone(),
-                kind: tool.0.to_owned(),
-                source: name.to_owned(),
-            });
-        }
-        if !policies.iter().any(|p| p.name == run.key.policy) {
-            policies.push(Policy {
-                name: run.key.policy.clone(),
-                settings: BTreeMap::new(),
-            });
+impl Imported {
+    /// Runs of a tool.
+    fn of(tool: &str, version: &str, runs: Vec<Run>) -> Self {
+        Self {
+            runs,
+            tools: BTreeMap::from([(tool.to_owned(), version.to_owned())]),
+            ..Self::default()
         }
     }
-    let repeats = runs.iter().map(|r| r.key.repeat + 1).max().unwrap_or(0);
-    let document = Document {
-        schema: SCHEMA.to_owned(),
-        version: VERSION,
-        complete: true,
-        study: StudyInfo {
-            name: name.to_owned(),
-            title: name.to_owned(),
-        },
-        backend: Backend::Import,
-        tools: BTreeMap::from([(tool.0.to_owned(), tool.1.to_owned())]),
-        machine: Machine {
-            name: String::new(),
-            title: "unknown".to_owned(),
-            cpu_kinds: Vec::new(),
-            idle_states: Vec::new(),
-            drive: String::new(),
-        },
-        baseline: policies
-            .first()
-            .map_or_else(String::new, |p| p.name.clone()),
-        workloads,
-        policies,
-        repeats,
-        design: Design::Unpaired,
-        seeds: Vec::new(),
-        questions: Vec::new(),
-        metrics: METRICS.to_vec(),
-        level: 0.95,
-        margin_percent: 2.0,
-        notes,
-    };
-    Source {
-        name: name.to_owned(),
-        rows: runs.iter().flat_map(Run::metric_rows).collect(),
-        document,
+
+    /// Adds the runs of another file, which were made later.
+    fn append(&mut self, other: Self) {
+        let after = |runs: &[Run]| runs.iter().map(|r| r.key.repeat + 1).max().unwrap_or(0);
+        let first = after(&self.runs);
+        self.runs.extend(other.runs.into_iter().map(|mut run| {
+            run.key.repeat += first;
+            run.block += first;
+            run.order += first;
+            run
+        }));
+        self.tools.extend(other.tools);
+        for metric in other.metrics {
+            if !self.metrics.contains(&metric) {
+                self.metrics.push(metric);
+            }
+        }
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+
+    /// What `result.json` would say. Every policy and workload of the runs is listed in the order of the runs.
+    pub fn document(&self, name: &str) -> Document {
+        let kind = self.tools.keys().next().map_or("", String::as_str);
+        let mut workloads: Vec<Workload> = Vec::new();
+        let mut policies: Vec<Policy> = Vec::new();
+        for run in &self.runs {
+            if !workloads.iter().any(|w| w.name == run.key.workload) {
+                workloads.push(Workload {
+                    name: run.key.workload.clone(),
+                    kind: kind.to_owned(),
+                    source: name.to_owned(),
+                });
+            }
+            if !policies.iter().any(|p| p.name == run.key.policy) {
+                policies.push(Policy {
+                    name: run.key.policy.clone(),
+                    settings: BTreeMap::new(),
+                });
+            }
+        }
+        let given = |name: &str| {
+            self.runs
+                .iter()
+                .any(|r| r.metrics.iter().any(|m| m.0 == name))
+        };
+        let own = |metric: &&Metric| self.metrics.iter().any(|m| m.name == metric.name);
+        let mut metrics: Vec<Metric> = METRICS.iter().filter(|m| !own(m)).cloned().collect();
+        metrics.extend(self.metrics.iter().cloned());
+        // What none of the tables would show otherwise.
+        let has_headline = metrics.iter().any(|m| m.headline && given(&m.name));
+        for metric in &mut metrics {
+            metric.headline |= !has_headline && given(&metric.name);
+        }
+        let repeats = self.runs.iter().map(|r| r.key.repeat + 1).max();
+        Document {
+            schema: SCHEMA.to_owned(),
+            version: VERSION,
+            complete: true,
+            study: StudyInfo {
+                name: name.to_owned(),
+                title: name.to_owned(),
+            },
+            backend: Backend::Import,
+            tools: self.tools.clone(),
+            machine: Machine {
+                name: String::new(),
+                title: String::new(),
+                cpu_kinds: Vec::new(),
+                idle_states: Vec::new(),
+                drive: String::new(),
+            },
+            baseline: policies
+                .first()
+                .map_or_else(String::new, |p| p.name.clone()),
+            workloads,
+            policies,
+            repeats: repeats.unwrap_or(0),
+            design: Design::Unpaired,
+            seeds: Vec::new(),
+            questions: Vec::new(),
+            metrics,
+            level: 0.95,
+            margin_percent: 2.0,
+            notes: self.notes.clone(),
+        }
     }
 }

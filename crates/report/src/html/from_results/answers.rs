@@ -1,15 +1,30 @@
 //! The questions of the studies, answered in a sentence each.
 
+use wakepath_compare::results::CompareError;
 use wakepath_results::Question;
 
 use super::super::view::{Answer, Row, Tone, View};
 use super::Place;
+use super::comparison::Compared;
 
-pub(super) fn add(view: &mut View, places: &[Place<'_>]) {
+pub(super) fn add(
+    view: &mut View,
+    places: &[Place<'_>],
+    compared: &Compared,
+) -> Result<(), CompareError> {
     let mut answers = Vec::new();
-    for place in places {
+    let general = view.policies.iter().position(|p| p.baseline);
+    for (index, place) in places.iter().enumerate() {
         for question in &place.reader.document().questions {
-            answers.push(answer(view, place, question));
+            let own = question.baseline.as_deref();
+            let own = own.and_then(|name| Some((name, *place.policies.get(name)?)));
+            answers.push(match own.filter(|(_, policy)| Some(*policy) != general) {
+                None => answer(view, place, question, general, &view.rows),
+                Some((name, policy)) => {
+                    let rows = compared.with_baseline(view, index, question, name)?;
+                    answer(view, place, question, Some(policy), &rows)
+                }
+            });
         }
     }
     if answers.is_empty() {
@@ -17,13 +32,21 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) {
         answers.extend((0..view.metrics.len()).map(|metric| {
             let asked = format!("What changes in {}?", view.metrics[metric].title);
             let rows = view.rows.iter().filter(|r| r.metric == metric);
-            sentence(view, asked, rows.collect())
+            sentence(view, asked, general, rows.collect())
         }));
     }
     view.answers = answers;
+    Ok(())
 }
 
-fn answer(view: &View, place: &Place<'_>, question: &Question) -> Answer {
+/// The answer to a question, from comparisons with `baseline`.
+fn answer(
+    view: &View,
+    place: &Place<'_>,
+    question: &Question,
+    baseline: Option<usize>,
+    rows: &[Row],
+) -> Answer {
     let metric = view.metrics.iter().position(|m| m.name == question.metric);
     let among = |names: &[String], name: Option<&str>| {
         names.is_empty() || name.is_some_and(|n| names.iter().any(|known| known == n))
@@ -33,7 +56,7 @@ fn answer(view: &View, place: &Place<'_>, question: &Question) -> Answer {
             .find(|(_, i)| **i == index)
             .map(|(name, _)| (*name).to_owned())
     };
-    let rows = view.rows.iter().filter(|row| {
+    let rows = rows.iter().filter(|row| {
         Some(row.metric) == metric
             && among(
                 &question.policies,
@@ -44,18 +67,16 @@ fn answer(view: &View, place: &Place<'_>, question: &Question) -> Answer {
                 name_of(row.workload, &place.workloads).as_deref(),
             )
     });
-    sentence(view, question.ask.clone(), rows.collect())
+    sentence(view, question.ask.clone(), baseline, rows.collect())
 }
 
-fn sentence(view: &View, question: String, rows: Vec<&Row>) -> Answer {
+fn sentence(view: &View, question: String, baseline: Option<usize>, rows: Vec<&Row>) -> Answer {
     let rows: Vec<&Row> = rows
         .into_iter()
-        .filter(|r| !view.policies[r.policy].baseline)
+        .filter(|r| Some(r.policy) != baseline)
         .collect();
-    let baseline = view
-        .policies
-        .iter()
-        .find(|p| p.baseline)
+    let baseline = baseline
+        .and_then(|index| view.policies.get(index))
         .map_or("the baseline", |p| p.name.as_str());
     let mut workloads: Vec<usize> = rows.iter().map(|r| r.workload).collect();
     workloads.dedup();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use wakepath_compare::Verdict;
-use wakepath_compare::results::{self, Options, Source, compare, policy_name};
-use wakepath_results::{Better, Metric};
+use wakepath_compare::results::{self, CompareError, Options, Source, compare, policy_name};
+use wakepath_results::{Better, Metric, Question};
 
 use super::super::view::{self, Row, Tone, View};
 use super::{FromResultsError, Place, rows, unplaced};
@@ -12,8 +12,18 @@ use super::{FromResultsError, Place, rows, unplaced};
 /// Values by workload, metric and policy.
 pub(super) type Series = BTreeMap<(usize, String, usize), Vec<f64>>;
 
-/// Fills in the metrics and the comparison, and gives all values.
-pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Series, FromResultsError> {
+/// What was compared.
+pub(super) struct Compared {
+    /// Every value.
+    pub(super) series: Series,
+    /// The results, in the order of their places.
+    sources: Vec<Source>,
+    /// What the comparison calls the policies of the view.
+    policies: BTreeMap<String, usize>,
+}
+
+/// Fills in the metrics and the comparison.
+pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Compared, FromResultsError> {
     let mut series = Series::new();
     let mut sources = Vec::new();
     for (index, place) in places.iter().enumerate() {
@@ -36,30 +46,78 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Series, FromR
             rows,
         });
     }
-    // What the comparison calls the policies of the view.
     let named = places.iter().zip(&sources).flat_map(|(place, source)| {
         let policies = place.policies.iter();
         policies.map(|(name, index)| (policy_name(&sources, source, name), *index))
     });
     let policies: BTreeMap<String, usize> = named.collect();
-    let baseline = policies.iter().find(|(_, i)| view.policies[**i].baseline);
-    let Some((baseline, _)) = baseline.filter(|_| !series.is_empty()) else {
-        return Ok(series);
+    let compared = Compared {
+        series,
+        sources,
+        policies,
+    };
+    let mut policies = compared.policies.iter();
+    let baseline = policies.find(|(_, i)| view.policies[**i].baseline);
+    let Some((baseline, _)) = baseline.filter(|_| !compared.series.is_empty()) else {
+        return Ok(compared);
     };
     let options = Options {
         baseline: Some(baseline.clone()),
         ..Options::default()
     };
-    let comparison = compare(&sources, &options)?;
+    let comparison = compare(&compared.sources, &options)?;
     view.metrics = comparison.metrics.iter().map(described).collect();
-    let found = comparison.rows.iter().filter_map(|row| {
-        let workload = view.workloads.iter().position(|w| w.name == row.workload)?;
-        let metric = view.metrics.iter().position(|m| m.name == row.metric)?;
-        Some(shown(row, workload, metric, *policies.get(&row.policy)?))
-    });
-    view.rows = found.collect();
-    view.rows.sort_by_key(|r| (r.workload, r.metric, r.policy));
-    Ok(series)
+    view.rows = compared.rows(view, &comparison.rows);
+    Ok(compared)
+}
+
+impl Compared {
+    /// Rows of a comparison as the page has them.
+    fn rows(&self, view: &View, rows: &[results::Row]) -> Vec<Row> {
+        let found = rows.iter().filter_map(|row| {
+            let workload = view.workloads.iter().position(|w| w.name == row.workload)?;
+            let metric = view.metrics.iter().position(|m| m.name == row.metric)?;
+            let policy = *self.policies.get(&row.policy)?;
+            Some(shown(row, workload, metric, policy))
+        });
+        let mut found: Vec<Row> = found.collect();
+        found.sort_by_key(|r| (r.workload, r.metric, r.policy));
+        found
+    }
+
+    /// The comparison of what a question of result number `index` is about with the baseline that it names. Its p-values are
+    /// corrected for just the comparisons that the answer lists.
+    pub(super) fn with_baseline(
+        &self,
+        view: &View,
+        index: usize,
+        question: &Question,
+        baseline: &str,
+    ) -> Result<Vec<Row>, CompareError> {
+        let among =
+            |names: &[String], name: &str| names.is_empty() || names.iter().any(|n| n == name);
+        let mut sources = self.sources.clone();
+        for (number, source) in sources.iter_mut().enumerate() {
+            source.rows.retain(|row| {
+                let asked = question.policies.is_empty()
+                    || number == index && among(&question.policies, &row.policy);
+                let is_baseline = number == index && row.policy == baseline;
+                row.metric == question.metric
+                    && among(&question.workloads, &row.workload)
+                    && (asked || is_baseline)
+            });
+        }
+        let options = Options {
+            baseline: Some(policy_name(&self.sources, &self.sources[index], baseline)),
+            metrics: vec![question.metric.clone()],
+            ..Options::default()
+        };
+        match compare(&sources, &options) {
+            Ok(comparison) => Ok(self.rows(view, &comparison.rows)),
+            Err(CompareError::Nothing) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 fn described(metric: &Metric) -> view::Metric {

@@ -7,7 +7,7 @@ use wakepath_results::rows::PARTS;
 
 use super::super::view::{Curve, Parts, Percentiles, Spread, Tradeoff, View};
 use super::comparison::Series;
-use super::{Place, rows, unplaced};
+use super::{Place, placed};
 
 /// Percentiles with the metrics that have them: of requests, of wake-ups.
 const PERCENTILES: [(&str, &[(&str, &str)]); 2] = [
@@ -49,21 +49,17 @@ pub(super) fn add(
 fn curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     // Requests by the upper bound of their bucket; all runs together.
     let mut buckets: BTreeMap<(usize, usize), BTreeMap<u64, u64>> = BTreeMap::new();
-    let mut lost = 0;
-    for row in rows(view, "latency distribution", place.reader.latency())? {
-        match place.of(&row.workload, &row.policy) {
-            Some(key) if row.count > 0 => {
-                *buckets
-                    .entry(key)
-                    .or_default()
-                    .entry(row.high_ns)
-                    .or_default() += row.count;
-            }
-            Some(_) => {}
-            None => lost += 1,
-        }
+    let table = ("latency.parquet", "latency distribution");
+    let rows = placed(view, place, table, place.reader.latency(), |row| {
+        (&row.workload, &row.policy)
+    })?;
+    for (key, row) in rows.into_iter().filter(|(_, row)| row.count > 0) {
+        *buckets
+            .entry(key)
+            .or_default()
+            .entry(row.high_ns)
+            .or_default() += row.count;
     }
-    unplaced(view, "latency.parquet", lost);
     for ((workload, policy), buckets) in buckets {
         let requests: u64 = buckets.values().sum();
         let mut below = 0;
@@ -83,20 +79,17 @@ fn curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
 fn parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     // Sum and number of runs by workload, policy, requests and part.
     let mut sums: BTreeMap<(usize, usize, String, String), (f64, u32)> = BTreeMap::new();
-    let mut lost = 0;
-    for row in rows(view, "attribution", place.reader.attribution())? {
-        match place.of(&row.workload, &row.policy) {
-            Some((workload, policy)) => {
-                let sum = sums
-                    .entry((workload, policy, row.at, row.part))
-                    .or_default();
-                sum.0 += row.ns;
-                sum.1 += 1;
-            }
-            None => lost += 1,
-        }
+    let table = ("attribution.parquet", "attribution");
+    let rows = placed(view, place, table, place.reader.attribution(), |row| {
+        (&row.workload, &row.policy)
+    })?;
+    for ((workload, policy), row) in rows {
+        let sum = sums
+            .entry((workload, policy, row.at, row.part))
+            .or_default();
+        sum.0 += row.ns;
+        sum.1 += 1;
     }
-    unplaced(view, "attribution.parquet", lost);
     for ((workload, policy, at, part), (ns, runs)) in sums {
         let us = ns / f64::from(runs) / 1e3;
         let all = &mut view.workloads[workload].parts;

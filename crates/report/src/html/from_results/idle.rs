@@ -6,7 +6,7 @@ use wakepath_results::ResultsError;
 use wakepath_results::rows::BUSY;
 
 use super::super::view::{Frequency, Idle, State, View};
-use super::{Place, rows, unplaced};
+use super::{Place, placed};
 
 /// By workload, kind of CPU (in the machine's order) and policy.
 type Key = (usize, usize, String, usize);
@@ -50,12 +50,11 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
         }
     };
     let mut all: BTreeMap<Key, BTreeMap<(usize, String), Sums>> = BTreeMap::new();
-    let mut lost = 0;
-    for row in rows(view, "idle-state residency", place.reader.idle())? {
-        let Some((workload, policy)) = place.of(&row.workload, &row.policy) else {
-            lost += 1;
-            continue;
-        };
+    let table = ("idle.parquet", "idle-state residency");
+    let rows = placed(view, place, table, place.reader.idle(), |row| {
+        (&row.workload, &row.policy)
+    })?;
+    for ((workload, policy), row) in rows {
         let key = (
             workload,
             kind_rank(place, &row.cpu_kind),
@@ -74,7 +73,6 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
         sums.added += row.added_latency_ns;
         sums.wasted += row.wasted_energy_uj;
     }
-    unplaced(view, "idle.parquet", lost);
     for ((workload, rank, cpu_kind, policy), states) in all {
         let time: u64 = states.values().map(|s| s.time).sum();
         if time == 0 {
@@ -104,12 +102,11 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
 
 fn frequencies(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     let mut all: BTreeMap<Key, BTreeMap<u64, u64>> = BTreeMap::new();
-    let mut lost = 0;
-    for row in rows(view, "frequency histogram", place.reader.frequency())? {
-        let Some((workload, policy)) = place.of(&row.workload, &row.policy) else {
-            lost += 1;
-            continue;
-        };
+    let table = ("frequency.parquet", "frequency histogram");
+    let rows = placed(view, place, table, place.reader.frequency(), |row| {
+        (&row.workload, &row.policy)
+    })?;
+    for ((workload, policy), row) in rows {
         let key = (
             workload,
             kind_rank(place, &row.cpu_kind),
@@ -118,7 +115,6 @@ fn frequencies(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
         );
         *all.entry(key).or_default().entry(row.khz).or_default() += row.time_ns;
     }
-    unplaced(view, "frequency.parquet", lost);
     for ((workload, _, cpu_kind, policy), times) in all {
         let time: u64 = times.values().sum();
         let share = |(khz, ns): (u64, u64)| (khz, ns as f64 / time.max(1) as f64);

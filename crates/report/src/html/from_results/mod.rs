@@ -68,8 +68,10 @@ pub fn view(results: &[Reader], baseline: Option<&str>) -> Result<View, FromResu
         ..View::default()
     };
     let suffixes = suffixes(results);
+    let told_apart = policies_differ(results);
     let mut places = Vec::new();
     for (reader, suffix) in results.iter().zip(&suffixes) {
+        let suffix = if told_apart { "" } else { suffix };
         places.push(place(&mut view, reader, suffix));
     }
     let wanted = baseline.unwrap_or(&first.baseline);
@@ -91,11 +93,11 @@ pub fn view(results: &[Reader], baseline: Option<&str>) -> Result<View, FromResu
         )),
     }
     provenance::add(&mut view, results, &suffixes);
-    let series = comparison::add(&mut view, &places)?;
-    distributions::add(&mut view, &places, &series)?;
+    let compared = comparison::add(&mut view, &places)?;
+    distributions::add(&mut view, &places, &compared.series)?;
     idle::add(&mut view, &places)?;
     timeline::add(&mut view, &places)?;
-    answers::add(&mut view, &places);
+    answers::add(&mut view, &places, &compared)?;
     Ok(view)
 }
 
@@ -113,6 +115,14 @@ fn titles(results: &[Reader]) -> String {
         }
     }
     titles.join(" / ")
+}
+
+/// Whether no two results have a policy of the same name, as files of other tools have not.
+fn policies_differ(results: &[Reader]) -> bool {
+    let policies = results.iter().flat_map(|r| &r.document().policies);
+    let mut names: Vec<&str> = policies.map(|p| p.name.as_str()).collect();
+    names.sort_unstable();
+    names.windows(2).all(|w| w[0] != w[1])
 }
 
 /// What tells the policies of several results apart: as little as does.
@@ -218,6 +228,28 @@ fn rows<R>(
         }
         other => other,
     }
+}
+
+/// A row with the indices of its workload and its policy in the view.
+type Placed<R> = ((usize, usize), R);
+
+/// The rows of a table that belong to a workload and a policy of the view. Says how many do not.
+fn placed<R>(
+    view: &mut View,
+    place: &Place<'_>,
+    (file, what): (&str, &str),
+    read: Result<Vec<R>, ResultsError>,
+    names: impl Fn(&R) -> (&str, &str),
+) -> Result<Vec<Placed<R>>, ResultsError> {
+    let rows = rows(view, what, read)?;
+    let all = rows.len();
+    let placed = rows.into_iter().filter_map(|row| {
+        let (workload, policy) = names(&row);
+        Some((place.of(workload, policy)?, row))
+    });
+    let placed: Vec<_> = placed.collect();
+    unplaced(view, file, all - placed.len());
+    Ok(placed)
 }
 
 /// Says how many rows belong to nothing that the document names.

@@ -67,11 +67,13 @@ fn source(reader: &Reader, suffix: &str) -> Source {
     let mut facts = vec![
         ("study".to_owned(), document.study.name.clone()),
         ("results".to_owned(), backend(document.backend).to_owned()),
-        (
-            "machine".to_owned(),
-            format!("{} ({})", document.machine.title, document.machine.name),
-        ),
     ];
+    let machine = &document.machine;
+    let machine = if machine.name.is_empty() {
+        machine.title.clone()
+    } else {
+        format!("{} ({})", machine.title, machine.name)
+    };
     let kinds: Vec<String> = document
         .machine
         .cpu_kinds
@@ -83,6 +85,7 @@ fn source(reader: &Reader, suffix: &str) -> Source {
             facts.push((name.to_owned(), value));
         }
     };
+    add("machine", machine);
     add("CPUs", kinds.join(", "));
     add("idle states", document.machine.idle_states.join(", "));
     add("drive", document.machine.drive.clone());
@@ -108,10 +111,14 @@ fn source(reader: &Reader, suffix: &str) -> Source {
     for (tool, version) in &document.tools {
         add(tool, version.clone());
     }
-    add(
-        "schema",
-        format!("{} version {}", document.schema, document.version),
-    );
+    if document.backend == Backend::Import {
+        add("from", reader.dir().display().to_string());
+    } else {
+        add(
+            "schema",
+            format!("{} version {}", document.schema, document.version),
+        );
+    }
     let mut files: Vec<(String, String)> = Vec::new();
     let mut names = vec!["study.toml".to_owned()];
     for workload in &document.workloads {
@@ -127,15 +134,18 @@ fn source(reader: &Reader, suffix: &str) -> Source {
             files.push((name, cut(text)));
         }
     }
+    let study = &document.study;
+    let mut title = if study.title.is_empty() {
+        study.name.clone()
+    } else {
+        study.title.clone()
+    };
+    // A file of another tool is called as itself.
+    if *suffix != format!(" ({title})") {
+        title.push_str(suffix);
+    }
     Source {
-        title: format!(
-            "{}{suffix}",
-            if document.study.title.is_empty() {
-                &document.study.name
-            } else {
-                &document.study.title
-            }
-        ),
+        title,
         facts,
         files,
     }

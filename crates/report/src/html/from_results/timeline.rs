@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wakepath_results::{ResultsError, TimelineRow};
 
 use super::super::view::{Span, Timeline, View};
-use super::{Place, rows, unplaced};
+use super::{Place, placed};
 
 /// More rows than this and those on which nothing changes are left out.
 const ROOMY: usize = 16;
@@ -20,19 +20,17 @@ const REQUEST: &str = "request ";
 pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsError> {
     for place in places {
         let mut all: BTreeMap<(usize, usize, String), Vec<TimelineRow>> = BTreeMap::new();
-        let mut lost = 0;
-        for row in rows(view, "timeline", place.reader.timeline())? {
-            match place.of(&row.workload, &row.policy) {
-                Some((workload, policy)) if row.end_ns > row.start_ns => {
-                    all.entry((workload, policy, row.at.clone()))
-                        .or_default()
-                        .push(row);
-                }
-                Some(_) => {}
-                None => lost += 1,
+        let table = ("timeline.parquet", "timeline");
+        let rows = placed(view, place, table, place.reader.timeline(), |row| {
+            (&row.workload, &row.policy)
+        })?;
+        for ((workload, policy), row) in rows {
+            if row.end_ns > row.start_ns {
+                all.entry((workload, policy, row.at.clone()))
+                    .or_default()
+                    .push(row);
             }
         }
-        unplaced(view, "timeline.parquet", lost);
         for ((workload, policy, at), rows) in all {
             view.workloads[workload]
                 .timelines

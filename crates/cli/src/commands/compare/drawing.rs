@@ -1,0 +1,89 @@
+//! A compared metric as bars and histograms below its table, on a terminal.
+
+use std::io::Write;
+
+use wakepath_compare::results::{Comparison, Row};
+use wakepath_compare::{Metric, Verdict};
+
+use super::number;
+use crate::bars::{Canvas, Hue, on_linear_scale};
+
+/// Columns of a histogram and of a bar.
+const HISTOGRAM: usize = 24;
+const BAR: usize = 20;
+
+/// Most columns of a policy's name.
+const NAME: usize = 32;
+
+/// Draws the mean of each policy, and its runs on a scale from the lowest to the highest of the workload. Histograms are
+/// left out where the terminal is too narrow for them, and everything where not even bars fit.
+pub(super) fn write(
+    out: &mut impl Write,
+    canvas: Canvas,
+    comparison: &Comparison,
+    metric: &Metric,
+) -> anyhow::Result<()> {
+    let rows = || comparison.rows.iter().filter(|r| r.metric == metric.name);
+    let width = |text: &dyn Fn(&Row) -> String| {
+        let widths = rows().map(|row| text(row).chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let (names, means) = (width(&|r| name(&r.policy)), width(&|r| number(r.mean)));
+    let narrow = names + BAR + means + 4;
+    if narrow > canvas.width {
+        return Ok(());
+    }
+    let with_histogram = narrow + HISTOGRAM + 2 <= canvas.width;
+    for workload in &comparison.workloads {
+        let of: Vec<&Row> = rows().filter(|r| r.workload == *workload).collect();
+        if of.is_empty() {
+            continue;
+        }
+        let most = of.iter().map(|r| r.mean).fold(0.0, f64::max);
+        let values = of.iter().flat_map(|r| &r.values).copied();
+        let [from, to] = values.fold([f64::INFINITY, f64::NEG_INFINITY], |[from, to], value| {
+            [value.min(from), value.max(to)]
+        });
+        let scale = if with_histogram {
+            format!(", and the runs from {} to {}", number(from), number(to))
+        } else {
+            String::new()
+        };
+        writeln!(out, "\n  {workload}: mean{scale}")?;
+        for row in of {
+            let bar = canvas.bar(row.mean / most.max(f64::MIN_POSITIVE), BAR);
+            let padding = " ".repeat(BAR - bar.chars().count());
+            let line = format!(
+                "  {:<names$} {}{padding} {:>means$}",
+                name(&row.policy),
+                canvas.paint(&bar, hue(row)),
+                number(row.mean)
+            );
+            if with_histogram {
+                let runs = on_linear_scale(&row.values, [from, to], HISTOGRAM);
+                writeln!(out, "{line}  {}", canvas.histogram(&runs).trim_end())?;
+            } else {
+                writeln!(out, "{line}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Green and red only say again what the stars of the table say.
+fn hue(row: &Row) -> Hue {
+    match row.verdict {
+        Some(Verdict::Better { .. }) => Hue::Good,
+        Some(Verdict::Worse { .. }) => Hue::Bad,
+        _ => Hue::Plain,
+    }
+}
+
+fn name(policy: &str) -> String {
+    if policy.chars().count() <= NAME {
+        return policy.to_owned();
+    }
+    let mut cut: String = policy.chars().take(NAME - 2).collect();
+    cut.push_str("..");
+    cut
+}

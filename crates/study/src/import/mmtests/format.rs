@@ -1,0 +1,671 @@
+//! What benchmarks print, and which numbers of it MMTests compares.
+//!
+//! Names of logs and columns are those of MMTests' scripts that run a benchmark (`shellpack_src/src/BENCHMARK`) and of its
+//! modules that read the output (`bin/lib/MMTests/Extract*.pm`, `parse-results`), and of the benchmarks' own documentation.
+
+use wakepath_results::{Better, Mean, Metric};
+
+use super::super::{not_finite, terse};
+
+/// A benchmark whose logs are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Benchmark {
+    /// tbench and dbench: throughput of every second, and the time for the load file.
+    Dbench,
+    /// hackbench, since 2014 `perf bench sched messaging`: the time of each run.
+    Hackbench,
+    /// Inserts into SQLite: transactions per second, of about every second.
+    Sqlite,
+    /// pgbench's log with `--aggregate-interval=1`.
+    Pgbench,
+    /// schbench: percentiles of its latencies.
+    Schbench,
+    /// netperf's table of a run.
+    Netperf,
+    /// fio's terse output.
+    Fio,
+}
+
+/// What is one run to a comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// The part of the workload that it is of, if there are several.
+    pub part: Option<String>,
+    /// Metrics with their values.
+    pub values: Vec<(String, f64)>,
+}
+
+/// Intervals of pgbench that MMTests takes together, and how many it leaves out first.
+const PGBENCH_BATCH: usize = 4;
+const PGBENCH_WARM_UP: usize = 8;
+
+/// Where dbench's counter of milliseconds has wrapped around.
+const WRAPPED_MS: f64 = 2_147_483_648.0;
+
+/// Metrics that the dictionary does not have, or has for less important ones than they are here.
+pub(super) fn metrics() -> Vec<Metric> {
+    let metric = |name: &'static str,
+                  title: &'static str,
+                  unit: &'static str,
+                  better,
+                  meaning: &'static str,
+                  headline| Metric {
+        name: name.into(),
+        title: title.into(),
+        meaning: meaning.into(),
+        unit: unit.into(),
+        better,
+        mean: match better {
+            Better::Higher => Mean::Harmonic,
+            Better::Lower => Mean::Arithmetic,
+        },
+        headline,
+    };
+    let time = |name, title, unit, meaning, headline| {
+        metric(name, title, unit, Better::Lower, meaning, headline)
+    };
+    let rate =
+        |name, title, unit, meaning| metric(name, title, unit, Better::Higher, meaning, true);
+    let bandwidth = Metric::find("bandwidth_mbs").cloned().map(|metric| Metric {
+        headline: true,
+        ..metric
+    });
+    let mut all = vec![
+        time(
+            "loadfile_ms",
+            "load file time",
+            "ms",
+            "time in which a client of dbench got through its load file",
+            true,
+        ),
+        time(
+            "time_s",
+            "time",
+            "s",
+            "total time of a run of hackbench",
+            true,
+        ),
+        rate(
+            "transactions_per_s",
+            "transactions",
+            "1/s",
+            "transactions per second",
+        ),
+        rate(
+            "throughput_mbit",
+            "network throughput",
+            "Mbit/s",
+            "what netperf received per second, of UDP what it sent",
+        ),
+        rate(
+            "requests_per_s",
+            "requests",
+            "1/s",
+            "requests per second of schbench",
+        ),
+        time(
+            "wake_p50_us",
+            "median wake-up latency",
+            "us",
+            "half of the wake-ups took at most this long",
+            false,
+        ),
+        time(
+            "wake_p90_us",
+            "p90 wake-up latency",
+            "us",
+            "90 % of the wake-ups took at most this long",
+            false,
+        ),
+        time(
+            "wake_p999_us",
+            "p99.9 wake-up latency",
+            "us",
+            "99.9 % of the wake-ups took at most this long",
+            false,
+        ),
+    ];
+    all.extend(bandwidth);
+    all
+}
+
+impl Benchmark {
+    /// The benchmark of a log and the name of its workload, by the name of the log (without that of a compression)
+    /// and of the benchmark's folder. `None` if it is none.
+    pub fn of_log(folder: &str, log: &str) -> Option<(Self, String)> {
+        // A folder may say more than the log: hackbench-process-pipes, pgbench-timed-ro-small.
+        let named = |name: &str| {
+            let variant = folder
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with('-'));
+            if variant {
+                folder.to_owned()
+            } else {
+                name.to_owned()
+            }
+        };
+        let stem = log.strip_suffix(".log");
+        let count = |text: &str| text.parse::<u32>().ok();
+        for name in ["tbench", "dbench"] {
+            let clients = stem.and_then(|s| s.strip_prefix(name)?.strip_prefix('-'));
+            if let Some(clients) = clients.and_then(count) {
+                return Some((Self::Dbench, format!("{name} {clients} client(s)")));
+            }
+        }
+        // Newer versions keep throughput and load file times apart, in files of the same names for both benchmarks.
+        let newer = ["benchlog-tput-", "benchlog-loadfile-"];
+        if let Some(clients) = newer
+            .iter()
+            .find_map(|n| log.strip_prefix(n))
+            .and_then(count)
+        {
+            let name = if folder.starts_with("tbench") {
+                "tbench"
+            } else {
+                "dbench"
+            };
+            return Some((Self::Dbench, format!("{name} {clients} client(s)")));
+        }
+        if let Some((groups, iteration)) = log
+            .strip_prefix("hackbench-")
+            .and_then(|r| r.split_once('-'))
+        {
+            count(iteration)?;
+            return Some((
+                Self::Hackbench,
+                format!("{} {} group(s)", named("hackbench"), count(groups)?),
+            ));
+        }
+        if log == "sqlite.log" {
+            return Some((Self::Sqlite, named("sqlite")));
+        }
+        if let Some(rest) = log.strip_prefix("pgbench-transactions-") {
+            let rest = rest.strip_suffix(".log").unwrap_or(rest);
+            let clients = count(rest.split_once('-').map_or(rest, |(clients, _)| clients))?;
+            return Some((
+                Self::Pgbench,
+                format!("{} {clients} client(s)", named("pgbench")),
+            ));
+        }
+        if let Some(threads) = stem
+            .and_then(|s| s.strip_prefix("schbench-"))
+            .and_then(count)
+        {
+            return Some((Self::Schbench, format!("schbench {threads} thread(s)")));
+        }
+        if log == "fio.log" {
+            return Some((Self::Fio, named("fio")));
+        }
+        // PROTOCOL-SIZE.ITERATION
+        let (protocol, rest) = log.split_once('-')?;
+        let known = ["TCP_STREAM", "UDP_STREAM", "TCP_RR", "UDP_RR"].contains(&protocol);
+        let (size, iteration) = rest.split_once('.').filter(|_| known)?;
+        count(iteration)?;
+        Some((
+            Self::Netperf,
+            format!("netperf {protocol} {} bytes", count(size)?),
+        ))
+    }
+
+    /// Whether a run of the benchmark gives many samples, a few seconds each.
+    pub(super) fn samples_are_seconds(self) -> bool {
+        matches!(self, Self::Dbench | Self::Sqlite | Self::Pgbench)
+    }
+
+    /// The samples of a log.
+    ///
+    /// # Errors
+    /// There are none, or a line does not have its number.
+    pub fn read(self, text: &str) -> Result<Vec<Sample>, String> {
+        let (samples, looked_for) = match self {
+            Self::Dbench => (
+                dbench(text)?,
+                "\"... MB/sec  execute ...\" or \"... completed in ... ms\"",
+            ),
+            Self::Hackbench => (hackbench(text)?, "\"Total time: ...\""),
+            Self::Sqlite => (sqlite(text)?, "\"execute ...\""),
+            Self::Pgbench => (
+                pgbench(text)?,
+                "transactions of at least 15 intervals (--aggregate-interval=1)",
+            ),
+            Self::Schbench => (schbench(text)?, "latency percentiles (\"99.0th: ...\")"),
+            Self::Netperf => (
+                netperf(text).into_iter().collect(),
+                "a row of numbers that ends with the throughput or rate",
+            ),
+            Self::Fio => (fio(text)?, "a line of fio's terse output"),
+        };
+        if samples.is_empty() {
+            return Err(format!("no result in it: expected {looked_for}"));
+        }
+        // Numbers that are finite can have a sum that is not.
+        let mut values = samples.iter().flat_map(|s| &s.values);
+        if let Some((metric, value)) = values.find(|(_, v)| !v.is_finite()) {
+            return Err(not_finite(metric, *value));
+        }
+        Ok(samples)
+    }
+}
+
+fn sample(metric: &str, value: f64) -> Sample {
+    Sample {
+        part: None,
+        values: vec![(metric.to_owned(), value)],
+    }
+}
+
+/// A number of which a mean can be made.
+fn number(word: &str) -> Option<f64> {
+    word.parse::<f64>()
+        .ok()
+        .filter(|v| v.is_finite() && *v >= 0.0)
+}
+
+/// The samples of the lines that hold `mark`: the number in a column, counted from 0.
+fn column(text: &str, mark: &str, column: usize, metric: &str) -> Result<Vec<Sample>, String> {
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.contains(mark));
+    let value = |(index, line): (usize, &str)| {
+        let value = line.split_whitespace().nth(column).and_then(number);
+        let message = || {
+            format!(
+                "line {}: no number in column {} of a line with \"{mark}\"",
+                index + 1,
+                column + 1
+            )
+        };
+        Ok(sample(metric, value.ok_or_else(message)?))
+    };
+    lines.map(value).collect()
+}
+
+fn dbench(text: &str) -> Result<Vec<Sample>, String> {
+    let mut samples = column(text, " execute ", 2, "bandwidth_mbs")?;
+    let mut times = column(text, " completed in ", 3, "loadfile_ms")?;
+    times.retain(|s| s.values.iter().all(|(_, ms)| *ms <= WRAPPED_MS));
+    samples.append(&mut times);
+    Ok(samples)
+}
+
+fn hackbench(text: &str) -> Result<Vec<Sample>, String> {
+    // perf's words, and those of the program before it.
+    let newer = column(text, "Total time: ", 2, "time_s")?;
+    if newer.is_empty() {
+        return column(text, "Time: ", 1, "time_s");
+    }
+    Ok(newer)
+}
+
+/// `execute RATE`, and since 2022 `execute SECONDS INTERVAL TRANSACTIONS RATE`.
+fn sqlite(text: &str) -> Result<Vec<Sample>, String> {
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with("execute"));
+    let rate = |(index, line): (usize, &str)| {
+        let rate = line.split_whitespace().skip(1).last().and_then(number);
+        let message = || {
+            format!(
+                "line {}: no rate at the end of a line with \"execute\"",
+                index + 1
+            )
+        };
+        Ok(sample("transactions_per_s", rate.ok_or_else(message)?))
+    };
+    lines.map(rate).collect()
+}
+
+/// Lines of `START TRANSACTIONS ...`, one per second: transactions per second of batches of four, after a warm-up.
+fn pgbench(text: &str) -> Result<Vec<Sample>, String> {
+    let mut intervals = Vec::new();
+    for (index, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, l)| !l.trim().is_empty())
+    {
+        let mut words = line.split_whitespace().map(number);
+        let (Some(Some(start)), Some(Some(transactions))) = (words.next(), words.next()) else {
+            return Err(format!(
+                "line {}: does not begin with a time and a number of transactions",
+                index + 1
+            ));
+        };
+        intervals.push((start, transactions));
+    }
+    let kept = intervals.get(PGBENCH_WARM_UP - 1..).unwrap_or_default();
+    // The first batch has no time of a batch before it.
+    let mut samples = Vec::new();
+    let mut before = None;
+    for batch in kept.chunks_exact(PGBENCH_BATCH) {
+        let end = batch[PGBENCH_BATCH - 1].0;
+        if let Some(start) = before.replace(end).filter(|start| end > *start) {
+            let transactions: f64 = batch.iter().map(|(_, count)| count).sum();
+            samples.push(sample("transactions_per_s", transactions / (end - start)));
+        }
+    }
+    Ok(samples)
+}
+
+/// The percentiles that stand last in the log, which are those of the whole run.
+fn schbench(text: &str) -> Result<Vec<Sample>, String> {
+    const NAMES: [(f64, [&str; 2]); 4] = [
+        (50.0, ["wake_p50_us", "p50_us"]),
+        (90.0, ["wake_p90_us", "p90_us"]),
+        (99.0, ["wake_p99_us", "p99_us"]),
+        (99.9, ["wake_p999_us", "p999_us"]),
+    ];
+    // Which latency is meant; older versions know only that of wake-ups.
+    let mut of = Some(0);
+    let mut values: Vec<(String, f64)> = Vec::new();
+    let mut set = |name: &str, value: f64| match values.iter_mut().find(|(known, _)| known == name)
+    {
+        Some((_, known)) => *known = value,
+        None => values.push((name.to_owned(), value)),
+    };
+    for (index, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line.split_whitespace().filter(|w| *w != "*").collect();
+        if line.contains("percentiles") {
+            of = match words.first() {
+                Some(&"Request") => Some(1),
+                Some(&"Wakeup" | &"Latency") => Some(0),
+                _ => None,
+            };
+        }
+        let missing = || format!("line {}: no number behind \"{}\"", index + 1, words[0]);
+        let value = || words.get(1).copied().and_then(number).ok_or_else(missing);
+        let percent = words
+            .first()
+            .and_then(|w| w.trim_start_matches('*').strip_suffix("th:"));
+        if let (Some(percent), Some(of)) = (percent.and_then(number), of) {
+            let wanted = NAMES
+                .iter()
+                .find(|(known, _)| known.total_cmp(&percent).is_eq());
+            if let Some((_, names)) = wanted {
+                set(names[of], value()?);
+            }
+        } else if let ["average", "rps:", rate] = words[..] {
+            set("requests_per_s", number(rate).ok_or_else(missing)?);
+        }
+    }
+    if values.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Sample { part: None, values }])
+}
+
+/// The last number of the row of results: of request and response the rate, of streams the throughput, of UDP as it
+/// was sent.
+fn netperf(text: &str) -> Option<Sample> {
+    let transactions = text.contains("REQUEST/RESPONSE");
+    let metric = if transactions {
+        "transactions_per_s"
+    } else {
+        "throughput_mbit"
+    };
+    let row = |line: &str| {
+        let words: Option<Vec<f64>> = line.split_whitespace().map(number).collect();
+        words.filter(|w| w.len() > 4)
+    };
+    // Runs that are repeated for a confidence interval print one row for all of them.
+    let last = text.lines().rev().find_map(row)?;
+    Some(sample(metric, *last.last()?))
+}
+
+fn fio(text: &str) -> Result<Vec<Sample>, String> {
+    let jobs = terse::parse(text)?.into_iter();
+    Ok(jobs
+        .map(|(name, values)| Sample {
+            part: Some(name),
+            values,
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(benchmark: Benchmark, text: &str) -> Vec<(String, f64)> {
+        let samples = benchmark.read(text).unwrap();
+        samples.into_iter().flat_map(|s| s.values).collect()
+    }
+
+    fn numbers(benchmark: Benchmark, text: &str) -> Vec<f64> {
+        values(benchmark, text)
+            .into_iter()
+            .map(|(_, v)| v)
+            .collect()
+    }
+
+    #[test]
+    fn logs_are_known_by_their_names() {
+        for (folder, log, benchmark, workload) in [
+            (
+                "tbench4",
+                "tbench-1.log",
+                Benchmark::Dbench,
+                "tbench 1 client(s)",
+            ),
+            (
+                "dbench4",
+                "dbench-16.log",
+                Benchmark::Dbench,
+                "dbench 16 client(s)",
+            ),
+            (
+                "tbench",
+                "benchlog-tput-4",
+                Benchmark::Dbench,
+                "tbench 4 client(s)",
+            ),
+            (
+                "hackbench-process-pipes",
+                "hackbench-7-2",
+                Benchmark::Hackbench,
+                "hackbench-process-pipes 7 group(s)",
+            ),
+            ("sqlite", "sqlite.log", Benchmark::Sqlite, "sqlite"),
+            (
+                "pgbench",
+                "pgbench-transactions-8-1",
+                Benchmark::Pgbench,
+                "pgbench 8 client(s)",
+            ),
+            (
+                "pgbench",
+                "pgbench-transactions-8.log",
+                Benchmark::Pgbench,
+                "pgbench 8 client(s)",
+            ),
+            (
+                "schbench",
+                "schbench-2.log",
+                Benchmark::Schbench,
+                "schbench 2 thread(s)",
+            ),
+            (
+                "netperf-udp",
+                "UDP_STREAM-64.3",
+                Benchmark::Netperf,
+                "netperf UDP_STREAM 64 bytes",
+            ),
+            ("fio", "fio.log", Benchmark::Fio, "fio"),
+        ] {
+            let found = Benchmark::of_log(folder, log);
+            assert_eq!(found, Some((benchmark, workload.to_owned())), "{log}");
+        }
+        for log in [
+            "tbench-1",
+            "dbench.log",
+            "hackbench-7",
+            "pgbench-8.log",
+            "SCTP_STREAM-64.1",
+            "vmstat-1",
+        ] {
+            assert_eq!(Benchmark::of_log("x", log), None, "{log}");
+        }
+    }
+
+    /// As dbench 4.00 prints it, with the line of MMTests' patch (`--show-execute-time`).
+    #[test]
+    fn dbench_gives_the_throughput_of_each_second_and_the_times_of_load_files() {
+        let text = "2 of 2 processes prepared for launch   0 sec\nreleasing clients\n   \
+                    2      2100    90.00 MB/sec  warmup   1 sec  latency 30.700 ms\n   \
+                    2      4228    79.40 MB/sec  execute   1 sec  latency 37.708 ms\n   \
+                    0 completed in 153 ms\n   1 completed in 4294967290 ms\n   \
+                    2      9404    67.71 MB/sec  execute   2 sec  latency 48.104 ms\n   2  cleanup   3 sec\n\
+                    Throughput 67.7144 MB/sec  2 clients  2 procs  max_latency=48.104 ms\n";
+        let found = values(Benchmark::Dbench, text);
+        let wanted = [
+            ("bandwidth_mbs", 79.40),
+            ("bandwidth_mbs", 67.71),
+            ("loadfile_ms", 153.0),
+        ];
+        assert_eq!(found, wanted.map(|(name, value)| (name.to_owned(), value)));
+        let error = Benchmark::Dbench
+            .read("\n 1 2 x MB/sec execute 1")
+            .unwrap_err();
+        assert!(error.contains("line 2"), "{error}");
+        let error = Benchmark::Dbench.read("").unwrap_err();
+        assert!(
+            error.contains("no result") && error.contains("execute"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn hackbench_is_read_as_perf_prints_it_and_as_it_did_itself() {
+        let perf = "# Running 'sched/messaging' benchmark:\n# 20 sender and receiver processes per group\n\
+                    # 2 groups == 80 processes run\n\n     Total time: 0.248 [sec]\n";
+        assert_eq!(numbers(Benchmark::Hackbench, perf), [0.248]);
+        assert_eq!(
+            numbers(
+                Benchmark::Hackbench,
+                "Running with 4*40 tasks.\nTime: 1.5\n"
+            ),
+            [1.5]
+        );
+    }
+
+    #[test]
+    fn sqlite_gives_the_rate_of_each_second_after_the_warm_up() {
+        assert_eq!(
+            numbers(
+                Benchmark::Sqlite,
+                "warmup  100.5\nexecute 2098.79\nexecute 2101\n"
+            ),
+            [2098.79, 2101.0]
+        );
+        let newer = "warmup          0.60         0.60          500      833.333\n\
+                     execute         2.40         0.60          600     1000.000\n";
+        assert_eq!(numbers(Benchmark::Sqlite, newer), [1000.0]);
+        assert!(
+            Benchmark::Sqlite
+                .read("execute\n")
+                .unwrap_err()
+                .contains("line 1")
+        );
+    }
+
+    #[test]
+    fn pgbench_gives_batches_of_four_seconds_after_the_warm_up() {
+        // Slow at first; then 100, 200, 300 and 400 a second, again and again.
+        let line = |second: u64| {
+            let count = if second < 11 {
+                7
+            } else {
+                (second - 11) % 4 * 100 + 100
+            };
+            format!("{} {count} 1000 2000 5 50\n", 1_500_000_000 + second)
+        };
+        let text: String = (0..20).map(line).collect();
+        assert_eq!(numbers(Benchmark::Pgbench, &text), [250.0, 250.0]);
+        let few: String = (0..10).map(line).collect();
+        assert!(
+            Benchmark::Pgbench
+                .read(&few)
+                .unwrap_err()
+                .contains("--aggregate-interval=1")
+        );
+        assert!(
+            Benchmark::Pgbench
+                .read("0 x")
+                .unwrap_err()
+                .contains("line 1")
+        );
+    }
+
+    #[test]
+    fn schbench_gives_the_percentiles_of_the_whole_run() {
+        let block = |p99: u32| {
+            format!(
+                "Wakeup Latencies percentiles (usec) runtime 10 (s) (30212 total samples)\n\
+                 \t  50.0th: 7          (7806 samples)\n\t  90.0th: 18         (8649 samples)\n\
+                 \t* 99.0th: {p99}        (2590 samples)\n\t  99.9th: 909        (271 samples)\n\
+                 \t  min=1, max=10224\n\
+                 Request Latencies percentiles (usec) runtime 10 (s) (30246 total samples)\n\
+                 \t* 99.0th: 17248      (616 samples)\n\
+                 RPS percentiles (requests) runtime 10 (s) (1 total samples)\n\t* 50.0th: 3020       (0 samples)\n"
+            )
+        };
+        let text = format!(
+            "{}current rps: 3000.1\n{}average rps: 3024.60\n",
+            block(100),
+            block(175)
+        );
+        let wanted = [
+            ("wake_p50_us", 7.0),
+            ("wake_p90_us", 18.0),
+            ("wake_p99_us", 175.0),
+            ("wake_p999_us", 909.0),
+            ("p99_us", 17_248.0),
+            ("requests_per_s", 3024.6),
+        ];
+        assert_eq!(
+            values(Benchmark::Schbench, &text),
+            wanted.map(|(name, value)| (name.to_owned(), value))
+        );
+        let older =
+            "Latency percentiles (usec)\n\t50.0000th: 22\n\t*99.0000th: 2132\n\t99.9000th: 10000\n";
+        assert_eq!(
+            numbers(Benchmark::Schbench, older),
+            [22.0, 2132.0, 10_000.0]
+        );
+        assert!(
+            Benchmark::Schbench
+                .read("\t* 99.0th: x\n")
+                .unwrap_err()
+                .contains("line 1")
+        );
+    }
+
+    #[test]
+    fn netperf_gives_the_last_number_of_its_row() {
+        let tcp = "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to localhost () port 0 AF_INET\n\
+                   Recv   Send    Send                          \nSocket Socket  Message  Elapsed              \n\
+                   Size   Size    Size     Time     Throughput  \nbytes  bytes   bytes    secs.    10^6bits/sec  \n\n\
+                   131072  16384   1500    10.00    9406.44   \n";
+        assert_eq!(
+            values(Benchmark::Netperf, tcp),
+            [("throughput_mbit".to_owned(), 9406.44)]
+        );
+        let udp = "Socket  Message  Elapsed      Messages                \n\
+                   Size    Size     Time         Okay Errors   Throughput\n\
+                   212992      64   10.00     2704340      0     138.45\n212992           10.00     2704340            138.41\n";
+        assert_eq!(numbers(Benchmark::Netperf, udp), [138.45]);
+        let answers = "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET\n\
+                       16384  87380  1        1       1.00     48645.53   \n16384  87380 \n";
+        assert_eq!(
+            values(Benchmark::Netperf, answers),
+            [("transactions_per_s".to_owned(), 48_645.53)]
+        );
+        assert!(
+            Benchmark::Netperf
+                .read("establish control: are you sure?")
+                .unwrap_err()
+                .contains("no result")
+        );
+    }
+}
