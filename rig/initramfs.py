@@ -110,10 +110,10 @@ def built_module(source: Path, packages: list[Path], release: str) -> Path:
     return module
 
 
-def build_module(source: Path, packages: list[Path], release: str, into: Path) -> Path:
-    """Builds a kernel module with the headers in unpacked packages.
+def headers_tree(packages: list[Path], release: str, into: Path) -> Path:
+    """The folder to build kernel modules with, put together in `into` of unpacked packages.
 
-    Those expect to lie in `/usr/src` and `/usr/lib`; so they are put together in `into` and told otherwise.
+    Those expect to lie in `/usr/src` and `/usr/lib`, and are told otherwise.
     """
     headers = into / "headers"
     for package in packages:
@@ -121,6 +121,12 @@ def build_module(source: Path, packages: list[Path], release: str, into: Path) -
     build = headers / f"usr/src/linux-headers-{release}"
     makefile = build / "Makefile"
     makefile.write_text(makefile.read_text().replace("/usr/src/", f"{headers}/usr/src/"))
+    return build
+
+
+def build_module(source: Path, packages: list[Path], release: str, into: Path) -> Path:
+    """Builds a kernel module with the headers in unpacked packages."""
+    build = headers_tree(packages, release, into)
     work = into / source.name
     shutil.copytree(source, work, dirs_exist_ok=True)
     # Type information of the module itself would need pahole, and nobody here looks at it.

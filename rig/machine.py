@@ -24,8 +24,9 @@ def x86_command(scratch: Path) -> list[str]:
         *X86_BOARD,
         *("-drive", f"file={drive},if=none,id=nvme,format=raw,cache=unsafe"),
         *("-device", "nvme,serial=rig,drive=nvme"),
-        # Without idle=halt, the ACPI driver takes the place of ours.
-        *("-append", "console=ttyS0 quiet panic=-1 idle=halt intel_idle.max_cstate=0"),
+        # Without idle=halt, the ACPI driver takes the place of ours. On a busy machine the kernel may find the timer
+        # too slow at its start, and hang.
+        *("-append", "console=ttyS0 quiet panic=-1 no_timer_check idle=halt intel_idle.max_cstate=0"),
     ]
 
 

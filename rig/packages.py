@@ -3,6 +3,8 @@
 import os
 import shutil
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -15,6 +17,18 @@ class RigError(Exception):
 
 class UnavailableError(RigError):
     """Something that the rig needs is not there: a program, a package, a network."""
+
+
+def exit_status(program: str, work: Callable[[], int]) -> int:
+    """What `work` returns; 2 if the rig failed and 3 if it lacks something, with the reason on standard error."""
+    try:
+        return work()
+    except UnavailableError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 3
+    except RigError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2
 
 
 def cache_dir() -> Path:

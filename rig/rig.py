@@ -13,7 +13,7 @@ from pathlib import Path
 
 from initramfs import Initramfs, built_module
 from machine import arm64_command, boot, unpack_results, x86_command
-from packages import REPOSITORY, SETUP, Packages, RigError, UnavailableError
+from packages import REPOSITORY, SETUP, Packages, RigError, UnavailableError, exit_status
 
 # Debian's meta-package per kernel; 6.12 comes with security updates, too.
 IMAGES = {
@@ -113,14 +113,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main() -> int:
     """Runs the guest; 0: its script succeeded, 1: it failed, 2: the rig failed, 3: the rig lacks something."""
     options = parse(sys.argv[1:])
-    try:
-        status = run_guest(options)
-    except UnavailableError as error:
-        print(f"rig: {error}", file=sys.stderr)
-        return 3
-    except RigError as error:
-        print(f"rig: {error}", file=sys.stderr)
-        return 2
+    return exit_status("rig", lambda: run_script(options))
+
+
+def run_script(options: argparse.Namespace) -> int:
+    """Runs the guest, and shows the end of its script's log if that failed; 0: it succeeded, 1: it failed."""
+    status = run_guest(options)
     if status != 0:
         log = (options.out / "log.txt").read_text(errors="replace")
         print(f"rig: the guest's script failed with status {status}:\n{log[-4000:]}", file=sys.stderr)

@@ -13,7 +13,7 @@ load() {
 
 cat /sys/devices/system/cpu/cpu0/cpuidle/state*/name >/out/states.txt
 load >/dev/null 2>&1 &
-trace-cmd record -q -o /out/trace.dat -e power:cpu_idle -e sched:sched_wakeup -e sched:sched_switch \
-    -e timer:hrtimer_start -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry -e timer:timer_expire_entry sleep 4
+trace-cmd record -q -C mono -o /out/trace.dat -e power:cpu_idle -e sched:sched_waking -e sched:sched_switch \
+    -e timer sleep 4
 trace-cmd report /out/trace.dat >/out/trace-cmd.txt
 wait

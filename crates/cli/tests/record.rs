@@ -10,13 +10,13 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use common::recording::read;
 use serde_json::Value;
 use tempfile::TempDir;
-use wakepath_trace::recording::{Event, Kind, Known, Metadata, Reader, RecordingError};
+use wakepath_trace::recording::{Kind, Known};
 
 const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
 
@@ -42,18 +42,6 @@ fn possible(test: &str) -> bool {
         common::skip(test, String::from_utf8_lossy(&tried.stderr).trim());
     }
     tried.status.success()
-}
-
-fn read(path: &Path) -> (Metadata, Vec<Event>) {
-    let mut reader = Reader::open(path).unwrap();
-    let mut events = Vec::new();
-    reader
-        .for_each(|event| -> Result<(), RecordingError> {
-            events.push(event);
-            Ok(())
-        })
-        .unwrap();
-    (reader.metadata().clone(), events)
 }
 
 fn stderr(output: &Output) -> String {
@@ -219,6 +207,39 @@ fn nothing_is_overwritten_or_left_behind_by_mistake() {
     assert_eq!(missing.status.code(), Some(1));
     assert!(stderr(&missing).contains("cannot run no-such-program"));
     assert!(!folder.path().join("s.parquet").exists());
+}
+
+#[test]
+fn what_finds_no_room_is_counted_and_said() {
+    if !possible("what_finds_no_room_is_counted_and_said") {
+        return;
+    }
+    let folder = folder();
+    // A page is full after a hundred events, and is emptied ten times a second.
+    let command = "dd if=/dev/zero of=data bs=4k count=2000 oflag=sync 2>dd.txt";
+    let arguments = ["-o", "r.parquet", "--buffer", "4", "--format", "json"];
+    let output = record(&folder, &arguments)
+        .args(["--", "sh", "-c", command])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lost = summary["lost"].as_u64().unwrap();
+    let (metadata, events) = read(&folder.path().join("r.parquet"));
+    let noted = events.iter().map(|event| match event.kind {
+        Kind::Lost { count } => count,
+        _ => 0,
+    });
+    assert!(lost > 100, "{summary}");
+    assert_eq!((metadata.lost_events, noted.sum::<u64>()), (lost, lost));
+    let said = format!("{lost} events found no room in the buffers");
+    assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+
+    let refused = record(&folder, &["-o", "s.parquet", "--buffer", "3"])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("4..=1048576"));
 }
 
 #[test]

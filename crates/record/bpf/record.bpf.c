@@ -159,6 +159,16 @@ int BPF_PROG(cpu_frequency, __u32 khz, __u32 cpu)
 	return plain(WP_FREQUENCY, cpu, khz);
 }
 
+/*
+ * Each step of a CPU on its way up or down. The target tells the direction only beside the step: a CPU that goes
+ * offline first has one in the middle.
+ */
+SEC("tp_btf/cpuhp_enter")
+int BPF_PROG(cpuhp_enter, __u32 cpu, int target, int step)
+{
+	return plain(WP_HOTPLUG, cpu, step <= target);
+}
+
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {

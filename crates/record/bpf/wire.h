@@ -18,6 +18,7 @@ enum wp_kind {
 	WP_FREQUENCY,		/* word: kHz; cpu: whose */
 	WP_HRTIMER,		/* word: 1 for the scheduler's tick, otherwise 0 */
 	WP_TIMER,		/* word: 0; a timer of the timer wheel */
+	WP_HOTPLUG,		/* word: 1 on the way up, 0 on the way down; cpu: whose; once for each of many steps */
 };
 
 struct wp_header {

@@ -32,6 +32,8 @@ struct Cpu {
     known: bool,
     /// What happened after `exited`, which is to come first.
     held: Vec<Event>,
+    /// It goes, or went, online or offline.
+    online: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +84,18 @@ impl Assembler {
                 cpu.release(number, out);
                 return;
             }
+            Kind::Hotplug { online } => {
+                // It comes once for each step; the first of them counts.
+                if cpu.online == Some(online) {
+                    return;
+                }
+                cpu.release(number, out);
+                *cpu = Cpu {
+                    online: Some(online),
+                    ..Cpu::default()
+                };
+                recording::Kind::Hotplug { online }
+            }
             Kind::BlockIssue(block) => recording::Kind::BlockIssue(block_of(block)),
             Kind::BlockComplete(block) => recording::Kind::BlockComplete(block_of(block)),
             Kind::Wake { target, iowait } => {
@@ -105,7 +119,10 @@ impl Assembler {
     pub fn lost(&mut self, cpu: u16, time_ns: u64, count: u64, out: &mut Vec<Event>) {
         let known = self.cpus.entry(cpu).or_default();
         known.release(cpu, out);
-        *known = Cpu::default();
+        *known = Cpu {
+            online: known.online,
+            ..Cpu::default()
+        };
         out.push(Event {
             time: Nanoseconds(time_ns),
             cpu: cpu.into(),
@@ -324,6 +341,31 @@ mod tests {
             events(&[(5, Kind::IdleExit), (9, reflect(Some(1), 3))], true),
             []
         );
+    }
+
+    #[test]
+    fn a_way_offline_is_one_event_and_begins_anew() {
+        let step = |online| Kind::Hotplug { online };
+        let seen = [
+            (100, enter(1, false)),
+            (110, Kind::IdleExit),
+            (120, step(false)),
+            (121, step(false)),
+            (200, step(true)),
+            (201, step(true)),
+            (300, enter(1, false)),
+            (310, Kind::IdleExit),
+        ];
+        let out = events(&seen, false);
+        let hotplug: Vec<_> = out
+            .iter()
+            .filter_map(|event| match event.kind {
+                recording::Kind::Hotplug { online } => Some((event.time.0, online)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(hotplug, [(120, false), (200, true)]);
+        assert_eq!(period(&out[3]).before, Before::Unknown);
     }
 
     fn kinds() -> impl Strategy<Value = Kind> {

@@ -27,7 +27,7 @@ struct Hook {
 }
 
 /// Without the first there is nothing to record.
-const HOOKS: [Hook; 15] = [
+const HOOKS: [Hook; 16] = [
     tracepoint("cpu_idle", "idle states"),
     tracepoint("cpu_frequency", "frequency changes"),
     tracepoint("sched_wakeup", "wake-ups"),
@@ -35,6 +35,7 @@ const HOOKS: [Hook; 15] = [
     tracepoint("timer_expire_entry", "timers that fired"),
     tracepoint("block_rq_issue", "block requests"),
     tracepoint("block_rq_complete", "block requests"),
+    tracepoint("cpuhp_enter", "CPUs going on- and offline"),
     at_return(
         "cpuidle_governor_latency_req",
         "latency_req",
@@ -173,7 +174,7 @@ fn missing_hook(hook: &Hook, error: &ProgramError) -> MissingHook {
     MissingHook {
         name: hook.name,
         gives: hook.gives,
-        reason: reason(error),
+        reason: wakepath_ebpf::cause(error),
     }
 }
 
@@ -195,14 +196,4 @@ fn attach_one(ebpf: &mut Ebpf, btf: &Btf, hook: &Hook) -> Result<Link, ProgramEr
             program.take_link(id).map(Link::Return)
         }
     }
-}
-
-/// The innermost cause, in one line: the kernel's own word on it.
-pub(crate) fn reason(error: &ProgramError) -> String {
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    let text = innermost.to_string();
-    text.lines().next().unwrap_or_default().to_owned()
 }

@@ -9,8 +9,6 @@ pub mod facts;
 #[cfg(target_os = "linux")]
 mod hooks;
 #[cfg(target_os = "linux")]
-mod overhead;
-#[cfg(target_os = "linux")]
 mod recording;
 #[cfg(target_os = "linux")]
 mod session;
@@ -19,8 +17,8 @@ pub mod wire;
 #[cfg(target_os = "linux")]
 pub use hooks::MissingHook;
 #[cfg(target_os = "linux")]
-pub use overhead::Overhead;
-#[cfg(target_os = "linux")]
-pub use recording::{Batch, Recording, StartError};
+pub use recording::{BUFFER_BYTES, Batch, Recording};
 #[cfg(target_os = "linux")]
 pub use session::{Session, SessionError, Summary};
+#[cfg(target_os = "linux")]
+pub use wakepath_ebpf::{LoadError as StartError, Overhead};

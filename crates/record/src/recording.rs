@@ -3,13 +3,14 @@
 use aya::maps::{ArrayOfMaps, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::ProgramError;
 use aya::util::nr_cpus;
-use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
+use aya::{Ebpf, EbpfError, EbpfLoader};
 use rustix::time::{ClockId, clock_gettime};
-use thiserror::Error;
+use wakepath_ebpf::{
+    LoadError as StartError, Meter, Overhead, cause, chain, kernel_types, refusal,
+};
 use wakepath_trace::recording::Recorded;
 
-use crate::hooks::{self, Attached, MissingHook, reason};
-use crate::overhead::{Meter, Overhead};
+use crate::hooks::{self, Attached, MissingHook};
 use crate::wire::{self, Record, WireError};
 
 /// The programs as clang compiled them when wakepath was built; empty when it could not.
@@ -17,36 +18,18 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/re
 /// Why there are none.
 static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/record.missing"));
 
-/// Bytes for each CPU: at 200 000 records a second of 40 bytes, half a second.
-const RING_BYTES: u32 = 4 << 20;
+/// What needs the rights, in messages.
+const WHAT: &str = "recording";
+/// Bytes for each CPU unless told otherwise: at 200 000 records a second of 40 bytes, half a second.
+pub const BUFFER_BYTES: u32 = 4 << 20;
+/// A buffer is whole pages; elsewhere than on x86 they may have this size.
+const LARGEST_PAGE: u32 = if cfg!(target_arch = "x86_64") {
+    4 << 10
+} else {
+    64 << 10
+};
 /// How long a record may take from its time stamp to the buffer: a virtual CPU can stand still that long.
 const SETTLE_NS: u64 = 20_000_000;
-
-/// Why recording cannot start.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// Wakepath was built without them.
-    #[error("wakepath has no eBPF programs: {OBJECT_MISSING}")]
-    NoPrograms,
-    /// The kernel does not say where its fields are.
-    #[error(
-        "the kernel has no type information (/sys/kernel/btf/vmlinux), which eBPF programs need: use a kernel built \
-         with CONFIG_DEBUG_INFO_BTF"
-    )]
-    NoTypes,
-    /// Not root.
-    #[error("recording needs root, or the capabilities CAP_BPF and CAP_PERFMON: run it with sudo")]
-    NotPermitted,
-    /// Even root may not.
-    #[error(
-        "the kernel refuses eBPF programs even from root ({0}): kernel lockdown (/sys/kernel/security/lockdown), a \
-         container without CAP_BPF and CAP_PERFMON, or a kernel without CONFIG_BPF_SYSCALL"
-    )]
-    Refused(String),
-    /// The kernel cannot do what the programs need.
-    #[error("the kernel cannot run the eBPF programs: {0}; they need Linux 5.16 or later")]
-    Unsupported(String),
-}
 
 /// What happened since the last batch.
 #[derive(Debug, Default)]
@@ -73,15 +56,16 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Loads and attaches the programs.
+    /// Loads and attaches the programs. `buffer`: room for the records of each CPU in bytes, rounded up to a power
+    /// of two of whole pages.
     ///
     /// # Errors
     /// When this build has no programs, or this machine does not let them run.
-    pub fn start() -> Result<Self, StartError> {
+    pub fn start(buffer: u32) -> Result<Self, StartError> {
         if OBJECT.is_empty() {
-            return Err(StartError::NoPrograms);
+            return Err(StartError::NoPrograms(OBJECT_MISSING));
         }
-        let btf = Btf::from_sys_fs().map_err(|_| StartError::NoTypes)?;
+        let btf = kernel_types()?;
         let cpus = nr_cpus()
             .map_err(|(path, error)| StartError::Unsupported(format!("{path}: {error}")))?;
         let tick_function = tick_function();
@@ -91,10 +75,10 @@ impl Recording {
             .map_max_entries("rings", cpus as u32)
             .load(OBJECT)
             .map_err(|error| not_loaded(&error))?;
-        let rings = make_rings(&mut ebpf, cpus as u32)
+        let rings = make_rings(&mut ebpf, cpus as u32, buffer)
             .map_err(|error| StartError::Unsupported(chain(&error)))?;
         let attached = hooks::attach(&mut ebpf, &btf).map_err(|error| not_attached(&error))?;
-        let meter = Meter::start(&ebpf);
+        let meter = Meter::start(ebpf.programs());
         Ok(Self {
             attached,
             begun_ns: now_ns(),
@@ -206,7 +190,8 @@ fn tick_function() -> u64 {
 }
 
 /// Makes a ring buffer for each CPU and tells the programs.
-fn make_rings(ebpf: &mut Ebpf, cpus: u32) -> Result<Vec<RingBuf<MapData>>, MapError> {
+fn make_rings(ebpf: &mut Ebpf, cpus: u32, bytes: u32) -> Result<Vec<RingBuf<MapData>>, MapError> {
+    let bytes = bytes.clamp(LARGEST_PAGE, 1 << 30).next_power_of_two();
     let Some(map) = ebpf.map_mut("rings") else {
         return Ok(Vec::new());
     };
@@ -214,7 +199,7 @@ fn make_rings(ebpf: &mut Ebpf, cpus: u32) -> Result<Vec<RingBuf<MapData>>, MapEr
     let mut made = Vec::new();
     for cpu in 0..cpus {
         // BPF_MAP_TYPE_RINGBUF, which has neither keys nor values.
-        let definition = aya_obj::Map::new_from_params(27, 0, 0, RING_BYTES, 0);
+        let definition = aya_obj::Map::new_from_params(27, 0, 0, bytes, 0);
         let ring = RingBuf::try_from(Map::RingBuf(MapData::create(definition, "ring", None)?))?;
         rings.set(cpu, &ring, 0)?;
         made.push(ring);
@@ -222,29 +207,10 @@ fn make_rings(ebpf: &mut Ebpf, cpus: u32) -> Result<Vec<RingBuf<MapData>>, MapEr
     Ok(made)
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text = format!("{text}: {source}");
-        next = source.source();
-    }
-    text.replace('\n', " ")
-}
-
 fn not_loaded(error: &EbpfError) -> StartError {
-    refusal(chain(error))
+    refusal(WHAT, chain(error))
 }
 
 fn not_attached(error: &ProgramError) -> StartError {
-    refusal(reason(error))
-}
-
-fn refusal(text: String) -> StartError {
-    let denied = text.contains("Operation not permitted") || text.contains("Permission denied");
-    match denied {
-        true if rustix::process::geteuid().is_root() => StartError::Refused(text),
-        true => StartError::NotPermitted,
-        false => StartError::Unsupported(text),
-    }
+    refusal(WHAT, cause(error))
 }

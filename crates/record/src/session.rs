@@ -9,9 +9,9 @@ use wakepath_trace::recording::{Event, Kind, Known, Overwrite, RecordingError, W
 
 use crate::events::Assembler;
 use crate::facts::{self, TickClock};
-use crate::recording::{Batch, Recording, StartError};
+use crate::recording::{Batch, Recording};
 use crate::wire::WireError;
-use crate::{MissingHook, Overhead};
+use crate::{MissingHook, Overhead, StartError};
 
 /// How often what was recorded goes to the file in a readable way.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -80,13 +80,18 @@ pub struct Summary {
 }
 
 impl Session {
-    /// Starts recording this machine into the file `path`.
+    /// Starts recording this machine into the file `path`. `buffer`: see [`Recording::start`].
     ///
     /// # Errors
     /// The programs cannot run, or the file cannot be made.
-    pub fn start(system: System, path: &Path, overwrite: Overwrite) -> Result<Self, SessionError> {
+    pub fn start(
+        system: System,
+        path: &Path,
+        overwrite: Overwrite,
+        buffer: u32,
+    ) -> Result<Self, SessionError> {
         // First, so that nothing is overwritten where nothing can be recorded.
-        let recording = Recording::start()?;
+        let recording = Recording::start(buffer)?;
         let mut metadata = facts::metadata(&system);
         metadata.recorded = recording.recorded();
         let summary = Summary {
@@ -181,6 +186,13 @@ impl Sink {
         }
         for (cpu, count) in &batch.lost {
             self.summary.lost += count;
+            self.writer.metadata_mut().warn("lost-events", || {
+                format!(
+                    "the buffer of CPU {cpu} was full before {} ns; its idle periods at such places are left out. \
+                     A bigger buffer (--buffer) helps",
+                    batch.until_ns
+                )
+            });
             self.assembler
                 .lost(*cpu, batch.until_ns, *count, &mut self.events);
         }
@@ -191,8 +203,13 @@ impl Sink {
     fn write_events(&mut self) -> Result<(), SessionError> {
         for event in self.events.drain(..) {
             self.summary.count(&event);
-            if let Kind::Idle(period) = event.kind {
-                self.iowaiters_seen |= period.inputs.iowaiters.is_some();
+            match event.kind {
+                Kind::Idle(period) => self.iowaiters_seen |= period.inputs.iowaiters.is_some(),
+                Kind::Hotplug { online } => {
+                    let metadata = self.writer.metadata_mut();
+                    metadata.warn_of_hotplug(event.cpu, event.time, online);
+                }
+                _ => {}
             }
             self.writer.push(&event)?;
         }

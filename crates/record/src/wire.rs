@@ -7,7 +7,7 @@ use thiserror::Error;
 pub struct Record {
     /// CLOCK_MONOTONIC, in ns.
     pub time_ns: u64,
-    /// The CPU that it happened on; for a frequency change, whose frequency changed.
+    /// The CPU that it happened on; for a frequency change or a step on- or offline, whose it is.
     pub cpu: u16,
     /// What happened.
     pub kind: Kind,
@@ -52,6 +52,11 @@ pub enum Kind {
     },
     /// A timer of the timer wheel fired.
     Timer,
+    /// The CPU takes one of many steps of going on- or offline.
+    Hotplug {
+        /// It goes online.
+        online: bool,
+    },
 }
 
 /// What the governor saw, and what it chose.
@@ -146,6 +151,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record, WireError> {
         8 => (Some(Kind::Frequency { khz: word }), HEADER),
         9 => (Some(Kind::Hrtimer { tick: word != 0 }), HEADER),
         10 => (Some(Kind::Timer), HEADER),
+        11 => (Some(Kind::Hotplug { online: word != 0 }), HEADER),
         other => return Err(WireError::Kind(other)),
     };
     match kind {

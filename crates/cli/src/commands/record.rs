@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use wakepath_live::System;
-use wakepath_record::{MissingHook, Session, Summary};
+use wakepath_record::{BUFFER_BYTES, MissingHook, Session, Summary};
 use wakepath_trace::recording::Overwrite;
 
 use crate::output::{self, Format};
@@ -31,6 +31,10 @@ pub(crate) struct Args {
     /// How long, such as 30s or 5m [default: until COMMAND ends, or Ctrl-C].
     #[arg(long, value_name = "TIME", value_parser = until::duration)]
     duration: Option<Duration>,
+    /// Room for the events of each CPU until they are written, in KiB; with more of it less gets lost.
+    #[arg(long, value_name = "KIB", default_value_t = BUFFER_BYTES >> 10,
+          value_parser = clap::value_parser!(u32).range(4..=1 << 20))]
+    buffer: u32,
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
@@ -48,7 +52,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     } else {
         Overwrite::No
     };
-    let mut session = Session::start(System::live(), &args.output, overwrite)?;
+    let mut session = Session::start(System::live(), &args.output, overwrite, args.buffer << 10)?;
     for line in said_once(session.missing()) {
         eprintln!("wakepath: {line}");
     }
@@ -66,6 +70,18 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     // Whatever went wrong meanwhile, the file is to be whole.
     let summary = session.finish()?;
+    if summary.lost > 0 {
+        eprintln!(
+            "wakepath: warning: {} events found no room in the buffers and are lost; a bigger --buffer than {} KiB helps",
+            summary.lost, args.buffer
+        );
+    }
+    if summary.idle_periods == 0 {
+        eprintln!(
+            "wakepath: warning: no idle period was seen, so `wakepath replay` has nothing to replay; \
+             record for longer, or a load that leaves the CPUs something to wait for"
+        );
+    }
     print(&summary, args, out)?;
     if let Some(status) = ended?.filter(|status| !status.success()) {
         anyhow::bail!("the recording is whole, but the command ended with {status}");

@@ -1,37 +1,41 @@
-//! What recording costs, as the kernel's own statistics of eBPF programs have it.
+//! What eBPF programs cost, as the kernel's own statistics have it.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use aya::Ebpf;
-use aya::programs::ProgramFd;
+use aya::programs::{Program, ProgramFd};
 use aya::sys::{Stats, enable_stats};
 
-/// How long the programs ran.
+/// How long programs ran. A run that does nothing takes some time as well: the kernel reads its clock twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
     /// Time in the programs, all CPUs together.
     pub run_time: Duration,
     /// How often a program ran.
     pub runs: u64,
-    /// Runs that the kernel left out because the program was running on that CPU already. What would have been
-    /// recorded is lost.
+    /// Runs that the kernel left out because the program was running on that CPU already.
     pub missed_runs: u64,
 }
 
 /// Has the kernel count as long as it lives.
-pub(crate) struct Meter {
+pub struct Meter {
     /// Counting goes on while this is open. `None`: the kernel does not count for us.
     counting: Option<OwnedFd>,
     programs: Vec<ProgramFd>,
 }
 
+impl Overhead {
+    /// The mean of a run in ns; `None` without runs.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.runs > 0).then(|| self.run_time.as_nanos() as f64 / self.runs as f64)
+    }
+}
+
 impl Meter {
     /// Starts counting, where the kernel can (5.8 and later, as root).
-    pub(crate) fn start(ebpf: &Ebpf) -> Self {
-        let programs = ebpf
-            .programs()
+    pub fn start<'a>(programs: impl Iterator<Item = (&'a str, &'a Program)>) -> Self {
+        let programs = programs
             .filter_map(|(_, program)| program.fd().ok()?.try_clone().ok())
             .collect();
         Self {
@@ -40,8 +44,8 @@ impl Meter {
         }
     }
 
-    /// What was counted since the start; `None` when nothing is counted.
-    pub(crate) fn read(&self) -> Option<Overhead> {
+    /// What was counted since the programs were loaded; `None` when nothing is counted.
+    pub fn read(&self) -> Option<Overhead> {
         self.counting.as_ref()?;
         let mut sum = Overhead::default();
         for program in &self.programs {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The few kernel types that record.bpf.c reads, with only the fields that it reads. Where these fields really are is
+ * The few kernel types that the programs read, with only the fields that they read. Where these fields really are is
  * looked up in the running kernel's type information when the programs are loaded (CO-RE), so neither order nor size
  * matters here.
  */
@@ -21,10 +21,17 @@ typedef __u32 __wsum;
 typedef _Bool bool;
 
 /* From the kernel's interface to user space, linux/bpf.h. */
+#define BPF_MAP_TYPE_HASH 1
+#define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
 #define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
 #define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_RB_NO_WAKEUP 1
+
+/* What a program sees of it; the kernel keeps its own timer elsewhere. */
+struct bpf_timer {
+	__u64 unused[2];
+} __attribute__((aligned(8)));
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 

@@ -1,0 +1,69 @@
+//! Why eBPF programs do not run.
+
+use aya::Btf;
+use thiserror::Error;
+
+/// Why eBPF programs cannot run.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// Wakepath was built without them.
+    #[error("wakepath has no eBPF programs: {0}")]
+    NoPrograms(&'static str),
+    /// The kernel does not say where its fields are.
+    #[error(
+        "the kernel has no type information (/sys/kernel/btf/vmlinux), which eBPF programs need: use a kernel built \
+         with CONFIG_DEBUG_INFO_BTF"
+    )]
+    NoTypes,
+    /// Not root.
+    #[error("{0} needs root, or the capabilities CAP_BPF and CAP_PERFMON: run it with sudo")]
+    NotPermitted(&'static str),
+    /// Even root may not.
+    #[error(
+        "the kernel refuses eBPF programs even from root ({0}): kernel lockdown (/sys/kernel/security/lockdown), a \
+         container without CAP_BPF and CAP_PERFMON, or a kernel without CONFIG_BPF_SYSCALL"
+    )]
+    Refused(String),
+    /// The kernel cannot do what the programs need.
+    #[error("the kernel cannot run the eBPF programs: {0}; they need Linux 5.16 or later")]
+    Unsupported(String),
+}
+
+/// The running kernel's types.
+///
+/// # Errors
+/// It does not tell them.
+pub fn kernel_types() -> Result<Btf, LoadError> {
+    Btf::from_sys_fs().map_err(|_| LoadError::NoTypes)
+}
+
+/// What a failed load means to users. `what` is what was to be done, as the first word of a sentence.
+pub fn refusal(what: &'static str, text: String) -> LoadError {
+    let denied = text.contains("Operation not permitted") || text.contains("Permission denied");
+    match denied {
+        true if rustix::process::geteuid().is_root() => LoadError::Refused(text),
+        true => LoadError::NotPermitted(what),
+        false => LoadError::Unsupported(text),
+    }
+}
+
+/// An error with all its causes, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text = format!("{text}: {source}");
+        next = source.source();
+    }
+    text.replace('\n', " ")
+}
+
+/// The innermost cause, in one line: the kernel's own word on it.
+pub fn cause(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    let text = innermost.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
+}
