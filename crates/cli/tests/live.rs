@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::captured::{content, copy_of_laptop, different, laptop};
+use common::captured::{content, copy_of_laptop, copy_of_server, different, laptop};
 use common::{fails_with, json, wakepath};
 use wakepath_live::setting::SETTINGS;
 use wakepath_live::{Key, System};
@@ -221,6 +221,44 @@ fn what_is_applied_for_a_while_goes_back_by_itself_and_at_a_signal() {
     assert!(kill.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(different(&content(machine.path()), &before).is_empty());
+}
+
+#[test]
+fn a_server_is_changed_and_put_back_and_says_what_it_lacks() {
+    let machine = copy_of_server();
+    let before = content(machine.path());
+    let root = ["--root", machine.path().to_str().unwrap()];
+    let policies = [
+        "teo",
+        "idle-states[ceiling=C1]",
+        "cpu-latency[limit=1us]",
+        "frequency[min=2000MHz]",
+        "epp[value=power]",
+        "drive-latency[tolerance=25000us]",
+    ];
+    apply(&policies, &root);
+    // A governor, and per CPU a state, a limit, two frequency settings; and the drive's tolerance.
+    assert_eq!(
+        different(&content(machine.path()), &before).len(),
+        1 + 4 * 4 + 1
+    );
+    assert!(restore(&root));
+    assert!(different(&content(machine.path()), &before).is_empty());
+    for (policy, part) in [
+        ("intel_pstate-hwp", "amd-pstate-epp"),
+        ("hwp-boost[value=on]", "hwp_dynamic_boost"),
+        ("apst", "does not support APST"),
+        ("powersave", "epp[value=power]"),
+    ] {
+        fails_with(wakepath(&["apply", policy, root[0], root[1]]), &[part]);
+    }
+    let doctor = json(&wakepath(&["doctor", "--format", "json", root[0], root[1]]).success());
+    let findings = doctor["findings"].as_array().unwrap();
+    let found = |name: &str| findings.iter().any(|f| f["name"] == name);
+    assert!(found("apst-unsupported"), "{doctor}");
+    let status = json(&wakepath(&["status", "--format", "json", root[0], root[1]]).success());
+    assert_eq!(status["governor"], "menu (acpi_idle)");
+    assert_eq!(status["cpus"].as_array().unwrap().len(), 4);
 }
 
 #[test]

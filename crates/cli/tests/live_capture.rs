@@ -80,6 +80,49 @@ fn a_captured_machine_is_captured_as_it_is() {
 }
 
 #[test]
+fn the_machine_file_has_the_drive_with_its_power_states() {
+    let directory = tempfile::tempdir().unwrap();
+    let (target, _) = capture(directory.path(), &["--root", laptop().to_str().unwrap()]);
+    let file = format!("{target}/machine.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let power = text.split("[drive.declared]").nth(1).unwrap();
+    println!("{power}");
+    assert_eq!(power.matches("[[drive.declared.states]]").count(), 5);
+    assert!(power.contains("[drive.in_force]"));
+
+    let job = directory.path().join("job.fio");
+    fs::write(
+        &job,
+        "[job]\nrw=randread\ndirect=1\nthinktime=1s\nsize=16m\ntime_based\nruntime=3s\n",
+    )
+    .unwrap();
+    let sim = |file: &str| {
+        let job = job.to_str().unwrap();
+        wakepath(&[
+            "sim",
+            job,
+            "--machine",
+            file,
+            "--runs",
+            "1",
+            "--apst",
+            "apst",
+        ])
+    };
+    sim(&file).success();
+    let (without, declared) = text.split_once("[drive.declared]").unwrap();
+    fs::write(&file, without).unwrap();
+    fails_with(sim(&file), &["power states"]);
+
+    let states_missing = declared.replacen("npss = 4", "npss = 5", 1);
+    fs::write(&file, format!("{without}[drive.declared]{states_missing}")).unwrap();
+    fails_with(
+        sim(&file),
+        &["npss = 5 asks for 6 power states, there are 5"],
+    );
+}
+
+#[test]
 fn a_machine_without_anything_still_makes_a_machine() {
     let directory = tempfile::tempdir().unwrap();
     let empty = directory.path().join("empty");

@@ -1,9 +1,9 @@
 //! Drives: APST off, changed, or quirked.
 
 use wakepath_hardware::drive::Drive;
-use wakepath_hardware::drive::quirks::{QuirkKind, Quirks};
+use wakepath_hardware::drive::quirks::Quirks;
 use wakepath_live::nvme::{self, ApstFeature};
-use wakepath_live::policy::place;
+use wakepath_live::policy::{kernel_apst, place};
 use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
 use wakepath_sim::Combination;
 
@@ -70,47 +70,8 @@ fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
         .collect()
 }
 
-/// What the kernel is told to program.
-fn settings(case: &Case<'_>, name: &str, drive: &Drive) -> ApstSettings {
-    let root = case.system.root();
-    let kernel = ApstSettings::default();
-    let parameter = |file: &str, or: u64| {
-        let path = format!("sys/module/nvme_core/parameters/{file}");
-        root.number(&path).unwrap_or(or)
-    };
-    let tolerance = root.optional(&format!(
-        "sys/class/nvme/{name}/power/pm_qos_latency_tolerance_us"
-    ));
-    let by_default = parameter("default_ps_max_latency_us", kernel.max_latency_us);
-    let kinds: Vec<QuirkKind> = Quirks::builtin()
-        .on(drive, &place(root, name))
-        .into_iter()
-        .flat_map(|(quirk, _)| quirk.kinds.clone())
-        .collect();
-    let forced = root.optional("sys/module/nvme_core/parameters/force_apst");
-    let forced = forced.as_deref() == Some("Y");
-    let mut settings = ApstSettings {
-        primary_timeout_ms: parameter("apst_primary_timeout_ms", kernel.primary_timeout_ms),
-        primary_tolerance_us: parameter("apst_primary_latency_tol_us", kernel.primary_tolerance_us),
-        secondary_timeout_ms: parameter("apst_secondary_timeout_ms", kernel.secondary_timeout_ms),
-        secondary_tolerance_us: parameter(
-            "apst_secondary_latency_tol_us",
-            kernel.secondary_tolerance_us,
-        ),
-        max_latency_us: match tolerance.as_deref() {
-            Some("any") => u64::MAX,
-            Some(us) => us.parse().unwrap_or(by_default),
-            None => by_default,
-        },
-        ..kernel
-    };
-    settings.quirks.no_apst = kinds.contains(&QuirkKind::NoApst) && !forced;
-    settings.quirks.no_deepest = kinds.contains(&QuirkKind::NoDeepest) && !forced;
-    settings
-}
-
 fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Option<Finding> {
-    let settings = settings(case, name, drive);
+    let settings = kernel_apst(case.system.root(), name, drive);
     let planned = plan(
         drive.npss,
         drive.apsta.unwrap_or(true),

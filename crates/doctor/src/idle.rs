@@ -1,8 +1,8 @@
 //! Idle states: switched off, too deep, too shallow, never reached.
 
 use wakepath_hardware::Machine;
-use wakepath_live::System;
 use wakepath_live::setting::NO_SYSTEM_LATENCY_LIMIT_US;
+use wakepath_live::{System, shallow_ceiling_us};
 use wakepath_sim::Combination;
 
 use crate::counters::{self, Counted};
@@ -15,9 +15,6 @@ const ENOUGH: u64 = 1000;
 const MANY: f64 = 0.1;
 /// Share of the latency that is worth a finding; simulations of other seeds differ by less.
 const MATTERS: f64 = 0.02;
-/// States that take longer to leave are deep: reviewers of the kernel asked for a ceiling "just above
-/// C1/C1E", which are left within 10 us on every recorded system.
-const SHALLOW_US: u64 = 10;
 /// A state with a smaller share of entries and of time is not reached.
 const NEVER: f64 = 0.001;
 
@@ -139,16 +136,9 @@ fn limit(machine: &mut Machine, ceiling_us: u64) {
     }
 }
 
-/// The declared exit latency of the deepest state that is still shallow.
+/// The ceiling of a latency limit that leaves the shallow states.
 fn shallow_ceiling(states: &[Counted]) -> Option<u64> {
-    let sleeping = states.iter().filter(|c| !c.state.polling);
-    let shallow = sleeping
-        .clone()
-        .filter(|c| c.state.latency_us <= SHALLOW_US);
-    shallow
-        .map(|c| c.state.latency_us)
-        .max()
-        .or_else(|| sleeping.map(|c| c.state.latency_us).min())
+    shallow_ceiling_us(states.iter().map(|c| &c.state))
 }
 
 /// The machine with nothing deeper than the ceiling, which is what a latency limit makes of it.

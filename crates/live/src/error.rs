@@ -52,9 +52,13 @@ pub enum LiveError {
         /// What is wrong and what to do.
         why: String,
     },
+    /// A setting is not among those that are held.
+    #[error("{0}: its old value is not in the journal, so it may not be changed")]
+    NotHeld(String),
     /// Another process changes settings.
     #[error(
-        "{}: another wakepath is changing settings of this machine{owner}; wait for it to end",
+        "{}: another wakepath is changing settings of this machine{owner}; wait for it to end, or stop it, if it is the \
+         daemon: systemctl stop wakepath",
         path.display()
     )]
     Locked {

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::Store;
+use crate::store::{self, Store};
 use crate::{Key, LiveError, Root};
 
 /// Its file.
@@ -69,6 +69,17 @@ impl Journal {
             path: store.path(FILE),
             why,
         })
+    }
+
+    /// The journal as it is, without the lock: it is replaced as a whole. `None` if it cannot be read.
+    pub(crate) fn peek(root: &Root) -> Option<Self> {
+        Self::parse(&store::peek(root, FILE)?).ok()
+    }
+
+    /// What is noted of a setting in the uppermost layer, if a process holds that.
+    pub(crate) fn held(&self, key: &Key) -> Option<&Entry> {
+        let top = self.layers.last().filter(|l| l.why == Why::Held)?;
+        top.settings.iter().find(|e| e.key == *key)
     }
 
     /// Parses a journal.

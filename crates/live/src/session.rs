@@ -11,7 +11,7 @@ use crate::journal::{self, Entry, Journal, Layer, Why};
 use crate::plan::in_order;
 use crate::setting::{Mechanism, NO_SYSTEM_LATENCY_LIMIT_US, same};
 use crate::store::{self, Store};
-use crate::{Change, LiveError, Plan, Root, System};
+use crate::{Change, Key, LiveError, Plan, Root, System};
 
 /// The right to change settings of a machine: the lock, and the journal.
 #[derive(Debug)]
@@ -112,6 +112,35 @@ impl Session {
             session: self,
             requests,
         }))
+    }
+
+    /// Notes the old values of what a process is going to change again and again ([`Guard::set`]), and changes nothing yet.
+    ///
+    /// # Errors
+    /// A setting cannot be read, or the journal cannot be written.
+    pub fn reserve(mut self, plan: &Plan) -> Result<Guard, LiveError> {
+        let plan = plan.again(&self.system)?;
+        self.journal.layers.push(Layer {
+            why: Why::Held,
+            settings: plan.changes.iter().map(entry).collect(),
+        });
+        self.journal.save(&self.store)?;
+        Ok(Guard::new(Holding {
+            session: self,
+            requests: Vec::new(),
+        }))
+    }
+
+    /// What a running process holds, or what one that was killed has left, with the values that it sets: the
+    /// settings of [`Session::hold`] and [`Session::reserve`]. `None` if the journal cannot be read, which needs root.
+    pub fn held(root: &Root) -> Option<Vec<(Key, Option<String>)>> {
+        if !Self::pending(root) {
+            return Some(Vec::new());
+        }
+        let journal = Journal::peek(root)?;
+        let held = journal.layers.into_iter().filter(|l| l.why == Why::Held);
+        let entries = held.flat_map(|layer| layer.settings);
+        Some(entries.map(|entry| (entry.key, entry.new)).collect())
     }
 
     /// Journal to disk, then the writes, then the comparison. After an error everything of the plan is
@@ -262,11 +291,15 @@ fn journalled(plan: &Plan) -> impl Iterator<Item = Entry> {
     plan.changes
         .iter()
         .filter(move |c| c.differs() || along(c))
-        .map(|c| Entry {
-            key: c.key.clone(),
-            old: c.old.clone(),
-            new: c.new.clone(),
-        })
+        .map(entry)
+}
+
+fn entry(change: &Change) -> Entry {
+    Entry {
+        key: change.key.clone(),
+        old: change.old.clone(),
+        new: change.new.clone(),
+    }
 }
 
 /// What is held, and has to be put back.
@@ -315,6 +348,33 @@ impl Guard {
     /// [`LiveError::NotRestored`]; the journal keeps what could not be put back.
     pub fn release(self) -> Result<Option<(Session, Restored)>, LiveError> {
         take(&self.0).map(Holding::release).transpose()
+    }
+}
+
+impl Guard {
+    /// Changes a setting that is held, or, with `None`, puts its old value back.
+    ///
+    /// # Errors
+    /// It is not held, cannot be written, or reads back differently.
+    pub fn set(&self, key: &Key, value: Option<&str>) -> Result<(), LiveError> {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = slot.as_ref().and_then(|holding| {
+            let entry = holding.session.journal.held(key)?;
+            Some((&holding.session.system, value.unwrap_or(&entry.old)))
+        });
+        let Some((system, value)) = held else {
+            return Err(LiveError::NotHeld(key.to_string()));
+        };
+        system.check(key, value)?;
+        system.write(key, value)?;
+        system.verify(key, value)
+    }
+
+    /// The old value of a setting that is held.
+    pub fn old(&self, key: &Key) -> Option<String> {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = slot.as_ref()?.session.journal.held(key)?;
+        Some(entry.old.clone())
     }
 }
 

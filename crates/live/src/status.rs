@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::nvme::{self, ApstFeature};
 use crate::topology::CPUS;
-use crate::{Session, System};
+use crate::{Key, Session, System};
 
 /// Sectors of block statistics, whatever the drive's own (`Documentation/block/stat.rst`).
 const SECTOR: u64 = 512;
@@ -63,6 +63,8 @@ pub struct CpuStatus {
     pub cpu: usize,
     /// Its latency limit as the kernel writes it: us, 0 for none, n/a for no latency at all.
     pub latency_limit: Option<String>,
+    /// Whether the limit is a lease of `wakepath daemon`; `None`: the journal cannot be read, which needs root.
+    pub lease: Option<bool>,
     /// Its present frequency in kHz.
     pub khz: Option<u64>,
     /// The idle states, shallowest first.
@@ -206,9 +208,21 @@ impl Status {
         };
         let value = |key: &str| system.read(&key.parse().ok()?).ok();
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds.max(1e-9);
-        let cpus = after.cpus.iter().map(|(cpu, states)| CpuStatus {
+        let held = Session::held(root);
+        let lease = |key: &str, limit: Option<&String>| {
+            let key: Key = key.parse().ok()?;
+            let held = held.as_ref()?.iter().find(|(of, _)| *of == key);
+            Some(held.is_some_and(|(_, value)| value.is_some() && value.as_ref() == limit))
+        };
+        let limited = after.cpus.iter().map(|(cpu, states)| {
+            let key = format!("cpu-latency:cpu{cpu}");
+            let limit = value(&key);
+            (cpu, states, lease(&key, limit.as_ref()), limit)
+        });
+        let cpus = limited.map(|(cpu, states, lease, latency_limit)| CpuStatus {
             cpu: *cpu,
-            latency_limit: value(&format!("cpu-latency:cpu{cpu}")),
+            latency_limit,
+            lease,
             khz: root.number(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq")),
             states: states
                 .iter()
@@ -233,7 +247,7 @@ impl Status {
             let reads = now.reads.saturating_sub(then.reads);
             let read_ms = now.read_ms.saturating_sub(then.read_ms);
             let megabytes = |now, then| rate(now, then) * SECTOR as f64 / 1e6;
-            let controller = controller(system, name);
+            let controller = system.controller(name);
             let asked = controller.as_ref().filter(|_| ask_drives);
             let admin = asked.map(|c| nvme::admin(root, c));
             DriveStatus {
@@ -275,14 +289,4 @@ impl Status {
         let now = Sample::now(system);
         Self::between(system, &Sample::default(), &now, seconds, ask_drives)
     }
-}
-
-/// The controller of a namespace: `nvme0` of `nvme0n1`.
-fn controller(system: &System, disk: &str) -> Option<String> {
-    let drives = system.drives().into_iter();
-    let is_namespace = |name: &str| {
-        let rest = disk.strip_prefix(name)?.strip_prefix('n')?;
-        rest.bytes().all(|b| b.is_ascii_digit()).then_some(())
-    };
-    drives.into_iter().find(|name| is_namespace(name).is_some())
 }

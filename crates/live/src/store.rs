@@ -171,6 +171,13 @@ fn read(directory: &File, name: &str) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(content))
 }
 
+/// The content of a file without the lock; `None` if there is none, or it is not for us to read.
+pub(crate) fn peek(root: &Root, name: &str) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::openat(CWD, root.path(DIRECTORY), flags, Mode::empty()).ok()?;
+    read(&File::from(directory), name).ok()?
+}
+
 /// Whether a journal waits for a restore; reads nothing that only its owner may read.
 pub(crate) fn exists(root: &Root, name: &str) -> bool {
     root.path(DIRECTORY).join(name).symlink_metadata().is_ok()

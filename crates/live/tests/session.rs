@@ -97,6 +97,34 @@ fn what_is_held_goes_back_to_what_was_applied() {
 }
 
 #[test]
+fn what_is_reserved_can_change_again_and_again() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let session = Session::open(&system).unwrap();
+    let limits = plan(&system, &["cpu-latency[limit=20us]"]);
+    let guard = session.reserve(&limits).unwrap();
+    // In the journal, and not yet in force.
+    assert_same(directory.path(), &before);
+    let held = Session::held(system.root()).unwrap();
+    assert_eq!(held.len(), 2);
+    let key = &limits.changes[1].key;
+    assert_eq!(held[1], (key.clone(), Some("20".to_owned())));
+    for value in [Some("20"), None, Some("30"), Some("n/a"), None] {
+        guard.set(key, value).unwrap();
+        assert_eq!(system.read(key).unwrap(), value.unwrap_or("0"));
+    }
+    assert_eq!(guard.old(key).as_deref(), Some("0"));
+    guard.set(key, Some("-1")).unwrap_err();
+    let other = "idle-governor".parse().unwrap();
+    let error = guard.set(&other, Some("teo")).unwrap_err();
+    assert!(matches!(error, LiveError::NotHeld(_)), "{error}");
+    guard.set(key, Some("30")).unwrap();
+    drop(guard);
+    assert_same(directory.path(), &before);
+    assert_eq!(Session::held(system.root()), Some(Vec::new()));
+}
+
+#[test]
 fn a_setting_that_does_not_take_undoes_the_whole_plan() {
     let (directory, system) = laptop();
     // A drive whose answers have another size refuses what is written.

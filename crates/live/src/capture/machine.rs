@@ -1,16 +1,17 @@
 //! A machine description, as the simulator takes it, of a running or captured machine.
 //!
 //! What the kernel tells is taken from it: idle states, frequency range, tick rate, number of CPUs and queues,
-//! the drive's model. What no kernel tells (true exit latencies, power, CPU work of an I/O) is assumed as
+//! the drive with its power states. What no kernel tells (true exit latencies, power, CPU work of an I/O) is assumed as
 //! for a recorded system ([`Machine::from_recorded`]).
 
 use wakepath_hardware::idle::{IdleState, IdleStates};
-use wakepath_hardware::machine::{DriveModel, Figure, Origin};
+use wakepath_hardware::machine::{DriveInForce, DriveModel, Figure, Origin, Transition};
 use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use super::tick_rate;
+use crate::nvme::ApstFeature;
 use crate::topology::{CPUS, StateInfo};
 use crate::{Root, System, nvme, parse_cpu_list};
 
@@ -272,9 +273,28 @@ fn drive(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
         Ok(drive) => {
             machine.drive = DriveModel {
                 source: format!("Identify Controller of {name}"),
+                in_force: Some(in_force(root, &name)),
                 ..DriveModel::declared(&drive)
             };
         }
         Err(e) => notes.push(format!("{name} cannot be identified: {e}")),
+    }
+}
+
+/// What of a drive's power management is set now.
+fn in_force(root: &Root, name: &str) -> DriveInForce {
+    let feature = ApstFeature::get(&*nvme::admin(root, name)).ok();
+    let transitions = feature.iter().flat_map(|feature| feature.table.entries());
+    DriveInForce {
+        latency_tolerance_us: nvme::latency_tolerance(root, name),
+        apst: feature.map(|feature| feature.enabled),
+        table: transitions
+            .filter(|entry| entry.timeout_ms > 0)
+            .map(|entry| Transition {
+                from: entry.state,
+                to: entry.target,
+                idle_ms: entry.timeout_ms,
+            })
+            .collect(),
     }
 }

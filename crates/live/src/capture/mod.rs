@@ -268,7 +268,7 @@ pub(crate) fn is_virtual(root: &Root) -> bool {
 }
 
 /// The kernel's tick rate, if it can be read.
-pub(crate) fn tick_rate(root: &Root) -> Option<u64> {
+pub fn tick_rate(root: &Root) -> Option<u64> {
     let (_, text) = kernel_config(root)?;
     let line = text.lines().find_map(|l| l.strip_prefix("CONFIG_HZ="))?;
     line.parse().ok()

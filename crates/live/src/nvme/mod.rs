@@ -113,6 +113,13 @@ impl fmt::Display for ApstFeature {
     }
 }
 
+/// The latency tolerance that the kernel keeps a drive's table to, in its words: microseconds, `any` or `auto`.
+pub fn latency_tolerance(root: &Root, name: &str) -> Option<String> {
+    root.optional(&format!(
+        "sys/class/nvme/{name}/power/pm_qos_latency_tolerance_us"
+    ))
+}
+
 /// What a drive says of itself.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ use wakepath_policies::spec::{Policy, PolicySpec};
 use crate::capture::is_virtual;
 use crate::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US, Scope};
 use crate::{At, Key, LiveError, System, Wanted};
-pub use apst::place;
+pub use apst::{kernel_apst, place};
 use names::Own;
 
 /// Which CPUs and drives a policy is for.

@@ -147,6 +147,10 @@ pub static SETTINGS: &[SettingInfo] = &[
     },
     file("cpu-latency", Scope::Cpu, "sys/devices/system/cpu/cpu{n}/power/pm_qos_resume_latency_us",
         Values::ResumeLatency, "us", "this CPU enters no idle state with a longer exit latency"),
+    file("psd-ceiling", Scope::System, "sys/module/wakepath_psd/parameters/ceiling_us",
+        Values::Between(0, NO_LATENCY_LIMIT_US - 1), "us", "the exit latency that the kernel module's leases allow"),
+    file("psd-timeout", Scope::System, "sys/module/wakepath_psd/parameters/timeout_ms",
+        U32, "ms", "how long the kernel module's leases outlast the last I/O; 0: no leases"),
     SettingInfo {
         changes: &["epp"],
         ..file("frequency-governor", Scope::Policy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_governor",

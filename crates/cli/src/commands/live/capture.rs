@@ -49,13 +49,7 @@ struct Report<'a> {
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let system = args.root.system()?;
-    let (machine, mut notes) = machine::describe(&system, &args.name)?;
-    if !system.drives().is_empty() {
-        notes.push(format!(
-            "a machine file has no power states of a drive; simulate them with --drive '{}'",
-            machine.drive.name
-        ));
-    }
+    let (machine, notes) = machine::describe(&system, &args.name)?;
     let text = machine.to_toml()?;
     let Some(directory) = &args.output else {
         for note in &notes {

@@ -13,6 +13,9 @@ use crate::output::{self, Format};
 Example:
   wakepath restore")]
 pub(crate) struct Args {
+    /// Only what a process held that has died, such as the daemon; what `apply` set for good stays.
+    #[arg(long)]
+    held: bool,
     #[command(flatten)]
     root: RootArgs,
     /// What to print.
@@ -42,7 +45,12 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let system = args.root.system()?;
     // Without a journal there is nothing to do, and no right to make a directory is needed.
     let restored = if Session::pending(system.root()) {
-        Session::open(&system)?.restore()?
+        let mut session = Session::open(&system)?;
+        if args.held {
+            session.recovered().clone()
+        } else {
+            session.restore()?
+        }
     } else {
         Restored::default()
     };

@@ -165,12 +165,14 @@ pub(super) fn headline(status: &Status) -> String {
 
 /// A limit as people read it.
 pub(super) fn limit(of: &CpuStatus) -> String {
-    match of.latency_limit.as_deref() {
-        None => String::new(),
-        Some("0") => "none".to_owned(),
-        Some("n/a") => "0".to_owned(),
-        Some(us) => us.to_owned(),
-    }
+    let limit = match of.latency_limit.as_deref() {
+        None => "",
+        Some("0") => "none",
+        Some("n/a") => "0",
+        Some(us) => us,
+    };
+    let lease = if of.lease == Some(true) { " lease" } else { "" };
+    format!("{limit}{lease}")
 }
 
 pub(super) fn mhz(of: &CpuStatus) -> String {
