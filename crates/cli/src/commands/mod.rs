@@ -58,6 +58,9 @@ pub(crate) enum Command {
     Status(live::status::Args),
     /// Put back what `apply` changed.
     Restore(live::restore::Args),
+    /// Keep CPUs that handle bursts of I/O from sleeping deeply, and drives at their tables.
+    #[cfg(target_os = "linux")]
+    Daemon(live::daemon::Args),
     /// Print a completion script for a shell.
     Completions(generate::CompletionsArgs),
     /// Write the man pages into a directory.
@@ -84,6 +87,8 @@ impl Command {
             Self::Doctor(args) => live::doctor::run(&args, out),
             Self::Status(args) => live::status::run(&args, out),
             Self::Restore(args) => live::restore::run(&args, out),
+            #[cfg(target_os = "linux")]
+            Self::Daemon(args) => live::daemon::run(&args, out),
             Self::Completions(args) => {
                 generate::completions(&args, out);
                 Ok(())

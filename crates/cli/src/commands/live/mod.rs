@@ -2,6 +2,8 @@
 
 pub(super) mod apply;
 pub(super) mod capture;
+#[cfg(target_os = "linux")]
+pub(super) mod daemon;
 pub(super) mod doctor;
 pub(super) mod restore;
 pub(super) mod status;

@@ -1,0 +1,47 @@
+//! `wakepath daemon`: keeps CPUs that handle bursts of I/O from sleeping deeply, for as long as it runs.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use wakepath_guard::{config, daemon};
+
+use super::RootArgs;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  sudo wakepath daemon
+  wakepath daemon --check-config --config daemon.toml
+  wakepath daemon --print-config > daemon.toml")]
+pub(crate) struct Args {
+    /// The configuration [default: /etc/wakepath/daemon.toml; without it, the defaults].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Check the configuration, and change nothing.
+    #[arg(long)]
+    check_config: bool,
+    /// Print the configuration that is shipped, with a comment on every key.
+    #[arg(long, conflicts_with_all = ["config", "check_config"])]
+    print_config: bool,
+    #[command(flatten)]
+    root: RootArgs,
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    if args.print_config {
+        return Ok(out.write_all(config::EXAMPLE.as_bytes())?);
+    }
+    if args.check_config {
+        daemon::load(args.config.as_deref())?;
+        let path = args.config.clone();
+        let path = path.unwrap_or_else(|| PathBuf::from(config::PATH));
+        let what = if path.exists() {
+            "fine"
+        } else {
+            "not there; the defaults hold"
+        };
+        writeln!(out, "{}: {what}", path.display())?;
+        return Ok(());
+    }
+    Ok(daemon::run(&args.root.system()?, args.config.as_deref())?)
+}

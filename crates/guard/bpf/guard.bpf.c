@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Watches block I/O for `wakepath daemon`.
+ *
+ * Between bursts a program notes the time of every I/O, within a burst it only counts: reading a clock costs more than all
+ * the rest, in virtual machines several times as much. A timer sees that nothing is counted any more. Only the first I/Os
+ * of a burst and its end reach user space, so that watching costs neither a system call nor a wake-up per I/O.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "wire.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Of a request's cmd_flags: the operation (REQ_OP_MASK). From 32 on they are commands to drivers, not I/O. */
+#define OPERATION_MASK 0xff
+#define FIRST_COMMAND 32
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 64 * 1024);
+} events SEC(".maps");
+
+/* By CPU; an array because the kernel inlines its lookup. The loader sets the number of CPUs, here and below. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wp_cpu);
+} cpus SEC(".maps");
+
+/*
+ * How often within the timeout the timer looks. A burst is over when it has seen nothing new so many times in a row, and so
+ * one timeout to one and a half after the last I/O.
+ */
+#define LOOKS 2
+
+/* What ends a burst: not touched by its I/Os. */
+struct quiet {
+	struct bpf_timer timer;
+	__u64 total;		/* I/Os when it last looked */
+	__u32 unchanged;	/* looks in a row that saw no more */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct quiet);
+} timers SEC(".maps");
+
+/* By device, major << 20 | minor: drives whose idle gaps are asked for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, __u32);
+	__type(value, struct wp_drive);
+} drives SEC(".maps");
+
+static __always_inline int report(struct wp_cpu *state, __u32 cpu, __u32 kind, __u64 time_ns)
+{
+	struct wp_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (!event) {
+		state->lost++;
+		return -1;
+	}
+	event->time_ns = time_ns;
+	event->cpu = cpu;
+	event->kind = kind;
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
+static __always_inline void look_again(struct quiet *quiet, struct wp_cpu *state)
+{
+	bpf_timer_start(&quiet->timer, state->timeout_ns / LOOKS, 0);
+}
+
+/* Looks whether the burst is over. It may run on another CPU than the one that it is about. */
+static int look(void *map, __u32 *cpu, struct quiet *quiet)
+{
+	struct wp_cpu *state = bpf_map_lookup_elem(&cpus, cpu);
+	__u64 total, now;
+	__u32 told;
+
+	if (!state)
+		return 0;
+	total = *(volatile __u64 *)&state->total;
+	quiet->unchanged = total == quiet->total ? quiet->unchanged + 1 : 0;
+	quiet->total = total;
+	if (quiet->unchanged < LOOKS) {
+		look_again(quiet, state);
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	told = state->told;
+	*(volatile __u32 *)&state->told = 0;
+	/*
+	 * An I/O that came meanwhile may have counted on the burst. One that is missed even so came at this very moment, and
+	 * is taken for the last of the burst. Or there is no room to tell that it is over.
+	 */
+	if (*(volatile __u64 *)&state->total != total || report(state, *cpu, WP_QUIET, now)) {
+		state->told = told;
+		look_again(quiet, state);
+	}
+	return 0;
+}
+
+static __always_inline void arm(__u32 cpu, struct wp_cpu *state)
+{
+	struct quiet *quiet = bpf_map_lookup_elem(&timers, &cpu);
+
+	if (!quiet)
+		return;
+	quiet->total = state->total;
+	quiet->unchanged = 0;
+	/* Once; later this fails, and does nothing. */
+	bpf_timer_init(&quiet->timer, &timers, 1 /* CLOCK_MONOTONIC */);
+	bpf_timer_set_callback(&quiet->timer, look);
+	look_again(quiet, state);
+}
+
+static __always_inline int io(struct request *request, bool timed)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct wp_cpu *state;
+	__u64 now, gap;
+
+	if ((request->cmd_flags & OPERATION_MASK) >= FIRST_COMMAND)
+		return 0;
+	state = bpf_map_lookup_elem(&cpus, &cpu);
+	if (!state)
+		return 0;
+	state->total++;
+	/* Most I/Os end here. */
+	if (timed && state->told >= state->heard)
+		return 0;
+	now = bpf_ktime_get_ns();
+	gap = now - state->last_ns;
+	state->last_ns = now;
+	/* Where there is a timer, it alone ends a burst that user space has heard of. */
+	if (gap > state->timeout_ns && !(timed && state->told)) {
+		state->count = 0;
+		state->told = 0;
+	}
+	state->count++;
+	if (state->count < state->first || state->told >= state->heard)
+		return 0;
+	/* If there is no room, the next one tries again. */
+	if (report(state, cpu, WP_IO, now))
+		return 0;
+	state->told++;
+	if (timed && state->told == 1)
+		arm(cpu, state);
+	return 0;
+}
+
+/* Each twice: the kernel's timers end a burst, or, where it has none for programs, user space does. */
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(complete_timed, struct request *request)
+{
+	return io(request, 1);
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(issue_timed, struct request *request)
+{
+	return io(request, 1);
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(complete, struct request *request)
+{
+	return io(request, 0);
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(issue, struct request *request)
+{
+	return io(request, 0);
+}
+
+/* What it costs by the kernel's statistics is what they cost themselves. */
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(nothing, struct request *request)
+{
+	return 0;
+}
+
+/* User space puts in the drives that it asks about. */
+static __always_inline struct wp_drive *drive(struct request *request)
+{
+	struct gendisk *disk = request->q->disk;
+	__u32 device;
+
+	if (!disk)
+		return NULL;
+	device = (__u32)disk->major << 20 | disk->first_minor;
+	return bpf_map_lookup_elem(&drives, &device);
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(gap_begins, struct request *request)
+{
+	struct wp_drive *of = drive(request);
+
+	if (of)
+		of->last_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(gap_ends, struct request *request)
+{
+	struct wp_drive *of = drive(request);
+	__u64 now, us, rest;
+	__u32 class = 0;
+
+	if (!of || !of->last_ns)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (now <= of->last_ns)
+		return 0;
+	us = (now - of->last_ns) / 1000;
+	rest = us;
+	for (int bits = 16; bits; bits >>= 1) {
+		if (rest >> bits) {
+			rest >>= bits;
+			class += bits;
+		}
+	}
+	class &= WP_GAP_CLASSES - 1;
+	__sync_fetch_and_add(&of->gaps[class], 1);
+	__sync_fetch_and_add(&of->gap_us[class], us);
+	return 0;
+}

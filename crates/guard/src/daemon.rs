@@ -1,0 +1,620 @@
+//! The daemon: starts what the configuration asks for, waits, acts, and puts everything back.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use wakepath_ebpf::{LoadError, chain};
+use wakepath_live::capture::tick_rate;
+use wakepath_live::{Guard, Key, LiveError, Plan, Session, System, Wanted};
+use wakepath_units::TickRate;
+
+use crate::boost::{self, Boost, Who};
+use crate::config::{Config, ConfigError};
+use crate::lease::{Change, Leases};
+use crate::log;
+use crate::metrics::{Metrics, Server};
+use crate::notify::{self, Notify};
+use crate::power::on_mains;
+use crate::profile::{Looked, Profile, profiles};
+use crate::psd::{Limits, Outcome, module_settings};
+use crate::watch::{CostMeter, Watch, Watched, now_ns};
+
+/// How long the cost of the eBPF programs is measured, and how long it then is not: measuring costs, too.
+const MEASURE: Duration = Duration::from_secs(5);
+const REST: Duration = Duration::from_secs(55);
+/// How often the power supply is looked at, where a profile depends on it.
+const SUPPLY: Duration = Duration::from_secs(5);
+
+/// Why the daemon does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Settings of the machine.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// Nothing of what is asked for can be done here.
+    #[error("nothing to do: {0}")]
+    Nothing(String),
+    /// The metrics' port.
+    #[error("metrics: port {port} of 127.0.0.1")]
+    Port {
+        /// Which.
+        port: u16,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Waiting failed.
+    #[error("waiting for events")]
+    Wait(#[from] io::Error),
+}
+
+/// Runs until SIGTERM or SIGINT, and puts everything back.
+///
+/// # Errors
+/// Nothing can be done, or what was changed cannot be put back.
+pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
+    // Before the first change, so that a signal never ends us in the middle of one.
+    let signals = Signals::new()?;
+    let notify = Notify::from_environment();
+    let mut config = load(path)?;
+    let session = Session::open(system)?;
+    let recovered = session.recovered();
+    if !recovered.written.is_empty() {
+        log::warning(&format!(
+            "put {} setting(s) back that a process had changed which was killed",
+            recovered.written.len()
+        ));
+    }
+    for note in &recovered.notes {
+        log::info(note);
+    }
+    let mut daemon = Daemon::start(system, session, &config)?;
+    notify.tell(&format!("READY=1\nSTATUS={}", daemon.status()));
+    loop {
+        match daemon.serve(&signals, &notify)? {
+            Ended::Stop => break,
+            Ended::Reload => {
+                notify.tell("STATUS=Reloading");
+                match load(path) {
+                    Ok(new) => config = new,
+                    Err(error) => {
+                        log::error(&format!(
+                            "not reloaded, the old configuration stays: {}",
+                            chain(&error)
+                        ));
+                        notify.tell(&format!("STATUS={}", daemon.status()));
+                        continue;
+                    }
+                }
+                let Some(session) = daemon.stop()? else {
+                    return Ok(());
+                };
+                daemon = Daemon::start(system, session, &config)?;
+                log::info("reloaded");
+                notify.tell(&format!("STATUS={}", daemon.status()));
+            }
+        }
+    }
+    notify.tell("STOPPING=1");
+    daemon.stop()?;
+    Ok(())
+}
+
+/// The configuration; without a path the one in /etc, or the defaults if there is none.
+///
+/// # Errors
+/// It cannot be read, or something in it is wrong.
+pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
+    let usual = PathBuf::from(crate::config::PATH);
+    match path {
+        Some(path) => Config::load(path),
+        None if usual.exists() => Config::load(&usual),
+        None => Ok(Config::default()),
+    }
+}
+
+/// Why waiting ended.
+enum Ended {
+    Stop,
+    Reload,
+}
+
+struct Signals {
+    wake: UnixStream,
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let (wake, send) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        let signals = Self {
+            wake,
+            stop: Arc::default(),
+            reload: Arc::default(),
+        };
+        for (signal, flag) in [
+            (SIGTERM, &signals.stop),
+            (SIGINT, &signals.stop),
+            (SIGHUP, &signals.reload),
+        ] {
+            // The flag first: who wakes up has to find it set.
+            signal_hook::flag::register(signal, Arc::clone(flag))?;
+            signal_hook::low_level::pipe::register(signal, send.try_clone()?)?;
+        }
+        Ok(signals)
+    }
+
+    fn taken(&self) -> Option<Ended> {
+        let mut bytes = [0; 64];
+        while matches!(io::Read::read(&mut &self.wake, &mut bytes), Ok(1..)) {}
+        if self.stop.load(Ordering::SeqCst) {
+            Some(Ended::Stop)
+        } else {
+            self.reload
+                .swap(false, Ordering::SeqCst)
+                .then_some(Ended::Reload)
+        }
+    }
+}
+
+/// What runs under one configuration.
+struct Daemon {
+    system: System,
+    guard: Guard,
+    watch: Option<Watch>,
+    leases: Leases,
+    limits: Option<Limits>,
+    boost: Option<Boost>,
+    drives: Drives,
+    server: Option<Server>,
+    measure: Measure,
+    metrics: Metrics,
+}
+
+/// Drives with profiles, and when to look at them.
+struct Drives {
+    profiles: Vec<Profile>,
+    every: Duration,
+    next: Instant,
+    mains: bool,
+    supply_next: Option<Instant>,
+    /// How long the machine has slept since its start.
+    slept: Duration,
+}
+
+/// Measures what the programs cost, now and then.
+struct Measure {
+    meter: Option<CostMeter>,
+    next: Option<Instant>,
+}
+
+impl Daemon {
+    fn start(system: &System, session: Session, config: &Config) -> Result<Self, DaemonError> {
+        let mut missing = Vec::new();
+        let mut metrics = Metrics::default();
+        let mut at_once: Vec<(Key, String)> = Vec::new();
+        let mut or_missing = |what: &str, why: String| missing.push(format!("{what}: {why}"));
+
+        let mut limits = None;
+        if config.psd.enabled {
+            match module_settings(system, &config.psd) {
+                Ok(Some(settings)) => {
+                    metrics.kernel_module = true;
+                    at_once.extend(settings);
+                }
+                Ok(None) => match Limits::new(system, &config.psd.ceiling) {
+                    Ok(found) => limits = Some(found),
+                    Err(why) => or_missing("psd", why),
+                },
+                Err(why) => or_missing("psd", why),
+            }
+        }
+        let mut raising = None;
+        if config.boost.mode != crate::config::BoostMode::Off {
+            let hz = tick_rate(system.root()).and_then(|hz| TickRate::new(u32::try_from(hz).ok()?));
+            let found = boost::who(system, config.boost.mode).and_then(|who| match who {
+                Who::Kernel(setting) => Ok((Some((setting.parse::<Key>()?, "1".to_owned())), None)),
+                Who::Daemon => Ok((None, Some(Boost::new(system, hz.unwrap_or_default())?))),
+            });
+            match found {
+                Ok((kernel, own)) => {
+                    at_once.extend(kernel);
+                    raising = own;
+                }
+                Err(why) => or_missing("boost", why),
+            }
+        }
+        let drives = Drives::new(system, config)?;
+        if drives.profiles.is_empty() && !config.drive.is_empty() {
+            let names = system.drives();
+            or_missing(
+                "drives",
+                match names.len() {
+                    0 => "this machine shows no NVMe drive".to_owned(),
+                    _ => format!("no profile fits any of {}", names.join(", ")),
+                },
+            );
+        }
+        // The programs first: without them there are no leases to keep old values for.
+        let observed: Vec<u32> = drives.profiles.iter().flat_map(Profile::observed).collect();
+        let mut watch = None;
+        if limits.is_some() || raising.is_some() || !observed.is_empty() {
+            match start_watch(config, raising.is_some(), observed) {
+                Ok(started) => watch = Some(started),
+                Err(why) => {
+                    let why = why.to_string();
+                    for (what, there) in [
+                        ("psd", limits.take().is_some()),
+                        ("boost", raising.take().is_some()),
+                    ] {
+                        if there {
+                            or_missing(what, why.clone());
+                        }
+                    }
+                }
+            }
+        }
+        let nothing = at_once.is_empty() && watch.is_none() && drives.profiles.is_empty();
+        if nothing {
+            let why = if missing.is_empty() {
+                "the configuration asks for nothing".to_owned()
+            } else {
+                missing.join("; ")
+            };
+            return Err(DaemonError::Nothing(why));
+        }
+        for why in &missing {
+            log::warning(&format!("off: {why}"));
+        }
+
+        let tables = drives.profiles.iter().map(Profile::setting);
+        at_once.extend(tables);
+        let mut values = at_once.clone();
+        values.extend(limits.iter().flat_map(Limits::settings));
+        values.extend(raising.iter().flat_map(Boost::settings));
+        let wanted = Wanted {
+            values,
+            notes: Vec::new(),
+        };
+        let guard = session.reserve(&Plan::new(system, wanted)?)?;
+        // An error puts back what was changed until then, as the guard goes.
+        for (key, value) in &at_once {
+            guard.set(key, Some(value))?;
+        }
+        let server = match config.metrics.port {
+            0 => None,
+            port => {
+                Some(Server::listen(port).map_err(|source| DaemonError::Port { port, source })?)
+            }
+        };
+        let daemon = Self {
+            system: system.clone(),
+            guard,
+            measure: Measure::new(watch.is_some()),
+            watch,
+            leases: Leases::default(),
+            limits,
+            boost: raising,
+            drives,
+            server,
+            metrics,
+        };
+        log::info(&daemon.status());
+        Ok(daemon)
+    }
+
+    /// What runs, in a line.
+    fn status(&self) -> String {
+        let mut parts = Vec::new();
+        if self.metrics.kernel_module {
+            parts.push("leases by the kernel module wakepath_psd".to_owned());
+        }
+        if let Some(limits) = &self.limits {
+            parts.push(format!("leases on {}", limits.describe()));
+        }
+        if self.boost.is_some() {
+            parts.push("I/O boost".to_owned());
+        }
+        for profile in &self.drives.profiles {
+            parts.push(format!("table of {} ({})", profile.name, profile.model()));
+        }
+        if let Some(watch) = &self.watch
+            && !watch.timed()
+        {
+            parts.push("without timers of the kernel".to_owned());
+        }
+        match parts.len() {
+            0 => "settings only".to_owned(),
+            _ => parts.join(", "),
+        }
+    }
+
+    /// Waits and acts until a signal comes.
+    fn serve(&mut self, signals: &Signals, notify: &Notify) -> Result<Ended, DaemonError> {
+        let alive = notify::watchdog().map(|time| time / 2);
+        let mut alive_next = alive.map(|_| Instant::now());
+        loop {
+            if let (Some(every), Some(next)) = (alive, alive_next)
+                && next <= Instant::now()
+            {
+                notify.tell("WATCHDOG=1");
+                alive_next = Some(Instant::now() + every);
+            }
+            let asked = self.wait(signals, alive_next)?;
+            if let Some(ended) = signals.taken() {
+                return Ok(ended);
+            }
+            self.hear();
+            self.look_at_drives();
+            self.measure();
+            if asked && let Some(server) = &self.server {
+                server.answer(|| self.metrics_now());
+            }
+        }
+    }
+
+    /// Waits until something happens, or is due; whether a client asks for metrics.
+    fn wait(&self, signals: &Signals, alive: Option<Instant>) -> io::Result<bool> {
+        let now = Instant::now();
+        let soonest = [
+            alive,
+            self.measure.next,
+            (!self.drives.profiles.is_empty()).then_some(self.drives.next),
+            self.drives.supply_next,
+        ];
+        let mut wait = soonest
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|at| at.saturating_duration_since(now));
+        let bursts = [
+            self.watch.as_ref().and_then(Watch::due_ns),
+            self.boost.as_ref().and_then(Boost::due_ns),
+        ];
+        if let Some(due) = bursts.into_iter().flatten().min() {
+            let left = Duration::from_nanos(due.saturating_sub(now_ns()));
+            wait = Some(wait.map_or(left, |wait| wait.min(left)));
+        }
+        let wait = wait.and_then(|time| Timespec::try_from(time).ok());
+        let readable = PollFlags::IN;
+        let mut fds = vec![PollFd::from_borrowed_fd(signals.wake.as_fd(), readable)];
+        let server_at = self.server.as_ref().map(|server| {
+            fds.push(PollFd::from_borrowed_fd(server.fd(), readable));
+            fds.len() - 1
+        });
+        if let Some(watch) = &self.watch {
+            fds.push(PollFd::from_borrowed_fd(watch.fd(), readable));
+        }
+        match poll(&mut fds, wait.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(server_at.is_some_and(|at| !fds[at].revents().is_empty()))
+    }
+
+    /// Gives leases and boosts, and takes them back.
+    fn hear(&mut self) {
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        let events = watch.take();
+        let changes = self.leases.hear(&events);
+        for change in &changes {
+            self.lease(*change);
+        }
+        let minima = self
+            .boost
+            .as_mut()
+            .map(|boost| boost.hear(&events, &changes, now_ns()));
+        for minimum in minima.unwrap_or_default() {
+            let value = minimum.khz.map(|khz| khz.to_string());
+            self.metrics.boost_writes += 1;
+            if let Err(error) = self.guard.set(&minimum.key, value.as_deref()) {
+                self.failed(&error);
+            }
+        }
+    }
+
+    fn lease(&mut self, change: Change) {
+        let Some(limits) = &mut self.limits else {
+            return;
+        };
+        match limits.change(&self.system, &self.guard, change) {
+            Outcome::NotOurs => {}
+            Outcome::Written => {
+                self.metrics.lease_writes += 1;
+                self.metrics.leases_given += u64::from(change.give);
+            }
+            Outcome::Foreign {
+                key,
+                expected,
+                found,
+            } => log::warning(&format!(
+                "{key} is '{found}' instead of '{expected}': somebody else has set it, so this CPU gets no more leases \
+                 until the next reload"
+            )),
+            Outcome::Failed(error) => self.failed(&error),
+        }
+    }
+
+    /// A setting could not be written; the first time is worth a line.
+    fn failed(&mut self, error: &LiveError) {
+        self.metrics.failures += 1;
+        if self.metrics.failures.is_power_of_two() {
+            log::error(&format!("{error} (failure {})", self.metrics.failures));
+        }
+    }
+
+    fn look_at_drives(&mut self) {
+        let drives = &mut self.drives;
+        let now = Instant::now();
+        let due = !drives.profiles.is_empty() && drives.next <= now;
+        let supply_due = drives.supply_next.is_some_and(|next| next <= now);
+        if !due && !supply_due {
+            return;
+        }
+        if supply_due {
+            drives.supply_next = Some(now + SUPPLY);
+        }
+        let mains = on_mains(self.system.root());
+        let slept = asleep();
+        let has_slept = slept > drives.slept + Duration::from_millis(100);
+        if !due && !has_slept && mains == drives.mains {
+            return;
+        }
+        drives.next = now + drives.every;
+        if mains != drives.mains {
+            log::info(if mains {
+                "on mains power"
+            } else {
+                "on battery"
+            });
+        }
+        drives.mains = mains;
+        drives.slept = slept;
+        let mut failures = Vec::new();
+        for profile in &mut drives.profiles {
+            let device = profile.observed().next();
+            let gaps = device.and_then(|device| self.watch.as_ref()?.gaps(device));
+            match profile.look(&self.system, &self.guard, mains, gaps.as_ref(), has_slept) {
+                Looked::Fine => {}
+                Looked::SetAgain(who) => {
+                    self.metrics.tables_set_again += 1;
+                    log::warning(&format!(
+                        "{}: the APST table had changed and is set again; {who}",
+                        profile.name
+                    ));
+                }
+                Looked::Changed => {
+                    log::info(&format!("{}: another APST table is set", profile.name));
+                }
+                Looked::Failed(error) => failures.push(error),
+            }
+        }
+        for error in failures {
+            self.failed(&error);
+        }
+    }
+
+    fn measure(&mut self) {
+        if let Some(next) = self.measure.next
+            && next <= Instant::now()
+            && let Some(watch) = &mut self.watch
+        {
+            self.measure.step(watch, &mut self.metrics);
+        }
+    }
+
+    fn metrics_now(&self) -> Metrics {
+        let mut metrics = self.metrics.clone();
+        if let Some(watch) = &self.watch {
+            (metrics.ios, metrics.lost) = watch.totals();
+        }
+        if let Some(meter) = &self.measure.meter
+            && let Some(cost) = meter.read()
+        {
+            metrics.timed = Some(cost);
+        }
+        metrics.leases = self.leases.given();
+        metrics.boosted = self.boost.as_ref().map_or(0, Boost::raised);
+        metrics
+    }
+
+    /// Puts everything back. `None`: somebody has done so before.
+    fn stop(mut self) -> Result<Option<Session>, DaemonError> {
+        let metrics = self.metrics_now();
+        let ios: u64 = metrics.ios.iter().sum();
+        let mut text = format!(
+            "{} lease(s) in {} write(s), {ios} I/O(s) watched",
+            metrics.leases_given, metrics.lease_writes
+        );
+        if let Some(cost) = metrics.timed
+            && let Some(each) = cost.programs.mean_ns()
+        {
+            let runs = cost.programs.runs;
+            text = format!("{text}; {each:.0} ns of eBPF per I/O, over {runs} that were timed");
+            if let Some(nothing) = cost.nothing.mean_ns() {
+                text = format!("{text} ({nothing:.0} ns for a program that does nothing)");
+            }
+        }
+        // No new leases while they are put back.
+        self.watch = None;
+        let released = self.guard.release()?;
+        log::info(&text);
+        Ok(released.map(|(session, _)| session))
+    }
+}
+
+impl Drives {
+    fn new(system: &System, config: &Config) -> Result<Self, DaemonError> {
+        let mains = on_mains(system.root());
+        let profiles = if config.drive.is_empty() {
+            Vec::new()
+        } else {
+            profiles(system, config, mains)?
+        };
+        let supply = profiles.iter().any(Profile::by_supply);
+        let now = Instant::now();
+        Ok(Self {
+            every: config.drives.check.0,
+            next: now + config.drives.check.0,
+            supply_next: supply.then(|| now + SUPPLY),
+            profiles,
+            mains,
+            slept: asleep(),
+        })
+    }
+}
+
+impl Measure {
+    fn new(wanted: bool) -> Self {
+        Self {
+            meter: None,
+            next: wanted.then(Instant::now),
+        }
+    }
+
+    /// Begins to measure, or ends it.
+    fn step(&mut self, watch: &mut Watch, metrics: &mut Metrics) {
+        let now = Instant::now();
+        if let Some(meter) = self.meter.take() {
+            metrics.timed = meter.read().or(metrics.timed);
+            self.next = Some(now + REST);
+        } else {
+            self.meter = Some(watch.meter());
+            self.next = Some(now + MEASURE);
+        }
+    }
+}
+
+fn start_watch(config: &Config, boost: bool, drives: Vec<u32>) -> Result<Watch, LoadError> {
+    Watch::start(Watched {
+        timeout: config.psd.timeout.0,
+        grant: config.psd.grant,
+        first: config.psd.start_after.0,
+        heard: if boost { boost::HEARD } else { 1 },
+        drives,
+        kernel_timers: true,
+    })
+}
+
+/// How long the machine has slept since its start.
+fn asleep() -> Duration {
+    let read = |clock| {
+        let time = clock_gettime(clock);
+        Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+    };
+    read(ClockId::Boottime).saturating_sub(read(ClockId::Monotonic))
+}

@@ -1,0 +1,19 @@
+//! The daemon: latency leases around bursts of I/O, I/O boost, drive profiles.
+//!
+//! [`daemon::run`] is all of it. What it decides is in [`lease`], [`boost`] and [`gaps`], which touch nothing;
+//! [`watch`] has the events, [`psd`] and [`profile`] the settings.
+
+#![cfg(target_os = "linux")]
+
+pub mod boost;
+pub mod config;
+pub mod daemon;
+pub mod gaps;
+pub mod lease;
+pub mod log;
+pub mod metrics;
+pub mod notify;
+pub mod power;
+pub mod profile;
+pub mod psd;
+pub mod watch;

@@ -1,0 +1,304 @@
+//! Metrics in Prometheus' text format, on a port of this machine only.
+
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use wakepath_ebpf::Overhead;
+
+use crate::watch::Cost;
+
+/// No request is longer.
+const MAX_REQUEST: u64 = 8192;
+/// How long a client may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Clients at a time.
+const MAX_CLIENTS: usize = 4;
+
+/// What is counted.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    /// I/Os seen, by CPU.
+    pub ios: Vec<u64>,
+    /// CPUs that have a lease now.
+    pub leases: usize,
+    /// Leases given since the start.
+    pub leases_given: u64,
+    /// Latency limits written.
+    pub lease_writes: u64,
+    /// Frequency policies that are raised now.
+    pub boosted: usize,
+    /// Minimum frequencies written.
+    pub boost_writes: u64,
+    /// Tables set again because something had changed them.
+    pub tables_set_again: u64,
+    /// Settings that could not be written.
+    pub failures: u64,
+    /// Events that found no room.
+    pub lost: u64,
+    /// Runs of eBPF programs that were timed.
+    pub timed: Option<Cost>,
+    /// Whether the kernel module gives the leases.
+    pub kernel_module: bool,
+}
+
+impl Metrics {
+    /// In the text format.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        let mut metric = |name: &str, kind: &str, help: &str, values: &[(String, String)]| {
+            let _ = writeln!(
+                text,
+                "# HELP wakepath_{name} {help}\n# TYPE wakepath_{name} {kind}"
+            );
+            for (labels, value) in values {
+                let _ = writeln!(text, "wakepath_{name}{labels} {value}");
+            }
+        };
+        let one = |value: u64| vec![(String::new(), value.to_string())];
+        metric(
+            "build_info",
+            "gauge",
+            "The version that runs.",
+            &[(
+                format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")),
+                "1".to_owned(),
+            )],
+        );
+        let ios = self.ios.iter().enumerate();
+        let ios: Vec<_> = ios
+            .map(|(cpu, count)| (format!("{{cpu=\"{cpu}\"}}"), count.to_string()))
+            .collect();
+        metric(
+            "ios_total",
+            "counter",
+            "Block I/Os that were watched.",
+            &ios,
+        );
+        metric(
+            "leases",
+            "gauge",
+            "CPUs that have a latency lease now.",
+            &one(self.leases as u64),
+        );
+        metric(
+            "leases_total",
+            "counter",
+            "Leases given.",
+            &one(self.leases_given),
+        );
+        metric(
+            "lease_writes_total",
+            "counter",
+            "Latency limits written: two per lease.",
+            &one(self.lease_writes),
+        );
+        metric(
+            "boosted_policies",
+            "gauge",
+            "Frequency policies whose minimum is raised now.",
+            &one(self.boosted as u64),
+        );
+        metric(
+            "boost_writes_total",
+            "counter",
+            "Minimum frequencies written.",
+            &one(self.boost_writes),
+        );
+        metric(
+            "drive_tables_set_again_total",
+            "counter",
+            "APST tables set again because something had changed them.",
+            &one(self.tables_set_again),
+        );
+        metric(
+            "failures_total",
+            "counter",
+            "Settings that could not be written.",
+            &one(self.failures),
+        );
+        metric(
+            "lost_events_total",
+            "counter",
+            "Events that found no room.",
+            &one(self.lost),
+        );
+        metric(
+            "kernel_module",
+            "gauge",
+            "1 if the kernel module wakepath_psd gives the leases.",
+            &one(u64::from(self.kernel_module)),
+        );
+        if let Some(cost) = self.timed {
+            let [of_programs, of_nothing] = [cost.programs, cost.nothing];
+            metric(
+                "ebpf_timed_runs_total",
+                "counter",
+                "Runs of eBPF programs that were timed.",
+                &one(of_programs.runs),
+            );
+            metric(
+                "ebpf_timed_nanoseconds_total",
+                "counter",
+                "Time in these runs; divided by their number, what watching costs per I/O.",
+                &one(nanoseconds(of_programs)),
+            );
+            metric(
+                "ebpf_empty_runs_total",
+                "counter",
+                "Runs of a program that does nothing, timed beside them.",
+                &one(of_nothing.runs),
+            );
+            metric(
+                "ebpf_empty_nanoseconds_total",
+                "counter",
+                "Time in these runs; divided by their number, what of it is the timing itself.",
+                &one(nanoseconds(of_nothing)),
+            );
+        }
+        text
+    }
+}
+
+fn nanoseconds(overhead: Overhead) -> u64 {
+    u64::try_from(overhead.run_time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The port.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    clients: Arc<AtomicUsize>,
+}
+
+impl Server {
+    /// Listens on a port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// Somebody else does.
+    pub fn listen(port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            listener,
+            clients: Arc::default(),
+        })
+    }
+
+    /// Becomes readable when a client asks.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Answers those who ask, each in a thread of its own: a slow client must not hold up leases.
+    pub fn answer(&self, metrics: impl FnOnce() -> Metrics) {
+        let Ok((client, _)) = self.listener.accept() else {
+            return;
+        };
+        if self.clients.fetch_add(1, Ordering::Relaxed) >= MAX_CLIENTS {
+            self.clients.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let (text, clients) = (metrics().render(), Arc::clone(&self.clients));
+        std::thread::spawn(move || {
+            // A client that has gone needs no answer.
+            let _ = serve(client, &text);
+            clients.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+fn serve(mut client: TcpStream, text: &str) -> io::Result<()> {
+    client.set_nonblocking(false)?;
+    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let mut request = Vec::new();
+    let mut reader = (&client).take(MAX_REQUEST);
+    let mut piece = [0; 1024];
+    while !request.windows(4).any(|w| w == b"\r\n\r\n") {
+        match reader.read(&mut piece)? {
+            0 => break,
+            read => request.extend_from_slice(&piece[..read]),
+        }
+    }
+    client.write_all(&response(&request, text))
+}
+
+fn response(request: &[u8], text: &str) -> Vec<u8> {
+    let line = request.split(|b| *b == b'\r').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split(' ');
+    let (status, body) = match (words.next(), words.next()) {
+        (Some("GET" | "HEAD"), Some("/metrics" | "/")) => ("200 OK", text),
+        (Some("GET" | "HEAD"), _) => ("404 Not Found", "only /metrics is here\n"),
+        _ => ("405 Method Not Allowed", "metrics can only be read\n"),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    let body = if line.starts_with("HEAD ") { "" } else { body };
+    (head + body).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_reading_is_answered() {
+        let status = |request: &str| {
+            let answer = String::from_utf8(response(request.as_bytes(), "x 1\n")).unwrap();
+            answer.split("\r\n").next().unwrap().to_owned()
+        };
+        assert_eq!(status("GET /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 OK");
+        assert_eq!(
+            status("GET /etc/passwd HTTP/1.1\r\n\r\n"),
+            "HTTP/1.1 404 Not Found"
+        );
+        for method in ["POST", "PUT", "DELETE"] {
+            let line = format!("{method} /metrics HTTP/1.1\r\n\r\n");
+            assert_eq!(status(&line), "HTTP/1.1 405 Method Not Allowed");
+        }
+    }
+
+    #[test]
+    fn metrics_are_in_the_text_format() {
+        let metrics = Metrics {
+            ios: vec![3, 4],
+            leases_given: 2,
+            timed: Some(Cost {
+                programs: Overhead {
+                    runs: 10,
+                    run_time: Duration::from_nanos(500),
+                    missed_runs: 0,
+                },
+                nothing: Overhead::default(),
+            }),
+            ..Metrics::default()
+        };
+        let text = metrics.render();
+        for line in text.lines() {
+            let known = line.starts_with("# HELP wakepath_")
+                || line.starts_with("# TYPE wakepath_")
+                || (line.starts_with("wakepath_")
+                    && line.rsplit(' ').next().unwrap().parse::<u64>().is_ok());
+            assert!(known, "{line}");
+        }
+        assert!(text.contains("wakepath_ios_total{cpu=\"1\"} 4\n"));
+        assert!(text.contains("wakepath_ebpf_timed_nanoseconds_total 500\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_request_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            response(&bytes, "x");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Drive profiles: which APST table a drive has on mains power and on battery, and that it keeps it.
+
+use regex::Regex;
+use wakepath_hardware::drive::Drive;
+use wakepath_live::nvme::{self, ApstFeature};
+use wakepath_live::policy::{self, kernel_apst};
+use wakepath_live::{At, Guard, Key, LiveError, Selection, System, setting};
+use wakepath_policies::apst::{ApstTable, plan};
+
+use crate::config::{Config, DriveConfig, Timeouts};
+use crate::gaps::Gaps;
+
+/// A drive that has a profile.
+#[derive(Debug)]
+pub struct Profile {
+    /// The controller's name, such as `nvme0`.
+    pub name: String,
+    key: Key,
+    drive: Drive,
+    of: DriveConfig,
+    /// Its namespaces, with their device numbers (major << 20 | minor).
+    disks: Vec<(String, u32)>,
+    /// The table that it is to have.
+    wanted: String,
+    /// I/Os and the kernel's latency tolerance when it was last looked at.
+    seen: (u64, String),
+}
+
+/// What looking at a drive came to.
+#[derive(Debug)]
+pub enum Looked {
+    /// It is as it should be, or asleep, and was not asked.
+    Fine,
+    /// It was set again: who could have changed it.
+    SetAgain(String),
+    /// It has another table now, because the power supply or the observed gaps changed.
+    Changed,
+    /// It could not be asked or set.
+    Failed(LiveError),
+}
+
+/// The drives of a machine that have a profile.
+///
+/// # Errors
+/// A drive cannot be identified, or a policy cannot be applied to it.
+pub fn profiles(system: &System, config: &Config, mains: bool) -> Result<Vec<Profile>, LiveError> {
+    let mut all = Vec::new();
+    for name in system.drives() {
+        let drive = nvme::identify(system.root(), &name).map_err(|source| LiveError::Nvme {
+            path: system.root().path(&format!("dev/{name}")),
+            command: "Identify Controller",
+            source,
+        })?;
+        let serial = system
+            .root()
+            .optional(&format!("sys/class/nvme/{name}/serial"));
+        let serial = serial.unwrap_or_default();
+        let fits =
+            |of: &&DriveConfig| matches(&of.model, &drive.model) && matches(&of.serial, &serial);
+        let (Some(of), Some(setting)) = (config.drive.iter().find(fits), setting::find("apst"))
+        else {
+            continue;
+        };
+        let Some(key) = Key::new(setting, At::Drive(name.clone())) else {
+            continue;
+        };
+        let disks = system
+            .disks()
+            .into_iter()
+            .filter(|disk| system.controller(disk).as_deref() == Some(name.as_str()));
+        let mut profile = Profile {
+            key,
+            disks: disks
+                .map(|disk| (disk.clone(), device(system, &disk)))
+                .collect(),
+            of: of.clone(),
+            drive,
+            wanted: String::new(),
+            seen: (0, String::new()),
+            name,
+        };
+        profile.wanted = profile.table(system, mains, None)?;
+        profile.seen = profile.now(system);
+        all.push(profile);
+    }
+    Ok(all)
+}
+
+impl Profile {
+    /// The setting and the table that it is to have.
+    pub fn setting(&self) -> (Key, String) {
+        (self.key.clone(), self.wanted.clone())
+    }
+
+    /// What it is, for people.
+    pub fn model(&self) -> &str {
+        &self.drive.model
+    }
+
+    /// The block devices whose idle gaps have to be counted.
+    pub fn observed(&self) -> impl Iterator<Item = u32> {
+        let wanted = self.of.timeouts == Timeouts::Observed;
+        let disks = self.disks.iter().filter(move |_| wanted);
+        disks
+            .map(|(_, device)| *device)
+            .filter(|device| *device != 0)
+    }
+
+    /// Whether the power supply matters.
+    pub const fn by_supply(&self) -> bool {
+        self.of.battery.is_some()
+    }
+
+    /// Sets the table.
+    ///
+    /// # Errors
+    /// The drive refuses it.
+    pub fn set(&self, guard: &Guard) -> Result<(), LiveError> {
+        guard.set(&self.key, Some(&self.wanted))
+    }
+
+    /// Looks whether the table is still there, and is still the right one. A drive that did nothing since the last time
+    /// is not asked, unless `all`: asking is a command, which can wake it.
+    pub fn look(
+        &mut self,
+        system: &System,
+        guard: &Guard,
+        mains: bool,
+        gaps: Option<&Gaps>,
+        slept: bool,
+    ) -> Looked {
+        let wanted = match self.table(system, mains, gaps) {
+            Ok(wanted) => wanted,
+            Err(error) => return Looked::Failed(error),
+        };
+        if wanted != self.wanted {
+            self.wanted = wanted;
+            return self
+                .set(guard)
+                .map_or_else(Looked::Failed, |()| Looked::Changed);
+        }
+        let now = self.now(system);
+        let before = std::mem::replace(&mut self.seen, now);
+        if before == self.seen && !slept {
+            return Looked::Fine;
+        }
+        let found = match system.read(&self.key) {
+            Ok(found) => found,
+            Err(error) => return Looked::Failed(error),
+        };
+        if setting::same(self.key.setting, &found, &self.wanted) {
+            return Looked::Fine;
+        }
+        let who = self.suspects(system, &found, before.1 != self.seen.1, slept);
+        self.set(guard)
+            .map_or_else(Looked::Failed, |()| Looked::SetAgain(who))
+    }
+
+    /// Who could have changed the table.
+    fn suspects(
+        &self,
+        system: &System,
+        found: &str,
+        tolerance_changed: bool,
+        slept: bool,
+    ) -> String {
+        let settings = kernel_apst(system.root(), &self.name, &self.drive);
+        let supported = self.drive.apsta.unwrap_or(true);
+        let kernels = plan(self.drive.npss, supported, &self.drive.states, &settings).ok();
+        let kernels = kernels.map(|plan| ApstFeature {
+            enabled: plan.enabled,
+            table: plan.table,
+        });
+        let by_kernel = kernels.is_some_and(|own| own.to_string() == found);
+        match (by_kernel, slept, tolerance_changed) {
+            (true, true, _) => "it has the kernel's own table: the machine slept, and the kernel sets drives up anew when it wakes",
+            (true, _, true) => {
+                "it has the kernel's own table: somebody wrote pm_qos_latency_tolerance_us, upon which the kernel sets it"
+            }
+            (true, ..) => "it has the kernel's own table: the drive was reset, upon which the kernel sets it",
+            (false, true, _) => "the machine slept: the drive may have lost its table, or its firmware set another",
+            (false, ..) => {
+                "it is not the kernel's table either: a program such as nvme-cli, or the drive's firmware"
+            }
+        }
+        .to_owned()
+    }
+
+    /// I/Os of the drive so far, and the kernel's latency tolerance.
+    fn now(&self, system: &System) -> (u64, String) {
+        let ios = |disk: &str| -> u64 {
+            let text = system.root().optional(&format!("sys/block/{disk}/stat"));
+            let text = text.unwrap_or_default();
+            // Fields 1 and 5 are reads and writes (Documentation/block/stat.rst).
+            let count = |at: usize| text.split_whitespace().nth(at)?.parse::<u64>().ok();
+            count(0).unwrap_or(0).wrapping_add(count(4).unwrap_or(0))
+        };
+        let tolerance = nvme::latency_tolerance(system.root(), &self.name);
+        let ios = self.disks.iter().map(|(disk, _)| ios(disk)).sum();
+        (ios, tolerance.unwrap_or_default())
+    }
+
+    /// The table for a power supply and observed gaps.
+    fn table(
+        &self,
+        system: &System,
+        mains: bool,
+        gaps: Option<&Gaps>,
+    ) -> Result<String, LiveError> {
+        let policy = match &self.of.battery {
+            Some(battery) if !mains => battery,
+            _ => &self.of.ac,
+        };
+        let selection = Selection {
+            drives: Some(vec![self.name.clone()]),
+            ..Selection::default()
+        };
+        let wanted = policy::resolve(system, &[policy.0.as_str()], &selection)?;
+        let text = wanted.values.into_iter().next().map(|(_, value)| value);
+        let text = text.unwrap_or_default();
+        Ok(match (gaps, ApstFeature::parse(&text)) {
+            (Some(gaps), Some(mut feature)) => {
+                self.suit(&mut feature.table, gaps);
+                feature.to_string()
+            }
+            _ => text,
+        })
+    }
+
+    /// Puts in the idle times that suit the gaps, where they say anything.
+    fn suit(&self, table: &mut ApstTable, gaps: &Gaps) {
+        let entries: Vec<_> = table
+            .entries()
+            .filter(|entry| entry.timeout_ms > 0)
+            .collect();
+        for entry in entries {
+            let target = self.drive.states.get(usize::from(entry.target));
+            let latency = target.map_or(0, wakepath_hardware::drive::PowerState::total_latency_us);
+            if let Some(ms) = gaps.timeout_ms(latency) {
+                table.0[usize::from(entry.state)] = u64::from(entry.target) << 3 | ms << 8;
+            }
+        }
+    }
+}
+
+/// The device number of a block device, as the eBPF programs have it; 0 if it is not known.
+fn device(system: &System, disk: &str) -> u32 {
+    let text = system
+        .root()
+        .optional(&format!("sys/block/{disk}/dev"))
+        .unwrap_or_default();
+    let numbers = text.split_once(':').and_then(|(major, minor)| {
+        let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+        Some(major << 20 | minor)
+    });
+    numbers.unwrap_or(0)
+}
+
+/// Whether a text fits a pattern with `*` for any text and `?` for any character.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let pattern: String = pattern
+        .chars()
+        .map(|c| match c {
+            '*' => ".*".to_owned(),
+            '?' => ".".to_owned(),
+            c => regex::escape(c.encode_utf8(&mut [0; 4])),
+        })
+        .collect();
+    // Nothing that is made so is refused, unless it is longer than any name.
+    Regex::new(&format!(r"(?s)\A{pattern}\z")).is_ok_and(|pattern| pattern.is_match(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn patterns() {
+        for (pattern, text, fits) in [
+            ("*", "", true),
+            ("WDC*", "WDC PC SN530", true),
+            ("*SN5?0*", "WDC PC SN530 X", true),
+            ("SN530", "WDC PC SN530", false),
+            ("*SN530", "WDC PC SN530", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("", "x", false),
+        ] {
+            assert_eq!(matches(pattern, text), fits, "{pattern} {text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_star_fits_whatever_stands_there(head in "[a-c]{0,4}", middle in ".{0,6}", tail in "[a-c]{0,4}") {
+            let pattern = format!("{head}*{tail}");
+            let text = format!("{head}{middle}{tail}");
+            prop_assert!(matches(&pattern, &text));
+            prop_assert!(matches(&text.replace(['*', '?'], "?"), &text));
+        }
+    }
+}
