@@ -41,10 +41,12 @@ validation: ## Simulate all published experiments and write docs/validation.md
 	@target/release/wakepath reproduce all --runs 5 --format markdown > target/validation.md
 	@mv target/validation.md docs/validation.md
 
-bench: setup ## Time the simulator, also beside NeXosim and SimPy, and the governors beside the kernel's C at -O2
+bench: setup ## Time the simulator beside NeXosim and SimPy, imports beside trace-cmd, governors beside the kernel's C
 	@scripts/setup-python.sh || echo "bench: no SimPy to compare with" >&2
 	$(CARGO) run --quiet --release --locked --manifest-path bench/Cargo.toml --target-dir target/bench
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- bench
+	$(CARGO) build --quiet --release --locked -p wakepath-cli
+	scripts/study-figures.sh
 
 fuzz: setup ## Fuzz every parser, FUZZ_SECONDS (60) each
 	@scripts/fuzz.sh

@@ -36,13 +36,15 @@ RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
     --target-dir target/fuzz --target "$host"
 
 fuzz_one() {
-    local target=$1 seeds=() extra corpus=fuzz/corpus/$1 artifacts=fuzz/artifacts/$1
+    local target=$1 seeds=() extra= longest=16384 corpus=fuzz/corpus/$1 artifacts=fuzz/artifacts/$1
     # Inputs that the repository has anyway.
     case $target in
     fio_job) extra=workloads ;;
     machine_toml) extra=crates/hardware/data/machines ;;
     id_ctrl) extra=crates/hardware/tests/nvme_cli ;;
-    *) extra= ;;
+    study_file) extra=crates/study/data/studies ;;
+    # Real traces are longer.
+    trace_dat | perf_data | recording) longest=32768 ;;
     esac
     for folder in "fuzz/seeds/$target" $extra; do
         [ -d "$folder" ] && seeds+=("$folder")
@@ -50,7 +52,7 @@ fuzz_one() {
     mkdir -p "$corpus" "$artifacts"
     # -timeout: 10 s on one input is a fault of its own; -rss_limit_mb likewise.
     if RUST_BACKTRACE=0 "target/fuzz/$host/release/$target" "$corpus" "${seeds[@]}" "-artifact_prefix=$artifacts/" \
-        -seed="$seed" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=16384 -print_final_stats=1 \
+        -seed="$seed" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=$longest -print_final_stats=1 \
         >"$logs/fuzz-$target.log" 2>&1; then
         echo "fuzz $target: ok, $(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz-$target.log") inputs"
     else

@@ -1,0 +1,19 @@
+//! The daemon's configuration: an accepted one has only what the daemon can do, and a refused one has one line and a
+//! line number.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wakepath_guard::config::Config;
+
+fuzz_target!(|text: &str| {
+    match Config::parse("fuzz.toml", text) {
+        Ok(config) => {
+            assert!(config.psd.timeout.0.as_micros() >= 500);
+            assert!((1..=1000).contains(&config.psd.start_after.0));
+            for drive in config.drive {
+                let _ = wakepath_guard::profile::matches(&drive.model, text);
+            }
+        }
+        Err(error) => assert!(error.to_string().starts_with("fuzz.toml:")),
+    }
+});

@@ -1,0 +1,35 @@
+//! Results of other tools: fio's and hyperfine's output, and logs of MMTests, whose first line is their name. Whatever is
+//! accepted has finite numbers and can be compared.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wakepath_compare::results::{Options, Source, compare};
+use wakepath_results::Reader;
+use wakepath_study::import::mmtests::Benchmark;
+use wakepath_study::import::parse;
+
+fuzz_target!(|text: &str| {
+    if let Some((name, log)) = text.split_once('\n')
+        && let Some((benchmark, _)) = Benchmark::of_log("fuzz", name)
+    {
+        for sample in benchmark.read(log).unwrap_or_default() {
+            assert!(sample.values.iter().all(|(_, value)| value.is_finite()));
+        }
+        return;
+    }
+    if let Ok(imported) = parse("fuzz", text) {
+        for run in &imported.runs {
+            assert!(run.not_finite().is_none());
+            assert!(run.latency.iter().all(|(low, high, _)| low <= high));
+        }
+        let document = imported.document("fuzz");
+        let results = Reader::of_runs("fuzz", document, imported.runs);
+        let source = Source::read("fuzz", &results).expect("it is in memory");
+        let options = Options {
+            metrics: vec!["all".to_owned()],
+            ..Options::default()
+        };
+        // Nothing to compare is the only thing that may be wrong with it.
+        let _ = compare(&[source], &options);
+    }
+});

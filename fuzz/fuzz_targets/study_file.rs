@@ -1,0 +1,25 @@
+//! Study files: whatever is accepted has runs, and whatever is not is refused in a line.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use wakepath_study::file::{Source, StudyFile};
+use wakepath_study::plan::{Plan, Target};
+
+fuzz_target!(|text: &str| {
+    let source = Source {
+        origin: "fuzz.toml",
+        text,
+    };
+    if let Err(error) = StudyFile::parse(source) {
+        assert!(!error.to_string().is_empty());
+    }
+    // A folder without files: none that a study names is found.
+    for target in [Target::Sim, Target::Live] {
+        if let Ok(plan) = Plan::new(text, "fuzz.toml", Path::new("/nonexistent"), target) {
+            assert!(plan.runs() > 0);
+            assert!(plan.baseline < plan.policies.len());
+        }
+    }
+});
