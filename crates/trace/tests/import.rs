@@ -460,6 +460,22 @@ fn a_perf_data_that_announces_too_much_is_an_error() {
     }
     let error = described(0, 0, 0);
     assert!(!error.contains("says more than it holds"), "{error}");
+
+    // Attributes of no size, and a feature that is the whole file once more.
+    let with = |at: usize, value: u64| {
+        let mut file = whole.clone();
+        file[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        import_memory(&file).map(|_| ()).unwrap_err()
+    };
+    let error = with(16, 0);
+    assert!(error.contains("too short"), "{error}");
+    let error = with(table + 8, whole.len() as u64);
+    assert!(error.contains("beyond the end"), "{error}");
+    // A record that the reader would fail at has nothing to do with events.
+    let mut odd = PerfData::new(false);
+    odd.idle(100, 2);
+    odd.mapped_with_a_long_build_id();
+    import_memory(&odd.file()).unwrap();
 }
 
 /// Of the kind that repeats itself.

@@ -3,7 +3,9 @@
 
 use std::io::BufReader;
 
-use linux_perf_data::linux_perf_event_reader::{EventRecord, PerfEventType, RawEventRecord};
+use linux_perf_data::linux_perf_event_reader::{
+    EventRecord, PerfEventType, RawEventRecord, RecordType,
+};
 use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRecord};
 
 use super::builder::Builder;
@@ -20,6 +22,9 @@ const SECTIONS: [(usize, &str); 3] = [
     (DATA_SECTION, "the events"),
     (EVENT_TYPES_SECTION, "the event types"),
 ];
+/// Where the size of an event's attributes stands, and the least that it can be: that of the first perf.
+const ATTRIBUTE_SIZE: usize = 16;
+const LEAST_ATTRIBUTE: u64 = 64;
 /// Where the features stand that the file has: 256 bits.
 const FEATURES: usize = 72;
 /// A record whose size is followed by more data, of hardware tracers.
@@ -50,6 +55,10 @@ fn event(
     formats: &Formats,
     builder: &mut Builder<'_>,
 ) -> Result<(), Problem> {
+    // The library panics at some damaged records of other types.
+    if !matches!(record.record_type, RecordType::SAMPLE | RecordType::LOST) {
+        return Ok(());
+    }
     let parsed = record
         .parse()
         .map_err(|error| format!("damaged perf.data: a record cannot be read: {error}"))?;
@@ -149,14 +158,26 @@ fn check(input: &dyn ReadAt) -> Result<(), String> {
     )?;
     let has = |feature: Feature| features.contains(&feature.0);
     let (_, event_types) = section(&header[EVENT_TYPES_SECTION..], "the event types")?;
-    if !has(Feature::EVENT_DESC) && (event_types > 0 || has(Feature::SIMPLEPERF_META_INFO)) {
-        return Err(
-            "it is of simpleperf, or of a perf older than Linux 3.2; record with another perf"
-                .to_owned(),
-        );
+    if !has(Feature::EVENT_DESC) {
+        if event_types > 0 || has(Feature::SIMPLEPERF_META_INFO) {
+            return Err(
+                "it is of simpleperf, or of a perf older than Linux 3.2; record with another perf"
+                    .to_owned(),
+            );
+        }
+        let size = number(&header[ATTRIBUTE_SIZE..ATTRIBUTE_SIZE + 8], big_endian);
+        if size.is_none_or(|size| size < LEAST_ATTRIBUTE) {
+            return Err("damaged: its events' attributes are too short".to_owned());
+        }
     }
+    let mut of_features = 0_u64;
     for (feature, entry) in features.iter().zip(table.chunks_exact(16)) {
         let (offset, size) = section(entry, "its features")?;
+        // Each is read into memory.
+        of_features += size;
+        if of_features > total {
+            return Err("damaged: its features overlap".to_owned());
+        }
         if *feature == Feature::EVENT_DESC.0 {
             let what = "the description of its events";
             check_descriptions(&input.bytes(offset, size, what)?, big_endian)

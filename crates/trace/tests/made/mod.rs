@@ -174,6 +174,19 @@ impl PerfData {
         self.record(PERF_SAMPLE, &content);
     }
 
+    /// A file that was mapped, with a build ID of an impossible length.
+    pub(crate) fn mapped_with_a_long_build_id(&mut self) {
+        let mut content = vec![0; 32];
+        content.extend([200; 24]);
+        content.extend([0; 16]);
+        content.extend(self.place(200));
+        let size = 8 + content.len() as u64;
+        // PERF_RECORD_MMAP2 with PERF_RECORD_MISC_MMAP_BUILD_ID
+        let header = self.bytes.numbers(&[(10, 4), (1 << 14, 2), (size, 2)]);
+        self.records.extend(header);
+        self.records.extend(content);
+    }
+
     /// So many events found no room.
     pub(crate) fn lost(&mut self, time: u64, count: u64) {
         let mut content = self.bytes.numbers(&[(0, 8), (count, 8)]);
