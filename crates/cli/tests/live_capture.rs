@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::captured::{content, laptop};
+use common::captured::{content, copy_of_server, laptop};
 use common::{fails_with, json, wakepath};
 
 /// Captures a machine into a directory below `directory`.
@@ -120,6 +120,59 @@ fn the_machine_file_has_the_drive_with_its_power_states() {
         sim(&file),
         &["npss = 5 asks for 6 power states, there are 5"],
     );
+}
+
+#[test]
+fn the_machine_file_has_every_drive() {
+    // The server's drive has no APST; the laptop's becomes its second one.
+    let root = copy_of_server();
+    let second = |path: &str| root.path().join(path);
+    fs::create_dir(second("sys/class/nvme/nvme1")).unwrap();
+    for (from, to) in [
+        ("dev/nvme0.id-ctrl", "dev/nvme1.id-ctrl"),
+        ("dev/nvme0.feature-0c", "dev/nvme1.feature-0c"),
+        ("sys/class/nvme/nvme0/model", "sys/class/nvme/nvme1/model"),
+    ] {
+        fs::copy(laptop().join(from), second(to)).unwrap();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (target, _) = capture(directory.path(), &["--root", root.path().to_str().unwrap()]);
+    let file = format!("{target}/machine.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("[other_drive.in_force]"), "{text}");
+    wakepath(&["machine", "show", &file])
+        .success()
+        .stdout(predicates::str::contains("another drive: nvme1 "));
+
+    let job = directory.path().join("job.fio");
+    fs::write(
+        &job,
+        "[job]\nrw=randread\ndirect=1\nthinktime=1s\nsize=16m\ntime_based\nruntime=3s\n",
+    )
+    .unwrap();
+    let mean_drive_power = |drive: &str| {
+        let job = job.to_str().unwrap();
+        let run = [
+            "sim",
+            job,
+            "--machine",
+            &file,
+            "--runs",
+            "1",
+            "--format",
+            "json",
+            "--drive",
+            drive,
+        ];
+        let result = json(&wakepath(&run).success());
+        result["results"][0]["runs"][0]["drive"]["average_mw"]
+            .as_f64()
+            .unwrap()
+    };
+    // Only the laptop's sleeps.
+    assert!(mean_drive_power("nvme1") < mean_drive_power("nvme0") / 2.0);
+    let unknown = wakepath(&["sim", "x.fio", "--machine", &file, "--drive", "nvme2"]);
+    fails_with(unknown, &["--drive", "nvme2"]);
 }
 
 #[test]

@@ -80,14 +80,9 @@ impl Model {
 
     /// The machine with its drive's power states, as this drive declares them.
     pub(crate) fn with_drive(&self, drive: &wakepath_hardware::drive::Drive) -> Machine {
-        Machine {
-            drive: DriveModel {
-                count: self.machine.drive.count,
-                chunk_kib: self.machine.drive.chunk_kib.clone(),
-                ..DriveModel::declared(drive)
-            },
-            ..self.machine.clone()
-        }
+        let mut machine = self.machine.clone();
+        machine.replace_drive(DriveModel::declared(drive));
+        machine
     }
 }
 

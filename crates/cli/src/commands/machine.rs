@@ -224,6 +224,10 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut impl Write) -> an
                     writeln!(out, "  assumed: {why}")?;
                 }
             }
+            for drive in &machine.other_drives {
+                let device = drive.device.as_deref().unwrap_or_default();
+                writeln!(out, "another drive: {device} {}", drive.name)?;
+            }
             writeln!(out)?;
             output::table(out, FIGURE_HEADER, rows)
         }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::spec::{self, PolicySpec};
 use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, Experiment, compare_all};
 use wakepath_workloads::Workload;
@@ -53,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S,T", value_delimiter = ',')]
     disable_idle: Vec<String>,
     /// The machine's drive instead of its own: sn530, 760p, pm991, bc511, kbg40zns, any drive of
-    /// `wakepath drive list`, or a drive model file (*.toml).
+    /// `wakepath drive list`, a drive model file (*.toml), or another one of a captured machine, such as nvme1.
     #[arg(long, value_name = "NAME")]
     drive: Option<String>,
     /// When the drive sleeps: APST policies, separated by commas. A drive with power states, of --drive or of a captured
@@ -94,12 +93,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         .transpose()
         .context("--psd")?;
     if let Some(name) = &args.drive {
-        // As many of them as the machine has.
-        machine.drive = DriveModel {
-            count: machine.drive.count,
-            chunk_kib: machine.drive.chunk_kib,
-            ..DriveModel::find(name).context("--drive")?
-        };
+        let drive = machine.find_drive(name).context("--drive")?;
+        machine.replace_drive(drive);
     }
     let mut apst = vec![None];
     if machine.drive.power.is_some() || args.apst.is_some() {

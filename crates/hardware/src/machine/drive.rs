@@ -37,6 +37,9 @@ pub fn builtin_drive_names() -> impl Iterator<Item = &'static str> {
 pub struct DriveModel {
     /// What it is.
     pub name: String,
+    /// The kernel's name of its controller, if it was captured with a machine: `nvme0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// Mean service time of a 4 KiB read.
     pub read_service_us: Figure,
     /// Mean service time of a 4 KiB write.
@@ -367,6 +370,7 @@ impl DriveModel {
     pub fn declared(drive: &Drive) -> Self {
         Self {
             name: drive.model.clone(),
+            device: None,
             read_service_us: assumed(90.0, "TLC flash, one 4 KiB read at a time"),
             write_service_us: assumed(25.0, "writes end in the drive's buffer"),
             read_mb_per_s: assumed(3000.0, "four lanes of PCIe 3.0, less the protocol"),

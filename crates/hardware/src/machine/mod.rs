@@ -45,8 +45,11 @@ pub struct Machine {
     pub scheduler: Scheduler,
     /// CPU work of one I/O and where it is done.
     pub io_path: IoPath,
-    /// The drive.
+    /// The drive that the workload uses.
     pub drive: DriveModel,
+    /// The others of a captured machine, which [`Machine::find_drive`] knows.
+    #[serde(default, rename = "other_drive", skip_serializing_if = "Vec::is_empty")]
+    pub other_drives: Vec<DriveModel>,
     /// Power that belongs to no CPU or cluster.
     #[serde(default)]
     pub package: Option<Package>,
@@ -432,6 +435,28 @@ impl Machine {
             state.disabled |= names.contains(&state.name.as_str());
         }
         Ok(())
+    }
+
+    /// A drive that the machine was captured with, by the kernel's name of its controller, or any that
+    /// [`DriveModel::find`] knows.
+    ///
+    /// # Errors
+    /// As [`DriveModel::find`].
+    pub fn find_drive(&self, name: &str) -> Result<DriveModel, MachineError> {
+        let mut own = std::iter::once(&self.drive).chain(&self.other_drives);
+        match own.find(|drive| drive.device.as_deref() == Some(name)) {
+            Some(drive) => Ok(drive.clone()),
+            None => DriveModel::find(name),
+        }
+    }
+
+    /// Puts a drive in place of the machine's own: as many of them as the machine has.
+    pub fn replace_drive(&mut self, drive: DriveModel) {
+        self.drive = DriveModel {
+            count: self.drive.count,
+            chunk_kib: self.drive.chunk_kib.clone(),
+            ..drive
+        };
     }
 
     /// Number of CPUs.

@@ -21,23 +21,45 @@ impl Machine {
             message,
         };
         let mut table = Table::try_from(self).map_err(|e| invalid(e.to_string()))?;
-        // Tables of tables, which follow the rest.
-        let mut nested = Table::new();
-        if let Some(Value::Table(drive)) = table.get_mut("drive") {
-            if let Some(Value::Table(mut power)) = drive.remove("power") {
-                nested.extend(power.remove_entry("declared"));
-            }
-            nested.extend(drive.remove_entry("in_force"));
-        }
+        let nested = table.get_mut("drive").map(take_nested);
+        let others = table.remove("other_drive");
         let mut text = String::new();
         write_machine(&mut text, &table);
-        if !nested.is_empty() {
-            let drive = Table::from_iter([("drive".to_owned(), Value::Table(nested))]);
-            let nested = toml::to_string(&drive).map_err(|e| invalid(e.to_string()))?;
-            let _ = write!(text, "\n{nested}");
+        write_nested(&mut text, "drive", nested).map_err(|e| invalid(e.to_string()))?;
+        for mut drive in others.iter().filter_map(Value::as_array).flatten().cloned() {
+            let nested = take_nested(&mut drive);
+            let _ = write!(text, "\n[[other_drive]]\n");
+            write_lines(&mut text, drive.as_table().into_iter().flatten());
+            write_nested(&mut text, "other_drive", Some(nested))
+                .map_err(|e| invalid(e.to_string()))?;
         }
         Ok(text)
     }
+}
+
+/// Takes the tables of tables out of a drive, which follow the rest.
+fn take_nested(drive: &mut Value) -> Table {
+    let mut nested = Table::new();
+    if let Value::Table(drive) = drive {
+        if let Some(Value::Table(mut power)) = drive.remove("power") {
+            nested.extend(power.remove_entry("declared"));
+        }
+        nested.extend(drive.remove_entry("in_force"));
+    }
+    nested
+}
+
+/// Writes them as tables of the last drive of that key.
+fn write_nested(
+    text: &mut String,
+    key: &str,
+    nested: Option<Table>,
+) -> Result<(), toml::ser::Error> {
+    if let Some(nested) = nested.filter(|nested| !nested.is_empty()) {
+        let drive = Table::from_iter([(key.to_owned(), Value::Table(nested))]);
+        let _ = write!(text, "\n{}", toml::to_string(&drive)?);
+    }
+    Ok(())
 }
 
 fn write_machine(text: &mut String, table: &Table) {
@@ -123,7 +145,7 @@ fn number_text(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::builtin_names;
+    use crate::machine::{DriveModel, builtin_names};
     use crate::recorded;
 
     #[test]
@@ -138,5 +160,24 @@ mod tests {
             assert_eq!(again.to_toml().unwrap(), text, "{name}");
             assert_eq!(again.cpus(), machine.cpus());
         }
+    }
+
+    #[test]
+    fn every_drive_of_a_machine_comes_back() {
+        let mut machine = Machine::find("laptop").unwrap();
+        let own = machine.drive.clone();
+        for (device, model) in [("nvme1", "pm991"), ("nvme2", "sn530")] {
+            machine.other_drives.push(DriveModel {
+                device: Some(device.to_owned()),
+                ..DriveModel::find(model).unwrap()
+            });
+        }
+        let text = machine.to_toml().unwrap();
+        let again = Machine::parse(&text, "text").unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_eq!(again.to_toml().unwrap(), text);
+        assert_eq!(again.drive.name, own.name);
+        let found = again.find_drive("nvme2").unwrap();
+        assert_eq!(found.name, machine.other_drives[1].name);
+        assert!(found.power.is_some());
     }
 }

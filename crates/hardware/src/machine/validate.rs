@@ -87,6 +87,11 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
         uncore(of_machine)?;
     }
     machine.drive.check()?;
+    for drive in &machine.other_drives {
+        drive
+            .check()
+            .map_err(|(key, message)| (format!("other_{key}"), message))?;
+    }
     if let Some(b) = machine.background.iter().find(|b| b.every_ms.value <= 0.0) {
         return fault(
             &format!("background.{}.every_ms", b.name),

@@ -265,20 +265,27 @@ fn drive(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
             "{queues} hardware queue(s), as the block layer says; each completes on its own CPUs"
         );
     }
-    let Some(name) = system.drives().into_iter().next() else {
+    let names = system.drives();
+    if names.is_empty() {
         notes.push("no NVMe controller; a typical drive stands in its place".to_owned());
-        return;
-    };
-    match nvme::identify(root, &name) {
-        Ok(drive) => {
-            machine.drive = DriveModel {
+    }
+    let mut known = Vec::new();
+    for name in names {
+        match nvme::identify(root, &name) {
+            Ok(drive) => known.push(DriveModel {
                 source: format!("Identify Controller of {name}"),
                 in_force: Some(in_force(root, &name)),
+                device: Some(name),
                 ..DriveModel::declared(&drive)
-            };
+            }),
+            Err(e) => notes.push(format!("{name} cannot be identified: {e}")),
         }
-        Err(e) => notes.push(format!("{name} cannot be identified: {e}")),
     }
+    let mut known = known.into_iter();
+    if let Some(first) = known.next() {
+        machine.drive = first;
+    }
+    machine.other_drives = known.collect();
 }
 
 /// What of a drive's power management is set now.

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::DriveModel;
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::{
     Backend, Design, Document, METRICS, Metric, Policy, Question, RunKey, StudyInfo,
@@ -260,13 +259,8 @@ fn machine(file: &StudyFile, source: Source<'_>, folder: &Path) -> Result<Machin
     let mut machine =
         Machine::find(&named(name.get_ref(), folder)).map_err(|e| found(name, e.to_string()))?;
     if let Some(drive) = &file.drive {
-        // As many of them as the machine has.
-        machine.drive = DriveModel {
-            count: machine.drive.count,
-            chunk_kib: machine.drive.chunk_kib,
-            ..DriveModel::find(&named(drive.get_ref(), folder))
-                .map_err(|e| found(drive, e.to_string()))?
-        };
+        let model = machine.find_drive(&named(drive.get_ref(), folder));
+        machine.replace_drive(model.map_err(|e| found(drive, e.to_string()))?);
     }
     Ok(machine)
 }
