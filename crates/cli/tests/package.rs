@@ -1,14 +1,21 @@
-//! The Debian package: what is in it, and that its removal puts settings back.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+//! The Debian package: what is in it, that its removal puts settings back, and its service under a systemd that runs.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod common;
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use common::captured::{content, copy_of_laptop, different};
 use common::{repository, skip};
+use rustix::process::geteuid;
+use tempfile::TempDir;
+
+const LONG: Duration = Duration::from_secs(60);
 
 fn text(output: &Output) -> String {
     let all = [&output.stdout[..], &output.stderr[..]].concat();
@@ -20,25 +27,40 @@ fn dpkg_deb(option: &str, package: &Path) -> String {
     text(&output.unwrap())
 }
 
+fn folder() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// The package of this build, or why there is none.
+fn package() -> Result<PathBuf, String> {
+    static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("package");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let made = Command::new(repository().join("scripts/package-debian.sh"))
+            .args([Path::new(env!("CARGO_BIN_EXE_wakepath")), &folder])
+            .output()
+            .unwrap();
+        if made.status.success() {
+            let mut files = fs::read_dir(folder).unwrap();
+            return Ok(files.next().unwrap().unwrap().path());
+        }
+        let said = text(&made);
+        assert!(said.contains("no cargo-deb"), "{said}");
+        Err(said.trim().to_owned())
+    });
+    made.clone()
+}
+
 #[test]
 fn the_package_installs_everything_and_its_removal_restores() {
     let test = "the_package_installs_everything_and_its_removal_restores";
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let made = Command::new(repository().join("scripts/package-debian.sh"))
-        .args([Path::new(env!("CARGO_BIN_EXE_wakepath")), folder.path()])
-        .output()
-        .unwrap();
-    if !made.status.success() {
-        let said = text(&made);
-        assert!(said.contains("no cargo-deb"), "{said}");
-        return skip(test, said.trim());
-    }
-    let package = fs::read_dir(folder.path())
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let package = match package() {
+        Ok(package) => package,
+        Err(reason) => return skip(test, &reason),
+    };
+    let folder = folder();
     let listed = dpkg_deb("--contents", &package);
     for file in [
         "./usr/bin/wakepath",
@@ -67,7 +89,7 @@ fn the_package_installs_everything_and_its_removal_restores() {
         "{about}"
     );
 
-    if !rustix::process::geteuid().is_root() {
+    if !geteuid().is_root() {
         return skip(test, "dpkg installs only for root");
     }
     // Installed below a directory that is a machine, too.
@@ -148,4 +170,179 @@ fn check_unit(test: &str, root: &Path, folder: &Path) {
         assert!(output.status.success(), "{arguments:?}: {said}");
         assert!(arguments[0] != "verify" || said.is_empty(), "{said}");
     }
+}
+
+/// A systemd that knows nothing but the service, in namespaces of its own (rig/service.sh).
+struct Systemd {
+    /// `unshare`; when it ends, so does everything in there.
+    outer: Child,
+    folder: TempDir,
+    log: PathBuf,
+}
+
+impl Systemd {
+    /// `Err`: why there is none.
+    fn start() -> Result<Self, String> {
+        let folder = folder();
+        let log = folder.path().with_extension("log");
+        let outer = Command::new("unshare")
+            .args("--mount --pid --net --uts --fork --kill-child".split(' '))
+            .arg(repository().join("rig/service.sh"))
+            .arg(folder.path())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&log).unwrap())
+            .spawn()
+            .map_err(|error| format!("unshare: {error}"))?;
+        let mut systemd = Self { outer, folder, log };
+        let began = Instant::now();
+        while !systemd.inside("systemctl is-system-running --quiet").0 {
+            if systemd.outer.try_wait().unwrap().is_some() || began.elapsed() > LONG {
+                let said = fs::read_to_string(&systemd.log).unwrap();
+                return Err(format!("no systemd in a namespace: {said}"));
+            }
+            sleep(Duration::from_millis(50));
+        }
+        Ok(systemd)
+    }
+
+    /// Runs a command in there: whether it succeeded, and what it said.
+    fn inside(&self, command: &str) -> (bool, String) {
+        let children = format!("/proc/{0}/task/{0}/children", self.outer.id());
+        let first = fs::read_to_string(children).unwrap_or_default();
+        let output = Command::new("nsenter")
+            .args(["--mount", "--pid", "--net", "--uts", "--root", "--wd"])
+            .args(["--target", first.trim(), "sh", "-c", command])
+            .output()
+            .unwrap();
+        (output.status.success(), text(&output))
+    }
+
+    fn must(&self, command: &str) -> String {
+        let (done, said) = self.inside(command);
+        assert!(done, "{command}: {said}; {}", self.said());
+        said
+    }
+
+    /// A property of the service.
+    fn property(&self, name: &str) -> String {
+        let said = self.must(&format!(
+            "systemctl show wakepath --property {name} --value"
+        ));
+        said.trim().to_owned()
+    }
+
+    /// What the service has said so far.
+    fn said(&self) -> String {
+        self.inside("cat /run/wakepath.log").1
+    }
+
+    fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < LONG, "{what}: not seen; {}", self.said());
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// How often the service was started once more.
+    fn restarts(&self) -> u64 {
+        self.property("NRestarts").parse().unwrap()
+    }
+
+    /// Ends the service's process by a signal, sooner or later, and waits until it runs again.
+    fn restart_by(&self, signal: &str) {
+        let so_far = self.restarts();
+        self.must(&format!(
+            "systemctl kill --signal {signal} --kill-who main wakepath"
+        ));
+        self.until("a restart", || {
+            self.restarts() > so_far && self.property("ActiveState") == "active"
+        });
+    }
+}
+
+impl Drop for Systemd {
+    fn drop(&mut self) {
+        let _ = self.outer.kill();
+        let _ = self.outer.wait();
+        let _ = fs::remove_file(&self.log);
+    }
+}
+
+/// The latency limits of this machine's CPUs.
+fn limits() -> Vec<String> {
+    let file = |cpu| format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");
+    let read = |cpu| fs::read_to_string(file(cpu)).ok();
+    (0..).map_while(read).collect()
+}
+
+/// Reads from the disk until a CPU has a limit that it had not before.
+fn until_leased(systemd: &Systemd, data: &Path, before: &[String]) {
+    systemd.until("a lease", || {
+        let read = Command::new("dd")
+            .arg(format!("if={}", data.display()))
+            .args("of=/dev/null bs=4k count=100 iflag=direct status=none".split(' '))
+            .status();
+        assert!(read.unwrap().success());
+        limits() != before
+    });
+}
+
+/// Ready when it says so, settings put back after a kill and after a hang, reloaded, and gone with its settings when the
+/// package goes.
+#[test]
+fn the_service_runs_under_systemd() {
+    let test = "the_service_runs_under_systemd";
+    if !geteuid().is_root() {
+        return skip(test, "namespaces need root");
+    }
+    let package = match package() {
+        Ok(package) => package,
+        Err(reason) => return skip(test, &reason),
+    };
+    let before = limits();
+    if before.is_empty() {
+        return skip(test, "this kernel has no latency limits of CPUs");
+    }
+    let systemd = match Systemd::start() {
+        Ok(systemd) => systemd,
+        Err(reason) => return skip(test, &reason),
+    };
+    let data = systemd.folder.path().with_extension("data");
+    fs::write(&data, vec![1; 1 << 20]).unwrap();
+    fs::File::open(&data).unwrap().sync_all().unwrap();
+
+    systemd.must(&format!("dpkg --install {}", package.display()));
+    systemd.must("printf '[psd]\\ntimeout = \"900ms\"\\n' >/etc/wakepath/daemon.toml");
+    // Not by itself: whoever installs it may want to look at its configuration first.
+    assert_eq!(systemd.property("ActiveState"), "inactive");
+    systemd.must("systemctl daemon-reload");
+    systemd.must("systemctl start wakepath");
+    let status = systemd.property("StatusText");
+    assert!(status.starts_with("leases on "), "{status}");
+
+    until_leased(&systemd, &data, &before);
+    systemd.restart_by("KILL");
+    assert_eq!(limits(), before, "{}", systemd.said());
+
+    // It no longer answers the watchdog.
+    until_leased(&systemd, &data, &before);
+    systemd.restart_by("STOP");
+    assert_eq!(limits(), before, "{}", systemd.said());
+
+    systemd.must("echo 'unknown = 1' >>/etc/wakepath/daemon.toml");
+    systemd.must("systemctl reload wakepath");
+    systemd.until("the configuration's error", || {
+        systemd.said().contains("unknown")
+    });
+    assert_eq!(systemd.property("ActiveState"), "active");
+    systemd.must("printf '[psd]\\ntimeout = \"800ms\"\\n' >/etc/wakepath/daemon.toml");
+    systemd.must("systemctl reload wakepath");
+    systemd.until("the reload", || systemd.said().contains("reloaded"));
+
+    until_leased(&systemd, &data, &before);
+    systemd.must("dpkg --remove wakepath");
+    assert_eq!(limits(), before, "{}", systemd.said());
+    assert_eq!(systemd.property("ActiveState"), "inactive");
+    fs::remove_file(data).unwrap();
 }
