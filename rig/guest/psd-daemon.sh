@@ -3,6 +3,7 @@ cat >/tmp/daemon.toml <<TOML
 [psd]
 timeout = "60ms"
 ceiling = "20us"
+start-after = 1
 [boost]
 mode = "off"
 TOML
