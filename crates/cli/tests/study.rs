@@ -712,7 +712,10 @@ fn results_of_other_tools_can_be_compared() {
         fs::write(&log, bare).unwrap();
     }
     let missing = temp.path().join("nothing").display().to_string();
-    fails_with(wakepath(&["compare", &missing]), &["nothing: No such file"]);
+    fails_with(
+        wakepath(&["compare", &missing]),
+        &["nothing: no such result"],
+    );
 }
 
 /// A page of these results.

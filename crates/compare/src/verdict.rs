@@ -79,7 +79,8 @@ impl fmt::Display for Verdict {
             Self::Worse { from, to } => write!(f, "worse by {from:.1} to {to:.1} %"),
             Self::NoDifference { within } => write!(f, "no difference larger than {within:.1} %"),
             Self::CannotTell { more_runs } => {
-                write!(f, "cannot tell: about {more_runs} more runs needed")
+                let s = if *more_runs == 1 { "" } else { "s" };
+                write!(f, "cannot tell: about {more_runs} more run{s} needed")
             }
         }
     }

@@ -12,6 +12,9 @@ use wakepath_study::import;
 use crate::bars::Canvas;
 use crate::output::{self, PageFormat};
 
+/// From this gain on, in per cent, a bound of an interval only tells that nothing is known.
+const FAR: f64 = 10_000.0;
+
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -258,7 +261,7 @@ fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
             row.policy.clone(),
             row.sentence.clone(),
             of(&|g| format!("{:+.2}", g.percent)),
-            of(&|g| format!("{:+.2} to {:+.2}", g.interval[0], g.interval[1])),
+            of(&|g| format!("{} to {}", bound(g.interval[0]), bound(g.interval[1]))),
             row.corrected_p
                 .map_or_else(String::new, |p| format!("{p:.4}")),
             of(&|g| format!("{:+.1}", g.effect)),
@@ -266,6 +269,19 @@ fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
         ]);
     }
     table
+}
+
+/// A bound of an interval; one that is far off says no more than that.
+fn bound(percent: f64) -> String {
+    if percent.abs() < FAR {
+        format!("{percent:+.2}")
+    } else {
+        format!(
+            "{}{:+.0}",
+            if percent < 0.0 { '<' } else { '>' },
+            FAR.copysign(percent)
+        )
+    }
 }
 
 fn csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {

@@ -190,7 +190,14 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, ImportError> {
         path: path.to_owned(),
         source,
     };
-    if fs::metadata(path).map_err(error)?.len() > MAX_BYTES {
+    let size = fs::metadata(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => error(std::io::Error::new(
+            e.kind(),
+            "no such result; `wakepath study run` leaves one, and files of fio and hyperfine are taken, too",
+        )),
+        _ => error(e),
+    })?;
+    if size.len() > MAX_BYTES {
         return Err(content(path, format!("larger than {MAX_BYTES} bytes")));
     }
     fs::read(path).map_err(error)

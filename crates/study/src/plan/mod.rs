@@ -78,6 +78,13 @@ impl Plan {
                     &builtin::study_names().collect::<Vec<_>>(),
                 ),
             )),
+            Some(_) if e.kind() == std::io::ErrorKind::NotFound => {
+                let message = format!(
+                    "no such file; `wakepath study new {}` writes an example to start from",
+                    path.display()
+                );
+                read(std::io::Error::new(e.kind(), message))
+            }
             Some(_) => read(e),
         })?;
         if size.len() > MAX_BYTES {
