@@ -11,8 +11,8 @@ help: ## List the targets
 setup: ## Install the Debian packages that tests and demo need (as root; otherwise say how)
 	@scripts/setup-debian.sh
 
-demo: setup ## Simulate every published experiment beside its measurement, and draw a timeline of one
-	@$(CARGO) build --quiet --release --locked -p wakepath-cli
+demo: setup ## Simulate every published experiment beside its measurement; a timeline, a study and its report
+	$(CARGO) build --release --locked -p wakepath-cli
 	@target/release/wakepath reproduce all --runs 3
 	@target/release/wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --idle menu@6.1 --runs 1 \
 	    --perfetto target/demo.pftrace --perfetto-span 100ms --force >/dev/null
