@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::recording::read;
 use serde_json::Value;
 use tempfile::TempDir;
-use wakepath_trace::recording::{Kind, Known};
+use wakepath_trace::recording::{Before, Kind, Known};
 
 const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
 
@@ -133,6 +133,11 @@ fn what_fio_does_is_recorded() {
         periods > 0 || idle < 20,
         "no idle period in {idle} hundredths of a second"
     );
+    // Many begin where a task made way: fio, when it waits for its read.
+    let after_task = events
+        .iter()
+        .filter(|event| matches!(event.kind, Kind::Idle(period) if period.before == Before::Task));
+    assert!(after_task.count() as u64 * 4 >= periods, "of {periods}");
     let cost = summary["ebpf_ns_per_event"].as_f64().unwrap();
     println!("{cost:.0} ns of eBPF per event, {periods} idle periods");
     assert!(cost > 0.0);

@@ -57,7 +57,7 @@ struct thread_info {
 
 struct task_struct {
 	struct thread_info thread_info;
-	int pid;
+	__u64 nivcsw;
 	__u32 in_iowait : 1;
 };
 

@@ -53,6 +53,9 @@ struct asked {
 	__u32 got_tick;
 	/* WP_LEFT or 0. */
 	__u32 left;
+	/* How often the idle task had made way for another when last looked, if ever. */
+	__u64 switches;
+	__u32 switches_known;
 };
 
 struct {
@@ -110,14 +113,28 @@ static __always_inline int plain(__u16 kind, __u16 cpu, __u32 word)
 	return 0;
 }
 
-/* What was noted of having left the idle loop, for the next record that can carry it. */
+/*
+ * Whether the idle task made way for another since the last call: its own count of that tells, at no cost to those
+ * who switch. The first call only looks.
+ */
+static __always_inline bool made_way(struct asked *asked)
+{
+	__u64 switches = bpf_get_current_task_btf()->nivcsw;
+	bool more = asked->switches_known && switches != asked->switches;
+
+	asked->switches_known = 1;
+	asked->switches = switches;
+	return more;
+}
+
+/*
+ * Having left the idle loop since last asked: seen at its end where the kernel lets that be seen, otherwise when its
+ * task had made way for another.
+ */
 static __always_inline __u32 take_left(struct asked *asked)
 {
-	__u32 left;
+	__u32 left = made_way(asked) ? WP_LEFT : asked->left;
 
-	if (!asked)
-		return 0;
-	left = asked->left;
 	asked->left = 0;
 	return left;
 }
@@ -125,32 +142,26 @@ static __always_inline __u32 take_left(struct asked *asked)
 SEC("tp_btf/cpu_idle")
 int BPF_PROG(cpu_idle, __u32 state, __u32 cpu)
 {
+	struct asked *asked = this_cpu();
+
+	if (!asked)
+		return 0;
 	/* PWR_EVENT_EXIT is -1. */
-	if (state == (__u32)-1)
-		return plain(WP_IDLE_EXIT, cpu, 0);
-	return plain(WP_IDLE_ENTER, cpu, state | take_left(this_cpu()));
+	if (state != (__u32)-1)
+		return plain(WP_IDLE_ENTER, cpu, state | take_left(asked));
+	if (!asked->switches_known)
+		made_way(asked);
+	return plain(WP_IDLE_EXIT, cpu, 0);
 }
 
-/* Leaving the idle loop: at its end where that can be seen, otherwise when its task makes way for another. */
-static __always_inline int leave_idle_loop(void)
+SEC("fexit/tick_nohz_idle_exit")
+int BPF_PROG(idle_exit)
 {
 	struct asked *asked = this_cpu();
 
 	if (asked)
 		asked->left = WP_LEFT;
 	return 0;
-}
-
-SEC("fexit/tick_nohz_idle_exit")
-int BPF_PROG(idle_exit)
-{
-	return leave_idle_loop();
-}
-
-SEC("tp_btf/sched_switch")
-int BPF_PROG(sched_switch, bool preempt, struct task_struct *previous)
-{
-	return previous->pid ? 0 : leave_idle_loop();
 }
 
 SEC("tp_btf/cpu_frequency")

@@ -26,7 +26,8 @@ struct Hook {
     gives: &'static str,
 }
 
-/// Without the first there is nothing to record.
+/// Without the first there is nothing to record. Without the last its program tells by the switches of the idle task when
+/// CPUs leave the idle loop, which misses only that they leave it for nothing.
 const HOOKS: [Hook; 16] = [
     tracepoint("cpu_idle", "idle states"),
     tracepoint("cpu_frequency", "frequency changes"),
@@ -57,9 +58,6 @@ const HOOKS: [Hook; 16] = [
         "when CPUs leave the idle loop",
     ),
 ];
-
-/// Instead of the last, which also sees the loop left for nothing.
-const INSTEAD: Hook = tracepoint("sched_switch", "when CPUs leave the idle loop");
 
 const fn tracepoint(name: &'static str, gives: &'static str) -> Hook {
     Hook {
@@ -100,8 +98,8 @@ pub(crate) enum Link {
 pub(crate) struct Attached {
     pub(crate) links: Vec<Link>,
     pub(crate) missing: Vec<MissingHook>,
-    /// [`INSTEAD`] is in use.
-    instead: bool,
+    /// When CPUs leave the idle loop is seen only by the switches of the idle task.
+    by_switches: bool,
 }
 
 /// Attaches every program that can be.
@@ -112,20 +110,18 @@ pub(crate) fn attach(ebpf: &mut Ebpf, btf: &Btf) -> Result<Attached, ProgramErro
     let mut attached = Attached {
         links: Vec::new(),
         missing: Vec::new(),
-        instead: false,
+        by_switches: false,
     };
     for (index, hook) in HOOKS.iter().enumerate() {
         match attach_one(ebpf, btf, hook) {
             Ok(link) => attached.links.push(link),
             Err(error) if index == 0 => return Err(error),
-            Err(_) if index + 1 == HOOKS.len() => match attach_one(ebpf, btf, &INSTEAD) {
-                Ok(link) => {
-                    attached.links.push(link);
-                    attached.instead = true;
-                }
-                Err(error) => attached.missing.push(missing_hook(&INSTEAD, &error)),
-            },
-            Err(error) => attached.missing.push(missing_hook(hook, &error)),
+            Err(_) if index + 1 == HOOKS.len() => attached.by_switches = true,
+            Err(error) => attached.missing.push(MissingHook {
+                name: hook.name,
+                gives: hook.gives,
+                reason: wakepath_ebpf::cause(&error),
+            }),
         }
     }
     Ok(attached)
@@ -150,9 +146,10 @@ impl Attached {
             tick: asked("tick_nohz_tick_stopped"),
             latency_request: asked("cpuidle_governor_latency_req"),
             iowaiters: asked("nr_iowait_cpu"),
-            idle_loop: match known(&[INSTEAD.name]) {
-                Known::Exact if self.instead => Known::Inferred,
-                other => other,
+            idle_loop: if self.by_switches {
+                Known::Inferred
+            } else {
+                Known::Exact
             },
             block: known(&["block_rq_issue", "block_rq_complete"]),
             wakes: known(&["sched_wakeup"]),
@@ -167,14 +164,6 @@ impl Attached {
             .missing
             .iter()
             .any(|hook| hook.name == "cpuidle_reflect")
-    }
-}
-
-fn missing_hook(hook: &Hook, error: &ProgramError) -> MissingHook {
-    MissingHook {
-        name: hook.name,
-        gives: hook.gives,
-        reason: wakepath_ebpf::cause(error),
     }
 }
 
