@@ -16,6 +16,9 @@ char _license[] SEC("license") = "GPL";
 /* The address of the function of the scheduler's tick; 0 when nobody knows. The loader sets it. */
 const volatile __u64 tick_function;
 
+/* How long a record may wait until it is handed over, in ns; 0: none waits. The loader sets it. */
+const volatile __u64 longest_wait_ns;
+
 /* Of a request's cmd_flags: the operation (REQ_OP_MASK); odd ones move data to the drive. */
 #define OPERATION_MASK 0xff
 
@@ -25,8 +28,8 @@ struct ring {
 };
 
 /*
- * A ring buffer for each CPU, because reserving takes the buffer's lock, and all CPUs go idle and wake all the time.
- * The loader sets the number of CPUs and makes the buffers.
+ * A ring buffer for each CPU, because writing takes the buffer's lock, and all CPUs go idle and wake all the time.
+ * The loader sets the number of CPUs, here and below, and makes the buffers.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -35,7 +38,15 @@ struct {
 	__array(values, struct ring);
 } rings SEC(".maps");
 
-/* Records that found the buffer full, per CPU: nobody else writes there, so counting needs no atomics. */
+/* By CPU; an array because the kernel inlines its lookup. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wp_pile);
+} piles SEC(".maps");
+
+/* Records that found the buffer full. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -72,45 +83,92 @@ static __always_inline struct asked *this_cpu(void)
 	return bpf_map_lookup_elem(&answers, &zero);
 }
 
-static __always_inline void *reserve(__u64 size)
+/* User space looks into the buffers by the clock: a wake-up for each record would disturb what is recorded. */
+static __always_inline void write(__u32 cpu, void *data, __u64 size, __u32 records)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
 	void *ring = bpf_map_lookup_elem(&rings, &cpu);
-	void *record = ring ? bpf_ringbuf_reserve(ring, size, 0) : NULL;
 
-	if (!record) {
+	if (!ring || bpf_ringbuf_output(ring, data, size, BPF_RB_NO_WAKEUP)) {
 		__u32 zero = 0;
 		__u64 *count = bpf_map_lookup_elem(&lost, &zero);
 
+		/* An interrupt may count, too. */
 		if (count)
-			(*count)++;
+			__sync_fetch_and_add(count, records);
 	}
-	return record;
 }
 
-static __always_inline void fill(struct wp_header *header, __u16 kind, __u16 cpu, __u32 word)
+/* The largest record, in words: as much room has to be left in a pile. */
+#define LARGEST (sizeof(struct wp_select) / sizeof(__u64))
+
+static __always_inline void write_pile(__u32 cpu, struct wp_pile *pile)
 {
-	header->time_ns = bpf_ktime_get_ns();
-	header->kind = kind;
-	header->cpu = cpu;
-	header->word = word;
+	__u32 words = pile->words;
+
+	pile->nested = 0;
+	barrier();
+	/* It is never more, but the kernel has to see that. */
+	if (words <= WP_PILE_WORDS)
+		write(cpu, pile->data, words * sizeof(__u64), pile->records);
+	pile->words = 0;
+	pile->records = 0;
 }
 
-/* User space looks into the buffers by the clock: a wake-up for each record would disturb what is recorded. */
-static __always_inline void submit(void *record)
+/*
+ * Writing to a buffer costs more than all the rest, so records pile up until the CPU goes idle, or the oldest has
+ * waited for long; on a CPU that does not go idle, the tick sees to that.
+ */
+static __always_inline int add(struct wp_header *record, __u32 size)
 {
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct wp_pile *pile = bpf_map_lookup_elem(&piles, &cpu);
+	__u32 words;
+
+	if (!pile)
+		return 0;
+	if (pile->busy) {
+		/* The CPU was interrupted in the middle of this function. */
+		record->kind |= WP_NESTED;
+		pile->nested = 1;
+		write(cpu, record, size, 1);
+		return 0;
+	}
+	pile->busy = 1;
+	barrier();
+	words = pile->words;
+	/* It always is, but the kernel has to see that. */
+	if (words <= WP_PILE_WORDS - LARGEST) {
+		__builtin_memcpy(&pile->data[words], record, size);
+		if (!words)
+			pile->since_ns = record->time_ns;
+		words += size / sizeof(__u64);
+		pile->words = words;
+		pile->records++;
+	}
+	barrier();
+	if (record->kind == WP_IDLE_ENTER || words > WP_PILE_WORDS - LARGEST || pile->at_once || pile->nested ||
+	    record->time_ns - pile->since_ns >= longest_wait_ns)
+		write_pile(cpu, pile);
+	barrier();
+	pile->busy = 0;
+	return 0;
+}
+
+static __always_inline struct wp_header header(__u16 kind, __u16 cpu, __u32 word)
+{
+	return (struct wp_header) {
+		.time_ns = bpf_ktime_get_ns(),
+		.kind = kind,
+		.cpu = cpu,
+		.word = word,
+	};
 }
 
 static __always_inline int plain(__u16 kind, __u16 cpu, __u32 word)
 {
-	struct wp_header *header = reserve(sizeof(*header));
+	struct wp_header record = header(kind, cpu, word);
 
-	if (header) {
-		fill(header, kind, cpu, word);
-		submit(header);
-	}
-	return 0;
+	return add(&record, sizeof(record));
 }
 
 /*
@@ -177,7 +235,14 @@ int BPF_PROG(cpu_frequency, __u32 khz, __u32 cpu)
 SEC("tp_btf/cpuhp_enter")
 int BPF_PROG(cpuhp_enter, __u32 cpu, int target, int step)
 {
-	return plain(WP_HOTPLUG, cpu, step <= target);
+	__u32 here = bpf_get_smp_processor_id();
+	struct wp_pile *pile = bpf_map_lookup_elem(&piles, &here);
+	bool up = step <= target;
+
+	/* Nothing may wait on a CPU that is offline in a moment. */
+	if (pile && cpu == here)
+		pile->at_once = !up;
+	return plain(WP_HOTPLUG, cpu, up);
 }
 
 SEC("tp_btf/sched_wakeup")
@@ -205,20 +270,16 @@ int BPF_PROG(timer_expire_entry)
 static __always_inline int block(__u16 kind, struct request *request)
 {
 	struct gendisk *disk = request->q->disk;
-	struct wp_block *record;
+	struct wp_block record;
 
 	/* Commands to a drive's controller are not I/O. */
 	if (!disk)
 		return 0;
-	record = reserve(sizeof(*record));
-	if (!record)
-		return 0;
-	fill(&record->header, kind, bpf_get_smp_processor_id(), (__u32)disk->major << 20 | disk->first_minor);
-	record->sector = request->__sector;
-	record->bytes = request->__data_len;
-	record->flags = request->cmd_flags & OPERATION_MASK & 1 ? WP_WRITE : 0;
-	submit(record);
-	return 0;
+	record.header = header(kind, bpf_get_smp_processor_id(), (__u32)disk->major << 20 | disk->first_minor);
+	record.sector = request->__sector;
+	record.bytes = request->__data_len;
+	record.flags = request->cmd_flags & OPERATION_MASK & 1 ? WP_WRITE : 0;
+	return add(&record.header, sizeof(record));
 }
 
 SEC("tp_btf/block_rq_issue")
@@ -288,25 +349,21 @@ SEC("fexit/cpuidle_select")
 int BPF_PROG(cpuidle_select, struct cpuidle_driver *driver, struct cpuidle_device *device, bool *stop_tick, int index)
 {
 	struct asked *asked = this_cpu();
-	struct wp_select *record;
+	struct wp_select record;
 	__u8 stop = 0;
 
 	if (!asked)
 		return 0;
-	record = reserve(sizeof(*record));
-	if (record) {
-		fill(&record->header, WP_SELECT, device->cpu, index);
-		record->sleep_ns = asked->sleep_ns;
-		record->delta_tick_ns = asked->delta_tick_ns;
-		record->latency_ns = asked->latency_ns;
-		record->iowaiters = asked->iowaiters;
-		bpf_probe_read_kernel(&stop, sizeof(stop), stop_tick);
-		record->flags = asked->flags | (stop ? WP_STOP_TICK : 0) | take_left(asked);
-		submit(record);
-	}
+	record.header = header(WP_SELECT, device->cpu, index);
+	record.sleep_ns = asked->sleep_ns;
+	record.delta_tick_ns = asked->delta_tick_ns;
+	record.latency_ns = asked->latency_ns;
+	record.iowaiters = asked->iowaiters;
+	bpf_probe_read_kernel(&stop, sizeof(stop), stop_tick);
+	record.flags = asked->flags | (stop ? WP_STOP_TICK : 0) | take_left(asked);
 	asked->flags = 0;
 	asked->got_tick = 0;
-	return 0;
+	return add(&record.header, sizeof(record));
 }
 
 SEC("fexit/tick_nohz_idle_got_tick")
@@ -323,16 +380,13 @@ SEC("fexit/cpuidle_reflect")
 int BPF_PROG(cpuidle_reflect, struct cpuidle_device *device, int index)
 {
 	struct asked *asked = this_cpu();
-	struct wp_reflect *record = reserve(sizeof(*record));
+	struct wp_reflect record;
 
-	if (!record)
+	if (!asked)
 		return 0;
-	fill(&record->header, WP_REFLECT, device->cpu, index);
-	record->residency_ns = device->last_residency_ns;
-	record->flags = BPF_CORE_READ_BITFIELD(device, poll_time_limit) ? WP_POLL_LIMIT_HIT : 0;
-	if (asked)
-		record->flags |= asked->got_tick;
-	record->unused = 0;
-	submit(record);
-	return 0;
+	record.header = header(WP_REFLECT, device->cpu, index);
+	record.residency_ns = device->last_residency_ns;
+	record.flags = asked->got_tick | (BPF_CORE_READ_BITFIELD(device, poll_time_limit) ? WP_POLL_LIMIT_HIT : 0);
+	record.unused = 0;
+	return add(&record.header, sizeof(record));
 }

@@ -8,6 +8,8 @@ pub mod events;
 pub mod facts;
 #[cfg(target_os = "linux")]
 mod hooks;
+#[cfg(any(target_os = "linux", test))]
+mod queue;
 #[cfg(target_os = "linux")]
 mod recording;
 #[cfg(target_os = "linux")]

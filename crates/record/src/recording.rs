@@ -1,17 +1,18 @@
 //! One recording: programs loaded, buffers for each CPU, and taking what is in them in order of time.
 
-use aya::maps::{ArrayOfMaps, Map, MapData, MapError, PerCpuArray, RingBuf};
+use aya::maps::{Array, ArrayOfMaps, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::ProgramError;
 use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfError, EbpfLoader};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, clock_getres, clock_gettime};
 use wakepath_ebpf::{
     LoadError as StartError, Meter, Overhead, cause, chain, kernel_types, refusal,
 };
 use wakepath_trace::recording::Recorded;
 
 use crate::hooks::{self, Attached, MissingHook};
-use crate::wire::{self, Record, WireError};
+use crate::queue::Queue;
+use crate::wire::{self, Pile, Record, WireError};
 
 /// The programs as clang compiled them when wakepath was built; empty when it could not.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
@@ -28,8 +29,11 @@ const LARGEST_PAGE: u32 = if cfg!(target_arch = "x86_64") {
 } else {
     64 << 10
 };
-/// How long a record may take from its time stamp to the buffer: a virtual CPU can stand still that long.
-const SETTLE_NS: u64 = 20_000_000;
+/// How long a record may wait to be handed over together with later ones, if there are any.
+const LONGEST_WAIT_NS: u64 = 10_000_000;
+/// How long a record may take from its time stamp to the buffer: until it has waited for long enough, then until the next
+/// tick, which is 10 ms away at most, and a virtual CPU can stand still for 20 ms.
+const SETTLE_NS: u64 = LONGEST_WAIT_NS + 30_000_000;
 
 /// What happened since the last batch.
 #[derive(Debug, Default)]
@@ -50,8 +54,7 @@ pub struct Recording {
     ebpf: Ebpf,
     rings: Vec<RingBuf<MapData>>,
     lost_before: Vec<u64>,
-    /// Taken from the buffers, but something earlier may still come.
-    waiting: Vec<Record>,
+    queue: Queue,
     meter: Meter,
 }
 
@@ -71,8 +74,10 @@ impl Recording {
         let tick_function = tick_function();
         let mut ebpf = EbpfLoader::new()
             .override_global("tick_function", &tick_function, true)
+            .override_global("longest_wait_ns", &longest_wait_ns(), true)
             .btf(Some(&btf))
             .map_max_entries("rings", cpus as u32)
+            .map_max_entries("piles", cpus as u32)
             .load(OBJECT)
             .map_err(|error| not_loaded(&error))?;
         let rings = make_rings(&mut ebpf, cpus as u32, buffer)
@@ -85,7 +90,7 @@ impl Recording {
             ebpf,
             rings,
             lost_before: vec![0; cpus],
-            waiting: Vec::new(),
+            queue: Queue::new(cpus),
             meter,
         })
     }
@@ -111,7 +116,8 @@ impl Recording {
     /// When a record is not as it should be.
     pub fn take(&mut self) -> Result<Batch, WireError> {
         let settled = now_ns().saturating_sub(SETTLE_NS);
-        self.take_until(settled)
+        self.read_rings()?;
+        Ok(self.batch(settled))
     }
 
     /// Detaches the programs; what was left, and what recording cost, where the kernel counted that.
@@ -123,30 +129,49 @@ impl Recording {
         // They go one after the other; what some of them still see then has gaps.
         let ended_ns = now_ns();
         self.attached.links.clear();
-        let batch = self.take_until(ended_ns)?;
-        Ok((batch, overhead))
+        self.await_programs();
+        self.read_rings()?;
+        for (cpu, bytes) in self.piles().iter().enumerate() {
+            self.queue.push(cpu, bytes, self.begun_ns)?;
+        }
+        Ok((self.batch(ended_ns), overhead))
     }
 
-    fn take_until(&mut self, last_ns: u64) -> Result<Batch, WireError> {
-        for ring in &mut self.rings {
+    fn read_rings(&mut self) -> Result<(), WireError> {
+        for (cpu, ring) in self.rings.iter_mut().enumerate() {
             while let Some(bytes) = ring.next() {
-                let record = wire::decode(&bytes)?;
-                if record.time_ns >= self.begun_ns {
-                    self.waiting.push(record);
-                }
+                self.queue.push(cpu, &bytes, self.begun_ns)?;
             }
         }
-        // Stable: records of one CPU with equal times stay in the order in which they were written.
-        self.waiting.sort_by_key(|record| record.time_ns);
-        let settled = self
-            .waiting
-            .partition_point(|record| record.time_ns <= last_ns);
-        let later = self.waiting.split_off(settled);
-        Ok(Batch {
-            records: std::mem::replace(&mut self.waiting, later),
+        Ok(())
+    }
+
+    fn batch(&mut self, last_ns: u64) -> Batch {
+        Batch {
+            records: self.queue.take_until(last_ns),
             until_ns: last_ns,
             lost: self.lost(),
-        })
+        }
+    }
+
+    /// Returns when no program runs any more: the kernel waits for them all when a map in a map is set.
+    fn await_programs(&mut self) {
+        let rings = self.ebpf.map_mut("rings").map(ArrayOfMaps::try_from);
+        if let (Some(Ok(mut rings)), Some(ring)) = (rings, self.rings.first()) {
+            // It is there already. Should that fail, there is nothing better to do than to go on.
+            let _: Result<(), MapError> = rings.set(0, ring, 0);
+        }
+    }
+
+    /// What each CPU did not hand over. To be called when no program runs.
+    fn piles(&self) -> Vec<Vec<u8>> {
+        let Some(Ok(piles)) = self.ebpf.map("piles").map(Array::<_, Pile>::try_from) else {
+            return Vec::new();
+        };
+        piles
+            .iter()
+            .map(|pile| pile.map_or_else(|_| Vec::new(), |pile| wire::records_of(&pile)))
+            .collect()
     }
 
     fn lost(&mut self) -> Vec<(u16, u64)> {
@@ -173,6 +198,21 @@ impl Recording {
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// How long records may wait. Not at all where a CPU can be busy without a tick that programs see, which would end that:
+/// where some do without it (`nohz_full=`), or it is no high-resolution timer.
+fn longest_wait_ns() -> u64 {
+    let tickless = std::fs::read_to_string("/sys/devices/system/cpu/nohz_full")
+        .is_ok_and(|cpus| cpus.contains(|c: char| c.is_ascii_digit()));
+    let resolution = clock_getres(ClockId::Monotonic);
+    // One tick where there are no high-resolution timers.
+    let coarse = resolution.tv_sec > 0 || resolution.tv_nsec > 100_000;
+    if tickless || coarse {
+        0
+    } else {
+        LONGEST_WAIT_NS
+    }
 }
 
 /// The address of the function that the scheduler's tick runs: `tick_sched_timer` until 6.7, `tick_nohz_handler` since.

@@ -109,7 +109,7 @@ pub struct Block {
 /// A record that is not as `bpf/wire.h` has it: programs and this module are out of step.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum WireError {
-    /// Too short or too long for its kind.
+    /// Cut short.
     #[error("a record of kind {kind} has {length} bytes, not {expected}")]
     Length {
         /// The kind; 0 when there is not even a header.
@@ -126,20 +126,63 @@ pub enum WireError {
 
 const HEADER: usize = 16;
 
-/// Decodes one record.
+/// Of a record's kind: `WP_NESTED`.
+const NESTED: u16 = 1 << 15;
+
+/// Room of a CPU's pile in words: `WP_PILE_WORDS`.
+const PILE_WORDS: usize = 188;
+/// Words before what is in it.
+const PILE_HEAD: usize = 4;
+
+/// A CPU's pile: `struct wp_pile`.
+pub type Pile = [u64; PILE_HEAD + PILE_WORDS];
+
+/// The records in a pile, as they would be handed over.
+pub fn records_of(pile: &Pile) -> Vec<u8> {
+    let (head, data) = pile.split_at(PILE_HEAD);
+    let words = Fields(&head[0].to_ne_bytes()).u32().unwrap_or(0);
+    data.iter()
+        .take(words as usize)
+        .flat_map(|word| word.to_ne_bytes())
+        .collect()
+}
+
+/// Whether a record comes by itself, because the CPU was interrupted when it added to its pile: what happened before
+/// comes only with that.
+pub fn is_nested(bytes: &[u8]) -> bool {
+    let mut fields = Fields(bytes);
+    let (_time, kind) = (fields.u64(), fields.u16());
+    kind.is_some_and(|kind| kind & NESTED != 0)
+}
+
+/// Decodes records that were handed over together, one after the other.
 ///
 /// # Errors
-/// When it has a length or a kind that no program writes.
-pub fn decode(bytes: &[u8]) -> Result<Record, WireError> {
+/// When one has a length or a kind that no program writes.
+pub fn decode(mut bytes: &[u8]) -> impl Iterator<Item = Result<Record, WireError>> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let record = decode_first(bytes);
+        // Behind one that is not as it should be, nobody knows where the next begins.
+        bytes = record.as_ref().map_or(&[], |(_, rest)| *rest);
+        Some(record.map(|(record, _)| record))
+    })
+}
+
+/// Decodes a record; also what is behind it.
+fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
     let mut fields = Fields(bytes);
     let header = (fields.u64(), fields.u16(), fields.u16(), fields.u32());
-    let (Some(time_ns), Some(number), Some(cpu), Some(word)) = header else {
+    let (Some(time_ns), Some(kind), Some(cpu), Some(word)) = header else {
         return Err(WireError::Length {
             kind: 0,
             length: bytes.len(),
             expected: HEADER,
         });
     };
+    let number = kind & !NESTED;
     let (kind, expected) = match number {
         1 => (Some(idle_enter(word)), HEADER),
         2 => (Some(Kind::IdleExit), HEADER),
@@ -155,8 +198,8 @@ pub fn decode(bytes: &[u8]) -> Result<Record, WireError> {
         other => return Err(WireError::Kind(other)),
     };
     match kind {
-        Some(kind) if bytes.len() == expected => Ok(Record { time_ns, cpu, kind }),
-        _ => Err(WireError::Length {
+        Some(kind) => Ok((Record { time_ns, cpu, kind }, fields.0)),
+        None => Err(WireError::Length {
             kind: number,
             length: bytes.len(),
             expected,
@@ -260,7 +303,10 @@ mod tests {
     }
 
     fn kind_of(bytes: &[u8]) -> Kind {
-        let record = decode(bytes).unwrap();
+        let records: Vec<Record> = decode(bytes).map(Result::unwrap).collect();
+        let [record] = records[..] else {
+            panic!("{} records", records.len())
+        };
         assert_eq!((record.time_ns, record.cpu), (77, 3));
         record.kind
     }
@@ -280,7 +326,57 @@ mod tests {
                 iowait: true
             }
         );
-        assert_eq!(decode(&header(99, 0)), Err(WireError::Kind(99)));
+        let unknown: Vec<_> = decode(&header(99, 0)).collect();
+        assert_eq!(unknown, [Err(WireError::Kind(99))]);
+    }
+
+    #[test]
+    fn records_come_one_after_the_other() {
+        let mut bytes = header(2, 0);
+        bytes.extend(header(5, 6));
+        bytes.extend([0; 16]);
+        bytes.extend(header(8, 9));
+        let kinds: Vec<_> = decode(&bytes).map(|record| record.unwrap().kind).collect();
+        let block = Block {
+            device: 6,
+            ..Block::default()
+        };
+        let frequency = Kind::Frequency { khz: 9 };
+        assert_eq!(kinds, [Kind::IdleExit, Kind::BlockIssue(block), frequency]);
+        assert_eq!(decode(&[]).count(), 0);
+
+        // Whatever the last one lacks, it is an error, and the others are there.
+        for cut in [1, 8, 15] {
+            let seen: Vec<_> = decode(&bytes[..bytes.len() - cut]).collect();
+            assert_eq!(seen.len(), 3);
+            assert!(seen[1].is_ok());
+            let length = 16 - cut;
+            let (kind, expected) = (0, 16);
+            let error = WireError::Length {
+                kind,
+                length,
+                expected,
+            };
+            assert_eq!(seen[2], Err(error));
+        }
+    }
+
+    #[test]
+    fn a_nested_record_is_one_like_others() {
+        let nested = header(1 << 15 | 2, 0);
+        assert!(is_nested(&nested));
+        assert!(!is_nested(&header(2, 0)) && !is_nested(&[]));
+        assert_eq!(kind_of(&nested), Kind::IdleExit);
+    }
+
+    #[test]
+    fn what_a_pile_has_is_told_by_its_head() {
+        let mut pile = [7; PILE_HEAD + PILE_WORDS];
+        for (words, bytes) in [(0, 0), (5, 40), (u32::MAX, PILE_WORDS * 8)] {
+            let head = [words.to_ne_bytes(), 1_u32.to_ne_bytes()].concat();
+            pile[0] = u64::from_ne_bytes(head.try_into().unwrap());
+            assert_eq!(records_of(&pile).len(), bytes);
+        }
     }
 
     #[test]
@@ -302,7 +398,7 @@ mod tests {
             left: false,
         };
         assert_eq!(kind_of(&bytes), Kind::Select(expected));
-        assert!(decode(&bytes[..47]).is_err());
+        assert!(decode(&bytes[..47]).all(|record| record.is_err()));
     }
 
     #[test]
@@ -319,8 +415,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            let _ = decode(&bytes);
+        fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..128)) {
+            let records = decode(&bytes).count();
+            prop_assert!(records <= bytes.len().div_ceil(HEADER));
         }
     }
 }
