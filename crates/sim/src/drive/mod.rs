@@ -69,7 +69,9 @@ pub(crate) struct Accepted {
 
 #[derive(Debug)]
 pub(crate) struct Drive {
-    /// When each unit is free, the earliest first.
+    /// When the unit that took the last request is free.
+    last_unit: u64,
+    /// When each of the others is free, the earliest first.
     units: BinaryHeap<Reverse<u64>>,
     /// When the link is free, by direction: PCIe sends and receives at the same time.
     link_free: [u64; 2],
@@ -92,7 +94,8 @@ struct Sleep {
 impl Drive {
     pub(crate) fn new(setup: &DriveSetup) -> Self {
         Self {
-            units: (0..setup.units.max(1)).map(|_| Reverse(0)).collect(),
+            last_unit: 0,
+            units: (1..setup.units).map(|_| Reverse(0)).collect(),
             link_free: [0; 2],
             buffer: setup.buffer.map(Buffer::new),
             sleep: setup.power.clone().map(|setup| Sleep {
@@ -110,10 +113,11 @@ impl Drive {
     #[inline(always)]
     pub(crate) fn accept(&mut self, now: u64, demand: Demand) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
-        // There is at least one.
-        let mut unit = self.units.peek_mut();
-        let free = unit.as_ref().map_or(0, |unit| unit.0);
-        let mut from = free.max(now).max(awake_at);
+        // A unit that is free is as good as any other.
+        if self.last_unit > now {
+            self.take_earliest_unit();
+        }
+        let mut from = self.last_unit.max(now).max(awake_at);
         if let (Direction::Read, Some(buffer)) = (demand.direction, &mut self.buffer) {
             from += buffer.disturb(from, demand.blocks);
         }
@@ -128,9 +132,7 @@ impl Drive {
         if let (Direction::Write, Some(buffer)) = (demand.direction, &mut self.buffer) {
             done = buffer.accept(done, demand.blocks);
         }
-        if let Some(unit) = &mut unit {
-            unit.0 = done;
-        }
+        self.last_unit = done;
         if let Some(sleep) = &mut self.sleep {
             let empty = self.buffer.as_ref().map_or(0, Buffer::empty_at);
             sleep.idle_from = sleep.idle_from.max(done).max(empty);
@@ -138,6 +140,15 @@ impl Drive {
         Accepted {
             wake: awake_at.saturating_sub(now),
             done,
+        }
+    }
+
+    /// The next request goes to the unit that is free first.
+    fn take_earliest_unit(&mut self) {
+        if let Some(mut other) = self.units.peek_mut()
+            && other.0 < self.last_unit
+        {
+            std::mem::swap(&mut other.0, &mut self.last_unit);
         }
     }
 
