@@ -21,17 +21,19 @@ impl Machine {
             message,
         };
         let mut table = Table::try_from(self).map_err(|e| invalid(e.to_string()))?;
-        let nested = table.get_mut("drive").map(take_nested);
+        let nested = table.get_mut("drive").map(take_nested).unwrap_or_default();
         let others = table.remove("other_drive");
         let mut text = String::new();
         write_machine(&mut text, &table);
         write_nested(&mut text, "drive", nested).map_err(|e| invalid(e.to_string()))?;
-        for mut drive in others.iter().filter_map(Value::as_array).flatten().cloned() {
-            let nested = take_nested(&mut drive);
-            let _ = write!(text, "\n[[other_drive]]\n");
-            write_lines(&mut text, drive.as_table().into_iter().flatten());
-            write_nested(&mut text, "other_drive", Some(nested))
-                .map_err(|e| invalid(e.to_string()))?;
+        if let Some(Value::Array(others)) = others {
+            for mut drive in others {
+                let nested = take_nested(&mut drive);
+                let _ = write!(text, "\n[[other_drive]]\n");
+                write_lines(&mut text, drive.as_table().into_iter().flatten());
+                write_nested(&mut text, "other_drive", nested)
+                    .map_err(|e| invalid(e.to_string()))?;
+            }
         }
         Ok(text)
     }
@@ -50,12 +52,8 @@ fn take_nested(drive: &mut Value) -> Table {
 }
 
 /// Writes them as tables of the last drive of that key.
-fn write_nested(
-    text: &mut String,
-    key: &str,
-    nested: Option<Table>,
-) -> Result<(), toml::ser::Error> {
-    if let Some(nested) = nested.filter(|nested| !nested.is_empty()) {
+fn write_nested(text: &mut String, key: &str, nested: Table) -> Result<(), toml::ser::Error> {
+    if !nested.is_empty() {
         let drive = Table::from_iter([(key.to_owned(), Value::Table(nested))]);
         let _ = write!(text, "\n{}", toml::to_string(&drive)?);
     }
