@@ -3,13 +3,12 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
@@ -17,6 +16,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::captured::{content, copy_of_laptop, copy_of_server, different};
+use common::leases::{burst, data, limits};
 use common::{fails_with, skip, wakepath};
 use rustix::fs::inotify;
 use rustix::process::{Pid, Signal, kill_process};
@@ -101,43 +101,6 @@ fn config(folder: &Path, text: &str) -> String {
     let path = folder.join("daemon.toml");
     fs::write(&path, text).unwrap();
     path.display().to_string()
-}
-
-/// A file to read past the page cache.
-fn data(folder: &Path) -> PathBuf {
-    let path = folder.join("data");
-    fs::write(&path, vec![1; 4 << 20]).unwrap();
-    fs::File::open(&path).unwrap().sync_all().unwrap();
-    path
-}
-
-/// A burst of reads.
-fn burst(data: &Path) {
-    let read = Command::new("dd")
-        .arg(format!("if={}", data.display()))
-        .args([
-            "of=/dev/null",
-            "bs=4k",
-            "count=400",
-            "iflag=direct",
-            "status=none",
-        ])
-        .status();
-    assert!(read.unwrap().success());
-}
-
-/// Where the limits of CPUs are.
-fn limits(root: &Path) -> BTreeMap<PathBuf, String> {
-    let mut limits = BTreeMap::new();
-    for cpu in 0.. {
-        let file = format!("sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");
-        let path = root.join(file);
-        let Ok(text) = fs::read_to_string(&path) else {
-            break;
-        };
-        limits.insert(path, text.trim().to_owned());
-    }
-    limits
 }
 
 /// Whether something becomes true within a while of bursts.

@@ -79,6 +79,14 @@ fn a_captured_machine_is_captured_as_it_is() {
     assert_eq!(stdout.get_output().stdout, text.as_bytes());
 }
 
+/// A job that lets a drive go to sleep between its reads.
+fn slow_reads(folder: &Path) -> String {
+    let path = folder.join("job.fio");
+    let text = "[job]\nrw=randread\ndirect=1\nthinktime=1s\nsize=16m\ntime_based\nruntime=3s\n";
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
 #[test]
 fn the_machine_file_has_the_drive_with_its_power_states() {
     let directory = tempfile::tempdir().unwrap();
@@ -90,17 +98,11 @@ fn the_machine_file_has_the_drive_with_its_power_states() {
     assert_eq!(power.matches("[[drive.declared.states]]").count(), 5);
     assert!(power.contains("[drive.in_force]"));
 
-    let job = directory.path().join("job.fio");
-    fs::write(
-        &job,
-        "[job]\nrw=randread\ndirect=1\nthinktime=1s\nsize=16m\ntime_based\nruntime=3s\n",
-    )
-    .unwrap();
+    let job = slow_reads(directory.path());
     let sim = |file: &str| {
-        let job = job.to_str().unwrap();
         wakepath(&[
             "sim",
-            job,
+            &job,
             "--machine",
             file,
             "--runs",
@@ -144,17 +146,11 @@ fn the_machine_file_has_every_drive() {
         .success()
         .stdout(predicates::str::contains("another drive: nvme1 "));
 
-    let job = directory.path().join("job.fio");
-    fs::write(
-        &job,
-        "[job]\nrw=randread\ndirect=1\nthinktime=1s\nsize=16m\ntime_based\nruntime=3s\n",
-    )
-    .unwrap();
+    let job = slow_reads(directory.path());
     let mean_drive_power = |drive: &str| {
-        let job = job.to_str().unwrap();
         let run = [
             "sim",
-            job,
+            &job,
             "--machine",
             &file,
             "--runs",

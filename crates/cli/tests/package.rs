@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -11,6 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::captured::{content, copy_of_laptop, different};
+use common::leases::{burst, data, limits};
 use common::{repository, skip};
 use rustix::process::geteuid;
 use tempfile::TempDir;
@@ -176,6 +178,7 @@ fn check_unit(test: &str, root: &Path, folder: &Path) {
 struct Systemd {
     /// `unshare`; when it ends, so does everything in there.
     outer: Child,
+    #[expect(dead_code, reason = "kept for its drop")]
     folder: TempDir,
     log: PathBuf,
 }
@@ -269,22 +272,11 @@ impl Drop for Systemd {
     }
 }
 
-/// The latency limits of this machine's CPUs.
-fn limits() -> Vec<String> {
-    let file = |cpu| format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");
-    let read = |cpu| fs::read_to_string(file(cpu)).ok();
-    (0..).map_while(read).collect()
-}
-
 /// Reads from the disk until a CPU has a limit that it had not before.
-fn until_leased(systemd: &Systemd, data: &Path, before: &[String]) {
+fn until_leased(systemd: &Systemd, data: &Path, before: &BTreeMap<PathBuf, String>) {
     systemd.until("a lease", || {
-        let read = Command::new("dd")
-            .arg(format!("if={}", data.display()))
-            .args("of=/dev/null bs=4k count=100 iflag=direct status=none".split(' '))
-            .status();
-        assert!(read.unwrap().success());
-        limits() != before
+        burst(data);
+        limits(Path::new("/")) != *before
     });
 }
 
@@ -300,7 +292,7 @@ fn the_service_runs_under_systemd() {
         Ok(package) => package,
         Err(reason) => return skip(test, &reason),
     };
-    let before = limits();
+    let before = limits(Path::new("/"));
     if before.is_empty() {
         return skip(test, "this kernel has no latency limits of CPUs");
     }
@@ -308,9 +300,9 @@ fn the_service_runs_under_systemd() {
         Ok(systemd) => systemd,
         Err(reason) => return skip(test, &reason),
     };
-    let data = systemd.folder.path().with_extension("data");
-    fs::write(&data, vec![1; 1 << 20]).unwrap();
-    fs::File::open(&data).unwrap().sync_all().unwrap();
+    // Not in that of systemd, which is in memory there.
+    let on_disk = folder();
+    let data = data(on_disk.path());
 
     systemd.must(&format!("dpkg --install {}", package.display()));
     systemd.must("printf '[psd]\\ntimeout = \"900ms\"\\n' >/etc/wakepath/daemon.toml");
@@ -331,7 +323,7 @@ fn the_service_runs_under_systemd() {
             systemd.said().contains("restored\n")
         });
         // Whatever else is read or written here gets leases from the next daemon, which end.
-        systemd.until("the old limits", || limits() == before);
+        systemd.until("the old limits", || limits(Path::new("/")) == before);
     }
 
     systemd.must("echo 'unknown = 1' >>/etc/wakepath/daemon.toml");
@@ -346,7 +338,6 @@ fn the_service_runs_under_systemd() {
 
     until_leased(&systemd, &data, &before);
     systemd.must("dpkg --remove wakepath");
-    assert_eq!(limits(), before, "{}", systemd.said());
+    assert_eq!(limits(Path::new("/")), before, "{}", systemd.said());
     assert_eq!(systemd.property("ActiveState"), "inactive");
-    fs::remove_file(data).unwrap();
 }

@@ -8,6 +8,7 @@
 
 pub(crate) mod bursts;
 pub(crate) mod captured;
+pub(crate) mod leases;
 pub(crate) mod recording;
 pub(crate) mod rig;
 
