@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use wakepath_hardware::{IdleState, IdleStates};
+use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::{Setup, States, replay};
 use wakepath_trace::import::{Options, import_file};
@@ -173,7 +174,7 @@ fn write_trace(path: &Path, size: u64) -> anyhow::Result<()> {
 fn replaying(folder: &Path) -> anyhow::Result<()> {
     let recording = folder.join("idle.parquet");
     write_recording(&recording)?;
-    for governor in ["teo@6.12", "menu@6.12", "menu@6.1"] {
+    for governor in ["ladder", "teo@6.12", "menu@6.12", "menu@6.1"] {
         let setup = setup(governor)?;
         let mut rates = Vec::new();
         for _ in 0..ROUNDS {
@@ -219,42 +220,57 @@ fn setup(governor: &str) -> anyhow::Result<Setup> {
     })
 }
 
-/// Four CPUs that rest between tasks, for times that differ.
+/// The tick's period, in ns.
+const TICK: u64 = 4_000_000;
+
+/// Four CPUs that rest between tasks, for times that differ, as a kernel would record it: the next event is the tick or
+/// a timer, whichever comes first, and where the CPU sleeps longer than that, the tick was stopped.
 fn write_recording(path: &Path) -> anyhow::Result<()> {
     let mut writer = Writer::create(path, Overwrite::Yes, Metadata::default())?;
     // Of the usual kind; any numbers that are spread will do.
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut now = 1_000_000_000;
-    for i in 0..PERIODS {
+    let mut draw = || {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
         // Mostly some 10 or 100 us, sometimes milliseconds.
         let duration = (20_000 + random % 200_000) << (random >> 60 & 3);
-        now += duration / 4 + random % 3_000;
-        let inputs = IdleInputs {
-            sleep_length: Some((duration + random % 2_000_000) as i64),
-            delta_tick: Some((random % 4_000_000) as i64),
-            tick_stopped: Some(false),
-            latency_request: Some(2_147_483_647_000),
-            iowaiters: Some((random & 1) as u32),
-            select_lead: Some(600),
-            inferred: false,
-        };
+        (random, duration)
+    };
+    let mut free = [1_000_000_000; 4];
+    let mut next = [(); 4].map(|()| draw());
+    for _ in 0..PERIODS {
+        let ends = |cpu: usize| free[cpu] + next[cpu].1;
+        let cpu = (0..free.len()).min_by_key(|&cpu| ends(cpu)).unwrap_or(0);
+        let end = ends(cpu);
+        let (random, duration) = next[cpu];
+        let start = end - duration;
+        let sleep_length = duration + random % 2_000_000;
+        let delta_tick = sleep_length.min(TICK - start % TICK);
         let period = IdlePeriod {
             state: if duration > 600_000 { 3 } else { 2 },
             duration: Nanoseconds(duration),
-            inputs,
+            inputs: IdleInputs {
+                sleep_length: Some(sleep_length as i64),
+                delta_tick: Some(delta_tick as i64),
+                tick_stopped: Some(false),
+                latency_request: Some(NO_LATENCY_REQUEST),
+                iowaiters: Some((random & 1) as u32),
+                select_lead: Some(600),
+                inferred: false,
+            },
             before: Before::Task,
-            stop_tick: Some(true),
+            stop_tick: Some(duration > delta_tick),
             got_tick: Some(false),
             poll_limit_hit: Some(false),
         };
         writer.push(&Event {
-            time: Nanoseconds(now),
-            cpu: (i % 4) as u32,
+            time: Nanoseconds(end),
+            cpu: cpu as u32,
             kind: Kind::Idle(period),
         })?;
+        free[cpu] = end + 5_000 + random % 20_000;
+        next[cpu] = draw();
     }
     writer.finish()?;
     Ok(())

@@ -104,6 +104,11 @@ impl Lease {
     pub fn holds(self, now: Nanoseconds) -> bool {
         self.ticks(now) < self.expires
     }
+
+    /// The time from which on it does not hold any more.
+    pub fn end(self) -> Nanoseconds {
+        Nanoseconds(self.expires.saturating_mul(self.tick.0))
+    }
 }
 
 impl Ceiling {

@@ -4,9 +4,9 @@
 //! as for the oracle itself ([`wakepath_policies::idle::oracle`]). The oracle, which knows the rest's
 //! length, enters one state once.
 
+use wakepath_policies::idle::OracleGoal;
 use wakepath_policies::idle::oracle::{IdlePower, Oracle};
 use wakepath_policies::idle::stay::FitBounds;
-use wakepath_policies::idle::{IdleGovernor, IdleQuery, OracleGoal};
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::setup::States;
@@ -34,6 +34,14 @@ pub struct Totals {
     pub wasted: i128,
     /// Energy, in fJ.
     pub energy: u128,
+}
+
+impl Totals {
+    /// An I/O completion waited for the last wake-up, `added` ns longer than with the oracle.
+    pub fn delay_io(&mut self, added: u64) {
+        self.slower_io += u64::from(added > 0);
+        self.added_io_latency += added;
+    }
 }
 
 /// Judges rests on CPUs of one kind.
@@ -83,13 +91,8 @@ impl Judge {
 
     /// The oracle's state for a rest of `length` ns.
     #[inline(always)]
-    pub fn best(&mut self, length: u64, latency_request: i64) -> Best {
-        let query = IdleQuery {
-            true_idle: length,
-            latency_request,
-            ..IdleQuery::default()
-        };
-        let state = self.oracle.select(&query).state;
+    pub fn best(&self, length: u64, latency_request: i64) -> Best {
+        let state = self.oracle.state_for(length, latency_request);
         Best {
             state,
             exit: self.rules.get(state).map_or(0, |rule| rule.exit),

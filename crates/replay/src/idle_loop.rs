@@ -6,35 +6,56 @@ use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::{
     Governor, IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, WithGovernor,
 };
-use wakepath_policies::psd::{Lease, PsdPolicy};
+use wakepath_policies::psd::Ceiling;
 use wakepath_trace::recording::Before;
-use wakepath_units::Nanoseconds;
 
 use crate::cost::{Best, Judge, Totals};
 use crate::rest::Rest;
 
-/// What governors can be told about a rest. All times in ns.
+/// A rest, with what governors can be told about it. All times in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
+    /// When it began and ended.
+    pub start: u64,
+    /// See [`Known::start`].
+    pub end: u64,
     /// When the next timer expires, if the tick is stopped.
     pub timer: i64,
     /// How far the next timer is taken to be away once that time is over and nothing woke the CPU.
     pub unknown: i64,
-    /// When the tick comes next, and its period.
+    /// When the tick comes next.
     pub tick: u64,
-    /// See [`Known::tick`].
-    pub period: u64,
     /// Longest tolerated exit latency.
     pub latency_request: i64,
     /// Tasks that wait for I/O.
     pub iowaiters: u32,
+    /// The CPU was in its idle loop before, too: no task ran that would have got the tick back.
+    pub in_loop: bool,
+    /// An I/O completion ended it.
+    pub woken_by_io: bool,
+    /// Until when a PSD lease held; 0: there was none.
+    pub lease_until: u64,
+    /// What the oracle does with it.
+    pub best: Best,
+}
+
+/// What is the same for all rests of a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// Its idle states.
+    pub states: &'a IdleStates,
+    /// What stays are judged by.
+    pub judge: &'a Judge,
+    /// The tick's period, in ns.
+    pub period: u64,
+    /// How deeply it may sleep while a PSD lease holds.
+    pub ceiling: Ceiling,
 }
 
 /// A governor on one CPU, and what came of it.
 #[derive(Clone, Debug)]
 pub struct IdleLoop {
     governor: Governor,
-    lease: Option<(Lease, PsdPolicy)>,
     poll_limit: u64,
     tick_stopped: bool,
     /// What came of it.
@@ -52,22 +73,14 @@ pub struct Counts {
     pub tick_stops: u64,
     /// How often polling ended at its limit.
     pub poll_limit_hits: u64,
-    /// The state that the last rest ended in, and how much slower than the oracle's that was.
-    last: (usize, u64),
 }
 
 impl IdleLoop {
     /// A CPU that has never been idle. `poll_limit`: how long the polling state polls, in ns, unless the
     /// governor has a limit of its own.
-    pub fn new(
-        governor: Governor,
-        psd: Option<(Lease, PsdPolicy)>,
-        poll_limit: u64,
-        states: usize,
-    ) -> Self {
+    pub fn new(governor: Governor, poll_limit: u64, states: usize) -> Self {
         Self {
             governor,
-            lease: psd,
             poll_limit,
             tick_stopped: false,
             counts: Counts {
@@ -75,59 +88,21 @@ impl IdleLoop {
                 selections: 0,
                 tick_stops: 0,
                 poll_limit_hits: 0,
-                last: (0, 0),
             },
         }
     }
 
-    /// The CPU comes back online with governors that know nothing; what came of it so far stays.
+    /// The CPU comes back online with a governor that knows nothing; what came of it so far stays.
     pub fn restart(&mut self, fresh: Self) {
         self.governor = fresh.governor;
-        self.lease = fresh.lease;
         self.tick_stopped = false;
-        self.counts.last = (0, 0);
     }
 
-    /// A block request was issued by this CPU, or completed on it.
-    pub fn block(&mut self, time: u64, completed: bool) {
-        if let Some((lease, policy)) = &mut self.lease {
-            let grants = if completed {
-                policy.grant.on_completion()
-            } else {
-                policy.grant.on_issue()
-            };
-            if grants {
-                lease.grant(Nanoseconds(time));
-            }
-        }
-    }
-
-    /// The last rest was ended by an I/O completion.
-    pub fn woken_by_io(&mut self) {
-        let (state, added) = self.counts.last;
-        if let Some(totals) = self.counts.totals.get_mut(state) {
-            totals.slower_io += u64::from(added > 0);
-            totals.added_io_latency += added;
-        }
-    }
-
-    /// Goes through one rest.
-    #[inline]
-    pub fn rest(
-        &mut self,
-        states: &IdleStates,
-        judge: &Judge,
-        rest: &Rest,
-        known: &Known,
-        best: Best,
-    ) {
+    /// Goes through rests, in their order.
+    pub fn rests(&mut self, terms: Terms<'_>, rests: &[Known]) {
         self.governor.with(Passage {
-            states,
-            judge,
-            rest,
-            known,
-            best,
-            lease: self.lease.as_ref(),
+            terms,
+            rests,
             poll_limit: self.poll_limit,
             tick_stopped: &mut self.tick_stopped,
             counts: &mut self.counts,
@@ -135,42 +110,45 @@ impl IdleLoop {
     }
 }
 
-/// One rest, with whichever governor.
+/// Some rests, with whichever governor.
 struct Passage<'a> {
-    states: &'a IdleStates,
-    judge: &'a Judge,
-    rest: &'a Rest,
-    known: &'a Known,
-    best: Best,
-    lease: Option<&'a (Lease, PsdPolicy)>,
+    terms: Terms<'a>,
+    rests: &'a [Known],
     poll_limit: u64,
     tick_stopped: &'a mut bool,
     counts: &'a mut Counts,
 }
 
 impl WithGovernor for Passage<'_> {
-    fn run<G: IdleGovernor>(self, governor: &mut G) {
-        let Self {
+    fn run<G: IdleGovernor>(mut self, governor: &mut G) {
+        for rest in self.rests {
+            self.rest(governor, rest);
+        }
+    }
+}
+
+impl Passage<'_> {
+    #[inline(always)]
+    fn rest<G: IdleGovernor>(&mut self, governor: &mut G, rest: &Known) {
+        let Terms {
             states,
             judge,
-            rest,
-            known,
-            best,
-            counts,
-            ..
-        } = self;
+            period,
+            ceiling,
+        } = self.terms;
+        let counts = &mut *self.counts;
         // A task gets the tick back; where nothing is recorded of tasks, one is taken to have run.
-        let mut tick_stopped = *self.tick_stopped && rest.first.before() == Before::IdleLoop;
+        let mut tick_stopped = *self.tick_stopped && rest.in_loop;
         let mut now = rest.start;
-        let mut tick = known.tick;
+        let mut tick = rest.tick;
         loop {
             while tick <= now {
-                tick += known.period;
+                tick += period;
             }
-            let sleep_length = if now > rest.start && known.timer <= now as i64 {
-                known.unknown
+            let sleep_length = if now > rest.start && rest.timer <= now as i64 {
+                rest.unknown
             } else {
-                known.timer.saturating_sub_unsigned(now)
+                rest.timer.saturating_sub_unsigned(now)
             };
             let delta_tick = if tick_stopped {
                 sleep_length
@@ -181,16 +159,15 @@ impl WithGovernor for Passage<'_> {
                 sleep_length,
                 delta_tick,
                 tick_stopped,
-                latency_request: known.latency_request,
-                nr_iowait: known.iowaiters,
+                latency_request: rest.latency_request,
+                nr_iowait: rest.iowaiters,
                 clock: now,
                 true_idle: rest.end - now,
             };
-            let IdleDecision { state, stop_tick } = match self.lease {
-                Some((lease, policy)) if lease.holds(Nanoseconds(now)) => {
-                    policy.ceiling.select(states, governor, &query)
-                }
-                _ => governor.select(&query),
+            let IdleDecision { state, stop_tick } = if now < rest.lease_until {
+                ceiling.select(states, governor, &query)
+            } else {
+                governor.select(&query)
             };
             let state = state.min(states.len() - 1);
             counts.selections += 1;
@@ -207,7 +184,7 @@ impl WithGovernor for Passage<'_> {
             let ticks_at = if tick_stopped { u64::MAX } else { tick };
             let end = rest.end.min(polls_until).min(ticks_at);
             let last = end == rest.end;
-            let added = judge.account(&mut counts.totals, state, end - now, last, best);
+            let added = judge.account(&mut counts.totals, state, end - now, last, rest.best);
             let poll_limit_hit = !last && polls_until <= ticks_at;
             counts.poll_limit_hits += u64::from(poll_limit_hit);
             let outcome = IdleOutcome {
@@ -220,7 +197,9 @@ impl WithGovernor for Passage<'_> {
             governor.reflect(state, &outcome);
             if last {
                 *self.tick_stopped = tick_stopped;
-                counts.last = (state, added);
+                if rest.woken_by_io {
+                    counts.totals[state].delay_io(added);
+                }
                 return;
             }
             now = end;
@@ -230,9 +209,9 @@ impl WithGovernor for Passage<'_> {
 
 impl Known {
     /// What was recorded of a rest, with what stands in for it where it was not: `longest` is the
-    /// CPU's longest rest so far, `phase` a time at which it had a tick.
+    /// CPU's longest rest so far, `phase` a time at which it had a tick, `period` the tick's.
     #[inline]
-    pub fn of(rest: &Rest, period: u64, phase: u64, longest: u64) -> Self {
+    pub fn of(rest: &Rest, judge: &Judge, period: u64, phase: u64, longest: u64) -> Self {
         let first = &rest.first;
         let asked = rest.start - u64::from(first.select_lead().unwrap_or(0)).min(rest.start);
         // Without timers: no timer is known to be nearer than the longest rest there has been.
@@ -251,13 +230,19 @@ impl Known {
                 rest.start + since
             }
         };
+        let latency_request = first.latency_request().unwrap_or(NO_LATENCY_REQUEST);
         Self {
+            start: rest.start,
+            end: rest.end,
             timer,
             unknown,
             tick: recorded_tick.unwrap_or_else(next),
-            period,
-            latency_request: first.latency_request().unwrap_or(NO_LATENCY_REQUEST),
+            latency_request,
             iowaiters: first.iowaiters().unwrap_or(0),
+            in_loop: first.before() == Before::IdleLoop,
+            woken_by_io: false,
+            lease_until: 0,
+            best: judge.best(rest.end - rest.start, latency_request),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use wakepath_policies::idle::Governor;
 use wakepath_policies::poll;
-use wakepath_policies::psd::Lease;
+use wakepath_policies::psd::{Ceiling, Grant, Lease};
 use wakepath_trace::recording::{
     Before, Event, IdlePeriod, IdleRow, Kind, Known as Recorded, Metadata, Reader, RecordingError,
     TimerKind, Visitor,
@@ -15,7 +15,7 @@ use wakepath_units::Nanoseconds;
 use crate::agreement::{Agreement, Shadow};
 use crate::cost::{Judge, Totals};
 use crate::drives::Drives;
-use crate::idle_loop::{IdleLoop, Known};
+use crate::idle_loop::{IdleLoop, Known, Terms};
 use crate::report::{PolicyReport, Report, StateReport};
 use crate::rest::{CAUSE_WITHIN, LONGEST, Rest};
 use crate::setup::{Setup, SetupError, States};
@@ -57,11 +57,16 @@ pub enum ReplayError {
 
 /// No kernel has more CPUs (`NR_CPUS`).
 const MOST_CPUS: u32 = 8192;
+/// So many rests of a CPU go through the governors at a time, which is quicker than one by one.
+const TOGETHER: usize = 64;
 
 struct Cpu {
     group: usize,
     rest: Rest,
-    /// The rest has gone through the governors, and what wakes the CPU is not known yet.
+    /// Rests that are over and have not gone through the governors yet; the last one is always among them.
+    ended: Vec<Known>,
+    lease: Option<Lease>,
+    /// When the last rest ended, if what woke the CPU is not known yet.
     woken_at: Option<u64>,
     /// The last completion of a request here.
     completed_at: u64,
@@ -220,6 +225,7 @@ impl<'a> Run<'a> {
         for (number, cpu) in self.cpus.into_iter().enumerate() {
             let Some(mut cpu) = cpu else { continue };
             self.common.end_rest(&mut cpu);
+            self.common.ask_governors(&mut cpu);
             cpu.shadow.settle(self.common.calls_of(number as u32))?;
             cpus.push(cpu);
         }
@@ -262,18 +268,17 @@ impl<'a> Common<'a> {
         let states = &setup.states[group];
         let count = states.declared.len();
         let loops = setup.policies.iter().map(|(_, policy)| {
-            let lease = setup
-                .psd
-                .map(|psd| (Lease::new(psd.timeout_ms, setup.tick), psd));
             let governor = match &states.power {
                 Some(power) => Governor::with_power(policy, &states.declared, setup.tick, power),
                 None => Governor::new(policy, &states.declared, setup.tick),
             };
-            IdleLoop::new(governor, lease, self.poll_limits[group], count)
+            IdleLoop::new(governor, self.poll_limits[group], count)
         });
         Cpu {
             group,
             rest: Rest::default(),
+            ended: Vec::with_capacity(TOGETHER),
+            lease: self.new_lease(),
             woken_at: None,
             completed_at: 0,
             woken_inside: false,
@@ -288,6 +293,11 @@ impl<'a> Common<'a> {
             shadow: Shadow::new(self.governor_that_ran(states)),
             last: 0,
         }
+    }
+
+    fn new_lease(&self) -> Option<Lease> {
+        let psd = self.setup.psd?;
+        Some(Lease::new(psd.timeout_ms, self.setup.tick))
     }
 
     fn governor_that_ran(&self, states: &States) -> Option<Governor> {
@@ -316,7 +326,7 @@ impl<'a> Common<'a> {
             Kind::BlockIssue(block) => {
                 self.end_rest(cpu);
                 self.drives.issue(time, event.cpu, block);
-                cpu.loops.iter_mut().for_each(|l| l.block(time, false));
+                self.grant(cpu, event.time, Grant::on_issue);
             }
             Kind::BlockComplete(block) => {
                 self.end_rest(cpu);
@@ -326,7 +336,7 @@ impl<'a> Common<'a> {
                     self.woken_by_io(cpu);
                 }
                 cpu.completed_at = time;
-                cpu.loops.iter_mut().for_each(|l| l.block(time, true));
+                self.grant(cpu, event.time, Grant::on_completion);
             }
             Kind::Frequency(_) => {}
             Kind::Lost { .. } => {
@@ -338,8 +348,10 @@ impl<'a> Common<'a> {
                 cpu.shadow.settle(self.calls_of(event.cpu))?;
                 cpu.woken_at = None;
                 if self.hotplug == Hotplug::Restarts {
+                    self.ask_governors(cpu);
                     self.forget(cpu);
                     let fresh = self.new_cpu(event.cpu);
+                    cpu.lease = fresh.lease;
                     for (old, new) in cpu.loops.iter_mut().zip(fresh.loops) {
                         old.restart(new);
                     }
@@ -408,7 +420,7 @@ impl<'a> Common<'a> {
         Ok(())
     }
 
-    /// The rest is over: it goes through all governors.
+    /// The rest is over.
     #[inline(never)]
     fn end_rest(&mut self, cpu: &mut Cpu) {
         if !cpu.rest.is_open() {
@@ -416,37 +428,60 @@ impl<'a> Common<'a> {
         }
         cpu.rest.close();
         self.rests += 1;
-        let rest = &cpu.rest;
-        let judge = &mut self.judges[cpu.group];
-        let states = &self.setup.states[cpu.group].declared;
-        let known = Known::of(rest, self.period, cpu.phase, cpu.longest);
-        let length = rest.end - rest.start;
-        let best = judge.best(length, known.latency_request);
-        for idle_loop in &mut cpu.loops {
-            idle_loop.rest(states, judge, rest, &known, best);
+        if cpu.ended.len() == TOGETHER {
+            self.ask_governors(cpu);
         }
+        let rest = &cpu.rest;
+        let judge = &self.judges[cpu.group];
+        let mut known = Known::of(rest, judge, self.period, cpu.phase, cpu.longest);
+        known.lease_until = cpu.lease.map_or(0, |lease| lease.end().0);
         for (i, stay) in rest.stays.iter().enumerate() {
             let last = i + 1 == rest.stays.len();
             let state = usize::from(stay.state);
-            let added = judge.account(&mut cpu.recorded, state, stay.duration, last, best);
+            let added = judge.account(&mut cpu.recorded, state, stay.duration, last, known.best);
             cpu.recorded_last = (state, added);
         }
-        cpu.longest = cpu.longest.max(length);
+        cpu.longest = cpu.longest.max(rest.end - rest.start);
         cpu.woken_at = Some(rest.end);
+        cpu.ended.push(known);
         if std::mem::take(&mut cpu.woken_inside) {
             cpu.woken_at = None;
             self.woken_by_io(cpu);
         }
     }
 
-    /// The rest that has just gone through the governors was ended by an I/O completion.
+    /// The rests that are over go through all governors.
+    fn ask_governors(&self, cpu: &mut Cpu) {
+        let terms = Terms {
+            states: &self.setup.states[cpu.group].declared,
+            judge: &self.judges[cpu.group],
+            period: self.period,
+            ceiling: self.setup.psd.map_or(Ceiling::default(), |psd| psd.ceiling),
+        };
+        for idle_loop in &mut cpu.loops {
+            idle_loop.rests(terms, &cpu.ended);
+        }
+        cpu.ended.clear();
+    }
+
+    /// A request was issued or completed on this CPU; `counts` tells whether that gives a lease.
+    fn grant(&self, cpu: &mut Cpu, time: Nanoseconds, counts: fn(Grant) -> bool) {
+        if let (Some(lease), Some(psd)) = (&mut cpu.lease, self.setup.psd)
+            && counts(psd.grant)
+        {
+            lease.grant(time);
+        }
+    }
+
+    /// The last rest was ended by an I/O completion.
     fn woken_by_io(&mut self, cpu: &mut Cpu) {
         self.io_wake_ups += 1;
-        cpu.loops.iter_mut().for_each(IdleLoop::woken_by_io);
+        if let Some(rest) = cpu.ended.last_mut() {
+            rest.woken_by_io = true;
+        }
         let (state, added) = cpu.recorded_last;
         if let Some(totals) = cpu.recorded.get_mut(state) {
-            totals.slower_io += u64::from(added > 0);
-            totals.added_io_latency += added;
+            totals.delay_io(added);
         }
     }
 

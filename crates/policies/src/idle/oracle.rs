@@ -114,18 +114,25 @@ fn cheapest_by_power(
         })
 }
 
+impl Oracle {
+    /// The state for an idle time of `true_idle` ns, within a latency request in ns.
+    #[inline(always)]
+    pub fn state_for(&self, true_idle: u64, latency_request: i64) -> usize {
+        let enabled = self.table.enabled();
+        let candidates = match self.goal {
+            OracleGoal::Energy => enabled.without(self.table.slower_than(latency_request)),
+            OracleGoal::Latency => self.quickest(enabled),
+        };
+        self.cheapest(candidates, true_idle)
+            .or(enabled.shallowest())
+            .unwrap_or(0)
+    }
+}
+
 impl IdleGovernor for Oracle {
     #[inline(always)]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
-        let enabled = self.table.enabled();
-        let candidates = match self.goal {
-            OracleGoal::Energy => enabled.without(self.table.slower_than(query.latency_request)),
-            OracleGoal::Latency => self.quickest(enabled),
-        };
-        let state = self
-            .cheapest(candidates, query.true_idle)
-            .or(enabled.shallowest())
-            .unwrap_or(0);
+        let state = self.state_for(query.true_idle, query.latency_request);
         IdleDecision {
             state,
             stop_tick: !self.table.polls(state) && query.true_idle >= self.tick,

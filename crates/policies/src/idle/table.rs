@@ -114,6 +114,8 @@ pub(crate) struct StateTable {
     present: StateSet,
     enabled: StateSet,
     polling: StateSet,
+    /// The longest exit latency of any state.
+    slowest: i64,
 }
 
 impl StateTable {
@@ -125,6 +127,11 @@ impl StateTable {
             present: StateSet((1 << states.len()) - 1),
             enabled: StateSet(0),
             polling: StateSet(0),
+            slowest: states
+                .iter()
+                .map(|s| s.exit_latency.0 as i64)
+                .max()
+                .unwrap_or(0),
         };
         for (i, state) in states.iter().enumerate() {
             table.enabled.0 |= u32::from(!state.disabled) << i;
@@ -189,6 +196,10 @@ impl StateTable {
     /// The enabled states that take longer than `limit` to leave.
     #[inline]
     pub(crate) fn slower_than(&self, limit: i64) -> StateSet {
+        // Mostly nobody asks for anything, which costs no more than this.
+        if limit >= self.slowest {
+            return StateSet(0);
+        }
         self.enabled.and(self.exit_latency.above(limit, self.count))
     }
 
