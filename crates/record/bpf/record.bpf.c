@@ -16,9 +16,6 @@ char _license[] SEC("license") = "GPL";
 /* The address of the function of the scheduler's tick; 0 when nobody knows. The loader sets it. */
 const volatile __u64 tick_function;
 
-/* How long a record may wait until it is handed over, in ns; 0: none waits. The loader sets it. */
-const volatile __u64 longest_wait_ns;
-
 /* Of a request's cmd_flags: the operation (REQ_OP_MASK); odd ones move data to the drive. */
 #define OPERATION_MASK 0xff
 
@@ -46,7 +43,7 @@ struct {
 	__type(value, struct wp_pile);
 } piles SEC(".maps");
 
-/* Records that found the buffer full. */
+/* Records that found the buffer full; a few of them may have been seen in their pile before. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -109,14 +106,16 @@ static __always_inline void write_pile(__u32 cpu, struct wp_pile *pile)
 	barrier();
 	/* It is never more, but the kernel has to see that. */
 	if (words <= WP_PILE_WORDS)
-		write(cpu, pile->data, words * sizeof(__u64), pile->records);
+		write(cpu, &pile->generation, (1 + words) * sizeof(__u64), pile->records);
 	pile->words = 0;
 	pile->records = 0;
+	/* A barrier, too: who sees the new generation sees that it is empty, and nobody sees its data in the old one. */
+	__sync_fetch_and_add(&pile->generation, 1);
 }
 
 /*
- * Writing to a buffer costs more than all the rest, so records pile up until the CPU goes idle, or the oldest has
- * waited for long; on a CPU that does not go idle, the tick sees to that.
+ * Writing to a buffer costs more than all the rest, so records pile up until there is no room for more. User space looks
+ * at what is in a pile meanwhile.
  */
 static __always_inline int add(struct wp_header *record, __u32 size)
 {
@@ -128,9 +127,14 @@ static __always_inline int add(struct wp_header *record, __u32 size)
 		return 0;
 	if (pile->busy) {
 		/* The CPU was interrupted in the middle of this function. */
-		record->kind |= WP_NESTED;
+		struct {
+			__u64 nested;
+			__u64 record[LARGEST];
+		} alone = { .nested = WP_NESTED };
+
+		__builtin_memcpy(alone.record, record, size);
 		pile->nested = 1;
-		write(cpu, record, size, 1);
+		write(cpu, &alone, sizeof(__u64) + size, 1);
 		return 0;
 	}
 	pile->busy = 1;
@@ -139,15 +143,13 @@ static __always_inline int add(struct wp_header *record, __u32 size)
 	/* It always is, but the kernel has to see that. */
 	if (words <= WP_PILE_WORDS - LARGEST) {
 		__builtin_memcpy(&pile->data[words], record, size);
-		if (!words)
-			pile->since_ns = record->time_ns;
+		barrier();
 		words += size / sizeof(__u64);
 		pile->words = words;
 		pile->records++;
 	}
 	barrier();
-	if (record->kind == WP_IDLE_ENTER || words > WP_PILE_WORDS - LARGEST || pile->at_once || pile->nested ||
-	    record->time_ns - pile->since_ns >= longest_wait_ns)
+	if (words > WP_PILE_WORDS - LARGEST || pile->nested)
 		write_pile(cpu, pile);
 	barrier();
 	pile->busy = 0;
@@ -235,14 +237,7 @@ int BPF_PROG(cpu_frequency, __u32 khz, __u32 cpu)
 SEC("tp_btf/cpuhp_enter")
 int BPF_PROG(cpuhp_enter, __u32 cpu, int target, int step)
 {
-	__u32 here = bpf_get_smp_processor_id();
-	struct wp_pile *pile = bpf_map_lookup_elem(&piles, &here);
-	bool up = step <= target;
-
-	/* Nothing may wait on a CPU that is offline in a moment. */
-	if (pile && cpu == here)
-		pile->at_once = !up;
-	return plain(WP_HOTPLUG, cpu, up);
+	return plain(WP_HOTPLUG, cpu, step <= target);
 }
 
 SEC("tp_btf/sched_wakeup")

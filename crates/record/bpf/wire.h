@@ -3,7 +3,7 @@
  * What record.bpf.c hands to wakepath, in this machine's byte order. crates/record/src/wire.rs decodes it.
  *
  * A record is a header, and for some kinds what follows below; records are handed over several at a time, one after the
- * other. Times are of CLOCK_MONOTONIC in ns.
+ * other, behind a word that says which pile they were: the generation, or WP_NESTED. Times are of CLOCK_MONOTONIC in ns.
  */
 #ifndef WAKEPATH_WIRE_H
 #define WAKEPATH_WIRE_H
@@ -21,12 +21,6 @@ enum wp_kind {
 	WP_TIMER,		/* word: 0; a timer of the timer wheel */
 	WP_HOTPLUG,		/* word: 1 on the way up, 0 on the way down; cpu: whose; once for each of many steps */
 };
-
-/*
- * In wp_header.kind: handed over by itself, because the CPU was interrupted when it added to its pile. What happened
- * before comes only with that.
- */
-#define WP_NESTED		0x8000
 
 struct wp_header {
 	__u64 time_ns;
@@ -78,17 +72,21 @@ struct wp_block {
 
 #define WP_IOWAIT		(1u << 31)
 
+/*
+ * Instead of a generation: one record, handed over by itself because the CPU was interrupted when it added to its pile.
+ * What happened before comes only with that.
+ */
+#define WP_NESTED		(~0ULL)
+
 #define WP_PILE_WORDS		188
 
-/* What a CPU did not hand over yet. */
+/* What a CPU did not hand over yet. User space looks at it at any time. */
 struct wp_pile {
 	__u32 words;		/* taken of data */
 	__u32 records;		/* in them */
-	__u64 since_ns;		/* time of the first */
 	__u32 busy;		/* a record is being added */
 	__u32 nested;		/* records passed by meanwhile */
-	__u32 at_once;		/* records do not wait */
-	__u32 unused;
+	__u64 generation;	/* piles handed over before this one; within one, data only grows */
 	__u64 data[WP_PILE_WORDS];
 };
 

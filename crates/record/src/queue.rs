@@ -1,47 +1,95 @@
-//! Puts what CPUs hand over in the order of time.
+//! Puts what CPUs hand over, and what they have not handed over yet, in the order of time.
 
-use crate::wire::{self, Record, WireError};
+use crate::wire::{self, Handed, Record, WireError};
 
-/// Records on their way from the buffers to a batch.
+/// Records on their way from the kernel to a batch.
 #[derive(Debug)]
 pub(crate) struct Queue {
+    /// What is from before is left out.
+    begun_ns: u64,
     /// Something earlier may still come.
     waiting: Vec<Record>,
-    /// By CPU: what happened before comes only with its next records.
-    nested: Vec<Vec<Record>>,
+    cpus: Vec<Cpu>,
+}
+
+/// What is known of a CPU's piles.
+#[derive(Clone, Debug, Default)]
+struct Cpu {
+    /// The generation of the next pile that it hands over.
+    next: u64,
+    /// How many bytes of that were taken before.
+    taken: usize,
+    /// What happened before comes only with its next pile.
+    nested: Vec<Record>,
 }
 
 impl Queue {
-    pub(crate) fn new(cpus: usize) -> Self {
+    pub(crate) fn new(cpus: usize, begun_ns: u64) -> Self {
         Self {
+            begun_ns,
             waiting: Vec::new(),
-            nested: vec![Vec::new(); cpus],
+            cpus: vec![Cpu::default(); cpus],
         }
     }
 
-    /// Takes what a CPU handed over at once, without what is from before `begun_ns`.
-    pub(crate) fn push(
-        &mut self,
-        cpu: usize,
-        bytes: &[u8],
-        begun_ns: u64,
-    ) -> Result<(), WireError> {
-        let nested = wire::is_nested(bytes);
-        let records = if nested {
-            &mut self.nested[cpu]
-        } else {
-            &mut self.waiting
-        };
-        for record in wire::decode(bytes) {
-            let record = record?;
-            if record.time_ns >= begun_ns {
-                records.push(record);
+    /// Takes what a CPU handed over at once, but for what was taken of it before.
+    pub(crate) fn take_handed(&mut self, cpu: usize, bytes: &[u8]) -> Result<(), WireError> {
+        let (begun_ns, state) = (self.begun_ns, &mut self.cpus[cpu]);
+        match Handed::new(bytes)? {
+            Handed::Nested(record) => decode_into(&mut state.nested, record, begun_ns),
+            Handed::Pile(generation, records) => {
+                let taken = if generation == state.next {
+                    state.taken
+                } else {
+                    0
+                };
+                state.next = generation + 1;
+                state.taken = 0;
+                let new = records.get(taken..).unwrap_or_default();
+                decode_into(&mut self.waiting, new, begun_ns)?;
+                self.waiting.append(&mut state.nested);
+                Ok(())
             }
         }
-        if !nested {
-            self.waiting.append(&mut self.nested[cpu]);
+    }
+
+    /// Takes what is in a CPU's pile, of which it has handed over all earlier ones. Nothing if that was handed over, too.
+    pub(crate) fn take_pile(
+        &mut self,
+        cpu: usize,
+        generation: u64,
+        records: &[u8],
+    ) -> Result<(), WireError> {
+        let state = &mut self.cpus[cpu];
+        if generation < state.next {
+            return Ok(());
         }
-        Ok(())
+        if generation > state.next {
+            // One between was lost.
+            state.next = generation;
+            state.taken = 0;
+        }
+        let new = records.get(state.taken..).unwrap_or_default();
+        state.taken += new.len();
+        decode_into(&mut self.waiting, new, self.begun_ns)
+    }
+
+    /// Whether a pile with so many bytes of records has any that were not taken.
+    pub(crate) fn is_new(&self, cpu: usize, generation: u64, bytes: usize) -> bool {
+        let state = &self.cpus[cpu];
+        bytes
+            > if generation == state.next {
+                state.taken
+            } else {
+                0
+            }
+    }
+
+    /// No CPU hands anything over any more: what waited for that need not.
+    pub(crate) fn end(&mut self) {
+        for cpu in &mut self.cpus {
+            self.waiting.append(&mut cpu.nested);
+        }
     }
 
     /// What happened until `last_ns`, in the order of time.
@@ -56,109 +104,167 @@ impl Queue {
     }
 }
 
+/// Appends the records in `bytes`, without those from before `begun_ns`.
+fn decode_into(records: &mut Vec<Record>, bytes: &[u8], begun_ns: u64) -> Result<(), WireError> {
+    for record in wire::decode(bytes) {
+        let record = record?;
+        if record.time_ns >= begun_ns {
+            records.push(record);
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    const NESTED: u16 = 1 << 15;
-
     /// A record whose kind says nothing; `word` tells it from others.
-    fn frequency(time_ns: u64, cpu: u16, flags: u16, word: u32) -> Vec<u8> {
+    fn frequency(time_ns: u64, cpu: u16, word: u32) -> Vec<u8> {
         let mut bytes = time_ns.to_ne_bytes().to_vec();
-        bytes.extend((8 | flags).to_ne_bytes());
+        bytes.extend(8_u16.to_ne_bytes());
         bytes.extend(cpu.to_ne_bytes());
         bytes.extend(word.to_ne_bytes());
         bytes
+    }
+
+    fn pile(generation: u64, records: &[Vec<u8>]) -> Vec<u8> {
+        [generation.to_ne_bytes().to_vec(), records.concat()].concat()
+    }
+
+    fn nested(record: Vec<u8>) -> Vec<u8> {
+        pile(u64::MAX, &[record])
     }
 
     fn times(records: &[Record]) -> Vec<(u64, u16)> {
         records.iter().map(|r| (r.time_ns, r.cpu)).collect()
     }
 
+    fn words(records: &[Record]) -> Vec<u32> {
+        let word = |record: &Record| match record.kind {
+            wire::Kind::Frequency { khz } => khz,
+            other => panic!("{other:?}"),
+        };
+        records.iter().map(word).collect()
+    }
+
     #[test]
     fn records_of_all_cpus_come_in_the_order_of_time() {
-        let mut queue = Queue::new(2);
-        let first = [frequency(10, 0, 0, 1), frequency(30, 0, 0, 1)].concat();
-        queue.push(0, &first, 10).unwrap();
-        let second = [9, 20, 40].map(|time| frequency(time, 1, 0, 1)).concat();
-        queue.push(1, &second, 10).unwrap();
+        let mut queue = Queue::new(2, 10);
+        let first = [frequency(10, 0, 1), frequency(30, 0, 1)];
+        queue.take_handed(0, &pile(0, &first)).unwrap();
+        let second = [9, 20, 40].map(|time| frequency(time, 1, 1));
+        queue.take_handed(1, &pile(0, &second)).unwrap();
         assert_eq!(times(&queue.take_until(30)), [(10, 0), (20, 1), (30, 0)]);
         assert_eq!(times(&queue.take_until(u64::MAX)), [(40, 1)]);
     }
 
     #[test]
     fn a_nested_record_waits_for_those_before_it() {
-        let mut queue = Queue::new(2);
-        queue.push(0, &frequency(50, 0, NESTED, 1), 0).unwrap();
-        queue.push(1, &frequency(60, 1, 0, 1), 0).unwrap();
+        let mut queue = Queue::new(2, 0);
+        queue.take_handed(0, &nested(frequency(50, 0, 1))).unwrap();
+        queue.take_handed(1, &nested(frequency(60, 1, 1))).unwrap();
+        queue.take_handed(1, &pile(0, &[])).unwrap();
         assert_eq!(times(&queue.take_until(100)), [(60, 1)]);
         // Interrupted at 50, on a coarse clock.
-        let pile = [frequency(40, 0, 0, 1), frequency(50, 0, 0, 2)].concat();
-        queue.push(0, &pile, 0).unwrap();
+        let interrupted = [frequency(40, 0, 0), frequency(50, 0, 2)];
+        queue.take_handed(0, &pile(0, &interrupted)).unwrap();
         let records = queue.take_until(100);
-        let khz: Vec<_> = records.iter().map(|record| record.kind).collect();
         assert_eq!(times(&records), [(40, 0), (50, 0), (50, 0)]);
-        assert_eq!(khz[1..], [2, 1].map(|khz| wire::Kind::Frequency { khz }));
-        // When all is over, an empty pile lets it go.
-        queue.push(0, &frequency(70, 0, NESTED, 1), 0).unwrap();
-        queue.push(0, &[], 0).unwrap();
+        assert_eq!(words(&records), [0, 2, 1]);
+        // When all is over, it has waited for long enough.
+        queue.take_handed(0, &nested(frequency(70, 0, 1))).unwrap();
+        assert_eq!(times(&queue.take_until(100)), []);
+        queue.end();
         assert_eq!(times(&queue.take_until(100)), [(70, 0)]);
     }
 
     #[test]
+    fn what_was_taken_before_it_was_handed_over_is_taken_once() {
+        let mut queue = Queue::new(1, 0);
+        let records = [1, 2, 3].map(|word| frequency(word.into(), 0, word));
+        assert!(queue.is_new(0, 0, 16) && !queue.is_new(0, 0, 0));
+        queue.take_pile(0, 0, &records[0]).unwrap();
+        assert!(queue.is_new(0, 0, 32) && !queue.is_new(0, 0, 16));
+        queue.take_pile(0, 0, &records[..2].concat()).unwrap();
+        queue.take_handed(0, &pile(0, &records)).unwrap();
+        // Looked at before, and taken too late.
+        queue.take_pile(0, 0, &records[..2].concat()).unwrap();
+        // The second pile found no room in the buffer.
+        queue.take_pile(0, 2, &frequency(5, 0, 5)).unwrap();
+        queue
+            .take_handed(0, &pile(2, &[frequency(5, 0, 5), frequency(6, 0, 6)]))
+            .unwrap();
+        assert_eq!(words(&queue.take_until(9)), [1, 2, 3, 5, 6]);
+    }
+
+    #[test]
     fn half_a_record_is_an_error() {
-        let mut queue = Queue::new(1);
-        assert!(queue.push(0, &frequency(1, 0, 0, 1)[..12], 0).is_err());
+        let mut queue = Queue::new(1, 0);
+        let half = frequency(1, 0, 1)[..12].to_vec();
+        assert!(queue.take_handed(0, &pile(0, &[half])).is_err());
+        assert!(queue.take_handed(0, &[1, 2, 3]).is_err());
     }
 
     proptest! {
-        /// However piles are handed over and late they come, each CPU's records come in its order, and none is missing.
+        /// However piles are looked at and handed over, and however late, each CPU's records come in its order, and
+        /// none is missing or there twice.
         #[test]
         fn each_cpu_keeps_its_order(
-            cpus in proptest::collection::vec(proptest::collection::vec((1..4_u64, 0..4_u8, 0..3_u8), 0..30), 3),
+            cpus in proptest::collection::vec(proptest::collection::vec((1..4_u64, 0..4_u8, 0..3_u8, any::<bool>()), 0..30), 3),
             take_every in 1..9_usize,
         ) {
-            // What each CPU does: events, of which some are nested in the next one that is not, and some end a pile.
+            enum Taken {
+                Handed(Vec<u8>),
+                Pile(u64, Vec<u8>),
+            }
+            // What each CPU does: events, of which some are nested in the next one that is not, and some end a pile; now and
+            // then somebody looks.
             let mut samples = Vec::new();
             for (cpu, events) in cpus.iter().enumerate() {
-                let (mut time, mut pile) = (0, Vec::new());
-                for (word, &(step, nested, ends)) in (0..).zip(events) {
+                let (mut time, mut generation, mut records, mut inside) = (0, 0, Vec::new(), false);
+                for (word, &(step, is_nested, ends, look)) in (0..).zip(events) {
                     time += step;
-                    if nested == 0 {
-                        samples.push((time, cpu, frequency(time, cpu as u16, NESTED, word)));
-                    } else {
-                        pile.extend(frequency(time, cpu as u16, 0, word));
-                        if ends == 0 {
-                            samples.push((time, cpu, std::mem::take(&mut pile)));
-                        }
+                    let record = frequency(time, cpu as u16, word);
+                    if is_nested == 0 {
+                        samples.push((time, cpu, Taken::Handed(nested(record))));
+                        inside = true;
+                        continue;
+                    }
+                    records.push(record);
+                    if ends == 0 || inside {
+                        samples.push((time, cpu, Taken::Handed(pile(generation, &records))));
+                        records.clear();
+                        generation += 1;
+                        inside = false;
+                    } else if look {
+                        samples.push((time, cpu, Taken::Pile(generation, records.concat())));
                     }
                 }
-                samples.push((u64::MAX, cpu, pile));
+                samples.push((u64::MAX, cpu, Taken::Pile(generation, records.concat())));
             }
             samples.sort_by_key(|&(time, ..)| time);
 
-            let mut queue = Queue::new(3);
+            let mut queue = Queue::new(3, 0);
             let mut seen = Vec::new();
-            for (index, (time, cpu, bytes)) in samples.iter().enumerate() {
-                queue.push(*cpu, bytes, 0).unwrap();
+            for (index, (time, cpu, taken)) in samples.iter().enumerate() {
+                match taken {
+                    Taken::Handed(bytes) => queue.take_handed(*cpu, bytes),
+                    Taken::Pile(generation, bytes) => queue.take_pile(*cpu, *generation, bytes),
+                }
+                .unwrap();
                 if index % take_every == 0 {
-                    seen.extend(queue.take_until(time.saturating_sub(20)));
+                    seen.extend(queue.take_until(time.saturating_sub(120)));
                 }
             }
+            queue.end();
             seen.extend(queue.take_until(u64::MAX));
             for (cpu, events) in cpus.iter().enumerate() {
-                let words: Vec<u32> = seen
-                    .iter()
-                    .filter(|record| usize::from(record.cpu) == cpu)
-                    .map(|record| match record.kind {
-                        wire::Kind::Frequency { khz } => khz,
-                        other => panic!("{other:?}"),
-                    })
-                    .collect();
+                let own: Vec<Record> = seen.iter().filter(|r| usize::from(r.cpu) == cpu).copied().collect();
                 let all: Vec<u32> = (0..).take(events.len()).collect();
-                prop_assert_eq!(words, all);
+                prop_assert_eq!(words(&own), all);
             }
         }
     }

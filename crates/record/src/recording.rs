@@ -4,7 +4,7 @@ use aya::maps::{Array, ArrayOfMaps, Map, MapData, MapError, PerCpuArray, RingBuf
 use aya::programs::ProgramError;
 use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfError, EbpfLoader};
-use rustix::time::{ClockId, clock_getres, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
 use wakepath_ebpf::{
     LoadError as StartError, Meter, Overhead, cause, chain, kernel_types, refusal,
 };
@@ -12,7 +12,7 @@ use wakepath_trace::recording::Recorded;
 
 use crate::hooks::{self, Attached, MissingHook};
 use crate::queue::Queue;
-use crate::wire::{self, Pile, Record, WireError};
+use crate::wire::{Pile, PileWords, Record, WireError};
 
 /// The programs as clang compiled them when wakepath was built; empty when it could not.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
@@ -29,11 +29,10 @@ const LARGEST_PAGE: u32 = if cfg!(target_arch = "x86_64") {
 } else {
     64 << 10
 };
-/// How long a record may wait to be handed over together with later ones, if there are any.
-const LONGEST_WAIT_NS: u64 = 10_000_000;
-/// How long a record may take from its time stamp to the buffer: until it has waited for long enough, then until the next
-/// tick, which is 10 ms away at most, and a virtual CPU can stand still for 20 ms.
-const SETTLE_NS: u64 = LONGEST_WAIT_NS + 30_000_000;
+/// How long a record may take from its time stamp to its pile: a virtual CPU can stand still for 20 ms.
+const SETTLE_NS: u64 = 30_000_000;
+/// How often a pile is looked at anew when a record is just being added, which takes far less time than a look.
+const LOOKS: usize = 16;
 
 /// What happened since the last batch.
 #[derive(Debug, Default)]
@@ -46,15 +45,23 @@ pub struct Batch {
     pub lost: Vec<(u16, u64)>,
 }
 
+/// What a look at a CPU's pile found.
+enum Look {
+    /// This pile, by its generation, with these records; what was handed over before is in the buffer.
+    Pile(u64, Vec<u8>),
+    /// All that was in the pile is in the buffer now.
+    HandedOver,
+}
+
 /// Programs that are attached, and what they wrote.
 pub struct Recording {
     attached: Attached,
-    /// When all programs were attached. What some of them saw before has gaps.
-    begun_ns: u64,
     ebpf: Ebpf,
     rings: Vec<RingBuf<MapData>>,
     lost_before: Vec<u64>,
     queue: Queue,
+    /// By CPU: everything until then was taken.
+    looked_ns: Vec<u64>,
     meter: Meter,
 }
 
@@ -74,7 +81,6 @@ impl Recording {
         let tick_function = tick_function();
         let mut ebpf = EbpfLoader::new()
             .override_global("tick_function", &tick_function, true)
-            .override_global("longest_wait_ns", &longest_wait_ns(), true)
             .btf(Some(&btf))
             .map_max_entries("rings", cpus as u32)
             .map_max_entries("piles", cpus as u32)
@@ -84,13 +90,14 @@ impl Recording {
             .map_err(|error| StartError::Unsupported(chain(&error)))?;
         let attached = hooks::attach(&mut ebpf, &btf).map_err(|error| not_attached(&error))?;
         let meter = Meter::start(ebpf.programs());
+        let begun_ns = now_ns();
         Ok(Self {
             attached,
-            begun_ns: now_ns(),
             ebpf,
             rings,
             lost_before: vec![0; cpus],
-            queue: Queue::new(cpus),
+            queue: Queue::new(cpus, begun_ns),
+            looked_ns: vec![begun_ns; cpus],
             meter,
         })
     }
@@ -115,9 +122,11 @@ impl Recording {
     /// # Errors
     /// When a record is not as it should be.
     pub fn take(&mut self) -> Result<Batch, WireError> {
-        let settled = now_ns().saturating_sub(SETTLE_NS);
-        self.read_rings()?;
-        Ok(self.batch(settled))
+        for cpu in 0..self.rings.len() {
+            self.read(cpu)?;
+        }
+        let looked = self.looked_ns.iter().min().copied();
+        Ok(self.batch(looked.unwrap_or_default().saturating_sub(SETTLE_NS)))
     }
 
     /// Detaches the programs; what was left, and what recording cost, where the kernel counted that.
@@ -130,20 +139,54 @@ impl Recording {
         let ended_ns = now_ns();
         self.attached.links.clear();
         self.await_programs();
-        self.read_rings()?;
-        for (cpu, bytes) in self.piles().iter().enumerate() {
-            self.queue.push(cpu, bytes, self.begun_ns)?;
+        for cpu in 0..self.rings.len() {
+            self.read(cpu)?;
         }
+        self.queue.end();
         Ok((self.batch(ended_ns), overhead))
     }
 
-    fn read_rings(&mut self) -> Result<(), WireError> {
-        for (cpu, ring) in self.rings.iter_mut().enumerate() {
-            while let Some(bytes) = ring.next() {
-                self.queue.push(cpu, &bytes, self.begun_ns)?;
-            }
+    /// Takes what a CPU has seen so far.
+    fn read(&mut self, cpu: usize) -> Result<(), WireError> {
+        let now = now_ns();
+        let look = (0..LOOKS).find_map(|_| self.look(cpu));
+        // What was handed over before the pile that was looked at; or that pile, too.
+        while let Some(bytes) = self.rings[cpu].next() {
+            self.queue.take_handed(cpu, &bytes)?;
+        }
+        if let Some(Look::Pile(generation, records)) = &look {
+            self.queue.take_pile(cpu, *generation, records)?;
+        }
+        if look.is_some() {
+            self.looked_ns[cpu] = now;
         }
         Ok(())
+    }
+
+    /// Looks at a CPU's pile, while the CPU may be doing anything with it; `None` while it adds a record. A look takes
+    /// the words of a pile one by one, so which pile it is, how much is in it, and what, is each taken from a look of its
+    /// own, and at last whether it still is that pile.
+    fn look(&self, cpu: usize) -> Option<Look> {
+        let piles = self.ebpf.map("piles").map(Array::<_, PileWords>::try_from);
+        // It is there as long as the programs are.
+        let piles = piles.and_then(Result::ok)?;
+        let look = || piles.get(&(cpu as u32), 0).ok().map(Pile);
+        let generation = look()?.generation();
+        let pile = look()?;
+        if pile.is_busy() {
+            return None;
+        }
+        let words = pile.words();
+        let records = if self.queue.is_new(cpu, generation, words * size_of::<u64>()) {
+            look()?.data(words)
+        } else {
+            Vec::new()
+        };
+        Some(if look()?.generation() == generation {
+            Look::Pile(generation, records)
+        } else {
+            Look::HandedOver
+        })
     }
 
     fn batch(&mut self, last_ns: u64) -> Batch {
@@ -161,17 +204,6 @@ impl Recording {
             // It is there already. Should that fail, there is nothing better to do than to go on.
             let _: Result<(), MapError> = rings.set(0, ring, 0);
         }
-    }
-
-    /// What each CPU did not hand over. To be called when no program runs.
-    fn piles(&self) -> Vec<Vec<u8>> {
-        let Some(Ok(piles)) = self.ebpf.map("piles").map(Array::<_, Pile>::try_from) else {
-            return Vec::new();
-        };
-        piles
-            .iter()
-            .map(|pile| pile.map_or_else(|_| Vec::new(), |pile| wire::records_of(&pile)))
-            .collect()
     }
 
     fn lost(&mut self) -> Vec<(u16, u64)> {
@@ -198,21 +230,6 @@ impl Recording {
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
-}
-
-/// How long records may wait. Not at all where a CPU can be busy without a tick that programs see, which would end that:
-/// where some do without it (`nohz_full=`), or it is no high-resolution timer.
-fn longest_wait_ns() -> u64 {
-    let tickless = std::fs::read_to_string("/sys/devices/system/cpu/nohz_full")
-        .is_ok_and(|cpus| cpus.contains(|c: char| c.is_ascii_digit()));
-    let resolution = clock_getres(ClockId::Monotonic);
-    // One tick where there are no high-resolution timers.
-    let coarse = resolution.tv_sec > 0 || resolution.tv_nsec > 100_000;
-    if tickless || coarse {
-        0
-    } else {
-        LONGEST_WAIT_NS
-    }
 }
 
 /// The address of the function that the scheduler's tick runs: `tick_sched_timer` until 6.7, `tick_nohz_handler` since.

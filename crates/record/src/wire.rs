@@ -126,33 +126,78 @@ pub enum WireError {
 
 const HEADER: usize = 16;
 
-/// Of a record's kind: `WP_NESTED`.
-const NESTED: u16 = 1 << 15;
+/// Instead of a generation: `WP_NESTED`.
+const NESTED: u64 = u64::MAX;
 
 /// Room of a CPU's pile in words: `WP_PILE_WORDS`.
 const PILE_WORDS: usize = 188;
 /// Words before what is in it.
-const PILE_HEAD: usize = 4;
+const PILE_HEAD: usize = 3;
 
-/// A CPU's pile: `struct wp_pile`.
-pub type Pile = [u64; PILE_HEAD + PILE_WORDS];
-
-/// The records in a pile, as they would be handed over.
-pub fn records_of(pile: &Pile) -> Vec<u8> {
-    let (head, data) = pile.split_at(PILE_HEAD);
-    let words = Fields(&head[0].to_ne_bytes()).u32().unwrap_or(0);
-    data.iter()
-        .take(words as usize)
-        .flat_map(|word| word.to_ne_bytes())
-        .collect()
+/// What a CPU handed over at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handed<'a> {
+    /// A pile: how many there were before it on this CPU, and its records.
+    Pile(u64, &'a [u8]),
+    /// A single record, because the CPU was interrupted when it added to its pile: what happened before comes only with
+    /// that.
+    Nested(&'a [u8]),
 }
 
-/// Whether a record comes by itself, because the CPU was interrupted when it added to its pile: what happened before
-/// comes only with that.
-pub fn is_nested(bytes: &[u8]) -> bool {
-    let mut fields = Fields(bytes);
-    let (_time, kind) = (fields.u64(), fields.u16());
-    kind.is_some_and(|kind| kind & NESTED != 0)
+impl<'a> Handed<'a> {
+    /// What bytes of a buffer are.
+    ///
+    /// # Errors
+    /// When there is not even what all of them begin with.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let mut fields = Fields(bytes);
+        match fields.u64() {
+            Some(NESTED) => Ok(Self::Nested(fields.0)),
+            Some(generation) => Ok(Self::Pile(generation, fields.0)),
+            None => Err(WireError::Length {
+                kind: 0,
+                length: bytes.len(),
+                expected: size_of::<u64>(),
+            }),
+        }
+    }
+}
+
+/// `struct wp_pile` as its words.
+pub type PileWords = [u64; PILE_HEAD + PILE_WORDS];
+
+/// A CPU's pile, looked at in the kernel: what its words said, each at some moment meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct Pile(pub PileWords);
+
+impl Pile {
+    fn head(&self, word: usize) -> (u32, u32) {
+        let bytes = self.0[word].to_ne_bytes();
+        let mut fields = Fields(&bytes);
+        (fields.u32().unwrap_or(0), fields.u32().unwrap_or(0))
+    }
+
+    /// How many words of it are taken.
+    pub fn words(&self) -> usize {
+        (self.head(0).0 as usize).min(PILE_WORDS)
+    }
+
+    /// A record is being added.
+    pub fn is_busy(&self) -> bool {
+        self.head(1).0 != 0
+    }
+
+    /// How many piles there were before it.
+    pub fn generation(&self) -> u64 {
+        self.0[2]
+    }
+
+    /// Its first words as bytes: records, one after the other.
+    pub fn data(&self, words: usize) -> Vec<u8> {
+        let data = &self.0[PILE_HEAD..];
+        let taken = data.iter().take(words);
+        taken.flat_map(|word| word.to_ne_bytes()).collect()
+    }
 }
 
 /// Decodes records that were handed over together, one after the other.
@@ -182,7 +227,7 @@ fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
             expected: HEADER,
         });
     };
-    let number = kind & !NESTED;
+    let number = kind;
     let (kind, expected) = match number {
         1 => (Some(idle_enter(word)), HEADER),
         2 => (Some(Kind::IdleExit), HEADER),
@@ -362,21 +407,33 @@ mod tests {
     }
 
     #[test]
-    fn a_nested_record_is_one_like_others() {
-        let nested = header(1 << 15 | 2, 0);
-        assert!(is_nested(&nested));
-        assert!(!is_nested(&header(2, 0)) && !is_nested(&[]));
-        assert_eq!(kind_of(&nested), Kind::IdleExit);
+    fn what_is_handed_over_says_which_pile_it_was() {
+        let mut bytes = 7_u64.to_ne_bytes().to_vec();
+        bytes.extend(header(2, 0));
+        assert_eq!(Handed::new(&bytes), Ok(Handed::Pile(7, &bytes[8..])));
+        bytes[..8].copy_from_slice(&u64::MAX.to_ne_bytes());
+        assert_eq!(Handed::new(&bytes), Ok(Handed::Nested(&bytes[8..])));
+        assert!(Handed::new(&bytes[..7]).is_err());
     }
 
     #[test]
     fn what_a_pile_has_is_told_by_its_head() {
-        let mut pile = [7; PILE_HEAD + PILE_WORDS];
-        for (words, bytes) in [(0, 0), (5, 40), (u32::MAX, PILE_WORDS * 8)] {
-            let head = [words.to_ne_bytes(), 1_u32.to_ne_bytes()].concat();
-            pile[0] = u64::from_ne_bytes(head.try_into().unwrap());
-            assert_eq!(records_of(&pile).len(), bytes);
+        let two = |low: u32, high: u32| {
+            u64::from_ne_bytes(
+                [low.to_ne_bytes(), high.to_ne_bytes()]
+                    .concat()
+                    .try_into()
+                    .unwrap(),
+            )
+        };
+        let mut pile = Pile([7; PILE_HEAD + PILE_WORDS]);
+        for (words, there) in [(0, 0), (5, 5), (u32::MAX, PILE_WORDS)] {
+            pile.0[0] = two(words, 1);
+            assert_eq!(pile.words(), there);
+            assert_eq!(pile.data(there).len(), there * 8);
         }
+        pile.0[1] = two(0, 1);
+        assert_eq!((pile.is_busy(), pile.generation()), (false, 7));
     }
 
     #[test]
