@@ -36,9 +36,10 @@ struct {
  */
 #define LOOKS 2
 
-/* What ends a burst: not touched by its I/Os. */
+/* What begins and ends a burst: not touched by its I/Os. */
 struct quiet {
 	struct bpf_timer timer;
+	__u64 begun_ns;		/* a burst began then, of which user space is to hear; 0: none */
 	__u64 total;		/* I/Os when it last looked */
 	__u32 unchanged;	/* looks in a row that saw no more */
 };
@@ -78,7 +79,10 @@ static __always_inline void look_again(struct quiet *quiet, struct wp_cpu *state
 	bpf_timer_start(&quiet->timer, state->timeout_ns / LOOKS, 0);
 }
 
-/* Looks whether the burst is over. It may run on another CPU than the one that it is about. */
+/*
+ * Tells that a burst began, or looks whether it is over. It may run on another CPU than the one that it is about. If there
+ * is no room to tell, the next look tries again.
+ */
 static int look(void *map, __u32 *cpu, struct quiet *quiet)
 {
 	struct wp_cpu *state = bpf_map_lookup_elem(&cpus, cpu);
@@ -87,6 +91,12 @@ static int look(void *map, __u32 *cpu, struct quiet *quiet)
 
 	if (!state)
 		return 0;
+	if (quiet->begun_ns) {
+		if (!report(state, *cpu, WP_IO, quiet->begun_ns))
+			quiet->begun_ns = 0;
+		look_again(quiet, state);
+		return 0;
+	}
 	total = *(volatile __u64 *)&state->total;
 	quiet->unchanged = total == quiet->total ? quiet->unchanged + 1 : 0;
 	quiet->total = total;
@@ -108,7 +118,11 @@ static int look(void *map, __u32 *cpu, struct quiet *quiet)
 	return 0;
 }
 
-static __always_inline void arm(__u32 cpu, struct wp_cpu *state)
+/*
+ * Starts the timer for a burst. Where user space hears of `begun_ns`, the timer tells it, at once: waking user space takes
+ * longer than all else, and whoever waits for this I/O should not wait for that.
+ */
+static __always_inline void arm(__u32 cpu, struct wp_cpu *state, __u64 begun_ns)
 {
 	struct quiet *quiet = bpf_map_lookup_elem(&timers, &cpu);
 
@@ -116,10 +130,11 @@ static __always_inline void arm(__u32 cpu, struct wp_cpu *state)
 		return;
 	quiet->total = state->total;
 	quiet->unchanged = 0;
+	quiet->begun_ns = begun_ns;
 	/* Once; later this fails, and does nothing. */
 	bpf_timer_init(&quiet->timer, &timers, 1 /* CLOCK_MONOTONIC */);
 	bpf_timer_set_callback(&quiet->timer, look);
-	look_again(quiet, state);
+	bpf_timer_start(&quiet->timer, begun_ns ? 0 : state->timeout_ns / LOOKS, 0);
 }
 
 static __always_inline int io(struct request *request, bool timed)
@@ -148,12 +163,17 @@ static __always_inline int io(struct request *request, bool timed)
 	state->count++;
 	if (state->count < state->first || state->told >= state->heard)
 		return 0;
+	if (timed && state->heard == 1) {
+		state->told = 1;
+		arm(cpu, state, now);
+		return 0;
+	}
 	/* If there is no room, the next one tries again. */
 	if (report(state, cpu, WP_IO, now))
 		return 0;
 	state->told++;
 	if (timed && state->told == 1)
-		arm(cpu, state);
+		arm(cpu, state, 0);
 	return 0;
 }
 
