@@ -1,6 +1,6 @@
 //! Puts what CPUs hand over, and what they have not handed over yet, in the order of time.
 
-use crate::wire::{self, Handed, Record, WireError};
+use crate::wire::{self, Handed, Pile, Record, WireError};
 
 /// Records on their way from the kernel to a batch.
 #[derive(Debug)]
@@ -74,15 +74,15 @@ impl Queue {
         decode_into(&mut self.waiting, new, self.begun_ns)
     }
 
-    /// Whether a pile with so many bytes of records has any that were not taken.
-    pub(crate) fn is_new(&self, cpu: usize, generation: u64, bytes: usize) -> bool {
+    /// Whether a CPU's pile has records that were not taken.
+    pub(crate) fn is_new(&self, cpu: usize, pile: &Pile) -> bool {
         let state = &self.cpus[cpu];
-        bytes
-            > if generation == state.next {
-                state.taken
-            } else {
-                0
-            }
+        let taken = if pile.generation() == state.next {
+            state.taken
+        } else {
+            0
+        };
+        pile.words() * size_of::<u64>() > taken
     }
 
     /// No CPU hands anything over any more: what waited for that need not.
@@ -185,9 +185,10 @@ mod tests {
     fn what_was_taken_before_it_was_handed_over_is_taken_once() {
         let mut queue = Queue::new(1, 0);
         let records = [1, 2, 3].map(|word| frequency(word.into(), 0, word));
-        assert!(queue.is_new(0, 0, 16) && !queue.is_new(0, 0, 0));
+        let is_new = |queue: &Queue, records: u32| queue.is_new(0, &Pile::of(0, records * 2));
+        assert!(is_new(&queue, 1) && !is_new(&queue, 0));
         queue.take_pile(0, 0, &records[0]).unwrap();
-        assert!(queue.is_new(0, 0, 32) && !queue.is_new(0, 0, 16));
+        assert!(is_new(&queue, 2) && !is_new(&queue, 1));
         queue.take_pile(0, 0, &records[..2].concat()).unwrap();
         queue.take_handed(0, &pile(0, &records)).unwrap();
         // Looked at before, and taken too late.

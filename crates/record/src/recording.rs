@@ -171,17 +171,16 @@ impl Recording {
         // It is there as long as the programs are.
         let piles = piles.and_then(Result::ok)?;
         let look = || piles.get(&(cpu as u32), 0).ok().map(Pile);
-        let generation = look()?.generation();
+        let pile = look()?;
+        let generation = pile.generation();
+        if !self.queue.is_new(cpu, &pile) {
+            return Some(Look::Pile(generation, Vec::new()));
+        }
         let pile = look()?;
         if pile.is_busy() {
             return None;
         }
-        let words = pile.words();
-        let records = if self.queue.is_new(cpu, generation, words * size_of::<u64>()) {
-            look()?.data(words)
-        } else {
-            Vec::new()
-        };
+        let records = look()?.data(pile.words());
         Some(if look()?.generation() == generation {
             Look::Pile(generation, records)
         } else {

@@ -171,6 +171,17 @@ pub type PileWords = [u64; PILE_HEAD + PILE_WORDS];
 pub struct Pile(pub PileWords);
 
 impl Pile {
+    /// One of this generation, with so many words of data, all 0.
+    #[cfg(test)]
+    pub(crate) fn of(generation: u64, words: u32) -> Self {
+        let mut pile = [0; PILE_HEAD + PILE_WORDS];
+        let mut head = [0; 8];
+        head[..4].copy_from_slice(&words.to_ne_bytes());
+        pile[0] = u64::from_ne_bytes(head);
+        pile[2] = generation;
+        Self(pile)
+    }
+
     fn head(&self, word: usize) -> (u32, u32) {
         let bytes = self.0[word].to_ne_bytes();
         let mut fields = Fields(&bytes);
@@ -418,22 +429,14 @@ mod tests {
 
     #[test]
     fn what_a_pile_has_is_told_by_its_head() {
-        let two = |low: u32, high: u32| {
-            u64::from_ne_bytes(
-                [low.to_ne_bytes(), high.to_ne_bytes()]
-                    .concat()
-                    .try_into()
-                    .unwrap(),
-            )
-        };
-        let mut pile = Pile([7; PILE_HEAD + PILE_WORDS]);
         for (words, there) in [(0, 0), (5, 5), (u32::MAX, PILE_WORDS)] {
-            pile.0[0] = two(words, 1);
-            assert_eq!(pile.words(), there);
+            let mut pile = Pile::of(7, words);
+            assert_eq!((pile.words(), pile.generation()), (there, 7));
             assert_eq!(pile.data(there).len(), there * 8);
+            assert!(!pile.is_busy());
+            pile.0[1] = u64::MAX;
+            assert!(pile.is_busy());
         }
-        pile.0[1] = two(0, 1);
-        assert_eq!((pile.is_busy(), pile.generation()), (false, 7));
     }
 
     #[test]
