@@ -12,7 +12,7 @@ pub const CAUSE_WITHIN: u64 = 50_000;
 pub const LONGEST: u64 = 600_000_000_000;
 
 /// A stay of the recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stay {
     /// The state entered.
     pub state: u8,
@@ -29,8 +29,10 @@ pub struct Rest {
     pub end: u64,
     /// What was recorded of the first stay.
     pub first: IdleRow,
-    /// What was chosen when it happened.
-    pub stays: Vec<Stay>,
+    /// What was chosen when it happened: the last stay, and those before it.
+    pub last: Stay,
+    /// See [`Rest::last`].
+    pub earlier: Vec<Stay>,
     /// The last stay ended because of the tick or the polling limit.
     by_itself: bool,
     /// The rest can get longer.
@@ -61,21 +63,28 @@ impl Rest {
         self.open && self.by_itself && period.before() == Before::IdleLoop
     }
 
-    /// Adds a stay that ended at `end`: to this rest if it continues it, else to a new one. `by_itself`: the tick or
-    /// the polling limit ended it.
+    /// Another stay is to be added to this rest.
+    pub fn go_on(&mut self) {
+        self.earlier.push(self.last);
+    }
+
+    /// A new rest begins at `start`, with a stay that is to be added.
     #[inline(always)]
-    pub fn add(&mut self, end: u64, period: &IdleRow, by_itself: bool) {
-        if !self.continues_with(period) {
-            self.stays.clear();
-            self.start = end.saturating_sub(period.duration());
-            self.first = *period;
-            self.open = true;
-        }
+    pub fn begin(&mut self, start: u64, period: &IdleRow) {
+        self.earlier.clear();
+        self.start = start;
+        self.first = *period;
+        self.open = true;
+    }
+
+    /// Adds the stay that ended at `end`. `by_itself`: the tick or the polling limit ended it.
+    #[inline(always)]
+    pub fn stay(&mut self, end: u64, period: &IdleRow, by_itself: bool) {
         self.by_itself = by_itself;
         self.end = end;
-        self.stays.push(Stay {
+        self.last = Stay {
             state: period.state(),
             duration: period.duration(),
-        });
+        };
     }
 }

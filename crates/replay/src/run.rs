@@ -17,7 +17,7 @@ use crate::cost::{Judge, Totals};
 use crate::drives::Drives;
 use crate::idle_loop::{IdleLoop, Known, Terms};
 use crate::report::{PolicyReport, Report, StateReport};
-use crate::rest::{CAUSE_WITHIN, LONGEST, Rest};
+use crate::rest::{CAUSE_WITHIN, LONGEST, Rest, Stay};
 use crate::setup::{Setup, SetupError, States};
 
 /// Why a replay failed.
@@ -194,17 +194,14 @@ impl<'a> Run<'a> {
         }
         let index = number as usize;
         if self.cpus.get(index).is_none_or(Option::is_none) {
-            self.begin(number);
+            self.begin(number, time);
         }
         let common = &mut self.common;
         let Some(Some(cpu)) = self.cpus.get_mut(index) else {
             return Err(ReplayError::NoSuchCpu(number));
         };
-        common.first = common.first.min(time);
-        common.last = common.last.max(time);
         if time < cpu.last {
-            common.clock_jumps += 1;
-            common.forget(cpu);
+            common.jump(cpu, time);
         }
         cpu.last = time;
         Ok((cpu, common))
@@ -212,8 +209,9 @@ impl<'a> Run<'a> {
 
     /// A CPU is seen for the first time.
     #[cold]
-    fn begin(&mut self, number: u32) {
+    fn begin(&mut self, number: u32, time: u64) {
         let index = number as usize;
+        self.common.first = self.common.first.min(time);
         if self.cpus.len() <= index {
             self.cpus.resize_with(index + 1, || None);
         }
@@ -224,6 +222,7 @@ impl<'a> Run<'a> {
         let mut cpus = Vec::new();
         for (number, cpu) in self.cpus.into_iter().enumerate() {
             let Some(mut cpu) = cpu else { continue };
+            self.common.last = self.common.last.max(cpu.last);
             self.common.end_rest(&mut cpu);
             self.common.ask_governors(&mut cpu);
             cpu.shadow.settle(self.common.calls_of(number as u32))?;
@@ -379,7 +378,8 @@ impl<'a> Common<'a> {
                 states: states.len(),
             });
         };
-        if !cpu.rest.continues_with(period) {
+        let goes_on = cpu.rest.continues_with(period);
+        if !goes_on {
             self.end_rest(cpu);
         }
         self.periods += 1;
@@ -398,7 +398,7 @@ impl<'a> Common<'a> {
         let inside = |at: u64| at > start && end.saturating_sub(at) <= late;
         let got_tick = period
             .got_tick()
-            .or((inside(cpu.phase) && !state.polling).then_some(true));
+            .or_else(|| (inside(cpu.phase) && !state.polling).then_some(true));
         // Otherwise nobody wants to know.
         if cpu.watched {
             let mut period = IdlePeriod::from(period);
@@ -412,11 +412,15 @@ impl<'a> Common<'a> {
         cpu.recorded_poll_hits += u64::from(period.poll_limit_hit() == Some(true));
         let limit_hit = period
             .poll_limit_hit()
-            .unwrap_or(state.polling && period.duration() >= self.poll_limits[cpu.group]);
-        let woken_inside = inside(cpu.completed_at);
+            .unwrap_or_else(|| state.polling && period.duration() >= self.poll_limits[cpu.group]);
+        cpu.woken_inside = inside(cpu.completed_at);
+        if goes_on {
+            cpu.rest.go_on();
+        } else {
+            cpu.rest.begin(start, period);
+        }
         cpu.rest
-            .add(end, period, got_tick == Some(true) || limit_hit);
-        cpu.woken_inside = woken_inside;
+            .stay(end, period, got_tick == Some(true) || limit_hit);
         Ok(())
     }
 
@@ -435,12 +439,14 @@ impl<'a> Common<'a> {
         let judge = &self.judges[cpu.group];
         let mut known = Known::of(rest, judge, self.period, cpu.phase, cpu.longest);
         known.lease_until = cpu.lease.map_or(0, |lease| lease.end().0);
-        for (i, stay) in rest.stays.iter().enumerate() {
-            let last = i + 1 == rest.stays.len();
+        let mut account = |stay: Stay, last| {
             let state = usize::from(stay.state);
-            let added = judge.account(&mut cpu.recorded, state, stay.duration, last, known.best);
-            cpu.recorded_last = (state, added);
+            judge.account(&mut cpu.recorded, state, stay.duration, last, known.best)
+        };
+        for stay in &rest.earlier {
+            account(*stay, false);
         }
+        cpu.recorded_last = (usize::from(rest.last.state), account(rest.last, true));
         cpu.longest = cpu.longest.max(rest.end - rest.start);
         cpu.woken_at = Some(rest.end);
         cpu.ended.push(known);
@@ -483,6 +489,15 @@ impl<'a> Common<'a> {
         if let Some(totals) = cpu.recorded.get_mut(state) {
             totals.delay_io(added);
         }
+    }
+
+    /// The clock of this CPU goes back, to `time`.
+    #[cold]
+    fn jump(&mut self, cpu: &mut Cpu, time: u64) {
+        self.clock_jumps += 1;
+        self.first = self.first.min(time);
+        self.last = self.last.max(cpu.last);
+        self.forget(cpu);
     }
 
     /// Events of this CPU are missing: what it was doing is not known.
