@@ -319,6 +319,11 @@ impl Cpu {
         self.powered_since.is_some()
     }
 
+    /// At work for a task or an interrupt.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.mode, Mode::Task | Mode::Interrupt)
+    }
+
     /// How long its clock has been running by now, that is how long it has been busy or polling, as
     /// the processor's own counters see it; `current` is its operating point of `khz`.
     pub(crate) fn running_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Running {

@@ -104,32 +104,36 @@ impl<O: Observer> Engine<'_, O> {
         self.schedule(Slot::Frequency(domain), at);
     }
 
+    /// The clock of a domain has changed. What is running is cut there, so that each part has one frequency.
     pub(super) fn frequency_changed(&mut self, domain: usize) {
         self.end_uncore_slots();
-        let of = self.domains[domain].cpus.clone();
-        // What is running is cut at the change, so that each part has one frequency.
-        for cpu in of.clone() {
-            self.cpus[cpu].settle_power(self.now, self.domains[domain].current());
-            let khz = self.domains[domain].khz_now();
-            self.cpus[cpu].settle_waking(self.now, khz);
-            if matches!(self.cpus[cpu].mode, Mode::Task | Mode::Interrupt) {
-                let left = self.cpus[cpu].work - self.work_done(cpu);
-                self.charge(cpu);
-                self.cpus[cpu].work = left;
+        let clock = &mut self.domains[domain];
+        let of = clock.cpus.clone();
+        let mut powered = false;
+        for c in &mut self.cpus[of.clone()] {
+            powered |= c.is_powered();
+            // Nothing depends on the clock of a CPU that sleeps; one that the hardware has demoted counts
+            // its sleep up to here.
+            if c.is_powered() || c.demoted {
+                c.cut(self.now, clock, &mut self.tasks);
             }
         }
-        self.domains[domain].arrive(self.now);
-        if self.cpus[of.clone()].iter().any(Cpu::is_powered) {
-            let clock = self.domains[domain].frequency();
-            self.power.uncore.sees(clock.0);
+        clock.arrive(self.now);
+        if powered {
+            self.power.uncore.sees(clock.frequency().0);
         }
         self.observe_frequency(domain);
-        for cpu in of {
-            let mode = self.cpus[cpu].mode;
-            if matches!(mode, Mode::Task | Mode::Interrupt) {
-                let length = self.time_for(cpu, self.cpus[cpu].work);
-                self.begin_phase(cpu, mode, length);
-            }
+        if powered {
+            of.for_each(|cpu| self.go_on(cpu));
+        }
+    }
+
+    /// A CPU goes on with what it was at when its clock changed.
+    fn go_on(&mut self, cpu: CpuId) {
+        let c = &self.cpus[cpu];
+        if c.is_busy() {
+            let length = self.time_for(cpu, c.work);
+            self.begin_phase(cpu, c.mode, length);
         }
     }
 
@@ -208,6 +212,16 @@ impl<O: Observer> Engine<'_, O> {
 }
 
 impl Cpu {
+    /// Accounts what it has been doing with this clock, which changes now, and what is left of its work.
+    fn cut(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
+        self.settle_power(now, domain.current());
+        self.settle_waking(now, domain.khz_now());
+        if self.is_busy() {
+            self.work -= self.work_done(now, domain);
+            self.charge(now, domain, tasks);
+        }
+    }
+
     /// Accounts its work that ends, or is cut, now; it has this clock.
     #[inline(always)]
     pub(super) fn charge(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {

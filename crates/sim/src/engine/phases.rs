@@ -1,7 +1,8 @@
 //! What a CPU does next, and how far it has come with it.
 
 use super::{Engine, Slot};
-use crate::cpu::{CpuId, Interrupt, Mode};
+use crate::cpu::{Cpu, CpuId, Interrupt, Mode};
+use crate::frequency::Domain;
 use crate::observer::Observer;
 use crate::setup::{Cycles, FULL_SHARE};
 
@@ -82,14 +83,10 @@ impl<O: Observer> Engine<'_, O> {
         self.cancel_phase(cpu);
     }
 
-    /// Work done in the running segment so far, at least nothing and at most all of it.
+    /// See [`Cpu::work_done`].
     pub(super) fn work_done(&self, cpu: CpuId) -> Cycles {
         let c = &self.cpus[cpu];
-        let mut done = self.domains[c.domain].work_between(c.phase_start, self.now);
-        if c.share != FULL_SHARE {
-            done = done * c.share / FULL_SHARE;
-        }
-        done.min(c.work)
+        c.work_done(self.now, &self.domains[c.domain])
     }
 
     /// The time that work takes on a CPU from now on, rounded up.
@@ -141,5 +138,16 @@ impl<O: Observer> Engine<'_, O> {
                 return;
             }
         }
+    }
+}
+
+impl Cpu {
+    /// Work done in the running segment so far, at least nothing and at most all of it; the CPU has this clock.
+    pub(super) fn work_done(&self, now: u64, domain: &Domain) -> Cycles {
+        let mut done = domain.work_between(self.phase_start, now);
+        if self.share != FULL_SHARE {
+            done = done * self.share / FULL_SHARE;
+        }
+        done.min(self.work)
     }
 }
