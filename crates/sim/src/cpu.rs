@@ -250,6 +250,7 @@ impl Cpu {
 
     /// Accounts an interrupt that has been served since the phase began; the CPU did nothing before. Its
     /// time counts as that of tasks does (`effective_cpu_util()` with `CONFIG_IRQ_TIME_ACCOUNTING`).
+    #[inline(always)]
     pub(crate) fn account_interrupt(&mut self, now: u64, capacity: u32) {
         if self.utilisation.known_ns() < self.phase_start {
             self.account(self.phase_start, 0);

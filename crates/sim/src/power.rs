@@ -76,6 +76,7 @@ impl PowerTracker {
     }
 
     /// A CPU goes to sleep in `state`.
+    #[inline(always)]
     pub(crate) fn cpu_asleep(&mut self, now: u64, cluster: usize, whole: bool, state: usize) {
         if whole {
             self.clusters[cluster].asleep(now);
@@ -89,6 +90,7 @@ impl PowerTracker {
     }
 
     /// A CPU begins to leave `state`. Returns whether its cluster was down.
+    #[inline(always)]
     pub(crate) fn cpu_awake(
         &mut self,
         now: u64,

@@ -10,6 +10,7 @@ use crate::observer::Observer;
 use crate::setup::Setup;
 
 impl<O: Observer> Engine<'_, O> {
+    #[inline(always)]
     pub(super) fn enter_idle(&mut self, cpu: CpuId) {
         debug_assert_eq!(self.queue.due(self.number(Slot::Phase(cpu))), NEVER);
         self.end_uncore_slots();
@@ -145,7 +146,7 @@ impl<O: Observer> Engine<'_, O> {
 
 impl Cpu {
     /// Counts a stay in an idle state that ends now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_stay(&mut self, now: u64, setup: &Setup, poll_limit_hit: bool) {
         let residency = now - self.idle_since;
         self.polling_until = None;
@@ -172,7 +173,7 @@ impl Cpu {
     }
 
     /// Tells the governor of the last stay.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reflect(&mut self, now: u64, residency: u64) {
         let outcome = IdleOutcome {
             clock: now,

@@ -131,6 +131,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// A task is back in user space with its completed requests, of so many bytes by direction.
+    #[inline(always)]
     fn finish_requests(&mut self, cpu: CpuId, task: TaskId, bytes: [u64; 2]) {
         let now = self.now;
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
@@ -254,6 +255,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// The current task goes to sleep.
+    #[inline(always)]
     pub(super) fn sleep(&mut self, cpu: CpuId, task: TaskId, iowait: bool) {
         let t = &mut self.tasks[task];
         t.runnable = false;
