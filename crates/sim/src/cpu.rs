@@ -1,12 +1,11 @@
 //! One CPU: what it does now, its tick and timers, its idle bookkeeping.
 
-use std::collections::VecDeque;
-
 use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::{Lease, PsdPolicy};
 use wakepath_units::Kilohertz;
 
 use crate::engine::CoreUse;
+use crate::fifo::Fifo;
 use crate::pelt::Utilisation;
 use crate::setup::{Cycles, FULL_SHARE};
 use crate::timers::Timers;
@@ -102,13 +101,13 @@ pub(crate) struct Cpu {
     pub(crate) segment_start: u64,
     pub(crate) segment_cold: Cycles,
 
-    pub(crate) interrupts: VecDeque<Interrupt>,
+    pub(crate) interrupts: Fifo<Interrupt>,
     pub(crate) current: Option<TaskId>,
     /// What it takes of its core, and how much of the core's speed it gets, of
     /// [`crate::setup::FULL_SHARE`].
     pub(crate) core_use: CoreUse,
     pub(crate) share: u64,
-    pub(crate) run_queue: VecDeque<TaskId>,
+    pub(crate) run_queue: Fifo<TaskId>,
     /// When the current task got the CPU.
     pub(crate) picked_at: u64,
     /// The current task is to make room for another one.
@@ -187,11 +186,11 @@ impl Cpu {
             cold: 0,
             segment_start: 0,
             segment_cold: 0,
-            interrupts: VecDeque::new(),
+            interrupts: Fifo::new(),
             current: None,
             core_use: CoreUse::None,
             share: FULL_SHARE,
-            run_queue: VecDeque::new(),
+            run_queue: Fifo::new(),
             picked_at: 0,
             need_resched: false,
             least_vruntime: 0,

@@ -53,28 +53,33 @@ enum Slot {
 }
 
 impl Slot {
+    /// One kind after the other, the commonest first.
     fn number(self, cpus: usize, domains: usize) -> usize {
         match self {
             Self::Phase(cpu) => Self::of_phase(cpu),
-            Self::Clock(cpu) => 2 * cpu + 1,
-            // By turns, as there are at most as many clusters as clocks.
-            Self::Frequency(domain) => 2 * cpus + 2 * domain,
-            Self::Hardware(cluster) => 2 * cpus + 2 * cluster + 1,
+            Self::Clock(cpu) => cpus + cpu,
+            Self::Frequency(domain) => 2 * cpus + domain,
+            // There are at most as many clusters as clocks.
+            Self::Hardware(cluster) => 2 * cpus + domains + cluster,
             Self::Device(device) => 2 * (cpus + domains) + device,
         }
     }
 
     const fn of_phase(cpu: CpuId) -> usize {
-        2 * cpu
+        cpu
     }
 
+    #[inline(always)]
     fn of(number: usize, cpus: usize, domains: usize) -> Self {
-        match (number / 2, number % 2) {
-            (cpu, 0) if cpu < cpus => Self::Phase(cpu),
-            (cpu, _) if cpu < cpus => Self::Clock(cpu),
-            (other, 0) if other < cpus + domains => Self::Frequency(other - cpus),
-            (other, _) if other < cpus + domains => Self::Hardware(other - cpus),
-            _ => Self::Device(number - 2 * (cpus + domains)),
+        let (clocks, frequencies) = (cpus, 2 * cpus);
+        let hardware = frequencies + domains;
+        let devices = hardware + domains;
+        match number {
+            n if n < clocks => Self::Phase(n),
+            n if n < frequencies => Self::Clock(n - clocks),
+            n if n < hardware => Self::Frequency(n - frequencies),
+            n if n < devices => Self::Hardware(n - hardware),
+            n => Self::Device(n - devices),
         }
     }
 }

@@ -223,8 +223,9 @@ impl<O: Observer> Engine<'_, O> {
                 0 => return None,
                 1 => c.run_queue.pop_front(),
                 // The first of several equals.
-                _ => (0..c.run_queue.len())
-                    .min_by_key(|i| tasks[c.run_queue[*i]].entity.rank())
+                _ => (c.run_queue.iter().enumerate())
+                    .min_by_key(|(_, task)| tasks[**task].entity.rank())
+                    .map(|(first, _)| first)
                     .and_then(|first| c.run_queue.remove(first)),
             };
             c.picked_at = self.now;

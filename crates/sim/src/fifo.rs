@@ -1,0 +1,91 @@
+//! Queues of which each has one entry at most nearly all the time.
+
+use std::collections::VecDeque;
+
+/// First in, first out. The first entry is kept apart from the others, so that one that comes and goes
+/// alone costs no more than an `Option`.
+#[derive(Clone, Debug)]
+pub(crate) struct Fifo<T> {
+    first: Option<T>,
+    /// Empty if there is no first one.
+    others: VecDeque<T>,
+}
+
+impl<T: Copy> Fifo<T> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            first: None,
+            others: VecDeque::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
+    }
+
+    #[inline]
+    pub(crate) fn push_back(&mut self, entry: T) {
+        if self.first.is_none() {
+            self.first = Some(entry);
+        } else {
+            self.others.push_back(entry);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pop_front(&mut self) -> Option<T> {
+        let first = self.first?;
+        self.first = if self.others.is_empty() {
+            None
+        } else {
+            self.others.pop_front()
+        };
+        Some(first)
+    }
+
+    /// Takes out the entry at `index`, if there is one.
+    pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
+        match index.checked_sub(1) {
+            None => self.pop_front(),
+            Some(index) => self.others.remove(index),
+        }
+    }
+
+    /// From the first one on.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
+        self.first.iter().chain(&self.others)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_deque(ops in prop::collection::vec((0_u8..5, 0_usize..6), 1..200)) {
+            let (mut fifo, mut model) = (Fifo::new(), VecDeque::new());
+            for (entry, (op, index)) in ops.into_iter().enumerate() {
+                match op {
+                    0 | 1 => {
+                        fifo.push_back(entry);
+                        model.push_back(entry);
+                    }
+                    2 | 3 => prop_assert_eq!(fifo.pop_front(), model.pop_front()),
+                    _ => prop_assert_eq!(fifo.remove(index), model.remove(index)),
+                }
+                prop_assert_eq!(fifo.len(), model.len());
+                prop_assert_eq!(fifo.is_empty(), model.is_empty());
+                prop_assert!(fifo.iter().eq(&model));
+            }
+        }
+    }
+}
