@@ -175,6 +175,7 @@ impl Cpu {
         governor: Governor,
         lease: Option<(Lease, PsdPolicy)>,
         states: usize,
+        operating_points: usize,
     ) -> Self {
         Self {
             cluster,
@@ -224,7 +225,7 @@ impl Cpu {
             asleep_in: 0,
             undemoted_at: NEVER,
             demoted: false,
-            powered: Vec::new(),
+            powered: vec![0; operating_points],
             waking: Running::default(),
             waking_since: None,
         }
@@ -278,9 +279,6 @@ impl Cpu {
     pub(crate) fn settle_power(&mut self, now: u64, opp: usize) {
         match &mut self.powered_since {
             Some(since) => {
-                if self.powered.len() <= opp {
-                    self.powered.resize(opp + 1, 0);
-                }
                 self.powered[opp] += now - *since;
                 *since = now;
             }

@@ -199,6 +199,7 @@ pub fn simulate_observed<O: Observer>(
                 Governor::new(&idle, &states, setup.tick),
                 lease,
                 states.len(),
+                cluster.table.as_slice().len(),
             )
         }));
     }

@@ -63,18 +63,15 @@ impl<O: Observer> Engine<'_, O> {
         c.stats[c.state].entries += 1;
         let entered = &self.setup.states[c.state];
         if !entered.polling {
-            let really = match &self.setup.demotion {
-                None => c.state,
-                Some(demotion) => match self.demotions[cpu].demote(demotion, now, c.state) {
-                    None => c.state,
-                    Some(undemoted_at) => {
-                        (c.demoted, c.undemoted_at) = (true, undemoted_at);
-                        demotion.to
-                    }
-                },
-            };
+            let (mut really, mut whole) = (c.state, entered.whole_cluster);
+            if let Some(demotion) = &self.setup.demotion
+                && let Some(undemoted_at) = self.demotions[cpu].demote(demotion, now, c.state)
+            {
+                (c.demoted, c.undemoted_at) = (true, undemoted_at);
+                really = demotion.to;
+                whole = self.setup.states[really].whole_cluster;
+            }
             c.power_down(now, self.domains[c.domain].current(), really);
-            let whole = self.setup.states[really].whole_cluster;
             self.power.cpu_asleep(now, c.cluster, whole, really);
         }
         if entered.polling {
@@ -94,29 +91,31 @@ impl<O: Observer> Engine<'_, O> {
         self.end_uncore_slots();
         self.wake_clock(cpu);
         let c = &mut self.cpus[cpu];
-        let clock = self.domains[c.domain].frequency();
-        self.power.uncore.sees(clock.0);
+        if self.power.uncore.exists() {
+            let clock = self.domains[c.domain].frequency();
+            self.power.uncore.sees(clock.0);
+        }
         let mut begun = c.idle_since;
-        let mut chosen = c.state;
-        let mut joined = c.state;
+        let mut chosen = &setup.states[c.state];
+        let (mut joined, mut whole) = (c.state, chosen.whole_cluster);
         if let Some(demotion) = &setup.demotion {
             let of_cpu = &mut self.demotions[cpu];
             of_cpu.wake_up(demotion, self.now);
             if std::mem::take(&mut c.demoted) {
                 // The cluster and the package were not told of a state that came later.
                 joined = demotion.to;
+                whole = setup.states[joined].whole_cluster;
                 if c.undemoted_at < self.now {
                     begun = c.undemoted_at;
                     of_cpu.undemotions += 1;
-                    if setup.states[chosen].whole_cluster {
-                        chosen = setup.deepest_alone;
+                    if chosen.whole_cluster {
+                        chosen = &setup.states[setup.deepest_alone];
                     }
                 } else {
-                    chosen = demotion.to;
+                    chosen = &setup.states[demotion.to];
                 }
             }
         }
-        let whole = setup.states[joined].whole_cluster;
         c.power_up(self.now);
         c.wake_began = self.now;
         c.begin_waking(self.now);
@@ -125,7 +124,7 @@ impl<O: Observer> Engine<'_, O> {
         let really_in = if whole && !cluster_was_down {
             &setup.states[setup.deepest_alone]
         } else {
-            &setup.states[chosen]
+            chosen
         };
         let entered_at = begun + really_in.entry;
         let wait = if self.now < entered_at {
