@@ -170,6 +170,8 @@ pub(crate) struct JobSetup {
     pub(crate) span: u64,
     /// Waiting for a completion counts as I/O wait.
     pub(crate) iowait: bool,
+    /// It thinks between its requests, or their rate is limited.
+    pub(crate) paced: bool,
     pub(crate) think_time: u64,
     pub(crate) think_spin: u64,
     pub(crate) think_cycles: Cycles,
@@ -601,12 +603,14 @@ fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimEr
         return Err(unsupported("a size of less than a block"));
     }
     check_times(job, bytes).map_err(|what| unsupported(&what))?;
+    let periods = periods(job);
     Ok(JobSetup {
+        paced: periods.is_some() || job.thinktime.0 > 0,
         read_percent,
         depth: job.effective_iodepth(),
         processes: job.numjobs,
         group,
-        periods: periods(job),
+        periods,
         iowait: job.waits_as_iowait(),
         end: limits.time.map(|t| t.0),
         bytes,

@@ -75,7 +75,6 @@ impl<O: Observer> Engine<'_, O> {
     ///
     /// As fio's `rate_ddir()`: a direction that is ahead of its rate gives way to the other one if
     /// that is due first.
-    #[inline(never)]
     pub(super) fn held_back(&mut self, task: TaskId) -> Option<u64> {
         let job = &self.setup.jobs[self.tasks[task].job];
         let periods = job.periods?;

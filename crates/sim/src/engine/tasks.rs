@@ -199,11 +199,11 @@ impl<O: Observer> Engine<'_, O> {
             .is_none_or(|end| self.now < self.group_started + end)
             && job.bytes.is_none_or(|n| t.bytes < n);
         let full = t.in_flight == job.depth;
-        let pause = job.think_time > 0 && t.pause_is_due(u64::from(job.think_blocks));
-        let mut held = None;
-        if job.periods.is_some() && more && !full {
-            held = self.held_back(task);
-        }
+        let (pause, held) = if job.paced {
+            self.pace(task, more && !full)
+        } else {
+            (false, None)
+        };
         let t = &mut self.tasks[task];
         if !t.completed.is_empty() && (full || !more || pause || held.is_some()) {
             return Plan::Work(self.resume(cpu, task));
@@ -241,6 +241,17 @@ impl<O: Observer> Engine<'_, O> {
             0
         };
         Plan::Work(self.begin_submission(task, bytes))
+    }
+
+    /// What a job waits for besides its requests: whether a pause is due, and until when its rates hold
+    /// back its next request, if it is `ready` for one.
+    #[inline(never)]
+    fn pace(&mut self, task: TaskId, ready: bool) -> (bool, Option<u64>) {
+        let t = &mut self.tasks[task];
+        let job = &self.setup.jobs[t.job];
+        let pause = job.think_time > 0 && t.pause_is_due(u64::from(job.think_blocks));
+        let held = if ready { self.held_back(task) } else { None };
+        (pause, held)
     }
 
     fn pause_until(&mut self, cpu: CpuId, task: TaskId, until: u64) -> Plan {
