@@ -111,10 +111,9 @@ impl<O: Observer> Engine<'_, O> {
         let of = clock.cpus.clone();
         let mut powered = false;
         for c in &mut self.cpus[of.clone()] {
-            powered |= c.is_powered();
-            // Nothing depends on the clock of a CPU that sleeps; one that the hardware has demoted counts
-            // its sleep up to here.
-            if c.is_powered() || c.demoted {
+            // Nothing depends on the clock of a CPU that sleeps.
+            if c.is_powered() {
+                powered = true;
                 c.cut(self.now, clock, &mut self.tasks);
             }
         }
