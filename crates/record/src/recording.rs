@@ -112,7 +112,7 @@ impl Recording {
         self.attached.recorded()
     }
 
-    /// Whether what governors are told is seen ([`wire::Kind::Reflect`]).
+    /// Whether what governors are told is seen ([`crate::wire::Kind::Reflect`]).
     pub fn sees_reflect(&self) -> bool {
         self.attached.sees_reflect()
     }
