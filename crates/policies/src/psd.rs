@@ -180,6 +180,7 @@ mod tests {
         assert!(lease.holds(Nanoseconds(5 * MS)));
         assert!(lease.holds(Nanoseconds(8 * MS - 1)));
         assert!(!lease.holds(Nanoseconds(8 * MS)));
+        assert_eq!(lease.end(), Nanoseconds(8 * MS));
     }
 
     #[test]

@@ -231,14 +231,13 @@ pub fn decode(mut bytes: &[u8]) -> impl Iterator<Item = Result<Record, WireError
 fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
     let mut fields = Fields(bytes);
     let header = (fields.u64(), fields.u16(), fields.u16(), fields.u32());
-    let (Some(time_ns), Some(kind), Some(cpu), Some(word)) = header else {
+    let (Some(time_ns), Some(number), Some(cpu), Some(word)) = header else {
         return Err(WireError::Length {
             kind: 0,
             length: bytes.len(),
             expected: HEADER,
         });
     };
-    let number = kind;
     let (kind, expected) = match number {
         1 => (Some(idle_enter(word)), HEADER),
         2 => (Some(Kind::IdleExit), HEADER),

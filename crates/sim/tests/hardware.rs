@@ -3,7 +3,7 @@
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{C1Demotion, Figure};
-use wakepath_sim::{Combination, Run, simulate};
+use wakepath_sim::{Combination, CpuTime, Run, simulate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio;
 
@@ -178,4 +178,27 @@ fn a_state_that_is_off_is_not_entered() {
         "{unknown}"
     );
     assert!(machine.disable_idle_states(&["POLL", "C1", "C1E"]).is_err());
+}
+
+#[test]
+fn a_clock_that_changes_does_not_keep_sleepers_demoted() {
+    let mut machine = quiet_server();
+    machine.c1_demotion = Some(C1Demotion {
+        to: "C1".into(),
+        states: vec!["C6".into(), "C6P".into()],
+        wake_ups: Figure::plain(4.0),
+        within_us: Figure::plain(20_000.0),
+        undemote_us: Figure::plain(20.0),
+        source: "test".into(),
+    });
+    // Two hardware threads of a core have one clock, and sleep for longer than that.
+    let workload = job(&format!("{READS}numjobs=96\nthinktime=1000\n"));
+    let undemoted = |policy: &str| {
+        let combination = Combination::named("deepest", policy).unwrap();
+        let run = simulate(&machine, &workload, &combination, 1).unwrap();
+        let sum = |of: fn(&CpuTime) -> u64| run.cpus.iter().map(of).sum::<u64>();
+        sum(|c| c.undemotions) as f64 / sum(|c| c.demotions) as f64
+    };
+    let (still, changing) = (undemoted("performance"), undemoted("schedutil"));
+    assert!(changing > 0.95 * still, "{changing}, {still}");
 }
