@@ -22,7 +22,9 @@ use crate::{ROUNDS, median, memory, report, timed};
 /// The trace of an Arm board that the tests import, packed.
 const TRACE: &str = "../crates/trace/tests/data/arm-sched-load.trace.dat.zst";
 const PAGE: usize = 4096;
-/// Idle periods of the recording to replay.
+/// The tick of the recording to replay.
+const HZ: TickRate = TickRate::HZ_250;
+/// Its idle periods.
 const PERIODS: u64 = 4_000_000;
 const FLAG: &str = "--import";
 
@@ -213,15 +215,12 @@ fn setup(governor: &str) -> anyhow::Result<Setup> {
     let spec: PolicySpec = governor.parse()?;
     Ok(Setup {
         states: vec![States::declared(Vec::new(), states)],
-        tick: TickRate::HZ_250,
+        tick: HZ,
         policies: vec![(governor.to_owned(), spec.idle()?)],
         psd: None,
         ran: None,
     })
 }
-
-/// The tick's period, in ns.
-const TICK: u64 = 4_000_000;
 
 /// Four CPUs that rest between tasks, for times that differ, as a kernel would record it: the next event is the tick or
 /// a timer, whichever comes first, and where the CPU sleeps longer than that, the tick was stopped.
@@ -237,6 +236,7 @@ fn write_recording(path: &Path) -> anyhow::Result<()> {
         let duration = (20_000 + random % 200_000) << (random >> 60 & 3);
         (random, duration)
     };
+    let tick = HZ.period().0;
     let mut free = [1_000_000_000; 4];
     let mut next = [(); 4].map(|()| draw());
     for _ in 0..PERIODS {
@@ -246,7 +246,7 @@ fn write_recording(path: &Path) -> anyhow::Result<()> {
         let (random, duration) = next[cpu];
         let start = end - duration;
         let sleep_length = duration + random % 2_000_000;
-        let delta_tick = sleep_length.min(TICK - start % TICK);
+        let delta_tick = sleep_length.min(tick - start % tick);
         let period = IdlePeriod {
             state: if duration > 600_000 { 3 } else { 2 },
             duration: Nanoseconds(duration),

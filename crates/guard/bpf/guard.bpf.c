@@ -134,7 +134,10 @@ static __always_inline void arm(__u32 cpu, struct wp_cpu *state, __u64 begun_ns)
 	/* Once; later this fails, and does nothing. */
 	bpf_timer_init(&quiet->timer, &timers, 1 /* CLOCK_MONOTONIC */);
 	bpf_timer_set_callback(&quiet->timer, look);
-	bpf_timer_start(&quiet->timer, begun_ns ? 0 : state->timeout_ns / LOOKS, 0);
+	if (begun_ns)
+		bpf_timer_start(&quiet->timer, 0, 0);
+	else
+		look_again(quiet, state);
 }
 
 static __always_inline int io(struct request *request, bool timed)

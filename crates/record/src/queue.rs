@@ -23,6 +23,17 @@ struct Cpu {
     nested: Vec<Record>,
 }
 
+impl Cpu {
+    /// How many bytes of a pile were taken before. Of a later one than the next it is nothing: those between were lost.
+    fn taken_of(&self, generation: u64) -> usize {
+        if generation == self.next {
+            self.taken
+        } else {
+            0
+        }
+    }
+}
+
 impl Queue {
     pub(crate) fn new(cpus: usize, begun_ns: u64) -> Self {
         Self {
@@ -38,11 +49,7 @@ impl Queue {
         match Handed::new(bytes)? {
             Handed::Nested(record) => decode_into(&mut state.nested, record, begun_ns),
             Handed::Pile(generation, records) => {
-                let taken = if generation == state.next {
-                    state.taken
-                } else {
-                    0
-                };
+                let taken = state.taken_of(generation);
                 state.next = generation + 1;
                 state.taken = 0;
                 let new = records.get(taken..).unwrap_or_default();
@@ -64,24 +71,16 @@ impl Queue {
         if generation < state.next {
             return Ok(());
         }
-        if generation > state.next {
-            // One between was lost.
-            state.next = generation;
-            state.taken = 0;
-        }
-        let new = records.get(state.taken..).unwrap_or_default();
-        state.taken += new.len();
+        let taken = state.taken_of(generation);
+        let new = records.get(taken..).unwrap_or_default();
+        state.next = generation;
+        state.taken = taken + new.len();
         decode_into(&mut self.waiting, new, self.begun_ns)
     }
 
     /// Whether a CPU's pile has records that were not taken.
     pub(crate) fn is_new(&self, cpu: usize, pile: &Pile) -> bool {
-        let state = &self.cpus[cpu];
-        let taken = if pile.generation() == state.next {
-            state.taken
-        } else {
-            0
-        };
+        let taken = self.cpus[cpu].taken_of(pile.generation());
         pile.words() * size_of::<u64>() > taken
     }
 

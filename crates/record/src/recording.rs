@@ -122,9 +122,7 @@ impl Recording {
     /// # Errors
     /// When a record is not as it should be.
     pub fn take(&mut self) -> Result<Batch, WireError> {
-        for cpu in 0..self.rings.len() {
-            self.read(cpu)?;
-        }
+        self.read()?;
         let looked = self.looked_ns.iter().min().copied();
         Ok(self.batch(looked.unwrap_or_default().saturating_sub(SETTLE_NS)))
     }
@@ -139,15 +137,17 @@ impl Recording {
         let ended_ns = now_ns();
         self.attached.links.clear();
         self.await_programs();
-        for cpu in 0..self.rings.len() {
-            self.read(cpu)?;
-        }
+        self.read()?;
         self.queue.end();
         Ok((self.batch(ended_ns), overhead))
     }
 
-    /// Takes what a CPU has seen so far.
-    fn read(&mut self, cpu: usize) -> Result<(), WireError> {
+    /// Takes what all CPUs have seen so far.
+    fn read(&mut self) -> Result<(), WireError> {
+        (0..self.rings.len()).try_for_each(|cpu| self.read_cpu(cpu))
+    }
+
+    fn read_cpu(&mut self, cpu: usize) -> Result<(), WireError> {
         let now = now_ns();
         let look = (0..LOOKS).find_map(|_| self.look(cpu));
         // What was handed over before the pile that was looked at; or that pile, too.

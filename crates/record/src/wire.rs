@@ -182,20 +182,19 @@ impl Pile {
         Self(pile)
     }
 
-    fn head(&self, word: usize) -> (u32, u32) {
-        let bytes = self.0[word].to_ne_bytes();
-        let mut fields = Fields(&bytes);
-        (fields.u32().unwrap_or(0), fields.u32().unwrap_or(0))
+    /// The first field of two in a word.
+    fn first_half(&self, word: usize) -> u32 {
+        Fields(&self.0[word].to_ne_bytes()).u32().unwrap_or(0)
     }
 
     /// How many words of it are taken.
     pub fn words(&self) -> usize {
-        (self.head(0).0 as usize).min(PILE_WORDS)
+        (self.first_half(0) as usize).min(PILE_WORDS)
     }
 
     /// A record is being added.
     pub fn is_busy(&self) -> bool {
-        self.head(1).0 != 0
+        self.first_half(1) != 0
     }
 
     /// How many piles there were before it.

@@ -277,7 +277,7 @@ impl<'a> Common<'a> {
             group,
             rest: Rest::default(),
             ended: Vec::with_capacity(TOGETHER),
-            lease: self.new_lease(),
+            lease: setup.psd.map(|psd| Lease::new(psd.timeout_ms, setup.tick)),
             woken_at: None,
             completed_at: 0,
             woken_inside: false,
@@ -292,11 +292,6 @@ impl<'a> Common<'a> {
             shadow: Shadow::new(self.governor_that_ran(states)),
             last: 0,
         }
-    }
-
-    fn new_lease(&self) -> Option<Lease> {
-        let psd = self.setup.psd?;
-        Some(Lease::new(psd.timeout_ms, self.setup.tick))
     }
 
     fn governor_that_ran(&self, states: &States) -> Option<Governor> {

@@ -40,13 +40,7 @@ impl<T: Copy> Fifo<T> {
 
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<T> {
-        let first = self.first?;
-        self.first = if self.others.is_empty() {
-            None
-        } else {
-            self.others.pop_front()
-        };
-        Some(first)
+        std::mem::replace(&mut self.first, self.others.pop_front())
     }
 
     /// Takes out the entry at `index`, if there is one.

@@ -116,18 +116,23 @@ fn the_exits_of_a_state_vary_around_their_mean() {
     assert!((of(&fixed) - of(&varied)).abs() < 0.5);
 }
 
+/// To C1, upon four wake-ups in that time; 0: never undemoted.
+fn demotion(within_us: f64, undemote_us: f64) -> C1Demotion {
+    C1Demotion {
+        to: "C1".into(),
+        states: vec!["C6".into(), "C6P".into()],
+        wake_ups: Figure::plain(4.0),
+        within_us: Figure::plain(within_us),
+        undemote_us: Figure::plain(undemote_us),
+        source: "test".into(),
+    }
+}
+
 #[test]
 fn hardware_demotes_a_cpu_that_wakes_up_often_and_the_kernel_does_not_notice() {
     let mut machine = quiet_server();
     let asked = run(&machine, READS, "deepest");
-    machine.c1_demotion = Some(C1Demotion {
-        to: "C1".into(),
-        states: vec!["C6".into(), "C6P".into()],
-        wake_ups: Figure::plain(4.0),
-        within_us: Figure::plain(2000.0),
-        undemote_us: Figure::plain(0.0),
-        source: "test".into(),
-    });
+    machine.c1_demotion = Some(demotion(2000.0, 0.0));
     let demoted = run(&machine, READS, "deepest");
     assert!(asked.attribution.mean.idle_exit > 120.0, "{asked:?}");
     assert!(demoted.attribution.mean.idle_exit < 3.0);
@@ -183,14 +188,7 @@ fn a_state_that_is_off_is_not_entered() {
 #[test]
 fn a_clock_that_changes_does_not_keep_sleepers_demoted() {
     let mut machine = quiet_server();
-    machine.c1_demotion = Some(C1Demotion {
-        to: "C1".into(),
-        states: vec!["C6".into(), "C6P".into()],
-        wake_ups: Figure::plain(4.0),
-        within_us: Figure::plain(20_000.0),
-        undemote_us: Figure::plain(20.0),
-        source: "test".into(),
-    });
+    machine.c1_demotion = Some(demotion(20_000.0, 20.0));
     // Two hardware threads of a core have one clock, and sleep for longer than that.
     let workload = job(&format!("{READS}numjobs=96\nthinktime=1000\n"));
     let undemoted = |policy: &str| {
