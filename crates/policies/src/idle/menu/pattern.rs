@@ -45,13 +45,35 @@ impl Totals {
             .wrapping_sub((value * value).wrapping_mul(times));
     }
 
+    /// Without an interval that counts.
+    #[inline]
+    fn without(self, interval: i32) -> Self {
+        let value = interval as u64;
+        Self {
+            count: self.count - 1,
+            sum: self.sum - value,
+            squares: self.squares.wrapping_sub(value * value),
+        }
+    }
+
+    /// These, if all intervals are about as long.
+    ///
+    /// They are if the standard deviation is at most 20 us or, given six samples or more, below a sixth of the mean.
+    #[inline]
+    fn if_steady(self) -> Option<Self> {
+        if self.count == 0 {
+            return None;
+        }
+        let mean = self.mean();
+        let variance = self.deviations(mean) / self.count;
+        let proportionate =
+            self.count >= ENOUGH && variance <= u64::MAX / 36 && mean * mean > 36 * variance;
+        (variance <= 400 || proportionate).then_some(self)
+    }
+
     #[inline]
     fn mean(self) -> u64 {
-        if self.count == REMEMBERED as u64 {
-            self.sum / REMEMBERED as u64
-        } else {
-            self.sum / self.count
-        }
+        self.sum / self.count
     }
 
     /// Sum of the squared deviations from `mean`: below 2^64 for eight values below 2^31.
@@ -98,31 +120,46 @@ impl RecentIntervals {
 
     /// The interval that repeats, if one does.
     ///
-    /// The mean counts as typical if the standard deviation is below 20 us or, given six samples or
-    /// more, below a sixth of the mean. Otherwise the longest intervals are taken for outliers and
-    /// left out, for as long as more than six samples remain
-    /// (`get_typical_interval()`, `drivers/cpuidle/governors/menu.c`, Linux 6.1 and 6.12).
+    /// If the intervals are not about as long, the longest of them are taken for outliers and left out, for as long
+    /// as more than six samples remain (`get_typical_interval()`, `drivers/cpuidle/governors/menu.c`, Linux 6.1 and
+    /// 6.12).
     #[inline]
     pub(super) fn typical(&self, zeros: AllZero) -> Option<u32> {
+        let steady = if self.totals.count == REMEMBERED as u64 {
+            // Known to the compiler, so that no division is one.
+            let all = Totals {
+                count: REMEMBERED as u64,
+                ..self.totals
+            };
+            all.if_steady()
+                .or_else(|| self.steady_without_outliers(all))
+        } else {
+            self.steady_among_few()
+        }?;
+        (steady.sum > 0 || zeros == AllZero::IsAPattern).then(|| steady.mean() as u32)
+    }
+
+    /// All but the one or two longest intervals, if these are steady.
+    #[inline]
+    fn steady_without_outliers(&self, all: Totals) -> Option<Totals> {
+        let [longest, second] = self.two_longest();
+        if self.times(second) > 1 {
+            return self.steady_among_few();
+        }
+        let rest = all.without(longest);
+        rest.if_steady()
+            .or_else(|| rest.without(second).if_steady())
+    }
+
+    /// As many intervals as are steady, whether all count or not, and whether some are as long as others or not.
+    #[inline(never)]
+    fn steady_among_few(&self) -> Option<Totals> {
         let mut rest = self.totals;
         // Longer intervals are left out.
         let mut ceiling = i32::MAX;
         loop {
-            if rest.count == 0 || rest.sum == 0 && zeros == AllZero::SaysNothing {
-                return None;
-            }
-            let mean = rest.mean();
-            // The kernel compares whole-number variances, `deviations / count`. Multiplying the
-            // bound by the count instead decides alike and needs no division.
-            let small = 401;
-            let proportionate = (mean * mean).div_ceil(36);
-            let bound = if rest.count >= ENOUGH && proportionate > small {
-                proportionate
-            } else {
-                small
-            };
-            if rest.deviations(mean) < rest.count * bound {
-                return Some(mean as u32);
+            if let Some(steady) = rest.if_steady() {
+                return Some(steady);
             }
             if rest.count <= ENOUGH {
                 return None;
@@ -133,9 +170,27 @@ impl RecentIntervals {
                 .map(|&i| if i <= ceiling { i } else { NOT_COUNTED })
                 .fold(NOT_COUNTED, i32::max);
             ceiling = longest - 1;
-            let times = self.intervals.iter().filter(|&&i| i == longest).count();
-            rest.remove(longest, times as u64);
+            rest.remove(longest, self.times(longest));
         }
+    }
+
+    /// How many intervals are of this length.
+    #[inline]
+    fn times(&self, interval: i32) -> u64 {
+        let equal = self.intervals.iter().map(|&i| i32::from(i == interval));
+        equal.sum::<i32>() as u64
+    }
+
+    /// The longest interval and the second one, which may be as long.
+    #[inline]
+    fn two_longest(&self) -> [i32; 2] {
+        // Pairs, then fours, then all: no comparison has to wait for more than a few others.
+        let pair = |i: usize| {
+            let [x, y] = [self.intervals[i], self.intervals[i + 1]];
+            [x.max(y), x.min(y)]
+        };
+        let merge = |x: [i32; 2], y: [i32; 2]| [x[0].max(y[0]), x[0].min(y[0]).max(x[1].max(y[1]))];
+        merge(merge(pair(0), pair(2)), merge(pair(4), pair(6)))
     }
 }
 
