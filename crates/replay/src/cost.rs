@@ -55,14 +55,18 @@ pub struct Judge {
 
 /// What stays in a state are judged by.
 #[derive(Clone, Copy, Debug)]
-struct Rule {
+pub struct Rule {
     bounds: FitBounds,
     /// How long leaving it takes, in ns.
     exit: u64,
+    /// How long that takes as declared, in ns.
+    pub exit_latency: u64,
+    /// The CPU polls in it.
+    pub polling: bool,
 }
 
 /// What the oracle does with a rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Best {
     /// The state that it enters.
     pub state: usize,
@@ -79,14 +83,24 @@ impl Judge {
                 Some(power) => Oracle::with_power(list, OracleGoal::Energy, tick, power),
                 None => Oracle::new(list, OracleGoal::Energy, tick),
             },
-            rules: (0..list.len())
-                .map(|state| Rule {
+            rules: list
+                .iter()
+                .enumerate()
+                .map(|(state, declared)| Rule {
                     bounds: FitBounds::new(list, state),
                     exit: states.exit.get(state).map_or(0, |exit| exit.0),
+                    exit_latency: declared.exit_latency.0,
+                    polling: declared.polling,
                 })
                 .collect(),
             states: states.clone(),
         }
+    }
+
+    /// What stays in a state are judged by, if there is such a state.
+    #[inline(always)]
+    pub fn rule(&self, state: usize) -> Option<&Rule> {
+        self.rules.get(state)
     }
 
     /// The oracle's state for a rest of `length` ns.

@@ -2,42 +2,13 @@
 //! `kernel/sched/idle.c`, Linux 6.1 and 6.12).
 
 use wakepath_hardware::IdleStates;
-use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::{
     Governor, IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, WithGovernor,
 };
 use wakepath_policies::psd::Ceiling;
-use wakepath_trace::recording::Before;
 
-use crate::cost::{Best, Judge, Totals};
+use crate::cost::{Judge, Totals};
 use crate::rest::Rest;
-
-/// A rest, with what governors can be told about it. All times in ns.
-#[derive(Clone, Copy, Debug)]
-pub struct Known {
-    /// When it began and ended.
-    pub start: u64,
-    /// See [`Known::start`].
-    pub end: u64,
-    /// When the next timer expires, if the tick is stopped.
-    pub timer: i64,
-    /// How far the next timer is taken to be away once that time is over and nothing woke the CPU.
-    pub unknown: i64,
-    /// When the tick comes next.
-    pub tick: u64,
-    /// Longest tolerated exit latency.
-    pub latency_request: i64,
-    /// Tasks that wait for I/O.
-    pub iowaiters: u32,
-    /// The CPU was in its idle loop before, too: no task ran that would have got the tick back.
-    pub in_loop: bool,
-    /// An I/O completion ended it.
-    pub woken_by_io: bool,
-    /// Until when a PSD lease held; 0: there was none.
-    pub lease_until: u64,
-    /// What the oracle does with it.
-    pub best: Best,
-}
 
 /// What is the same for all rests of a CPU.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +70,7 @@ impl IdleLoop {
     }
 
     /// Goes through rests, in their order.
-    pub fn rests(&mut self, terms: Terms<'_>, rests: &[Known]) {
+    pub fn rests(&mut self, terms: Terms<'_>, rests: &[Rest]) {
         self.governor.with(Passage {
             terms,
             rests,
@@ -113,7 +84,7 @@ impl IdleLoop {
 /// Some rests, with whichever governor.
 struct Passage<'a> {
     terms: Terms<'a>,
-    rests: &'a [Known],
+    rests: &'a [Rest],
     poll_limit: u64,
     tick_stopped: &'a mut bool,
     counts: &'a mut Counts,
@@ -129,7 +100,7 @@ impl WithGovernor for Passage<'_> {
 
 impl Passage<'_> {
     #[inline(always)]
-    fn rest<G: IdleGovernor>(&mut self, governor: &mut G, rest: &Known) {
+    fn rest<G: IdleGovernor>(&mut self, governor: &mut G, rest: &Rest) {
         let Terms {
             states,
             judge,
@@ -175,7 +146,7 @@ impl Passage<'_> {
                 tick_stopped = true;
                 counts.tick_stops += 1;
             }
-            let polls_until = if states[state].polling {
+            let polls_until = if judge.rule(state).is_some_and(|rule| rule.polling) {
                 let own = governor.poll_limit().map(|limit| limit.0);
                 now.saturating_add(own.unwrap_or(self.poll_limit).max(1))
             } else {
@@ -203,46 +174,6 @@ impl Passage<'_> {
                 return;
             }
             now = end;
-        }
-    }
-}
-
-impl Known {
-    /// What was recorded of a rest, with what stands in for it where it was not: `longest` is the
-    /// CPU's longest rest so far, `phase` a time at which it had a tick, `period` the tick's.
-    #[inline]
-    pub fn of(rest: &Rest, judge: &Judge, period: u64, phase: u64, longest: u64) -> Self {
-        let first = &rest.first;
-        let asked = rest.start - u64::from(first.select_lead().unwrap_or(0)).min(rest.start);
-        // Without timers: no timer is known to be nearer than the longest rest there has been.
-        let unknown = longest.max(period) as i64;
-        let sleep = first.sleep_length().unwrap_or(unknown);
-        let timer = sleep.saturating_add_unsigned(asked);
-        let recorded_tick = match (first.tick_stopped(), first.delta_tick()) {
-            (Some(false), Some(delta)) if delta > 0 && delta < sleep => Some(asked + delta as u64),
-            _ => None,
-        };
-        let next = || {
-            let since = rest.start.abs_diff(phase) % period;
-            if rest.start >= phase {
-                rest.start - since + period
-            } else {
-                rest.start + since
-            }
-        };
-        let latency_request = first.latency_request().unwrap_or(NO_LATENCY_REQUEST);
-        Self {
-            start: rest.start,
-            end: rest.end,
-            timer,
-            unknown,
-            tick: recorded_tick.unwrap_or_else(next),
-            latency_request,
-            iowaiters: first.iowaiters().unwrap_or(0),
-            in_loop: first.before() == Before::IdleLoop,
-            woken_by_io: false,
-            lease_until: 0,
-            best: judge.best(rest.end - rest.start, latency_request),
         }
     }
 }

@@ -4,12 +4,17 @@
 //! goes back to idle. Under another governor this would not have happened, so stays that follow each
 //! other for such a reason are one rest.
 
+use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_trace::recording::{Before, IdleRow};
+
+use crate::cost::{Best, Judge};
 
 /// Events this soon after the end of a stay are what ended it, in ns.
 pub const CAUSE_WITHIN: u64 = 50_000;
 /// A longer rest is none: something is wrong with the clock or the recording, in ns.
 pub const LONGEST: u64 = 600_000_000_000;
+/// So many rests of a CPU go through the governors at a time, which is quicker than one by one.
+pub const TOGETHER: usize = 64;
 
 /// A stay of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,34 +25,115 @@ pub struct Stay {
     pub duration: u64,
 }
 
-/// A rest of a CPU.
-#[derive(Clone, Debug, Default)]
+/// A rest, with what governors can be told about it. All times in ns.
+#[derive(Clone, Copy, Debug)]
 pub struct Rest {
-    /// When the first stay began and the last one ended, in ns.
+    /// When it began and ended.
     pub start: u64,
     /// See [`Rest::start`].
     pub end: u64,
-    /// What was recorded of the first stay.
-    pub first: IdleRow,
-    /// What was chosen when it happened: the last stay, and those before it.
-    pub last: Stay,
-    /// See [`Rest::last`].
-    pub earlier: Vec<Stay>,
-    /// The last stay ended because of the tick or the polling limit.
-    by_itself: bool,
-    /// The rest can get longer.
-    open: bool,
+    /// When the next timer expires, if the tick is stopped.
+    pub timer: i64,
+    /// How far the next timer is taken to be away once that time is over and nothing woke the CPU.
+    pub unknown: i64,
+    /// When the tick comes next.
+    pub tick: u64,
+    /// Longest tolerated exit latency.
+    pub latency_request: i64,
+    /// Tasks that wait for I/O.
+    pub iowaiters: u32,
+    /// The CPU was in its idle loop before, too: no task ran that would have got the tick back.
+    pub in_loop: bool,
+    /// An I/O completion ended it.
+    pub woken_by_io: bool,
+    /// Until when a PSD lease held; 0: there was none.
+    pub lease_until: u64,
+    /// What the oracle does with it.
+    pub best: Best,
 }
 
+/// The tick of a rest while it is not known. No tick comes at the start of the clock.
+const NO_TICK: u64 = 0;
+
 impl Rest {
-    /// The rest has begun and is not over.
-    pub fn is_open(&self) -> bool {
-        self.open
+    /// One that begins at `start` with the stay `first`, and whose end is to be seen. `unknown`: see
+    /// [`Rest::unknown`].
+    #[inline(always)]
+    fn begin(start: u64, first: &IdleRow, unknown: i64) -> Self {
+        let asked = start - u64::from(first.select_lead().unwrap_or(0)).min(start);
+        let sleep = first.sleep_length().unwrap_or(unknown);
+        let tick = match (first.tick_stopped(), first.delta_tick()) {
+            (Some(false), Some(delta)) if delta > 0 && delta < sleep => asked + delta as u64,
+            _ => NO_TICK,
+        };
+        Self {
+            start,
+            end: start,
+            timer: sleep.saturating_add_unsigned(asked),
+            unknown,
+            tick,
+            latency_request: first.latency_request().unwrap_or(NO_LATENCY_REQUEST),
+            iowaiters: first.iowaiters().unwrap_or(0),
+            in_loop: first.before() == Before::IdleLoop,
+            woken_by_io: false,
+            lease_until: 0,
+            best: Best::default(),
+        }
     }
 
-    /// It is over: something else happened on this CPU.
-    pub fn close(&mut self) {
-        self.open = false;
+    /// It ended at `end`. `phase`: a time at which its CPU had a tick; `period`: the tick's.
+    #[inline(always)]
+    fn close(&mut self, end: u64, judge: &Judge, period: u64, phase: u64) {
+        if self.tick == NO_TICK {
+            let since = self.start.abs_diff(phase) % period;
+            self.tick = if self.start >= phase {
+                self.start - since + period
+            } else {
+                self.start + since
+            };
+        }
+        self.end = end;
+        self.best = judge.best(end - self.start, self.latency_request);
+    }
+}
+
+/// The rests of a CPU that have not gone through the governors yet. The last one always is among them, and may
+/// still get longer.
+#[derive(Clone, Debug)]
+pub struct Rests {
+    list: Vec<Rest>,
+    /// The last one can get longer.
+    open: bool,
+    /// Its last stay ended because of the tick or the polling limit.
+    by_itself: bool,
+    /// When that was.
+    end: u64,
+    /// What was chosen when it happened: the last stay, and those before it.
+    last: Stay,
+    earlier: Vec<Stay>,
+    /// The longest rest so far.
+    longest: u64,
+}
+
+impl Default for Rests {
+    fn default() -> Self {
+        Self {
+            // One more than go through the governors together.
+            list: Vec::with_capacity(TOGETHER + 1),
+            open: false,
+            by_itself: false,
+            end: 0,
+            last: Stay::default(),
+            earlier: Vec::new(),
+            longest: 0,
+        }
+    }
+}
+
+impl Rests {
+    /// The longest rest so far.
+    pub fn longest(&self) -> u64 {
+        self.longest
     }
 
     /// The tick ran at `time`.
@@ -57,23 +143,24 @@ impl Rest {
         }
     }
 
-    /// Whether a stay goes on with this rest.
+    /// Whether a stay goes on with the last rest.
     #[inline(always)]
     pub fn continues_with(&self, period: &IdleRow) -> bool {
         self.open && self.by_itself && period.before() == Before::IdleLoop
     }
 
-    /// Another stay is to be added to this rest.
+    /// Another stay is to be added to the last rest.
     pub fn go_on(&mut self) {
         self.earlier.push(self.last);
     }
 
-    /// A new rest begins at `start`, with a stay that is to be added.
+    /// A new rest begins at `start`, with a stay that is to be added. `period`: the tick's, in ns.
     #[inline(always)]
-    pub fn begin(&mut self, start: u64, period: &IdleRow) {
+    pub fn begin(&mut self, start: u64, first: &IdleRow, period: u64) {
+        // Without timers: no timer is known to be nearer than the longest rest there has been.
+        let unknown = self.longest.max(period) as i64;
+        self.list.push(Rest::begin(start, first, unknown));
         self.earlier.clear();
-        self.start = start;
-        self.first = *period;
         self.open = true;
     }
 
@@ -86,5 +173,52 @@ impl Rest {
             state: period.state(),
             duration: period.duration(),
         };
+    }
+
+    /// The last rest is over: something else happened on this CPU. Where one was open, returns it with the stays
+    /// before the last one, and the last one. `phase`: a time at which the CPU had a tick; `period`: the tick's, in ns.
+    #[inline(always)]
+    pub fn close(
+        &mut self,
+        judge: &Judge,
+        period: u64,
+        phase: u64,
+    ) -> Option<(&mut Rest, &[Stay], Stay)> {
+        if !std::mem::take(&mut self.open) {
+            return None;
+        }
+        let rest = self.list.last_mut()?;
+        rest.close(self.end, judge, period, phase);
+        self.longest = self.longest.max(self.end - rest.start);
+        Some((rest, &self.earlier, self.last))
+    }
+
+    /// What was going on is not known: a rest that was open is none.
+    pub fn forget(&mut self) {
+        if std::mem::take(&mut self.open) {
+            self.list.pop();
+        }
+    }
+
+    /// The last rest.
+    pub fn last_mut(&mut self) -> Option<&mut Rest> {
+        self.list.last_mut()
+    }
+
+    /// Enough rests for the governors to go through, all of them over.
+    #[inline(always)]
+    pub fn are_enough(&self) -> bool {
+        self.list.len() >= TOGETHER
+    }
+
+    /// The rests, all of them over.
+    pub fn closed(&self) -> &[Rest] {
+        debug_assert!(!self.open);
+        &self.list
+    }
+
+    /// They have gone through the governors.
+    pub fn clear(&mut self) {
+        self.list.clear();
     }
 }

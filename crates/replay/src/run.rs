@@ -7,17 +7,17 @@ use wakepath_policies::idle::Governor;
 use wakepath_policies::poll;
 use wakepath_policies::psd::{Ceiling, Grant, Lease};
 use wakepath_trace::recording::{
-    Before, Event, IdlePeriod, IdleRow, Kind, Known as Recorded, Metadata, Reader, RecordingError,
-    TimerKind, Visitor,
+    Before, Event, FlagCounts, IdlePeriod, IdleRow, Kind, Known as Recorded, Metadata, Reader,
+    RecordingError, TimerKind, Visitor,
 };
 use wakepath_units::Nanoseconds;
 
 use crate::agreement::{Agreement, Shadow};
 use crate::cost::{Judge, Totals};
 use crate::drives::Drives;
-use crate::idle_loop::{IdleLoop, Known, Terms};
+use crate::idle_loop::{IdleLoop, Terms};
 use crate::report::{PolicyReport, Report, StateReport};
-use crate::rest::{CAUSE_WITHIN, LONGEST, Rest, Stay};
+use crate::rest::{CAUSE_WITHIN, LONGEST, Rests, Stay};
 use crate::setup::{Setup, SetupError, States};
 
 /// Why a replay failed.
@@ -57,14 +57,10 @@ pub enum ReplayError {
 
 /// No kernel has more CPUs (`NR_CPUS`).
 const MOST_CPUS: u32 = 8192;
-/// So many rests of a CPU go through the governors at a time, which is quicker than one by one.
-const TOGETHER: usize = 64;
 
 struct Cpu {
     group: usize,
-    rest: Rest,
-    /// Rests that are over and have not gone through the governors yet; the last one is always among them.
-    ended: Vec<Known>,
+    rests: Rests,
     lease: Option<Lease>,
     /// When the last rest ended, if what woke the CPU is not known yet.
     woken_at: Option<u64>,
@@ -72,13 +68,10 @@ struct Cpu {
     completed_at: u64,
     /// A completion ended the rest before the CPU left its idle state.
     woken_inside: bool,
-    longest: u64,
     phase: u64,
     loops: Vec<IdleLoop>,
     recorded: Vec<Totals>,
     recorded_last: (usize, u64),
-    recorded_tick_stops: u64,
-    recorded_poll_hits: u64,
     /// The governor that ran is asked again, or the calls are wanted.
     watched: bool,
     shadow: Shadow,
@@ -102,7 +95,7 @@ struct Common<'a> {
     io_wake_ups: u64,
     first: u64,
     last: u64,
-    approximate: Approximate,
+    flags: FlagCounts,
     /// A CPU, and where its governor call log goes.
     calls: Option<(u32, &'a mut dyn Write)>,
     long_rests: u64,
@@ -131,13 +124,6 @@ impl Hotplug {
             Some(_) => Self::GoesOn,
         }
     }
-}
-
-#[derive(Default)]
-struct Approximate {
-    inferred: u64,
-    no_sleep: u64,
-    no_loop: u64,
 }
 
 /// Replays a recording. `calls`: a CPU, and where its governor call log goes. `progress` is told the
@@ -189,12 +175,9 @@ impl<'a> Run<'a> {
     /// The CPU of the next event, beside what is not of one CPU.
     #[inline(always)]
     fn cpu(&mut self, time: u64, number: u32) -> Result<(&mut Cpu, &mut Common<'a>), ReplayError> {
-        if number >= MOST_CPUS {
-            return Err(ReplayError::NoSuchCpu(number));
-        }
         let index = number as usize;
         if self.cpus.get(index).is_none_or(Option::is_none) {
-            self.begin(number, time);
+            self.begin(number, time)?;
         }
         let common = &mut self.common;
         let Some(Some(cpu)) = self.cpus.get_mut(index) else {
@@ -209,13 +192,17 @@ impl<'a> Run<'a> {
 
     /// A CPU is seen for the first time.
     #[cold]
-    fn begin(&mut self, number: u32, time: u64) {
+    fn begin(&mut self, number: u32, time: u64) -> Result<(), ReplayError> {
+        if number >= MOST_CPUS {
+            return Err(ReplayError::NoSuchCpu(number));
+        }
         let index = number as usize;
         self.common.first = self.common.first.min(time);
         if self.cpus.len() <= index {
             self.cpus.resize_with(index + 1, || None);
         }
         self.cpus[index] = Some(Box::new(self.common.new_cpu(number)));
+        Ok(())
     }
 
     fn finish(mut self, metadata: &Metadata) -> Result<Report, ReplayError> {
@@ -253,7 +240,7 @@ impl<'a> Common<'a> {
             io_wake_ups: 0,
             first: u64::MAX,
             last: 0,
-            approximate: Approximate::default(),
+            flags: FlagCounts::default(),
             calls,
             long_rests: 0,
             clock_jumps: 0,
@@ -275,19 +262,15 @@ impl<'a> Common<'a> {
         });
         Cpu {
             group,
-            rest: Rest::default(),
-            ended: Vec::with_capacity(TOGETHER),
+            rests: Rests::default(),
             lease: setup.psd.map(|psd| Lease::new(psd.timeout_ms, setup.tick)),
             woken_at: None,
             completed_at: 0,
             woken_inside: false,
-            longest: 0,
             phase: 0,
             loops: loops.collect(),
             recorded: vec![Totals::default(); count],
             recorded_last: (0, 0),
-            recorded_tick_stops: 0,
-            recorded_poll_hits: 0,
             watched: setup.ran.is_some() || self.calls.as_ref().is_some_and(|(of, _)| *of == cpu),
             shadow: Shadow::new(self.governor_that_ran(states)),
             last: 0,
@@ -313,7 +296,7 @@ impl<'a> Common<'a> {
             Kind::Idle(period) => return self.idle(cpu, time, event.cpu, &period.into()),
             Kind::Timer(TimerKind::Tick) => {
                 cpu.phase = time;
-                cpu.rest.tick(time);
+                cpu.rests.tick(time);
                 cpu.shadow.tick(time);
             }
             Kind::Timer(_) | Kind::Wake { .. } => self.end_rest(cpu),
@@ -363,17 +346,15 @@ impl<'a> Common<'a> {
         number: u32,
         period: &IdleRow,
     ) -> Result<(), ReplayError> {
-        let setup = self.setup;
-        let states = &setup.states[cpu.group].declared;
-        let Some(state) = states.get(usize::from(period.state())) else {
+        let Some(&state) = self.judges[cpu.group].rule(usize::from(period.state())) else {
             return Err(ReplayError::NoSuchState {
                 cpu: number,
                 state: period.state(),
                 time: end,
-                states: states.len(),
+                states: self.setup.states[cpu.group].declared.len(),
             });
         };
-        let goes_on = cpu.rest.continues_with(period);
+        let goes_on = cpu.rests.continues_with(period);
         if !goes_on {
             self.end_rest(cpu);
         }
@@ -389,7 +370,7 @@ impl<'a> Common<'a> {
         // Where interrupts are on in the idle state, as in the polling one and in others that halt, they come before
         // its exit.
         let start = end.saturating_sub(period.duration());
-        let late = CAUSE_WITHIN + state.exit_latency.0;
+        let late = CAUSE_WITHIN + state.exit_latency;
         let inside = |at: u64| at > start && end.saturating_sub(at) <= late;
         let got_tick = period
             .got_tick()
@@ -398,23 +379,23 @@ impl<'a> Common<'a> {
         if cpu.watched {
             let mut period = IdlePeriod::from(period);
             period.got_tick = got_tick;
-            cpu.shadow.period(end, &period, self.period, cpu.longest);
+            cpu.shadow
+                .period(end, &period, self.period, cpu.rests.longest());
         }
-        self.approximate.inferred += u64::from(period.inferred());
-        self.approximate.no_sleep += u64::from(period.sleep_length().is_none());
-        self.approximate.no_loop += u64::from(period.before() == Before::Unknown);
-        cpu.recorded_tick_stops += u64::from(period.stop_tick() == Some(true));
-        cpu.recorded_poll_hits += u64::from(period.poll_limit_hit() == Some(true));
+        self.flags.count(period);
         let limit_hit = period
             .poll_limit_hit()
             .unwrap_or_else(|| state.polling && period.duration() >= self.poll_limits[cpu.group]);
         cpu.woken_inside = inside(cpu.completed_at);
         if goes_on {
-            cpu.rest.go_on();
+            cpu.rests.go_on();
         } else {
-            cpu.rest.begin(start, period);
+            if cpu.rests.are_enough() {
+                self.ask_governors(cpu);
+            }
+            cpu.rests.begin(start, period, self.period);
         }
-        cpu.rest
+        cpu.rests
             .stay(end, period, got_tick == Some(true) || limit_hit);
         Ok(())
     }
@@ -422,29 +403,21 @@ impl<'a> Common<'a> {
     /// The rest is over.
     #[inline(never)]
     fn end_rest(&mut self, cpu: &mut Cpu) {
-        if !cpu.rest.is_open() {
-            return;
-        }
-        cpu.rest.close();
-        self.rests += 1;
-        if cpu.ended.len() == TOGETHER {
-            self.ask_governors(cpu);
-        }
-        let rest = &cpu.rest;
         let judge = &self.judges[cpu.group];
-        let mut known = Known::of(rest, judge, self.period, cpu.phase, cpu.longest);
-        known.lease_until = cpu.lease.map_or(0, |lease| lease.end().0);
+        let Some((rest, earlier, last)) = cpu.rests.close(judge, self.period, cpu.phase) else {
+            return;
+        };
+        self.rests += 1;
+        rest.lease_until = cpu.lease.map_or(0, |lease| lease.end().0);
         let mut account = |stay: Stay, last| {
             let state = usize::from(stay.state);
-            judge.account(&mut cpu.recorded, state, stay.duration, last, known.best)
+            judge.account(&mut cpu.recorded, state, stay.duration, last, rest.best)
         };
-        for stay in &rest.earlier {
+        for stay in earlier {
             account(*stay, false);
         }
-        cpu.recorded_last = (usize::from(rest.last.state), account(rest.last, true));
-        cpu.longest = cpu.longest.max(rest.end - rest.start);
+        cpu.recorded_last = (usize::from(last.state), account(last, true));
         cpu.woken_at = Some(rest.end);
-        cpu.ended.push(known);
         if std::mem::take(&mut cpu.woken_inside) {
             cpu.woken_at = None;
             self.woken_by_io(cpu);
@@ -460,9 +433,9 @@ impl<'a> Common<'a> {
             ceiling: self.setup.psd.map_or(Ceiling::default(), |psd| psd.ceiling),
         };
         for idle_loop in &mut cpu.loops {
-            idle_loop.rests(terms, &cpu.ended);
+            idle_loop.rests(terms, cpu.rests.closed());
         }
-        cpu.ended.clear();
+        cpu.rests.clear();
     }
 
     /// A request was issued or completed on this CPU; `counts` tells whether that gives a lease.
@@ -477,7 +450,7 @@ impl<'a> Common<'a> {
     /// The last rest was ended by an I/O completion.
     fn woken_by_io(&mut self, cpu: &mut Cpu) {
         self.io_wake_ups += 1;
-        if let Some(rest) = cpu.ended.last_mut() {
+        if let Some(rest) = cpu.rests.last_mut() {
             rest.woken_by_io = true;
         }
         let (state, added) = cpu.recorded_last;
@@ -497,7 +470,7 @@ impl<'a> Common<'a> {
 
     /// Events of this CPU are missing: what it was doing is not known.
     fn forget(&self, cpu: &mut Cpu) {
-        cpu.rest.close();
+        cpu.rests.forget();
         cpu.woken_at = None;
         cpu.woken_inside = false;
         let states = &self.setup.states[cpu.group];
@@ -509,19 +482,14 @@ impl<'a> Common<'a> {
             return Err(ReplayError::NoPeriods);
         }
         let recorded = &metadata.recorded;
-        let known = |known: Recorded, count: u64| (known != Recorded::Missing).then_some(count);
+        let of = |are: fn(&IdleRow) -> bool| self.flags.of(are);
+        let known = |are| (recorded.tick != Recorded::Missing).then(|| of(are));
         let mut policies = vec![PolicyReport {
             policy: "recorded".to_owned(),
             states: self.states(cpus, |cpu| &cpu.recorded),
             selections: self.periods,
-            tick_stops: known(
-                recorded.tick,
-                cpus.iter().map(|c| c.recorded_tick_stops).sum(),
-            ),
-            poll_limit_hits: known(
-                recorded.tick,
-                cpus.iter().map(|c| c.recorded_poll_hits).sum(),
-            ),
+            tick_stops: known(|period| period.stop_tick() == Some(true)),
+            poll_limit_hits: known(|period| period.poll_limit_hit() == Some(true)),
         }];
         for (i, (name, _)) in self.setup.policies.iter().enumerate() {
             let sum = |what: fn(&IdleLoop) -> u64| cpus.iter().map(|c| what(&c.loops[i])).sum();
@@ -555,15 +523,15 @@ impl<'a> Common<'a> {
         let approximate = [
             (
                 "sleep length inferred from timer events",
-                self.approximate.inferred,
+                of(IdleRow::inferred),
             ),
             (
                 "sleep length unknown; the CPU's longest rest so far stands in for it",
-                self.approximate.no_sleep,
+                of(|period| period.sleep_length().is_none()),
             ),
             (
                 "not known whether a task ran before; one is taken to have",
-                self.approximate.no_loop,
+                of(|period| period.before() == Before::Unknown),
             ),
         ];
         let name = |device: u32| {

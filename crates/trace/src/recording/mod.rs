@@ -21,7 +21,7 @@ pub use metadata::{
 };
 pub use pairs::{IdlePairs, PairCounts};
 pub use reader::{Batch, Reader, Visitor};
-pub use rows::IdleRow;
+pub use rows::{FlagCounts, IdleRow};
 pub use writer::{Overwrite, Writer};
 
 use std::path::{Path, PathBuf};

@@ -97,13 +97,14 @@ impl Batch<'_> {
     #[inline]
     pub fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
         let idle = self.columns.idle(self.len());
+        let all_possible = idle.are_possible();
         for i in 0..self.len() {
             if !idle.is_idle(i) {
                 match self.columns.event(i) {
                     Some(event) => visitor.other(&event)?,
                     None => return Err(self.bad_row(i).into()),
                 }
-            } else if idle.is_possible(i) {
+            } else if all_possible || idle.is_possible(i) {
                 let (end, cpu) = idle.place(i);
                 visitor.idle(end, cpu, &idle.period(i))?;
             } else {

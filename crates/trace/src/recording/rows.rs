@@ -72,6 +72,8 @@ const GOT_TICK: u32 = 10;
 const POLL_LIMIT_HIT: u32 = 12;
 const IN_LOOP: i32 = 1 << 14;
 const RAN_TASK: i32 = 1 << 15;
+/// An idle period has no flags above these.
+const FLAG_BITS: u32 = 16;
 const WRITE: i32 = 1;
 const IOWAIT: u32 = 0;
 const ONLINE: i32 = 1;
@@ -279,6 +281,14 @@ impl IdleColumns<'_> {
         self.kind[i] == IDLE
     }
 
+    /// Whether the numbers of all rows could be those of idle periods, whatever they are. Looking at all of them
+    /// together is quicker than at one after the other.
+    pub(super) fn are_possible(&self) -> bool {
+        let bits = |column: &[i64]| column.iter().fold(0, |all, value| all | value);
+        let states = self.state.iter().fold(0, |all, state| all | state);
+        bits(self.time) | bits(self.duration) >= 0 && u8::try_from(states).is_ok()
+    }
+
     /// Whether the numbers of row `i` are those of an idle period.
     #[inline(always)]
     pub(super) fn is_possible(&self, i: usize) -> bool {
@@ -407,6 +417,37 @@ impl IdleRow {
     #[inline]
     pub fn poll_limit_hit(&self) -> Option<bool> {
         flagged(self.flags, POLL_LIMIT_HIT)
+    }
+}
+
+/// How often the flags of idle periods came in each combination, which costs less than asking each period about each
+/// flag.
+#[derive(Clone, Debug)]
+pub struct FlagCounts(Box<[u64]>);
+
+impl Default for FlagCounts {
+    fn default() -> Self {
+        Self(vec![0; 1 << FLAG_BITS].into_boxed_slice())
+    }
+}
+
+impl FlagCounts {
+    /// Counts those of an idle period.
+    #[inline]
+    pub fn count(&mut self, period: &IdleRow) {
+        self.0[period.flags as usize % (1 << FLAG_BITS)] += 1;
+    }
+
+    /// How many of the periods are so, as far as their flags tell.
+    pub fn of(&self, are: impl Fn(&IdleRow) -> bool) -> u64 {
+        let periods = self.0.iter().enumerate().map(|(flags, &count)| {
+            let period = IdleRow {
+                flags: flags as i32,
+                ..IdleRow::default()
+            };
+            if are(&period) { count } else { 0 }
+        });
+        periods.sum()
     }
 }
 
