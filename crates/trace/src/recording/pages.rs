@@ -1,12 +1,89 @@
 //! Pages of a column, looked at before the Parquet library decodes them: some that cannot be decoded make it panic.
 
+use std::sync::Arc;
+
+use bytes::buf::Reader;
+use bytes::{Buf, Bytes};
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::headers::check_pages;
 use super::packed::{Packed, Stop};
 
 type Result<T> = std::result::Result<T, ParquetError>;
+
+/// Columns up to this size are read at once. It bounds the memory for a file whose row groups are larger than ours.
+const AT_ONCE: u64 = 16 << 20;
+
+/// A column of a row group in memory, at its place in the file.
+struct Column {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Column {
+    fn from(&self, at: u64) -> Result<Bytes> {
+        let offset = at
+            .checked_sub(self.start)
+            .and_then(|o| usize::try_from(o).ok());
+        match offset {
+            Some(offset) if offset <= self.bytes.len() => Ok(self.bytes.slice(offset..)),
+            _ => Err(damaged("a page is outside of its column")),
+        }
+    }
+}
+
+impl Length for Column {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for Column {
+    type T = Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let mut bytes = self.from(start)?;
+        if length > bytes.len() {
+            return Err(damaged("a page reaches beyond its column"));
+        }
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+}
+
+/// The pages of a column, which is within the file and has so many rows.
+pub(super) fn pages<R: ChunkReader + 'static>(
+    input: &Arc<R>,
+    column: &ColumnChunkMetaData,
+    rows: usize,
+) -> Result<Checked> {
+    let (start, length) = column.byte_range();
+    if length > AT_ONCE {
+        return checked(input.clone(), column, rows);
+    }
+    // One read instead of two for each page.
+    let bytes = input.get_bytes(start, length as usize)?;
+    checked(Arc::new(Column { start, bytes }), column, rows)
+}
+
+fn checked<R: ChunkReader + 'static>(
+    input: Arc<R>,
+    column: &ColumnChunkMetaData,
+    rows: usize,
+) -> Result<Checked> {
+    check_pages(&*input, column)?;
+    let pages = SerializedPageReader::new(input, column, rows, None)?;
+    Ok(Checked::new(Box::new(pages)))
+}
 
 /// Hands out the pages that can be decoded; an error for any other.
 pub(super) struct Checked {

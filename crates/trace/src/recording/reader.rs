@@ -10,13 +10,11 @@ use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader}
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
-use parquet::file::properties::ReaderProperties;
-use parquet::file::reader::{ChunkReader, RowGroupReader};
-use parquet::file::serialized_reader::SerializedRowGroupReader;
+use parquet::file::reader::ChunkReader;
 use wakepath_units::Nanoseconds;
 
-use super::headers::{FOOTER, check_contents, check_pages, check_table, length_of_contents};
-use super::pages::Checked;
+use super::headers::{FOOTER, check_contents, check_table, length_of_contents};
+use super::pages::pages;
 use super::rows::{Columns, IdleRow, LONG, SHORT};
 use super::{Event, METADATA_KEY, Metadata, RecordingError, SCHEMA, tail_path};
 
@@ -29,7 +27,6 @@ pub struct Reader<R: ChunkReader = File> {
     input: Arc<R>,
     parquet: ParquetMetaData,
     metadata: Metadata,
-    properties: Arc<ReaderProperties>,
     next_group: usize,
     group: Option<Group>,
     columns: Columns,
@@ -176,7 +173,6 @@ impl<R: ChunkReader + 'static> Reader<R> {
             input: Arc::new(input),
             parquet,
             metadata,
-            properties: Arc::new(ReaderProperties::builder().build()),
             next_group: 0,
             group: None,
             columns: Columns::default(),
@@ -228,19 +224,15 @@ impl<R: ChunkReader + 'static> Reader<R> {
 
     fn open_group(&self, index: usize) -> Result<Group, ParquetError> {
         let metadata = self.parquet.row_group(index);
-        let group = SerializedRowGroupReader::new(
-            self.input.clone(),
-            metadata,
-            self.parquet.page_index_for_row_group(index),
-            self.properties.clone(),
-        )?;
+        let rows = usize::try_from(metadata.num_rows())
+            .map_err(|_| ParquetError::General("a negative number of rows".to_owned()))?;
         let unexpected = || ParquetError::General("a column of an unexpected type".to_owned());
         let mut long = Vec::new();
         let mut short = Vec::new();
         for column in 0..LONG.len() + SHORT.len() {
-            check_pages(&*self.input, metadata.column(column))?;
-            let pages = Checked::new(group.get_column_page_reader(column)?);
-            let description = metadata.column(column).column_descr_ptr();
+            let metadata = metadata.column(column);
+            let pages = pages(&self.input, metadata, rows)?;
+            let description = metadata.column_descr_ptr();
             match get_column_reader(description, Box::new(pages)) {
                 ColumnReader::Int64ColumnReader(reader) if column < LONG.len() => long.push(reader),
                 ColumnReader::Int32ColumnReader(reader) if column >= LONG.len() => {
@@ -250,8 +242,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
             }
         }
         Ok(Group {
-            rows_left: usize::try_from(metadata.num_rows())
-                .map_err(|_| ParquetError::General("a negative number of rows".to_owned()))?,
+            rows_left: rows,
             long,
             short,
         })

@@ -65,9 +65,12 @@ fn schema() -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(message))
 }
 
+/// Columns of a few bits per row at most.
+const SMALL: [&str; 5] = ["latency_request_ns", "count", "cpu", "iowaiters", "khz"];
+
 /// Times that differ from row to row are stored as differences, and not compressed, because that
-/// gains little and costs more than half of the time to read them. Sleep lengths and sectors do
-/// repeat.
+/// gains little and costs more than half of the time to read them. Sectors and what is the same for long do repeat; what
+/// takes next to no room anyway is not compressed either.
 fn properties() -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -81,6 +84,10 @@ fn properties() -> Result<WriterProperties, ParquetError> {
             .set_column_dictionary_enabled(path.clone(), false)
             .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
             .set_column_compression(path, Compression::UNCOMPRESSED);
+    }
+    for name in SMALL {
+        properties =
+            properties.set_column_compression(ColumnPath::from(name), Compression::UNCOMPRESSED);
     }
     Ok(properties.build())
 }
