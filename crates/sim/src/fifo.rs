@@ -40,7 +40,11 @@ impl<T: Copy> Fifo<T> {
 
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<T> {
-        std::mem::replace(&mut self.first, self.others.pop_front())
+        let first = self.first.take();
+        if first.is_some() && !self.others.is_empty() {
+            self.first = self.others.pop_front();
+        }
+        first
     }
 
     /// Takes out the entry at `index`, if there is one.
