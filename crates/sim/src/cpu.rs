@@ -116,8 +116,8 @@ pub(crate) struct Cpu {
     pub(crate) least_vruntime: u64,
     pub(crate) nr_iowait: u32,
     pub(crate) utilisation: Utilisation,
-    /// The signal has crossed a period and cpufreq does not know yet.
-    pub(crate) period_crossed: bool,
+    /// The period of the signal in which cpufreq was told of it last.
+    reported_period: u64,
 
     pub(crate) tick_stopped: bool,
     pub(crate) next_tick: u64,
@@ -197,7 +197,7 @@ impl Cpu {
             least_vruntime: 0,
             nr_iowait: 0,
             utilisation: Utilisation::default(),
-            period_crossed: false,
+            reported_period: 0,
             // A machine that has been idle for long has all its ticks stopped.
             tick_stopped: true,
             next_tick: NEVER,
@@ -245,7 +245,14 @@ impl Cpu {
     /// Accounts the time up to now, in which it delivered `running` of 1024.
     #[inline(always)]
     pub(crate) fn account(&mut self, now: u64, running: u32) {
-        self.period_crossed |= self.utilisation.advance(now, running);
+        self.utilisation.advance(now, running);
+    }
+
+    /// Whether the signal has come to another period since the last time that this was asked.
+    #[inline]
+    pub(crate) fn period_is_new(&mut self) -> bool {
+        let period = self.utilisation.period();
+        std::mem::replace(&mut self.reported_period, period) != period
     }
 
     /// Accounts an interrupt that has been served since the phase began; the CPU did nothing before. Its

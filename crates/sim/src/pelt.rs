@@ -62,20 +62,18 @@ pub(crate) struct Utilisation {
 
 impl Utilisation {
     /// Accounts the time up to `now` ns, during which the CPU delivered `running` of 1024 (0 when
-    /// idle, its capacity at the current frequency when busy). Returns whether a period boundary
-    /// of 1024 units was crossed, which is when the scheduler tells cpufreq.
+    /// idle, its capacity at the current frequency when busy).
     #[inline(always)]
-    pub(crate) fn advance(&mut self, now: u64, running: u32) -> bool {
+    pub(crate) fn advance(&mut self, now: u64, running: u32) {
         let now = now >> 10;
         let units = now - self.known;
         if units == 0 {
-            return false;
+            return;
         }
-        let crossed = (now >> 10) != (self.known >> 10);
         self.known = now;
         let target = u64::from(running) << SIGNAL_BITS;
         if self.value == target {
-            return crossed;
+            return;
         }
         let factor = decay(units);
         // 30 bits of signal times 31 of factor fit 64.
@@ -86,12 +84,16 @@ impl Utilisation {
         } else {
             target - keep(target - self.value)
         };
-        crossed
     }
 
     /// Up to when it is known, in ns.
     pub(crate) fn known_ns(&self) -> u64 {
         self.known << 10
+    }
+
+    /// The period of 1024 units in which that is. The scheduler tells cpufreq when it is another one.
+    pub(crate) fn period(&self) -> u64 {
+        self.known >> 10
     }
 
     /// Takes away what a task brings along that moves to another CPU; both as of the same time.

@@ -77,7 +77,7 @@ impl<O: Observer> Engine<'_, O> {
             0
         };
         c.account(self.now, running);
-        if std::mem::take(&mut c.period_crossed) {
+        if c.period_is_new() {
             let iowait = false;
             self.update_frequency(cpu, Report { iowait, local });
         }
