@@ -227,6 +227,9 @@ impl VolumeSetup {
     }
 }
 
+/// Idle states that are looked at side by side: most machines have no more.
+const GROUP: usize = 4;
+
 /// Everything that is the same for every run of one policy combination.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -234,8 +237,8 @@ pub(crate) struct Setup {
     /// Of the tick, in ns.
     pub(crate) tick_period: u64,
     pub(crate) states: Vec<TrueState>,
-    /// The declared target residencies of the enabled states; [`NEVER`] for the others.
-    pub(crate) residencies: Vec<u64>,
+    /// The declared target residencies of the enabled states, [`GROUP`] by [`GROUP`]; [`NEVER`] for the others.
+    residencies: Vec<[u64; GROUP]>,
     /// The shallowest enabled state.
     pub(crate) shallowest: usize,
     /// How long a polling state spins.
@@ -329,13 +332,15 @@ impl Setup {
                 &declared,
                 machine.tick_rate(),
             ),
-            residencies: (states.iter())
-                .map(|s| {
-                    if s.disabled {
-                        NEVER
-                    } else {
-                        s.target_residency
+            residencies: (states.chunks(GROUP))
+                .map(|states| {
+                    let mut residencies = [NEVER; GROUP];
+                    for (residency, state) in residencies.iter_mut().zip(states) {
+                        if !state.disabled {
+                            *residency = state.target_residency;
+                        }
                     }
+                    residencies
                 })
                 .collect(),
             shallowest: states.iter().position(|s| !s.disabled).unwrap_or(0),
@@ -398,9 +403,16 @@ impl Setup {
 
     /// The deepest enabled state whose target residency is within this time, else the shallowest enabled one.
     pub(crate) fn fitting(&self, idle: u64) -> usize {
-        let fits = |residency: &u64| *residency <= idle;
-        let fitting = self.residencies.iter().rposition(fits);
-        fitting.unwrap_or(self.shallowest)
+        let mut fitting = self.shallowest;
+        // All of them are looked at: nobody can tell which one it will be, and a wrong guess costs more.
+        for (group, residencies) in self.residencies.iter().enumerate() {
+            for (state, residency) in residencies.iter().enumerate() {
+                if *residency <= idle {
+                    fitting = group * GROUP + state;
+                }
+            }
+        }
+        fitting
     }
 
     /// What it costs to serve an interrupt.
