@@ -20,7 +20,8 @@ pub struct CpuSignal {
 /// schedutil on one frequency domain, which is one or more CPUs that share a clock.
 #[derive(Clone, Debug)]
 pub struct Schedutil {
-    table: FrequencyTable,
+    /// The lowest frequency at which a CPU has each performance, from none up to its capacity.
+    frequency_for: Vec<Kilohertz>,
     /// The capacity of each CPU at the highest frequency of the table.
     capacity: Capacity,
     rate_limit: u64,
@@ -29,8 +30,6 @@ pub struct Schedutil {
     idle_calls: u64,
     frequency: Option<Kilohertz>,
     last_change: u64,
-    /// The performance asked for last, and the frequency for it: it is often the same again.
-    asked: (Capacity, Kilohertz),
 }
 
 impl Schedutil {
@@ -40,24 +39,23 @@ impl Schedutil {
     /// settings give another one.
     pub fn new(
         settings: &SchedutilSettings,
-        table: FrequencyTable,
+        table: &FrequencyTable,
         capacity: Capacity,
         cpus: usize,
         default_rate_limit: Nanoseconds,
         tick: TickRate,
     ) -> Self {
-        let mut schedutil = Self {
-            asked: (Capacity(0), table.lowest()),
-            table,
+        Self {
+            frequency_for: (0..=capacity.0)
+                .map(|performance| table.at_or_above(raw_frequency(table, capacity, performance)))
+                .collect(),
             capacity,
             rate_limit: settings.rate_limit.unwrap_or(default_rate_limit).0,
             boosts: vec![IowaitBoost::new(settings.boost, tick); cpus],
             idle_calls: 0,
             frequency: None,
             last_change: 0,
-        };
-        schedutil.asked.1 = schedutil.frequency_for(Capacity(0));
-        schedutil
+        }
     }
 
     /// The scheduler reports a change on CPU `cpu` of the domain at `now`; `iowait` if a task wakes
@@ -82,16 +80,14 @@ impl Schedutil {
 
         let alone = signals.len() == 1 && self.boosts.len() == 1;
         let mut idle_calls = 0;
-        let mut performance = Capacity::default();
+        let mut utilisation = Capacity::default();
         for (boost, signal) in self.boosts.iter_mut().zip(signals) {
             let boosted = boost.apply(now, self.capacity).max(signal.utilisation);
-            performance = performance.max(with_headroom(boosted, self.capacity));
+            utilisation = utilisation.max(boosted);
             idle_calls = signal.idle_calls;
         }
-        if performance != self.asked.0 {
-            self.asked = (performance, self.frequency_for(performance));
-        }
-        let mut next = self.asked.1;
+        let performance = with_headroom(utilisation, self.capacity);
+        let mut next = self.frequency_for[performance.0 as usize];
 
         // On a CPU with a clock of its own a lower frequency would be premature if it has not been
         // idle since the last update: it has more to do than the signal shows yet.
@@ -114,20 +110,14 @@ impl Schedutil {
     pub fn frequency(&self) -> Option<Kilohertz> {
         self.frequency
     }
+}
 
-    /// The lowest frequency at which the CPU has this performance.
-    fn frequency_for(&self, performance: Capacity) -> Kilohertz {
-        self.table.at_or_above(self.raw_frequency(performance))
-    }
-
-    /// The frequency at which the CPU has just this performance.
-    fn raw_frequency(&self, performance: Capacity) -> Kilohertz {
-        let highest = u64::from(self.table.highest().0);
-        let scaled = highest * u64::from(performance.0);
-        match scaled.checked_div(u64::from(self.capacity.0)) {
-            Some(khz) => Kilohertz(u32::try_from(khz).unwrap_or(u32::MAX)),
-            None => self.table.highest(),
-        }
+/// The frequency at which a CPU of this capacity has just this performance.
+fn raw_frequency(table: &FrequencyTable, capacity: Capacity, performance: u32) -> Kilohertz {
+    let scaled = u64::from(table.highest().0) * u64::from(performance);
+    match scaled.checked_div(u64::from(capacity.0)) {
+        Some(khz) => Kilohertz(u32::try_from(khz).unwrap_or(u32::MAX)),
+        None => table.highest(),
     }
 }
 
@@ -157,7 +147,7 @@ mod tests {
         };
         Schedutil::new(
             &settings,
-            FrequencyTable::new(table).unwrap(),
+            &FrequencyTable::new(table).unwrap(),
             Capacity(485),
             cpus,
             Nanoseconds::ZERO,

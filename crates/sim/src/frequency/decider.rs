@@ -55,7 +55,7 @@ impl Decider {
             FreqPolicy::Schedutil(settings) => {
                 let schedutil = Schedutil::new(
                     &settings,
-                    table,
+                    &table,
                     Capacity(cluster.capacity),
                     cpus,
                     transition_delay(latency),
