@@ -27,17 +27,72 @@ impl ServiceTime {
         }
     }
 
-    #[inline(always)]
     fn sample(&self, stream: &mut Pcg64Mcg) -> u64 {
+        self.at(self.ratio(stream))
+    }
+
+    /// A time over the median.
+    #[inline(always)]
+    fn ratio(&self, stream: &mut Pcg64Mcg) -> f64 {
         let normal: f64 = StandardNormal.sample(stream);
-        (self.median * (normal * self.sigma).exp()) as u64 + 1
+        (normal * self.sigma).exp()
+    }
+
+    /// In ns, rounded up.
+    #[inline(always)]
+    fn at(&self, ratio: f64) -> u64 {
+        (self.median * ratio) as u64 + 1
+    }
+}
+
+/// Times of one spread in the order in which their stream has them.
+///
+/// One waits for a chain of steps that is as long as a tenth of all that happens in a request, and what follows from
+/// it cannot begin before. So many are drawn at a time, side by side.
+#[derive(Debug)]
+struct Drawn {
+    stream: Pcg64Mcg,
+    /// Times over their median, from `next` on.
+    ratios: [f64; AT_A_TIME],
+    next: usize,
+}
+
+/// How many times are drawn together.
+const AT_A_TIME: usize = 64;
+
+impl Drawn {
+    fn new(stream: Pcg64Mcg) -> Self {
+        Self {
+            stream,
+            ratios: [0.0; AT_A_TIME],
+            next: AT_A_TIME,
+        }
+    }
+
+    /// The next time; all that are asked for have the same spread.
+    #[inline(always)]
+    fn sample(&mut self, time: &ServiceTime) -> u64 {
+        if self.next == AT_A_TIME {
+            self.draw(time);
+        }
+        let ratio = self.ratios[self.next % AT_A_TIME];
+        self.next += 1;
+        time.at(ratio)
+    }
+
+    #[inline(never)]
+    fn draw(&mut self, time: &ServiceTime) {
+        self.next = 0;
+        for ratio in &mut self.ratios {
+            *ratio = time.ratio(&mut self.stream);
+        }
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Streams {
     direction: Pcg64Mcg,
-    service: Pcg64Mcg,
+    service: Drawn,
     offset: Pcg64Mcg,
     completion: Pcg64Mcg,
     /// By CPU; empty if every exit from an idle state takes its mean time.
@@ -55,7 +110,7 @@ impl Streams {
         };
         Self {
             direction: stream(1),
-            service: stream(2),
+            service: Drawn::new(stream(2)),
             offset: stream(3),
             completion: stream(4),
             exit: (0..if exits_vary { cpus } else { 0 })
@@ -83,7 +138,7 @@ impl Streams {
     /// A service time in ns.
     #[inline(always)]
     pub(crate) fn service(&mut self, time: &ServiceTime) -> u64 {
-        time.sample(&mut self.service)
+        self.service.sample(time)
     }
 
     /// The number of a block of `blocks` at random.
