@@ -52,6 +52,8 @@ impl ServiceTime {
 #[derive(Debug)]
 struct Drawn {
     stream: Pcg64Mcg,
+    /// The spread of all times, once some have been drawn.
+    sigma: Option<f64>,
     /// Times over their median, from `next` on.
     ratios: [f64; AT_A_TIME],
     next: usize,
@@ -64,6 +66,7 @@ impl Drawn {
     fn new(stream: Pcg64Mcg) -> Self {
         Self {
             stream,
+            sigma: None,
             ratios: [0.0; AT_A_TIME],
             next: AT_A_TIME,
         }
@@ -75,6 +78,7 @@ impl Drawn {
         if self.next == AT_A_TIME {
             self.draw(time);
         }
+        debug_assert_eq!(self.sigma, Some(time.sigma), "times of another spread");
         let ratio = self.ratios[self.next % AT_A_TIME];
         self.next += 1;
         time.at(ratio)
@@ -83,6 +87,7 @@ impl Drawn {
     #[inline(never)]
     fn draw(&mut self, time: &ServiceTime) {
         self.next = 0;
+        self.sigma = self.sigma.or(Some(time.sigma));
         for ratio in &mut self.ratios {
             *ratio = time.ratio(&mut self.stream);
         }
