@@ -18,6 +18,7 @@ mod demotion;
 pub mod details;
 mod drive;
 mod engine;
+mod exponential;
 mod fifo;
 mod frequency;
 pub mod observer;

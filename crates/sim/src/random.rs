@@ -8,6 +8,7 @@ use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_pcg::Pcg64Mcg;
 
 use crate::drive::Direction;
+use crate::exponential::exp;
 
 /// A log-normal distribution of times.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +36,7 @@ impl ServiceTime {
     #[inline(always)]
     fn ratio(&self, stream: &mut Pcg64Mcg) -> f64 {
         let normal: f64 = StandardNormal.sample(stream);
-        (normal * self.sigma).exp()
+        exp(normal * self.sigma)
     }
 
     /// In ns, rounded up.

@@ -78,7 +78,7 @@ impl Bins {
     ///
     /// All in one pass without an index that depends on data: what is read next need not wait for what was written to
     /// be known.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count(&mut self, bin: usize, event: Event) {
         let of = |counters: &mut [Word], below: &mut [Word]| {
             let mut sum = 0;
