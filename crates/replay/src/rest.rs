@@ -14,7 +14,7 @@ pub const CAUSE_WITHIN: u64 = 50_000;
 /// A longer rest is none: something is wrong with the clock or the recording, in ns.
 pub const LONGEST: u64 = 600_000_000_000;
 /// So many rests of a CPU go through the governors at a time, which is quicker than one by one.
-pub const TOGETHER: usize = 64;
+pub const TOGETHER: usize = 32;
 
 /// A stay of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use wakepath_trace::recording::{
     Before, Event, FlagCounts, IdlePeriod, IdleRow, Kind, Known as Recorded, Metadata, Reader,
     RecordingError, TimerKind, Visitor,
 };
-use wakepath_units::Nanoseconds;
+use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::agreement::{Agreement, Shadow};
 use crate::cost::{Judge, Totals};
@@ -58,8 +58,25 @@ pub enum ReplayError {
 /// No kernel has more CPUs (`NR_CPUS`).
 const MOST_CPUS: u32 = 8192;
 
-struct Cpu {
-    group: usize,
+/// What is the same for all CPUs of a kind.
+struct Group<'a> {
+    states: &'a States,
+    judge: Judge,
+    poll_limit: u64,
+}
+
+impl<'a> Group<'a> {
+    fn new(states: &'a States, tick: TickRate) -> Self {
+        Self {
+            states,
+            judge: Judge::new(states, tick),
+            poll_limit: poll::limit(&states.declared, tick, None).0,
+        }
+    }
+}
+
+struct Cpu<'a> {
+    group: &'a Group<'a>,
     rests: Rests,
     lease: Option<Lease>,
     /// When the last rest ended, if what woke the CPU is not known yet.
@@ -79,15 +96,14 @@ struct Cpu {
 }
 
 struct Run<'a> {
-    cpus: Vec<Option<Box<Cpu>>>,
+    cpus: Vec<Option<Box<Cpu<'a>>>>,
     common: Common<'a>,
 }
 
 /// What is not of one CPU.
 struct Common<'a> {
     setup: &'a Setup,
-    judges: Vec<Judge>,
-    poll_limits: Vec<u64>,
+    groups: &'a [Group<'a>],
     period: u64,
     drives: Drives,
     periods: u64,
@@ -131,19 +147,25 @@ impl Hotplug {
 ///
 /// # Errors
 /// The recording cannot be read, or does not fit the states.
-pub fn replay<'a>(
+pub fn replay(
     reader: &mut Reader,
-    setup: &'a Setup,
-    calls: Option<(u32, &'a mut dyn Write)>,
+    setup: &Setup,
+    calls: Option<(u32, &mut dyn Write)>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Report, ReplayError> {
     if setup.states.is_empty() {
         return Err(SetupError::NoStates.into());
     }
     let hotplug = Hotplug::of(reader.metadata().idle_driver.as_deref());
+    let groups: Vec<Group<'_>> = setup
+        .states
+        .iter()
+        .map(|states| Group::new(states, setup.tick))
+        .collect();
+    let calls = calls.map(|(cpu, out)| (cpu, out as &mut dyn Write));
     let mut run = Run {
         cpus: Vec::new(),
-        common: Common::new(setup, calls, hotplug),
+        common: Common::new(setup, &groups, calls, hotplug),
     };
     let mut events = 0;
     while let Some(batch) = reader.next_batch()? {
@@ -174,7 +196,11 @@ impl Visitor for Run<'_> {
 impl<'a> Run<'a> {
     /// The CPU of the next event, beside what is not of one CPU.
     #[inline(always)]
-    fn cpu(&mut self, time: u64, number: u32) -> Result<(&mut Cpu, &mut Common<'a>), ReplayError> {
+    fn cpu(
+        &mut self,
+        time: u64,
+        number: u32,
+    ) -> Result<(&mut Cpu<'a>, &mut Common<'a>), ReplayError> {
         let index = number as usize;
         if self.cpus.get(index).is_none_or(Option::is_none) {
             self.begin(number, time)?;
@@ -220,19 +246,15 @@ impl<'a> Run<'a> {
 }
 
 impl<'a> Common<'a> {
-    fn new(setup: &'a Setup, calls: Option<(u32, &'a mut dyn Write)>, hotplug: Hotplug) -> Self {
+    fn new(
+        setup: &'a Setup,
+        groups: &'a [Group<'a>],
+        calls: Option<(u32, &'a mut dyn Write)>,
+        hotplug: Hotplug,
+    ) -> Self {
         Self {
             setup,
-            judges: setup
-                .states
-                .iter()
-                .map(|states| Judge::new(states, setup.tick))
-                .collect(),
-            poll_limits: setup
-                .states
-                .iter()
-                .map(|states| poll::limit(&states.declared, setup.tick, None).0)
-                .collect(),
+            groups,
             period: setup.tick.period().0,
             drives: Drives::default(),
             periods: 0,
@@ -248,17 +270,17 @@ impl<'a> Common<'a> {
         }
     }
 
-    fn new_cpu(&self, cpu: u32) -> Cpu {
+    fn new_cpu(&self, cpu: u32) -> Cpu<'a> {
         let setup = self.setup;
-        let group = setup.group_of(cpu);
-        let states = &setup.states[group];
+        let group = &self.groups[setup.group_of(cpu)];
+        let states = group.states;
         let count = states.declared.len();
         let loops = setup.policies.iter().map(|(_, policy)| {
             let governor = match &states.power {
                 Some(power) => Governor::with_power(policy, &states.declared, setup.tick, power),
                 None => Governor::new(policy, &states.declared, setup.tick),
             };
-            IdleLoop::new(governor, self.poll_limits[group], count)
+            IdleLoop::new(governor, group.poll_limit, count)
         });
         Cpu {
             group,
@@ -290,7 +312,7 @@ impl<'a> Common<'a> {
         }
     }
 
-    fn other(&mut self, cpu: &mut Cpu, event: &Event) -> Result<(), ReplayError> {
+    fn other(&mut self, cpu: &mut Cpu<'_>, event: &Event) -> Result<(), ReplayError> {
         let time = event.time.0;
         match &event.kind {
             Kind::Idle(period) => return self.idle(cpu, time, event.cpu, &period.into()),
@@ -341,17 +363,18 @@ impl<'a> Common<'a> {
     #[inline(always)]
     fn idle(
         &mut self,
-        cpu: &mut Cpu,
+        cpu: &mut Cpu<'_>,
         end: u64,
         number: u32,
         period: &IdleRow,
     ) -> Result<(), ReplayError> {
-        let Some(&state) = self.judges[cpu.group].rule(usize::from(period.state())) else {
+        let group = cpu.group;
+        let Some(state) = group.judge.rule(usize::from(period.state())) else {
             return Err(ReplayError::NoSuchState {
                 cpu: number,
                 state: period.state(),
                 time: end,
-                states: self.setup.states[cpu.group].declared.len(),
+                states: group.states.declared.len(),
             });
         };
         let goes_on = cpu.rests.continues_with(period);
@@ -370,8 +393,8 @@ impl<'a> Common<'a> {
         // Where interrupts are on in the idle state, as in the polling one and in others that halt, they come before
         // its exit.
         let start = end.saturating_sub(period.duration());
-        let late = CAUSE_WITHIN + state.exit_latency;
-        let inside = |at: u64| at > start && end.saturating_sub(at) <= late;
+        let inside =
+            |at: u64| at > start && end.saturating_sub(at) <= CAUSE_WITHIN + state.exit_latency;
         let got_tick = period
             .got_tick()
             .or_else(|| (inside(cpu.phase) && !state.polling).then_some(true));
@@ -385,7 +408,7 @@ impl<'a> Common<'a> {
         self.flags.count(period);
         let limit_hit = period
             .poll_limit_hit()
-            .unwrap_or_else(|| state.polling && period.duration() >= self.poll_limits[cpu.group]);
+            .unwrap_or_else(|| state.polling && period.duration() >= group.poll_limit);
         cpu.woken_inside = inside(cpu.completed_at);
         if goes_on {
             cpu.rests.go_on();
@@ -402,8 +425,8 @@ impl<'a> Common<'a> {
 
     /// The rest is over.
     #[inline(never)]
-    fn end_rest(&mut self, cpu: &mut Cpu) {
-        let judge = &self.judges[cpu.group];
+    fn end_rest(&mut self, cpu: &mut Cpu<'_>) {
+        let judge = &cpu.group.judge;
         let Some((rest, earlier, last)) = cpu.rests.close(judge, self.period, cpu.phase) else {
             return;
         };
@@ -425,10 +448,10 @@ impl<'a> Common<'a> {
     }
 
     /// The rests that are over go through all governors.
-    fn ask_governors(&self, cpu: &mut Cpu) {
+    fn ask_governors(&self, cpu: &mut Cpu<'_>) {
         let terms = Terms {
-            states: &self.setup.states[cpu.group].declared,
-            judge: &self.judges[cpu.group],
+            states: &cpu.group.states.declared,
+            judge: &cpu.group.judge,
             period: self.period,
             ceiling: self.setup.psd.map_or(Ceiling::default(), |psd| psd.ceiling),
         };
@@ -439,7 +462,7 @@ impl<'a> Common<'a> {
     }
 
     /// A request was issued or completed on this CPU; `counts` tells whether that gives a lease.
-    fn grant(&self, cpu: &mut Cpu, time: Nanoseconds, counts: fn(Grant) -> bool) {
+    fn grant(&self, cpu: &mut Cpu<'_>, time: Nanoseconds, counts: fn(Grant) -> bool) {
         if let (Some(lease), Some(psd)) = (&mut cpu.lease, self.setup.psd)
             && counts(psd.grant)
         {
@@ -448,7 +471,7 @@ impl<'a> Common<'a> {
     }
 
     /// The last rest was ended by an I/O completion.
-    fn woken_by_io(&mut self, cpu: &mut Cpu) {
+    fn woken_by_io(&mut self, cpu: &mut Cpu<'_>) {
         self.io_wake_ups += 1;
         if let Some(rest) = cpu.rests.last_mut() {
             rest.woken_by_io = true;
@@ -461,7 +484,7 @@ impl<'a> Common<'a> {
 
     /// The clock of this CPU goes back, to `time`.
     #[cold]
-    fn jump(&mut self, cpu: &mut Cpu, time: u64) {
+    fn jump(&mut self, cpu: &mut Cpu<'_>, time: u64) {
         self.clock_jumps += 1;
         self.first = self.first.min(time);
         self.last = self.last.max(cpu.last);
@@ -469,15 +492,14 @@ impl<'a> Common<'a> {
     }
 
     /// Events of this CPU are missing: what it was doing is not known.
-    fn forget(&self, cpu: &mut Cpu) {
+    fn forget(&self, cpu: &mut Cpu<'_>) {
         cpu.rests.forget();
         cpu.woken_at = None;
         cpu.woken_inside = false;
-        let states = &self.setup.states[cpu.group];
-        cpu.shadow.restart(self.governor_that_ran(states));
+        cpu.shadow.restart(self.governor_that_ran(cpu.group.states));
     }
 
-    fn report(&self, cpus: &[Box<Cpu>], metadata: &Metadata) -> Result<Report, ReplayError> {
+    fn report(&self, cpus: &[Box<Cpu<'_>>], metadata: &Metadata) -> Result<Report, ReplayError> {
         if self.periods == 0 {
             return Err(ReplayError::NoPeriods);
         }
@@ -486,7 +508,7 @@ impl<'a> Common<'a> {
         let known = |are| (recorded.tick != Recorded::Missing).then(|| of(are));
         let mut policies = vec![PolicyReport {
             policy: "recorded".to_owned(),
-            states: self.states(cpus, |cpu| &cpu.recorded),
+            states: sums_by_state(cpus, |cpu| &cpu.recorded),
             selections: self.periods,
             tick_stops: known(|period| period.stop_tick() == Some(true)),
             poll_limit_hits: known(|period| period.poll_limit_hit() == Some(true)),
@@ -495,7 +517,7 @@ impl<'a> Common<'a> {
             let sum = |what: fn(&IdleLoop) -> u64| cpus.iter().map(|c| what(&c.loops[i])).sum();
             policies.push(PolicyReport {
                 policy: name.clone(),
-                states: self.states(cpus, |cpu| &cpu.loops[i].counts.totals),
+                states: sums_by_state(cpus, |cpu| &cpu.loops[i].counts.totals),
                 selections: sum(|l| l.counts.selections),
                 tick_stops: Some(sum(|l| l.counts.tick_stops)),
                 poll_limit_hits: Some(sum(|l| l.counts.poll_limit_hits)),
@@ -557,20 +579,23 @@ impl<'a> Common<'a> {
             warnings: warnings.warnings,
         })
     }
+}
 
-    /// Sums over CPUs, by the states' names.
-    fn states(&self, cpus: &[Box<Cpu>], totals: impl Fn(&Cpu) -> &[Totals]) -> Vec<StateReport> {
-        let mut reports: Vec<StateReport> = Vec::new();
-        for cpu in cpus {
-            let states = &self.setup.states[cpu.group];
-            for (state, totals) in states.declared.iter().zip(totals(cpu)) {
-                let report = StateReport::new(state.name.clone(), totals, states.power.is_some());
-                match reports.iter_mut().find(|r| r.state == report.state) {
-                    Some(found) => found.add(&report),
-                    None => reports.push(report),
-                }
+/// Sums over CPUs, by the states' names.
+fn sums_by_state(
+    cpus: &[Box<Cpu<'_>>],
+    totals: impl for<'b> Fn(&'b Cpu<'_>) -> &'b [Totals],
+) -> Vec<StateReport> {
+    let mut reports: Vec<StateReport> = Vec::new();
+    for cpu in cpus {
+        let states = cpu.group.states;
+        for (state, totals) in states.declared.iter().zip(totals(cpu)) {
+            let report = StateReport::new(state.name.clone(), totals, states.power.is_some());
+            match reports.iter_mut().find(|r| r.state == report.state) {
+                Some(found) => found.add(&report),
+                None => reports.push(report),
             }
         }
-        reports
     }
+    reports
 }

@@ -93,9 +93,10 @@ impl Batch<'_> {
     /// That of the visitor, or a row that stands for no event.
     #[inline]
     pub fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
-        let idle = self.columns.idle(self.len());
+        let rows = self.len();
+        let idle = self.columns.idle(rows);
         let all_possible = idle.are_possible();
-        for i in 0..self.len() {
+        for i in 0..rows {
             if !idle.is_idle(i) {
                 match self.columns.event(i) {
                     Some(event) => visitor.other(&event)?,
