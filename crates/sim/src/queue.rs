@@ -9,9 +9,6 @@
 //! either among the next few, near the end of a short array, or so late that storing it is all there
 //! is to do. When the front is used up, a pass over the slots and the top of the heap finds the next
 //! few.
-//!
-//! Ticks are put off and taken back far more often than they come. So an event of a slot that does not come
-//! stays in the front until its turn: whatever the slot has pending later is only put there then.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -58,9 +55,11 @@ pub(crate) struct EventQueue {
     /// event leads to just one other, which is also the next one of all.
     carried: Due,
     front: Front,
-    slots: Vec<Slot>,
+    /// Of every slot, whether it is in the front or not, but not carried.
+    due: Vec<Due>,
     /// No slot of the group that is not in the front is due before.
     from: Vec<u64>,
+    slots: usize,
     /// The others that are not in the front.
     others: BinaryHeap<Reverse<Due>>,
     scheduled: u64,
@@ -68,22 +67,6 @@ pub(crate) struct EventQueue {
     horizon: u64,
     /// When the last event was due, in ns.
     now: u64,
-}
-
-/// What a slot has stored.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// Its event, unless that is carried.
-    due: Due,
-    /// What of it is in the front: that event, or one before it that is not to come any more.
-    in_front: Due,
-}
-
-impl Slot {
-    const EMPTY: Self = Self {
-        due: NEVER,
-        in_front: NEVER,
-    };
 }
 
 /// The events due up to a bound in order, the next one last.
@@ -165,6 +148,7 @@ impl Front {
 
 impl EventQueue {
     pub(crate) fn new(slots: usize) -> Self {
+        let groups = slots.div_ceil(GROUP);
         Self {
             carried: NEVER,
             front: Front {
@@ -172,8 +156,9 @@ impl EventQueue {
                 events: 0,
                 next: 0,
             },
-            slots: vec![Slot::EMPTY; slots],
-            from: vec![u64::MAX; slots.div_ceil(GROUP)],
+            due: vec![NEVER; groups * GROUP],
+            from: vec![u64::MAX; groups],
+            slots,
             others: BinaryHeap::new(),
             scheduled: 0,
             horizon: 1 << 16,
@@ -192,8 +177,7 @@ impl EventQueue {
     #[inline]
     pub(crate) fn schedule(&mut self, slot: usize, time: u64) {
         let due = self.due_at(time, slot);
-        self.slots[slot].due = NEVER;
-        if time_of(self.carried) != u64::MAX {
+        if time_of(self.due[slot]) != u64::MAX || time_of(self.carried) != u64::MAX {
             self.make_way(slot);
         }
         self.carry(due);
@@ -202,10 +186,10 @@ impl EventQueue {
     /// Takes back the event of a slot.
     #[inline]
     pub(crate) fn cancel(&mut self, slot: usize) {
-        if number_of(self.carried) == slot {
+        if time_of(self.due[slot]) != u64::MAX {
+            self.unstore(slot);
+        } else if number_of(self.carried) == slot {
             self.carried = NEVER;
-        } else {
-            self.slots[slot].due = NEVER;
         }
     }
 
@@ -215,14 +199,14 @@ impl EventQueue {
         if number_of(self.carried) == slot {
             time_of(self.carried)
         } else {
-            time_of(self.slots[slot].due)
+            time_of(self.due[slot])
         }
     }
 
     /// Adds one of the other events at `time` ns.
     #[inline]
     pub(crate) fn push(&mut self, time: u64, other: usize) {
-        let due = self.due_at(time, self.slots.len() + other);
+        let due = self.due_at(time, self.slots + other);
         if time_of(self.carried) != u64::MAX {
             self.store_carried();
         }
@@ -244,51 +228,39 @@ impl EventQueue {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, usize)> {
         let mut due = self.carried;
-        loop {
-            // With nothing in front, that is if it is due by the bound.
-            if due <= self.front.next {
-                self.carried = NEVER;
-                break;
+        // With nothing in front, that is if it is due by the bound.
+        if due <= self.front.next {
+            self.carried = NEVER;
+        } else {
+            if self.front.events == 0 && !self.refill() {
+                return None;
             }
-            if self.front.events == 0 {
-                if !self.refill() {
-                    return None;
-                }
-                due = NEVER;
-            }
-            let next = self.front.next;
+            due = self.front.next;
             self.front.take_next();
-            if self.counts(next) {
-                due = next;
-                break;
+            if let Some(due) = self.due.get_mut(number_of(due)) {
+                *due = NEVER;
             }
         }
         self.now = time_of(due);
         Some((self.now, number_of(due)))
     }
 
-    /// Whether an event that was taken from the front is to come. If not, what its slot has pending instead
-    /// takes its place.
-    #[inline(always)]
-    fn counts(&mut self, event: Due) -> bool {
-        let Some(slot) = self.slots.get_mut(number_of(event)) else {
-            return true;
-        };
-        slot.in_front = NEVER;
-        let pending = std::mem::replace(&mut slot.due, NEVER);
-        if pending != event {
-            self.store(number_of(event), pending);
-        }
-        pending == event
-    }
-
-    /// Stores what is carried, unless it is of this slot.
+    /// Forgets what a slot has pending, and stores what is carried of another one.
     #[inline(never)]
     fn make_way(&mut self, slot: usize) {
         if number_of(self.carried) == slot {
             self.carried = NEVER;
         } else {
+            self.unstore(slot);
             self.store_carried();
+        }
+    }
+
+    /// Forgets what is stored of a slot, if anything is.
+    fn unstore(&mut self, slot: usize) {
+        let before = std::mem::replace(&mut self.due[slot], NEVER);
+        if before <= self.front.bound() {
+            self.front.take(before);
         }
     }
 
@@ -299,49 +271,24 @@ impl EventQueue {
             return;
         }
         let number = number_of(carried);
-        if number < self.slots.len() {
-            self.store(number, carried);
-        } else if !self.front.put_first(carried) {
+        if number < self.slots {
+            self.due[number] = carried;
+        }
+        if !self.front.put_first(carried) {
             self.put(carried);
-        }
-    }
-
-    /// Stores what a slot has pending, if it has anything.
-    fn store(&mut self, number: usize, due: Due) {
-        let slot = &mut self.slots[number];
-        slot.due = due;
-        // What is in the front before it stands for it.
-        if slot.in_front <= due {
-            return;
-        }
-        if slot.in_front != NEVER {
-            let later = std::mem::replace(&mut slot.in_front, NEVER);
-            self.front.take(later);
-        }
-        if self.front.put_first(due) {
-            self.slots[number].in_front = due;
-        } else {
-            self.put(due);
         }
     }
 
     /// Puts an event where it belongs.
     fn put(&mut self, due: Due) {
-        let early = due <= self.front.bound();
-        let left = if early {
+        let left = if due <= self.front.bound() {
             self.front.put(due)
         } else {
             Some(due)
         };
-        if left != Some(due)
-            && let Some(slot) = self.slots.get_mut(number_of(due))
-        {
-            slot.in_front = due;
-        }
         let Some(late) = left else { return };
         let number = number_of(late);
-        if let Some(slot) = self.slots.get_mut(number) {
-            slot.in_front = NEVER;
+        if number < self.slots {
             let from = &mut self.from[number / GROUP];
             *from = time_of(late).min(*from);
         } else {
@@ -392,8 +339,8 @@ impl EventQueue {
                 continue;
             }
             self.from[group] = u64::MAX;
-            for slot in group * GROUP..self.slots.len().min((group + 1) * GROUP) {
-                let due = self.slots[slot].due;
+            for slot in group * GROUP..(group + 1) * GROUP {
+                let due = self.due[slot];
                 if due <= self.front.bound() {
                     self.put(due);
                 } else {
