@@ -67,35 +67,51 @@ impl Bins {
         }
     }
 
-    /// All hits and intercepts. Like [`Bins::below`] it is as of the last [`Bins::count`].
+    /// Takes an eighth off all hits and intercepts.
+    #[inline]
+    pub(super) fn decay(&mut self) {
+        let of = |counters: &mut [Word]| {
+            for word in counters {
+                *word -= (*word >> 3) & EIGHTHS;
+            }
+        };
+        if self.used == FEW {
+            of(&mut self.counters[..FEW]);
+        } else {
+            of(&mut self.counters);
+        }
+    }
+
+    /// All hits and intercepts. Like [`Bins::below`] it is up to date after [`Bins::add_up`].
     #[inline]
     pub(super) fn total(&self) -> u32 {
         let all = Sums::from(self.below[MAX_STATES]);
         all.hits + all.intercepts
     }
 
-    /// Takes an eighth off all hits and intercepts, counts a wake-up in a bin, and brings the sums up to date.
-    ///
-    /// All in one pass without an index that depends on data: what is read next need not wait for what was written to
-    /// be known.
-    #[inline(always)]
-    pub(super) fn count(&mut self, bin: usize, event: Event) {
-        let of = |counters: &mut [Word], below: &mut [Word]| {
+    /// Brings the sums up to date.
+    #[inline]
+    pub(super) fn add_up(&mut self) {
+        let of = |below: &mut [Word], counters: &[Word]| {
             let mut sum = 0;
-            for (i, (word, below)) in counters.iter_mut().zip(below).enumerate() {
-                *word -= (*word >> 3) & EIGHTHS;
-                *word += if i == bin { event.0 } else { 0 };
+            for (below, word) in below.iter_mut().zip(counters) {
                 *below = sum;
-                sum += *word;
+                sum += word;
             }
             sum
         };
         let below = &mut self.below;
         below[MAX_STATES] = if self.used == FEW {
-            of(&mut self.counters[..FEW], &mut below[..FEW])
+            of(&mut below[..FEW], &self.counters[..FEW])
         } else {
-            of(&mut self.counters, &mut below[..MAX_STATES])
+            of(&mut below[..MAX_STATES], &self.counters)
         };
+    }
+
+    /// Counts a wake-up in a bin.
+    #[inline]
+    pub(super) fn add(&mut self, bin: usize, event: Event) {
+        self.counters[bin] += event.0;
     }
 
     /// Takes a wake-up that was counted from the recent ones.
@@ -133,6 +149,7 @@ mod tests {
             let mut recent = std::collections::VecDeque::new();
             for (bin, kind) in events {
                 let bin = bin % states;
+                bins.decay();
                 for sums in &mut plain {
                     sums.hits -= sums.hits >> 3;
                     sums.intercepts -= sums.intercepts >> 3;
@@ -145,13 +162,14 @@ mod tests {
                     plain[bin].recent += 1;
                     Event::INTERCEPT
                 };
+                bins.add(bin, event);
                 recent.push_back((bin, event, kind != 0));
                 if recent.len() > 9 {
                     let (bin, event, intercept) = recent.pop_front().unwrap();
                     bins.forget(bin, event);
                     plain[bin].recent -= u32::from(intercept);
                 }
-                bins.count(bin, event);
+                bins.add_up();
                 let mut sums = Sums::default();
                 for (state, counters) in plain[..states].iter().enumerate() {
                     prop_assert_eq!(bins.below(state), sums);

@@ -82,7 +82,7 @@ impl Expectation {
 
 /// The bin of an idle duration: that of the deepest state, enabled or not, that pays off within it;
 /// the first bin if none does.
-#[inline(always)]
+#[inline]
 fn bin(table: &StateTable, duration: i64) -> usize {
     table.paying_off_within(duration).deepest().unwrap_or(0)
 }

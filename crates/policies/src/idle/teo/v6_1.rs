@@ -47,6 +47,7 @@ impl Teo61 {
     /// Counts a wake-up after the idle time `measured`.
     #[inline]
     fn count(&mut self, measured: u64) {
+        self.bins.decay();
         let bin = self.expected.measured_bin(&self.table, measured);
         let event = if bin == self.expected.bin {
             Event::HIT
@@ -56,7 +57,8 @@ impl Teo61 {
         let (forgotten_bin, forgotten) =
             std::mem::replace(&mut self.last[self.oldest], (bin, event));
         self.bins.forget(forgotten_bin, forgotten);
-        self.bins.count(bin, event);
+        self.bins.add(bin, event);
+        self.bins.add_up();
         self.total = self.bins.total();
         self.oldest = if self.oldest + 1 == RECENT {
             0

@@ -47,18 +47,18 @@ impl Teo612 {
     /// Counts a wake-up after the idle time `measured`.
     #[inline]
     fn count(&mut self, measured: u64) {
+        self.bins.decay();
         self.tick_hits -= self.tick_hits >> 3;
         let past_the_tick = self.tick_bin && self.expected.sleep_length >= self.tick;
-        let bin = self.expected.measured_bin(&self.table, measured);
-        let event = if past_the_tick && measured >= self.tick as u64 {
+        if past_the_tick && measured >= self.tick as u64 {
             self.tick_hits += PULSE;
-            Event::default()
-        } else if bin == self.expected.bin && !past_the_tick {
-            Event::HIT
         } else {
-            Event::INTERCEPT
-        };
-        self.bins.count(bin, event);
+            let bin = self.expected.measured_bin(&self.table, measured);
+            let hit = bin == self.expected.bin && !past_the_tick;
+            self.bins
+                .add(bin, if hit { Event::HIT } else { Event::INTERCEPT });
+        }
+        self.bins.add_up();
         self.total = self.bins.total() + self.tick_hits;
     }
 
