@@ -143,12 +143,17 @@ impl RecentIntervals {
     #[inline]
     fn steady_without_outliers(&self, all: Totals) -> Option<Totals> {
         let [longest, second] = self.two_longest();
-        if self.times(second) > 1 {
+        if longest == second {
             return self.steady_among_few();
         }
         let rest = all.without(longest);
-        rest.if_steady()
-            .or_else(|| rest.without(second).if_steady())
+        if let Some(steady) = rest.if_steady() {
+            return Some(steady);
+        }
+        if self.times(second) > 1 {
+            return self.steady_among_few();
+        }
+        rest.without(second).if_steady()
     }
 
     /// As many intervals as are steady, whether all count or not, and whether some are as long as others or not.
