@@ -14,7 +14,7 @@ pub const CAUSE_WITHIN: u64 = 50_000;
 /// A longer rest is none: something is wrong with the clock or the recording, in ns.
 pub const LONGEST: u64 = 600_000_000_000;
 /// So many rests of a CPU go through the governors at a time, which is quicker than one by one.
-pub const TOGETHER: usize = 32;
+const TOGETHER: usize = 32;
 
 /// A stay of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,8 +118,7 @@ pub struct Rests {
 impl Default for Rests {
     fn default() -> Self {
         Self {
-            // One more than go through the governors together.
-            list: Vec::with_capacity(TOGETHER + 1),
+            list: Vec::with_capacity(TOGETHER),
             open: false,
             by_itself: false,
             end: 0,
