@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo test lint conformance validation bench fuzz doc clean
+.PHONY: help setup demo release test lint conformance validation bench fuzz doc clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="	" read -r name what; do \
@@ -22,6 +22,10 @@ demo: setup ## Simulate every published experiment beside its measurement; a tim
 	@target/release/wakepath study run idle-governor -o target/demo-results --force
 	@target/release/wakepath compare target/demo-results
 	@target/release/wakepath report target/demo-results -o target/demo-report.html --force
+
+release: setup ## Build target/profiled/wakepath, optimised by a profile of its own runs
+	scripts/setup-llvm-tools.sh
+	scripts/profiled-build.sh crates/cli/Cargo.toml wakepath scripts/training.sh
 
 test: setup ## Everything that CI runs: lint, tests, documentation, conformance, mutants, fuzzing
 	@scripts/test.sh
@@ -43,7 +47,9 @@ validation: ## Simulate all published experiments and write docs/validation.md
 
 bench: setup ## Time the simulator beside NeXosim and SimPy, imports beside trace-cmd, governors beside the kernel's C
 	@scripts/setup-python.sh || echo "bench: no SimPy to compare with" >&2
-	$(CARGO) run --quiet --release --locked --manifest-path bench/Cargo.toml --target-dir target/bench
+	@scripts/setup-llvm-tools.sh || echo "bench: no profile to build with" >&2
+	scripts/profiled-build.sh bench/Cargo.toml wakepath-bench sh -c '"$$PROGRAM" --train'
+	target/profiled/wakepath-bench
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- bench
 	$(CARGO) build --quiet --release --locked -p wakepath-cli
 	scripts/study-figures.sh

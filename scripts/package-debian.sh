@@ -21,8 +21,10 @@ if [ $# -gt 0 ]; then
     options=(--fast --output "$2")
 else
     scripts/setup-cargo-deb.sh
-    cargo build --release --locked -p wakepath-cli
-    install -m 755 target/release/wakepath "$assets/wakepath"
+    scripts/setup-llvm-tools.sh
+    scripts/profiled-build.sh crates/cli/Cargo.toml wakepath scripts/training.sh
+    install -m 755 target/profiled/wakepath "$assets/wakepath"
+    strip "$assets/wakepath"
     options=(--output target/debian/)
 fi
 "$assets/wakepath" man "$assets/man"

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::Context;
 use wakepath_sim::pattern::{self, Looped};
 
-use crate::{ROUNDS, median, nexosim_loop, report, timed};
+use crate::{Effort, median, nexosim_loop, report, timed};
 
 /// A loop in all three.
 struct Loop {
@@ -50,19 +50,21 @@ const LOOPS: [Loop; 4] = [
 ];
 
 /// Prints who handles how many events per second.
-pub fn run() -> anyhow::Result<()> {
+pub fn run(effort: Effort) -> anyhow::Result<()> {
     for of in &LOOPS {
-        let [rounds, simpy_rounds] = of.rounds;
+        let [rounds, simpy_rounds] = of.rounds.map(|rounds| rounds / effort.divisor);
         let (mut ours, mut ratios, mut simpy_ratios) = (Vec::new(), Vec::new(), Vec::new());
         let per_second = |looped: Looped, seconds: f64| looped.events as f64 / seconds;
-        for _ in 0..ROUNDS {
+        for _ in 0..effort.rounds {
             let (time, looped) = timed(|| (of.ours)(of.tokens, rounds));
             let (other, same) = timed(|| (of.nexosim)(of.tokens, rounds));
             anyhow::ensure!(looped == same?, "NeXosim did something else");
             let rate = per_second(looped, time.as_secs_f64());
             ratios.push(rate / per_second(looped, other.as_secs_f64()));
             ours.push(rate);
-            if let Some((seconds, same)) = simpy(of, simpy_rounds)? {
+            if effort.peers
+                && let Some((seconds, same)) = simpy(of, simpy_rounds)?
+            {
                 let wanted = (of.ours)(of.tokens, simpy_rounds);
                 anyhow::ensure!(
                     wanted == same,
@@ -83,6 +85,9 @@ pub fn run() -> anyhow::Result<()> {
             "at least 3 x",
             ratio >= 3.0,
         );
+        if !effort.peers {
+            continue;
+        }
         if simpy_ratios.is_empty() {
             println!("    SimPy is not installed; scripts/setup-python.sh does it");
             continue;

@@ -2,7 +2,8 @@
 //! traces: importing them, beside trace-cmd, and replaying.
 //!
 //! `make bench` runs it. Everything is timed in CPU time of one thread, so that a busy machine disturbs
-//! little; what is compared takes turns, and medians count.
+//! little; what is compared takes turns, and medians count. With `--train` it does a little of each without its peers in
+//! other languages.
 
 mod closed_loop;
 mod memory;
@@ -14,8 +15,33 @@ use std::time::Duration;
 
 use cpu_time::ProcessTime;
 
-/// Turns that each side of a comparison gets.
-const ROUNDS: usize = 5;
+/// How much is timed.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Turns that each side of a comparison gets.
+    rounds: usize,
+    /// What each turn does is divided by this.
+    divisor: u64,
+    /// Of each simulation.
+    seed: u64,
+    /// Whether SimPy and trace-cmd take their turns.
+    peers: bool,
+}
+
+const BENCHMARK: Effort = Effort {
+    rounds: 5,
+    divisor: 1,
+    seed: 1,
+    peers: true,
+};
+
+/// Enough to find out where the time goes (`scripts/profiled-build.sh`).
+const TRAINING: Effort = Effort {
+    rounds: 1,
+    divisor: 10,
+    seed: 1000,
+    peers: false,
+};
 
 fn main() -> anyhow::Result<()> {
     if let Some(factor) = memory::asked_of_child() {
@@ -24,10 +50,16 @@ fn main() -> anyhow::Result<()> {
     if let Some(trace) = traces::asked_of_child() {
         return traces::child(&trace);
     }
-    simulator::run()?;
+    if std::env::args().any(|a| a == "--train") {
+        simulator::run(TRAINING)?;
+        closed_loop::run(TRAINING)?;
+        return traces::run(TRAINING);
+    }
+    simulator::run(BENCHMARK)?;
     memory::run()?;
-    closed_loop::run()?;
-    traces::run()
+    closed_loop::run(BENCHMARK)?;
+    traces::run(BENCHMARK)?;
+    traces::growing()
 }
 
 /// CPU time of some work, and what it gave.

@@ -5,7 +5,7 @@ use wakepath_hardware::Machine;
 use wakepath_sim::{Combination, Run, simulate};
 use wakepath_workloads::{Workload, fio};
 
-use crate::{ROUNDS, median, report, timed};
+use crate::{Effort, median, report, timed};
 
 const PART_B: &str = include_str!("../../workloads/part-b-rk3399.fio");
 
@@ -43,8 +43,13 @@ impl Case {
     }
 
     /// Simulates it.
-    pub fn run(&self) -> anyhow::Result<Run> {
-        Ok(simulate(&self.machine, &self.workload, &self.policies, 1)?)
+    pub fn run(&self, seed: u64) -> anyhow::Result<Run> {
+        Ok(simulate(
+            &self.machine,
+            &self.workload,
+            &self.policies,
+            seed,
+        )?)
     }
 }
 
@@ -62,8 +67,8 @@ impl Rates {
         }
     }
 
-    fn add(&mut self, case: &Case) -> anyhow::Result<()> {
-        let (time, run) = timed(|| case.run());
+    fn add(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
+        let (time, run) = timed(|| case.run(seed));
         let run = run?;
         self.ios.push(run.requests as f64 / time.as_secs_f64());
         self.events.push(run.events as f64 / time.as_secs_f64());
@@ -72,12 +77,13 @@ impl Rates {
 }
 
 /// Prints how fast the simulator is.
-pub fn run() -> anyhow::Result<()> {
-    let [part_b, large, small] = [Case::part_b(10)?, Case::server(96)?, Case::server(4)?];
+pub fn run(effort: Effort) -> anyhow::Result<()> {
+    let part_b = Case::part_b(10 / effort.divisor)?;
+    let [large, small] = [Case::server(96)?, Case::server(4)?];
     let mut rates = [Rates::new(), Rates::new(), Rates::new()];
-    for _ in 0..ROUNDS {
+    for _ in 0..effort.rounds {
         for (case, rates) in [&part_b, &large, &small].into_iter().zip(&mut rates) {
-            rates.add(case)?;
+            rates.add(case, effort.seed)?;
         }
     }
     let [b, large, small] = rates.map(|r| (median(r.ios), median(r.events)));

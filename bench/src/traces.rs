@@ -17,7 +17,7 @@ use wakepath_trace::recording::{
 };
 use wakepath_units::{Nanoseconds, TickRate};
 
-use crate::{ROUNDS, median, memory, report, timed};
+use crate::{Effort, median, memory, report, timed};
 
 /// The trace of an Arm board that the tests import, packed.
 const TRACE: &str = "../crates/trace/tests/data/arm-sched-load.trace.dat.zst";
@@ -43,11 +43,10 @@ pub fn child(trace: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn run() -> anyhow::Result<()> {
+pub fn run(effort: Effort) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR"))?;
-    importing(folder.path())?;
-    replaying(folder.path())?;
-    growing(folder.path())
+    importing(folder.path(), effort)?;
+    replaying(folder.path(), effort)
 }
 
 fn import(trace: &Path, recording: &Path) -> anyhow::Result<u64> {
@@ -57,15 +56,17 @@ fn import(trace: &Path, recording: &Path) -> anyhow::Result<u64> {
     Ok(imported.counts.iter().map(|(_, count)| count).sum())
 }
 
-fn importing(folder: &Path) -> anyhow::Result<()> {
+fn importing(folder: &Path, effort: Effort) -> anyhow::Result<()> {
     let trace = folder.join("trace.dat");
-    write_trace(&trace, 40 << 20)?;
+    write_trace(&trace, (40 << 20) / effort.divisor)?;
     let recording = folder.join("trace.parquet");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
+    for _ in 0..effort.rounds {
         let (time, events) = timed(|| import(&trace, &recording));
         ours.push(events? as f64 / time.as_secs_f64());
-        if let Some((time, events)) = report_of_trace_cmd(&trace)? {
+        if effort.peers
+            && let Some((time, events)) = report_of_trace_cmd(&trace)?
+        {
             theirs.push(events as f64 / time.as_secs_f64());
         }
     }
@@ -74,6 +75,9 @@ fn importing(folder: &Path) -> anyhow::Result<()> {
         "importing a trace.dat: million events per second {:>12.2} M",
         ours / 1e6
     );
+    if !effort.peers {
+        return Ok(());
+    }
     if theirs.is_empty() {
         println!("    trace-cmd is not installed");
         return Ok(());
@@ -175,14 +179,14 @@ fn write_trace(path: &Path, size: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn replaying(folder: &Path) -> anyhow::Result<()> {
+fn replaying(folder: &Path, effort: Effort) -> anyhow::Result<()> {
     let recording = folder.join("idle.parquet");
-    write_recording(&recording)?;
+    write_recording(&recording, PERIODS / effort.divisor)?;
     for governors in [DEFAULT, "ladder", "teo@6.12", "menu@6.12", "menu@6.1"] {
         let setup = setup(governors)?;
         let each = setup.policies.len() as f64;
         let mut rates = Vec::new();
-        for _ in 0..ROUNDS {
+        for _ in 0..effort.rounds {
             let (time, done) = timed(|| -> anyhow::Result<u64> {
                 let mut reader = Reader::open(&recording)?;
                 Ok(replay(&mut reader, &setup, None, &mut |_| ())?.periods)
@@ -235,7 +239,7 @@ fn setup(governors: &str) -> anyhow::Result<Setup> {
 
 /// Four CPUs that rest between tasks, for times that differ, as a kernel would record it: the next event is the tick or
 /// a timer, whichever comes first, and where the CPU sleeps longer than that, the tick was stopped.
-fn write_recording(path: &Path) -> anyhow::Result<()> {
+fn write_recording(path: &Path, periods: u64) -> anyhow::Result<()> {
     let mut writer = Writer::create(path, Overwrite::Yes, Metadata::default())?;
     // Of the usual kind; any numbers that are spread will do.
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -250,7 +254,7 @@ fn write_recording(path: &Path) -> anyhow::Result<()> {
     let tick = HZ.period().0;
     let mut free = [1_000_000_000; 4];
     let mut next = [(); 4].map(|()| draw());
-    for _ in 0..PERIODS {
+    for _ in 0..periods {
         let ends = |cpu: usize| free[cpu] + next[cpu].1;
         let cpu = (0..free.len()).min_by_key(|&cpu| ends(cpu)).unwrap_or(0);
         let end = ends(cpu);
@@ -288,10 +292,11 @@ fn write_recording(path: &Path) -> anyhow::Result<()> {
 }
 
 /// The memory of an import, and of one of a file ten times as long.
-fn growing(folder: &Path) -> anyhow::Result<()> {
+pub fn growing() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR"))?;
     let mut peaks = Vec::new();
     for size in [100 << 20, 1000 << 20] {
-        let trace = folder.join("long.dat");
+        let trace = folder.path().join("long.dat");
         write_trace(&trace, size)?;
         let mut command = Command::new(std::env::current_exe()?);
         peaks.push(memory::peak_of(command.arg(FLAG).arg(&trace))?);

@@ -1,0 +1,8 @@
+#!/bin/bash
+# Installs llvm-profdata, with which scripts/profiled-build.sh turns counts into a profile, as a component of the Rust
+# toolchain. Does nothing, and needs no network, when it is there or there is no rustup.
+set -euo pipefail
+
+[ ! -x "$(rustc --print target-libdir)/../bin/llvm-profdata" ] || exit 0
+command -v rustup >/dev/null || exit 0
+rustup --quiet component add llvm-tools
