@@ -92,7 +92,9 @@ impl Phases {
     fn check_without(&self, phase: &str, lease: Lease) {
         let found = self.judge(phase, lease);
         let (entries, too_deep) = found.with_early();
-        assert!(too_deep * 10 >= entries, "{phase}: {found:?}");
+        // Five times what is allowed under a lease. How often a governor goes deep by itself depends on the host, too:
+        // mostly 30 % and more, but 9 % was seen in a slow run.
+        assert!(too_deep * 20 >= entries, "{phase}: {found:?}");
         assert_eq!(found.still_limited, 0, "{phase}: {found:?}");
     }
 
