@@ -289,6 +289,14 @@ fn lost_events_are_counted() {
         assert_eq!(done.warnings(), ["lost-events", "no-timers"]);
         assert_eq!(done.events[0].kind, Kind::Lost { count: 17 });
     }
+    // A damaged file may claim any number.
+    let mut perf = PerfData::new(false);
+    perf.lost(1_000_000, u64::MAX);
+    perf.lost(1_000_000, 1);
+    perf.idle(1_000_100, 2);
+    perf.idle(1_000_150, u32::MAX);
+    let done = import_memory(&perf.file()).unwrap();
+    assert_eq!(done.metadata.lost_events, u64::MAX);
 }
 
 #[test]

@@ -138,7 +138,7 @@ impl<'a> Builder<'a> {
     /// many.
     pub(super) fn lost(&mut self, time: u64, cpu: u32, count: Option<u64>) -> Result<(), Problem> {
         let metadata = self.writer.metadata_mut();
-        metadata.lost_events += count.unwrap_or(0);
+        metadata.lost_events = metadata.lost_events.saturating_add(count.unwrap_or(0));
         metadata.warn("lost-events", || {
             format!(
                 "the trace lacks events of CPU {cpu} from before {time} ns; its idle periods at such \

@@ -126,7 +126,7 @@ fn describe(header: &Header, builder: &mut Builder<'_>) -> Result<(), Problem> {
         metadata.architecture = words.last().map(|word| (*word).to_owned());
     }
     if header.overruns > 0 {
-        metadata.lost_events += header.overruns;
+        metadata.lost_events = metadata.lost_events.saturating_add(header.overruns);
         metadata.warn("lost-events", || {
             format!(
                 "trace-cmd lost {} events while recording, says its statistics; a bigger buffer \
