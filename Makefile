@@ -47,7 +47,7 @@ validation: ## Simulate all published experiments and write docs/validation.md
 
 bench: setup ## Time the simulator beside NeXosim and SimPy, imports beside trace-cmd, governors beside the kernel's C
 	@scripts/setup-python.sh || echo "bench: no SimPy to compare with" >&2
-	@scripts/setup-llvm-tools.sh || echo "bench: no profile to build with" >&2
+	scripts/setup-llvm-tools.sh
 	scripts/profiled-build.sh bench/Cargo.toml wakepath-bench sh -c '"$$PROGRAM" --train'
 	target/profiled/wakepath-bench
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- bench

@@ -16,17 +16,17 @@ assets=target/package
 rm -rf "$assets"
 mkdir -p "$assets/man"
 if [ $# -gt 0 ]; then
-    install -m 755 "$1" "$assets/wakepath"
-    strip "$assets/wakepath"
+    program=$1
     options=(--fast --output "$2")
 else
     scripts/setup-cargo-deb.sh
     scripts/setup-llvm-tools.sh
     scripts/profiled-build.sh crates/cli/Cargo.toml wakepath scripts/training.sh
-    install -m 755 target/profiled/wakepath "$assets/wakepath"
-    strip "$assets/wakepath"
+    program=target/profiled/wakepath
     options=(--output target/debian/)
 fi
+install -m 755 "$program" "$assets/wakepath"
+strip "$assets/wakepath"
 "$assets/wakepath" man "$assets/man"
 gzip --best --no-name "$assets"/man/*.1
 gzip --best --no-name --stdout CHANGELOG.md >"$assets/NEWS.gz"

@@ -21,30 +21,29 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 tool=$(rustc --print target-libdir)/../bin/llvm-profdata
 mkdir -p "$folder"
 
-# With these compiler flags. Naming the target keeps them away from build scripts and macros.
+# Into a folder of target/profiled, with these compiler flags. Naming the target keeps them away from build scripts and macros.
 build() {
-    RUSTFLAGS="${RUSTFLAGS:-} $*" cargo build --quiet --release --locked --manifest-path "$manifest" --bin "$program" \
-        --target "$host" --target-dir "$folder/build"
+    RUSTFLAGS="${RUSTFLAGS:-} ${2:-}" cargo build --quiet --release --locked --manifest-path "$manifest" --bin "$program" \
+        --target "$host" --target-dir "$folder/$1"
+    built=$folder/$1/$host/release/$program
 }
 
 if [ -x "$tool" ]; then
-    counts=$folder/$program.counts
+    counts=$folder/$program.counts profile=$folder/$program.profdata
     rm -rf "$counts"
-    build "-Cprofile-generate=$counts"
-    if ! PROGRAM=$folder/build/$host/release/$program "$@" >"$folder/$program.log" 2>&1; then
+    build counting "-Cprofile-generate=$counts"
+    if ! PROGRAM=$built "$@" >"$folder/$program.log" 2>&1; then
         echo "profiled-build: the training of $program failed; see $folder/$program.log" >&2
         exit 1
     fi
-    profile=$folder/$program.profdata
-    "$tool" merge --output "$profile" "$counts"
+    "$tool" merge --output "$profile.new" "$counts"
     rm -rf "$counts"
-    # cargo builds again when the flags change, not when the file does: so its name tells what is in it.
-    named=$folder/$program.$(sha256sum "$profile" | cut -c1-16).profdata
-    mv "$profile" "$named"
-    build "-Cprofile-use=$named"
-    mv "$named" "$profile"
+    # cargo does not notice that a profile has changed.
+    cmp --quiet "$profile.new" "$profile" || rm -rf "${folder:?}/build-$program"
+    mv "$profile.new" "$profile"
+    build "build-$program" "-Cprofile-use=$profile"
 else
     echo "profiled-build: no llvm-profdata, so $program is built without a profile; scripts/setup-llvm-tools.sh installs it" >&2
-    build
+    build ordinary
 fi
-install -m 755 "$folder/build/$host/release/$program" "$folder/$program"
+install -m 755 "$built" "$folder/$program"
