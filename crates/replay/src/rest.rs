@@ -4,6 +4,8 @@
 //! goes back to idle. Under another governor this would not have happened, so stays that follow each
 //! other for such a reason are one rest.
 
+use std::hint::select_unpredictable;
+
 use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_trace::recording::{Before, IdleRow};
 
@@ -84,14 +86,14 @@ impl Rest {
     /// It ended at `end`. `phase`: a time at which its CPU had a tick; `period`: the tick's.
     #[inline(always)]
     fn close(&mut self, end: u64, judge: &Judge, period: u64, phase: u64) {
-        if self.tick == NO_TICK {
-            let since = self.start.abs_diff(phase) % period;
-            self.tick = if self.start >= phase {
-                self.start - since + period
-            } else {
-                self.start + since
-            };
-        }
+        let since = self.start.abs_diff(phase) % period;
+        let by_phase = if self.start >= phase {
+            self.start - since + period
+        } else {
+            self.start + since
+        };
+        // Which one it is cannot be foreseen.
+        self.tick = select_unpredictable(self.tick == NO_TICK, by_phase, self.tick);
         self.end = end;
         self.best = judge.best(end - self.start, self.latency_request);
     }
