@@ -9,6 +9,13 @@ use wakepath_trace::recording::Block;
 
 /// Requests that wait for their completion; more are lost ones.
 const MOST_IN_FLIGHT: usize = 1 << 16;
+/// A request that takes longer is given up by the kernel (`BLK_DEFAULT_SG_TIMEOUT` and the `io_timeout` of NVMe, 30 s),
+/// so its completion was not recorded. In ns.
+const LONGEST_REQUEST: u64 = 30_000_000_000;
+/// From this share of requests on without a recorded completion, a drive's idle times are not to be relied on.
+const MANY_MISSED: f64 = 0.01;
+/// So many requests in flight at the end of a recording are nothing unusual.
+const MOST_AT_END: f64 = 64.0;
 /// A drive may spend this share of its idle time in changing its power state: the kernel's rule of
 /// timeouts of 50 times the latency (`nvme_configure_apst()`, `drivers/nvme/host/core.c`, before
 /// Linux 5.15).
@@ -20,7 +27,12 @@ const TRANSITIONS_MS: [u64; 3] = [1, 15, 100];
 /// What is known of a drive.
 #[derive(Debug)]
 pub struct Drive {
-    in_flight: HashMap<u64, u32>,
+    /// By sector: when it was issued, and by which CPU.
+    in_flight: HashMap<u64, (u64, u32)>,
+    /// When requests without a completion were last looked for.
+    looked: u64,
+    /// How many there were.
+    missed: u64,
     idle_since: Option<u64>,
     completions: u64,
     same_cpu: u64,
@@ -43,7 +55,9 @@ pub struct DriveReport {
     pub issued: u64,
     /// Requests whose issue and completion were both seen.
     pub completions: u64,
-    /// Those of them that completed on the CPU that issued them.
+    /// Requests issued whose completion was not seen, those in flight at the end included.
+    pub missed: u64,
+    /// Those of the completions that came to the CPU that issued them.
     pub same_cpu: u64,
     /// Times without a request in flight, by length.
     pub gaps: Vec<Gap>,
@@ -78,10 +92,19 @@ pub struct Timeout {
     pub asleep: f64,
 }
 
+impl DriveReport {
+    /// So many completions are missing that the idle times are not to be relied on.
+    pub fn is_uncertain(&self) -> bool {
+        self.missed as f64 > (self.issued as f64 * MANY_MISSED).max(MOST_AT_END)
+    }
+}
+
 impl Drive {
     fn new() -> Option<Self> {
         Some(Self {
             in_flight: HashMap::new(),
+            looked: 0,
+            missed: 0,
             idle_since: None,
             completions: 0,
             same_cpu: 0,
@@ -89,6 +112,20 @@ impl Drive {
             gaps: Histogram::new_with_bounds(1, 600_000_000, 2).ok()?,
             issued: 0,
         })
+    }
+
+    /// Requests whose completion cannot come any more do not keep the drive busy.
+    fn give_up(&mut self, now: u64) {
+        let before = self.in_flight.len();
+        if now.saturating_sub(self.looked) > LONGEST_REQUEST {
+            self.looked = now;
+            self.in_flight
+                .retain(|_, (issued, _)| now.saturating_sub(*issued) <= LONGEST_REQUEST);
+        }
+        if self.in_flight.len() >= MOST_IN_FLIGHT {
+            self.in_flight.clear();
+        }
+        self.missed += (before - self.in_flight.len()) as u64;
     }
 }
 
@@ -111,10 +148,10 @@ impl Drives {
                 .gaps
                 .saturating_record(time.saturating_sub(since) / 1_000);
         }
-        if drive.in_flight.len() >= MOST_IN_FLIGHT {
-            drive.in_flight.clear();
+        drive.give_up(time);
+        if drive.in_flight.insert(block.sector, (time, cpu)).is_some() {
+            drive.missed += 1;
         }
-        drive.in_flight.insert(block.sector, cpu);
     }
 
     /// A request completes.
@@ -122,7 +159,7 @@ impl Drives {
         let Some(drive) = self.drive(block.device) else {
             return;
         };
-        if let Some(issuer) = drive.in_flight.remove(&block.sector) {
+        if let Some((_, issuer)) = drive.in_flight.remove(&block.sector) {
             drive.completions += 1;
             drive.same_cpu += u64::from(issuer == cpu);
             if drive.in_flight.is_empty() {
@@ -145,6 +182,7 @@ impl Drives {
             name: name(*device),
             issued: drive.issued,
             completions: drive.completions,
+            missed: drive.missed + drive.in_flight.len() as u64,
             same_cpu: drive.same_cpu,
             gaps: gaps(&drive.gaps),
             timeouts: TRANSITIONS_MS

@@ -20,6 +20,7 @@ pub mod agreement;
 pub mod cost;
 pub mod drives;
 pub mod idle_loop;
+mod leases;
 mod report;
 pub mod rest;
 mod run;

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use wakepath_policies::idle::Governor;
 use wakepath_policies::poll;
-use wakepath_policies::psd::{Ceiling, Grant, Lease};
+use wakepath_policies::psd::{Ceiling, Grant};
 use wakepath_trace::recording::{
     Before, Event, FlagCounts, IdlePeriod, IdleRow, Kind, Known as Recorded, Metadata, Reader,
     RecordingError, TimerKind, Visitor,
@@ -16,6 +16,7 @@ use crate::agreement::{Agreement, Shadow};
 use crate::cost::{Judge, Totals};
 use crate::drives::Drives;
 use crate::idle_loop::{IdleLoop, Terms};
+use crate::leases::Leases;
 use crate::report::{PolicyReport, Report, StateReport};
 use crate::rest::{CAUSE_WITHIN, LONGEST, Rests, Stay};
 use crate::setup::{Setup, SetupError, States};
@@ -78,7 +79,7 @@ impl<'a> Group<'a> {
 struct Cpu<'a> {
     group: &'a Group<'a>,
     rests: Rests,
-    lease: Option<Lease>,
+    leases: Option<Leases>,
     /// When the last rest ended, if what woke the CPU is not known yet.
     woken_at: Option<u64>,
     /// The last completion of a request here.
@@ -285,7 +286,7 @@ impl<'a> Common<'a> {
         Cpu {
             group,
             rests: Rests::default(),
-            lease: setup.psd.map(|psd| Lease::new(psd.timeout_ms, setup.tick)),
+            leases: setup.psd.map(|psd| Leases::new(psd, setup.tick)),
             woken_at: None,
             completed_at: 0,
             woken_inside: false,
@@ -325,7 +326,7 @@ impl<'a> Common<'a> {
             Kind::BlockIssue(block) => {
                 self.end_rest(cpu);
                 self.drives.issue(time, event.cpu, block);
-                self.grant(cpu, event.time, Grant::on_issue);
+                self.grant(cpu, time, Grant::on_issue);
             }
             Kind::BlockComplete(block) => {
                 self.end_rest(cpu);
@@ -335,7 +336,7 @@ impl<'a> Common<'a> {
                     self.woken_by_io(cpu);
                 }
                 cpu.completed_at = time;
-                self.grant(cpu, event.time, Grant::on_completion);
+                self.grant(cpu, time, Grant::on_completion);
             }
             Kind::Frequency(_) => {}
             Kind::Lost { .. } => {
@@ -350,7 +351,7 @@ impl<'a> Common<'a> {
                     self.ask_governors(cpu);
                     self.forget(cpu);
                     let fresh = self.new_cpu(event.cpu);
-                    cpu.lease = fresh.lease;
+                    cpu.leases = fresh.leases;
                     for (old, new) in cpu.loops.iter_mut().zip(fresh.loops) {
                         old.restart(new);
                     }
@@ -431,7 +432,10 @@ impl<'a> Common<'a> {
             return;
         };
         self.rests += 1;
-        rest.lease_until = cpu.lease.map_or(0, |lease| lease.end().0);
+        rest.lease_until = match &mut cpu.leases {
+            Some(leases) => leases.end_for(rest.start),
+            None => 0,
+        };
         let mut account = |stay: Stay, last| {
             let state = usize::from(stay.state);
             judge.account(&mut cpu.recorded, state, stay.duration, last, rest.best)
@@ -462,11 +466,11 @@ impl<'a> Common<'a> {
     }
 
     /// A request was issued or completed on this CPU; `counts` tells whether that gives a lease.
-    fn grant(&self, cpu: &mut Cpu<'_>, time: Nanoseconds, counts: fn(Grant) -> bool) {
-        if let (Some(lease), Some(psd)) = (&mut cpu.lease, self.setup.psd)
+    fn grant(&self, cpu: &mut Cpu<'_>, time: u64, counts: fn(Grant) -> bool) {
+        if let (Some(leases), Some(psd)) = (&mut cpu.leases, self.setup.psd)
             && counts(psd.grant)
         {
-            lease.grant(time);
+            leases.grant(time);
         }
     }
 
@@ -563,13 +567,23 @@ impl<'a> Common<'a> {
                 |d| d.name.clone(),
             )
         };
+        let drives = self.drives.report(name);
+        for drive in drives.iter().filter(|drive| drive.is_uncertain()) {
+            warnings.warn("missing-completions", || {
+                format!(
+                    "{} of the {} requests issued to {} have no recorded completion, so its idle gaps and the timeouts \
+                     that follow from them are uncertain",
+                    drive.missed, drive.issued, drive.name
+                )
+            });
+        }
         Ok(Report {
             periods: self.periods,
             rests: self.rests,
             duration_ns: self.last.saturating_sub(self.first),
             policies,
             agreement,
-            drives: self.drives.report(name),
+            drives,
             io_wake_ups: self.io_wake_ups,
             approximate: approximate
                 .into_iter()

@@ -205,6 +205,49 @@ fn psd_holds_a_cpu_up_after_a_completion() {
     assert_eq!(deepest.states[2].time_ns, MS);
 }
 
+#[test]
+fn a_completion_does_not_hold_up_the_rest_that_it_ends() {
+    // Far from each other, with interrupts on in the idle state: the period comes behind the completion that ended it.
+    let mut events = Vec::new();
+    for i in 1..=10 {
+        let end = i * 100 * MS;
+        events.push(on(end - 5 * US, Kind::BlockComplete(READ)));
+        events.push(idle(end, 50 * MS, 2, Before::Task));
+    }
+    let mut with = setup(&[IdlePolicy::Deepest]);
+    with.psd = Some(PsdPolicy::default());
+    let report = run(&events, &with).unwrap();
+    assert_eq!(report.io_wake_ups, 10);
+    let deepest = &report.policies[1];
+    assert_eq!(deepest.states[0].time_ns, 0);
+    assert_eq!(deepest.states[2].time_ns, 500 * MS);
+}
+
+#[test]
+fn a_drive_whose_completion_was_missed_is_idle_again() {
+    let at = |time: u64, sector: u64, kind: fn(Block) -> Kind| {
+        on(time * MS, kind(Block { sector, ..READ }))
+    };
+    let mut events = vec![idle(MS, 1, 1, Before::Task)];
+    // Of 100 requests, one every second, no completion is there of the first half.
+    for i in 1..=100 {
+        events.push(at(i * 1000, i, Kind::BlockIssue));
+        if i > 50 {
+            events.push(at(i * 1000 + 1, i, Kind::BlockComplete));
+        }
+    }
+    let report = run(&events, &setup(&[])).unwrap();
+    let drive = &report.drives[0];
+    assert_eq!(
+        (drive.issued, drive.completions, drive.missed),
+        (100, 50, 50)
+    );
+    // Those that were given up last had been issued 30 s before the requests that have one.
+    let gaps = drive.gaps.iter().map(|g| g.count).sum::<u64>();
+    assert!((1..=20).contains(&gaps), "{gaps}");
+    assert!(!drive.is_uncertain());
+}
+
 /// Periods whose states a governor chose.
 fn chosen_by(policy: IdlePolicy, lengths: &[u64]) -> Vec<Event> {
     use wakepath_policies::idle::{IdleGovernor, IdleOutcome, IdleQuery};
