@@ -3,7 +3,7 @@
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
@@ -16,28 +16,38 @@ pub(crate) fn check(path: &Path, force: bool) -> anyhow::Result<()> {
     }
 }
 
+/// The file that `path` stands for: where it leads, if it is a link to one that is there.
+pub(crate) fn target(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The folder of a file.
+pub(crate) fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
 /// Writes under a temporary name beside `path` first, so that half a file never bears its name.
 pub(crate) fn write(
     path: &Path,
     force: bool,
     content: impl FnOnce(&File) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let path = target(path);
     // As any new file: the umask takes away what it does not want.
     let file = tempfile::Builder::new()
         .prefix(".wakepath-")
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)
+        .tempfile_in(folder(&path))
         // Its own message names the temporary file, which tells nobody anything.
         .map_err(|e| io::Error::from(e.kind()))?;
     content(file.as_file())?;
     let kept = if force {
-        file.persist(path)
+        file.persist(&path)
     } else {
-        file.persist_noclobber(path)
+        file.persist_noclobber(&path)
     };
     kept.map_err(|e| e.error)?;
     Ok(())

@@ -35,6 +35,19 @@ impl Until {
     }
 }
 
+/// From now on Ctrl-C, SIGTERM and a closed terminal end the program after `cleaning_up`, and as they would have ended it.
+pub(crate) fn end_after(cleaning_up: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("catching signals")?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            cleaning_up();
+            // It does not come back.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+    Ok(())
+}
+
 /// Parses `500ms`, `30s`, `10m`, `2h`.
 pub(crate) fn duration(text: &str) -> anyhow::Result<Duration> {
     match wakepath_units::parse_duration(text) {

@@ -198,7 +198,7 @@ fn nothing_is_overwritten_or_left_behind_by_mistake() {
         .unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert!(
-        stderr(&refused).contains("r.parquet exists already")
+        stderr(&refused).contains("r.parquet: the file exists")
             && stderr(&refused).contains("--force")
     );
     assert_eq!(
@@ -212,6 +212,16 @@ fn nothing_is_overwritten_or_left_behind_by_mistake() {
     assert_eq!(missing.status.code(), Some(1));
     assert!(stderr(&missing).contains("cannot run no-such-program"));
     assert!(!folder.path().join("s.parquet").exists());
+    // Nor is one lost that would have been replaced.
+    let mut missing = record(
+        &folder,
+        &["-o", "r.parquet", "--force", "--", "no-such-program"],
+    );
+    assert!(!missing.output().unwrap().status.success());
+    assert_eq!(
+        fs::read_to_string(folder.path().join("r.parquet")).unwrap(),
+        "mine"
+    );
 }
 
 #[test]

@@ -8,8 +8,10 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use assert_cmd::Command;
 use common::{fails_with, json, wakepath};
 
 fn epyc(mhz: u32) -> PathBuf {
@@ -81,7 +83,7 @@ fn nothing_is_overwritten_and_nothing_half_written() {
     let (out_name, bad_name) = (out.to_str().unwrap(), bad.to_str().unwrap());
     fails_with(
         wakepath(&["import", epyc(2500).to_str().unwrap(), "-o", out_name]),
-        &["a.parquet exists already", "--force"],
+        &["a.parquet: the file exists", "--force"],
     );
     fails_with(
         wakepath(&["import", bad_name, "-o", out_name, "--force"]),
@@ -132,4 +134,73 @@ fn the_call_log_runs_through_policy_idle() {
         wakepath(&["replay", &out, "--machine", "epyc-7502", "--calls", &calls]),
         &["calls.csv", "--force"],
     );
+
+    // Whatever goes wrong, it is still there, and so is the recording.
+    let (before, recording) = (fs::read(&calls).unwrap(), fs::read(&out).unwrap());
+    let again = |more: &[&str]| wakepath(&[&["replay", &out, "--force", "--calls"], more].concat());
+    let machine = ["--machine", "epyc-7502"];
+    let few = path("few.csv");
+    let table = fs::read_to_string(&states).unwrap();
+    fs::write(&few, table.lines().take(2).collect::<Vec<_>>().join("\n")).unwrap();
+    fails_with(
+        again(&[calls.as_str(), "--states", &few]),
+        &["there are only"],
+    );
+    fails_with(
+        again(&[&[calls.as_str(), "--cpu", "4000"], &machine[..]].concat()),
+        &["CPU 4000 has no idle period"],
+    );
+    fails_with(
+        again(&[&[out.as_str()], &machine[..]].concat()),
+        &["it is the recording itself"],
+    );
+    assert_eq!(
+        (fs::read(&calls).unwrap(), fs::read(&out).unwrap()),
+        (before, recording)
+    );
+}
+
+#[test]
+fn only_files_are_replaced_and_links_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let import =
+        |out: &str| wakepath(&["import", epyc(2500).to_str().unwrap(), "-o", out, "--force"]);
+    let (pipe, link, file) = (path("pipe"), path("link"), path("file.parquet"));
+    Command::new("mkfifo").arg(&pipe).assert().success();
+    fails_with(import(&pipe), &["pipe", "not a regular file"]);
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+    fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    // What a recording that was killed left there belongs to what is replaced.
+    let tail = path("file.parquet.tail");
+    fs::write(&tail, "old").unwrap();
+    import(&link).success();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read(&file).unwrap().starts_with(b"PAR1"));
+    assert!(!fs::exists(&tail).unwrap());
+}
+
+#[test]
+fn a_trace_can_come_through_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, piped] = ["file.parquet", "piped.parquet"].map(|name| folder.path().join(name));
+    wakepath(&[
+        "import",
+        epyc(2500).to_str().unwrap(),
+        "-o",
+        file.to_str().unwrap(),
+    ])
+    .success();
+    let name = piped.to_str().unwrap();
+    let text = fs::read(epyc(2500)).unwrap();
+    let import = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wakepath"));
+        command.args(["import", "-", "-o", name]);
+        command
+    };
+    import().write_stdin(text).assert().success();
+    assert!(fs::read(&file).unwrap() == fs::read(&piped).unwrap());
+    import().arg("--force").write_stdin("").assert().failure();
+    assert!(fs::read(&file).unwrap() == fs::read(&piped).unwrap());
 }

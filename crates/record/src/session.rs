@@ -1,17 +1,17 @@
 //! A recording from start to file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use wakepath_live::System;
 use wakepath_trace::recording::{Event, Kind, Known, Overwrite, RecordingError, Writer};
 
+use crate::Overhead;
 use crate::events::Assembler;
 use crate::facts::{self, TickClock};
 use crate::recording::{Batch, Recording};
 use crate::wire::WireError;
-use crate::{MissingHook, Overhead, StartError};
 
 /// How often what was recorded goes to the file in a readable way.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -19,9 +19,6 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// Why a recording could not be made.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// The programs do not run here.
-    #[error(transparent)]
-    Start(#[from] StartError),
     /// The file could not be written.
     #[error(transparent)]
     File(#[from] RecordingError),
@@ -34,7 +31,6 @@ pub enum SessionError {
 pub struct Session {
     recording: Recording,
     sink: Sink,
-    path: PathBuf,
     system: System,
     ticks: Option<TickClock>,
     started: Instant,
@@ -80,18 +76,16 @@ pub struct Summary {
 }
 
 impl Session {
-    /// Starts recording this machine into the file `path`. `buffer`: see [`Recording::start`].
+    /// Lets what is recorded of this machine go into the file `path`.
     ///
     /// # Errors
-    /// The programs cannot run, or the file cannot be made.
+    /// The file cannot be made.
     pub fn start(
+        recording: Recording,
         system: System,
         path: &Path,
         overwrite: Overwrite,
-        buffer: u32,
     ) -> Result<Self, SessionError> {
-        // First, so that nothing is overwritten where nothing can be recorded.
-        let recording = Recording::start(buffer)?;
         let mut metadata = facts::metadata(&system);
         metadata.recorded = recording.recorded();
         let summary = Summary {
@@ -109,17 +103,11 @@ impl Session {
         Ok(Self {
             recording,
             sink,
-            path: path.to_owned(),
             ticks: TickClock::now(system.root()),
             system,
             started: now,
             flushed: now,
         })
-    }
-
-    /// Hooks that could not be used.
-    pub fn missing(&self) -> &[MissingHook] {
-        self.recording.missing()
     }
 
     /// Events written so far, and records lost.
@@ -168,13 +156,6 @@ impl Session {
         }
         sink.writer.finish()?;
         Ok(sink.summary)
-    }
-
-    /// Gives the recording up and removes its file.
-    pub fn discard(self) {
-        drop(self.sink);
-        // It was made a moment ago; if somebody removed it since, all the better.
-        let _ = std::fs::remove_file(&self.path);
     }
 }
 

@@ -1,16 +1,19 @@
 //! `wakepath import`: recordings from what other tools recorded.
 
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use wakepath_trace::import::{Imported, Options, import_file};
-use wakepath_trace::recording::{Metadata, Overwrite, Warning, Writer};
+use wakepath_trace::recording::{Metadata, Overwrite, Warning, Writer, tail_path};
 use wakepath_units::TickRate;
 
+use crate::new_file;
 use crate::output::{self, Format};
+use crate::until;
 
 /// Make a recording of traces that other tools made.
 ///
@@ -24,7 +27,7 @@ use crate::output::{self, Format};
   wakepath import trace.dat -o load.parquet
   wakepath import perf.data -o load.parquet --hz 250 --force")]
 pub(crate) struct Args {
-    /// The traces.
+    /// The traces; `-` for standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The recording to write.
@@ -58,36 +61,44 @@ struct FileSummary {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        args.force || !args.output.exists(),
-        "{} exists already; give another name, or --force to replace it",
-        args.output.display()
-    );
+    new_file::check(&args.output, args.force).with_context(|| args.output.display().to_string())?;
     // A recording that is replaced must not be lost when the new one fails.
-    let folder = match args.output.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let unfinished = tempfile::tempdir_in(folder)
+    let output = new_file::target(&args.output);
+    let folder = new_file::folder(&output);
+    let unfinished = tempfile::Builder::new()
+        .prefix(".wakepath-")
+        .tempdir_in(folder)
         .with_context(|| format!("cannot write into {}", folder.display()))?;
+    let leftover = unfinished.path().to_owned();
+    // There is nothing to do about a folder that cannot be removed.
+    until::end_after(move || drop(fs::remove_dir_all(leftover)))?;
     let fresh = unfinished.path().join("new.parquet");
     let mut writer = Writer::create(&fresh, Overwrite::No, Metadata::default())?;
     let options = Options { hz: args.hz };
     let mut files = Vec::new();
     for path in &args.files {
+        let spooled = spool(path, unfinished.path())
+            .with_context(|| format!("{}: cannot be kept while it is read", path.display()))?;
         let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template(
             "{spinner} {human_pos} events, {per_sec}",
         )?);
         let mut progress = |events| bar.set_position(events);
-        let imported = import_file(path, &mut writer, options, &mut progress)?;
+        let file = spooled.as_ref().unwrap_or(path);
+        let imported = import_file(file, &mut writer, options, &mut progress)?;
         bar.finish_and_clear();
         files.push(summarise(path, imported));
     }
     let metadata = writer.metadata_mut();
     let (lost_events, warnings) = (metadata.lost_events, metadata.warnings.clone());
     let recorded_events = writer.finish()?;
-    std::fs::rename(&fresh, &args.output)
-        .with_context(|| format!("cannot write {}", args.output.display()))?;
+    fs::rename(&fresh, &output).with_context(|| format!("cannot write {}", output.display()))?;
+    // What a recording that was killed left beside it is not that of the new one.
+    match fs::remove_file(tail_path(&output)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| tail_path(&output).display().to_string());
+        }
+        _ => {}
+    }
     for warning in &warnings {
         eprintln!(
             "wakepath: warning: {} ({}x): {}",
@@ -101,6 +112,21 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         warnings,
     };
     print(&summary, args.format, out)
+}
+
+/// What comes through a pipe goes into a file first: the formats are not read from front to back.
+fn spool(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let mut input: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        match fs::metadata(path) {
+            Ok(there) if !there.is_file() && !there.is_dir() => Box::new(File::open(path)?),
+            _ => return Ok(None),
+        }
+    };
+    let spooled = folder.join("standard input");
+    io::copy(&mut input, &mut File::create(&spooled)?)?;
+    Ok(Some(spooled))
 }
 
 fn summarise(path: &Path, imported: Imported) -> FileSummary {

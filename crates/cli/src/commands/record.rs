@@ -11,9 +11,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use wakepath_live::System;
-use wakepath_record::{BUFFER_BYTES, MissingHook, Session, Summary};
+use wakepath_record::{BUFFER_BYTES, MissingHook, Recording, Session, Summary};
 use wakepath_trace::recording::Overwrite;
 
+use crate::new_file;
 use crate::output::{self, Format};
 use crate::until::{self, Until};
 
@@ -52,16 +53,21 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     } else {
         Overwrite::No
     };
-    let mut session = Session::start(System::live(), &args.output, overwrite, args.buffer << 10)?;
-    for line in said_once(session.missing()) {
+    new_file::check(&args.output, args.force).with_context(|| args.output.display().to_string())?;
+    let recording = Recording::start(args.buffer << 10)?;
+    for line in said_once(recording.missing()) {
         eprintln!("wakepath: {line}");
     }
     let until = Until::new()?;
-    let mut command = match start_command(&args.command) {
-        Ok(command) => command,
+    // The file is touched when everything else runs: a recording that it replaces must not be lost for nothing.
+    let mut command = start_command(&args.command)?;
+    let mut session = match Session::start(recording, System::live(), &args.output, overwrite) {
+        Ok(session) => session,
         Err(error) => {
-            session.discard();
-            return Err(error);
+            if let Some(child) = &mut command {
+                end_command(child);
+            }
+            return Err(error.into());
         }
     };
     let ended = record(args, &mut session, &until, command.as_mut());

@@ -80,7 +80,7 @@ impl RecordingError {
 }
 
 /// The file beside an unfinished recording that says how far it goes.
-fn tail_path(path: &Path) -> PathBuf {
+pub fn tail_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tail");
     PathBuf::from(name)

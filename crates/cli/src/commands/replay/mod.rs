@@ -2,19 +2,20 @@
 
 mod tables;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_hardware::Machine;
 use wakepath_policies::spec::{self, PolicySpec};
-use wakepath_replay::{Setup, States, replay};
+use wakepath_replay::{Report, Setup, States, replay};
 use wakepath_trace::read_states;
 use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::TickRate;
 
+use crate::new_file;
 use crate::output::{self, Format};
 use tables::Table;
 
@@ -75,27 +76,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    if let Some(calls) = &args.calls {
+        check_calls(calls, args).with_context(|| calls.display().to_string())?;
+    }
     let mut reader = Reader::open(&args.trace)?;
     let setup = setup(args, reader.metadata())?;
     let bar = ProgressBar::new(reader.events()).with_style(ProgressStyle::with_template(
         "{bar:30} {human_pos} of {human_len} events, {per_sec}, {eta} left",
     )?);
-    let mut calls = args
-        .calls
-        .as_ref()
-        .map(|path| create(path, args.force))
-        .transpose()?;
-    let log = calls
-        .as_mut()
-        .map(|file| (args.cpu, file as &mut dyn Write));
-    let report = replay(&mut reader, &setup, log, &mut |events| {
-        bar.set_position(events);
-    })
-    .with_context(|| args.trace.display().to_string())?;
+    let mut replay = |log: Option<(u32, &mut dyn Write)>| {
+        replay(&mut reader, &setup, log, &mut |events| {
+            bar.set_position(events);
+        })
+        .with_context(|| args.trace.display().to_string())
+    };
+    let report = match &args.calls {
+        Some(path) => with_calls(path, args, replay)?,
+        None => replay(None)?,
+    };
     bar.finish_and_clear();
-    if let Some(file) = &mut calls {
-        file.flush().context("the call log")?;
-    }
     for warning in &report.warnings {
         eprintln!(
             "wakepath: warning: {} ({}x): {}",
@@ -109,18 +108,37 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
 }
 
-fn create(path: &PathBuf, force: bool) -> anyhow::Result<BufWriter<File>> {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    if force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    let file = options
-        .open(path)
-        .with_context(|| format!("{} (--force replaces a file that exists)", path.display()))?;
-    Ok(BufWriter::new(file))
+/// What can be known of the file for the call log before any work is done.
+fn check_calls(calls: &Path, args: &Args) -> anyhow::Result<()> {
+    let same = |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);
+    ensure!(
+        !same(calls, &args.trace),
+        "it is the recording itself; give the call log another name"
+    );
+    new_file::check(calls, args.force)
+}
+
+/// A replay whose governor call log goes to `path`.
+fn with_calls(
+    path: &Path,
+    args: &Args,
+    replay: impl FnOnce(Option<(u32, &mut dyn Write)>) -> anyhow::Result<Report>,
+) -> anyhow::Result<Report> {
+    let mut report = None;
+    new_file::write(path, args.force, |file| {
+        let mut log = BufWriter::new(file);
+        report = Some(replay(Some((args.cpu, &mut log)))?);
+        log.flush()?;
+        ensure!(
+            file.metadata()?.len() > 0,
+            "CPU {} has no idle period in {}; choose another one with --cpu",
+            args.cpu,
+            args.trace.display()
+        );
+        Ok(())
+    })
+    .with_context(|| path.display().to_string())?;
+    report.context("no replay")
 }
 
 fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
