@@ -20,6 +20,8 @@ const PART_C: &str = include_str!("../../data/published-c.toml");
 const NEUTRAL: f64 = 0.05;
 /// How far off a simulated change may be at least, as a share.
 const FIVE_POINTS: f64 = 0.05;
+/// A simulated change below this is chance, as a share: other seeds turn it.
+const SOME_CHANGE: f64 = 0.005;
 /// A difference of idle power that is none, as a share.
 const IDLE_POWER: f64 = 0.01;
 
@@ -399,9 +401,9 @@ fn reproduction(
     }
 }
 
-/// Published and simulated changes have one sign.
+/// Published and simulated changes have one sign, and the simulated one is no matter of chance.
 fn right_direction(published: f64, simulated: f64) -> bool {
-    published.signum() * simulated.signum() > 0.0
+    simulated.abs() >= SOME_CHANGE && published.signum() * simulated.signum() > 0.0
 }
 
 /// The simulated change is within half of the published one, or five points.
