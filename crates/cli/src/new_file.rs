@@ -42,7 +42,7 @@ pub(crate) fn write(
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder(&path))
         // Its own message names the temporary file, which tells nobody anything.
-        .map_err(|e| io::Error::from(e.kind()))?;
+        .map_err(|e| e.raw_os_error().map_or(e, io::Error::from_raw_os_error))?;
     content(file.as_file())?;
     let kept = if force {
         file.persist(&path)

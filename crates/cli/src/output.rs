@@ -1,5 +1,6 @@
 //! How a command prints: a table for people, JSON and CSV for programs.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use clap::ValueEnum;
@@ -39,6 +40,15 @@ pub(crate) fn json(out: &mut impl Write, value: &impl Serialize) -> anyhow::Resu
     Ok(())
 }
 
+/// A user's text, such as the name of a task, without what would steer the terminal.
+fn printable(text: &str) -> Cow<'_, str> {
+    if text.contains(char::is_control) {
+        text.escape_debug().to_string().into()
+    } else {
+        text.into()
+    }
+}
+
 /// Writes rows under a header, numbers to the right.
 pub(crate) fn table<H: ToString>(
     out: &mut impl Write,
@@ -59,7 +69,7 @@ pub(crate) fn table<H: ToString>(
         }
     }
     for row in rows {
-        table.add_row(row.as_ref());
+        table.add_row(row.as_ref().iter().map(|text| printable(text)));
     }
     for (column, numeric) in table.column_iter_mut().zip(numeric) {
         if numeric {

@@ -115,6 +115,26 @@ fn csv_has_a_line_per_run() {
 }
 
 #[test]
+fn policies_that_can_mean_nothing_here_are_refused() {
+    let machine = ["--machine", "rk3399"];
+    fails_with(
+        sim(JOB, &[&machine[..], &["--idle", "teo,oracle"]].concat()),
+        &["oracle", "nobody can know it before", "wakepath replay"],
+    );
+    fails_with(
+        sim(
+            JOB,
+            &[&machine[..], &["--poll", "poll[rule=first]"]].concat(),
+        ),
+        &["poll[rule=first]", "without a polling idle state"],
+    );
+    fails_with(
+        sim(JOB, &["--machine", "/dev/zero"]),
+        &["/dev/zero", "at most"],
+    );
+}
+
+#[test]
 fn unknown_names_suggest_the_nearest() {
     let machine = ["--machine", "rk3399"];
     fails_with(

@@ -287,6 +287,21 @@ fn what_is_wrong_with_a_study_is_one_line_with_its_place() {
 }
 
 #[test]
+fn a_latency_request_leaves_the_shallowest_state() {
+    let temp = tempfile::tempdir().unwrap();
+    let limited = STUDY.replace("idle = 'shallowest'", "cpu_latency_us = 0");
+    let study = written(temp.path(), &limited.replace("repeats = 4", "repeats = 1"));
+    wakepath(&["study", "check", &study]).success();
+    // No state would be left where even the shallowest one takes a microsecond to leave.
+    let off = limited.replace(
+        "cpu_latency_us = 0",
+        "cpu_latency_us = 0\ndisable_idle = ['WFI']",
+    );
+    fs::write(&study, off).unwrap();
+    wakepath(&["study", "check", &study]).success();
+}
+
+#[test]
 fn results_are_kept_unless_they_are_to_be_replaced() {
     let temp = tempfile::tempdir().unwrap();
     let study = written(temp.path(), STUDY);
@@ -354,6 +369,12 @@ fn results_in_different_units_are_not_compared() {
         &["different units"],
     );
     assert!(!Path::new(&page).exists());
+    // A result given twice would be as sure as twice as many runs.
+    let same = format!("{after}/../before");
+    fails_with(
+        wakepath(&["compare", &before, &same]),
+        &["before", "given twice"],
+    );
 }
 
 /// Whether a program is missing; says so if it is.

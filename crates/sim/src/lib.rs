@@ -55,7 +55,7 @@ pub use result::{
 pub use threads_run::{Spread, TaskRun, ThreadsRun, WakeAttribution};
 
 use wakepath_hardware::Machine;
-use wakepath_policies::idle::Governor;
+use wakepath_policies::idle::{Governor, IdlePolicy};
 use wakepath_policies::psd::Lease;
 use wakepath_policies::spec::SpecError;
 use wakepath_workloads::Workload;
@@ -166,6 +166,22 @@ pub fn simulate_observed<O: Observer>(
     let setup = Setup::new(machine, workload, poll)?;
     let states = machine.declared_idle_states()?;
     let idle = policies.idle.idle()?;
+    if let IdlePolicy::Oracle(_) = idle {
+        return Err(SimError::Policy {
+            policy: policies.idle.to_string(),
+            what: "it: how long a CPU stays idle follows from what is decided here, so nobody can know it before; \
+                   'wakepath replay' sets other governors against it"
+                .to_owned(),
+        });
+    }
+    if let Some(poll) = &policies.poll
+        && !states.iter().any(|s| s.polling && !s.disabled)
+    {
+        return Err(SimError::Policy {
+            policy: poll.to_string(),
+            what: "it on a machine without a polling idle state".to_owned(),
+        });
+    }
     let psd = policies
         .psd
         .as_ref()

@@ -264,6 +264,12 @@ fn schedutil_boost(args: &SchedutilBoostArgs, out: &mut impl Write) -> anyhow::R
 }
 
 fn hwp_boost(args: &HwpBoostArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        args.min <= args.max,
+        "--min {} is above --max {}",
+        args.min,
+        args.max
+    );
     let levels = HwpLevels {
         min: args.min,
         guaranteed: args.guaranteed,

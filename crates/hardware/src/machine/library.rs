@@ -1,7 +1,8 @@
 //! Finding and reading machine descriptions.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use wakepath_spelling::{closest, toml_message};
 
@@ -139,13 +140,17 @@ pub(super) fn read(path: &Path) -> Result<String, MachineError> {
         path: path.to_owned(),
         source,
     };
-    let size = fs::metadata(path).map_err(read_error)?.len();
-    if size > MAX_FILE {
+    let mut text = String::new();
+    // One byte more than allowed: devices do not say how much they have.
+    let size = File::open(path)
+        .and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text))
+        .map_err(read_error)?;
+    if size as u64 > MAX_FILE {
         return Err(read_error(io::Error::other(format!(
-            "{size} bytes; a description file has at most {MAX_FILE}"
+            "a description file has at most {MAX_FILE} bytes"
         ))));
     }
-    fs::read_to_string(path).map_err(read_error)
+    Ok(text)
 }
 
 /// What the TOML parser found, with the line.

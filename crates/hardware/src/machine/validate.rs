@@ -49,6 +49,9 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     if machine.schema != 1 {
         return fault("schema", "this version reads schema 1");
     }
+    if machine.title.contains(char::is_control) {
+        return fault("title", "a title has no control characters");
+    }
     figures(machine)?;
     let hz = machine.hz.value;
     if hz.fract() != 0.0 || TickRate::new(hz as u32).is_none() {

@@ -73,6 +73,16 @@ pub struct Imported {
 /// # Errors
 /// Something that is no result, cannot be read, or is of another schema version.
 pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Opened>, ImportError> {
+    for (i, path) in paths.iter().enumerate() {
+        let real = |path: &PathBuf| fs::canonicalize(path).ok();
+        if real(path).is_some_and(|this| paths[..i].iter().any(|p| real(p).as_ref() == Some(&this)))
+        {
+            return Err(ImportError::Content {
+                path: path.clone(),
+                message: "given twice; its runs would count as twice as many".to_owned(),
+            });
+        }
+    }
     let names: Vec<String> = paths.iter().map(|p| name_of(p)).collect();
     let opened = paths.iter().zip(&names).map(|(path, name)| {
         let same = names.iter().filter(|n| *n == name).count() > 1;

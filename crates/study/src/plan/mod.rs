@@ -4,6 +4,8 @@ mod policy;
 mod workload;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -68,7 +70,7 @@ impl Plan {
         {
             return Self::new(text, &path.display().to_string(), Path::new("."), target);
         }
-        let size = path.metadata().map_err(|e| match path.extension() {
+        let file = File::open(path).map_err(|e| match path.extension() {
             // Most likely the name of a built-in study.
             None => read(std::io::Error::new(
                 e.kind(),
@@ -87,11 +89,12 @@ impl Plan {
             }
             Some(_) => read(e),
         })?;
-        if size.len() > MAX_BYTES {
+        let mut text = String::new();
+        let size = file.take(MAX_BYTES + 1).read_to_string(&mut text);
+        if size.map_err(read)? as u64 > MAX_BYTES {
             let message = format!("larger than {MAX_BYTES} bytes, which no study is");
             return Err(read(std::io::Error::other(message)));
         }
-        let text = std::fs::read_to_string(path).map_err(read)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         Self::new(&text, &path.display().to_string(), folder, target)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::Spanned;
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::MachineIdleState;
 use wakepath_policies::spec::PolicySpec;
 use wakepath_policies::spec::registry::Kind;
 use wakepath_sim::Combination;
@@ -181,13 +182,15 @@ impl PlannedPolicy {
         machine: &Machine,
     ) -> Result<Machine, wakepath_hardware::machine::MachineError> {
         let mut machine = machine.clone();
-        // Every governor treats a state above the latency request as one that is switched off.
+        // Every governor treats a state above the latency request as one that is switched off, but has one left.
+        let on = |s: &&MachineIdleState| !s.disabled && !self.disable_idle.contains(&s.name);
+        let first = machine.idle_state.iter().find(on).map(|s| s.name.clone());
         let limits = [self.idle_latency_us, self.cpu_latency_us];
         let limit = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
         let too_slow = machine
             .idle_state
             .iter()
-            .filter(|s| s.exit_latency_us.value > limit as f64);
+            .filter(|s| s.exit_latency_us.value > limit as f64 && Some(&s.name) != first.as_ref());
         let mut off: Vec<String> = too_slow.map(|s| s.name.clone()).collect();
         off.extend(self.disable_idle.iter().cloned());
         let off: Vec<&str> = off.iter().map(String::as_str).collect();
