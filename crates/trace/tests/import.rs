@@ -15,8 +15,9 @@ use std::process::Command;
 use made::{PerfData, TraceDat};
 use wakepath_trace::import::{Imported, Options, import_bytes, import_file};
 use wakepath_trace::recording::{
-    Event, Kind, Known, Metadata, Overwrite, Reader, RecordingError, Writer,
+    Event, Kind, Known, Metadata, Overwrite, Reader, RecordingError, TimerKind, Writer,
 };
+use wakepath_units::TickRate;
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -372,7 +373,8 @@ fn timers_give_sleep_lengths() {
  <idle>-0 [000] d..1. 1.000501000: sched_waking: comm=a pid=1 prio=120 target_cpu=000
 ";
     let done = import_memory(text.as_bytes()).unwrap();
-    assert!(done.warnings().is_empty(), "{:?}", done.warnings());
+    // A single tick does not show how often it comes.
+    assert_eq!(done.warnings(), ["no-hz"]);
     assert_eq!(done.metadata.recorded.sleep_length, Known::Inferred);
     let Some(Kind::Idle(period)) = done
         .events
@@ -390,6 +392,116 @@ fn timers_give_sleep_lengths() {
         iowait: Some(true),
     };
     assert_eq!(done.events.last().unwrap().kind, wake);
+}
+
+/// A CPU with a tick every 4 ms, which is stopped once. `{tick}` is its handler, `{wake}` another function.
+fn ticking(tick: &str, wake: &str) -> String {
+    let mut text = String::new();
+    let mut line = |ns: u64, event: &str| {
+        let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
+        text += &format!(" a-1 [000] d..1. {seconds}.{rest:09}: {event}\n");
+    };
+    const MS: u64 = 1_000_000;
+    for i in 0..12 {
+        let due = 1_000 * MS + i * 4 * MS;
+        let (next, wakes_up) = (due + 4 * MS, due + 3 * MS);
+        let now = due + 500;
+        line(
+            now,
+            &format!("hrtimer_expire_entry: hrtimer=00aa function={tick} now={now}"),
+        );
+        line(
+            due + 900,
+            &format!("hrtimer_start: hrtimer=00aa function={tick} expires={next}"),
+        );
+        line(
+            due + 950,
+            &format!("hrtimer_start: hrtimer=00bb function={wake} expires={wakes_up}"),
+        );
+        line(
+            due + 1_000,
+            "sched_switch: prev_pid=1 prev_state=S ==> next_pid=0",
+        );
+        if i == 8 {
+            line(due + 1_100, "tick_stop: success=1 dependency=NONE");
+            line(due + 1_200, "hrtimer_cancel: hrtimer=00aa");
+            line(
+                due + 1_300,
+                &format!("hrtimer_start: hrtimer=00aa function={tick} expires={next}"),
+            );
+        }
+        line(due + 2_000, "cpu_idle: state=1 cpu_id=0");
+        line(wakes_up, "cpu_idle: state=4294967295 cpu_id=0");
+        let now = wakes_up + 500;
+        line(
+            now,
+            &format!("hrtimer_expire_entry: hrtimer=00bb function={wake} now={now}"),
+        );
+        line(
+            wakes_up + 600,
+            "sched_switch: prev_pid=0 prev_state=R ==> next_pid=1",
+        );
+    }
+    text
+}
+
+fn ticks(done: &Done) -> usize {
+    let tick = Kind::Timer(TimerKind::Tick);
+    done.events
+        .iter()
+        .filter(|event| event.kind == tick)
+        .count()
+}
+
+#[test]
+fn the_tick_is_found_without_its_name() {
+    let named = import_memory(ticking("tick_nohz_handler", "hrtimer_wakeup").as_bytes()).unwrap();
+    assert_eq!((ticks(&named), named.warnings()), (12, vec![]));
+    let text = ticking("0xffffffffa87cac00", "0xffffffffa8700000");
+    let found = import_memory(text.as_bytes()).unwrap();
+    assert_eq!(found.warnings(), Vec::<&str>::new());
+    assert_eq!(found.events, named.events);
+    // It is never stopped: nobody knows.
+    let busy: String = text
+        .lines()
+        .filter(|l| !l.contains("tick_stop"))
+        .map(|l| format!("{l}\n"))
+        .collect();
+    let unknown = import_memory(busy.as_bytes()).unwrap();
+    assert_eq!(
+        (ticks(&unknown), unknown.warnings()),
+        (0, vec!["unknown-tick", "no-hz"])
+    );
+}
+
+/// A perf.data has no symbols.
+#[test]
+fn the_tick_of_a_perf_data_is_found() {
+    let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/perf_data/x86.data");
+    let done = import(&seed).unwrap();
+    assert_eq!(done.warnings(), Vec::<&str>::new());
+    assert_eq!(ticks(&done), 11);
+}
+
+#[test]
+fn the_tick_rate_is_what_the_trace_shows() {
+    let text = ticking("tick_sched_timer", "hrtimer_wakeup");
+    let with = |hz: Option<u32>| {
+        let hz = hz.map(|hz| TickRate::new(hz).unwrap());
+        import_with(|writer| {
+            import_bytes(text.as_bytes(), Path::new("memory"), writer, Options { hz })
+        })
+        .unwrap()
+    };
+    let found = with(None);
+    assert_eq!((found.metadata.hz, found.warnings()), (Some(250), vec![]));
+    let same = with(Some(250));
+    assert_eq!((same.metadata.hz, same.warnings()), (Some(250), vec![]));
+    let other = with(Some(1000));
+    assert_eq!(
+        (other.metadata.hz, other.warnings()),
+        (Some(1000), vec!["other-hz"])
+    );
 }
 
 #[test]

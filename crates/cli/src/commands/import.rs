@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Replace the recording if it is there already.
     #[arg(long)]
     force: bool,
-    /// Ticks per second (CONFIG_HZ) of the machine that was traced, which traces do not say.
+    /// Ticks per second (CONFIG_HZ) of the machine that was traced, if its timer events do not show it.
     #[arg(long, value_name = "HZ", value_parser = super::parse_hz)]
     hz: Option<TickRate>,
     /// How to print the summary.

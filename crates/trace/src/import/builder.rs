@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
 use super::Problem;
-use super::decode::What;
+use super::decode::{Function, What};
+use super::tick::Tick;
 use super::timers::Timers;
 use crate::recording::{
     Block, Event, IdleInputs, IdlePairs, Kind, Known, Metadata, TimerKind, Writer,
@@ -33,6 +34,8 @@ pub struct Imported {
 const LONG_GAP_NS: u64 = 600_000_000_000;
 /// How often progress is told.
 const PROGRESS_EVERY: u64 = 1 << 16;
+/// So many events are kept back until the tick is known. A kernel shows it within some milliseconds.
+const MOST_KEPT: usize = 1 << 16;
 const IDLE_EXIT: u32 = u32::MAX;
 
 pub(super) struct Builder<'a> {
@@ -45,6 +48,12 @@ pub(super) struct Builder<'a> {
     events: u64,
     /// Those that do not matter.
     others: u64,
+    tick: Tick,
+    /// What comes before the tick is known; `None` after that.
+    kept: Option<Vec<Kept>>,
+    /// From when on handler and rate of the tick are known, if that is not from the start.
+    handler_since: Option<u64>,
+    rate_since: Option<u64>,
     pairs: IdlePairs,
     timers: Timers,
     /// Where each task that is blocked ran last.
@@ -56,6 +65,22 @@ pub(super) struct Builder<'a> {
     online: HashMap<u32, bool>,
     highest_cpu: Option<u32>,
     seen: SeenEvents,
+}
+
+/// Something that waits for the tick to be known.
+#[derive(Clone, Copy)]
+struct Kept {
+    time: u64,
+    cpu: u32,
+    item: Item,
+}
+
+#[derive(Clone, Copy)]
+enum Item {
+    Event(What),
+    /// An event that does not matter.
+    Other,
+    Lost(Option<u64>),
 }
 
 #[derive(Default)]
@@ -84,8 +109,12 @@ impl<'a> Builder<'a> {
             counts: Vec::new(),
             events: 0,
             others: 0,
+            tick: Tick::default(),
+            kept: Some(Vec::new()),
+            handler_since: None,
+            rate_since: None,
             pairs: IdlePairs::new(false),
-            timers: Timers::new(options.hz.unwrap_or_default().hz()),
+            timers: Timers::new(options.hz.unwrap_or_default()),
             blocked: HashMap::new(),
             iowaiters: HashMap::new(),
             last: HashMap::new(),
@@ -125,18 +154,86 @@ impl<'a> Builder<'a> {
         if self.events.is_multiple_of(PROGRESS_EVERY) {
             (self.progress)(self.events);
         }
+        let item = match what {
+            Some(what) => Item::Event(what),
+            None => Item::Other,
+        };
+        self.take(Kept { time, cpu, item })
+    }
+
+    /// The trace says that it lacks events of `cpu` from before `time`; `None`: nobody knows how
+    /// many.
+    pub(super) fn lost(&mut self, time: u64, cpu: u32, count: Option<u64>) -> Result<(), Problem> {
+        let item = Item::Lost(count);
+        self.take(Kept { time, cpu, item })
+    }
+
+    /// Learns of the tick what there is to learn, and keeps the event back until that is done.
+    fn take(&mut self, next: Kept) -> Result<(), Problem> {
+        let Some(kept) = &mut self.kept else {
+            if !self.tick.is_settled() {
+                self.learn(next);
+            }
+            return self.process(next);
+        };
+        kept.push(next);
+        let full = kept.len() >= MOST_KEPT;
+        self.learn(next);
+        if full || self.tick.is_settled() {
+            return self.release();
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, next: Kept) {
+        match next.item {
+            Item::Event(what) => self.tick.learn(next.cpu, what),
+            Item::Lost(_) => self.tick.forget(next.cpu),
+            Item::Other => return,
+        }
+        if self.kept.is_none() {
+            if self.handler_since.is_none() && self.tick.knows_handler() {
+                self.handler_since = Some(next.time);
+            }
+            if self.rate_since.is_none() && self.tick.rate().is_some() {
+                self.rate_since = Some(next.time);
+            }
+            self.set_rate();
+        }
+    }
+
+    fn set_rate(&mut self) {
+        let rate = self.options.hz.or(self.tick.rate());
+        self.timers.set_rate(rate.unwrap_or_default());
+    }
+
+    /// No longer waits for the tick to be known.
+    fn release(&mut self) -> Result<(), Problem> {
+        let Some(kept) = self.kept.take() else {
+            return Ok(());
+        };
+        self.handler_since = self.tick.knows_handler().then_some(0);
+        self.rate_since = self.tick.rate().map(|_| 0);
+        self.set_rate();
+        kept.into_iter().try_for_each(|next| self.process(next))
+    }
+
+    fn process(&mut self, next: Kept) -> Result<(), Problem> {
+        let Kept { time, cpu, item } = next;
+        if let Item::Lost(count) = item {
+            return self.make_lost(time, cpu, count);
+        }
         self.highest_cpu = self.highest_cpu.max(Some(cpu));
         self.check_clock(time, cpu)?;
-        if let Some(what) = what {
+        if let Item::Event(what) = item {
+            let what = self.tick.resolve(what);
             return self.make(time, cpu, what);
         }
         self.others += 1;
         Ok(())
     }
 
-    /// The trace says that it lacks events of `cpu` from before `time`; `None`: nobody knows how
-    /// many.
-    pub(super) fn lost(&mut self, time: u64, cpu: u32, count: Option<u64>) -> Result<(), Problem> {
+    fn make_lost(&mut self, time: u64, cpu: u32, count: Option<u64>) -> Result<(), Problem> {
         let metadata = self.writer.metadata_mut();
         metadata.lost_events = metadata.lost_events.saturating_add(count.unwrap_or(0));
         metadata.warn("lost-events", || {
@@ -246,9 +343,9 @@ impl<'a> Builder<'a> {
                 self.seen.frequency = true;
                 self.push(time, cpu, Kind::Frequency(Kilohertz(khz)))
             }
-            What::TimerExpire { tick, .. } => {
+            What::TimerExpire { function, .. } => {
                 self.seen.timers = true;
-                let kind = if tick {
+                let kind = if function == Function::Tick {
                     TimerKind::Tick
                 } else {
                     TimerKind::HighResolution
@@ -313,6 +410,7 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn finish(mut self) -> Result<Imported, Problem> {
+        self.release()?;
         if !self.seen.idle {
             let found: Vec<&str> = self
                 .counts
@@ -332,6 +430,7 @@ impl<'a> Builder<'a> {
             .into());
         }
         self.warn_of_pairs();
+        self.warn_of_tick();
         let inferred = |seen: bool| {
             if seen {
                 Known::Inferred
@@ -345,7 +444,7 @@ impl<'a> Builder<'a> {
         let cpus = self.highest_cpu.map_or(0, |cpu| cpu.saturating_add(1));
         let metadata = self.writer.metadata_mut();
         metadata.source.clone_from(&self.source);
-        metadata.hz = self.options.hz.map(TickRate::hz).or(metadata.hz);
+        metadata.hz = self.options.hz.or(self.tick.rate()).map(TickRate::hz);
         metadata.cpus = metadata.cpus.max(cpus);
         let recorded = &mut metadata.recorded;
         recorded.idle = Known::Exact;
@@ -372,6 +471,53 @@ impl<'a> Builder<'a> {
             counts,
             events: self.writer.events(),
         })
+    }
+
+    /// What the tick shows is needed where there are timers.
+    fn warn_of_tick(&mut self) {
+        let (given, found) = (self.options.hz, self.tick.rate());
+        let assumed = TickRate::default().hz();
+        let metadata = self.writer.metadata_mut();
+        if self.tick.any_address && self.handler_since != Some(0) {
+            metadata.warn("unknown-tick", || {
+                let since = match self.handler_since {
+                    Some(time) => format!("which function is the tick only from {time} ns on, and until then"),
+                    None => "which function is the tick, and".to_owned(),
+                };
+                format!(
+                    "the trace has addresses of functions instead of names and does not show {since} each tick \
+                     counts as a timer, so sleep lengths are too short; record with -e timer, or import the \
+                     text of perf script made on the recorded machine"
+                )
+            });
+        }
+        if !self.timers.any_timer {
+            return;
+        }
+        match (given, found) {
+            (None, _) if self.rate_since != Some(0) => metadata.warn("no-hz", || {
+                let until = match (self.rate_since, found) {
+                    (Some(time), Some(found)) => {
+                        format!("before {time} ns, where its tick shows {} Hz", found.hz())
+                    }
+                    _ => "and sleep lengths are wrong if it had another".to_owned(),
+                };
+                format!(
+                    "the trace does not show the tick rate of its machine; {assumed} Hz are assumed, {until}. \
+                     --hz sets it (CONFIG_HZ in /boot/config-* of that machine)"
+                )
+            }),
+            (Some(given), Some(found)) if given != found => metadata.warn("other-hz", || {
+                format!(
+                    "--hz says {} ticks a second, and the trace shows {}; {} are taken, and sleep lengths are \
+                     wrong if that is not so. Without --hz, what the trace shows is taken",
+                    given.hz(),
+                    found.hz(),
+                    given.hz()
+                )
+            }),
+            _ => {}
+        }
     }
 
     fn warn_of_pairs(&mut self) {

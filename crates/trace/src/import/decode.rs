@@ -35,7 +35,7 @@ pub(super) enum What {
     TimerStart {
         timer: u64,
         expires: i64,
-        tick: bool,
+        function: Function,
     },
     TimerCancel {
         timer: u64,
@@ -43,7 +43,7 @@ pub(super) enum What {
     TimerExpire {
         timer: u64,
         now: i64,
-        tick: bool,
+        function: Function,
     },
     /// In jiffies.
     WheelStart {
@@ -66,6 +66,28 @@ pub(super) enum What {
         cpu: u32,
         online: bool,
     },
+}
+
+/// What a high-resolution timer calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    /// The scheduler's tick.
+    Tick,
+    /// Anything else.
+    Other,
+    /// The trace has no name for it.
+    Address(u64),
+}
+
+impl Function {
+    /// `tick_sched_timer` until Linux 6.8, `tick_nohz_handler` since.
+    pub(super) fn named(name: &str) -> Self {
+        let name = name.split(['+', '/']).next().unwrap_or(name);
+        match name {
+            "tick_sched_timer" | "tick_nohz_handler" => Self::Tick,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Which event it is.
@@ -150,8 +172,8 @@ pub(super) trait Fields {
     fn number(&self, field: usize) -> Option<u64>;
     /// The field as text.
     fn text(&self, field: usize) -> Option<&[u8]>;
-    /// The function whose address or name the field has is the scheduler's tick.
-    fn is_tick(&self, field: usize) -> bool;
+    /// The function whose address or name the field has.
+    fn function(&self, field: usize) -> Function;
 }
 
 /// `TASK_UNINTERRUPTIBLE`, and not `TASK_NOLOAD`, which idle kernel threads set besides
@@ -192,13 +214,13 @@ pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<What> {
         },
         Event::TimerStart => What::TimerStart {
             timer: long(0)?,
-            tick: fields.is_tick(1),
+            function: fields.function(1),
             expires: long(2)? as i64,
         },
         Event::TimerCancel => What::TimerCancel { timer: long(0)? },
         Event::TimerExpire => What::TimerExpire {
             timer: long(0)?,
-            tick: fields.is_tick(1),
+            function: fields.function(1),
             now: long(2)? as i64,
         },
         Event::WheelStart => What::WheelStart {
@@ -233,10 +255,4 @@ pub(super) fn writes(letters: &[u8]) -> bool {
         .iter()
         .find(|letter| **letter != b'F')
         .is_some_and(|letter| matches!(letter, b'W' | b'D'))
-}
-
-/// The tick's handler: `tick_sched_timer` until Linux 6.8, `tick_nohz_handler` since.
-pub(super) fn is_tick_function(name: &str) -> bool {
-    let name = name.split(['+', '/']).next().unwrap_or(name);
-    matches!(name, "tick_sched_timer" | "tick_nohz_handler")
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::decode::{self, Event, Fields, What};
+use super::decode::{self, Event, Fields, Function, What};
 
 /// How an event is laid out.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ struct Field {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Formats {
     by_id: HashMap<u32, Format>,
-    /// Addresses of the tick's handler.
+    /// Addresses of the tick's handler; none if the file has no symbols, as a perf.data.
     ticks: HashSet<u64>,
     pub(super) big_endian: bool,
 }
@@ -74,7 +74,7 @@ impl Formats {
             if let (Some(address), Some(name)) = (address, name)
                 // An ordinary user sees zeros.
                 && address != 0
-                && decode::is_tick_function(name)
+                && Function::named(name) == Function::Tick
             {
                 self.ticks.insert(address);
             }
@@ -180,8 +180,16 @@ impl Fields for Record<'_> {
         bytes.split(|byte| *byte == 0).next()
     }
 
-    fn is_tick(&self, index: usize) -> bool {
-        self.number(index)
-            .is_some_and(|address| self.formats.ticks.contains(&address))
+    fn function(&self, index: usize) -> Function {
+        let Some(address) = self.number(index) else {
+            return Function::Other;
+        };
+        if self.formats.ticks.contains(&address) {
+            Function::Tick
+        } else if self.formats.ticks.is_empty() {
+            Function::Address(address)
+        } else {
+            Function::Other
+        }
     }
 }

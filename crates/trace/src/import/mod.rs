@@ -10,6 +10,7 @@ mod formats;
 mod perf_data;
 mod source;
 mod text;
+mod tick;
 mod timers;
 mod trace_dat;
 

@@ -12,7 +12,7 @@
 use std::io::{BufRead, BufReader};
 
 use super::builder::Builder;
-use super::decode::{self, Event, Fields, What};
+use super::decode::{self, Event, Fields, Function, What};
 use super::{Problem, ReadAt};
 
 /// A file that has no event in its first lines is something else.
@@ -344,8 +344,19 @@ impl Fields for Details<'_> {
         self.value(field).map(str::as_bytes)
     }
 
-    fn is_tick(&self, field: usize) -> bool {
-        self.value(field).is_some_and(decode::is_tick_function)
+    fn function(&self, field: usize) -> Function {
+        let Some(value) = self.value(field) else {
+            return Function::Other;
+        };
+        // Without the kernel's symbols, perf script prints addresses; trace-cmd appends an offset of nothing.
+        let number = value.strip_suffix("/0x0").unwrap_or(value);
+        match number
+            .strip_prefix("0x")
+            .map(|hex| u64::from_str_radix(hex, 16))
+        {
+            Some(Ok(address)) => Function::Address(address),
+            _ => Function::named(value),
+        }
     }
 }
 
@@ -455,7 +466,7 @@ mod tests {
             Some(What::TimerStart {
                 timer: 0xffff_8881,
                 expires: 5000,
-                tick: true
+                function: Function::Tick
             })
         );
         assert_eq!(

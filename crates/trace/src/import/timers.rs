@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::decode::What;
+use wakepath_units::TickRate;
+
+use super::decode::{Function, What};
 
 /// A clock that shows more than this since it began is the calendar's: 3 years in ns.
 const CALENDAR: i64 = 100_000_000_000_000_000;
@@ -50,11 +52,15 @@ pub(super) struct Seen {
 }
 
 impl Timers {
-    pub(super) fn new(hz: u32) -> Self {
-        Self {
-            tick_ns: 1_000_000_000 / i64::from(hz.max(1)),
-            ..Self::default()
-        }
+    pub(super) fn new(rate: TickRate) -> Self {
+        let mut timers = Self::default();
+        timers.set_rate(rate);
+        timers
+    }
+
+    /// The tick rate, as far as it is known now.
+    pub(super) fn set_rate(&mut self, rate: TickRate) {
+        self.tick_ns = rate.period().0 as i64;
     }
 
     /// Takes note of an event on `cpu`.
@@ -63,22 +69,26 @@ impl Timers {
             What::TimerStart {
                 timer,
                 expires,
-                tick,
+                function,
             } => {
                 self.any_timer = true;
                 self.remove(timer);
                 let c = self.cpus.entry(cpu).or_default();
-                if tick {
+                if function == Function::Tick {
                     c.tick = Some(expires);
                 } else {
                     c.waiting.insert(timer, expires);
                     self.places.insert(timer, cpu);
                 }
             }
-            What::TimerExpire { timer, now, tick } => {
+            What::TimerExpire {
+                timer,
+                now,
+                function,
+            } => {
                 self.ahead[usize::from(now > CALENDAR)] = Some(now.saturating_sub_unsigned(time));
                 self.remove(timer);
-                if tick {
+                if function == Function::Tick {
                     // It is started anew for the next tick, without an event of its own where the
                     // handler asks for a restart.
                     let next = now.saturating_add(self.tick_ns);
@@ -176,10 +186,15 @@ mod tests {
 
     fn start(timers: &mut Timers, time: i64, timer: u64, expires: i64, tick: bool) {
         let expires = expires + AHEAD;
+        let function = if tick {
+            Function::Tick
+        } else {
+            Function::Other
+        };
         let what = What::TimerStart {
             timer,
             expires,
-            tick,
+            function,
         };
         timers.event(time as u64, 0, what);
     }
@@ -189,14 +204,14 @@ mod tests {
         let what = What::TimerExpire {
             timer: 1,
             now,
-            tick: true,
+            function: Function::Tick,
         };
         timers.event(time as u64, 0, what);
     }
 
     #[test]
     fn the_next_timer_is_the_sleep_length() {
-        let mut timers = Timers::new(250);
+        let mut timers = Timers::new(TickRate::HZ_250);
         assert_eq!(timers.at_entry(0, 0), Seen::default());
         tick(&mut timers, 4 * MS);
         start(&mut timers, 5 * MS, 2, 20 * MS, false);
@@ -219,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_stopped_tick_is_the_wheels_timer() {
-        let mut timers = Timers::new(250);
+        let mut timers = Timers::new(TickRate::HZ_250);
         tick(&mut timers, 4 * MS);
         timers.event(5 * MS as u64, 0, What::TickStop { success: true });
         start(&mut timers, 5 * MS, 1, 100 * MS, true);
@@ -251,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_timer_of_the_wheel_counts_from_now_in_ticks() {
-        let mut timers = Timers::new(250);
+        let mut timers = Timers::new(TickRate::HZ_250);
         start(&mut timers, 3 * MS, 1, 4 * MS, true);
         tick(&mut timers, 4 * MS);
         let what = What::WheelStart {

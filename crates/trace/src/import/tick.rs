@@ -1,0 +1,210 @@
+//! What a trace shows of the scheduler's tick without saying so: the address of its handler, where the file
+//! has no symbols (perf leaves them out of a `perf.data`), and how often it comes.
+
+use std::collections::HashMap;
+
+use wakepath_units::TickRate;
+
+use super::decode::{Function, What};
+
+/// So many steps from tick to tick tell the rate: not every one of them needs to have been in time.
+const ENOUGH_STEPS: u32 = 8;
+/// The shortest step counts if it was seen as often.
+const LEAST_STEPS: u32 = 2;
+
+/// What is known of the tick by now.
+#[derive(Debug, Default)]
+pub(super) struct Tick {
+    /// The trace says which functions are the tick's.
+    named: bool,
+    handler: Option<u64>,
+    /// There are functions that it has no names for.
+    pub(super) any_address: bool,
+    cpus: HashMap<u32, Cpu>,
+    /// How often each rate has fitted a step from tick to tick.
+    steps: HashMap<TickRate, u32>,
+}
+
+#[derive(Debug, Default)]
+struct Cpu {
+    /// The tick was stopped, and nothing has happened since.
+    stopping: bool,
+    /// The tick's timer, which has just expired, and for when it was set.
+    expired: Option<(u64, Option<i64>)>,
+    /// For when the tick was set, unless it was stopped since.
+    due: Option<i64>,
+}
+
+impl Tick {
+    /// Nothing more is to be learnt.
+    pub(super) fn is_settled(&self) -> bool {
+        let steps: u32 = self.steps.values().sum();
+        self.knows_handler() && steps >= ENOUGH_STEPS && self.rate().is_some()
+    }
+
+    pub(super) fn knows_handler(&self) -> bool {
+        self.named || self.handler.is_some()
+    }
+
+    /// Ticks a second: of a late tick the step is too long, so the shortest one.
+    pub(super) fn rate(&self) -> Option<TickRate> {
+        let often = self
+            .steps
+            .iter()
+            .filter(|(_, count)| **count >= LEAST_STEPS);
+        often.map(|(rate, _)| *rate).max_by_key(|rate| rate.hz())
+    }
+
+    /// The event, with the tick's handler called by its name if it is known.
+    pub(super) fn resolve(&self, mut what: What) -> What {
+        if let What::TimerStart { function, .. } | What::TimerExpire { function, .. } = &mut what
+            && let Function::Address(address) = *function
+            && self.handler == Some(address)
+        {
+            *function = Function::Tick;
+        }
+        what
+    }
+
+    /// Events of `cpu` are missing.
+    pub(super) fn forget(&mut self, cpu: u32) {
+        self.cpus.remove(&cpu);
+    }
+
+    /// Learns from an event that `cpu` traced; all others of that CPU came before.
+    pub(super) fn learn(&mut self, cpu: u32, what: What) {
+        if let What::TimerStart { function, .. } | What::TimerExpire { function, .. } = what {
+            self.named |= function == Function::Tick;
+            self.any_address |= matches!(function, Function::Address(_));
+        }
+        let c = self.cpus.entry(cpu).or_default();
+        // Whoever stops the tick sets its timer to the next event, with interrupts off and before anything else,
+        // or cancels it (`tick_nohz_stop_tick()`, `kernel/time/tick-sched.c`, Linux 6.1 and 6.12). A timer that
+        // waits is cancelled before it is set.
+        let stopping = match what {
+            What::TimerCancel { .. } => return,
+            _ => std::mem::take(&mut c.stopping),
+        };
+        if stopping
+            && let What::TimerStart { function, .. } = what
+            && let Function::Address(address) = function
+        {
+            self.handler.get_or_insert(address);
+        }
+        match self.resolve(what) {
+            What::TickStop { success } => {
+                let c = self.cpus.entry(cpu).or_default();
+                c.stopping = success;
+                c.expired = None;
+            }
+            What::TimerExpire {
+                timer, function, ..
+            } => {
+                let c = self.cpus.entry(cpu).or_default();
+                let is_tick = function == Function::Tick;
+                c.expired = is_tick.then(|| (timer, c.due.take()));
+            }
+            What::TimerStart {
+                timer,
+                expires,
+                function: Function::Tick,
+            } => {
+                let c = self.cpus.entry(cpu).or_default();
+                c.due = (!stopping).then_some(expires);
+                // A tick that goes on is set anew from within its handler, to a later multiple of its period.
+                if let Some((expired, Some(due))) = c.expired.take()
+                    && expired == timer
+                    && let Some(rate) = rate_of(expires.wrapping_sub(due))
+                {
+                    *self.steps.entry(rate).or_insert(0) += 1;
+                }
+            }
+            What::CpuIdle { .. } | What::Switch { .. } => {
+                self.cpus.entry(cpu).or_default().expired = None;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The rate whose period this is, to the nanosecond.
+fn rate_of(period: i64) -> Option<TickRate> {
+    let period = u64::try_from(period).ok().filter(|period| *period > 0)?;
+    let hz = 1_000_000_000_u64.checked_add(period / 2)? / period;
+    let rate = TickRate::new(u32::try_from(hz).ok()?)?;
+    (rate.period().0 == period).then_some(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HANDLER: u64 = 0xffff_ffff_a87c_ac00;
+    const OTHER: u64 = 0xffff_ffff_a800_0000;
+    const STOP: What = What::TickStop { success: true };
+
+    fn start(expires: i64, address: u64) -> What {
+        What::TimerStart {
+            timer: address,
+            expires,
+            function: Function::Address(address),
+        }
+    }
+
+    fn expire(now: i64, address: u64) -> What {
+        What::TimerExpire {
+            timer: address,
+            now,
+            function: Function::Address(address),
+        }
+    }
+
+    fn learnt(events: &[What]) -> Tick {
+        let mut tick = Tick::default();
+        for event in events {
+            tick.learn(0, *event);
+        }
+        tick
+    }
+
+    #[test]
+    fn the_timer_that_stopping_the_tick_sets_is_the_ticks() {
+        let cancel = What::TimerCancel { timer: HANDLER };
+        let tick = learnt(&[start(5, OTHER), STOP, cancel, start(9, HANDLER)]);
+        assert_eq!(tick.handler, Some(HANDLER));
+        let What::TimerStart { function, .. } = tick.resolve(start(9, HANDLER)) else {
+            unreachable!();
+        };
+        assert_eq!(function, Function::Tick);
+        assert_eq!(tick.resolve(start(9, OTHER)), start(9, OTHER));
+        // Without a next event the tick is cancelled only, and the CPU idle.
+        let idle = What::CpuIdle { state: 1, cpu: 0 };
+        let refused = What::TickStop { success: false };
+        assert!(!learnt(&[STOP, cancel, idle, start(9, OTHER)]).knows_handler());
+        assert!(!learnt(&[refused, start(9, OTHER)]).knows_handler());
+        // Of another CPU, and where events are missing.
+        let mut tick = learnt(&[STOP]);
+        tick.learn(1, start(9, OTHER));
+        tick.forget(0);
+        tick.learn(0, start(9, OTHER));
+        assert!(!tick.knows_handler());
+    }
+
+    #[test]
+    fn the_rate_is_that_of_ticks_in_time() {
+        for hz in [100, 250, 300, 1_000, 1_024] {
+            let rate = TickRate::new(hz);
+            let period = rate.unwrap_or_default().period().0 as i64;
+            let mut events = vec![STOP, start(77, HANDLER)];
+            let mut due = 5 * period;
+            events.push(start(due, HANDLER));
+            for late in [2, 2, 1, 1, 1, 1, 1, 1, 1, 1] {
+                events.push(expire(due + 5, HANDLER));
+                due += late * period;
+                events.push(start(due, HANDLER));
+            }
+            let tick = learnt(&events);
+            assert_eq!((tick.rate(), tick.is_settled()), (rate, true), "{hz}");
+        }
+    }
+}
