@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// Power-sleep demotion prevention around each of them, such as `psd[timeout=3ms]`.
     #[arg(long, value_name = "PSD")]
     psd: Option<String>,
-    /// Ticks per second (CONFIG_HZ), if the recording does not say [default: 250].
+    /// Ticks per second (CONFIG_HZ), instead of what the recording or the machine says [default: 250 if neither does].
     #[arg(long, value_name = "HZ", value_parser = super::parse_hz)]
     hz: Option<TickRate>,
     /// A machine whose idle states, latencies and power to take: a name of `wakepath machine list`, or
