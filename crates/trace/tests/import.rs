@@ -504,6 +504,49 @@ fn the_tick_rate_is_what_the_trace_shows() {
     );
 }
 
+/// The first sleep length of a trace in which a timer is put on the wheel 1 ms after a tick.
+fn sleep_length_with(timer_start: &str) -> i64 {
+    let text = ticking("tick_sched_timer", "hrtimer_wakeup");
+    let start =
+        format!(" a-1 [000] d..1. 1.009000000: timer_start: timer=00cc function=x {timer_start}\n");
+    let text: String = text
+        .lines()
+        .filter(|line| !line.contains("hrtimer_wakeup"))
+        .flat_map(|line| {
+            let here = line
+                .contains(" 1.011000000: cpu_idle")
+                .then_some(start.as_str());
+            [here.unwrap_or(""), line, "\n"]
+        })
+        .collect();
+    let done = import_memory(text.as_bytes()).unwrap();
+    let lengths = done.events.iter().filter_map(|event| match event.kind {
+        Kind::Idle(period) => period.inputs.sleep_length,
+        _ => None,
+    });
+    // The period that began at 1.012002 s.
+    lengths.skip(3).next().unwrap()
+}
+
+#[test]
+fn timers_of_the_wheel_come_when_the_wheel_looks_at_them() {
+    let entry = 1_012_002_000;
+    // Of the ticks at 1.008 s and 1.012 s; it is due after 2 and looked at after 3.
+    let third = 1_020_000_000 - entry;
+    for details in [
+        "expires=1002 [timeout=2] bucket_expiry=1003 cpu=0 idx=0 flags=D|P|I",
+        "expires=1002 [timeout=2] cpu=0 idx=0 flags=D|P|I",
+    ] {
+        assert_eq!(sleep_length_with(details), third, "{details}");
+    }
+    // 100 ticks on, the wheel looks every 8 ticks.
+    let details = "expires=1100 [timeout=100] cpu=0 idx=0 flags=";
+    assert_eq!(
+        sleep_length_with(details),
+        1_008_000_000 + 104 * 4_000_000 - entry
+    );
+}
+
 #[test]
 fn what_is_no_trace_is_told_so() {
     for (bytes, message) in [

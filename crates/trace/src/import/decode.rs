@@ -1,6 +1,8 @@
 //! The kernel's trace events that matter, with their fields (`include/trace/events`, Linux 4.4 to
 //! 6.12).
 
+use super::wheel;
+
 /// Something that happened, in the terms of the kernel's trace events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
@@ -45,12 +47,10 @@ pub(super) enum What {
         now: i64,
         function: Function,
     },
-    /// In jiffies.
+    /// `ticks` until the wheel looks at it; `None`: nobody knows when, or the idle loop does not wait for it.
     WheelStart {
         timer: u64,
-        expires: u64,
-        now: Option<u64>,
-        timeout: Option<i64>,
+        ticks: Option<i64>,
     },
     WheelCancel {
         timer: u64,
@@ -143,7 +143,14 @@ pub(super) const KNOWN: &[Known] = &[
     known(
         Event::WheelStart,
         "timer_start",
-        &["timer", "expires", "now", "bucket_expiry", "timeout"],
+        &[
+            "timer",
+            "expires",
+            "now",
+            "bucket_expiry",
+            "timeout",
+            "flags",
+        ],
     ),
     known(Event::WheelCancel, "timer_cancel", &["timer"]),
     known(Event::WheelExpire, "timer_expire_entry", &["timer"]),
@@ -223,13 +230,19 @@ pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<What> {
             function: fields.function(1),
             now: long(2)? as i64,
         },
-        Event::WheelStart => What::WheelStart {
-            timer: long(0)?,
-            // Where the wheel is going to look at it, if the kernel says so.
-            expires: long(3).or_else(|| long(1))?,
-            now: long(2),
-            timeout: long(4).map(|timeout| timeout as i64),
-        },
+        Event::WheelStart => {
+            let expires = long(1)?;
+            // The text has the difference only.
+            let now = long(2).or_else(|| Some(expires.wrapping_sub(long(4)?)));
+            let bucket = long(3).or_else(|| Some(wheel::bucket(expires, now?)));
+            // What the text says of flags does not tell: trace-cmd and perf print all of them.
+            let deferrable = long(5).is_some_and(|flags| flags & wheel::DEFERRABLE != 0);
+            let ticks = now.zip(bucket).filter(|_| !deferrable);
+            What::WheelStart {
+                timer: long(0)?,
+                ticks: ticks.map(|(now, bucket)| bucket.wrapping_sub(now) as i64),
+            }
+        }
         Event::WheelCancel => What::WheelCancel { timer: long(0)? },
         Event::WheelExpire => What::WheelExpire { timer: long(0)? },
         Event::TickStop => What::TickStop {
@@ -255,4 +268,51 @@ pub(super) fn writes(letters: &[u8]) -> bool {
         .iter()
         .find(|letter| **letter != b'F')
         .is_some_and(|letter| matches!(letter, b'W' | b'D'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields of a `timer_start`.
+    struct Numbers([Option<u64>; 6]);
+
+    impl Fields for Numbers {
+        fn number(&self, field: usize) -> Option<u64> {
+            self.0[field]
+        }
+
+        fn text(&self, _: usize) -> Option<&[u8]> {
+            None
+        }
+
+        fn function(&self, _: usize) -> Function {
+            Function::Other
+        }
+    }
+
+    #[test]
+    fn a_timer_of_the_wheel_is_looked_at_after_it_is_due() {
+        let ticks = |numbers: [Option<u64>; 6]| match decode(Event::WheelStart, &Numbers(numbers)) {
+            Some(What::WheelStart { timer: 7, ticks }) => ticks,
+            other => unreachable!("{other:?}"),
+        };
+        let (timer, due, now) = (Some(7), Some(1_100), Some(1_000));
+        // As Linux 6.12 records it, as Linux 6.1 does, and both as text.
+        let bucket = Some(1_104);
+        for numbers in [
+            [timer, due, now, bucket, None, Some(0)],
+            [timer, due, now, None, None, Some(0)],
+            [timer, due, None, bucket, Some(100), None],
+            [timer, due, None, None, Some(100), None],
+        ] {
+            assert_eq!(ticks(numbers), Some(104), "{numbers:?}");
+        }
+        // For a deferrable one no CPU wakes up.
+        assert_eq!(
+            ticks([timer, due, now, bucket, None, Some(wheel::DEFERRABLE | 3)]),
+            None
+        );
+        assert_eq!(ticks([timer, due, None, None, None, None]), None);
+    }
 }

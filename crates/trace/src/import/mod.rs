@@ -13,6 +13,7 @@ mod text;
 mod tick;
 mod timers;
 mod trace_dat;
+mod wheel;
 
 pub use builder::{Imported, Options};
 pub use source::ReadAt;

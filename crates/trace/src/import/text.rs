@@ -476,9 +476,8 @@ mod tests {
             ),
             Some(What::WheelStart {
                 timer: 0xd4,
-                expires: 4294,
-                now: None,
-                timeout: Some(12)
+                // Due in 12 ticks, for which the wheel looks in the one after.
+                ticks: Some(13),
             })
         );
         for (details, online) in [

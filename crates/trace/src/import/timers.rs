@@ -20,6 +20,9 @@ pub(super) struct Timers {
     /// monotonic one, and the calendar's.
     ahead: [Option<i64>; 2],
     tick_ns: i64,
+    /// When some tick comes, on the monotonic clock. All ticks come at multiples of their period from there, and
+    /// jiffies are counted then.
+    some_tick: Option<i64>,
     /// There are events of each kind.
     pub(super) any_timer: bool,
     pub(super) any_tick_stop: bool,
@@ -76,6 +79,9 @@ impl Timers {
                 let c = self.cpus.entry(cpu).or_default();
                 if function == Function::Tick {
                     c.tick = Some(expires);
+                    if !c.stopped {
+                        self.some_tick = Some(expires);
+                    }
                 } else {
                     c.waiting.insert(timer, expires);
                     self.places.insert(timer, cpu);
@@ -95,19 +101,11 @@ impl Timers {
                     self.cpus.entry(cpu).or_default().tick = Some(next);
                 }
             }
-            What::WheelStart {
-                timer,
-                expires,
-                now,
-                timeout,
-            } => {
-                let jiffies = match now {
-                    Some(now) => Some(expires.wrapping_sub(now) as i64),
-                    None => timeout,
-                };
+            What::WheelStart { timer, ticks } => {
                 self.remove(timer);
-                if let Some(jiffies) = jiffies {
-                    let at = (time as i64).saturating_add(jiffies.saturating_mul(self.tick_ns));
+                if let Some(ticks) = ticks {
+                    let last_tick = (time as i64).saturating_sub(self.since_tick(time as i64));
+                    let at = last_tick.saturating_add(ticks.saturating_mul(self.tick_ns));
                     self.cpus.entry(cpu).or_default().wheel.insert(timer, at);
                     self.places.insert(timer, cpu);
                 }
@@ -128,6 +126,17 @@ impl Timers {
                 self.cpus.entry(cpu).or_default().stopped = false;
             }
             _ => {}
+        }
+    }
+
+    /// How long ago jiffies were counted last; 0 where that is not known.
+    fn since_tick(&self, time: i64) -> i64 {
+        match (self.ahead[0], self.some_tick) {
+            (Some(ahead), Some(tick)) => time
+                .saturating_add(ahead)
+                .saturating_sub(tick)
+                .rem_euclid(self.tick_ns.max(1)),
+            _ => 0,
         }
     }
 
@@ -265,20 +274,18 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_of_the_wheel_counts_from_now_in_ticks() {
+    fn a_timer_of_the_wheel_counts_from_the_last_tick() {
         let mut timers = Timers::new(TickRate::HZ_250);
         start(&mut timers, 3 * MS, 1, 4 * MS, true);
         tick(&mut timers, 4 * MS);
         let what = What::WheelStart {
             timer: 9,
-            expires: 1010,
-            now: Some(1000),
-            timeout: None,
+            ticks: Some(10),
         };
         timers.event(5 * MS as u64, 0, what);
         assert_eq!(
             timers.at_entry(5 * MS as u64, 0).sleep_length,
-            Some(40 * MS)
+            Some(39 * MS)
         );
     }
 }
