@@ -547,6 +547,68 @@ fn timers_of_the_wheel_come_when_the_wheel_looks_at_them() {
     );
 }
 
+/// Several files become one recording: nothing that is wrong with one of them is forgotten.
+#[test]
+fn what_is_said_of_several_files_adds_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let ticking = ticking("tick_sched_timer", "hrtimer_wakeup");
+    let lossy = format!("CPU:0 [LOST 17 EVENTS]\n{ticking}");
+    let idle = " a-1 [002] 9.000000001: cpu_idle: state=1 cpu_id=2\n a-1 [002] 9.1: cpu_idle: state=4294967295 cpu_id=2\n a-1 [002] 9.2: other: x\n";
+    fs::write(path("lossy.txt"), &lossy).unwrap();
+    fs::write(path("idle.txt"), format!("CPU:2 [LOST 3 EVENTS]\n{idle}")).unwrap();
+    let of = |names: &[&str]| {
+        import_with(|writer| {
+            let mut last = None;
+            for name in names {
+                last = Some(import_file(
+                    &path(name),
+                    writer,
+                    Options::default(),
+                    &mut |_| (),
+                )?);
+            }
+            Ok(last.unwrap())
+        })
+        .unwrap()
+    };
+    let mut writer =
+        Writer::create(&path("idle.parquet"), Overwrite::No, Metadata::default()).unwrap();
+    import_file(
+        &path("idle.txt"),
+        &mut writer,
+        Options::default(),
+        &mut |_| (),
+    )
+    .unwrap();
+    writer.finish().unwrap();
+    let alone = of(&["lossy.txt"]).metadata;
+    assert_eq!(alone.recorded.sleep_length, Known::Inferred);
+    for names in [
+        ["lossy.txt", "idle.parquet"],
+        ["idle.parquet", "lossy.txt"],
+        ["lossy.txt", "idle.txt"],
+        ["idle.txt", "lossy.txt"],
+    ] {
+        let done = of(&names);
+        let metadata = &done.metadata;
+        assert_eq!(
+            (metadata.lost_events, metadata.other_events),
+            (20, 1),
+            "{names:?}"
+        );
+        let lost = metadata.warnings.iter().find(|w| w.name == "lost-events");
+        assert_eq!(lost.map(|w| w.count), Some(2), "{names:?}");
+        assert!(done.warnings().contains(&"no-timers"), "{names:?}");
+        assert_eq!((metadata.cpus, metadata.hz), (3, Some(250)), "{names:?}");
+        // The weakest of both.
+        let recorded = metadata.recorded;
+        assert_eq!(recorded.idle, Known::Exact, "{names:?}");
+        assert_eq!(recorded.sleep_length, Known::Missing, "{names:?}");
+        assert_eq!(recorded.iowaiters, Known::Missing, "{names:?}");
+    }
+}
+
 #[test]
 fn what_is_no_trace_is_told_so() {
     for (bytes, message) in [

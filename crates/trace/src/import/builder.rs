@@ -40,6 +40,8 @@ const IDLE_EXIT: u32 = u32::MAX;
 
 pub(super) struct Builder<'a> {
     writer: &'a mut Writer,
+    /// What this file says; files before it may have said other things.
+    metadata: Metadata,
     options: Options,
     progress: &'a mut dyn FnMut(u64),
     pub(super) source: String,
@@ -102,6 +104,7 @@ impl<'a> Builder<'a> {
     ) -> Self {
         Self {
             writer,
+            metadata: Metadata::default(),
             options,
             progress,
             source: String::new(),
@@ -126,7 +129,7 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn metadata(&mut self) -> &mut Metadata {
-        self.writer.metadata_mut()
+        &mut self.metadata
     }
 
     /// The number under which events of this name are counted.
@@ -234,7 +237,7 @@ impl<'a> Builder<'a> {
     }
 
     fn make_lost(&mut self, time: u64, cpu: u32, count: Option<u64>) -> Result<(), Problem> {
-        let metadata = self.writer.metadata_mut();
+        let metadata = &mut self.metadata;
         metadata.lost_events = metadata.lost_events.saturating_add(count.unwrap_or(0));
         metadata.warn("lost-events", || {
             format!(
@@ -252,7 +255,7 @@ impl<'a> Builder<'a> {
         if let Some(last) = last
             && time < last
         {
-            self.writer.metadata_mut().warn("clock-jump", || {
+            self.metadata.warn("clock-jump", || {
                 format!(
                     "the clock of CPU {cpu} goes back from {last} to {time} ns; the idle period at \
                      that place is left out. The mono clock (trace-cmd record -C mono, perf record -k \
@@ -265,7 +268,7 @@ impl<'a> Builder<'a> {
         if let Some(latest) = self.latest
             && time.saturating_sub(latest) > LONG_GAP_NS
         {
-            self.writer.metadata_mut().warn("clock-gap", || {
+            self.metadata.warn("clock-gap", || {
                 format!(
                     "no event for {} s before {time} ns; the machine slept or its clock jumped",
                     (time - latest) / 1_000_000_000
@@ -442,7 +445,7 @@ impl<'a> Builder<'a> {
         let seen = &self.seen;
         let (any_timer, any_tick_stop) = (self.timers.any_timer, self.timers.any_tick_stop);
         let cpus = self.highest_cpu.map_or(0, |cpu| cpu.saturating_add(1));
-        let metadata = self.writer.metadata_mut();
+        let metadata = &mut self.metadata;
         metadata.source.clone_from(&self.source);
         metadata.hz = self.options.hz.or(self.tick.rate()).map(TickRate::hz);
         metadata.cpus = metadata.cpus.max(cpus);
@@ -466,6 +469,7 @@ impl<'a> Builder<'a> {
         let mut counts = self.counts;
         counts.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
         metadata.other_events = self.others;
+        self.writer.metadata_mut().append(self.metadata);
         Ok(Imported {
             source: self.source,
             counts,
@@ -477,7 +481,7 @@ impl<'a> Builder<'a> {
     fn warn_of_tick(&mut self) {
         let (given, found) = (self.options.hz, self.tick.rate());
         let assumed = TickRate::default().hz();
-        let metadata = self.writer.metadata_mut();
+        let metadata = &mut self.metadata;
         if self.tick.any_address && self.handler_since != Some(0) {
             metadata.warn("unknown-tick", || {
                 let since = match self.handler_since {
@@ -522,7 +526,7 @@ impl<'a> Builder<'a> {
 
     fn warn_of_pairs(&mut self) {
         let counts = self.pairs.counts();
-        let metadata = self.writer.metadata_mut();
+        let metadata = &mut self.metadata;
         for (name, count, text) in [
             (
                 "missing-entry",

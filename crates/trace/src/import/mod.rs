@@ -154,7 +154,9 @@ fn copy(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportError> {
     let mut reader = Reader::open(path)?;
-    *writer.metadata_mut() = Metadata::clone(reader.metadata());
+    writer
+        .metadata_mut()
+        .append(Metadata::clone(reader.metadata()));
     while let Some(batch) = reader.next_batch()? {
         batch.for_each(|event| writer.push(&event))?;
         progress(writer.events());

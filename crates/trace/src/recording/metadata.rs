@@ -98,6 +98,59 @@ impl Metadata {
         }
     }
 
+    /// Adds what a further part of the same recording says: counts and warnings add up, nothing counts as
+    /// recorded that a part lacks, and what both say of the machine is as the first one says.
+    pub fn append(&mut self, next: Self) {
+        if self.source.is_empty() {
+            // There was no part before.
+            let (lost, other) = (self.lost_events, self.other_events);
+            let earlier = std::mem::replace(self, next);
+            self.lost_events = self.lost_events.saturating_add(lost);
+            self.other_events = self.other_events.saturating_add(other);
+            self.append_warnings(earlier.warnings);
+            return;
+        }
+        if !self.source.split("; ").any(|part| part == next.source) {
+            self.source = format!("{}; {}", self.source, next.source);
+        }
+        fn or<T>(known: &mut Option<T>, next: Option<T>) {
+            *known = known.take().or(next);
+        }
+        or(&mut self.kernel, next.kernel);
+        or(&mut self.architecture, next.architecture);
+        or(&mut self.clock, next.clock);
+        or(&mut self.hz, next.hz);
+        or(&mut self.idle_driver, next.idle_driver);
+        or(&mut self.idle_governor, next.idle_governor);
+        or(&mut self.frequency_driver, next.frequency_driver);
+        if self.idle_states.is_empty() {
+            self.idle_states = next.idle_states;
+        }
+        if self.frequency_domains.is_empty() {
+            self.frequency_domains = next.frequency_domains;
+        }
+        for device in next.devices {
+            if !self.devices.iter().any(|d| d.device == device.device) {
+                self.devices.push(device);
+            }
+        }
+        self.cpus = self.cpus.max(next.cpus);
+        self.recorded = self.recorded.weakest(next.recorded);
+        self.lost_events = self.lost_events.saturating_add(next.lost_events);
+        self.other_events = self.other_events.saturating_add(next.other_events);
+        self.complete &= next.complete;
+        self.append_warnings(next.warnings);
+    }
+
+    fn append_warnings(&mut self, next: Vec<Warning>) {
+        for warning in next {
+            match self.warnings.iter_mut().find(|w| w.name == warning.name) {
+                Some(same) => same.count = same.count.saturating_add(warning.count),
+                None => self.warnings.push(warning),
+            }
+        }
+    }
+
     /// Adds the warning that a CPU goes on- or offline.
     pub fn warn_of_hotplug(&mut self, cpu: u32, time: Nanoseconds, online: bool) {
         self.warn("hotplug", || {
@@ -144,7 +197,7 @@ pub struct Device {
 }
 
 /// How far something is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Known {
     /// Not recorded.
@@ -180,6 +233,24 @@ pub struct Recorded {
     pub frequency: Known,
     /// Timers that expired.
     pub timers: Known,
+}
+
+impl Recorded {
+    /// How far each is known in both.
+    fn weakest(self, other: Self) -> Self {
+        Self {
+            idle: self.idle.min(other.idle),
+            sleep_length: self.sleep_length.min(other.sleep_length),
+            tick: self.tick.min(other.tick),
+            latency_request: self.latency_request.min(other.latency_request),
+            iowaiters: self.iowaiters.min(other.iowaiters),
+            idle_loop: self.idle_loop.min(other.idle_loop),
+            block: self.block.min(other.block),
+            wakes: self.wakes.min(other.wakes),
+            frequency: self.frequency.min(other.frequency),
+            timers: self.timers.min(other.timers),
+        }
+    }
 }
 
 /// Something that is wrong with a recording.
