@@ -474,6 +474,22 @@ fn the_tick_is_found_without_its_name() {
     );
 }
 
+#[test]
+fn a_tick_that_is_seen_late_is_said_to_be() {
+    let filler = " a-1 [000] d..1. 0.900000000: print: x\n".repeat(1 << 16);
+    let text = filler + &ticking("0xffffffffa87cac00", "0xffffffffa8700000");
+    let done = import_memory(text.as_bytes()).unwrap();
+    assert_eq!(done.warnings(), ["unknown-tick", "no-hz"]);
+    let since = |warning: usize, ns: &str| {
+        let text = &done.metadata.warnings[warning].text;
+        assert!(text.contains(ns), "{text}");
+    };
+    // The ninth of twelve is the one that is stopped.
+    since(0, "only from 1032001300 ns on");
+    since(1, "before 1044000900 ns, where its tick shows 250 Hz");
+    assert_eq!((ticks(&done), done.metadata.hz), (3, Some(250)));
+}
+
 /// A perf.data has no symbols.
 #[test]
 fn the_tick_of_a_perf_data_is_found() {

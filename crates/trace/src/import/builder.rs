@@ -15,7 +15,7 @@ use crate::recording::{
 /// What the user knows of a trace and the trace does not say.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Tick rate of the traced machine.
+    /// Tick rate of the traced machine; without it, what the trace shows.
     pub hz: Option<TickRate>,
 }
 
@@ -51,6 +51,8 @@ pub(super) struct Builder<'a> {
     /// Those that do not matter.
     others: u64,
     tick: Tick,
+    /// There is something left to learn of it.
+    learning: bool,
     /// What comes before the tick is known; `None` after that.
     kept: Option<Vec<Kept>>,
     /// From when on handler and rate of the tick are known, if that is not from the start.
@@ -113,6 +115,7 @@ impl<'a> Builder<'a> {
             events: 0,
             others: 0,
             tick: Tick::default(),
+            learning: true,
             kept: Some(Vec::new()),
             handler_since: None,
             rate_since: None,
@@ -173,16 +176,15 @@ impl<'a> Builder<'a> {
 
     /// Learns of the tick what there is to learn, and keeps the event back until that is done.
     fn take(&mut self, next: Kept) -> Result<(), Problem> {
+        if self.learning {
+            self.learn(next);
+            self.learning = !self.tick.is_settled();
+        }
         let Some(kept) = &mut self.kept else {
-            if !self.tick.is_settled() {
-                self.learn(next);
-            }
             return self.process(next);
         };
         kept.push(next);
-        let full = kept.len() >= MOST_KEPT;
-        self.learn(next);
-        if full || self.tick.is_settled() {
+        if !self.learning || kept.len() >= MOST_KEPT {
             return self.release();
         }
         Ok(())

@@ -77,17 +77,19 @@ impl Tick {
             self.named |= function == Function::Tick;
             self.any_address |= matches!(function, Function::Address(_));
         }
-        let c = self.cpus.entry(cpu).or_default();
         // Whoever stops the tick sets its timer to the next event, with interrupts off and before anything else,
         // or cancels it (`tick_nohz_stop_tick()`, `kernel/time/tick-sched.c`, Linux 6.1 and 6.12). A timer that
         // waits is cancelled before it is set.
-        let stopping = match what {
-            What::TimerCancel { .. } => return,
-            _ => std::mem::take(&mut c.stopping),
-        };
+        if matches!(what, What::TimerCancel { .. }) {
+            return;
+        }
+        let known = self.cpus.get_mut(&cpu);
+        let stopping = known.is_some_and(|c| std::mem::take(&mut c.stopping));
         if stopping
             && let What::TimerStart { function, .. } = what
             && let Function::Address(address) = function
+            // Addresses that are kept secret are all 0.
+            && address != 0
         {
             self.handler.get_or_insert(address);
         }
@@ -120,7 +122,9 @@ impl Tick {
                 }
             }
             What::CpuIdle { .. } | What::Switch { .. } => {
-                self.cpus.entry(cpu).or_default().expired = None;
+                if let Some(c) = self.cpus.get_mut(&cpu) {
+                    c.expired = None;
+                }
             }
             _ => {}
         }
@@ -182,6 +186,7 @@ mod tests {
         let refused = What::TickStop { success: false };
         assert!(!learnt(&[STOP, cancel, idle, start(9, OTHER)]).knows_handler());
         assert!(!learnt(&[refused, start(9, OTHER)]).knows_handler());
+        assert!(!learnt(&[STOP, start(9, 0)]).knows_handler());
         // Of another CPU, and where events are missing.
         let mut tick = learnt(&[STOP]);
         tick.learn(1, start(9, OTHER));
