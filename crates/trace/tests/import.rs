@@ -8,6 +8,7 @@
 
 mod made;
 
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -396,12 +397,12 @@ fn timers_give_sleep_lengths() {
 
 /// A CPU with a tick every 4 ms, which is stopped once. `{tick}` is its handler, `{wake}` another function.
 fn ticking(tick: &str, wake: &str) -> String {
+    const MS: u64 = 1_000_000;
     let mut text = String::new();
     let mut line = |ns: u64, event: &str| {
         let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
-        text += &format!(" a-1 [000] d..1. {seconds}.{rest:09}: {event}\n");
+        writeln!(text, " a-1 [000] d..1. {seconds}.{rest:09}: {event}").unwrap();
     };
-    const MS: u64 = 1_000_000;
     for i in 0..12 {
         let due = 1_000 * MS + i * 4 * MS;
         let (next, wakes_up) = (due + 4 * MS, due + 3 * MS);
@@ -464,8 +465,8 @@ fn the_tick_is_found_without_its_name() {
     // It is never stopped: nobody knows.
     let busy: String = text
         .lines()
-        .filter(|l| !l.contains("tick_stop"))
-        .map(|l| format!("{l}\n"))
+        .filter(|line| !line.contains("tick_stop"))
+        .flat_map(|line| [line, "\n"])
         .collect();
     let unknown = import_memory(busy.as_bytes()).unwrap();
     assert_eq!(
@@ -536,12 +537,12 @@ fn sleep_length_with(timer_start: &str) -> i64 {
         })
         .collect();
     let done = import_memory(text.as_bytes()).unwrap();
-    let lengths = done.events.iter().filter_map(|event| match event.kind {
+    let mut lengths = done.events.iter().filter_map(|event| match event.kind {
         Kind::Idle(period) => period.inputs.sleep_length,
         _ => None,
     });
     // The period that began at 1.012002 s.
-    lengths.skip(3).next().unwrap()
+    lengths.nth(3).unwrap()
 }
 
 #[test]

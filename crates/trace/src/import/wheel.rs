@@ -22,15 +22,12 @@ pub(super) fn bucket(expires: u64, now: u64) -> u64 {
     }
     // A level takes what is less than all of its buckets but one ahead.
     let end = |level: u32| (BUCKETS - 1) << (level * LEVEL_SHIFT);
-    let level = (0..LEVELS).find(|level| ahead < end(*level));
     let last = LEVELS - 1;
-    let (level, expires) = match level {
-        Some(level) => (level, expires),
-        None => {
-            let longest = end(last) - (1 << (last * LEVEL_SHIFT));
-            (last, now.saturating_add(longest))
-        }
-    };
+    let longest = end(last) - (1 << (last * LEVEL_SHIFT));
+    let found = (0..LEVELS).find(|level| ahead < end(*level));
+    let (level, expires) = found.map_or((last, now.saturating_add(longest)), |level| {
+        (level, expires)
+    });
     let shift = level * LEVEL_SHIFT;
     // Never early: the next bucket that begins after it.
     (expires >> shift).saturating_add(1) << shift

@@ -113,9 +113,6 @@ impl Metadata {
         if !self.source.split("; ").any(|part| part == next.source) {
             self.source = format!("{}; {}", self.source, next.source);
         }
-        fn or<T>(known: &mut Option<T>, next: Option<T>) {
-            *known = known.take().or(next);
-        }
         or(&mut self.kernel, next.kernel);
         or(&mut self.architecture, next.architecture);
         or(&mut self.clock, next.clock);
@@ -161,6 +158,11 @@ impl Metadata {
             )
         });
     }
+}
+
+/// What was known before, or else what the next one knows.
+fn or<T>(known: &mut Option<T>, next: Option<T>) {
+    *known = known.take().or(next);
 }
 
 /// The idle states of some CPUs.
