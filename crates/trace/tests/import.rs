@@ -631,6 +631,10 @@ fn what_is_no_trace_is_told_so() {
     for (bytes, message) in [
         (&b""[..], "no trace event in 0 lines"),
         (b"time,cpu\n1,2\n", "no trace event in 2 lines"),
+        (
+            b"\x28\xb5\x2f\xfd packed",
+            "compressed; unpack it first (zstd -d)",
+        ),
         (b" a-1 [000] 1.5: sched_switch: x\n", "no idle events"),
         (b"PERFILE2", "cut off"),
         (b"\x17\x08\x44tracing5\0", "cut off"),

@@ -93,6 +93,14 @@ fn kind_of(start: &[u8]) -> FileKind {
     }
 }
 
+/// How programs that compress begin their files, and what unpacks them.
+const COMPRESSED: [(&[u8], &str); 4] = [
+    (&[0x1f, 0x8b], "gzip -d"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd -d"),
+    (&[0xfd, b'7', b'z', b'X', b'Z'], "xz -d"),
+    (b"BZh", "bzip2 -d"),
+];
+
 /// Reads the trace `path` and adds its events to `writer`. `progress` is told now and then how many
 /// events there were so far.
 ///
@@ -135,6 +143,10 @@ fn import(
 ) -> Result<Imported, Problem> {
     let mut start = [0; 16];
     let read = input.read_up_to(0, &mut start)?;
+    let packed = |(magic, _): &&(&[u8], &str)| start[..read].starts_with(magic);
+    if let Some((_, unpack)) = COMPRESSED.iter().find(packed) {
+        return Err(format!("it is compressed; unpack it first ({unpack})").into());
+    }
     let mut builder = Builder::new(writer, options, progress);
     match kind_of(&start[..read]) {
         FileKind::TraceDat => trace_dat::read(input, &mut builder)?,

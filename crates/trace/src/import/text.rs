@@ -98,7 +98,8 @@ impl<R: BufRead> TakeLine for R {
 fn not_a_trace(lines: u64) -> String {
     format!(
         "no trace event in {lines} lines; expected a trace.dat, a perf.data, or the text of trace-cmd \
-         report, perf script or tracefs's trace file"
+         report, perf script or tracefs's trace file, whose lines have a CPU in brackets and a time in seconds \
+         (perf script -F needs cpu and time, trace-cmd report neither -l nor --raw-ts)"
     )
 }
 
