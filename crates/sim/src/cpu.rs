@@ -163,6 +163,8 @@ pub(crate) struct Cpu {
     pub(crate) demoted: bool,
     /// Time powered, in ns, by operating point.
     pub(crate) powered: Vec<u64>,
+    /// The part of it in which it was polling, in rows of the polling state.
+    polled: Vec<u64>,
     /// The part of it in which it was waking up, and since when it has been.
     waking: Running,
     waking_since: Option<u64>,
@@ -226,6 +228,7 @@ impl Cpu {
             undemoted_at: NEVER,
             demoted: false,
             powered: vec![0; operating_points],
+            polled: vec![0; states * operating_points],
             waking: Running::default(),
             waking_since: None,
         }
@@ -291,6 +294,21 @@ impl Cpu {
             }
             None => self.settle_sleep(now),
         }
+    }
+
+    /// Accounts the time that it has been polling, if it does, at operating point `opp`.
+    pub(crate) fn settle_polling(&mut self, now: u64, opp: usize) {
+        if self.mode == Mode::Idle && self.polling_until.is_some() {
+            let at = self.state * self.powered.len() + opp;
+            self.polled[at] += now - self.phase_start;
+            self.phase_start = now;
+        }
+    }
+
+    /// How long it polled in a state, in ns, by operating point.
+    pub(crate) fn polled_in(&self, state: usize) -> &[u64] {
+        let points = self.powered.len();
+        &self.polled[state * points..][..points]
     }
 
     fn settle_sleep(&mut self, now: u64) {

@@ -160,11 +160,18 @@ impl Energy {
             .zip(of_clusters)
             .map(|(cpu, cluster)| {
                 let cluster = &machine.cluster[cluster];
-                let powered = cpu.powered.iter().zip(&cluster.opps).map(|(time, opp)| {
-                    cluster
-                        .active_power(opp)
-                        .femtojoules_over(Nanoseconds(*time))
-                });
+                // Its clock runs on while it polls, but a state may say that it draws less than running.
+                let mut running = cpu.powered.clone();
+                let mut polling = 0;
+                for (index, state) in machine.idle_state.iter().enumerate() {
+                    let polled = cpu.polled_in(index);
+                    for ((time, opp), running) in polled.iter().zip(&cluster.opps).zip(&mut running)
+                    {
+                        *running -= time;
+                        let power = cluster.idle_power(state, opp);
+                        polling += power.femtojoules_over(Nanoseconds(*time));
+                    }
+                }
                 let asleep = cpu
                     .stats
                     .iter()
@@ -172,7 +179,12 @@ impl Energy {
                     .map(|(stats, state)| {
                         state.power().femtojoules_over(Nanoseconds(stats.asleep))
                     });
-                powered.chain(asleep).sum()
+                let running = running.iter().zip(&cluster.opps).map(|(time, opp)| {
+                    cluster
+                        .active_power(opp)
+                        .femtojoules_over(Nanoseconds(*time))
+                });
+                running.chain(asleep).sum::<u128>() + polling
             })
             .collect();
         let down_and_up = |down: &Down| {

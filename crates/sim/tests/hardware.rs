@@ -200,3 +200,46 @@ fn a_clock_that_changes_does_not_keep_sleepers_demoted() {
     let (still, changing) = (undemoted("performance"), undemoted("schedutil"));
     assert!(changing > 0.95 * still, "{changing}, {still}");
 }
+
+#[test]
+fn a_polling_cpu_draws_what_its_state_says() {
+    let mut machine = Machine::find("epyc-7502").unwrap();
+    machine.background.clear();
+    let cluster = &machine.cluster[0];
+    let active = |opp: usize| cluster.active_power(&cluster.opps[opp]).0 as f64 / 1e3;
+    let full = active(cluster.opps.len() - 1);
+    let mj = |run: &Run, cpu: usize| run.energy.as_ref().unwrap().cpus_mj[cpu];
+    let of_own = run(&machine, READS, "shallowest");
+    for cpu in [0, 1, 100] {
+        let CpuTime {
+            idle_seconds,
+            powered_seconds,
+            ..
+        } = &of_own.cpus[cpu];
+        let polled = idle_seconds[0];
+        let wanted = 192.0 * polled + full * (powered_seconds - polled);
+        assert!((mj(&of_own, cpu) - wanted).abs() < 1e-6, "{cpu}: {wanted}");
+    }
+    // Nothing but polling.
+    assert!((mj(&of_own, 100) - 192.0 * of_own.seconds).abs() < 0.01);
+    // Without a figure of its own it is running, at whichever frequency.
+    let mut as_running = machine.clone();
+    as_running.idle_state[0].power_mw = Figure::default();
+    for policy in ["performance", "schedutil"] {
+        let combination = Combination::named("shallowest", policy).unwrap();
+        let run = simulate(&as_running, &job(READS), &combination, 1).unwrap();
+        let clock = &run.clocks[0];
+        let of_clock: f64 = (0..clock.cpus).map(|cpu| mj(&run, cpu)).sum();
+        let at = |mhz: f64| {
+            let same = |khz: u32| (f64::from(khz) / 1e3 - mhz).abs() < 1e-9;
+            active(cluster.opps.iter().position(|o| same(o.khz)).unwrap())
+        };
+        let wanted: f64 = (clock.residency.iter())
+            .map(|r| at(r.mhz) * r.seconds)
+            .sum();
+        assert!(
+            (of_clock - wanted).abs() < 1e-6,
+            "{policy}: {of_clock} {wanted}"
+        );
+    }
+}

@@ -214,6 +214,7 @@ impl Cpu {
     /// Accounts what it has been doing with this clock, which changes now, and what is left of its work.
     fn cut(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
         self.settle_power(now, domain.current());
+        self.settle_polling(now, domain.current());
         self.settle_waking(now, domain.khz_now());
         if self.is_busy() {
             self.work -= self.work_done(now, domain);

@@ -16,10 +16,13 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Makes a CPU look at its pending interrupts.
     pub(super) fn kick(&mut self, cpu: CpuId) {
-        let c = &self.cpus[cpu];
+        let c = &mut self.cpus[cpu];
         match c.mode {
             // A polling CPU serves interrupts and goes on polling.
-            Mode::Idle if c.polling_until.is_some() => self.next(cpu),
+            Mode::Idle if c.polling_until.is_some() => {
+                c.settle_polling(self.now, self.domains[c.domain].current());
+                self.next(cpu);
+            }
             Mode::Idle => self.begin_wake(cpu),
             Mode::Task => {
                 self.pause(cpu);

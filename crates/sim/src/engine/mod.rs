@@ -322,10 +322,17 @@ impl<'a, O: Observer> Engine<'a, O> {
         for cpu in 0..self.cpus.len() {
             self.charge(cpu);
             let c = &mut self.cpus[cpu];
-            c.settle_power(self.now, self.domains[c.domain].current());
+            let opp = self.domains[c.domain].current();
+            c.settle_power(self.now, opp);
+            c.settle_polling(self.now, opp);
             if matches!(c.mode, Mode::Idle | Mode::Waking) || c.polling_until.is_some() {
                 c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
             }
+            debug_assert!(
+                (self.setup.states.iter().enumerate()).all(|(state, of)| !of.polling
+                    || c.polled_in(state).iter().sum::<u64>() == c.stats[state].time),
+                "CPU {cpu} polled at other times than it was in a polling state"
+            );
         }
         self.end_uncore_slots();
         self.power.finish(self.now);

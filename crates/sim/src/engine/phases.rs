@@ -33,7 +33,10 @@ impl<O: Observer> Engine<'_, O> {
         let domain = &mut self.domains[c.domain];
         match c.mode {
             // The time limit of a polling state, or else an inter-processor interrupt arrives.
-            Mode::Idle if c.polling_until.is_some() => self.next(cpu),
+            Mode::Idle if c.polling_until.is_some() => {
+                c.settle_polling(now, domain.current());
+                self.next(cpu);
+            }
             Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
                 c.end_waking(now, domain.khz_now());
