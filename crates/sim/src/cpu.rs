@@ -59,6 +59,8 @@ pub(crate) struct StateStats {
     pub(crate) time: u64,
     /// The part of it that the CPU was asleep: without leaving the state, and without polling.
     pub(crate) asleep: u64,
+    /// The part of that in which its whole cluster was down, in a state of the cluster.
+    pub(crate) down: u64,
     pub(crate) entries: u64,
     /// Left before its target residency, although a shallower state was enabled.
     pub(crate) too_deep: u64,
@@ -156,6 +158,8 @@ pub(crate) struct Cpu {
     /// Since when it has been powered, if it is: busy, waking up or polling.
     powered_since: Option<u64>,
     asleep_since: u64,
+    /// How long its cluster had been down by then, if it sleeps in a state of the cluster.
+    pub(crate) down_before: u64,
     /// The state that it really is in, and when the hardware goes on to the one chosen.
     asleep_in: usize,
     pub(crate) undemoted_at: u64,
@@ -224,6 +228,7 @@ impl Cpu {
             stats: vec![StateStats::default(); states],
             powered_since: Some(0),
             asleep_since: 0,
+            down_before: 0,
             asleep_in: 0,
             undemoted_at: NEVER,
             demoted: false,

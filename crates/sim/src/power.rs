@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Scope;
+use wakepath_hardware::machine::{MachineIdleState, Scope};
 use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
 use crate::engine::Finished;
@@ -110,6 +110,11 @@ impl PowerTracker {
         was_down
     }
 
+    /// How long a cluster has been down, up to when it last came up.
+    pub(crate) fn down_time(&self, cluster: usize) -> u64 {
+        self.clusters[cluster].time
+    }
+
     pub(crate) fn finish(&mut self, now: u64) {
         self.clusters.iter_mut().for_each(|c| c.settle(now));
         self.package.settle(now);
@@ -177,7 +182,16 @@ impl Energy {
                     .iter()
                     .zip(&machine.idle_state)
                     .map(|(stats, state)| {
-                        state.power().femtojoules_over(Nanoseconds(stats.asleep))
+                        let (own, alone) = if state.scope == Scope::Cluster {
+                            (stats.down, stats.asleep - stats.down)
+                        } else {
+                            (stats.asleep, 0)
+                        };
+                        state.power().femtojoules_over(Nanoseconds(own))
+                            + deepest_alone(machine)
+                                .unwrap_or(state)
+                                .power()
+                                .femtojoules_over(Nanoseconds(alone))
                     });
                 let running = running.iter().zip(&cluster.opps).map(|(time, opp)| {
                     cluster
@@ -230,6 +244,13 @@ impl Energy {
             per_io_uj: millijoules(total) * 1e3 / requests.max(1) as f64,
         })
     }
+}
+
+/// The state in which a CPU waits for its cluster to go down: the deepest one of its own in which it
+/// sleeps.
+fn deepest_alone(machine: &Machine) -> Option<&MachineIdleState> {
+    let own = |s: &&MachineIdleState| s.scope == Scope::Cpu && !s.disabled && !s.polling;
+    machine.idle_state.iter().rfind(own)
 }
 
 /// What everything draws together when it is at rest.

@@ -5,7 +5,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{C1Demotion, Figure};
 use wakepath_sim::{Combination, CpuTime, Run, simulate};
 use wakepath_workloads::Workload;
-use wakepath_workloads::fio;
+use wakepath_workloads::{fio, rtapp};
 
 fn combination(idle: &str, psd: Option<&str>) -> Combination {
     Combination {
@@ -242,4 +242,48 @@ fn a_polling_cpu_draws_what_its_state_says() {
             "{policy}: {of_clock} {wanted}"
         );
     }
+}
+
+#[test]
+fn a_cpu_draws_a_cluster_states_power_only_while_its_cluster_is_down() {
+    let mut machine = Machine::find("rk3399").unwrap();
+    machine.background.clear();
+    let states: Vec<_> = (machine.idle_state.iter_mut())
+        .map(|s| {
+            // Of the CPU's own: retention and power-off.
+            s.power_mw = Figure::plain(match s.name.as_str() {
+                "WFI" => 10.0,
+                "cpu-sleep" => 5.0,
+                _ => 1.0,
+            });
+            s.name.clone()
+        })
+        .collect();
+    assert_eq!(states, ["WFI", "cpu-sleep", "cluster-sleep"]);
+    // So that the energy of a cluster says how long it was up.
+    for cluster in &mut machine.cluster {
+        cluster.cluster_on_mw = Figure::plain(1.0);
+        cluster.cluster_off_mw = Figure::default();
+    }
+    let threads = |events: &str| {
+        let text = format!(
+            "{{ \"tasks\": {{ \"a\": {{ \"cpus\": [5], {events} }} }}, \"global\": {{ \"duration\": 1 }} }}"
+        );
+        let workload = rtapp::parse(&text, "test.json").unwrap().into();
+        let run = simulate(&machine, &workload, &combination("deepest", None), 1).unwrap();
+        let energy = run.energy.unwrap();
+        let up = energy.clusters_mj[1];
+        // The other cluster is down all the time.
+        assert!(energy.clusters_mj[0].abs() < 1e-9);
+        for little in 0..4 {
+            assert!((energy.cpus_mj[little] - run.seconds).abs() < 1e-9);
+        }
+        let wanted = 5.0 * up + (run.seconds - up);
+        let of_sleeper = energy.cpus_mj[4];
+        assert!((of_sleeper - wanted).abs() < 1e-9, "{of_sleeper} {wanted}");
+        up
+    };
+    assert!((threads("\"run\": 1000") - 1.0).abs() < 1e-3);
+    let up = threads("\"run\": 2000, \"sleep\": 8000");
+    assert!((0.2..0.35).contains(&up), "{up}");
 }

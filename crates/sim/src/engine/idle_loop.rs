@@ -72,6 +72,9 @@ impl<O: Observer> Engine<'_, O> {
                 whole = self.setup.states[really].whole_cluster;
             }
             c.power_down(now, self.domains[c.domain].current(), really);
+            if whole {
+                c.down_before = self.power.down_time(c.cluster);
+            }
             self.power.cpu_asleep(now, c.cluster, whole, really);
         }
         if entered.polling {
@@ -121,6 +124,9 @@ impl<O: Observer> Engine<'_, O> {
         c.begin_waking(self.now);
         c.undemoted_at = NEVER;
         let cluster_was_down = self.power.cpu_awake(self.now, c.cluster, whole, joined);
+        if whole {
+            c.stats[joined].down += self.power.down_time(c.cluster) - c.down_before;
+        }
         let really_in = if whole && !cluster_was_down {
             &setup.states[setup.deepest_alone]
         } else {

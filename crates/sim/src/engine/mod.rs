@@ -336,6 +336,12 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         self.end_uncore_slots();
         self.power.finish(self.now);
+        for c in &mut self.cpus {
+            // Who still sleeps in a state of the cluster.
+            if !c.is_powered() && !c.demoted && self.setup.states[c.state].whole_cluster {
+                c.stats[c.state].down += self.power.down_time(c.cluster) - c.down_before;
+            }
+        }
         self.observer.finished(Nanoseconds(self.now));
         Finished {
             events,
