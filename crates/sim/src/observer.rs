@@ -181,7 +181,7 @@ impl Activity {
                     work: match of.step {
                         Step::Submit => Work::Submit,
                         Step::Resume | Step::Wait => Work::Resume,
-                        Step::Think => Work::Think,
+                        Step::Think | Step::Spin => Work::Think,
                         Step::Thread => Work::Run,
                         Step::Worker => Work::Background,
                     },

@@ -28,6 +28,8 @@ pub(crate) enum Step {
     Wait,
     /// Think time that keeps the CPU busy.
     Think,
+    /// Think time that it spends looking at the clock, until [`Task::spin_until`].
+    Spin,
     /// Work of an rt-app thread.
     Thread,
     /// Background work.
@@ -37,6 +39,8 @@ pub(crate) enum Step {
 /// When a task thinks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pause {
+    /// When the one in progress is over.
+    until: u64,
     /// One is due as soon as nothing is in flight.
     due: bool,
     /// Requests finished when the last one was due.
@@ -82,6 +86,8 @@ pub(crate) struct Task {
     pub(crate) completed: Vec<RequestId>,
     /// Requests submitted when it last burnt its think cycles.
     pub(crate) thought_cycles: u64,
+    /// When the clock ends its spinning.
+    pub(crate) spin_until: u64,
     pause: Pause,
 }
 
@@ -132,6 +138,7 @@ impl Task {
             in_flight: 0,
             completed: Vec::new(),
             thought_cycles: 0,
+            spin_until: 0,
             pause: Pause::default(),
         }
     }
@@ -161,10 +168,16 @@ impl Task {
         p.due
     }
 
-    /// The pause that was due begins.
-    pub(crate) fn begin_pause(&mut self) {
+    /// The pause that was due begins, and is over at `until`.
+    pub(crate) fn begin_pause(&mut self, until: u64) {
         self.pause.due = false;
         self.pause.submitted = self.submitted;
+        self.pause.until = until;
+    }
+
+    /// When the pause in progress is over.
+    pub(crate) fn pauses_until(&self) -> u64 {
+        self.pause.until
     }
 
     /// Whether it runs nowhere but on its CPU.

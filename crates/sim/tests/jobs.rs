@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Figure;
 use wakepath_sim::{Combination, Run, SimError, simulate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{self, FioJobFile};
@@ -118,4 +119,37 @@ fn what_would_overflow_or_never_end_is_refused() {
         let refused = fio::parse(&text, "t.fio").map(|file| try_run(&file.into()));
         assert!(!matches!(refused, Ok(Ok(_))), "{lines}");
     }
+}
+
+#[test]
+fn a_spin_takes_its_time_at_any_frequency_and_beside_any_sibling() {
+    // Requests have the same period whether the job spins through its pauses or sleeps.
+    let period_ms = |machine: &Machine, freq: &str, jobs: u64, lines: &str| {
+        let policies = Combination::named("shallowest", freq).unwrap();
+        let lines =
+            format!("rw=randread\nruntime=4\ntime_based\nthinktime=500ms\nnumjobs={jobs}\n{lines}");
+        let run = simulate(machine, &parse(&lines).into(), &policies, 1).unwrap();
+        let latency = run.latency_us.mean / 1e3;
+        let busiest = run.cpus.iter().map(|c| c.busy_seconds).fold(0.0, f64::max);
+        let requests = run.requests as f64 / jobs as f64;
+        (run.seconds * 1e3 / requests - latency, busiest)
+    };
+    let mut laptop = Machine::find("laptop").unwrap();
+    laptop.background.clear();
+    for freq in ["schedutil", "performance", "intel_pstate-hwp"] {
+        for (spin, busy) in [(0, 0.0), (100, 0.8), (500, 4.0)] {
+            let (ms, busiest) = period_ms(&laptop, freq, 1, &format!("thinktime_spin={spin}ms"));
+            assert!((ms - 500.0).abs() < 0.5, "{freq}, {spin} ms: {ms}");
+            assert!(
+                (busiest - busy).abs() < 0.05,
+                "{freq}, {spin} ms: {busiest}"
+            );
+        }
+    }
+    // Four jobs on two cores.
+    for cluster in &mut laptop.cluster {
+        cluster.smt_speedup = Figure::plain(1.25);
+    }
+    let (ms, _) = period_ms(&laptop, "performance", 4, "thinktime_spin=250ms");
+    assert!((ms - 500.0).abs() < 0.5, "{ms}");
 }

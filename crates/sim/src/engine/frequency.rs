@@ -131,7 +131,7 @@ impl<O: Observer> Engine<'_, O> {
     fn go_on(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
         if c.is_busy() {
-            let length = self.time_for(cpu, c.work);
+            let length = self.time_left(cpu, c.work);
             self.begin_phase(cpu, c.mode, length);
         }
     }

@@ -5,6 +5,7 @@ use crate::cpu::{Cpu, CpuId, Interrupt, Mode};
 use crate::frequency::Domain;
 use crate::observer::Observer;
 use crate::setup::{Cycles, FULL_SHARE};
+use crate::task::Step;
 
 impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
@@ -92,9 +93,16 @@ impl<O: Observer> Engine<'_, O> {
         c.work_done(self.now, &self.domains[c.domain])
     }
 
-    /// The time that work takes on a CPU from now on, rounded up.
-    pub(super) fn time_for(&self, cpu: CpuId, work: Cycles) -> u64 {
+    /// The time that what a CPU is at, of which this work is left, takes from now on, rounded up.
+    pub(super) fn time_left(&self, cpu: CpuId, work: Cycles) -> u64 {
         let c = &self.cpus[cpu];
+        if c.mode == Mode::Task
+            && let Some(t) = c.current.map(|task| &self.tasks[task])
+            && t.step == Step::Spin
+        {
+            // However fast the CPU is.
+            return t.spin_until.saturating_sub(self.now);
+        }
         self.domains[c.domain].time_for(self.now, c.alone(work))
     }
 

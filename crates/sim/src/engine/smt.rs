@@ -80,7 +80,7 @@ impl<O: Observer> Engine<'_, O> {
         self.charge(cpu);
         self.cpus[cpu].share = share;
         self.cpus[cpu].work = left;
-        let length = self.time_for(cpu, left);
+        let length = self.time_left(cpu, left);
         self.begin_phase(cpu, mode, length);
     }
 }

@@ -16,6 +16,8 @@ use crate::task::{Program, Step};
 enum Plan {
     /// This much work.
     Work(Cycles),
+    /// It looks at the clock.
+    Spin,
     /// It waits, for its requests or a timer.
     Sleep { iowait: bool },
     /// It has done all that it had to do.
@@ -64,6 +66,10 @@ impl<O: Observer> Engine<'_, O> {
         };
         let t = &self.tasks[task];
         let work = match t.program {
+            _ if t.step == Step::Spin => {
+                self.spin(cpu, task);
+                return true;
+            }
             _ if t.step != Step::Wait => t.work,
             Program::Thread(_) if !t.completed.is_empty() => self.resume(cpu, task),
             Program::Thread(thread) => return self.thread_turn(cpu, task, thread),
@@ -170,6 +176,7 @@ impl<O: Observer> Engine<'_, O> {
                 let job = &self.setup.jobs[self.tasks[task].job];
                 self.finish_requests(cpu, task, job.block);
             }
+            Step::Spin => return self.rest(cpu, task),
             Step::Think | Step::Wait | Step::Thread | Step::Worker => {}
         }
         self.plan(cpu, task);
@@ -179,6 +186,7 @@ impl<O: Observer> Engine<'_, O> {
     fn plan(&mut self, cpu: CpuId, task: TaskId) {
         match self.next_step(cpu, task) {
             Plan::Work(work) => self.execute(cpu, Mode::Task, work),
+            Plan::Spin => self.spin(cpu, task),
             Plan::Sleep { iowait } => self.block(cpu, task, iowait),
             Plan::End => {
                 self.jobs_running -= 1;
@@ -222,14 +230,14 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::Work(job.think_cycles);
         }
         if pause {
-            t.begin_pause();
-            let spin = self.domains[self.cpus[cpu].domain].work_in(job.think_spin);
-            t.begin(Step::Think, spin);
-            if job.think_time > job.think_spin {
-                // The spin is done after the sleep: the order does not matter to anyone else.
-                return self.pause_until(cpu, task, self.now + job.think_time - job.think_spin);
+            t.begin_pause(self.now + job.think_time);
+            if job.think_spin > 0 {
+                t.begin(Step::Spin, 0);
+                t.spin_until = self.now + job.think_spin;
+                return Plan::Spin;
             }
-            return Plan::Work(spin);
+            t.begin(Step::Think, 0);
+            return self.pause_until(cpu, task, self.now + job.think_time);
         }
         if let Some(until) = held {
             t.step = Step::Wait;
@@ -252,6 +260,27 @@ impl<O: Observer> Engine<'_, O> {
         let pause = job.think_time > 0 && t.pause_is_due(u64::from(job.think_blocks));
         let held = if ready { self.held_back(task) } else { None };
         (pause, held)
+    }
+
+    /// The current task looks at the clock until it has spun for long enough.
+    #[inline(never)]
+    fn spin(&mut self, cpu: CpuId, task: TaskId) {
+        let left = self.tasks[task].spin_until.saturating_sub(self.now);
+        self.cpus[cpu].work = 0;
+        self.begin_phase(cpu, Mode::Task, left);
+    }
+
+    /// A job has spun: as fio (`handle_thinktime()`), it sleeps for what is left of its pause.
+    fn rest(&mut self, cpu: CpuId, task: TaskId) {
+        let t = &mut self.tasks[task];
+        t.begin(Step::Think, 0);
+        let until = t.pauses_until();
+        if until > self.now {
+            self.pause_until(cpu, task, until);
+            self.block(cpu, task, false);
+        } else {
+            self.plan(cpu, task);
+        }
     }
 
     fn pause_until(&mut self, cpu: CpuId, task: TaskId, until: u64) -> Plan {
