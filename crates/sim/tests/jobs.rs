@@ -153,3 +153,27 @@ fn a_spin_takes_its_time_at_any_frequency_and_beside_any_sibling() {
     let (ms, _) = period_ms(&laptop, "performance", 4, "thinktime_spin=250ms");
     assert!((ms - 500.0).abs() < 0.5, "{ms}");
 }
+
+#[test]
+fn processes_begin_on_cores_of_their_own() {
+    let mut machine = Machine::find("intel-tbench-80t").unwrap();
+    machine.background.clear();
+    let policies = Combination::named("menu", "performance").unwrap();
+    let of = |jobs: usize| {
+        let lines =
+            format!("rw=randread\nruntime=200ms\ntime_based\nthinkcycles=1000000\nnumjobs={jobs}");
+        simulate(&machine, &parse(&lines).into(), &policies, 1).unwrap()
+    };
+    let busy = |run: &Run| -> Vec<usize> {
+        let cpus = run.cpus.iter().filter(|c| c.busy_seconds > 0.1);
+        cpus.map(|c| c.cpu).collect()
+    };
+    let one = of(1);
+    assert_eq!(busy(&one), [0]);
+    // Two threads have a core, and 20 a socket.
+    let two = of(2);
+    assert_eq!(busy(&two), [0, 2]);
+    assert!((two.iops / one.iops / 2.0 - 1.0).abs() < 0.01);
+    assert_eq!(busy(&of(6)), [0, 2, 20, 22, 40, 42]);
+    assert_eq!(busy(&of(40)), (0..80).step_by(2).collect::<Vec<_>>());
+}

@@ -303,15 +303,16 @@ impl<'a, O: Observer> Engine<'a, O> {
         let group = self.next_group;
         self.next_group += 1;
         self.group_started = self.now;
-        let home = &setup.clusters[setup.home];
-        let mut next = 0;
+        let mut begun = vec![0; self.cpus.len()];
         let of_group = |(_, job): &(usize, &JobSetup)| job.group == group;
         for (job, of_job) in setup.jobs.iter().enumerate().filter(of_group) {
             for _ in 0..of_job.processes {
-                let cpu = home.first_cpu + next % home.cpus;
-                next += 1;
+                let mut new = Task::job(job, 0);
+                let cpu = self.first_cpu(&new.entity, &begun);
+                begun[cpu] += 1;
+                new.cpu = cpu;
                 let task = self.tasks.len();
-                self.tasks.push(Task::job(job, cpu));
+                self.tasks.push(new);
                 self.jobs_running += 1;
                 self.wake_task(None, task, cpu);
             }

@@ -114,20 +114,15 @@ impl<O: Observer> Engine<'_, O> {
         thread
     }
 
-    /// The CPU on which a new thread begins: spread over the clusters by their capacity, but two by
-    /// two, so that those that talk to each other begin side by side.
-    pub(super) fn first_cpu(&self, entity: &Entity) -> CpuId {
+    /// The CPU on which a new task begins, where so many have begun on each CPU: spread over the clusters
+    /// by their capacity, but two by two, so that those that talk to each other begin side by side. Ties go
+    /// to the cluster that is home, and within a cluster to a core that has none yet.
+    pub(super) fn first_cpu(&self, entity: &Entity, begun: &[usize]) -> CpuId {
         let allowed = |cpu: &CpuId| {
             let set = entity.allowed.map(|set| &self.setup.programs.cpu_sets[set]);
             set.is_none_or(|set| set[*cpu])
         };
-        let threads = |cpus: std::ops::Range<CpuId>| {
-            let on = |cpu: CpuId| {
-                let of = self.threads.all.iter();
-                of.filter(|t| self.tasks[t.task].cpu == cpu).count()
-            };
-            cpus.map(on).sum::<usize>()
-        };
+        let tasks = |cpus: std::ops::Range<CpuId>| begun[cpus].iter().sum::<usize>();
         let of = |cluster: usize| {
             let c = &self.setup.clusters[cluster];
             c.first_cpu..c.first_cpu + c.cpus
@@ -137,7 +132,7 @@ impl<O: Observer> Engine<'_, O> {
             .min_by_key(|c| {
                 let cluster = &self.setup.clusters[*c];
                 let capacity = cluster.capacity as usize * cluster.cpus;
-                let pairs = threads(of(*c)) / 2;
+                let pairs = tasks(of(*c)) / 2;
                 (
                     pairs * 1_000_000 / capacity.max(1),
                     *c != self.setup.home,
@@ -147,7 +142,7 @@ impl<O: Observer> Engine<'_, O> {
         let cpus = of(clusters.unwrap_or(self.setup.home));
         cpus.clone()
             .filter(allowed)
-            .min_by_key(|cpu| (threads(*cpu..*cpu + 1), threads(self.core(*cpu)), *cpu))
+            .min_by_key(|cpu| (begun[*cpu], tasks(self.core(*cpu)), *cpu))
             .unwrap_or(cpus.start)
     }
 

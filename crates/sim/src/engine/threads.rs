@@ -31,6 +31,7 @@ const MOST_NAMED: usize = 8;
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn start_threads(&mut self) {
         let programs = &self.setup.programs;
+        let mut begun = vec![0; self.cpus.len()];
         for copy in 0..programs.copies as usize {
             for (index, program) in programs.tasks.iter().enumerate() {
                 for _ in 0..program.instances {
@@ -38,7 +39,8 @@ impl<O: Observer> Engine<'_, O> {
                     let thread = self.threads.all.len();
                     let mut new = Task::thread(thread, index, program.class);
                     new.entity.allowed = program.stages.first().and_then(|s| s.allowed);
-                    let cpu = self.first_cpu(&new.entity);
+                    let cpu = self.first_cpu(&new.entity, &begun);
+                    begun[cpu] += 1;
                     new.cpu = cpu;
                     self.tasks.push(new);
                     self.threads.add(programs, index, copy, task);
