@@ -7,6 +7,11 @@ use anyhow::{Context, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+/// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves.
+fn signals() -> anyhow::Result<Signals> {
+    Signals::new([SIGINT, SIGTERM, SIGHUP]).context("catching signals")
+}
+
 /// Signals that end a program, caught from when it is made.
 pub(crate) struct Until {
     caught: mpsc::Receiver<i32>,
@@ -15,7 +20,7 @@ pub(crate) struct Until {
 impl Until {
     /// From now on Ctrl-C, SIGTERM and a closed terminal do not end the program, but the waiting.
     pub(crate) fn new() -> anyhow::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("catching signals")?;
+        let mut signals = signals()?;
         let (send, caught) = mpsc::channel();
         std::thread::spawn(move || {
             for signal in signals.forever() {
@@ -37,7 +42,7 @@ impl Until {
 
 /// From now on Ctrl-C, SIGTERM and a closed terminal end the program after `cleaning_up`, and as they would have ended it.
 pub(crate) fn end_after(cleaning_up: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("catching signals")?;
+    let mut signals = signals()?;
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             cleaning_up();

@@ -159,6 +159,7 @@ impl Energy {
             .enumerate()
             .flat_map(|(i, c)| std::iter::repeat_n(i, c.cpus))
             .collect();
+        let deepest_alone = deepest_alone(machine);
         let cpus: Vec<u128> = finished
             .cpus
             .iter()
@@ -188,7 +189,7 @@ impl Energy {
                             (stats.asleep, 0)
                         };
                         state.power().femtojoules_over(Nanoseconds(own))
-                            + deepest_alone(machine)
+                            + deepest_alone
                                 .unwrap_or(state)
                                 .power()
                                 .femtojoules_over(Nanoseconds(alone))
