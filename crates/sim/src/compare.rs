@@ -256,7 +256,7 @@ fn summarise(of: &Combination, runs: Vec<Run>) -> CombinationResult {
         p99_us: median_of(|r| r.latency_us.p99),
         p999_us: median_of(|r| r.latency_us.p999),
         mean_mhz: median_of(|r| r.mean_mhz),
-        mean_mw: median_of_energy(&runs, |e| e.mean_mw),
+        mean_mw: median_of_energy(&runs, |e| Some(e.mean_mw)),
         per_io_uj: median_of_energy(&runs, |e| e.per_io_uj),
         too_deep: median_of(|r| r.too_deep as f64),
         too_shallow: median_of(|r| r.too_shallow as f64),
@@ -265,9 +265,9 @@ fn summarise(of: &Combination, runs: Vec<Run>) -> CombinationResult {
     }
 }
 
-fn median_of_energy(runs: &[Run], value: fn(&Energy) -> f64) -> Option<f64> {
-    let values: Option<Vec<f64>> = runs.iter().map(|r| r.energy.as_ref().map(value)).collect();
-    values.map(median)
+fn median_of_energy(runs: &[Run], value: fn(&Energy) -> Option<f64>) -> Option<f64> {
+    let values = runs.iter().map(|r| r.energy.as_ref().and_then(value));
+    values.collect::<Option<Vec<f64>>>().map(median)
 }
 
 /// The middle value, or the mean of the two in the middle; 0 of nothing.

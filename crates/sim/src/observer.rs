@@ -9,7 +9,7 @@ use wakepath_units::{Kilohertz, Nanoseconds};
 
 use crate::cpu::{Cpu, Interrupt, Mode};
 use crate::engine::Request;
-use crate::task::{Step, Task};
+use crate::task::{Program, Step, Task};
 
 /// What a CPU does from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +181,7 @@ impl Activity {
                     work: match of.step {
                         Step::Submit => Work::Submit,
                         Step::Resume | Step::Wait => Work::Resume,
+                        Step::Spin if matches!(of.program, Program::Thread(_)) => Work::Run,
                         Step::Think | Step::Spin => Work::Think,
                         Step::Thread => Work::Run,
                         Step::Worker => Work::Background,

@@ -139,8 +139,9 @@ pub struct Energy {
     pub total_mj: f64,
     /// Mean power in milliwatts.
     pub mean_mw: f64,
-    /// Energy per finished request in microjoules.
-    pub per_io_uj: f64,
+    /// Energy per finished request, or operation of threads, in microjoules; absent if there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_io_uj: Option<f64>,
     /// Mean clock of the uncore in MHz while it was on; absent if the machine's description has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncore_mhz: Option<f64>,
@@ -190,7 +191,7 @@ impl Energy {
                         };
                         state.power().femtojoules_over(Nanoseconds(own))
                             + deepest_alone
-                                .unwrap_or(state)
+                                .map_or(state, |index| &machine.idle_state[index])
                                 .power()
                                 .femtojoules_over(Nanoseconds(alone))
                     });
@@ -242,22 +243,21 @@ impl Energy {
             idle_mw: idle_power(machine, finished).0 as f64 / 1e3,
             total_mj: millijoules(total),
             mean_mw: total as f64 / finished.end.max(1) as f64 / 1e3,
-            per_io_uj: millijoules(total) * 1e3 / requests.max(1) as f64,
+            per_io_uj: (requests > 0).then(|| millijoules(total) * 1e3 / requests as f64),
         })
     }
 }
 
-/// The state in which a CPU waits for its cluster to go down: the deepest one of its own in which it
-/// sleeps.
-fn deepest_alone(machine: &Machine) -> Option<&MachineIdleState> {
-    let own = |s: &&MachineIdleState| s.scope == Scope::Cpu && !s.disabled && !s.polling;
-    machine.idle_state.iter().rfind(own)
+/// Index of the state in which a CPU waits for its cluster to go down: the deepest one of its own in which it
+/// sleeps. Without one it is in the cluster's state by itself.
+pub(crate) fn deepest_alone(machine: &Machine) -> Option<usize> {
+    let own = |s: &MachineIdleState| s.scope == Scope::Cpu && !s.disabled && !s.polling;
+    machine.idle_state.iter().rposition(own)
 }
 
 /// What everything draws together when it is at rest.
 fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
     let deepest = machine.idle_state.iter().rfind(|s| !s.disabled);
-    let of_state = deepest.map_or(0, |s| s.power().0);
     let cluster_down = deepest.is_some_and(|s| s.scope == Scope::Cluster);
     // The package is down only in the deepest state of all.
     let package_up = machine.idle_state.last().is_some_and(|s| s.disabled);
@@ -267,7 +267,11 @@ fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
         } else {
             c.on_power()
         };
-        besides.0 + of_state * c.cpus as u64
+        // A CPU that can only poll does so at the lowest clock.
+        let of_cpu = deepest
+            .zip(c.opps.first())
+            .map_or(Microwatts(0), |(state, opp)| c.idle_power(state, opp));
+        besides.0 + of_cpu.0 * c.cpus as u64
     });
     let package = machine.package.as_ref().map_or(0, |p| {
         p.idle_power().0 + if package_up { p.active_power().0 } else { 0 }

@@ -15,6 +15,7 @@ use crate::completion::CompletionSetup;
 use crate::cpu::{Interrupt, NEVER, Timer};
 use crate::demotion::DemotionSetup;
 use crate::drive::{Demand, Direction, Stripes};
+use crate::power::deepest_alone;
 use crate::program::Programs;
 use crate::random::ServiceTime;
 use crate::sched::Tunables;
@@ -243,8 +244,8 @@ pub(crate) struct Setup {
     pub(crate) shallowest: usize,
     /// How long a polling state spins.
     pub(crate) poll_limit: Nanoseconds,
-    /// Index of the deepest state that a CPU can be in while its cluster is up.
-    pub(crate) deepest_alone: usize,
+    /// See [`deepest_alone`].
+    deepest_alone: Option<usize>,
     pub(crate) clusters: Vec<ClusterSetup>,
     pub(crate) home: usize,
     pub(crate) ipi: u64,
@@ -302,10 +303,6 @@ impl Setup {
                 fit: FitBounds::new(&declared, index),
             })
             .collect();
-        let deepest_alone = states
-            .iter()
-            .rposition(|s| !s.whole_cluster && !s.disabled)
-            .unwrap_or(0);
         let clusters = clusters(machine)?;
         let biggest = clusters.iter().filter_map(|c| c.speed.last()).max();
         let programs = match workload {
@@ -345,7 +342,7 @@ impl Setup {
                 .collect(),
             shallowest: states.iter().position(|s| !s.disabled).unwrap_or(0),
             states,
-            deepest_alone,
+            deepest_alone: deepest_alone(machine),
             clusters,
             home,
             ipi: machine.scheduler.ipi_us.micros().0,
@@ -399,6 +396,14 @@ impl Setup {
                 .iter()
                 .any(|c| c.smt_speedup.is_given() || c.smt_poll_loss.is_given()),
         })
+    }
+
+    /// The state that a CPU in `state` is in while its cluster is up.
+    pub(crate) fn alone_in<'a>(&'a self, state: &'a TrueState) -> &'a TrueState {
+        match self.deepest_alone {
+            Some(index) if state.whole_cluster => &self.states[index],
+            _ => state,
+        }
     }
 
     /// The deepest enabled state whose target residency is within this time, else the shallowest enabled one.

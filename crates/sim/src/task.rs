@@ -28,7 +28,7 @@ pub(crate) enum Step {
     Wait,
     /// Think time that keeps the CPU busy.
     Think,
-    /// Think time that it spends looking at the clock, until [`Task::spin_until`].
+    /// Think time, or an rt-app thread's `runtime`, that it spends looking at the clock, until [`Task::spin_until`].
     Spin,
     /// Work of an rt-app thread.
     Thread,

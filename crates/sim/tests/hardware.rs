@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{C1Demotion, Figure};
+use wakepath_hardware::machine::{C1Demotion, Cluster, Figure, Scope};
 use wakepath_sim::{Combination, CpuTime, Run, simulate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::{fio, rtapp};
@@ -286,4 +286,45 @@ fn a_cpu_draws_a_cluster_states_power_only_while_its_cluster_is_down() {
     assert!((threads("\"run\": 1000") - 1.0).abs() < 1e-3);
     let up = threads("\"run\": 2000, \"sleep\": 8000");
     assert!((0.2..0.35).contains(&up), "{up}");
+}
+
+#[test]
+fn a_machine_that_can_only_poll_draws_that_at_rest() {
+    let mut machine = Machine::find("laptop").unwrap();
+    for state in &mut machine.idle_state {
+        state.disabled = !state.polling;
+    }
+    let at_rest = run(&machine, READS, "shallowest").energy.unwrap().idle_mw;
+    let slowest = |c: &Cluster| c.active_power(&c.opps[0]).0 as f64 / 1e3 * c.cpus as f64;
+    let cpus: f64 = machine.cluster.iter().map(slowest).sum();
+    assert!(cpus > 0.0 && at_rest >= cpus, "{at_rest} {cpus}");
+}
+
+#[test]
+fn a_cluster_that_stays_up_leaves_its_cpus_in_the_cluster_state_if_they_have_none_of_their_own() {
+    // CPU 1 keeps the cluster up; CPU 0, which can otherwise only poll, takes as long to wake as its state does.
+    let mut machine = Machine::find("rk3399").unwrap();
+    machine.background.clear();
+    let states = &mut machine.idle_state;
+    let deepest = states.iter().position(|s| s.scope == Scope::Cluster);
+    let deepest = deepest.expect("rk3399 has a cluster state");
+    states.truncate(deepest + 1);
+    for state in &mut states[1..deepest] {
+        state.disabled = true;
+    }
+    states[0].polling = true;
+    states[0].true_entry_us = Figure::plain(0.0);
+    states[0].true_exit_us = Figure::plain(0.0);
+    let text = r#"{ "global": { "duration": 1 }, "tasks": {
+        "busy": { "cpus": [1], "run": 100000 },
+        "waker": { "cpus": [0], "run": 100, "sleep": 20000 } } }"#;
+    let workload: Workload = rtapp::parse(text, "test.json").unwrap().into();
+    let exit = machine.idle_state[deepest].true_exit_us.value;
+    let run = simulate(&machine, &workload, &combination("deepest", None), 1).unwrap();
+    let tasks = run.threads.unwrap().tasks;
+    let waker = tasks.iter().find(|t| t.name == "waker").unwrap();
+    assert!(
+        exit > 0.0 && waker.wake_parts.idle_exit >= 0.9 * exit,
+        "{waker:?}"
+    );
 }

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Figure;
 use wakepath_sim::{Combination, Run, SimError, TaskRun, simulate};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::rtapp::{self, Event, Phase, RtAppFile, RtTask, Scheduling};
@@ -208,6 +209,40 @@ fn work_takes_the_time_of_the_biggest_core() {
     let run = short("rk3399", "\"little\": { \"cpus\": [0], \"runtime\": 1000 }");
     let time = task(&run, "little").loop_us.p50;
     assert!((990.0..1020.0).contains(&time), "{time}");
+}
+
+#[test]
+fn a_runtime_ends_by_the_clock() {
+    // The clock rises during it under schedutil, and a sibling of its core slows it down.
+    let mut machine = Machine::find("laptop").unwrap();
+    machine.background.clear();
+    for cluster in &mut machine.cluster {
+        cluster.smt_speedup = Figure::plain(1.25);
+    }
+    let tasks = "\"a\": { \"cpus\": [0], \"runtime\": 5000, \"sleep\": 2000 }, \
+                 \"b\": { \"cpus\": [1], \"run\": 300, \"sleep\": 900 }";
+    for freq in ["performance", "schedutil"] {
+        let run = simulate(&machine, &file(tasks).into(), &combination("menu", freq), 1).unwrap();
+        let time = task(&run, "a").loop_us;
+        // The timer's interrupt and the way out of the idle state come on top.
+        assert!((7000.0..7200.0).contains(&time.p50), "{freq}: {time:?}");
+        assert!(time.p99 < 7250.0, "{freq}: {time:?}");
+    }
+}
+
+#[test]
+fn without_an_operation_none_has_an_energy() {
+    let run = short("rk3399", "\"t\": { \"run\": 1000000 }");
+    let energy = run.energy.unwrap();
+    assert!(
+        energy.total_mj > 0.0 && energy.per_io_uj.is_none(),
+        "{energy:?}"
+    );
+    let run = short("rk3399", "\"t\": { \"run\": 1000 }");
+    let energy = run.energy.unwrap();
+    let loops = run.threads.unwrap().operations as f64;
+    let per_loop = energy.total_mj * 1e3 / loops;
+    assert!((energy.per_io_uj.unwrap() - per_loop).abs() < 1e-6 * per_loop);
 }
 
 #[test]

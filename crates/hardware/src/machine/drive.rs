@@ -456,10 +456,10 @@ impl DriveModel {
                 );
             }
         }
-        if self.parallel_units.value < 1.0 {
+        if self.parallel_units.value < 1.0 || self.parallel_units.value.fract() != 0.0 {
             return bad(
                 "drive.parallel_units",
-                "a drive serves at least one request at a time",
+                "a drive serves one request at a time or several, a whole number",
             );
         }
         if self.read_service_us.value <= 0.0 || self.write_service_us.value <= 0.0 {
@@ -568,6 +568,7 @@ mod tests {
             ("idle_w = nan\n", "drive.idle_w"),
             ("idle_w = 2000\n", "drive.idle_w"),
             ("parallel_units = 0\n", "drive.parallel_units"),
+            ("parallel_units = 1.5\n", "drive.parallel_units"),
             ("read_service_us = 0\n", "drive"),
             ("buffer = { kib = 3, media_us = 1 }\n", "drive.buffer.kib"),
             (

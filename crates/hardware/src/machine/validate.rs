@@ -1,8 +1,10 @@
 //! Values that cannot be.
 
+use std::ops::RangeInclusive;
+
 use wakepath_units::TickRate;
 
-use super::{Cluster, Machine, MachineIdleState, Scope, Uncore};
+use super::{Cluster, Figure, Machine, MachineIdleState, Scope, Uncore};
 
 /// The largest value of any figure.
 const MAX_FIGURE: f64 = 1e12;
@@ -54,7 +56,7 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     }
     figures(machine)?;
     let hz = machine.hz.value;
-    if hz.fract() != 0.0 || TickRate::new(hz as u32).is_none() {
+    if !is_whole(&machine.hz, 0.0..=1e6) || TickRate::new(hz as u32).is_none() {
         return fault("hz", "a tick rate is a whole number from 1 to 6250");
     }
     if machine.cluster.is_empty() {
@@ -116,6 +118,10 @@ fn figures(machine: &Machine) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+fn is_whole(figure: &Figure, range: RangeInclusive<f64>) -> bool {
+    range.contains(&figure.value) && figure.value.fract() == 0.0
 }
 
 /// Names are part of keys, so that each must mean one thing.
@@ -263,10 +269,10 @@ fn completion(machine: &Machine) -> Result<(), Fault> {
         return fault("io_path.completion.same_cpu_share", "a share is at most 1");
     }
     let together = &completion.coalesce;
-    if together.is_given() && !(1.0..=256.0).contains(&together.value) {
+    if together.is_given() && !is_whole(together, 1.0..=256.0) {
         return fault(
             "io_path.completion.coalesce",
-            "an aggregation threshold is 1 to 256",
+            "an aggregation threshold is a whole number from 1 to 256",
         );
     }
     if together.value > 1.0 && completion.coalesce_us.value <= 0.0 {
@@ -299,8 +305,11 @@ fn demotion(machine: &Machine) -> Result<(), Fault> {
             );
         }
     }
-    if !(1.0..=1000.0).contains(&demotion.wake_ups.value) {
-        return fault("c1_demotion.wake_ups", "between 1 and 1000 wake-ups");
+    if !is_whole(&demotion.wake_ups, 1.0..=1000.0) {
+        return fault(
+            "c1_demotion.wake_ups",
+            "a whole number from 1 to 1000 wake-ups",
+        );
     }
     Ok(())
 }

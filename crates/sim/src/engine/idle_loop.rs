@@ -111,9 +111,7 @@ impl<O: Observer> Engine<'_, O> {
                 if c.undemoted_at < self.now {
                     begun = c.undemoted_at;
                     of_cpu.undemotions += 1;
-                    if chosen.whole_cluster {
-                        chosen = &setup.states[setup.deepest_alone];
-                    }
+                    chosen = setup.alone_in(chosen);
                 } else {
                     chosen = &setup.states[demotion.to];
                 }
@@ -128,7 +126,7 @@ impl<O: Observer> Engine<'_, O> {
             c.stats[joined].down += self.power.down_time(c.cluster) - c.down_before;
         }
         let really_in = if whole && !cluster_was_down {
-            &setup.states[setup.deepest_alone]
+            setup.alone_in(chosen)
         } else {
             chosen
         };

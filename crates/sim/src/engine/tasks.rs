@@ -16,8 +16,8 @@ use crate::task::{Program, Step};
 enum Plan {
     /// This much work.
     Work(Cycles),
-    /// It looks at the clock.
-    Spin,
+    /// It looks at the clock until then.
+    Spin(u64),
     /// It waits, for its requests or a timer.
     Sleep { iowait: bool },
     /// It has done all that it had to do.
@@ -186,7 +186,7 @@ impl<O: Observer> Engine<'_, O> {
     fn plan(&mut self, cpu: CpuId, task: TaskId) {
         match self.next_step(cpu, task) {
             Plan::Work(work) => self.execute(cpu, Mode::Task, work),
-            Plan::Spin => self.spin(cpu, task),
+            Plan::Spin(until) => self.spin_until(cpu, task, until),
             Plan::Sleep { iowait } => self.block(cpu, task, iowait),
             Plan::End => {
                 self.jobs_running -= 1;
@@ -232,9 +232,7 @@ impl<O: Observer> Engine<'_, O> {
         if pause {
             t.begin_pause(self.now + job.think_time);
             if job.think_spin > 0 {
-                t.begin(Step::Spin, 0);
-                t.spin_until = self.now + job.think_spin;
-                return Plan::Spin;
+                return Plan::Spin(self.now + job.think_spin);
             }
             t.begin(Step::Think, 0);
             return self.pause_until(cpu, task, self.now + job.think_time);
@@ -262,11 +260,22 @@ impl<O: Observer> Engine<'_, O> {
         (pause, held)
     }
 
+    /// The current task begins to look at the clock, until `time`.
+    pub(super) fn spin_until(&mut self, cpu: CpuId, task: TaskId, time: u64) {
+        let t = &mut self.tasks[task];
+        t.begin(Step::Spin, 0);
+        t.spin_until = time;
+        self.spin(cpu, task);
+    }
+
     /// The current task looks at the clock until it has spun for long enough.
     #[inline(never)]
     fn spin(&mut self, cpu: CpuId, task: TaskId) {
         let left = self.tasks[task].spin_until.saturating_sub(self.now);
-        self.cpus[cpu].work = 0;
+        let c = &mut self.cpus[cpu];
+        c.work = 0;
+        // What is cold gets warm meanwhile.
+        c.cold = c.cold.saturating_sub(self.domains[c.domain].work_in(left));
         self.begin_phase(cpu, Mode::Task, left);
     }
 

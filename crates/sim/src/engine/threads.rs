@@ -15,6 +15,8 @@ enum Turn {
     On,
     /// So much work.
     Work(Cycles),
+    /// Work until then.
+    Until(u64),
     /// To write so many bytes.
     Write(u64),
     /// To let others run.
@@ -75,6 +77,10 @@ impl<O: Observer> Engine<'_, O> {
                 Turn::Work(cycles) => {
                     self.tasks[task].begin(Step::Thread, cycles);
                     self.execute(cpu, Mode::Task, cycles);
+                    return true;
+                }
+                Turn::Until(time) => {
+                    self.spin_until(cpu, task, time);
                     return true;
                 }
                 Turn::Write(bytes) => {
@@ -145,8 +151,7 @@ impl<O: Observer> Engine<'_, O> {
                 .run_until
                 .get_or_insert(self.now + time);
             if until > self.now {
-                let domain = &self.domains[self.cpus[cpu].domain];
-                return Turn::Work(domain.work_in(until - self.now).max(1));
+                return Turn::Until(until);
             }
             self.threads.all[id].run_until = None;
             self.threads.all[id].done = true;

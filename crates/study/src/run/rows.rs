@@ -71,7 +71,8 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
         }
     }
     if let Some(energy) = &run.energy {
-        all.extend([("mean_mw", energy.mean_mw), ("per_io_uj", energy.per_io_uj)]);
+        all.push(("mean_mw", energy.mean_mw));
+        all.extend(energy.per_io_uj.map(|uj| ("per_io_uj", uj)));
     }
     if let Some(drive) = &run.drive {
         all.push(("drive_mw", drive.average_mw));
