@@ -35,6 +35,6 @@ mod warnings;
 
 pub use correction::holm;
 pub use gain::{Gain, GainError, RESAMPLES, gain};
-pub use verdict::Verdict;
+pub use verdict::{MOST_RUNS, Verdict};
 pub use wakepath_results::{Better, Design, METRICS, Mean, Metric};
 pub use warnings::{Warning, warnings};

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::Gain;
 
 /// Most runs that are worth asking for.
-const MOST_RUNS: f64 = 10_000.0;
+pub const MOST_RUNS: usize = 10_000;
 
 /// What can be said of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -34,8 +35,11 @@ pub enum Verdict {
     },
     /// The runs leave it open.
     CannotTell {
-        /// About how many more of each series would settle it.
+        /// About how many more of each series would settle it; [`MOST_RUNS`]: so many or more.
         more_runs: usize,
+        /// The interval leaves no doubt, and the correction for all comparisons made does.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        after_correction: bool,
     },
 }
 
@@ -61,15 +65,26 @@ impl Verdict {
         if largest <= margin {
             return Self::NoDifference { within: largest };
         }
-        // An interval is as wide as one over the square root of the runs.
+        // An interval is as wide as one over the square root of the runs, and the quantile of a p-value grows with it.
         let runs = gain.runs[0].min(gain.runs[1]) as f64;
-        let half = (high - low) / 2.0;
-        let aim = margin.max(gain.percent.abs() / 2.0).max(1e-3);
-        let wanted = (runs * (half / aim).powi(2)).min(MOST_RUNS).ceil();
+        let after_correction = low > 0.0 || high < 0.0;
+        let narrower = if after_correction {
+            quantile_of(gain.p_value * (1.0 - level) / corrected_p) / quantile_of(gain.p_value)
+        } else {
+            let aim = margin.max(gain.percent.abs() / 2.0).max(1e-3);
+            (high - low) / 2.0 / aim
+        };
+        let more = (runs * narrower.powi(2)).ceil() - runs;
         Self::CannotTell {
-            more_runs: (wanted - runs).max(1.0) as usize,
+            more_runs: more.clamp(1.0, MOST_RUNS as f64) as usize,
+            after_correction,
         }
     }
+}
+
+/// How many standard errors from 0 a normal value is that is as rare as that, either way.
+fn quantile_of(p_value: f64) -> f64 {
+    -Normal::standard().inverse_cdf(p_value / 2.0)
 }
 
 impl fmt::Display for Verdict {
@@ -78,9 +93,25 @@ impl fmt::Display for Verdict {
             Self::Better { from, to } => write!(f, "better by {from:.1} to {to:.1} %"),
             Self::Worse { from, to } => write!(f, "worse by {from:.1} to {to:.1} %"),
             Self::NoDifference { within } => write!(f, "no difference larger than {within:.1} %"),
-            Self::CannotTell { more_runs } => {
+            Self::CannotTell {
+                more_runs,
+                after_correction,
+            } => {
                 let s = if *more_runs == 1 { "" } else { "s" };
-                write!(f, "cannot tell: about {more_runs} more run{s} needed")
+                let among = if *after_correction {
+                    " among so many comparisons"
+                } else {
+                    ""
+                };
+                let about = if *more_runs < MOST_RUNS {
+                    "about"
+                } else {
+                    "at least"
+                };
+                write!(
+                    f,
+                    "cannot tell{among}: {about} {more_runs} more run{s} needed"
+                )
             }
         }
     }
@@ -95,7 +126,7 @@ mod tests {
             means: [1.0, 1.0],
             percent: f64::midpoint(interval[0], interval[1]),
             interval,
-            p_value: corrected_p,
+            p_value: corrected_p.min(0.01),
             effect: 0.0,
             runs: [5, 5],
         };
@@ -111,8 +142,17 @@ mod tests {
             // Certain, but of no importance to anyone, is still better.
             ([0.1, 0.2], 0.001, "better by 0.1 to 0.2 %"),
             ([-8.0, 8.0], 0.9, "cannot tell: about 75 more runs needed"),
-            // Not after correction for many comparisons.
-            ([0.5, 9.5], 0.2, "cannot tell: about 12 more runs needed"),
+            (
+                [-900.0, 901.0],
+                0.9,
+                "cannot tell: at least 10000 more runs needed",
+            ),
+            // Twenty comparisons: a p-value of 0.0025 is wanted instead of 0.01.
+            (
+                [0.5, 9.5],
+                0.2,
+                "cannot tell among so many comparisons: about 2 more runs needed",
+            ),
         ] {
             assert_eq!(of(interval, p).to_string(), sentence);
         }

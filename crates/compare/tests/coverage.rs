@@ -44,6 +44,7 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
     for (metric, design, runs, spread, factor) in [
         ("iops", Design::Unpaired, 5, 0.02, 1.0),
         ("iops", Design::Unpaired, 10, 0.1, 1.2),
+        ("iops", Design::Paired, 4, 0.02, 1.0),
         ("iops", Design::Paired, 5, 0.02, 1.0),
         ("iops", Design::Paired, 10, 0.1, 1.2),
         ("iops", Design::Unpaired, 20, 0.3, 1.0),
@@ -88,15 +89,36 @@ fn corrected(study: u64, design: Design, runs: usize, spread: f64, factor: f64) 
 
 #[test]
 fn a_large_gain_is_found_among_many_comparisons() {
-    for (design, runs) in [
-        (Design::Paired, 10),
-        (Design::Unpaired, 10),
-        (Design::Unpaired, 5),
+    for (design, runs, at_most) in [
+        (Design::Paired, 10, 0.01),
+        (Design::Unpaired, 10, 0.01),
+        (Design::Paired, 5, 0.01),
+        (Design::Unpaired, 5, 0.01),
+        (Design::Paired, 4, 0.05),
+        (Design::Unpaired, 4, 0.05),
     ] {
         for study in 0..20 {
             let found = corrected(study, design, runs, 0.02, 1.94)[0];
-            assert!(found < 0.01, "{design:?} n={runs} study {study}: {found}");
+            assert!(
+                found < at_most,
+                "{design:?} n={runs} study {study}: {found}"
+            );
         }
+    }
+}
+
+#[test]
+fn ties_and_a_run_that_stands_out_do_not_hide_a_large_gain() {
+    // IOPS of a job under two governors: the fifth run of the second one was slow.
+    let baseline = [608.1, 608.3, 608.1, 608.2, 608.1];
+    let series = [746.5, 746.3, 746.4, 746.4, 729.2];
+    let iops = Metric::find("iops").unwrap();
+    for design in [Design::Paired, Design::Unpaired] {
+        let found = gain(iops, &baseline, &series, design, 0.95, 1).unwrap();
+        let [low, high] = found.interval;
+        // Student's t of the pairs says 20.6 to 23.8 %.
+        assert!(low > 18.0 && high < 26.0, "{design:?}: {found:?}");
+        assert!(found.p_value < 1e-3, "{design:?}: {found:?}");
     }
 }
 
