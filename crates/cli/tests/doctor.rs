@@ -144,6 +144,11 @@ fn switching_deep_states_off_everywhere_costs_power() {
             .to_string()
             .contains("intel_idle.max_cstate=1")
     );
+    // Words that only sound like it, and a limit beyond the states that there are.
+    let root = copy_of_laptop();
+    let words = "idle=nomwait intel_idle.max_cstate=9 processor.max_cstate=9 cpuidle.off=0";
+    set(root.path(), "proc/cmdline", words);
+    assert!(finding(root.path(), "deep-states-off").is_none());
 }
 
 #[test]

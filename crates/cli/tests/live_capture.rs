@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::captured::{content, copy_of_server, laptop};
+use common::captured::{content, copy_of_laptop, copy_of_server, laptop};
 use common::{fails_with, json, wakepath};
 
 /// Captures a machine into a directory below `directory`.
@@ -53,8 +53,12 @@ fn a_captured_machine_is_captured_as_it_is() {
     for (path, bytes) in &there {
         match path.as_str() {
             "machine.toml" | "about.txt" => {}
-            // The serial number is left out, and of the command line what may name a disk.
-            "dev/nvme0.id-ctrl" => assert_eq!(bytes[24..], here[path][24..]),
+            // What tells this drive from others is left out, and of the command line what may name a disk.
+            "dev/nvme0.id-ctrl" => {
+                for same in [0..4, 24..112, 128..768, 1024..3072] {
+                    assert_eq!(bytes[same.clone()], here[path][same]);
+                }
+            }
             "proc/cmdline" => assert_eq!(bytes, b"\n"),
             path => assert_eq!(Some(bytes), here.get(path), "{path}"),
         }
@@ -229,4 +233,45 @@ fn without_root_it_says_what_it_could_not_read() {
     assert_eq!(apply.status.code(), Some(1));
     let message = String::from_utf8(apply.stderr).unwrap();
     assert!(message.contains("/var/lib/wakepath"), "{message}");
+}
+
+#[test]
+fn a_capture_tells_no_drive_from_others_and_replaces_another_machines() {
+    let directory = tempfile::tempdir().unwrap();
+    let laptop = copy_of_laptop();
+    let identify = laptop.path().join("dev/nvme0.id-ctrl");
+    let mut bytes = fs::read(&identify).unwrap();
+    let serial = b"S649NX0RB12345";
+    let name = b"nqn.1994-11.com.vendor:nvme:S649NX0RB12345";
+    for (at, text) in [
+        (4, &serial[..]),
+        (112, &serial[..]),
+        (768, &name[..]),
+        (3100, &serial[..]),
+    ] {
+        bytes[at..at + text.len()].copy_from_slice(text);
+    }
+    fs::write(&identify, bytes).unwrap();
+    let root = laptop.path().to_str().unwrap();
+    let (target, _) = capture(directory.path(), &["--root", root]);
+    let captured = content(Path::new(&target));
+    let holds = |bytes: &[u8]| bytes.windows(serial.len()).any(|w| w == serial);
+    assert!(captured.contains_key("dev/nvme0.id-ctrl"));
+    assert!(captured.values().all(|bytes| !holds(bytes)));
+    // Nothing of the laptop is left when another machine takes its place, but what is not of a capture is.
+    fs::write(Path::new(&target).join("mine.txt"), "mine").unwrap();
+    let server = copy_of_server();
+    let server = server.path().to_str().unwrap();
+    let replace = [
+        "machine", "capture", "-o", &target, "--root", server, "--force",
+    ];
+    wakepath(&replace).success();
+    let replaced = content(Path::new(&target));
+    let (fresh, _) = capture(&directory.path().join("fresh"), &["--root", server]);
+    let mut fresh = content(Path::new(&fresh));
+    fresh.insert("mine.txt".to_owned(), b"mine".to_vec());
+    assert_eq!(
+        replaced.keys().collect::<Vec<_>>(),
+        fresh.keys().collect::<Vec<_>>()
+    );
 }

@@ -2,7 +2,7 @@
 
 use wakepath_hardware::Machine;
 use wakepath_live::setting::NO_SYSTEM_LATENCY_LIMIT_US;
-use wakepath_live::{System, shallow_ceiling_us};
+use wakepath_live::{Key, Session, System, shallow_ceiling_us};
 use wakepath_sim::Combination;
 
 use crate::counters::{self, Counted};
@@ -53,15 +53,9 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
         .root()
         .optional("proc/cmdline")
         .unwrap_or_default();
-    let words = [
-        "intel_idle.max_cstate=",
-        "processor.max_cstate=",
-        "idle=",
-        "cpuidle.off=1",
-    ];
     let booted: Vec<&str> = boot
         .split_whitespace()
-        .filter(|word| words.iter().any(|head| word.starts_with(head)))
+        .filter(|word| keeps_shallow(word, states.len()))
         .collect();
     if !booted.is_empty() {
         evidence.push(format!(
@@ -114,12 +108,20 @@ fn request(system: &System) -> Option<u64> {
 
 /// The highest latency limit of the CPUs, if every CPU has one.
 fn every_cpu(system: &System) -> Option<u64> {
+    let held = Session::held(system.root()).unwrap_or_default();
     let limits: Option<Vec<u64>> = system
         .cpus()
         .into_iter()
         .map(|cpu| {
-            let key = format!("cpu-latency:cpu{cpu}").parse().ok()?;
-            match system.read(&key).ok()?.as_str() {
+            let key: Key = format!("cpu-latency:cpu{cpu}").parse().ok()?;
+            let limit = system.read(&key).ok()?;
+            // A lease of the daemon is over in a moment.
+            let is_lease =
+                |(of, value): &(Key, Option<String>)| *of == key && value.as_ref() == Some(&limit);
+            if held.iter().any(is_lease) {
+                return None;
+            }
+            match limit.as_str() {
                 "n/a" => Some(0),
                 "0" => None,
                 us => us.parse().ok(),
@@ -127,6 +129,20 @@ fn every_cpu(system: &System) -> Option<u64> {
         })
         .collect();
     limits?.into_iter().max()
+}
+
+/// Whether a word of the kernel's command line keeps a machine that shows so many idle states from deeper ones.
+fn keeps_shallow(word: &str, states: usize) -> bool {
+    match word.split_once('=') {
+        // `nomwait` only chooses how to enter them.
+        Some(("idle", how)) => matches!(how, "poll" | "halt"),
+        Some(("cpuidle.off", on)) => on == "1",
+        // 0 is another driver or none; N leaves N states and the polling one. With fewer the limit is beyond what there is.
+        Some(("intel_idle.max_cstate" | "processor.max_cstate", most)) => {
+            most.parse().is_ok_and(|most: usize| states > most)
+        }
+        _ => false,
+    }
 }
 
 /// Switches off what takes longer to leave.

@@ -59,9 +59,15 @@ impl System {
             .collect()
     }
 
-    /// The frequency policies, by the number of their first CPU.
+    /// The frequency policies, by the number of their first CPU. One whose CPUs are all offline is none: the kernel keeps
+    /// its directory and refuses to read or write what is in it (`policy_is_inactive()`, `drivers/cpufreq/cpufreq.c`).
     pub fn policies(&self) -> Vec<usize> {
-        self.root().numbered(&format!("{CPUS}/cpufreq"), "policy")
+        let mut policies = self.root().numbered(&format!("{CPUS}/cpufreq"), "policy");
+        policies.retain(|policy| {
+            let cpus = format!("{CPUS}/cpufreq/policy{policy}/affected_cpus");
+            !self.root().exists(&cpus) || self.root().optional(&cpus).is_some_and(|c| !c.is_empty())
+        });
+        policies
     }
 
     /// The CPUs of a frequency policy.

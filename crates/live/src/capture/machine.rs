@@ -139,11 +139,13 @@ fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<
         polling: s.polling,
         disabled: s.disabled,
     };
-    if let Ok(states) = IdleStates::new(first.iter().map(state).collect()) {
-        return (states, None);
-    }
-    let why = "no cpuidle driver: the architecture's halt, with the least that a kernel declares";
-    notes.push(why.to_owned());
+    let missing = match IdleStates::new(first.iter().map(state).collect()) {
+        Ok(states) => return (states, None),
+        Err(_) if first.is_empty() => "no cpuidle driver".to_owned(),
+        Err(why) => format!("the idle states cannot be taken over ({why})"),
+    };
+    let why = format!("{missing}: the architecture's halt, with the least that a kernel declares");
+    notes.push(why.clone());
     let halt = IdleState {
         name: "HALT".to_owned(),
         exit_latency: Nanoseconds::from_micros(1),
@@ -153,7 +155,7 @@ fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<
     };
     #[expect(clippy::expect_used, reason = "one state is a table")]
     let states = IdleStates::new(vec![halt]).expect("one state");
-    (states, Some(why.to_owned()))
+    (states, Some(why))
 }
 
 fn shape(states: &[StateInfo]) -> Vec<(&str, u64, u64)> {

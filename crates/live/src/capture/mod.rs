@@ -19,8 +19,21 @@ use crate::nvme::{self, APST};
 use crate::topology::NO_DRIVES;
 use crate::{LiveError, Root, System};
 
-/// Bytes 4 to 23 of Identify Controller: the serial number.
-const SERIAL: std::ops::Range<usize> = 4..24;
+/// What tells one drive from all others in Identify Controller, which is in no capture: the serial number (SN), the
+/// globally unique identifier (FGUID), the name in which many vendors repeat the serial number (SUBNQN), and what vendors put
+/// in as they like. With what each is filled.
+const IDENTITY: [(std::ops::Range<usize>, u8); 4] = [
+    (4..24, b' '),
+    (112..128, 0),
+    (768..1024, 0),
+    (3072..4096, 0),
+];
+
+/// What a directory with a capture has besides the files of the machine: the machine file, and a note about the capture.
+pub const NOTES: [&str; 2] = ["machine.toml", "about.txt"];
+
+/// What a machine has its files in, and a journal of settings that were changed in the capture.
+const TOP: [&str; 5] = ["boot", "dev", "proc", "sys", "var/lib/wakepath"];
 
 /// The files of a machine.
 #[derive(Clone, Debug, Default)]
@@ -131,8 +144,10 @@ impl Capture {
         let device = format!("dev/{name}");
         match admin.identify() {
             Ok(mut data) => {
-                if let Some(serial) = data.get_mut(SERIAL) {
-                    serial.fill(b' ');
+                for (range, filling) in IDENTITY {
+                    if let Some(bytes) = data.get_mut(range) {
+                        bytes.fill(filling);
+                    }
                 }
                 self.files.insert(nvme::identify_file(name), data);
             }
@@ -147,7 +162,30 @@ impl Capture {
         }
     }
 
-    /// Writes the files below a directory, which must not hold anything yet.
+    /// Removes an older capture from a directory, if that has one.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(directory: &Path) -> Result<(), LiveError> {
+        if NOTES.iter().any(|name| !directory.join(name).is_file()) {
+            return Ok(());
+        }
+        for path in TOP.map(|name| directory.join(name)) {
+            match fs::remove_dir_all(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(LiveError::Write {
+                        path,
+                        value: "nothing, by removing it".to_owned(),
+                        source: e,
+                    });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the files below a directory, which must not hold another machine's.
     ///
     /// # Errors
     /// A file cannot be written.

@@ -96,10 +96,11 @@ pub fn parse(text: &str) -> Result<Option<Own>, String> {
                 return Err(format!("min or max is missing, as in {}", info.example));
             }
             let limit = |text: Option<String>| text.map(|t| kilohertz(&t)).transpose();
-            Own::Frequency {
-                min: limit(min)?,
-                max: limit(max)?,
+            let (min, max) = (limit(min)?, limit(max)?);
+            if min.zip(max).is_some_and(|(min, max)| min > max) {
+                return Err("min is above max".to_owned());
             }
+            Own::Frequency { min, max }
         }
         "epp" => Own::Epp(given.need("value")?),
         "hwp-boost" => Own::HwpBoost(match given.need("value")?.as_str() {
@@ -239,6 +240,7 @@ mod tests {
             ("cpu-latency[limit=20]", "20us"),
             ("frequency[]", "min or max"),
             ("frequency[min=1GHz]", "1200MHz"),
+            ("frequency[min=3000MHz,max=1200MHz]", "min is above max"),
             ("hwp-boost[value=yes]", "on or off"),
             ("drive-latency[tolerance=-1us]", "auto"),
             ("epp[value=1,value=2]", "twice"),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
-use wakepath_live::capture::{Capture, Missing, machine};
+use wakepath_live::capture::{Capture, Missing, NOTES, machine};
 
 use super::RootArgs;
 use crate::output::{self, Format};
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Name of the machine.
     #[arg(long, default_value = "captured")]
     name: String,
-    /// Write into a directory that is not empty.
+    /// Write into a directory that is not empty; an older capture in it is removed.
     #[arg(long, requires = "output")]
     force: bool,
     #[command(flatten)]
@@ -67,12 +67,15 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     let capture = Capture::read(&system);
     fs::create_dir_all(directory).with_context(whose)?;
+    if taken {
+        Capture::remove(directory)?;
+    }
     capture.write(directory)?;
     let mut about = capture.about();
     for note in &notes {
         let _ = writeln!(about, "note: {note}");
     }
-    for (name, content) in [("machine.toml", &text), ("about.txt", &about)] {
+    for (name, content) in NOTES.into_iter().zip([&text, &about]) {
         fs::write(directory.join(name), content).with_context(whose)?;
     }
     let report = Report {
