@@ -38,17 +38,30 @@ fn main() -> ExitCode {
         .run(&mut out)
         .and_then(|()| Ok(write_all(&out)?));
     match result {
-        Ok(()) if waiting::cancelled() => ExitCode::from(waiting::CANCELLED),
+        Ok(()) if waiting::cancelled() => ExitCode::from(waiting::exit_code()),
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("wakepath: {error:#}");
+            eprintln!("wakepath: {}", with_causes(&error));
             ExitCode::from(if waiting::cancelled() {
-                waiting::CANCELLED
+                waiting::exit_code()
             } else {
                 1
             })
         }
     }
+}
+
+/// An error with its causes, but for those that it has named itself.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Writes to standard output; a reader that has closed the pipe has what it wanted.

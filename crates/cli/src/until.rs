@@ -7,9 +7,22 @@ use anyhow::{Context, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves.
+/// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves. Who had the program ignore one, as nohup does
+/// of SIGHUP, wants that.
 fn signals() -> anyhow::Result<Signals> {
-    Signals::new([SIGINT, SIGTERM, SIGHUP]).context("catching signals")
+    let ignored = ignored_signals();
+    let caught = [SIGINT, SIGTERM, SIGHUP]
+        .into_iter()
+        .filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    Signals::new(caught).context("catching signals")
+}
+
+/// What this process ignores: bit 0 is signal 1 (proc(5), `SigIgn`).
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
 }
 
 /// Signals that end a program, caught from when it is made.
@@ -31,13 +44,20 @@ impl Until {
         Ok(Self { caught })
     }
 
-    /// Waits; `true` if a signal came before the time was over. No time is for ever.
-    pub(crate) fn wait(&self, time: Option<Duration>) -> bool {
+    /// Waits; returns the signal if one came before the time was over. No time is for ever.
+    pub(crate) fn wait(&self, time: Option<Duration>) -> Option<i32> {
         match time {
-            Some(time) => self.caught.recv_timeout(time).is_ok(),
-            None => self.caught.recv().is_ok(),
+            Some(time) => self.caught.recv_timeout(time).ok(),
+            None => self.caught.recv().ok(),
         }
     }
+}
+
+/// From now on Ctrl-C, SIGTERM and a closed terminal do nothing but this.
+pub(crate) fn at_signals(handle: impl Fn(i32) + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = signals()?;
+    std::thread::spawn(move || signals.forever().for_each(handle));
+    Ok(())
 }
 
 /// From now on Ctrl-C, SIGTERM and a closed terminal end the program after `cleaning_up`, and as they would have ended it.

@@ -1,26 +1,33 @@
-//! Long work: spread over cores, with a progress bar on a terminal, and Ctrl-C, which ends with what
+//! Long work: spread over cores, with a progress bar on a terminal, and Ctrl-C or another signal, which ends with what
 //! is finished so far.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_sim::Waiting;
 
-/// Exit code after Ctrl-C, as a shell counts it: 128 plus the number of SIGINT.
-pub(crate) const CANCELLED: u8 = 130;
+use crate::until;
 
-static CANCELLED_BY_USER: AtomicBool = AtomicBool::new(false);
+/// The signal that called the work off; 0: none did.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+static CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// Notes that the user, or the system, wanted the program to end.
-pub(crate) fn cancel() {
-    CANCELLED_BY_USER.store(true, Ordering::Relaxed);
+/// Notes that a signal calls the work off. Returns whether one had before.
+pub(crate) fn cancel(signal: i32) -> bool {
+    SIGNAL.store(signal, Ordering::Relaxed);
+    CANCELLED.swap(true, Ordering::Relaxed)
 }
 
-/// Whether Ctrl-C was pressed while work was in progress.
+/// Whether a signal came while work was in progress.
 pub(crate) fn cancelled() -> bool {
-    CANCELLED_BY_USER.load(Ordering::Relaxed)
+    CANCELLED.load(Ordering::Relaxed)
+}
+
+/// The exit code after that, as a shell counts it: 128 plus the number of the signal.
+pub(crate) fn exit_code() -> u8 {
+    128 + SIGNAL.load(Ordering::Relaxed) as u8
 }
 
 /// How many cores to use.
@@ -40,8 +47,8 @@ impl Jobs {
 }
 
 /// Does `work`, of `total` parts that are called `what`, in a rayon pool of as many threads as
-/// `jobs` says, and shows how far it is when standard error is a terminal. The first Ctrl-C calls the
-/// work off, the second ends the program.
+/// `jobs` says, and shows how far it is when standard error is a terminal. The first signal (Ctrl-C, SIGTERM, a closed terminal)
+/// calls the work off, the second ends the program.
 pub(crate) fn with_progress<T: Send>(
     jobs: Jobs,
     total: usize,
@@ -68,11 +75,11 @@ pub(crate) fn counting<T: Send>(
         .num_threads(jobs.jobs.map_or(0, usize::from))
         .build()
         .context("--jobs")?;
-    ctrlc::set_handler(|| {
-        if CANCELLED_BY_USER.swap(true, Ordering::Relaxed) {
+    until::at_signals(|signal| {
+        if cancel(signal) {
             // What cannot be put back stays in the journal; `wakepath restore` says so.
             _ = wakepath_live::restore_before_exit();
-            std::process::exit(i32::from(CANCELLED));
+            std::process::exit(i32::from(exit_code()));
         }
     })?;
     // It draws nothing when standard error is no terminal.
@@ -85,7 +92,7 @@ pub(crate) fn counting<T: Send>(
         done.fetch_add(parts, Ordering::Relaxed);
         bar.inc(parts as u64);
     };
-    let result = threads.install(|| work(&finished, &CANCELLED_BY_USER));
+    let result = threads.install(|| work(&finished, &CANCELLED));
     bar.finish_and_clear();
     if cancelled() {
         let done = done.into_inner();

@@ -219,7 +219,7 @@ fn what_is_applied_for_a_while_goes_back_by_itself_and_at_a_signal() {
         .args(["-TERM", &child.id().to_string()])
         .status();
     assert!(kill.unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
     assert!(different(&content(machine.path()), &before).is_empty());
 }
 
@@ -287,4 +287,116 @@ fn errors_say_what_to_do() {
         .success()
         .stdout("nothing to put back\n");
     assert!(!Path::new(root).join("var").exists());
+}
+
+#[test]
+fn a_closed_terminal_does_not_end_what_nohup_started() {
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = machine.path().to_str().unwrap();
+    let mut child = Command::new("nohup")
+        .args([
+            env!("CARGO_BIN_EXE_wakepath"),
+            "apply",
+            "teo",
+            "--for",
+            "1h",
+            "--root",
+            root,
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let signal = |name: &str| {
+        let pid = child.id().to_string();
+        Command::new("kill").args([name, &pid]).status().unwrap();
+    };
+    while different(&content(machine.path()), &before).is_empty() {
+        sleep(Duration::from_millis(5));
+    }
+    signal("-HUP");
+    sleep(Duration::from_millis(200));
+    assert!(!different(&content(machine.path()), &before).is_empty());
+    signal("-TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+    assert!(different(&content(machine.path()), &before).is_empty());
+}
+
+#[test]
+fn who_may_not_see_the_journal_is_told_so() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can become somebody else");
+        assert_ne!(std::env::var("WAKEPATH_REQUIRE_ALL").as_deref(), Ok("1"));
+        return;
+    }
+    let machine = copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    apply(&["teo"], &["--root", root]);
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(machine.path(), open).unwrap();
+    let program = machine.path().join("wakepath");
+    std::fs::copy(env!("CARGO_BIN_EXE_wakepath"), &program).unwrap();
+    let as_nobody = |arguments: &[&str]| {
+        let output = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+            .arg(&program)
+            .args(arguments)
+            .args(["--root", root])
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.success(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let (success, _, errors) = as_nobody(&["restore"]);
+    assert!(!success, "{errors}");
+    let (_, shown, errors) = as_nobody(&["status"]);
+    assert!(shown.contains("only root can see"), "{shown}{errors}");
+    let status = json(&wakepath(&["status", "--root", root, "--format", "json"]).success());
+    assert_eq!(
+        (&status["applied"], &status["holder"]),
+        (&true.into(), &serde_json::Value::Null)
+    );
+}
+
+#[test]
+fn a_watch_whose_output_cannot_be_written_says_so() {
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_wakepath"))
+        .args(["status", "--watch", "--interval", "10ms", "--format", "csv"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("No space left"), "{errors}");
+}
+
+#[test]
+fn status_leaves_out_what_a_captured_machine_does_not_tell() {
+    let machine = copy_of_laptop();
+    std::fs::remove_file(machine.path().join("proc/uptime")).unwrap();
+    std::fs::remove_dir_all(machine.path().join("sys/devices/system/cpu/cpu1/cpuidle")).unwrap();
+    let root = machine.path().to_str().unwrap();
+    let status = json(&wakepath(&["status", "--root", root, "--format", "json"]).success());
+    let cpu = &status["cpus"][0];
+    assert!(
+        status["seconds"].is_null() && cpu["states"][0]["entries_per_s"].is_null(),
+        "{cpu}"
+    );
+    // A CPU without idle states still has a limit.
+    let shown = wakepath(&["status", "--root", root, "--format", "csv"]).success();
+    let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+    assert!(
+        shown.lines().any(|line| line.starts_with("1,none,")),
+        "{shown}"
+    );
 }

@@ -285,3 +285,19 @@ fn who_may_not_record_is_told_so() {
     );
     assert!(!folder.path().join("wakepath.parquet").exists());
 }
+
+#[test]
+fn what_the_command_has_started_ends_with_it() {
+    if !possible("what_the_command_has_started_ends_with_it") {
+        return;
+    }
+    let folder = folder();
+    let command = ["--duration", "1s", "--", "sh", "-c", "sleep 64.25; true"];
+    let output = record(&folder, &command)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let running = Command::new("pgrep").args(["-f", "sleep 64[.]25"]).status();
+    assert!(!running.unwrap().success());
+}

@@ -577,8 +577,8 @@ fn a_workload_that_fails_or_prints_nothing_ends_a_measurement_and_loses_nothing(
 }
 
 /// Runs a study that changes settings. Only one process of the machine may do that at a time, so it waits its turn;
-/// `interrupt` presses Ctrl-C in the middle. Exit code and messages.
-fn with_settings(study: &str, dir: &str, interrupt: bool) -> (Option<i32>, String) {
+/// in the middle it may get a signal. Exit code and messages.
+fn with_settings(study: &str, dir: &str, signal: Option<&str>) -> (Option<i32>, String) {
     let mut tries = 0;
     loop {
         tries += 1;
@@ -588,10 +588,10 @@ fn with_settings(study: &str, dir: &str, interrupt: bool) -> (Option<i32>, Strin
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        if interrupt {
+        if let Some(signal) = signal {
             std::thread::sleep(Duration::from_millis(700));
             let pid = child.id().to_string();
-            Command::new("kill").args(["-INT", &pid]).status().unwrap();
+            Command::new("kill").args([signal, &pid]).status().unwrap();
         }
         let output = child.wait_with_output().unwrap();
         let messages = String::from_utf8(output.stderr).unwrap();
@@ -625,7 +625,7 @@ fn settings_of_a_measured_policy_are_applied_and_put_back() {
     let [done, failed, stopped] =
         ["done", "failed", "stopped"].map(|n| temp.path().join(n).display().to_string());
     let limit = || fs::read_to_string(qos).unwrap().trim().to_owned();
-    let (code, messages) = with_settings(&study(&format!("['cat', '{qos}']")), &done, false);
+    let (code, messages) = with_settings(&study(&format!("['cat', '{qos}']")), &done, None);
     assert_eq!(code, Some(0), "{messages}");
     let compared = json(&wakepath(&[
         "compare", &done, "--metric", "limit", "--format", "json",
@@ -636,14 +636,21 @@ fn settings_of_a_measured_policy_are_applied_and_put_back() {
         row["mean"].as_f64().unwrap()
     };
     assert!((mean("limit") - 77.0).abs() < 1e-9 && (mean("none") - 77.0).abs() > 1e-9);
-    // After an error, too, and after Ctrl-C.
-    let (code, messages) = with_settings(&study("['false']"), &failed, false);
+    // After an error, too, and after Ctrl-C, SIGTERM and a closed terminal; the workload ends with it.
+    let (code, messages) = with_settings(&study("['false']"), &failed, None);
     assert_eq!(code, Some(1));
     assert!(messages.contains("false failed"), "{messages}");
     assert_ne!(limit(), "77");
-    let (code, messages) = with_settings(&study("['sleep', '60']"), &stopped, true);
-    assert_eq!(code, Some(130), "{messages}");
-    assert_ne!(limit(), "77");
+    for (signal, number, seconds) in [("-INT", 2, "61"), ("-TERM", 15, "62"), ("-HUP", 1, "63")] {
+        let study = study(&format!("['sleep', '{seconds}.25']"));
+        let (code, messages) = with_settings(&study, &stopped, Some(signal));
+        assert_eq!(code, Some(128 + number), "{messages}");
+        assert_ne!(limit(), "77");
+        let pattern = format!("sleep {seconds}[.]25");
+        let running = Command::new("pgrep").args(["-f", &pattern]).status();
+        assert!(!running.unwrap().success(), "{signal}");
+        fs::remove_dir_all(&stopped).ok();
+    }
 }
 
 #[test]

@@ -39,15 +39,10 @@ impl Session {
     /// # Errors
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
     pub fn open(system: &System) -> Result<Self, LiveError> {
-        let store = Store::open(system.root())?;
-        let journal = Journal::load(&store, system.root())?;
-        let mut session = Self {
-            system: system.clone(),
-            store,
-            journal,
-            recovered: Restored::default(),
-        };
-        session.forget_other_boot()?;
+        let mut session = Self::locked(system)?;
+        if session.forget_other_boot() {
+            session.journal.save(&session.store)?;
+        }
         while session
             .journal
             .layers
@@ -61,9 +56,37 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether a journal waits for a restore.
-    pub fn pending(root: &Root) -> bool {
+    /// Takes the lock to put everything back with [`Session::restore`]. Unlike after [`Session::open`], one setting that
+    /// cannot be put back keeps no other from it.
+    ///
+    /// # Errors
+    /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
+    pub fn for_restore(system: &System) -> Result<Self, LiveError> {
+        let mut session = Self::locked(system)?;
+        session.forget_other_boot();
+        Ok(session)
+    }
+
+    /// With the lock and the journal.
+    fn locked(system: &System) -> Result<Self, LiveError> {
+        let store = Store::open(system.root())?;
+        let journal = Journal::load(&store, system.root())?;
+        Ok(Self {
+            system: system.clone(),
+            store,
+            journal,
+            recovered: Restored::default(),
+        })
+    }
+
+    /// Whether a journal waits for a restore; `None`: only root can see that.
+    pub fn pending(root: &Root) -> Option<bool> {
         store::exists(root, journal::FILE)
+    }
+
+    /// The process that has the lock, or 0 if its number is not known; `None`: none has, or only root can see that.
+    pub fn holder(root: &Root) -> Option<u32> {
+        store::holder(root)
     }
 
     /// What was put back because the process that had changed it died.
@@ -134,7 +157,7 @@ impl Session {
     /// What a running process holds, or what one that was killed has left, with the values that it sets: the
     /// settings of [`Session::hold`] and [`Session::reserve`]. `None` if the journal cannot be read, which needs root.
     pub fn held(root: &Root) -> Option<Vec<(Key, Option<String>)>> {
-        if !Self::pending(root) {
+        if !Self::pending(root)? {
             return Some(Vec::new());
         }
         let journal = Journal::peek(root)?;
@@ -154,7 +177,9 @@ impl Session {
         let written = plan
             .changes
             .iter()
-            .try_for_each(|change| self.write(change, &mut requests));
+            .try_for_each(|change| self.write(change, &mut requests))
+            // Once more: one setting can have changed another.
+            .and_then(|()| plan.changes.iter().try_for_each(|c| self.is_in_force(c)));
         let Err(error) = written else {
             return Ok(requests);
         };
@@ -162,7 +187,7 @@ impl Session {
         let undo: Vec<Entry> = journalled(plan).collect();
         let mut restored = Restored::default();
         // If that fails, too, the journal still says what was.
-        if self.put_back(&undo, &mut restored).is_ok() {
+        if self.put_back(&undo, &mut restored).is_empty() {
             self.journal = before;
             self.journal.save(&self.store)?;
         }
@@ -181,30 +206,47 @@ impl Session {
         self.system.verify(&change.key, new)
     }
 
+    fn is_in_force(&self, change: &Change) -> Result<(), LiveError> {
+        match &change.new {
+            Some(new) => self.system.verify(&change.key, new),
+            None => Ok(()),
+        }
+    }
+
     /// Puts everything back to what it was before the first apply.
     ///
     /// # Errors
     /// [`LiveError::NotRestored`] with every setting that could not be; the journal keeps them.
     pub fn restore(&mut self) -> Result<Restored, LiveError> {
         let mut restored = std::mem::take(&mut self.recovered);
-        self.put_back(&self.journal.oldest(), &mut restored)?;
+        let mut left = self.journal.oldest();
+        let failed = self.put_back(&left, &mut restored);
+        left.retain(|entry| failed.iter().any(|(key, _)| *key == entry.key));
         self.journal.layers.clear();
-        self.journal.save(&self.store)?;
-        Ok(restored)
+        if !left.is_empty() {
+            self.journal.layers.push(Layer {
+                why: Why::Applied,
+                settings: left,
+            });
+        }
+        let saved = self.journal.save(&self.store);
+        not_restored(failed)?;
+        saved.map(|()| restored)
     }
 
     /// Puts the uppermost layer back.
     fn restore_top(&mut self) -> Result<Restored, LiveError> {
         let mut restored = Restored::default();
         if let Some(layer) = self.journal.layers.last() {
-            self.put_back(&layer.settings, &mut restored)?;
+            not_restored(self.put_back(&layer.settings, &mut restored))?;
             self.journal.layers.pop();
             self.journal.save(&self.store)?;
         }
         Ok(restored)
     }
 
-    fn put_back(&self, entries: &[Entry], restored: &mut Restored) -> Result<(), LiveError> {
+    /// Tries each; returns those that could not be put back.
+    fn put_back(&self, entries: &[Entry], restored: &mut Restored) -> Vec<(Key, LiveError)> {
         let live = self.system.root().is_live();
         let mut changes: Vec<Change> = entries
             .iter()
@@ -237,14 +279,10 @@ impl Session {
             let result = self.system.write(&key, &old);
             match result.and_then(|_| self.system.verify(&key, &old)) {
                 Ok(()) => restored.written.push(change),
-                Err(e) => failed.push(e),
+                Err(e) => failed.push((key, e)),
             }
         }
-        if failed.is_empty() {
-            Ok(())
-        } else {
-            Err(LiveError::NotRestored(failed))
-        }
+        failed
     }
 
     /// A captured drive has no device, only its answers.
@@ -255,10 +293,11 @@ impl Session {
 
     /// A journal of an earlier boot: the settings of the kernel are gone with it, and what the present
     /// boot has set is not ours. Only what still has the value that was written is put back.
-    fn forget_other_boot(&mut self) -> Result<(), LiveError> {
+    /// Returns whether the journal has changed.
+    fn forget_other_boot(&mut self) -> bool {
         let now = journal::boot(self.system.root());
         if self.journal.boot == now || self.journal.layers.is_empty() {
-            return Ok(());
+            return false;
         }
         let mut forgotten = 0;
         for layer in &mut self.journal.layers {
@@ -272,12 +311,19 @@ impl Session {
             forgotten += before - layer.settings.len();
         }
         self.journal.boot = now;
-        self.journal.save(&self.store)?;
         self.recovered.notes.push(format!(
             "the machine was restarted since the last apply, which has reset {forgotten} setting(s) by itself"
         ));
-        Ok(())
+        true
     }
+}
+
+fn not_restored(failed: Vec<(Key, LiveError)>) -> Result<(), LiveError> {
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let errors = failed.into_iter().map(|(_, error)| error).collect();
+    Err(LiveError::NotRestored(errors))
 }
 
 /// What the journal has to know of a plan.

@@ -42,14 +42,17 @@ struct DiskCount {
 /// What happened in a span of time, and what is set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
-    /// The span in seconds.
-    pub seconds: f64,
+    /// The span in seconds; `None`: the time since the start is not known.
+    pub seconds: Option<f64>,
     /// Idle governor and driver.
     pub governor: String,
     /// The limit on `/dev/cpu_dma_latency` in us; `None`: not readable.
     pub system_latency_us: Option<u64>,
-    /// Whether wakepath has changed settings that wait for a restore.
-    pub applied: bool,
+    /// Whether wakepath has changed settings that wait for a restore; `None`: only root can see that.
+    pub applied: Option<bool>,
+    /// The process that has the right to change settings at present, as the daemon has while it runs; 0: one whose number
+    /// is not known.
+    pub holder: Option<u32>,
     /// The CPUs that are online.
     pub cpus: Vec<CpuStatus>,
     /// The drives.
@@ -78,14 +81,15 @@ pub struct StateStatus {
     pub name: String,
     /// It is switched off.
     pub disabled: bool,
-    /// Share of the span in it, 0 to 1. The kernel counts a stay when it ends.
-    pub share: f64,
+    /// Share of the span in it, 0 to 1; like all rates `None` if the span is not known. The kernel counts a stay when it
+    /// ends.
+    pub share: Option<f64>,
     /// Entries per second.
-    pub entries_per_s: f64,
+    pub entries_per_s: Option<f64>,
     /// Stays per second that ended too early for it.
-    pub too_deep_per_s: f64,
+    pub too_deep_per_s: Option<f64>,
     /// Stays per second for which a deeper one would have been right.
-    pub too_shallow_per_s: f64,
+    pub too_shallow_per_s: Option<f64>,
 }
 
 /// A drive.
@@ -94,15 +98,15 @@ pub struct DriveStatus {
     /// Name of the block device.
     pub name: String,
     /// Reads per second.
-    pub reads_per_s: f64,
+    pub reads_per_s: Option<f64>,
     /// Read rate in 10^6 bytes per second.
-    pub read_mb_per_s: f64,
+    pub read_mb_per_s: Option<f64>,
     /// Mean time of a read in us; `None`: there was none.
     pub read_us: Option<f64>,
     /// Writes per second.
-    pub writes_per_s: f64,
+    pub writes_per_s: Option<f64>,
     /// Write rate in 10^6 bytes per second.
-    pub write_mb_per_s: f64,
+    pub write_mb_per_s: Option<f64>,
     /// The controller's latency tolerance as the kernel writes it.
     pub latency_tolerance: Option<String>,
     /// Whether APST is on; `None`: not readable, or not asked for.
@@ -198,7 +202,7 @@ impl Status {
         system: &System,
         before: &Sample,
         after: &Sample,
-        seconds: f64,
+        seconds: Option<f64>,
         ask_drives: bool,
     ) -> Self {
         let root = system.root();
@@ -207,7 +211,10 @@ impl Status {
             root.optional(&path).unwrap_or_else(|| "none".to_owned())
         };
         let value = |key: &str| system.read(&key.parse().ok()?).ok();
-        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds.max(1e-9);
+        let rate = |now: u64, then: u64| {
+            let count = now.saturating_sub(then) as f64;
+            seconds.map(|seconds| count / seconds.max(1e-9))
+        };
         let held = Session::held(root);
         let lease = |key: &str, limit: Option<&String>| {
             let key: Key = key.parse().ok()?;
@@ -234,7 +241,7 @@ impl Status {
                         name: state.name.clone(),
                         disabled: state.disabled,
                         // A stay that began before the span counts when it ends in it.
-                        share: (of(|s| s.time_us) / 1e6).min(1.0),
+                        share: of(|s| s.time_us).map(|us| (us / 1e6).min(1.0)),
                         entries_per_s: of(|s| s.usage),
                         too_deep_per_s: of(|s| s.too_deep),
                         too_shallow_per_s: of(|s| s.too_shallow),
@@ -246,7 +253,7 @@ impl Status {
             let then = before.disk(name);
             let reads = now.reads.saturating_sub(then.reads);
             let read_ms = now.read_ms.saturating_sub(then.read_ms);
-            let megabytes = |now, then| rate(now, then) * SECTOR as f64 / 1e6;
+            let megabytes = |now, then| Some(rate(now, then)? * SECTOR as f64 / 1e6);
             let controller = system.controller(name);
             let asked = controller.as_ref().filter(|_| ask_drives);
             let admin = asked.map(|c| nvme::admin(root, c));
@@ -274,6 +281,7 @@ impl Status {
             governor: format!("{} ({})", idle("current_governor"), idle("current_driver")),
             system_latency_us: value("system-latency").and_then(|us| us.parse().ok()),
             applied: Session::pending(root),
+            holder: Session::holder(root),
             cpus: cpus.collect(),
             drives: drives.collect(),
         }
@@ -284,8 +292,7 @@ impl Status {
         let uptime = system.root().optional("proc/uptime");
         let seconds = uptime
             .as_deref()
-            .and_then(|text| text.split_whitespace().next()?.parse().ok())
-            .unwrap_or(0.0);
+            .and_then(|text| text.split_whitespace().next()?.parse().ok());
         let now = Sample::now(system);
         Self::between(system, &Sample::default(), &now, seconds, ask_drives)
     }

@@ -69,10 +69,14 @@ impl Store {
             rustix::fs::renameat(&self.directory, &new, &self.directory, name)?;
             self.directory.sync_all()
         };
-        write().map_err(|source| LiveError::Write {
-            path: self.path(name),
-            value: format!("{} bytes", content.len()),
-            source,
+        write().map_err(|source| {
+            // Half of it is of no use, and takes room that may be what was lacking.
+            let _ = rustix::fs::unlinkat(&self.directory, format!("{name}.new"), AtFlags::empty());
+            LiveError::Write {
+                path: self.path(name),
+                value: format!("{} bytes", content.len()),
+                source,
+            }
         })
     }
 
@@ -144,12 +148,8 @@ fn lock(directory: &File, path: &Path) -> Result<File, LiveError> {
     })?;
     let mut opened = File::from(opened);
     if rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let mut owner = String::new();
-        let _ = (&opened).take(20).read_to_string(&mut owner);
-        let owner = owner
-            .trim()
-            .parse::<u32>()
-            .map_or_else(|_| String::new(), |pid| format!(" (process {pid})"));
+        let owner = owner(&mut opened);
+        let owner = owner.map_or_else(String::new, |pid| format!(" (process {pid})"));
         return Err(LiveError::Locked { path: file, owner });
     }
     // Only for the message above: what counts is the lock.
@@ -178,9 +178,33 @@ pub(crate) fn peek(root: &Root, name: &str) -> Option<Vec<u8>> {
     read(&File::from(directory), name).ok()?
 }
 
-/// Whether a journal waits for a restore; reads nothing that only its owner may read.
-pub(crate) fn exists(root: &Root, name: &str) -> bool {
-    root.path(DIRECTORY).join(name).symlink_metadata().is_ok()
+/// Whether a file is there; `None`: only the owner of the directory may see that.
+pub(crate) fn exists(root: &Root, name: &str) -> Option<bool> {
+    match root.path(DIRECTORY).join(name).symlink_metadata() {
+        Ok(_) => Some(true),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => None,
+        Err(_) => Some(false),
+    }
+}
+
+/// The process that has the lock, or 0 if its number is not known; `None` if none has, or only the owner of the directory
+/// may see that.
+pub(crate) fn holder(root: &Root) -> Option<u32> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let lock = root.path(DIRECTORY).join(LOCK);
+    let mut file = File::from(rustix::fs::openat(CWD, lock, flags, Mode::empty()).ok()?);
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => Some(owner(&mut file).unwrap_or(0)),
+        // Nobody had it, and with the file it is free again.
+        _ => None,
+    }
+}
+
+/// The process that has noted itself in the lock file.
+fn owner(lock: &mut File) -> Option<u32> {
+    let mut owner = String::new();
+    lock.take(20).read_to_string(&mut owner).ok()?;
+    owner.trim().parse().ok()
 }
 
 #[cfg(test)]

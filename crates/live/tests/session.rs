@@ -37,13 +37,13 @@ fn what_is_applied_is_in_force_and_is_put_back_to_the_byte() {
     );
     let table = fs::read(directory.path().join("dev/nvme0.feature-0c")).unwrap();
     assert!(table[0] == 1 && table[4..].iter().any(|b| *b != 0));
-    assert!(Session::pending(system.root()));
+    assert_eq!(Session::pending(system.root()), Some(true));
     drop(session);
 
     let restored = Session::open(&system).unwrap().restore().unwrap();
     assert!(restored.written.len() > 10);
     assert_same(directory.path(), &before);
-    assert!(!Session::pending(system.root()));
+    assert_eq!(Session::pending(system.root()), Some(false));
     let again = Session::open(&system).unwrap().restore().unwrap();
     assert!(again.written.is_empty());
 }
@@ -138,7 +138,7 @@ fn a_setting_that_does_not_take_undoes_the_whole_plan() {
         "{error}"
     );
     assert_same(directory.path(), &before);
-    assert!(!Session::pending(system.root()));
+    assert_eq!(Session::pending(system.root()), Some(false));
 }
 
 #[test]
@@ -298,4 +298,58 @@ fn a_drive_that_apst_breaks_is_left_alone_unless_forced() {
     assert!(careful.notes[0].contains("--force"), "{:?}", careful.notes);
     assert!(forced.notes.is_empty());
     assert_ne!(careful.values[0].1, forced.values[0].1);
+}
+
+#[test]
+fn one_setting_that_cannot_be_put_back_keeps_no_other_from_it() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let mut session = Session::open(&system).unwrap();
+    session.apply(&plan(&system, &["teo"])).unwrap();
+    let table = plan(&system, &["apst", "idle-states[ceiling=20us]"]);
+    let guard = session.hold(&table).unwrap();
+    let journal = directory.path().join("var/lib/wakepath/journal.json");
+    let of_killed = fs::read(&journal).unwrap();
+    drop(guard);
+    fs::write(&journal, of_killed).unwrap();
+    // The drive does not answer any more.
+    let answers = directory.path().join("dev/nvme0.feature-0c");
+    let aside = directory.path().join("aside");
+    fs::rename(&answers, &aside).unwrap();
+    fs::create_dir(&answers).unwrap();
+    let error = Session::for_restore(&system).unwrap().restore();
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("1 settings could not"), "{error}");
+    let governor = "sys/devices/system/cpu/cpuidle/current_governor";
+    assert_eq!(
+        fs::read(directory.path().join(governor)).unwrap(),
+        before[governor]
+    );
+    assert_eq!(Session::pending(system.root()), Some(true));
+    // Once it does, the rest is put back, too.
+    fs::remove_dir(&answers).unwrap();
+    fs::rename(&aside, &answers).unwrap();
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_same(directory.path(), &before);
+    assert_eq!(Session::pending(system.root()), Some(false));
+}
+
+#[test]
+fn a_policy_of_offline_cpus_is_none() {
+    let (directory, system) = laptop();
+    assert_eq!(system.policies(), [0, 1]);
+    // It cannot be read; a directory stands for that.
+    let cpus = directory
+        .path()
+        .join("sys/devices/system/cpu/cpufreq/policy1/affected_cpus");
+    fs::remove_file(&cpus).unwrap();
+    fs::create_dir(&cpus).unwrap();
+    assert_eq!(system.policies(), [0]);
+    let performance = plan(&system, &["performance"]);
+    assert!(
+        performance
+            .changes
+            .iter()
+            .all(|c| !c.key.to_string().contains("policy1"))
+    );
 }

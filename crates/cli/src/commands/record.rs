@@ -1,14 +1,15 @@
 //! `wakepath record`: what this machine's CPUs and drives do, into a file.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use serde::Serialize;
 use wakepath_live::System;
 use wakepath_record::{BUFFER_BYTES, MissingHook, Recording, Session, Summary};
@@ -108,7 +109,8 @@ fn record(
     let started = Instant::now();
     let status = loop {
         let left = args.duration.map(|d| d.saturating_sub(started.elapsed()));
-        if left == Some(Duration::ZERO) || until.wait(Some(left.map_or(STEP, |l| l.min(STEP)))) {
+        let step = left.map_or(STEP, |l| l.min(STEP));
+        if left == Some(Duration::ZERO) || until.wait(Some(step)).is_some() {
             break None;
         }
         session.step()?;
@@ -129,26 +131,41 @@ fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(None);
     };
-    let child = Command::new(program)
+    let mut command = Command::new(program);
+    if !std::io::stdin().is_terminal() {
+        // Of its own, so that what it starts can be ended with it. On a terminal it could not read any more.
+        command.process_group(0);
+    }
+    let child = command
         .args(arguments)
         .spawn()
         .with_context(|| format!("cannot run {}", program.display()))?;
     Ok(Some(child))
 }
 
-/// The recording is over; the command goes, too, if it has not. It is asked first, and given two seconds.
+/// The recording is over; the command goes, too, if it has not, and what it has started if that is in its process group.
+/// They are asked first, and given two seconds.
 fn end_command(child: &mut Child) {
     let running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
-    if running(child) {
-        // It may end by itself in the same moment.
-        let _ = kill_process(Pid::from_child(child), Signal::TERM);
+    if !running(child) {
+        return;
     }
+    let pid = Pid::from_child(child);
+    let end = |signal| {
+        // They may end by themselves in the same moment.
+        let _ = if getpgid(Some(pid)) == Ok(pid) {
+            kill_process_group(pid, signal)
+        } else {
+            kill_process(pid, signal)
+        };
+    };
+    end(Signal::TERM);
     let asked = Instant::now();
     while running(child) && asked.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(20));
     }
     if running(child) {
-        let _ = child.kill();
+        end(Signal::KILL);
         let _ = child.wait();
     }
 }

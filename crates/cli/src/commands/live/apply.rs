@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let Some(until) = until else {
         session.apply(&plan)?;
         print(args, &plan, out)?;
-        if Session::pending(system.root()) {
+        if Session::pending(system.root()) == Some(true) {
             eprintln!(
                 "wakepath: `wakepath restore{}` puts it back",
                 args.root.as_option()
@@ -101,13 +101,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     // Now, not at the end: that is when it is put back.
     std::io::stdout().write_all(&shown)?;
     std::io::stdout().flush()?;
-    let interrupted = until.wait(args.hold);
+    let signal = until.wait(args.hold);
     let count = guard
         .release()?
         .map_or(0, |(_, restored)| restored.written.len());
     eprintln!("wakepath: put {count} setting(s) back");
-    if interrupted {
-        waiting::cancel();
+    if let Some(signal) = signal {
+        waiting::cancel(signal);
     }
     Ok(())
 }

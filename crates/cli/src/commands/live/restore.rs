@@ -44,15 +44,11 @@ struct Report {
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let system = args.root.system()?;
     // Without a journal there is nothing to do, and no right to make a directory is needed.
-    let restored = if Session::pending(system.root()) {
-        let mut session = Session::open(&system)?;
-        if args.held {
-            session.recovered().clone()
-        } else {
-            session.restore()?
-        }
-    } else {
-        Restored::default()
+    let restored = match Session::pending(system.root()) {
+        Some(false) => Restored::default(),
+        // Where only root can see it, this says so.
+        _ if args.held => Session::open(&system)?.recovered().clone(),
+        _ => Session::for_restore(&system)?.restore()?,
     };
     for note in &restored.notes {
         eprintln!("wakepath: note: {note}");

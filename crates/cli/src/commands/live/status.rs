@@ -3,8 +3,9 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use wakepath_live::System;
-use wakepath_live::status::{CpuStatus, DriveStatus, Sample, Status};
+use wakepath_live::status::{CpuStatus, DriveStatus, Sample, StateStatus, Status};
 
 use super::{RootArgs, view};
 use crate::output::{self, Format};
@@ -48,11 +49,12 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         return print(args, &spans.next(), out);
     }
     if args.format == Format::Table && std::io::stdout().is_terminal() {
-        return view::run(Spans::new(&system, args.ask_drives), args.interval);
+        let first = Status::since_start(&system, args.ask_drives);
+        return view::run(&first, Spans::new(&system, args.ask_drives), args.interval);
     }
     let until = Until::new()?;
     let mut spans = Spans::new(&system, args.ask_drives);
-    while !until.wait(Some(args.interval)) {
+    while until.wait(Some(args.interval)).is_none() {
         let mut record = Vec::new();
         match args.format {
             // One line each, so that a reader can follow.
@@ -64,12 +66,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         }
         // Not at the end, which may never come; a reader that has gone is the end.
         let mut stdout = std::io::stdout().lock();
-        if stdout
-            .write_all(&record)
-            .and_then(|()| stdout.flush())
-            .is_err()
-        {
-            break;
+        match stdout.write_all(&record).and_then(|()| stdout.flush()) {
+            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => break,
+            written => written.context("writing the status")?,
         }
     }
     Ok(())
@@ -97,7 +96,13 @@ impl<'a> Spans<'a> {
     pub(super) fn next(&mut self) -> Status {
         let (sample, at) = (Sample::now(self.system), Instant::now());
         let seconds = (at - self.at).as_secs_f64();
-        let status = Status::between(self.system, &self.last, &sample, seconds, self.ask_drives);
+        let status = Status::between(
+            self.system,
+            &self.last,
+            &sample,
+            Some(seconds),
+            self.ask_drives,
+        );
         (self.last, self.at) = (sample, at);
         status
     }
@@ -152,14 +157,19 @@ pub(super) fn headline(status: &Status) -> String {
         Some(us) if us >= NO_SYSTEM_LATENCY_LIMIT_US => "none".to_owned(),
         Some(us) => format!("{us} us"),
     };
-    let applied = if status.applied {
-        "; changed by wakepath, `wakepath restore` puts it back"
-    } else {
-        ""
+    let applied = match (status.holder, status.applied) {
+        (Some(0), _) => "; a running wakepath may have changed settings".to_owned(),
+        (Some(process), _) => format!("; process {process}, a wakepath, may have changed settings"),
+        (None, Some(true)) => "; changed by wakepath, `wakepath restore` puts it back".to_owned(),
+        (None, Some(false)) => String::new(),
+        (None, None) => "; what wakepath has changed only root can see".to_owned(),
     };
+    let span = status
+        .seconds
+        .map_or_else(|| "unknown time".to_owned(), |s| format!("{s:.1} s"));
     format!(
-        "{:.1} s; idle governor {}; system-wide latency limit {latency}{applied}",
-        status.seconds, status.governor
+        "{span}; idle governor {}; system-wide latency limit {latency}{applied}",
+        status.governor
     )
 }
 
@@ -180,27 +190,34 @@ pub(super) fn mhz(of: &CpuStatus) -> String {
         .map_or_else(String::new, |khz| (khz / 1000).to_string())
 }
 
+/// A row for each idle state; one without if there is none.
 fn cpu_rows(of: &CpuStatus) -> Vec<[String; 9]> {
-    of.states
-        .iter()
-        .map(|state| {
-            [
-                of.cpu.to_string(),
-                limit(of),
-                mhz(of),
-                state.name.clone(),
-                if state.disabled { "off" } else { "" }.to_owned(),
-                format!("{:.1}", 100.0 * state.share),
-                format!("{:.1}", state.entries_per_s),
-                format!("{:.1}", state.too_deep_per_s),
-                format!("{:.1}", state.too_shallow_per_s),
-            ]
-        })
-        .collect()
+    let row = |state: Option<&StateStatus>| {
+        let text = |of: fn(&StateStatus) -> String| state.map_or_else(String::new, of);
+        let rate = |of: fn(&StateStatus) -> Option<f64>| number(state.and_then(of));
+        [
+            of.cpu.to_string(),
+            limit(of),
+            mhz(of),
+            text(|s| s.name.clone()),
+            text(|s| if s.disabled { "off" } else { "" }.to_owned()),
+            rate(|s| Some(100.0 * s.share?)),
+            rate(|s| s.entries_per_s),
+            rate(|s| s.too_deep_per_s),
+            rate(|s| s.too_shallow_per_s),
+        ]
+    };
+    if of.states.is_empty() {
+        return vec![row(None)];
+    }
+    of.states.iter().map(Some).map(row).collect()
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| format!("{value:.1}"))
 }
 
 pub(super) fn drive_row(of: &DriveStatus) -> [String; 9] {
-    let number = |value: f64| format!("{value:.1}");
     let apst = |on: bool| if on { "on" } else { "off" }.to_owned();
     [
         of.name.clone(),

@@ -10,6 +10,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Row, Table};
 use wakepath_live::status::{CpuStatus, Status};
 
+use crate::until::Until;
+
 use super::status::{DRIVE_HEADER, Spans, drive_row, headline, limit, mhz};
 
 /// Colours of idle states, shallowest first; the deeper, the darker.
@@ -22,18 +24,21 @@ const COLOURS: [Color; 6] = [
     Color::DarkGray,
 ];
 
-/// Shows spans until q, Esc or Ctrl-C.
-pub(super) fn run(mut spans: Spans<'_>, interval: Duration) -> anyhow::Result<()> {
+/// How often to look whether a signal came.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Shows `first`, and then spans, until q, Esc, Ctrl-C or another signal.
+pub(super) fn run(first: &Status, mut spans: Spans<'_>, interval: Duration) -> anyhow::Result<()> {
+    let until = Until::new()?;
     // Puts the terminal back on a panic, too.
     let mut terminal = ratatui::try_init()?;
     let mut show = || -> anyhow::Result<()> {
-        loop {
-            if quits(interval)? {
-                return Ok(());
-            }
+        terminal.draw(|frame| draw(frame, first))?;
+        while !quits(interval, &until)? {
             let status = spans.next();
             terminal.draw(|frame| draw(frame, &status))?;
         }
+        Ok(())
     };
     let result = show();
     ratatui::try_restore()?;
@@ -41,12 +46,18 @@ pub(super) fn run(mut spans: Spans<'_>, interval: Duration) -> anyhow::Result<()
 }
 
 /// Waits for the next span; `true` if the user wants to leave.
-fn quits(interval: Duration) -> anyhow::Result<bool> {
+fn quits(interval: Duration, until: &Until) -> anyhow::Result<bool> {
     let end = Instant::now() + interval;
     loop {
+        if until.wait(Some(Duration::ZERO)).is_some() {
+            return Ok(true);
+        }
         let left = end.saturating_duration_since(Instant::now());
-        if !event::poll(left)? {
-            return Ok(false);
+        if !event::poll(left.min(LOOK))? {
+            if left <= LOOK {
+                return Ok(false);
+            }
+            continue;
         }
         if let Event::Key(key) = event::read()? {
             let control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -101,7 +112,7 @@ fn cpus(status: &Status, area: Rect) -> Table<'static> {
     let fixed = [5, 9, 6, 10];
     let width = usize::from(area.width).saturating_sub(fixed.iter().sum::<usize>() + 6);
     let rows = status.cpus.iter().map(|cpu| {
-        let entries: f64 = cpu.states.iter().map(|s| s.entries_per_s).sum();
+        let entries: f64 = cpu.states.iter().filter_map(|s| s.entries_per_s).sum();
         Row::new(vec![
             Line::from(cpu.cpu.to_string()),
             Line::from(limit(cpu)),
@@ -125,7 +136,7 @@ fn bar(cpu: &CpuStatus, width: usize) -> Line<'static> {
     let mut spans = Vec::new();
     let (mut share, mut drawn) = (0.0, 0);
     for (state, colour) in cpu.states.iter().zip(COLOURS.into_iter().cycle()) {
-        share += state.share;
+        share += state.share.unwrap_or(0.0);
         // Ends are rounded, not lengths, so that the errors do not add up.
         let end = ((share * width as f64).round() as usize).min(width);
         spans.push(Span::styled(
@@ -188,7 +199,7 @@ mod tests {
         let system = System::new(Root::at(captured));
         let mut status = Status::since_start(&system, false);
         for state in &mut status.cpus[0].states {
-            state.share = 0.9;
+            state.share = Some(0.9);
         }
         for width in [0, 1, 7, 200] {
             let drawn = bar(&status.cpus[0], width).width();
