@@ -116,7 +116,7 @@ impl Ceiling {
     pub fn latency_limit(self, states: &IdleStates) -> Nanoseconds {
         match self {
             Self::Shallowest => Nanoseconds::ZERO,
-            Self::State(index) => states[index.min(states.len() - 1)].exit_latency,
+            Self::State(_) => states[self.deepest_index(states)].exit_latency,
             Self::Latency(limit) => limit,
         }
     }
@@ -124,11 +124,19 @@ impl Ceiling {
     /// The deepest index that a CPU with a lease may enter, as far as the ceiling limits the index.
     fn deepest_index(self, states: &IdleStates) -> usize {
         let deepest = states.len() - 1;
+        let shallowest = || states.iter().position(|s| !s.disabled).unwrap_or(0);
         match self {
-            Self::Shallowest => states.iter().position(|s| !s.disabled).unwrap_or(0),
-            Self::State(index) => index.min(deepest),
+            Self::Shallowest => shallowest(),
+            // The CPU has to be in some state even where those up to the ceiling are switched off.
+            Self::State(index) => index.min(deepest).max(shallowest()),
             Self::Latency(_) => deepest,
         }
+    }
+
+    /// Whether a governor was driven into a state that is switched off by a ceiling that names a state: menu takes state 0
+    /// when no latency is allowed, enabled or not.
+    fn names_disabled(self, states: &IdleStates, state: usize) -> bool {
+        matches!(self, Self::State(_)) && states[state].disabled
     }
 
     /// Asks `governor` on behalf of a CPU with a lease.
@@ -154,7 +162,7 @@ impl Ceiling {
                 state: deepest,
                 stop_tick: false,
             };
-        } else if decision.state > deepest {
+        } else if decision.state > deepest || self.names_disabled(states, decision.state) {
             decision.state = (0..=deepest).rfind(|&i| !states[i].disabled).unwrap_or(0);
             decision.stop_tick &= !states[decision.state].polling;
         }
@@ -235,7 +243,11 @@ mod tests {
                     let first = list.iter().position(|s| !s.disabled).unwrap_or(0);
                     match ceiling {
                         Ceiling::Shallowest => prop_assert_eq!(decision.state, first),
-                        _ => prop_assert!(decision.state <= index),
+                        _ => {
+                            prop_assert!(decision.state <= index.max(first));
+                            let any = list.iter().any(|s| !s.disabled);
+                            prop_assert!(!any || !list[decision.state].disabled);
+                        }
                     }
                     governor.reflect(decision.state, outcome);
                 }
