@@ -576,6 +576,47 @@ fn a_workload_that_fails_or_prints_nothing_ends_a_measurement_and_loses_nothing(
     );
 }
 
+#[test]
+fn a_fio_job_that_would_write_to_a_device_is_refused_before_anything_runs() {
+    if is_missing("fio") {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/dev/full", temp.path().join("link")).unwrap();
+    // Nothing could be written to this device either way.
+    for place in [
+        "[a]\nfilename=/dev/full",
+        "[/dev/full]",
+        "[a]\nfilename=x.tmp:/dev/full",
+        "[a]\ndirectory=/dev\nfilename=full",
+        "[a]\nfilename=//dev/full",
+        "[a]\nfilename=link",
+        "[global]\nfilename=/dev/full\n[a]\nfilename=x.tmp",
+        "[a]\nfilename_format=/dev/full",
+    ] {
+        let text = format!(
+            "name = 'm'\nrepeats = 1\nsettle_s = 0\n[[policy]]\nname = 'p'\n\
+             [[workload]]\nname = 'good'\ncommand = ['touch', 'ran']\n\
+             [[workload]]\nname = 'w'\nfio_job = \"\"\"\n{place}\nrw=randwrite\nsize=4k\n\"\"\"\n"
+        );
+        let study = written(temp.path(), &text);
+        let mut command = assert_cmd::Command::cargo_bin("wakepath").unwrap();
+        command
+            .args(["study", "run", &study, "--on", "live", "-o", "results"])
+            .current_dir(temp.path());
+        // Warnings about the job stand before it.
+        let refused = command.assert().code(1).stdout("");
+        let message = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
+        let message = message.lines().last().unwrap();
+        for part in ["w: job ", "a character device", "fio_options"] {
+            assert!(message.contains(part), "{place}: {message}");
+        }
+        for left in ["ran", "results", "x.tmp"] {
+            assert!(!temp.path().join(left).exists(), "{place}: {left}");
+        }
+    }
+}
+
 /// Runs a study that changes settings. Only one process of the machine may do that at a time, so it waits its turn;
 /// in the middle it may get a signal. Exit code and messages.
 fn with_settings(study: &str, dir: &str, signal: Option<&str>) -> (Option<i32>, String) {

@@ -385,3 +385,54 @@ fn the_workloads_of_the_repository_run_in_fio() {
         );
     }
 }
+
+#[test]
+fn paths_hold_every_file_that_fio_opens() {
+    if !fio_is_here("paths_hold_every_file_that_fio_opens") {
+        return;
+    }
+    let sections = [
+        "[plain]\n",
+        "[list]\nfilename=x.tmp:/dev/null:y\\:z\n",
+        "[colons]\nfilename=:/dev/null::x\n",
+        "[late]\nfilename=null\ndirectory=/dev\n",
+        "[early]\ndirectory=/dev:sub\nfilename= null\nnumjobs=3\n",
+        "[twice]\nfilename=one\nfilename=two # three\n",
+        "[/dev/null]\n",
+        "[/dev/zero]\nname=other\nfilename_format=x\n",
+        "[link]\n",
+        "[named]\nname=/dev/null\n",
+        "[format]\nfilename_format=/dev/$jobname.$JOBNUM.$filenum.$clientuid.$x\nnumjobs=2\n",
+        "[up]\nfilename=sub/../../null\n",
+        "[slashes]\nfilename=//dev/null\n",
+        "[global]\nfilename=g.tmp\n[both]\nfilename=h.tmp\n[one]\n",
+        "[global]\nfilename=null\n[after]\ndirectory=/dev\n",
+        "[global x]\ndirectory=/dev\n[below]\nfilename=null\n[name]\n",
+        "[global]\nfilename_format=/dev/null\nname=/dev/zero\n[formatted]\n",
+    ];
+    for section in sections {
+        // The null engine opens nothing, so that this is safe as root, too.
+        let text = format!("[global]\nsize=4k\nbs=512\n{section}");
+        let file = JobFile::new(&format!("[global]\nioengine=null\n{text}"));
+        std::fs::create_dir(file.folder.path().join("sub")).unwrap();
+        std::os::unix::fs::symlink("/dev/null", file.folder.path().join("link")).unwrap();
+        let output = file.run(&["--debug=file"]);
+        assert!(output.status.success(), "{output:?}\n{text}");
+        let ours = fio::paths(&text, "t.fio").unwrap_or_else(|e| panic!("{e}"));
+        let ours: Vec<String> = ours.into_iter().flat_map(|job| job.files).collect();
+        let mut theirs = 0;
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            // file 0x7f94f67f5110 "/dev/null" added at 0
+            let Some((_, rest)) = line.split_once(" \"") else {
+                continue;
+            };
+            let Some((path, _)) = rest.split_once("\" added at") else {
+                continue;
+            };
+            theirs += 1;
+            let found = ours.iter().any(|p| p == path);
+            assert!(found, "fio opens {path}, we have {ours:?}\n{text}");
+        }
+        assert!(theirs > 0, "fio names no files:\n{text}");
+    }
+}

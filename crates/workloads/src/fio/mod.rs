@@ -25,6 +25,7 @@ use crate::file;
 
 mod error;
 mod options;
+mod paths;
 mod print;
 mod sections;
 mod values;
@@ -34,6 +35,7 @@ mod tests;
 
 pub use error::{FioError, FioWarning};
 pub use options::{OptionSupport, known_options};
+pub use paths::{JobPaths, paths};
 
 /// Longest job file that is read, in bytes.
 pub const MAX_FILE_BYTES: usize = 1 << 20;

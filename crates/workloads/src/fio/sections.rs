@@ -87,12 +87,12 @@ pub(super) fn read(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
 
 /// Cuts a comment off and the blanks around the rest. fio takes every `;` and `#` as the start of a
 /// comment, wherever it stands.
-fn strip(line: &str) -> &str {
+pub(super) fn strip(line: &str) -> &str {
     let end = line.find([';', '#']).unwrap_or(line.len());
     line[..end].trim_matches(|c: char| c.is_ascii_whitespace() || c.is_ascii_control())
 }
 
-fn section_name(header: &str) -> Result<&str, Problem> {
+pub(super) fn section_name(header: &str) -> Result<&str, Problem> {
     let name = header
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))

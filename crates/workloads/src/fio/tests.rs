@@ -358,15 +358,15 @@ mod properties {
 
         #[test]
         fn no_text_makes_it_panic(text in "[\\[\\]a-z0-9=,;#%$ \n\r\t\"-]{0,200}") {
-            let _ = parse(&text, "t.fio");
+            let _ = paths(&text, "t.fio");
         }
 
         #[test]
         fn no_value_makes_it_panic(
-            key in proptest::sample::select(vec!["bs", "rate", "size", "runtime", "iodepth", "rw", "thinktime", "direct"]),
+            key in proptest::sample::select(vec!["bs", "rate", "size", "runtime", "iodepth", "rw", "thinktime", "direct", "filename", "filename_format", "directory"]),
             value in "\\PC{0,30}",
         ) {
-            let _ = parse(&format!("[j]\n{key}={value}\nsize=1m\n"), "t.fio");
+            let _ = paths(&format!("[j]\n{key}={value}\nsize=1m\n"), "t.fio");
         }
     }
 }

@@ -9,6 +9,7 @@ mod counters;
 mod machine;
 mod program;
 mod settings;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,7 +45,7 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
         tools.insert("fio".to_owned(), program::fio_version()?);
     }
     for workload in &plan.workloads {
-        check(workload)?;
+        check(workload).map_err(|e| StudyError::Settings(format!("{}: {e}", workload.name)))?;
     }
     // Before anything is written: does every policy exist here?
     let mut notes = Vec::new();
@@ -97,26 +98,10 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
 }
 
 /// Nothing may be overwritten by accident.
-fn check(workload: &PlannedWorkload) -> Result<(), StudyError> {
-    let Some(wakepath_workloads::Workload::Fio(file)) = workload.workload() else {
-        return Ok(());
-    };
-    let device = file.jobs.iter().find(|job| {
-        job.rw.writes()
-            && job
-                .filename
-                .as_deref()
-                .is_some_and(|f| f.starts_with("/dev/"))
-    });
-    match device {
-        Some(job) => Err(StudyError::Settings(format!(
-            "{}: job '{}' writes to {}, which would destroy what is on it; let it write to a file, for example \
-             with fio_options = {{ filename = \"fio.tmp\", size = \"1g\" }}",
-            workload.name,
-            job.name,
-            job.filename.as_deref().unwrap_or_default()
-        ))),
-        None => Ok(()),
+fn check(workload: &PlannedWorkload) -> Result<(), String> {
+    match &workload.task {
+        Task::Fio { text, .. } => targets::check(text, "its fio job"),
+        Task::RtApp { .. } | Task::Command { .. } => Ok(()),
     }
 }
 
@@ -165,6 +150,8 @@ fn measure(
         .duration_since(UNIX_EPOCH)
         .map(|d| d.as_secs_f64());
     run.started_unix_s = started.ok();
+    // A name may lead to something else by now.
+    check(&plan.workloads[workload])?;
     let before = Counters::read(system);
     let took = match &plan.workloads[workload].task {
         Task::Fio { text, .. } => program::fio(text, run, waiting)?,
@@ -209,17 +196,5 @@ mod tests {
         for (block, runs) in first.chunks(6).enumerate() {
             assert!(runs.iter().all(|index| of.run(*index).2 == block as u32));
         }
-    }
-
-    #[test]
-    fn a_device_is_not_written_to() {
-        let text = "name = 'x'\n[[workload]]\nname = 'a'\nfio_job = '''\n[a]\nrw=randwrite\n\
-                    filename=/dev/sda\nruntime=1\ntime_based\n'''\n[[policy]]\nname = 'p'\n";
-        let plan = Plan::new(text, "x", Path::new("."), Target::Live).unwrap();
-        let error = check(&plan.workloads[0]).unwrap_err().to_string();
-        assert!(
-            error.contains("/dev/sda") && error.contains("filename"),
-            "{error}"
-        );
     }
 }

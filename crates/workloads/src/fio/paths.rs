@@ -1,0 +1,235 @@
+//! The files that fio would open for a job file: where data may end up.
+//!
+//! Names are formed as fio 3.33 does (`str_filename_cb` and `get_next_str` of its `options.c`, `add_job` and
+//! `make_filename` of `init.c`, `add_file` of `filesetup.c`). Where its choice depends on the order of sections, on the
+//! process or on what exists, all of its choices are given.
+
+use super::error::{FioError, Problem, shown};
+use super::sections::{section_name, strip};
+use super::{FioJob, parse};
+
+/// What fio puts in the place of these words of any option's value.
+const REPLACED: [&str; 4] = ["${", "$pagesize", "$mb_memory", "$ncpus"];
+
+/// The files of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobPaths {
+    /// Name of the job.
+    pub job: String,
+    /// Whether it writes into its files.
+    pub writes: bool,
+    /// Every file that one of its processes may open for its I/O.
+    pub files: Vec<String>,
+    /// A file that it maps as memory (`mem=mmapshared:FILE`), which even reads write into.
+    pub memory: Option<String>,
+}
+
+/// Options that name files, of a section and the `[global]` ones above it.
+#[derive(Clone, Default)]
+struct Names {
+    /// Lists add up: fio does I/O to the file of `[global]` as well as to that of the job.
+    files: Vec<String>,
+    /// A file has the directory that is known when fio reads its name, or none.
+    directories: Vec<String>,
+    format: Option<String>,
+    memory: Option<String>,
+}
+
+/// The files of every job of a job file, in its order. `origin` is its name for messages.
+///
+/// # Errors
+/// As [`parse`], and where a name cannot be told because fio would replace a part of it.
+pub fn paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioError> {
+    let parsed = parse(text, origin)?;
+    let mut global = Names::default();
+    // The section being read, if it is a job.
+    let mut section: Option<(String, Names)> = None;
+    let mut all: Vec<(String, Names)> = Vec::new();
+    for (index, raw) in text.lines().enumerate() {
+        let content = strip(raw);
+        if content.starts_with('[') {
+            let name = section_name(content).map_err(|p| p.at(origin, index + 1))?;
+            all.extend(section.take());
+            if !name.starts_with("global") {
+                section = Some((name.to_owned(), global.clone()));
+            }
+        } else if let Some((key, value)) = content.split_once('=') {
+            let names = section.as_mut().map_or(&mut global, |(_, names)| names);
+            names
+                .set(key.trim_end(), value.trim())
+                .map_err(|p| p.at(origin, index + 1))?;
+        }
+    }
+    all.extend(section);
+    let jobs = parsed.jobs.iter().zip(all);
+    Ok(jobs
+        .map(|(job, (section, names))| names.of(job, &section))
+        .collect())
+}
+
+impl Names {
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Problem> {
+        if !["filename", "directory", "filename_format", "mem"].contains(&key) {
+            return Ok(());
+        }
+        if let Some(word) = REPLACED.iter().find(|word| value.contains(*word)) {
+            return Err(Problem::new(format!(
+                "{key}: fio replaces `{word}` in `{}`, so that the file is not known; write its name out",
+                shown(value)
+            )));
+        }
+        match key {
+            "filename" => self.files.extend(list(value)),
+            "directory" => self.directories.extend(list(value)),
+            "filename_format" => self.format = Some(value.to_owned()),
+            _ => self.memory = value.split_once(':').map(|(_, file)| file.to_owned()),
+        }
+        Ok(())
+    }
+
+    /// The files of a job of this section.
+    fn of(self, job: &FioJob, section: &str) -> JobPaths {
+        let mut names = self.files;
+        if names.is_empty() {
+            // Whatever exists of the section's name and is no regular file is the file.
+            names.push(section.to_owned());
+            let format = self.format.as_deref().filter(|f| !f.is_empty());
+            let format = format.unwrap_or("$jobname.$jobnum.$filenum");
+            let of_process = (0..job.numjobs).map(|number| formatted(format, section, number));
+            names.extend(of_process);
+        }
+        names.dedup();
+        let mut files = names.clone();
+        for directory in &self.directories {
+            files.extend(names.iter().map(|name| format!("{directory}/{name}")));
+        }
+        JobPaths {
+            job: job.name.clone(),
+            writes: job.rw.writes(),
+            files,
+            memory: self.memory,
+        }
+    }
+}
+
+/// A list as fio splits it: at colons, of which a backslash takes the meaning away.
+fn list(value: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let mut before = None;
+    for letter in value.chars() {
+        if let Some(last) = all.last_mut() {
+            match letter {
+                ':' if before == Some('\\') => {
+                    last.pop();
+                    last.push(':');
+                }
+                // Colons at the start of a name are skipped.
+                ':' if last.is_empty() => {}
+                ':' => all.push(String::new()),
+                _ => last.push(letter),
+            }
+        }
+        before = Some(letter);
+    }
+    all.retain(|name| !name.is_empty());
+    all
+}
+
+/// `filename_format` of a process's only file.
+fn formatted(format: &str, section: &str, process: u32) -> String {
+    let number = process.to_string();
+    let words = [
+        ("$jobname", section),
+        ("$jobnum", number.as_str()),
+        ("$filenum", "0"),
+        // The address of a client of a fio server.
+        ("$clientuid", ""),
+    ];
+    let mut name = String::new();
+    let mut rest = format;
+    while let Some(letter) = rest.chars().next() {
+        let word = words.iter().find(|(word, _)| {
+            rest.get(..word.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(word))
+        });
+        let taken = if let Some((word, value)) = word {
+            name.push_str(value);
+            word.len()
+        } else {
+            name.push(letter);
+            letter.len_utf8()
+        };
+        rest = &rest[taken..];
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(text: &str) -> Vec<String> {
+        let all = paths(text, "t.fio").unwrap_or_else(|e| panic!("{e}"));
+        all.into_iter().flat_map(|job| job.files).collect()
+    }
+
+    #[test]
+    fn lists_are_split_as_fio_splits_them() {
+        for (text, parts) in [
+            ("a", &["a"][..]),
+            ("a:b", &["a", "b"]),
+            (r"a\:b:c", &["a:b", "c"]),
+            (":a::b:", &["a", "b"]),
+            (r"\:", &[":"]),
+            (":", &[]),
+        ] {
+            assert_eq!(list(text), parts, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_come_from_filename_directory_format_and_section() {
+        let cases: [(&str, &[&str]); 6] = [
+            ("[a]\nfilename=x:y\nsize=1m\n", &["x", "y"]),
+            (
+                "[a]\nfilename=x\ndirectory=/d:e\nsize=1m\n",
+                &["x", "/d/x", "e/x"],
+            ),
+            (
+                "[global]\nfilename=g\n[a]\nfilename=x ; y\nsize=1m\n",
+                &["g", "x"],
+            ),
+            (
+                "[/dev/sda]\nsize=1m\nnumjobs=2\n",
+                &["/dev/sda", "/dev/sda.0.0", "/dev/sda.1.0"],
+            ),
+            (
+                "[a]\nname=b\nfilename_format=/dev/$JobName$jobnum\nsize=1m\n",
+                &["a", "/dev/a0"],
+            ),
+            (
+                "[global one]\ndirectory=/d\n[a]\nsize=1m\n[global]\n[b]\nfilename=x\nsize=1m\n",
+                &["a", "a.0.0", "/d/a", "/d/a.0.0", "x", "/d/x"],
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(files(text), expected, "{text}");
+        }
+        let memory = paths("[a]\nmem=mmapshared:/dev/sda\nsize=1m\n", "t.fio").unwrap();
+        assert_eq!(memory[0].memory.as_deref(), Some("/dev/sda"));
+        assert!(!memory[0].writes);
+    }
+
+    #[test]
+    fn a_name_that_fio_would_make_up_is_refused() {
+        for line in [
+            "directory=${HOME}",
+            "filename=$ncpus",
+            "filename_format=$pagesize",
+        ] {
+            let error = paths(&format!("[a]\n{line}\nsize=1m\n"), "t.fio").unwrap_err();
+            assert_eq!(error.line, Some(2));
+            assert!(error.message.contains("write its name out"), "{error}");
+        }
+    }
+}
