@@ -250,8 +250,7 @@ fn with_options(text: &str, options: &[(String, String)]) -> String {
         let _ = writeln!(changed, "{key}={value}");
     }
     for line in text.lines() {
-        let key = line.split('=').next().unwrap_or(line).trim();
-        if !options.iter().any(|(name, _)| name == key) {
+        if !options.iter().any(|(name, _)| fio::line_sets(line, name)) {
             let _ = writeln!(changed, "{line}");
         }
     }
@@ -398,5 +397,33 @@ mod tests {
         assert_eq!(file.jobs[0].runtime, Some(Nanoseconds::from_millis(500)));
         assert!(file.jobs[0].time_based && file.jobs.len() == 1);
         assert_eq!(with_options(text, &[]), text);
+    }
+
+    #[test]
+    fn options_of_the_study_win_by_whatever_name_the_file_has_them() {
+        let ends = "[global]\nsize=1m\n[a]\n";
+        for (line, key, value) in [
+            ("timeout=30", "runtime", "500ms"),
+            ("runtime=30", "timeout", "500ms"),
+            ("blocksize=4k", "bs", "16k"),
+            ("readwrite=randwrite", "rw", "randread"),
+            ("buffered=1", "direct", "1"),
+            ("direct=0", "buffered", "0"),
+            ("rwmixwrite=90", "rwmixread", "70"),
+            ("rwmixread=90", "rwmixwrite", "70"),
+            ("wait_for_previous", "stonewall", "0"),
+            ("\tstonewall # flag", "stonewall", "0"),
+            ("size = 2m ; comment", "size", "8m"),
+        ] {
+            let options = [(key.to_owned(), value.to_owned())];
+            let with = with_options(&format!("{ends}{line}\n"), &options);
+            let alone = with_options(ends, &options);
+            let [with, alone] = [with, alone].map(|text| fio::parse(&text, "x").unwrap());
+            assert_eq!(with.to_string(), alone.to_string(), "{line}");
+        }
+        // Others stay.
+        let text = "[a]\nrate=1m\nrandrepeat=0\nsize=1m\n";
+        let options = [("rwmixread".to_owned(), "70".to_owned())];
+        assert!(with_options(text, &options).ends_with(text));
     }
 }

@@ -34,7 +34,7 @@ mod values;
 mod tests;
 
 pub use error::{FioError, FioWarning};
-pub use options::{OptionSupport, known_options};
+pub use options::{OptionSupport, known_options, line_sets};
 pub use paths::{JobPaths, paths};
 
 /// Longest job file that is read, in bytes.

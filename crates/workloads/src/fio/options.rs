@@ -3,6 +3,7 @@
 use wakepath_units::Nanoseconds;
 
 use super::error::{FioWarning, Problem, shown};
+use super::sections::strip;
 use super::values::{bytes, count, per_direction, percent, switch, time};
 use super::{FioJob, IoEngine, MAX_IODEPTH, MAX_JOBS, PerDirection, ReadWrite, Size};
 
@@ -146,6 +147,15 @@ impl Field {
     /// Free text, in which a leading blank is part of the value and nothing is scaled.
     const fn is_text(self) -> bool {
         matches!(self, Self::Name | Self::Description | Self::Filename)
+    }
+
+    /// The field that decides the same: the later of the two counts.
+    const fn canonical(self) -> Self {
+        match self {
+            Self::RwMixWrite => Self::RwMixRead,
+            Self::Buffered => Self::Direct,
+            other => other,
+        }
     }
 
     /// A flag that is set by its name alone.
@@ -460,6 +470,24 @@ pub fn known_options() -> impl Iterator<Item = (&'static str, OptionSupport)> {
         };
         (name, support)
     })
+}
+
+/// Whether a line of a job file sets what `option` sets, by this or another name: `timeout` is `runtime`, and `buffered`
+/// the opposite of `direct`.
+pub fn line_sets(line: &str, option: &str) -> bool {
+    let content = strip(line);
+    let key = content.split_once('=').map_or(content, |(key, _)| key);
+    let key = key.trim_end();
+    let field = |name: &str| {
+        OPTIONS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .and_then(|(_, meaning)| match meaning {
+                Meaning::Sets(field) => Some(field.canonical()),
+                Meaning::NoTiming(_) | Meaning::Only(_) => None,
+            })
+    };
+    key == option || field(key).is_some_and(|of_line| field(option) == Some(of_line))
 }
 
 /// Applies one `key=value` or flag line to the job. Returns the option and a remark when the line
