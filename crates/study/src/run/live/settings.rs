@@ -17,6 +17,13 @@ pub(super) fn error(e: &LiveError) -> StudyError {
 /// This machine cannot have it; the message says what it can.
 pub(super) fn plan(system: &System, of: &PlannedPolicy) -> Result<Plan, StudyError> {
     let named = |e: String| StudyError::Settings(format!("policy '{}': {e}", of.name));
+    if of.settings.contains_key("io_uring_iowait") {
+        return Err(named(
+            "io_uring_iowait exists only in the simulator: on a real machine each program asks io_uring for it; \
+             leave it out, or run a program that does as a `command`"
+                .to_owned(),
+        ));
+    }
     let combination = &of.combination;
     let specs = [
         &of.idle,
@@ -95,4 +102,37 @@ pub(super) fn hold(
         None => Session::open(system).map_err(|e| error(&e))?,
     };
     session.hold(&changes).map(Some).map_err(|e| error(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use wakepath_live::Root;
+
+    use super::*;
+    use crate::plan::{self, Target};
+
+    #[test]
+    fn what_only_the_simulator_has_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let system = System::new(Root::at(temp.path()));
+        for (key, value) in [
+            ("io_uring_iowait", "true"),
+            ("io_uring_iowait", "false"),
+            ("psd", "'psd'"),
+            ("poll", "'poll'"),
+        ] {
+            let text = format!(
+                "name = 'x'\n[[workload]]\nname = 'a'\ncommand = ['true']\n\
+                 [[policy]]\nname = 'p'\n{key} = {value}\n"
+            );
+            let of = plan::Plan::new(&text, "x", Path::new("."), Target::Live).unwrap();
+            let error = plan(&system, &of.policies[0]).unwrap_err().to_string();
+            assert!(
+                error.contains("policy 'p'") && error.contains(key),
+                "{error}"
+            );
+        }
+    }
 }
