@@ -200,6 +200,9 @@ fn an_example_is_written_checked_and_never_overwritten() {
     assert!(checked["seconds"].as_f64().unwrap() > 0.0);
     wakepath(&["study", "new", "--force", &file]).success();
     for on in ["sim", "live"] {
+        if on == "live" && is_missing("fio") {
+            continue;
+        }
         let checked = json(&wakepath(&[
             "study", "check", &file, "--on", on, "--format", "json",
         ]));
@@ -284,6 +287,21 @@ fn what_is_wrong_with_a_study_is_one_line_with_its_place() {
     );
     let refused = wakepath(&["study", "check", &study]);
     fails_with(refused, &["reads under shallowest", "intel_pstate needs"]);
+    // Before anything runs, though the other policy's turn comes first.
+    for (policy, part) in [
+        ("idle = 'oracle'", "nobody can know it before"),
+        ("apst = 'apst'", "no power states"),
+        ("freq = 'intel_pstate'", "intel_pstate needs"),
+    ] {
+        let study = written(temp.path(), &STUDY.replace("idle = 'shallowest'", policy));
+        for words in [
+            &["study", "run", &study, "-o", &dir][..],
+            &["study", "check", &study],
+        ] {
+            fails_with(wakepath(words), &["reads under shallowest", part]);
+        }
+        assert!(!Path::new(&dir).exists());
+    }
 }
 
 #[test]
@@ -568,12 +586,24 @@ fn a_workload_that_fails_or_prints_nothing_ends_a_measurement_and_loses_nothing(
     let text = text
         .replace("name = 'p'", "name = 'p'\ndisable_idle = ['C99']")
         .replace("fio = 'part-b-rk3399.fio'", "command = ['true']");
-    let study = written(temp.path(), &text);
     let at = temp.path().join("none").display().to_string();
-    fails_with(
-        wakepath(&["study", "run", &study, "--on", "live", "-o", &at]),
-        &["policy 'p'", "C99"],
-    );
+    for (policy, part) in [
+        ("disable_idle = ['C99']", "C99"),
+        ("psd = 'psd'", "wakepath daemon"),
+        ("poll = 'poll'", "idle-states[ceiling=...]"),
+        ("idle = 'oracle'", "only in the simulator"),
+        ("io_uring_iowait = false", "only in the simulator"),
+        ("set = { eep = 'power' }", "no setting is called `eep`"),
+    ] {
+        let study = written(temp.path(), &text.replace("disable_idle = ['C99']", policy));
+        for words in [
+            &["study", "run", &study, "--on", "live", "-o", &at][..],
+            &["study", "check", &study, "--on", "live"],
+        ] {
+            fails_with(wakepath(words), &["policy 'p'", part]);
+        }
+        assert!(!Path::new(&at).exists());
+    }
 }
 
 #[test]
@@ -600,18 +630,20 @@ fn a_fio_job_that_would_write_to_a_device_is_refused_before_anything_runs() {
              [[workload]]\nname = 'w'\nfio_job = \"\"\"\n{place}\nrw=randwrite\nsize=4k\n\"\"\"\n"
         );
         let study = written(temp.path(), &text);
-        let mut command = assert_cmd::Command::cargo_bin("wakepath").unwrap();
-        command
-            .args(["study", "run", &study, "--on", "live", "-o", "results"])
-            .current_dir(temp.path());
-        // Warnings about the job stand before it.
-        let refused = command.assert().code(1).stdout("");
-        let message = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
-        let message = message.lines().last().unwrap();
-        for part in ["w: job ", "a character device", "fio_options"] {
-            assert!(message.contains(part), "{place}: {message}");
+        for verb in ["run", "check"] {
+            let mut command = assert_cmd::Command::cargo_bin("wakepath").unwrap();
+            command
+                .args(["study", verb, &study, "--on", "live"])
+                .current_dir(temp.path());
+            // Warnings about the job stand before it.
+            let refused = command.assert().code(1).stdout("");
+            let message = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
+            let message = message.lines().last().unwrap();
+            for part in ["w: job ", "a character device", "fio_options"] {
+                assert!(message.contains(part), "{verb} {place}: {message}");
+            }
         }
-        for left in ["ran", "results", "x.tmp"] {
+        for left in ["ran", "m-live", "x.tmp"] {
             assert!(!temp.path().join(left).exists(), "{place}: {left}");
         }
     }

@@ -254,7 +254,10 @@ fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let jobs = args.jobs.threads();
     let seconds = match args.on {
         On::Sim => Some(run::sim::estimate(&plan, TRY)?.as_secs_f64() / jobs as f64),
-        On::Live => live_seconds(&plan),
+        On::Live => {
+            run::live::check(&plan)?;
+            live_seconds(&plan)
+        }
     };
     let checked = Checked {
         study: plan.file.name.get_ref().clone(),

@@ -22,14 +22,16 @@ use crate::plan::{Plan, machine_in_short};
 /// was interrupted.
 ///
 /// # Errors
-/// The earliest run that fails; the directory; [`StudyError::Interrupted`].
+/// A workload that cannot be simulated under a policy, before anything is written; the earliest run that fails; the
+/// directory; [`StudyError::Interrupted`].
 pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result<(), StudyError> {
     let machine = machine_of(plan)?;
+    let experiments = Experiments::new(plan)?;
+    experiments.check()?;
     let text = toml::to_string(machine).map_err(|e| StudyError::Settings(e.to_string()))?;
     let tools = BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
     let document = plan.document(machine_in_short(machine), tools, Vec::new());
     let writer = Writer::open(dir, document, &plan.files(text.into_bytes()), mode)?;
-    let experiments = Experiments::new(plan)?;
     // All begin with the first repeat, so that an interrupted study has about as many runs of each.
     let (pairs, repeats) = (
         plan.runs() / plan.repeats() as usize,
@@ -94,6 +96,17 @@ impl<'a> Experiments<'a> {
             plan,
             machines: machines.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Whether each workload can be simulated under each policy: they are set up and stopped at once.
+    fn check(&self) -> Result<(), StudyError> {
+        for workload in 0..self.plan.workloads.len() {
+            for policy in 0..self.plan.policies.len() {
+                let mut stopped = Until(|| true);
+                self.simulate(workload, policy, self.plan.seed(0), &mut stopped, |_| ())?;
+            }
+        }
+        Ok(())
     }
 
     /// One run, unless it is called off.
@@ -174,6 +187,7 @@ impl<F: Fn() -> bool> Observer for Until<F> {
 /// A run that cannot be simulated.
 pub fn estimate(plan: &Plan, of_each: Duration) -> Result<Duration, StudyError> {
     let experiments = Experiments::new(plan)?;
+    experiments.check()?;
     let mut total = 0.0;
     for (w, workload) in plan.workloads.iter().enumerate() {
         for policy in 0..plan.policies.len() {

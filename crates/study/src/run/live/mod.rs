@@ -26,38 +26,53 @@ use super::Waiting;
 use crate::file::StudyError;
 use crate::plan::{Plan, PlannedWorkload, Task};
 
+/// What was found before a measurement.
+#[derive(Clone, Debug)]
+struct Checked {
+    /// The version of fio, if it is needed.
+    fio: Option<String>,
+    /// What the settings of the policies come with.
+    notes: Vec<String>,
+}
+
+/// Whether this machine can run the plan. Changes nothing.
+///
+/// # Errors
+/// A program is missing, a fio job would write to a device, a policy cannot be had here.
+pub fn check(plan: &Plan) -> Result<(), StudyError> {
+    checked(plan, &System::live()).map(drop)
+}
+
+fn checked(plan: &Plan, system: &System) -> Result<Checked, StudyError> {
+    let mut fio = None;
+    for workload in &plan.workloads {
+        if fio.is_none() && matches!(workload.task, Task::Fio { .. }) {
+            fio = Some(program::fio_version()?);
+        }
+        may_run(workload).map_err(|e| StudyError::Settings(format!("{}: {e}", workload.name)))?;
+    }
+    let mut notes = Vec::new();
+    for policy in &plan.policies {
+        let changes = settings::plan(system, policy)?;
+        let of_policy = changes.notes.iter();
+        notes.extend(of_policy.map(|n| format!("{}: {n}", policy.name)));
+    }
+    Ok(Checked { fio, notes })
+}
+
 /// Measures what is missing of a plan in `dir`.
 ///
 /// # Errors
-/// A program is missing, a policy cannot be had here, a workload fails or prints no result, the directory. What was
-/// measured before is kept, and `--resume` goes on.
+/// As [`check`], before anything is written; a workload fails or prints no result, the directory. What was measured
+/// before is kept, and `--resume` goes on.
 pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result<(), StudyError> {
     let system = System::live();
+    let Checked { fio, mut notes } = checked(plan, &system)?;
     let mut tools = BTreeMap::from([
         ("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ("kernel".to_owned(), machine::kernel()),
     ]);
-    if plan
-        .workloads
-        .iter()
-        .any(|w| matches!(w.task, Task::Fio { .. }))
-    {
-        tools.insert("fio".to_owned(), program::fio_version()?);
-    }
-    for workload in &plan.workloads {
-        check(workload).map_err(|e| StudyError::Settings(format!("{}: {e}", workload.name)))?;
-    }
-    // Before anything is written: does every policy exist here?
-    let mut notes = Vec::new();
-    for policy in &plan.policies {
-        let changes = settings::plan(&system, policy)?;
-        notes.extend(
-            changes
-                .notes
-                .iter()
-                .map(|n| format!("{}: {n}", policy.name)),
-        );
-    }
+    tools.extend(fio.map(|version| ("fio".to_owned(), version)));
     let observed = machine::Observed::new(&system);
     if !Counters::has_energy(&system) {
         notes.push("no energy counters (RAPL) here: no power is measured".to_owned());
@@ -98,7 +113,7 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
 }
 
 /// Nothing may be overwritten by accident.
-fn check(workload: &PlannedWorkload) -> Result<(), String> {
+fn may_run(workload: &PlannedWorkload) -> Result<(), String> {
     match &workload.task {
         Task::Fio { text, .. } => targets::check(text, "its fio job"),
         Task::RtApp { .. } | Task::Command { .. } => Ok(()),
@@ -151,7 +166,7 @@ fn measure(
         .map(|d| d.as_secs_f64());
     run.started_unix_s = started.ok();
     // A name may lead to something else by now.
-    check(&plan.workloads[workload])?;
+    may_run(&plan.workloads[workload])?;
     let before = Counters::read(system);
     let took = match &plan.workloads[workload].task {
         Task::Fio { text, .. } => program::fio(text, run, waiting)?,
