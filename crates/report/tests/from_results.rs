@@ -123,8 +123,8 @@ fn run(workload: &str, policy: &str, repeat: u32) -> Run {
         entries,
         too_deep: entries / 4,
         too_shallow: entries / 8,
-        added_latency_ns: entries * 1000,
-        wasted_energy_uj: entries as f64,
+        added_latency_ns: Some(entries * 1000),
+        wasted_energy_uj: Some(entries as f64),
     };
     // 4 CPUs for 2 s.
     run.idle = vec![idle("sleep", 4, 400), idle(BUSY, 1, 0), idle("WFI", 3, 800)];
@@ -180,6 +180,26 @@ fn results(document: &Document, change: impl Fn(&mut Run)) -> TempDir {
 fn view_of(folder: &TempDir) -> View {
     let reader = Reader::open(folder.path().join("r")).unwrap();
     from_results::view(&[reader], None).unwrap()
+}
+
+#[test]
+fn costs_that_are_not_known_are_no_zeros() {
+    let folder = results(&document(4), |run| {
+        for idle in &mut run.idle {
+            idle.added_latency_ns = None;
+            idle.wasted_energy_uj = None;
+        }
+    });
+    let view = view_of(&folder);
+    for state in &view.workloads[0].idle[0].states {
+        assert!(state.added_us.is_nan() && state.wasted_mw.is_nan());
+        assert!(state.entries.is_finite());
+    }
+    let page = render(&view).unwrap();
+    assert!(page.contains("too shallow of"));
+    assert!(!page.contains("added to wake-ups") && !page.contains("mW wasted"));
+    let known = render(&view_of(&results(&document(4), |_| {}))).unwrap();
+    assert!(known.contains("added to wake-ups") && known.contains("mW wasted"));
 }
 
 #[test]

@@ -99,11 +99,12 @@ table! {
         too_deep: u64,
         /// Stays that were long enough for a deeper enabled state, judged in the same way.
         too_shallow: u64,
-        /// What too deep stays took longer to wake up than from the state that would have fitted, in ns.
-        added_latency_ns: u64,
-        /// What too deep and too shallow stays cost in energy beyond the states that would have fitted, in uJ; 0
-        /// without power figures.
-        wasted_energy_uj: f64,
+        /// What too deep stays took longer to wake up than from the state that would have fitted, in ns; none if that
+        /// is not known, as in a measurement.
+        added_latency_ns: Option<u64>,
+        /// What too deep and too shallow stays cost in energy beyond the states that would have fitted, in uJ; none
+        /// if that is not known, as in a measurement or without power figures.
+        wasted_energy_uj: Option<f64>,
     }
 }
 
@@ -237,8 +238,10 @@ pub struct Idle {
     pub entries: u64,
     pub too_deep: u64,
     pub too_shallow: u64,
-    pub added_latency_ns: u64,
-    pub wasted_energy_uj: f64,
+    #[serde(default)]
+    pub added_latency_ns: Option<u64>,
+    #[serde(default)]
+    pub wasted_energy_uj: Option<f64>,
 }
 
 impl Run {

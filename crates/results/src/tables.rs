@@ -59,22 +59,22 @@ plain_cell!(u32, UInt32Array, DataType::UInt32);
 plain_cell!(u64, UInt64Array, DataType::UInt64);
 plain_cell!(f64, Float64Array, DataType::Float64);
 
-impl Cell for Option<u64> {
-    const TYPE: DataType = DataType::UInt64;
-    const NULLABLE: bool = true;
-    fn array(cells: Vec<Self>) -> ArrayRef {
-        Arc::new(UInt64Array::from(cells))
-    }
-    fn cells(array: &dyn Array) -> Option<Vec<Self>> {
-        Some(
-            array
-                .as_any()
-                .downcast_ref::<UInt64Array>()?
-                .iter()
-                .collect(),
-        )
-    }
+macro_rules! optional_cell {
+    ($cell:ty, $array:ty, $type:expr) => {
+        impl Cell for Option<$cell> {
+            const TYPE: DataType = $type;
+            const NULLABLE: bool = true;
+            fn array(cells: Vec<Self>) -> ArrayRef {
+                Arc::new(<$array>::from(cells))
+            }
+            fn cells(array: &dyn Array) -> Option<Vec<Self>> {
+                Some(array.as_any().downcast_ref::<$array>()?.iter().collect())
+            }
+        }
+    };
 }
+optional_cell!(u64, UInt64Array, DataType::UInt64);
+optional_cell!(f64, Float64Array, DataType::Float64);
 
 /// A row of a table.
 pub(crate) trait Row: Sized {
@@ -175,4 +175,38 @@ pub(crate) fn read<R: Row>(from: impl ChunkReader + 'static) -> Result<Vec<R>, T
         R::read(&batch?, &mut rows)?;
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+#[expect(unreachable_pub, reason = "rows are public where they are used")]
+mod tests {
+    use super::*;
+
+    table! {
+        /// A column that always has a number.
+        Full {
+            /// The number.
+            number: f64,
+        }
+    }
+
+    table! {
+        /// The same since it may be unknown.
+        Holes {
+            /// The number.
+            number: Option<f64>,
+        }
+    }
+
+    #[test]
+    fn a_number_may_be_unknown_and_old_tables_without_holes_are_read() {
+        let file = tempfile::tempfile().unwrap();
+        let rows = [Some(0.5), None].map(|number| Holes { number });
+        write(&file, rows.clone()).unwrap();
+        assert_eq!(read::<Holes>(file).unwrap(), rows);
+        let old = tempfile::tempfile().unwrap();
+        write(&old, [Full { number: 0.0 }]).unwrap();
+        let known = Holes { number: Some(0.0) };
+        assert_eq!(read::<Holes>(old).unwrap(), [known]);
+    }
 }

@@ -19,8 +19,9 @@ pub fn fill(run: &mut Run, machine: &Machine, simulated: &wakepath_sim::Run) {
     if simulated.requests > 0 {
         run.attribution = attribution(simulated);
     }
+    let has_power = simulated.energy.is_some();
     for (cluster, details) in machine.cluster.iter().zip(&simulated.details.clusters) {
-        run.idle.extend(idle(machine, cluster, details));
+        run.idle.extend(idle(machine, cluster, details, has_power));
         run.idle.push(Idle {
             cpu_kind: cluster.name.clone(),
             state: BUSY.to_owned(),
@@ -28,8 +29,8 @@ pub fn fill(run: &mut Run, machine: &Machine, simulated: &wakepath_sim::Run) {
             entries: 0,
             too_deep: 0,
             too_shallow: 0,
-            added_latency_ns: 0,
-            wasted_energy_uj: 0.0,
+            added_latency_ns: Some(0),
+            wasted_energy_uj: has_power.then_some(0.0),
         });
         let powered = details.powered.iter();
         run.frequency
@@ -93,8 +94,13 @@ fn attribution(run: &wakepath_sim::Run) -> Vec<(String, String, f64)> {
     rows.collect()
 }
 
-/// The idle states of a cluster.
-fn idle(machine: &Machine, cluster: &Cluster, details: &ClusterDetails) -> Vec<Idle> {
+/// The idle states of a cluster, with what they wasted if the machine has power figures.
+fn idle(
+    machine: &Machine,
+    cluster: &Cluster,
+    details: &ClusterDetails,
+    has_power: bool,
+) -> Vec<Idle> {
     let costs = Costs::new(machine, cluster, details);
     let states = machine.idle_state.iter().zip(&details.states).enumerate();
     let row = |(index, (state, sums)): (
@@ -108,18 +114,21 @@ fn idle(machine: &Machine, cluster: &Cluster, details: &ClusterDetails) -> Vec<I
             entries: sums.entries,
             too_deep: 0,
             too_shallow: 0,
-            added_latency_ns: 0,
-            wasted_energy_uj: 0.0,
+            added_latency_ns: None,
+            wasted_energy_uj: None,
         };
+        let (mut added, mut wasted) = (0, 0.0);
         for stays in details.stays.iter().filter(|s| s.entered == index) {
             if stays.fitting < index {
                 row.too_deep += stays.stays;
-                row.added_latency_ns += costs.added_latency(stays);
+                added += costs.added_latency(stays);
             } else if stays.fitting > index {
                 row.too_shallow += stays.stays;
             }
-            row.wasted_energy_uj += costs.wasted_energy(stays);
+            wasted += costs.wasted_energy(stays);
         }
+        row.added_latency_ns = Some(added);
+        row.wasted_energy_uj = has_power.then_some(wasted);
         row
     };
     states.map(row).collect()

@@ -1,5 +1,7 @@
 //! Idle states: where the CPUs' time goes, and what the wrong states cost.
 
+use std::fmt::Write as _;
+
 use serde_json::json;
 
 use super::super::number::{json as number, share, short};
@@ -152,17 +154,21 @@ pub(super) fn misfits(view: &View, workload: &Workload) -> Option<Figure> {
     };
     let clause = |of: &Idle| {
         let [entries, deep, shallow, added, wasted] = sums(of);
-        format!(
-            "{} CPUs under {}: {} too deep and {} too shallow of {} stays per second, {} us per second added to \
-             wake-ups, {} mW wasted",
+        let mut clause = format!(
+            "{} CPUs under {}: {} too deep and {} too shallow of {} stays per second",
             of.cpu_kind,
             policy_name(view, of.policy),
             short(deep),
             short(shallow),
             short(entries),
-            short(added),
-            short(wasted)
-        )
+        );
+        if added.is_finite() {
+            let _ = write!(clause, ", {} us per second added to wake-ups", short(added));
+        }
+        if wasted.is_finite() {
+            let _ = write!(clause, ", {} mW wasted", short(wasted));
+        }
+        clause
     };
     Some(Figure {
         id: String::new(),

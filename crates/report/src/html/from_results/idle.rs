@@ -11,14 +11,26 @@ use super::{Place, placed};
 /// By workload, kind of CPU (in the machine's order) and policy.
 type Key = (usize, usize, String, usize);
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Sums {
     time: u64,
     entries: u64,
     too_deep: u64,
     too_shallow: u64,
-    added: u64,
-    wasted: f64,
+    /// None once a row does not know it.
+    added: Option<u64>,
+    wasted: Option<f64>,
+}
+
+impl Sums {
+    const NOTHING: Self = Self {
+        time: 0,
+        entries: 0,
+        too_deep: 0,
+        too_shallow: 0,
+        added: Some(0),
+        wasted: Some(0.0),
+    };
 }
 
 pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsError> {
@@ -65,13 +77,13 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
             .entry(key)
             .or_default()
             .entry((rank(&row.state), row.state))
-            .or_default();
+            .or_insert(Sums::NOTHING);
         sums.time += row.time_ns;
         sums.entries += row.entries;
         sums.too_deep += row.too_deep;
         sums.too_shallow += row.too_shallow;
-        sums.added += row.added_latency_ns;
-        sums.wasted += row.wasted_energy_uj;
+        sums.added = sums.added.zip(row.added_latency_ns).map(|(a, b)| a + b);
+        sums.wasted = sums.wasted.zip(row.wasted_energy_uj).map(|(a, b)| a + b);
     }
     for ((workload, rank, cpu_kind, policy), states) in all {
         let time: u64 = states.values().map(|s| s.time).sum();
@@ -88,8 +100,8 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
             entries: sums.entries as f64 / seconds,
             too_deep: sums.too_deep as f64 / seconds,
             too_shallow: sums.too_shallow as f64 / seconds,
-            added_us: sums.added as f64 / 1e3 / seconds,
-            wasted_mw: sums.wasted / 1e3 / seconds,
+            added_us: sums.added.map_or(f64::NAN, |ns| ns as f64 / 1e3 / seconds),
+            wasted_mw: sums.wasted.map_or(f64::NAN, |uj| uj / 1e3 / seconds),
         });
         view.workloads[workload].idle.push(Idle {
             cpu_kind,

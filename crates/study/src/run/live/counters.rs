@@ -108,8 +108,8 @@ impl Counters {
                     entries: now.usage.saturating_sub(old.usage),
                     too_deep: now.above.saturating_sub(old.above),
                     too_shallow: now.below.saturating_sub(old.below),
-                    added_latency_ns: 0,
-                    wasted_energy_uj: 0.0,
+                    added_latency_ns: None,
+                    wasted_energy_uj: None,
                 });
             }
             if idle_ns > 0 {
@@ -120,8 +120,8 @@ impl Counters {
                     entries: 0,
                     too_deep: 0,
                     too_shallow: 0,
-                    added_latency_ns: 0,
-                    wasted_energy_uj: 0.0,
+                    added_latency_ns: None,
+                    wasted_energy_uj: None,
                 });
             }
         }
@@ -250,6 +250,10 @@ mod tests {
         let mut run = Run::new(key, None, 0, 0);
         Counters::read(&system).since(&before, Duration::from_millis(1), &mut run);
         assert_eq!((run.idle[0].time_ns, run.idle[0].entries), (750_000, 5));
+        // The kernel counts stays in the wrong state, not what they cost.
+        for idle in &run.idle {
+            assert_eq!((idle.added_latency_ns, idle.wasted_energy_uj), (None, None));
+        }
         assert_eq!(run.idle[1].state, BUSY);
         assert_eq!(run.idle[1].time_ns, 1_250_000);
         // 100,000 uJ to the end of the range and as many from its start, in 1 ms: 200 W.
