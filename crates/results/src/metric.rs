@@ -125,8 +125,8 @@ pub const METRICS: &[Metric] = &[
     headline(amount("package_mw", "package power", "mW",
         "mean power of the processor packages over the run as RAPL counted it")),
     headline(amount("wall_s", "wall time", "s", "time from the start of the command to its end")),
-    amount("user_s", "user time", "s", "CPU time in user space"),
-    amount("system_s", "system time", "s", "CPU time in the kernel"),
+    amount("user_s", "user time", "s", "CPU time in user space of the command and of the children that it waited for"),
+    amount("system_s", "system time", "s", "CPU time in the kernel of the same"),
 ];
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -81,8 +81,13 @@ pub(super) fn command(
     command.args(arguments);
     let finished = execute(command, waiting).map_err(|e| format!("{name}: {e}"))?;
     finished.check(name)?;
-    run.metrics
-        .push(("wall_s".to_owned(), finished.took.as_secs_f64()));
+    for (name, time) in [
+        ("wall_s", finished.took),
+        ("user_s", finished.user),
+        ("system_s", finished.system),
+    ] {
+        run.metrics.push((name.to_owned(), time.as_secs_f64()));
+    }
     for reading in readings {
         if finished.stdout.trim().is_empty() {
             return Err(format!(
@@ -107,6 +112,9 @@ struct Finished {
     stdout: String,
     stderr: String,
     took: Duration,
+    /// CPU time, its own and that of the children that it has waited for.
+    user: Duration,
+    system: Duration,
 }
 
 impl Finished {
@@ -144,17 +152,17 @@ fn execute(mut command: Command, waiting: &Waiting<'_>) -> io::Result<Finished> 
         .stderr(err.reopen()?)
         .process_group(0);
     let started = Instant::now();
-    let mut child = command.spawn()?;
+    let child = command.spawn()?;
     let group = group_of(&child);
     let (sender, ended) = mpsc::channel();
     // Waiting in a thread of its own gives the time to the microsecond without looking often.
     let waiter = thread::spawn(move || {
-        let status = child.wait();
+        let end = wait(&child);
         // Nobody listens only after a panic.
-        _ = sender.send((status, started.elapsed()));
+        _ = sender.send((end, started.elapsed()));
     });
     let mut told: Option<Instant> = None;
-    let (status, took) = loop {
+    let (end, took) = loop {
         match ended.recv_timeout(LOOK) {
             Ok(end) => break end,
             Err(RecvTimeoutError::Disconnected) => {
@@ -187,14 +195,88 @@ fn execute(mut command: Command, waiting: &Waiting<'_>) -> io::Result<Finished> 
         }
         Ok(String::from_utf8_lossy(&fs::read(file.path())?).into_owned())
     };
+    let (status, user, system) = end?;
     Ok(Finished {
-        status: status?,
+        status,
         stdout: text(&out)?,
         stderr: text(&err)?,
         took,
+        user,
+        system,
     })
+}
+
+/// Waits for the end of a program: its status, and the CPU time in user space and in the kernel of it and of all that it
+/// has waited for itself.
+#[expect(
+    unsafe_code,
+    reason = "there is no safe way to wait for one child's usage"
+)]
+fn wait(child: &Child) -> io::Result<(ExitStatus, Duration, Duration)> {
+    let mut status = 0;
+    // SAFETY: zero is a value of every field, all of which are integers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to variables that live through the call.
+        let ended = unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage) };
+        if ended >= 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let time = |t: libc::timeval| {
+        Duration::from_secs(t.tv_sec.unsigned_abs())
+            + Duration::from_micros(t.tv_usec.unsigned_abs())
+    };
+    let (user, system) = (time(usage.ru_utime), time(usage.ru_stime));
+    Ok((ExitStatus::from_raw(status), user, system))
 }
 
 fn group_of(child: &Child) -> Option<Pid> {
     Pid::from_raw(child.id() as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use wakepath_results::RunKey;
+
+    use super::*;
+
+    fn run(words: &[&str]) -> Run {
+        let key = RunKey {
+            workload: String::new(),
+            policy: String::new(),
+            repeat: 0,
+        };
+        let mut run = Run::new(key, None, 0, 0);
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        let waiting = Waiting {
+            finished: &|_| (),
+            cancelled: &AtomicBool::new(false),
+        };
+        command(&words, &[], &mut run, &waiting).unwrap();
+        run
+    }
+
+    #[test]
+    fn a_command_gives_its_cpu_time_and_that_of_its_children() {
+        let value = |run: &Run, name: &str| {
+            let found = run.metrics.iter().find(|(metric, _)| metric == name);
+            found.unwrap_or_else(|| panic!("no {name}")).1
+        };
+        let idle = run(&["sleep", "0.2"]);
+        assert!(value(&idle, "wall_s") >= 0.2);
+        assert!(value(&idle, "user_s") < 0.1 && value(&idle, "system_s") < 0.1);
+        // The work is in a child.
+        let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        let busy = run(&["sh", "-c", &format!("sh -c '{busy}'; :")]);
+        let (user, system) = (value(&busy, "user_s"), value(&busy, "system_s"));
+        assert!(user > 0.02, "{user}");
+        assert!(user + system <= value(&busy, "wall_s") + 0.02);
+    }
 }
