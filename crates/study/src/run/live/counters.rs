@@ -1,4 +1,4 @@
-//! Counters of the kernel and the hardware around a run: idle states, frequencies, energy.
+//! Counters of the kernel around a run: idle states, frequencies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,6 @@ use wakepath_live::{Root, System};
 use wakepath_results::rows::BUSY;
 use wakepath_results::{Idle, Run};
 
-const POWERCAP: &str = "sys/class/powercap";
 const CPUS: &str = "sys/devices/system/cpu";
 
 /// Counters at one time.
@@ -21,8 +20,6 @@ pub(super) struct Counters {
     cpus: BTreeMap<String, u64>,
     /// Time in units of 10 ms by kind of CPU and frequency in kHz, times CPUs of the clock.
     frequency: BTreeMap<(String, u64), u64>,
-    /// Energy in uJ, and where it starts again, by package.
-    energy: BTreeMap<String, (u64, u64)>,
 }
 
 /// An idle state, summed over CPUs.
@@ -43,11 +40,6 @@ pub(super) fn kind(root: &Root, cpu: usize) -> String {
 }
 
 impl Counters {
-    /// Whether there are energy counters.
-    pub(super) fn has_energy(system: &System) -> bool {
-        !packages(system.root()).is_empty()
-    }
-
     pub(super) fn read(system: &System) -> Self {
         let root = system.root();
         let mut counters = Self::default();
@@ -84,7 +76,6 @@ impl Counters {
                 }
             }
         }
-        counters.energy = packages(root);
         counters
     }
 
@@ -136,47 +127,7 @@ impl Counters {
                 run.frequency.push((kind.clone(), *khz, ticks * 10_000_000));
             }
         }
-        if !self.energy.is_empty() && took_ns > 0 {
-            let spent: u64 = self
-                .energy
-                .iter()
-                .map(|(name, (now, range))| {
-                    let old = before.energy.get(name).map_or(*now, |(old, _)| *old);
-                    // It starts again at its range.
-                    if *now >= old {
-                        now - old
-                    } else {
-                        now + range.saturating_sub(old)
-                    }
-                })
-                .sum();
-            let milliwatts = spent as f64 / took.as_secs_f64() / 1e3;
-            run.metrics.push(("package_mw".to_owned(), milliwatts));
-        }
     }
-}
-
-/// The energy counters of the packages.
-fn packages(root: &Root) -> BTreeMap<String, (u64, u64)> {
-    let zones = root.names(POWERCAP).into_iter();
-    let zone = |name: String| {
-        let file = |what: &str| format!("{POWERCAP}/{name}/{what}");
-        let label = root.optional(&file("name"))?;
-        if !label.starts_with("package") && !label.starts_with("psys") {
-            return None;
-        }
-        let energy = root.number(&file("energy_uj"))?;
-        let range = root
-            .number(&file("max_energy_range_uj"))
-            .unwrap_or(u64::MAX);
-        Some((label.clone(), (name, label, energy, range)))
-    };
-    let all: BTreeMap<String, (String, String, u64, u64)> = zones.filter_map(zone).collect();
-    // The whole platform includes the packages.
-    all.into_values()
-        .filter(|(_, label, ..)| label.starts_with("package"))
-        .map(|(name, _, energy, range)| (name, (energy, range)))
-        .collect()
 }
 
 #[cfg(test)]
@@ -195,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_of_counters_become_rows_and_power() {
+    fn differences_of_counters_become_rows() {
         let temp = tempfile::tempdir().unwrap();
         let state = |cpu: usize, time: u64, usage: u64| {
             let folder = format!("{CPUS}/cpu{cpu}/cpuidle/state0");
@@ -215,33 +166,13 @@ mod tests {
                 );
             }
         };
-        let energy = |value: u64| {
-            write(
-                temp.path(),
-                &format!("{POWERCAP}/intel-rapl:0/name"),
-                "package-0\n",
-            );
-            write(
-                temp.path(),
-                &format!("{POWERCAP}/intel-rapl:0/energy_uj"),
-                &format!("{value}\n"),
-            );
-            write(
-                temp.path(),
-                &format!("{POWERCAP}/intel-rapl:0/max_energy_range_uj"),
-                "1000000\n",
-            );
-        };
         write(temp.path(), &format!("{CPUS}/online"), "0-1\n");
         state(0, 100, 5);
         state(1, 0, 0);
-        energy(900_000);
         let system = System::new(Root::at(temp.path()));
-        assert!(Counters::has_energy(&system));
         let before = Counters::read(&system);
         state(0, 600, 9);
         state(1, 250, 1);
-        energy(100_000);
         let key = RunKey {
             workload: String::new(),
             policy: String::new(),
@@ -256,7 +187,5 @@ mod tests {
         }
         assert_eq!(run.idle[1].state, BUSY);
         assert_eq!(run.idle[1].time_ns, 1_250_000);
-        // 100,000 uJ to the end of the range and as many from its start, in 1 ms: 200 W.
-        assert_eq!(run.metrics, [("package_mw".to_owned(), 200_000.0)]);
     }
 }

@@ -6,6 +6,7 @@
 //! Ctrl-C; after a kill by the next session.
 
 mod counters;
+mod energy;
 mod machine;
 mod program;
 mod settings;
@@ -22,6 +23,7 @@ use wakepath_live::{Guard, Session, System};
 use wakepath_results::{Mode, Run, Writer};
 
 use self::counters::Counters;
+use self::energy::Meter;
 use super::Waiting;
 use crate::file::StudyError;
 use crate::plan::{Plan, PlannedWorkload, Task};
@@ -74,7 +76,7 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
     ]);
     tools.extend(fio.map(|version| ("fio".to_owned(), version)));
     let observed = machine::Observed::new(&system);
-    if !Counters::has_energy(&system) {
+    if !Meter::new(&system).is_there() {
         notes.push("no energy counters (RAPL) here: no power is measured".to_owned());
     }
     let document = plan.document(observed.in_short(), tools, notes);
@@ -168,11 +170,17 @@ fn measure(
     // A name may lead to something else by now.
     may_run(&plan.workloads[workload])?;
     let before = Counters::read(system);
+    let mut meter = Meter::new(system);
+    // What is looked at while the workload runs.
+    let mut look = || meter.look();
     let took = match &plan.workloads[workload].task {
-        Task::Fio { text, .. } => program::fio(text, run, waiting)?,
-        Task::Command { words, readings } => program::command(words, readings, run, waiting)?,
+        Task::Fio { text, .. } => program::fio(text, run, waiting, &mut look)?,
+        Task::Command { words, readings } => {
+            program::command(words, readings, run, waiting, &mut look)?
+        }
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
     };
+    meter.finish(took, run);
     Counters::read(system).since(&before, took, run);
     if run.duration_ns == 0 {
         run.duration_ns = took.as_nanos() as u64;

@@ -25,7 +25,7 @@ const NO_FIO: &str = "fio is not installed: `apt install fio` on Debian and Ubun
 /// How long a program has to end after it was told to.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often to look whether the user has called it off.
+/// How often to look whether the user has called it off, and at the counters of a run.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The most that a command may print.
@@ -48,13 +48,18 @@ pub(super) fn fio_version() -> Result<String, StudyError> {
     }
 }
 
-/// Runs a fio job in the current directory. Returns how long it took.
-pub(super) fn fio(text: &str, run: &mut Run, waiting: &Waiting<'_>) -> Result<Duration, String> {
+/// Runs a fio job in the current directory, and calls `look` several times a second. Returns how long it took.
+pub(super) fn fio(
+    text: &str,
+    run: &mut Run,
+    waiting: &Waiting<'_>,
+    look: &mut dyn FnMut(),
+) -> Result<Duration, String> {
     let job = file()?;
     fs::write(job.path(), text).map_err(|e| e.to_string())?;
     let mut command = Command::new("fio");
     command.arg("--output-format=json+").arg(job.path());
-    let finished = execute(command, waiting).map_err(|e| match e.kind() {
+    let finished = execute(command, waiting, look).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => NO_FIO.to_owned(),
         _ => format!("fio: {e}"),
     })?;
@@ -67,19 +72,20 @@ pub(super) fn fio(text: &str, run: &mut Run, waiting: &Waiting<'_>) -> Result<Du
     Ok(finished.took)
 }
 
-/// Runs a command in the current directory. Returns how long it took.
+/// Runs a command in the current directory, and calls `look` several times a second. Returns how long it took.
 pub(super) fn command(
     words: &[String],
     readings: &[Reading],
     run: &mut Run,
     waiting: &Waiting<'_>,
+    look: &mut dyn FnMut(),
 ) -> Result<Duration, String> {
     let [name, arguments @ ..] = words else {
         return Err("the command has no words".to_owned());
     };
     let mut command = Command::new(name);
     command.args(arguments);
-    let finished = execute(command, waiting).map_err(|e| format!("{name}: {e}"))?;
+    let finished = execute(command, waiting, look).map_err(|e| format!("{name}: {e}"))?;
     finished.check(name)?;
     for (name, time) in [
         ("wall_s", finished.took),
@@ -144,7 +150,11 @@ impl Finished {
 
 /// Runs a program to its end. It has a process group of its own, so that Ctrl-C reaches it through us only, and what it
 /// started ends with it.
-fn execute(mut command: Command, waiting: &Waiting<'_>) -> io::Result<Finished> {
+fn execute(
+    mut command: Command,
+    waiting: &Waiting<'_>,
+    look: &mut dyn FnMut(),
+) -> io::Result<Finished> {
     let (out, err) = (NamedTempFile::new()?, NamedTempFile::new()?);
     command
         .stdin(Stdio::null())
@@ -168,7 +178,7 @@ fn execute(mut command: Command, waiting: &Waiting<'_>) -> io::Result<Finished> 
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(io::Error::other("the thread that waited for it is gone"));
             }
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => look(),
         }
         if waiting.cancelled.load(Ordering::Relaxed) {
             let signal = match told {
@@ -247,7 +257,8 @@ mod tests {
 
     use super::*;
 
-    fn run(words: &[&str]) -> Run {
+    /// The run of a command, and how often it was looked at.
+    fn run(words: &[&str]) -> (Run, u32) {
         let key = RunKey {
             workload: String::new(),
             policy: String::new(),
@@ -259,8 +270,9 @@ mod tests {
             finished: &|_| (),
             cancelled: &AtomicBool::new(false),
         };
-        command(&words, &[], &mut run, &waiting).unwrap();
-        run
+        let mut looks = 0;
+        command(&words, &[], &mut run, &waiting, &mut || looks += 1).unwrap();
+        (run, looks)
     }
 
     #[test]
@@ -269,12 +281,12 @@ mod tests {
             let found = run.metrics.iter().find(|(metric, _)| metric == name);
             found.unwrap_or_else(|| panic!("no {name}")).1
         };
-        let idle = run(&["sleep", "0.2"]);
-        assert!(value(&idle, "wall_s") >= 0.2);
+        let (idle, looks) = run(&["sleep", "0.5"]);
+        assert!(looks > 0 && value(&idle, "wall_s") >= 0.5);
         assert!(value(&idle, "user_s") < 0.1 && value(&idle, "system_s") < 0.1);
         // The work is in a child.
         let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
-        let busy = run(&["sh", "-c", &format!("sh -c '{busy}'; :")]);
+        let (busy, _) = run(&["sh", "-c", &format!("sh -c '{busy}'; :")]);
         let (user, system) = (value(&busy, "user_s"), value(&busy, "system_s"));
         assert!(user > 0.02, "{user}");
         assert!(user + system <= value(&busy, "wall_s") + 0.02);

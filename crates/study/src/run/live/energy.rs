@@ -1,0 +1,176 @@
+//! The energy of the processor packages during a run.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use wakepath_live::{Root, System};
+use wakepath_results::Run;
+
+const POWERCAP: &str = "sys/class/powercap";
+
+/// How often the counters are read. They start again at 65 kJ in the worst case, which are two minutes of 500 W; more
+/// often would disturb what is measured.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// Adds up what RAPL counts from its creation on.
+#[derive(Debug)]
+pub(super) struct Meter<'a> {
+    system: &'a System,
+    every: Duration,
+    read_at: Instant,
+    /// Energy in uJ, and where it starts again if that is known, by package.
+    last: BTreeMap<String, (u64, Option<u64>)>,
+    /// In uJ; none if there are no counters, or not all of them could be followed.
+    spent: Option<u64>,
+}
+
+impl<'a> Meter<'a> {
+    pub(super) fn new(system: &'a System) -> Self {
+        let last = packages(system.root());
+        Self {
+            system,
+            every: EVERY,
+            read_at: Instant::now(),
+            spent: (!last.is_empty()).then_some(0),
+            last,
+        }
+    }
+
+    /// Whether there are counters.
+    pub(super) fn is_there(&self) -> bool {
+        self.spent.is_some()
+    }
+
+    /// To be called every now and then during the run: reads the counters when it is time to.
+    pub(super) fn look(&mut self) {
+        if self.is_there() && self.read_at.elapsed() >= self.every {
+            self.read();
+        }
+    }
+
+    /// Puts the mean power since its creation into `run`.
+    pub(super) fn finish(mut self, took: Duration, run: &mut Run) {
+        self.read();
+        if let Some(spent) = self.spent
+            && !took.is_zero()
+        {
+            let milliwatts = spent as f64 / took.as_secs_f64() / 1e3;
+            run.metrics.push(("package_mw".to_owned(), milliwatts));
+        }
+    }
+
+    fn read(&mut self) {
+        let now = packages(self.system.root());
+        let all_there = now.keys().eq(self.last.keys());
+        let more = now.iter().map(|(name, (now, range))| {
+            let (old, _) = self.last.get(name)?;
+            match range {
+                _ if now >= old => Some(now - old),
+                // It started again.
+                Some(range) => Some(now + range.checked_sub(*old)?),
+                None => None,
+            }
+        });
+        let more: Option<u64> = more.sum();
+        self.spent = self
+            .spent
+            .zip(more.filter(|_| all_there))
+            .map(|(a, b)| a + b);
+        self.last = now;
+        self.read_at = Instant::now();
+    }
+}
+
+/// The energy counters of the packages.
+fn packages(root: &Root) -> BTreeMap<String, (u64, Option<u64>)> {
+    let zones = root.names(POWERCAP).into_iter();
+    let zone = |name: String| {
+        let file = |what: &str| format!("{POWERCAP}/{name}/{what}");
+        // The whole platform (`psys`) includes the packages, and a package its cores.
+        let label = root.optional(&file("name"))?;
+        if !label.starts_with("package") {
+            return None;
+        }
+        let energy = root.number(&file("energy_uj"))?;
+        // Some packages are counted by two zones.
+        Some((label, (energy, root.number(&file("max_energy_range_uj")))))
+    };
+    zones.filter_map(zone).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use wakepath_results::RunKey;
+
+    use super::*;
+
+    const RANGE: u64 = 1_000_000;
+
+    fn zone(root: &Path, index: usize, energy: u64, range: Option<u64>) {
+        let folder = root.join(POWERCAP).join(format!("intel-rapl:{index}"));
+        fs::create_dir_all(&folder).unwrap();
+        let mut files = vec![
+            ("name", format!("package-{index}\n")),
+            ("energy_uj", format!("{energy}\n")),
+        ];
+        files.extend(range.map(|r| ("max_energy_range_uj", format!("{r}\n"))));
+        for (name, text) in files {
+            fs::write(folder.join(name), text).unwrap();
+        }
+    }
+
+    /// The mean power in mW over a second in which the counter of the first package has these values.
+    fn power(root: &Path, range: Option<u64>, values: &[u64]) -> Option<f64> {
+        let system = System::new(Root::at(root));
+        zone(root, 0, values[0], range);
+        let mut meter = Meter::new(&system);
+        meter.every = Duration::ZERO;
+        for value in &values[1..] {
+            zone(root, 0, *value, range);
+            meter.look();
+        }
+        let key = RunKey {
+            workload: String::new(),
+            policy: String::new(),
+            repeat: 0,
+        };
+        let mut run = Run::new(key, None, 0, 0);
+        meter.finish(Duration::from_secs(1), &mut run);
+        run.metrics.pop().map(|(_, value)| value)
+    }
+
+    #[test]
+    fn every_new_start_of_the_counter_is_counted() {
+        let temp = tempfile::tempdir().unwrap();
+        zone(temp.path(), 1, 7, Some(RANGE));
+        for (values, spent) in [
+            (&[900_000, 950_000][..], 50_000.0),
+            (&[900_000, 100_000], 200_000.0),
+            // Round twice: the first and the last value alone would give 50,000 uJ.
+            (&[900_000, 500_000, 200_000, 950_000], 2_050_000.0),
+        ] {
+            assert_eq!(power(temp.path(), Some(RANGE), values), Some(spent / 1e3));
+        }
+        // Whoever does not know where it starts again cannot tell.
+        let temp = tempfile::tempdir().unwrap();
+        assert_eq!(power(temp.path(), None, &[900_000, 950_000]), Some(50.0));
+        assert_eq!(power(temp.path(), None, &[900_000, 100_000]), None);
+    }
+
+    #[test]
+    fn a_package_that_goes_away_leaves_no_power() {
+        let temp = tempfile::tempdir().unwrap();
+        let system = System::new(Root::at(temp.path()));
+        assert!(!Meter::new(&system).is_there());
+        zone(temp.path(), 0, 1, Some(RANGE));
+        zone(temp.path(), 1, 1, Some(RANGE));
+        let mut meter = Meter::new(&system);
+        fs::remove_dir_all(temp.path().join(POWERCAP).join("intel-rapl:1")).unwrap();
+        assert!(meter.is_there());
+        meter.read();
+        assert!(!meter.is_there());
+    }
+}
