@@ -222,6 +222,26 @@ fn every_built_in_study_can_be_simulated() {
 }
 
 #[test]
+fn a_directory_does_not_hide_what_is_built_in() {
+    let temp = tempfile::tempdir().unwrap();
+    for name in ["part-b", "part-b-rk3399.fio", "rk3399", "empty"] {
+        fs::create_dir(temp.path().join(name)).unwrap();
+    }
+    written(temp.path(), STUDY);
+    let check = |study: &str| {
+        let mut command = assert_cmd::Command::cargo_bin("wakepath").unwrap();
+        command
+            .args(["study", "check", study, "--format", "json"])
+            .current_dir(temp.path());
+        command.assert()
+    };
+    assert_eq!(json(&check("part-b").success())["runs"], 40);
+    // Its workload and its machine.
+    assert_eq!(json(&check("study.toml").success())["runs"], 16);
+    fails_with(check("empty"), &["empty", "directory"]);
+}
+
+#[test]
 fn what_is_wrong_with_a_study_is_one_line_with_its_place() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("results").display().to_string();

@@ -65,7 +65,8 @@ impl Plan {
             path: path.to_owned(),
             source,
         };
-        if !path.exists()
+        // A directory of this name, such as that of its results, is no study.
+        if !path.is_file()
             && let Some(text) = path.to_str().and_then(builtin::study)
         {
             return Self::new(text, &path.display().to_string(), Path::new("."), target);
@@ -278,7 +279,7 @@ fn machine(file: &StudyFile, source: Source<'_>, folder: &Path) -> Result<Machin
 /// A name, or a path that counts from the study's folder.
 fn named(name: &str, folder: &Path) -> String {
     let path = folder.join(name);
-    if path.exists() {
+    if path.is_file() {
         path.display().to_string()
     } else {
         name.to_owned()

@@ -173,7 +173,8 @@ fn text_of(
     folder: &Path,
 ) -> Result<(Cow<'static, str>, String), StudyError> {
     let path = in_folder(folder, name.get_ref());
-    if path.exists() {
+    let builtin = builtin::workload(name.get_ref());
+    if path.is_file() || (path.exists() && builtin.is_none()) {
         let limit = fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES) as u64;
         let read = |source| StudyError::Read {
             path: path.clone(),
@@ -186,7 +187,7 @@ fn text_of(
         let text = std::fs::read_to_string(&path).map_err(read)?;
         return Ok((text.into(), path.display().to_string()));
     }
-    if let Some(text) = builtin::workload(name.get_ref()) {
+    if let Some(text) = builtin {
         return Ok((text.into(), name.get_ref().clone()));
     }
     let known: Vec<&str> = builtin::workload_names().collect();
