@@ -22,6 +22,12 @@ const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
     [[policy]]\nname = 'shallowest'\nidle = 'shallowest'\n\
     [[question]]\nask = 'Which?'\nmetric = 'iops'\n";
 
+/// One workload, two policies, eight repeats: 16 runs of no time.
+const SHORT: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 8\n\
+    [[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\nseconds = 0.02\n\
+    [[policy]]\nname = 'menu'\nidle = 'menu@6.12'\n\
+    [[policy]]\nname = 'shallowest'\nidle = 'shallowest'\n";
+
 fn written(folder: &Path, text: &str) -> String {
     let path = folder.join("study.toml");
     fs::write(&path, text).unwrap();
@@ -95,6 +101,92 @@ fn the_same_bytes_whatever_the_jobs_and_however_often_it_was_killed() {
     assert!(kills > 0);
     wakepath(&arguments).success();
     assert!(wanted == contents(&killed), "a killed study differs");
+}
+
+/// Copies a directory with all that is in it.
+fn copy(from: &Path, to: &Path) {
+    for (name, content) in contents(from) {
+        let path = to.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+}
+
+#[test]
+fn a_replacement_that_was_killed_never_takes_the_old_runs_for_its_own() {
+    let temp = tempfile::tempdir().unwrap();
+    let [old, new] = ["old", "new"].map(|n| temp.path().join(n));
+    let [before, after] = ["rk3399", "epyc-7502"].map(|machine| {
+        let file = temp.path().join(format!("{machine}.toml"));
+        fs::write(&file, SHORT.replace("rk3399'", &format!("{machine}'"))).unwrap();
+        file.display().to_string()
+    });
+    for (study, dir) in [(&before, &old), (&after, &new)] {
+        wakepath(&["study", "run", study, "-o", dir.to_str().unwrap()]).success();
+    }
+    let (old, wanted) = (contents(&old), contents(&new));
+    let killed = temp.path().join("killed");
+    copy(&temp.path().join("old"), &killed);
+    let at = killed.to_str().unwrap();
+    let run = |how: &'static str| ["study", "run", &after, how, "-o", at];
+    let mut kills = 0;
+    for ms in (0..40).chain([50, 60, 80, 120, 200]) {
+        let mut child = start(&run("--force"));
+        std::thread::sleep(Duration::from_millis(ms));
+        kills += u32::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Whatever runs are there are those of the study that the document names.
+        let there = contents(&killed);
+        let document = String::from_utf8_lossy(&there[Path::new("result.json")]).into_owned();
+        let of = if document.contains("epyc-7502") {
+            &wanted
+        } else {
+            &old
+        };
+        let runs = there.iter().filter(|(name, _)| {
+            name.starts_with("runs") && !name.to_string_lossy().contains(".unfinished-")
+        });
+        for (name, content) in runs {
+            assert!(of[name] == *content, "{} after {ms} ms", name.display());
+        }
+        if ms % 8 == 0 {
+            // The other study is refused as long as it is not its directory.
+            let resumed = wakepath(&run("--resume")).get_output().clone();
+            if resumed.status.success() {
+                assert!(contents(&killed) == wanted, "resumed after {ms} ms");
+            } else {
+                let message = String::from_utf8_lossy(&resumed.stderr).into_owned();
+                assert!(message.contains("another study"), "{message}");
+            }
+            fs::remove_dir_all(&killed).unwrap();
+            copy(&temp.path().join("old"), &killed);
+        }
+    }
+    assert!(kills > 0);
+    wakepath(&run("--force")).success();
+    assert!(contents(&killed) == wanted, "a killed replacement differs");
+    // Runs without the document that says what they are of.
+    let mix = temp.path().join("mix");
+    copy(&temp.path().join("old"), &mix);
+    for name in old
+        .keys()
+        .filter(|name| name.parent() == Some(Path::new("")))
+    {
+        let name = name.to_str().unwrap();
+        if name == "result.json" || name.ends_with(".parquet") {
+            fs::remove_file(mix.join(name)).unwrap();
+        }
+    }
+    let left = contents(&mix);
+    for how in ["--jobs=1", "--resume", "--force"] {
+        let mixed = wakepath(&["study", "run", &after, how, "-o", mix.to_str().unwrap()]);
+        fails_with(mixed, &["mix", "name another directory"]);
+        // Not even the study that they are of: nobody can tell.
+        let same = wakepath(&["study", "run", &before, how, "-o", mix.to_str().unwrap()]);
+        fails_with(same, &["runs/000000.json", "no result.json"]);
+        assert!(contents(&mix) == left);
+    }
 }
 
 #[test]

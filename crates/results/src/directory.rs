@@ -1,7 +1,8 @@
 //! Writing a result directory, one finished run after the other.
 //!
 //! Every file gets its name only when it is complete and on the disk, so a kill at any moment loses at most the runs
-//! under way. `result.json` comes before the first run and says `"complete": false` until the tables are there.
+//! under way. `result.json` comes before the first run and says `"complete": false` until the tables are there. Where runs
+//! are, it is, and they are runs of what it says.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -72,7 +73,7 @@ pub enum ResultsError {
         /// The directory.
         path: PathBuf,
         /// What to do.
-        message: &'static str,
+        message: String,
     },
     /// Another process writes to it.
     #[error("{}: another wakepath is writing to it", .0.display())]
@@ -157,21 +158,15 @@ impl Writer {
                 Mode::New => {
                     return Err(ResultsError::Exists {
                         path: dir,
-                        message: "results are there already; --resume goes on with them, --force replaces them",
+                        message: "results are there already; --resume goes on with them, --force replaces them"
+                            .to_owned(),
                     });
                 }
                 Mode::Resume => same_study(&dir, &document, files)?,
-                Mode::Replace => {
-                    // The document first: without it what is left is no result.
-                    Reader::open(&dir).map(drop).or_else(|e| match e {
-                        ResultsError::Io { .. } => Err(e),
-                        _ => Ok(()),
-                    })?;
-                    remove(&dir)?;
-                }
+                Mode::Replace => empty(&dir, files)?,
             }
         } else {
-            only_leftovers(&dir)?;
+            only_leftovers(&dir, files)?;
         }
         let writer = Self {
             dir,
@@ -189,6 +184,7 @@ impl Writer {
                 let path = writer.dir.join(name);
                 atomic::write(&path, |out| out.write_all(content)).map_err(at(&path))?;
             }
+            // Last: from here on the directory is that of this study.
             writer.write_document(false)?;
         }
         Ok(writer)
@@ -307,40 +303,100 @@ fn same_study(
     Ok(())
 }
 
-/// Names that may be in a directory that was begun and has no document yet.
-fn only_leftovers(dir: &Path) -> Result<(), ResultsError> {
-    for entry in fs::read_dir(dir).map_err(at(dir))? {
-        let entry = entry.map_err(at(dir))?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let known = [RUNS, WORKLOADS, "study.toml", "machine.toml"].contains(&&*name);
-        if !known && !name.starts_with(atomic::UNFINISHED) {
-            return Err(ResultsError::Exists {
-                path: dir.to_owned(),
-                message: "the directory is not empty and holds no results; name another one",
-            });
+/// Whether nothing is in the directory but what a kill left of this very study before it had a document. Anything else
+/// is somebody's: no document says what it is, and what is written would replace it or count it as ours.
+fn only_leftovers(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
+    let exists = |message: String| ResultsError::Exists {
+        path: dir.to_owned(),
+        message,
+    };
+    for name in names(dir)? {
+        let path = dir.join(&name);
+        if [RUNS, WORKLOADS].contains(&name.as_str()) && path.is_dir() {
+            continue;
+        }
+        match files.iter().find(|(own, _)| *own == name) {
+            Some((_, content)) if fs::read(&path).is_ok_and(|found| found == *content) => {}
+            Some(_) => {
+                return Err(exists(format!(
+                    "holds no results, and {name} is not that of this study and would be lost; name another directory"
+                )));
+            }
+            None => {
+                let message = "the directory is not empty and holds no results; name another one";
+                return Err(exists(message.to_owned()));
+            }
+        }
+    }
+    if let Some(name) = names(&dir.join(RUNS))?.first() {
+        return Err(exists(format!(
+            "holds {RUNS}/{name} and no {DOCUMENT} that says what it is a run of; name another directory, or remove \
+             {RUNS}/"
+        )));
+    }
+    for name in names(&dir.join(WORKLOADS))? {
+        let name = format!("{WORKLOADS}/{name}");
+        let own = files.iter().find(|(own, _)| *own == name);
+        let found = fs::read(dir.join(&name));
+        if own.is_none_or(|(_, content)| found.is_ok_and(|found| found != *content)) {
+            return Err(exists(format!(
+                "holds no results, and {name} is not that of this study and would be lost; name another directory"
+            )));
         }
     }
     Ok(())
 }
 
-/// Removes results, and only what belongs to them.
-fn remove(dir: &Path) -> Result<(), ResultsError> {
-    let document = dir.join(DOCUMENT);
-    fs::remove_file(&document).map_err(at(&document))?;
-    for name in reader::TABLES {
-        let path = dir.join(name);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(at(&path)(e)),
-            _ => {}
-        }
+/// The names in a folder in their order, but those of unfinished files; none if it is not there.
+fn names(folder: &Path) -> Result<Vec<String>, ResultsError> {
+    let entries = match fs::read_dir(folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(at(folder))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(at(folder))?.file_name();
+        names.push(name.to_string_lossy().into_owned());
     }
-    for folder in [RUNS, WORKLOADS] {
-        let path = dir.join(folder);
-        match fs::remove_dir_all(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(at(&path)(e)),
-            _ => {}
+    names.retain(|name| !name.starts_with(atomic::UNFINISHED));
+    names.sort();
+    Ok(names)
+}
+
+/// Removes the runs and tables of results that are to be replaced, and copies that the new study does not have. The old
+/// document stays until the new one takes its place: at any moment in between the directory holds the unfinished results
+/// of either study, and no run without a document that says of which.
+fn empty(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
+    match Reader::open(dir) {
+        // Tables that are about to go no longer count.
+        Ok(there) => write_json(
+            &dir.join(DOCUMENT),
+            &Document {
+                complete: false,
+                ..there.document().clone()
+            },
+        )?,
+        Err(error @ ResultsError::Io { .. }) => return Err(error),
+        // Of another version.
+        Err(_) => {}
+    }
+    for name in reader::TABLES {
+        remove(&dir.join(name), |path| fs::remove_file(path))?;
+    }
+    remove(&dir.join(RUNS), |path| fs::remove_dir_all(path))?;
+    for name in names(&dir.join(WORKLOADS))? {
+        let name = format!("{WORKLOADS}/{name}");
+        if !files.iter().any(|(own, _)| *own == name) {
+            remove(&dir.join(name), |path| fs::remove_file(path))?;
         }
     }
     Ok(())
+}
+
+/// Removes what may not be there.
+fn remove(path: &Path, by: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ResultsError> {
+    match by(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(at(path)(e)),
+        _ => Ok(()),
+    }
 }

@@ -207,6 +207,73 @@ fn what_is_in_the_way_is_never_lost() {
 }
 
 #[test]
+fn runs_without_a_document_are_not_taken_for_those_of_a_study() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("results");
+    let open = |mode| Writer::open(&dir, document(), &files(), mode);
+    let writer = open(Mode::New).unwrap();
+    writer.write_run(0, &run(0, 1.0)).unwrap();
+    drop(writer);
+    fs::remove_file(dir.join(DOCUMENT)).unwrap();
+    let before = contents(&dir);
+    for mode in [Mode::New, Mode::Resume, Mode::Replace] {
+        let refused = open(mode).unwrap_err().to_string();
+        assert!(refused.contains("runs/000000.json"), "{refused}");
+        assert_eq!(contents(&dir), before);
+    }
+    // What a kill left before there was a document is of use, unless it is of something else.
+    fs::remove_dir_all(dir.join("runs")).unwrap();
+    assert!(!open(Mode::New).unwrap().has(0));
+    fs::remove_file(dir.join(DOCUMENT)).unwrap();
+    for name in ["study.toml", "workloads/own.fio"] {
+        fs::write(dir.join(name), "mine").unwrap();
+        for mode in [Mode::New, Mode::Resume, Mode::Replace] {
+            let refused = open(mode).unwrap_err().to_string();
+            assert!(refused.contains(name), "{refused}");
+        }
+        assert_eq!(fs::read_to_string(dir.join(name)).unwrap(), "mine");
+        fs::write(dir.join("study.toml"), &files()[0].1).unwrap();
+    }
+}
+
+#[test]
+fn a_replacement_that_breaks_off_leaves_no_run_to_the_other_study() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("results");
+    let mut files = files();
+    files.push(("workloads/reads.fio".to_owned(), b"[reads]\n".to_vec()));
+    let writer = Writer::open(&dir, document(), &files, Mode::New).unwrap();
+    writer.write_run(0, &run(0, 1.0)).unwrap();
+    writer.finish().unwrap();
+    let mut other = document();
+    other.machine.name = "server".to_owned();
+    let others = [("study.toml".to_owned(), b"name = \"other\"\n".to_vec())];
+    let open = |mode| Writer::open(&dir, other.clone(), &others, mode);
+    // A folder that cannot be removed as a file ends it in the middle.
+    let table = dir.join("latency.parquet");
+    fs::remove_file(&table).unwrap();
+    fs::create_dir(&table).unwrap();
+    let refused = open(Mode::Replace).unwrap_err().to_string();
+    assert!(refused.contains("latency.parquet"), "{refused}");
+    for mode in [Mode::New, Mode::Resume] {
+        open(mode).unwrap_err();
+    }
+    // It is still the first one's, unfinished, and goes on as such.
+    fs::remove_dir(&table).unwrap();
+    assert!(!Reader::open(&dir).unwrap().document().complete);
+    drop(Writer::open(&dir, document(), &files, Mode::Resume).unwrap());
+    assert!(!open(Mode::Replace).unwrap().has(0));
+    assert_eq!(
+        Reader::open(&dir).unwrap().document().machine.name,
+        "server"
+    );
+    assert_eq!(
+        contents(&dir).into_keys().collect::<Vec<_>>(),
+        [DOCUMENT, "study.toml"]
+    );
+}
+
+#[test]
 fn another_schema_version_is_named_with_its_writer() {
     let temp = tempfile::tempdir().unwrap();
     let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
