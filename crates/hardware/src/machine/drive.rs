@@ -78,11 +78,14 @@ pub struct DriveModel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flash: Option<Flash>,
     /// Power states; absent: the drive never sleeps and what it draws is not known. A machine file has what the drive
-    /// declares (`declared`); the rest is assumed.
+    /// declares (`declared`), and the rest is assumed; or all of it (`power`), as [`Machine::to_toml`] writes it.
+    ///
+    /// [`Machine::to_toml`]: super::Machine::to_toml
     #[serde(
         default,
         rename(deserialize = "declared"),
-        deserialize_with = "power_as_declared",
+        alias = "power",
+        deserialize_with = "power",
         skip_serializing_if = "Option::is_none"
     )]
     pub power: Option<DrivePower>,
@@ -119,8 +122,16 @@ pub struct Transition {
     pub idle_ms: u32,
 }
 
-fn power_as_declared<'de, D: Deserializer<'de>>(from: D) -> Result<Option<DrivePower>, D::Error> {
-    let drive = Drive::deserialize(from)?;
+fn power<'de, D: Deserializer<'de>>(from: D) -> Result<Option<DrivePower>, D::Error> {
+    let table = toml::Table::deserialize(from)?;
+    let complete = table.contains_key("declared");
+    let power = if complete {
+        DrivePower::deserialize(table)
+    } else {
+        Drive::deserialize(table).map(|drive| DrivePower::declared(&drive))
+    };
+    let power = power.map_err(|e| D::Error::custom(e.message()))?;
+    let drive = &power.declared;
     let states = drive.states.len();
     if !(1..=MAX_POWER_STATES).contains(&states) || usize::from(drive.npss) + 1 != states {
         return Err(D::Error::custom(format!(
@@ -129,7 +140,13 @@ fn power_as_declared<'de, D: Deserializer<'de>>(from: D) -> Result<Option<DriveP
             u16::from(drive.npss) + 1
         )));
     }
-    Ok(Some(DrivePower::declared(&drive)))
+    if power.states.len() != states {
+        return Err(D::Error::custom(format!(
+            "{} of {states} power states are described",
+            power.states.len()
+        )));
+    }
+    Ok(Some(power))
 }
 
 /// A buffer in front of the media.
@@ -160,7 +177,8 @@ pub struct Flash {
 }
 
 /// What a drive draws, and how it sleeps.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct DrivePower {
     /// What it declares.
     pub declared: Drive,
@@ -192,7 +210,8 @@ pub struct DriveBackground {
 }
 
 /// A power state as it really is.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct TruePowerState {
     /// Time to enter it.
     pub entry_us: Figure,
@@ -242,7 +261,7 @@ struct StateFile {
 
 impl DrivePower {
     /// The power management of a drive of which nothing is known but what it declares.
-    fn declared(drive: &Drive) -> Self {
+    pub(super) fn declared(drive: &Drive) -> Self {
         let first = drive.states.first().copied().unwrap_or_default();
         let most = first.max_power.map_or(5.0, watts);
         let least = drive

@@ -4,13 +4,14 @@ use std::fmt::Write;
 
 use toml::{Table, Value};
 
-use super::{Machine, MachineError};
+use super::{DriveModel, DrivePower, Machine, MachineError};
 
 /// Elements of a list in a line, so that operating points do not make one very long line.
 const IN_A_LINE: usize = 4;
 
 impl Machine {
-    /// The machine as a file that [`Machine::parse`] reads. Of the drive's power states it has what the drive declares.
+    /// The machine as a file that [`Machine::parse`] reads, with nothing lost. Of a drive's power states it has what the
+    /// drive declares, if all else is assumed.
     ///
     /// # Errors
     /// A value has no form in TOML; no checked machine has one.
@@ -21,17 +22,23 @@ impl Machine {
             message,
         };
         let mut table = Table::try_from(self).map_err(|e| invalid(e.to_string()))?;
-        let nested = table.get_mut("drive").map(take_nested).unwrap_or_default();
+        let nested = table
+            .get_mut("drive")
+            .map(|drive| take_nested(&self.drive, drive));
         let others = table.remove("other_drive");
         let mut text = String::new();
         write_machine(&mut text, &table);
-        write_nested(&mut text, "drive", nested).map_err(|e| invalid(e.to_string()))?;
+        let write = |text: &mut String, key, nested: Option<Result<Nested, _>>| match nested {
+            Some(nested) => nested.and_then(|nested| nested.write(text, key)),
+            None => Ok(()),
+        };
+        write(&mut text, "drive", nested).map_err(|e| invalid(e.to_string()))?;
         if let Some(Value::Array(others)) = others {
-            for mut drive in others {
-                let nested = take_nested(&mut drive);
+            for (model, mut drive) in self.other_drives.iter().zip(others) {
+                let nested = take_nested(model, &mut drive);
                 let _ = write!(text, "\n[[other_drive]]\n");
                 write_lines(&mut text, drive.as_table().into_iter().flatten());
-                write_nested(&mut text, "other_drive", nested)
+                write(&mut text, "other_drive", Some(nested))
                     .map_err(|e| invalid(e.to_string()))?;
             }
         }
@@ -39,25 +46,56 @@ impl Machine {
     }
 }
 
-/// Takes the tables of tables out of a drive, which follow the rest.
-fn take_nested(drive: &mut Value) -> Table {
-    let mut nested = Table::new();
-    if let Value::Table(drive) = drive {
-        if let Some(Value::Table(mut power)) = drive.remove("power") {
-            nested.extend(power.remove_entry("declared"));
-        }
-        nested.extend(drive.remove_entry("in_force"));
-    }
-    nested
+/// The tables of tables of a drive, which follow the rest.
+#[derive(Default)]
+struct Nested {
+    /// What is more than declared.
+    power: Option<Table>,
+    /// The others.
+    plain: Table,
 }
 
-/// Writes them as tables of the last drive of that key.
-fn write_nested(text: &mut String, key: &str, nested: Table) -> Result<(), toml::ser::Error> {
-    if !nested.is_empty() {
-        let drive = Table::from_iter([(key.to_owned(), Value::Table(nested))]);
-        let _ = write!(text, "\n{}", toml::to_string(&drive)?);
+/// Takes them out of a drive.
+fn take_nested(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::ser::Error> {
+    let mut nested = Nested::default();
+    let (Value::Table(drive), Some(power)) = (drive, &model.power) else {
+        return Ok(nested);
+    };
+    if let Some(Value::Table(mut table)) = drive.remove("power") {
+        if table == Table::try_from(DrivePower::declared(&power.declared))? {
+            nested.plain.extend(table.remove_entry("declared"));
+        } else {
+            nested.power = Some(table);
+        }
     }
-    Ok(())
+    nested.plain.extend(drive.remove_entry("in_force"));
+    Ok(nested)
+}
+
+impl Nested {
+    /// Writes them as tables of the last drive of that key.
+    fn write(mut self, text: &mut String, key: &str) -> Result<(), toml::ser::Error> {
+        let write = |text: &mut String, tables: Table| {
+            if tables.is_empty() {
+                return Ok(());
+            }
+            let drive = Table::from_iter([(key.to_owned(), Value::Table(tables))]);
+            let _ = write!(text, "\n{}", toml::to_string(&drive)?);
+            Ok(())
+        };
+        if let Some(mut power) = self.power.take() {
+            let (declared, states) = (power.remove_entry("declared"), power.remove("states"));
+            let _ = write!(text, "\n[{key}.power]\n");
+            write_lines(text, power.iter());
+            for state in states.iter().filter_map(Value::as_array).flatten() {
+                let _ = write!(text, "\n[[{key}.power.states]]\n");
+                write_lines(text, state.as_table().into_iter().flatten());
+            }
+            let declared = Value::Table(declared.into_iter().collect());
+            write(text, Table::from_iter([("power".to_owned(), declared)]))?;
+        }
+        write(text, self.plain)
+    }
 }
 
 fn write_machine(text: &mut String, table: &Table) {
@@ -143,7 +181,7 @@ fn number_text(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{DriveModel, builtin_names};
+    use crate::machine::{builtin_drive_names, builtin_names};
     use crate::recorded;
 
     #[test]
@@ -158,6 +196,31 @@ mod tests {
             assert_eq!(again.to_toml().unwrap(), text, "{name}");
             assert_eq!(again.cpus(), machine.cpus());
         }
+    }
+
+    #[test]
+    fn what_is_known_of_a_drive_beyond_what_it_declares_comes_back() {
+        let mut more = 0;
+        for name in builtin_drive_names() {
+            let mut machine = Machine::find("laptop").unwrap();
+            machine.replace_drive(DriveModel::find(name).unwrap());
+            machine.other_drives.push(DriveModel::find(name).unwrap());
+            let text = machine.to_toml().unwrap();
+            let again = Machine::parse(&text, name).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            assert_eq!(again.figures(), machine.figures(), "{name}");
+            assert_eq!(again.to_toml().unwrap(), text, "{name}");
+            let json = |machine: &Machine| serde_json::to_string(machine).unwrap();
+            assert_eq!(json(&again), json(&machine), "{name}");
+            // Not every model knows more.
+            if let Some((before, last)) = text.rsplit_once("[[other_drive.power.states]]") {
+                let (_, after) = last.split_once("\n[").unwrap();
+                let less = format!("{before}[{after}");
+                let error = Machine::parse(&less, name).unwrap_err().to_string();
+                assert!(error.contains("power states are described"), "{error}");
+                more += 1;
+            }
+        }
+        assert!(more > 1);
     }
 
     #[test]
