@@ -189,6 +189,104 @@ fn a_replacement_that_was_killed_never_takes_the_old_runs_for_its_own() {
     }
 }
 
+/// The commands of a page that make it again.
+fn commands_of(page: &str) -> Vec<String> {
+    let part = page.split("id=\"reproduce\"").nth(1).unwrap();
+    let commands = part.split("<pre tabindex=\"0\">").nth(1).unwrap();
+    let mut plain = commands.split("</pre>").next().unwrap().to_owned();
+    for (from, to) in [
+        ("&#x27;", "'"),
+        ("&#39;", "'"),
+        ("&#x2f;", "/"),
+        ("&quot;", "\""),
+        ("&amp;", "&"),
+    ] {
+        plain = plain.replace(from, to);
+    }
+    plain.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_commands_of_a_page_make_the_same_results_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let own = temp.path().join("own files");
+    fs::create_dir(&own).unwrap();
+    // Files of one's own, some called as built-in ones.
+    let copy = |from: &str, to: &str, change: [&str; 2]| {
+        let text = fs::read_to_string(common::repository().join(from)).unwrap();
+        let changed = text.replace(change[0], change[1]);
+        assert_ne!(text, changed);
+        fs::write(own.join(to), changed).unwrap();
+    };
+    for (from, to, change) in [
+        (
+            "workloads/part-b-rk3399.fio",
+            "part-b-rk3399.fio",
+            ["bs=4k", "bs=64k"],
+        ),
+        (
+            "workloads/ping-pong.json",
+            "mine.json",
+            ["\"run\": 2", "\"run\": 3"],
+        ),
+        (
+            "crates/hardware/data/machines/laptop.toml",
+            "board.toml",
+            ["title = \"", "title = \"My "],
+        ),
+        (
+            "crates/hardware/data/drive_models/pm991.toml",
+            "drive.toml",
+            ["\nname = \"", "\nname = \"my "],
+        ),
+    ] {
+        copy(from, to, change);
+    }
+    let study = "# Mine.\nname = 's'\nmachine = 'board.toml' # the board\ndrive = 'drive.toml'\nrepeats = 2\n\
+        [[workload]]\nname = '''it's \"mine\"'''\nfio = 'part-b-rk3399.fio'\nseconds = 0.1\n\
+        fio_options = { numjobs = 2 }\n\
+        [[workload]]\nname = 'threads'\nrt_app = 'mine.json'\nseconds = 1\ncopies = 2\n\
+        [[workload]]\nname = 'inline'\nfio_job = '''\n[a]\nrw=randwrite\ndirect=1\nruntime=100ms\ntime_based\n'''\n\
+        fio_options = { bs = '8k' }\n\
+        [[policy]]\nname = 'menu'\nidle = 'menu'\n[[policy]]\nname = 'teo'\nidle = 'teo'\n";
+    let study = written(&own, study);
+    let dir = "the 'first' results";
+    let run = |arguments: &[&str]| {
+        let done = Command::new(env!("CARGO_BIN_EXE_wakepath"))
+            .args(arguments)
+            .current_dir(temp.path())
+            .output()
+            .unwrap();
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    };
+    run(&["study", "run", &study, "-o", dir]);
+    run(&["study", "run", &study, "-o", dir, "--resume"]);
+    run(&["report", dir]);
+    // The directory is all that there is.
+    fs::remove_dir_all(&own).unwrap();
+    let page = fs::read_to_string(temp.path().join("report.html")).unwrap();
+    typed(temp.path(), &commands_of(&page));
+    let first = contents(&temp.path().join(dir));
+    let again = contents(&temp.path().join("again"));
+    assert!(first.keys().eq(again.keys()), "{:?}", again.keys());
+    for (name, content) in &first {
+        assert!(again[name] == *content, "{} differs", name.display());
+    }
+    assert!(temp.path().join("again.html").exists());
+    // Two results on one page.
+    run(&["report", dir, "again", "-o", "both.html"]);
+    let page = fs::read_to_string(temp.path().join("both.html")).unwrap();
+    fs::remove_file(temp.path().join("again.html")).unwrap();
+    typed(temp.path(), &commands_of(&page));
+    for made in ["again-1", "again-2"] {
+        assert!(contents(&temp.path().join(made)) == first, "{made} differs");
+    }
+}
+
 #[test]
 fn a_comparison_says_what_is_better_and_by_how_much() {
     let temp = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! A study with everything found that its file names: machine, workloads, policies, and the list of runs.
 
 mod policy;
+mod stored;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -245,11 +246,12 @@ impl Plan {
         }
     }
 
-    /// The files that go into the result directory.
+    /// The files that go into the result directory, from which the study can be run again.
     pub fn files(&self, machine: Vec<u8>) -> Vec<(String, Vec<u8>)> {
+        let study = stored::text(&self.text, &self.file, &self.workloads, self.target);
         let mut files = vec![
-            ("study.toml".to_owned(), self.text.clone().into_bytes()),
-            ("machine.toml".to_owned(), machine),
+            ("study.toml".to_owned(), study.into_bytes()),
+            (stored::MACHINE.to_owned(), machine),
         ];
         for workload in &self.workloads {
             if let (Some(name), Some(text)) = (workload.file_name(), workload.text()) {

@@ -241,7 +241,7 @@ fn fio(entry: &WorkloadEntry, source: Source<'_>, folder: &Path) -> Result<Task,
     Ok(Task::Fio { text, workload })
 }
 
-/// A job file in which these options hold for every job.
+/// A job file in which these options hold for every job. One in which they do already stays as it is.
 fn with_options(text: &str, options: &[(String, String)]) -> String {
     if options.is_empty() {
         return text.to_owned();
@@ -250,7 +250,9 @@ fn with_options(text: &str, options: &[(String, String)]) -> String {
     for (key, value) in options {
         let _ = writeln!(changed, "{key}={value}");
     }
-    for line in text.lines() {
+    // The copy that results keep begins so, and has to be itself when the study is run from there.
+    let rest = text.strip_prefix(&*changed).unwrap_or(text);
+    for line in rest.lines() {
         if !options.iter().any(|(name, _)| fio::line_sets(line, name)) {
             let _ = writeln!(changed, "{line}");
         }
@@ -398,6 +400,8 @@ mod tests {
         assert_eq!(file.jobs[0].runtime, Some(Nanoseconds::from_millis(500)));
         assert!(file.jobs[0].time_based && file.jobs.len() == 1);
         assert_eq!(with_options(text, &[]), text);
+        let once = with_options(text, &options);
+        assert_eq!(with_options(&once, &options), once);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
     let machine = machine_of(plan)?;
     let experiments = Experiments::new(plan)?;
     experiments.check()?;
-    let text = toml::to_string(machine).map_err(|e| StudyError::Settings(e.to_string()))?;
+    let text = machine.to_toml()?;
     let tools = BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
     let document = plan.document(machine_in_short(machine), tools, Vec::new());
     let writer = Writer::open(dir, document, &plan.files(text.into_bytes()), mode)?;

@@ -42,8 +42,8 @@ pub(super) fn add(view: &mut View, results: &[Reader], suffixes: &[String]) {
     for (reader, suffix) in results.iter().zip(suffixes) {
         cautions(view, reader, suffix);
         view.sources.push(source(reader, suffix));
-        view.commands.extend(commands(reader));
     }
+    view.commands = commands(results);
 }
 
 fn cautions(view: &mut View, reader: &Reader, suffix: &str) {
@@ -163,28 +163,43 @@ fn cut(mut text: String) -> String {
     text
 }
 
-fn commands(reader: &Reader) -> Vec<String> {
-    let document = reader.document();
-    let version = document.tools.get("wakepath").map_or("", String::as_str);
-    let on = match document.backend {
-        Backend::Sim => "",
-        Backend::Live => " --on live",
-        Backend::Replay | Backend::Import => return Vec::new(),
+/// What makes the results and the page again, each in a place of its own. Imported results are taken as they are.
+fn commands(results: &[Reader]) -> Vec<String> {
+    let on = |reader: &Reader| match reader.document().backend {
+        Backend::Sim => Some(""),
+        Backend::Live => Some(" --on live"),
+        Backend::Replay | Backend::Import => None,
     };
-    let shown = reader.dir().display().to_string();
-    let dir = quoted(&shown);
-    vec![
-        format!(
+    let several = results.iter().filter(|r| on(r).is_some()).count() > 1;
+    let (mut commands, mut made) = (Vec::new(), Vec::new());
+    for reader in results {
+        let document = reader.document();
+        let shown = reader.dir().display().to_string();
+        let Some(on) = on(reader) else {
+            made.push(quoted(&shown));
+            continue;
+        };
+        let again = if several {
+            format!("again-{}", made.len() + 1)
+        } else {
+            "again".to_owned()
+        };
+        let version = document.tools.get("wakepath").map_or("", String::as_str);
+        commands.push(format!(
             "# {}, with wakepath {version}",
             document.study.name.replace('\n', " ")
-        ),
-        format!(
-            "wakepath study run {}{on} -o again",
+        ));
+        commands.push(format!(
+            "wakepath study run {}{on} -o {again}",
             quoted(&format!("{shown}/study.toml"))
-        ),
-        format!("wakepath compare {dir} again"),
-        format!("wakepath report {dir} -o report.html"),
-    ]
+        ));
+        commands.push(format!("wakepath compare {} {again}", quoted(&shown)));
+        made.push(again);
+    }
+    if !commands.is_empty() {
+        commands.push(format!("wakepath report {} -o again.html", made.join(" ")));
+    }
+    commands
 }
 
 /// As a shell takes it.

@@ -1,0 +1,158 @@
+//! The study as its results keep it: naming the copies beside it in place of what it named.
+//!
+//! So the directory is enough to run it again, wherever it is and whatever has become of the files and of the built-in
+//! models and jobs.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use toml::Spanned;
+
+use super::{PlannedWorkload, Target};
+use crate::file::StudyFile;
+
+/// The copy of the machine.
+pub(super) const MACHINE: &str = "machine.toml";
+
+/// The text of a study that runs from its result directory. One that does so already stays as it is, to the byte.
+pub(super) fn text(
+    text: &str,
+    file: &StudyFile,
+    workloads: &[PlannedWorkload],
+    target: Target,
+) -> String {
+    let mut changes: Vec<(Range<usize>, String)> = Vec::new();
+    let mut said = String::new();
+    let mut name = |key: &str, value: &Spanned<String>, copy: &str| {
+        if value.get_ref() != copy {
+            let quoted = toml::Value::String(copy.to_owned()).to_string();
+            changes.push((value.span(), quoted));
+            _ = writeln!(said, "#   {key} = {:?}: {copy}", value.get_ref());
+        }
+    };
+    // What is measured has no model, and `machine.toml` says what could be read of it.
+    let simulated = target == Target::Sim;
+    if let Some(machine) = file.machine.as_ref().filter(|_| simulated) {
+        name("machine", machine, MACHINE);
+    }
+    for (entry, workload) in file.workload.iter().zip(workloads) {
+        let named = [("fio", &entry.fio), ("rt_app", &entry.rt_app)];
+        for (key, value) in named {
+            if let (Some(value), Some(copy)) = (value, workload.file_name()) {
+                name(key, value, &copy);
+            }
+        }
+    }
+    if let Some(drive) = file.drive.as_ref().filter(|_| simulated) {
+        _ = writeln!(said, "#   drive = {:?}: {MACHINE}", drive.get_ref());
+        changes.push(without_line(text, drive.span()));
+    }
+    let mut stored = text.to_owned();
+    changes.sort_by_key(|(at, _)| at.start);
+    for (at, new) in changes.into_iter().rev() {
+        stored.replace_range(at, &new);
+    }
+    if !said.is_empty() {
+        // A byte order mark stays in front.
+        let start = stored.find(|c| c != '\u{feff}').unwrap_or(0);
+        let header = "# wakepath has put copies beside this study of what it names:\n";
+        stored.insert_str(start, &format!("{header}{said}"));
+    }
+    stored
+}
+
+/// The lines of a key of the file's first table, to be replaced by nothing.
+fn without_line(text: &str, value: Range<usize>) -> (Range<usize>, String) {
+    let start = text[..value.start].rfind('\n').map_or(0, |at| at + 1);
+    let end = text[value.end..].find('\n');
+    let end = end.map_or(text.len(), |at| value.end + at + 1);
+    (start..end, String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::builtin;
+    use crate::plan::Plan;
+
+    /// What a result directory of this study holds.
+    fn files(plan: &Plan) -> Vec<(String, Vec<u8>)> {
+        let machine = plan.machine.as_ref().map(|m| m.to_toml().unwrap());
+        plan.files(machine.unwrap_or_default().into_bytes())
+    }
+
+    /// Stores a study and plans it again from there alone: all that is stored has to be the same.
+    fn survives(plan: &Plan, target: Target) -> String {
+        let temp = tempfile::tempdir().unwrap();
+        let first = files(plan);
+        for (name, content) in &first {
+            let path = temp.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let again = Plan::load(&temp.path().join("study.toml"), target).unwrap();
+        let second = files(&again);
+        assert_eq!(first.len(), second.len());
+        for ((name, content), (of, new)) in first.iter().zip(&second) {
+            assert_eq!(name, of);
+            let [content, new] = [content, new].map(|c| String::from_utf8_lossy(c));
+            assert_eq!(content, new, "{name} of {}", plan.origin);
+        }
+        String::from_utf8(first[0].1.clone()).unwrap()
+    }
+
+    #[test]
+    fn built_in_studies_run_from_their_results() {
+        for name in builtin::study_names() {
+            let plan = Plan::load(Path::new(name), Target::Sim).unwrap();
+            let text = survives(&plan, Target::Sim);
+            assert!(text.contains("machine = \"machine.toml\""), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_names_change_however_they_are_written() {
+        let temp = tempfile::tempdir().unwrap();
+        let job = "[a]\nrw=randread\nbs=8k\nruntime=1\ntime_based";
+        fs::write(temp.path().join("a \"job\".fio"), job).unwrap();
+        let study = "\u{feff}# A study.\r\nname = 'x' # short\r\nmachine = \"\"\"rk3399\"\"\"\r\n\
+                     \"drive\" = '''\r\nsn530''' # not its own\r\nrepeats = 4\r\n\
+                     workload = [{ name = 'ü\"\\', fio = 'a \"job\".fio', fio_options = { bs = '4k' } }, \
+                     { name = 'b', rt_app = 'ping-pong.json', seconds = 2, copies = 2 }, \
+                     { name = 'c', fio_job = '''[c]\nruntime=1\ntime_based''', seconds = 3 }]\r\n\
+                     policy = [{ name = 'p' }]";
+        let plan = Plan::new(study, "x", temp.path(), Target::Sim).unwrap();
+        let text = survives(&plan, Target::Sim);
+        for kept in [
+            "name = 'x' # short\r\n",
+            "repeats = 4\r\nworkload = [{",
+            "policy = [{ name = 'p' }]",
+        ] {
+            assert!(text.contains(kept), "{kept} is not in {text}");
+        }
+        assert!(!text.contains("not its own"), "{text}");
+        for said in [
+            "drive = \"sn530\": machine.toml",
+            "rt_app = \"ping-pong.json\": workloads/b.json",
+        ] {
+            assert!(text.contains(said), "{said} is not in {text}");
+        }
+        // The copy has the options in it already.
+        let copy = &files(&plan)[2];
+        assert!(copy.1.starts_with(b"[global]\nbs=4k\n[a]\n"), "{copy:?}");
+        // A measurement runs the same files, and has no model.
+        let study = study.replace(
+            ", { name = 'b', rt_app = 'ping-pong.json', seconds = 2, copies = 2 }",
+            "",
+        );
+        let plan = Plan::new(&study, "x", temp.path(), Target::Live).unwrap();
+        let text = survives(&plan, Target::Live);
+        assert!(
+            text.contains("rk3399") && text.contains("not its own"),
+            "{text}"
+        );
+    }
+}
