@@ -674,6 +674,66 @@ fn percentiles_of_fio_are_those_that_it_prints() {
 }
 
 #[test]
+fn jobs_of_fio_that_run_at_once_count_together_in_terse_output_as_in_json() {
+    if is_missing("fio") {
+        return;
+    }
+    // On a disk: what it did tells invocations apart.
+    let temp = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let job = "[global]\nfilename=data\nsize=4m\nbs=4k\ndirect=1\nruntime=300ms\ntime_based\nnumjobs=4\n\
+               [a]\nrw=randread\n[b]\nstonewall\nrw=randrw\n";
+    fs::write(temp.path().join("job.fio"), job).unwrap();
+    let mut terse = String::new();
+    for index in 0..3 {
+        let output = Command::new("fio")
+            .args(["--output-format=json,terse", "job.fio"])
+            .current_dir(temp.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = |of_terse: bool| {
+            let lines = text.split_inclusive('\n');
+            lines
+                .filter(|l| l.starts_with("3;") == of_terse)
+                .collect::<String>()
+        };
+        assert_eq!(lines(true).lines().count(), 8, "{text}");
+        terse += &lines(true);
+        fs::create_dir_all(temp.path().join("json")).unwrap();
+        let path = temp.path().join(format!("json/{index}.json"));
+        fs::write(path, lines(false)).unwrap();
+    }
+    let path = temp.path().join("terse.txt");
+    fs::write(&path, terse).unwrap();
+    let [path, json_files] = [path, temp.path().join("json")].map(|p| p.display().to_string());
+    let compared = json(&wakepath(&[
+        "compare",
+        &json_files,
+        &path,
+        "--metric",
+        "all",
+        "--format",
+        "json",
+    ]));
+    let rows = compared["rows"].as_array().unwrap();
+    let of = |policy: &'static str| rows.iter().filter(move |r| r["policy"] == policy);
+    assert!(of("json").count() >= 10 && of("json").count() == of("terse").count());
+    for (json, terse) in of("json").zip(of("terse")) {
+        for key in ["metric", "workload", "runs"] {
+            assert_eq!(json[key], terse[key]);
+        }
+        assert_eq!(json["runs"], 3);
+        let [one, other] = [json, terse].map(|row| row["mean"].as_f64().unwrap());
+        // Terse output has whole us, and whole requests per second of each job.
+        assert!(
+            (one - other).abs() <= (one * 0.01).max(1.0),
+            "{json} {terse}"
+        );
+    }
+}
+
+#[test]
 fn a_study_is_measured_with_fio_and_commands_and_goes_on_after_a_kill() {
     if is_missing("fio") {
         return;

@@ -414,7 +414,7 @@ fn netperf(text: &str) -> Option<Sample> {
 }
 
 fn fio(text: &str) -> Result<Vec<Sample>, String> {
-    let jobs = terse::parse(text)?.into_iter();
+    let jobs = terse::one_invocation(text)?.into_iter();
     Ok(jobs
         .map(|(name, values)| Sample {
             part: Some(name),
