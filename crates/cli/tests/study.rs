@@ -674,6 +674,32 @@ fn percentiles_of_fio_are_those_that_it_prints() {
 }
 
 #[test]
+fn what_fio_appends_to_a_file_are_runs() {
+    if is_missing("fio") {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let fio = "fio --name=a --rw=randread --size=1m --bs=4k --time_based --filename=data --output-format=json";
+    let script = format!(
+        "for i in 1 2 3; do {fio} --runtime=100ms >> runs.json; done; \
+         {fio} --runtime=1500ms --status-interval=1 > reports.json"
+    );
+    let mut shell = Command::new("sh");
+    let done = shell
+        .args(["-ec", &script])
+        .current_dir(temp.path())
+        .status();
+    assert!(done.unwrap().success());
+    for (file, runs, noted) in [("runs.json", 3, false), ("reports.json", 1, true)] {
+        let path = temp.path().join(file).display().to_string();
+        let compared = json(&wakepath(&["compare", &path, "--format", "json"]));
+        assert_eq!(compared["rows"][0]["runs"], runs, "{compared}");
+        let notes = compared["notes"].to_string();
+        assert_eq!(notes.contains("--status-interval"), noted, "{notes}");
+    }
+}
+
+#[test]
 fn jobs_of_fio_that_run_at_once_count_together_in_terse_output_as_in_json() {
     if is_missing("fio") {
         return;

@@ -12,6 +12,9 @@ use super::Imported;
 pub struct Output {
     #[serde(rename = "fio version")]
     version: String,
+    /// When it was printed.
+    #[serde(default)]
+    timestamp_ms: u64,
     jobs: Vec<Job>,
 }
 
@@ -73,18 +76,31 @@ pub(super) const PERCENTILES: [(&str, &str); 4] = [
 ];
 
 impl Output {
-    /// Reads fio's JSON, in front of which fio may have printed warnings. `None` if it is not fio's.
+    /// Reads fio's JSON, in front of which fio may have printed warnings; of several documents the first. `None` if it is
+    /// not fio's.
     pub fn find(text: &str) -> Option<Result<Self, String>> {
-        if !text.contains("\"fio version\"") {
-            return None;
+        let start = start(text)?;
+        Some(document(&text[start..]).map(|(output, _)| output))
+    }
+
+    /// Reads all documents of a text to which fio's output was appended run by run. `None` if it is not fio's.
+    pub(super) fn find_all(text: &str) -> Option<Result<Vec<Self>, String>> {
+        let mut rest = &text[start(text)?..];
+        let mut all = Vec::new();
+        loop {
+            match document(rest) {
+                Ok((output, length)) => {
+                    all.push(output);
+                    rest = &rest[length..];
+                }
+                Err(e) if all.is_empty() => return Some(Err(e)),
+                Err(e) => return Some(Err(format!("after {} of fio's documents: {e}", all.len()))),
+            }
+            match next(rest) {
+                Some(at) => rest = &rest[at..],
+                None => return Some(Ok(all)),
+            }
         }
-        let json = &text[text.find('{')?..];
-        // fio may print more behind it, too.
-        let mut values = serde_json::Deserializer::from_str(json).into_iter::<Self>();
-        Some(match values.next()? {
-            Ok(output) => Ok(output),
-            Err(e) => Err(format!("no complete fio JSON: {e}")),
-        })
     }
 
     /// fio's version.
@@ -98,6 +114,35 @@ impl Output {
     /// A job failed, or nothing was done.
     pub fn fill(&self, run: &mut Run) -> Result<(), String> {
         fill(run, &self.jobs.iter().collect::<Vec<_>>())
+    }
+}
+
+/// Where the first document begins.
+fn start(text: &str) -> Option<usize> {
+    let is_fio = text.contains("\"fio version\"");
+    is_fio.then(|| next(text).or_else(|| text.find('{')))?
+}
+
+/// Where a document begins: a brace in front of its line, or right behind the document before. In messages of fio there
+/// may be braces, too.
+fn next(text: &str) -> Option<usize> {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with('{') {
+            return Some(at);
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// The document at the start of a text, and its length.
+fn document(text: &str) -> Result<(Output, usize), String> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Output>();
+    match values.next() {
+        Some(Ok(output)) => Ok((output, values.byte_offset())),
+        Some(Err(e)) => Err(format!("no complete fio JSON: {e}")),
+        None => Err("no complete fio JSON".to_owned()),
     }
 }
 
@@ -118,14 +163,7 @@ fn fill(run: &mut Run, jobs: &[&Job]) -> Result<(), String> {
     }
     let all: Vec<&Direction> = jobs.iter().flat_map(|j| j.directions()).collect();
     let ios: u64 = all.iter().map(|d| d.total_ios).sum();
-    // Groups run one after the other, the jobs of a group at once.
-    let mut groups: BTreeMap<u64, u64> = BTreeMap::new();
-    for job in jobs {
-        let longest = job.directions().map(|d| d.runtime).max().unwrap_or(0);
-        let group = groups.entry(job.groupid).or_default();
-        *group = longest.max(*group);
-    }
-    let ms: u64 = groups.values().sum();
+    let ms = runtime_ms(jobs);
     if ios == 0 || ms == 0 {
         return Err("fio has finished no request".to_owned());
     }
@@ -161,6 +199,17 @@ fn fill(run: &mut Run, jobs: &[&Job]) -> Result<(), String> {
         })
         .collect();
     Ok(())
+}
+
+/// How long jobs took: groups run one after the other, the jobs of a group at once.
+fn runtime_ms(jobs: &[&Job]) -> u64 {
+    let mut groups: BTreeMap<u64, u64> = BTreeMap::new();
+    for job in jobs {
+        let longest = job.directions().map(|d| d.runtime).max().unwrap_or(0);
+        let group = groups.entry(job.groupid).or_default();
+        *group = longest.max(*group);
+    }
+    groups.values().sum()
 }
 
 /// The mean latency in us from submission to completion, over all requests.
@@ -234,8 +283,46 @@ fn bounds(middle: u64) -> (u64, u64) {
     (low, low + ((1 << magnitude) - 1))
 }
 
-/// Each job of a file is a workload; jobs of the same name and group belong together.
-pub(super) fn import(name: &str, output: &Output) -> Result<Imported, String> {
+/// Each document is a run.
+pub(super) fn import(name: &str, outputs: &[Output]) -> Result<Imported, String> {
+    let mut all = Imported::default();
+    let mut reports = 0;
+    for (index, output) in outputs.iter().enumerate() {
+        if outputs
+            .get(index + 1)
+            .is_some_and(|later| output.is_report_of(later))
+        {
+            reports += 1;
+        } else {
+            all.append(run(name, output)?);
+        }
+    }
+    if reports > 0 {
+        all.notes.push(format!(
+            "{reports} report(s) that fio printed while it ran (--status-interval) are left out"
+        ));
+    }
+    Ok(all)
+}
+
+impl Output {
+    /// Whether this is what fio printed while it ran, and `later` what it printed of the same run thereafter: that run
+    /// then began before this was printed.
+    fn is_report_of(&self, later: &Self) -> bool {
+        let runtime = runtime_ms(&later.jobs.iter().collect::<Vec<_>>());
+        let done = |job: &Job| job.directions().map(|d| d.total_ios).sum::<u64>();
+        let mut jobs = self.jobs.iter().zip(&later.jobs);
+        self.timestamp_ms > 0
+            && later.timestamp_ms.saturating_sub(self.timestamp_ms) < runtime
+            && self.jobs.len() == later.jobs.len()
+            && jobs.all(|(a, b)| {
+                (&a.jobname, a.groupid) == (&b.jobname, b.groupid) && done(a) <= done(b)
+            })
+    }
+}
+
+/// Each job of a document is a workload; jobs of the same name and group belong together.
+fn run(name: &str, output: &Output) -> Result<Imported, String> {
     let mut groups: Vec<(String, Vec<&Job>)> = Vec::new();
     for job in &output.jobs {
         match groups
@@ -269,6 +356,52 @@ mod tests {
         for (middle, low, high) in [(5, 5, 5), (127, 127, 127), (129, 128, 129), (310, 308, 311)] {
             assert_eq!(bounds(middle), (low, high), "{middle}");
         }
+    }
+
+    /// A document of so many requests in a second, printed at a time.
+    fn output(ios: u64, at_ms: u64) -> String {
+        format!(
+            "{{\n  \"fio version\" : \"fio-3.33\",\n  \"timestamp_ms\" : {at_ms},\n  \"jobs\" : [{{\"jobname\": \"a\", \
+             \"read\": {{\"total_ios\": {ios}, \"runtime\": {}}}}}]\n}}\n",
+            1000 * ios / 10
+        )
+    }
+
+    #[test]
+    fn documents_one_after_the_other_are_runs() {
+        let repeats = |text: &str| -> Result<Vec<(u32, f64)>, String> {
+            let imported = import("p", &Output::find_all(text).unwrap()?)?;
+            let runs = imported.runs.into_iter();
+            Ok(runs.map(|r| (r.key.repeat, r.metrics[0].1)).collect())
+        };
+        let [one, two] = [output(10, 5000), output(10, 6100)];
+        let wanted = Ok(vec![(0, 10.0), (1, 10.0)]);
+        for between in ["", "\n\n", "fio: a {warning}\n"] {
+            assert_eq!(
+                repeats(&format!("{between}{one}{between}{two}{between}")),
+                wanted
+            );
+        }
+        assert_eq!(repeats(&format!("{}{}", one.trim(), two.trim())), wanted);
+        // Cut off, or something else.
+        for (last, part) in [(&two[..40], "EOF"), ("{\"results\": []}", "fio version")] {
+            let error = repeats(&format!("{one}{last}")).unwrap_err();
+            assert!(
+                error.contains("after 1 of fio's") && error.contains(part),
+                "{error}"
+            );
+        }
+        // Two reports of a run, the run, and another one.
+        let text =
+            [(10, 5000), (20, 6000), (25, 6500), (10, 7600)].map(|(ios, at)| output(ios, at));
+        let imported = import("p", &Output::find_all(&text.concat()).unwrap().unwrap()).unwrap();
+        assert_eq!(imported.runs.len(), 2);
+        assert_eq!(imported.runs[0].duration_ns, 2_500_000_000);
+        assert!(
+            imported.notes[0].contains("2 report(s)"),
+            "{:?}",
+            imported.notes
+        );
     }
 
     #[test]

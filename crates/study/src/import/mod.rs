@@ -158,8 +158,8 @@ fn file(name: &str, path: &Path) -> Result<Imported, ImportError> {
 /// # Errors
 /// It is neither, or a benchmark in it has failed.
 pub fn parse(name: &str, text: &str) -> Result<Imported, String> {
-    let imported = if let Some(output) = fio::Output::find(text) {
-        fio::import(name, &output?)
+    let imported = if let Some(outputs) = fio::Output::find_all(text) {
+        fio::import(name, &outputs?)
     } else if terse::is_terse(text) {
         terse::import(name, text)
     } else {
