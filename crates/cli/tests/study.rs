@@ -1124,6 +1124,93 @@ fn page_of(folder: &Path, results: &[&str]) -> String {
 }
 
 #[test]
+fn what_differs_besides_policies_is_said() {
+    let temp = tempfile::tempdir().unwrap();
+    let run = |name: &str, study: &str| {
+        let study = written(temp.path(), study);
+        let dir = temp.path().join(name).display().to_string();
+        wakepath(&["study", "run", &study, "-o", &dir]).success();
+        dir
+    };
+    let board = run("board", SHORT);
+    let same = run("same", &SHORT.replace("name = 's'", "name = 't'"));
+    let server = run("server", &SHORT.replace("rk3399'", "epyc-7502'"));
+    let job = run(
+        "job",
+        &SHORT.replace(
+            "seconds = 0.02",
+            "seconds = 0.02\nfio_options = { bs = '64k' }",
+        ),
+    );
+    let drive = run(
+        "drive",
+        &SHORT.replace("repeats", "drive = 'sn530'\nrepeats"),
+    );
+    let other = run(
+        "other",
+        &SHORT
+            .replace("name = 'w'", "name = 'v'")
+            .replace("rk3399'", "epyc-7502'"),
+    );
+    // A file of one's own with the name of a built-in machine.
+    let text = fs::read_to_string(Path::new(&board).join("machine.toml")).unwrap();
+    fs::write(
+        temp.path().join("own.toml"),
+        text.replacen("title = \"", "title = \"My ", 1),
+    )
+    .unwrap();
+    let own = run("own", &SHORT.replace("'rk3399'", "'own.toml'"));
+    let machines = "the machines differ (rk3399 in board, epyc-7502 in server): what differs need not be the policies' doing";
+    let workloads = "workload `w` is one thing in board and another in job: what";
+    let drives = "the drives differ (";
+    let models = "machine `rk3399` is one thing in board and another in own: what";
+    let all = [machines, workloads, drives, models];
+    for (results, wanted) in [
+        (vec![&board, &same], vec![]),
+        (vec![&board, &other], vec![]),
+        (vec![&board, &server], vec![machines]),
+        (vec![&board, &job], vec![workloads]),
+        (vec![&board, &drive], vec![drives]),
+        (vec![&board, &own], vec![models]),
+        (
+            vec![&board, &server, &job],
+            vec![
+                "(rk3399 in board, job, epyc-7502 in server)",
+                "one thing in board, server and another in job",
+            ],
+        ),
+    ] {
+        let results: Vec<&str> = results.into_iter().map(String::as_str).collect();
+        let table = wakepath(&[&["compare"], &results[..]].concat()).success();
+        let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
+        let compared = json(&wakepath(
+            &[&["compare", "--format", "json"], &results[..]].concat(),
+        ));
+        let notes = compared["notes"].as_array().unwrap();
+        assert_eq!(notes.len(), wanted.len(), "{notes:?}");
+        let page = page_of(temp.path(), &results).replace("&#x27;", "'");
+        for part in &wanted {
+            assert!(table.contains(part), "{part} is not in {table}");
+            assert!(
+                notes.iter().any(|n| n.as_str().unwrap().contains(part)),
+                "{notes:?}"
+            );
+        }
+        for part in all {
+            assert_eq!(
+                wanted.contains(&part),
+                table.contains(part),
+                "{part}: {table}"
+            );
+        }
+        assert_eq!(
+            page.matches("need not be the policies' doing").count(),
+            wanted.len()
+        );
+    }
+}
+
+#[test]
 fn results_of_other_tools_make_a_page_with_what_they_allow() {
     if is_missing("fio") || is_missing("hyperfine") || is_missing("dbench") {
         return;

@@ -28,12 +28,14 @@
 //! ```
 
 mod correction;
+mod differences;
 mod gain;
 pub mod results;
 mod verdict;
 mod warnings;
 
 pub use correction::holm;
+pub use differences::differences;
 pub use gain::{Gain, GainError, RESAMPLES, gain};
 pub use verdict::{MOST_RUNS, Verdict};
 pub use wakepath_results::{Better, Design, METRICS, Mean, Metric};

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use wakepath_results::{Document, MetricRow, Reader, ResultsError};
 
-use crate::{Design, Gain, GainError, Mean, Metric, Verdict, gain, holm, warnings};
+use crate::{Design, Gain, GainError, Mean, Metric, Verdict, differences, gain, holm, warnings};
 
 /// Seed of the resampling: the same numbers give the same intervals.
 const SEED: u64 = 1;
@@ -20,6 +20,8 @@ pub struct Source {
     pub document: Document,
     /// The numbers.
     pub rows: Vec<MetricRow>,
+    /// Its machine and its workloads as they were run, by the name of the file.
+    pub files: BTreeMap<String, String>,
 }
 
 impl Source {
@@ -28,11 +30,22 @@ impl Source {
     /// # Errors
     /// They cannot be read.
     pub fn read(name: &str, results: &Reader) -> Result<Self, ResultsError> {
-        Ok(Self {
+        Ok(Self::new(name, results, results.metrics()?))
+    }
+
+    /// These numbers of a result that is called `name`.
+    pub fn new(name: &str, results: &Reader, rows: Vec<MetricRow>) -> Self {
+        let document = results.document().clone();
+        let workloads = document.workloads.iter().map(|w| w.source.clone());
+        let names = workloads.chain(["machine.toml".to_owned()]);
+        // Commands are no files, and other tools leave none.
+        let files = names.filter_map(|name| results.file(&name).ok().map(|text| (name, text)));
+        Self {
             name: name.to_owned(),
-            document: results.document().clone(),
-            rows: results.metrics()?,
-        })
+            files: files.collect(),
+            document,
+            rows,
+        }
     }
 }
 
@@ -508,5 +521,7 @@ fn notes(sources: &[Source]) -> Vec<String> {
         let of_source = source.document.notes.iter();
         notes.extend(of_source.map(|note| format!("{}: {note}", source.name)));
     }
+    let named: Vec<(&str, &Source)> = sources.iter().map(|s| (s.name.as_str(), s)).collect();
+    notes.extend(differences(&named));
     notes
 }

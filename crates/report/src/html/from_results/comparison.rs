@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_compare::Verdict;
 use wakepath_compare::results::{self, CompareError, Options, Source, compare, policy_name};
+use wakepath_compare::{Verdict, differences};
 use wakepath_results::{Better, Metric, Question};
 
 use super::super::view::{self, Row, Tone, View};
@@ -39,12 +39,8 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Compared, Fro
             }
         }
         unplaced(view, "metrics.parquet", lost);
-        sources.push(Source {
-            // Never shown: it only tells the policies of the results apart.
-            name: index.to_string(),
-            document: place.reader.document().clone(),
-            rows,
-        });
+        // Never shown: the name only tells the policies of the results apart.
+        sources.push(Source::new(&index.to_string(), place.reader, rows));
     }
     let named = places.iter().zip(&sources).flat_map(|(place, source)| {
         let policies = place.policies.iter();
@@ -72,6 +68,15 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Compared, Fro
 }
 
 impl Compared {
+    /// What differs between the results besides their policies. They are called by what is behind their policies.
+    pub(super) fn differences(&self, suffixes: &[String]) -> Vec<String> {
+        let names = suffixes
+            .iter()
+            .map(|s| s.trim_start_matches(" (").trim_end_matches(')'));
+        let named: Vec<(&str, &Source)> = names.zip(&self.sources).collect();
+        differences(&named)
+    }
+
     /// Rows of a comparison as the page has them.
     fn rows(&self, view: &View, rows: &[results::Row]) -> Vec<Row> {
         let found = rows.iter().filter_map(|row| {

@@ -94,6 +94,7 @@ pub fn view(results: &[Reader], baseline: Option<&str>) -> Result<View, FromResu
     }
     provenance::add(&mut view, results, &suffixes);
     let compared = comparison::add(&mut view, &places)?;
+    view.cautions.extend(compared.differences(&suffixes));
     distributions::add(&mut view, &places, &compared.series)?;
     idle::add(&mut view, &places)?;
     timeline::add(&mut view, &places)?;
