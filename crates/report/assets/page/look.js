@@ -24,7 +24,10 @@ const escapeHtml = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.char
 function short(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  const digits = size >= 999.95 || size === 0 ? 0 : size >= 99.995 ? 1 : size >= 9.9995 ? 2 : size >= 0.99995 ? 3 : 4;
+  const small = size > 0 && size < 0.99995 ? size.toExponential(3) : "";
+  const digits = small ? 3 - Number(small.split("e")[1])
+    : size >= 999.95 || size === 0 ? 0 : size >= 99.995 ? 1 : size >= 9.9995 ? 2 : 3;
+  if (digits > 9) return (value < 0 ? "−" : "") + small.replace("-", "−");
   const [whole, fraction] = size.toFixed(digits).split(".");
   const grouped = whole.replace(/\B(?=(\d{3})+$)/g, "\u202f");
   return (value < 0 ? "−" : "") + grouped + (fraction ? `.${fraction}` : "");

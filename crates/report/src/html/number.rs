@@ -2,25 +2,34 @@
 
 use serde_json::Value;
 
+/// More decimals than these nobody counts; such a number has an exponent.
+const MOST_DECIMALS: usize = 9;
+
 /// Four significant digits, thousands apart; a dash where there is no number.
 pub(crate) fn short(value: f64) -> String {
     if !value.is_finite() {
         return "–".into();
     }
     let size = value.abs();
+    let sign = if value < 0.0 { "−" } else { "" };
     let decimals = match size {
         s if s >= 999.95 || s == 0.0 => 0,
         s if s >= 99.995 => 1,
         s if s >= 9.9995 => 2,
         s if s >= 0.99995 => 3,
-        _ => 4,
+        s => {
+            let rounded = format!("{s:.3e}");
+            let exponent = rounded.split_once("e-").and_then(|(_, e)| e.parse().ok());
+            let decimals = exponent.map_or(3, |e: usize| e + 3);
+            if decimals > MOST_DECIMALS {
+                return format!("{sign}{}", rounded.replace('-', "−"));
+            }
+            decimals
+        }
     };
     let text = format!("{size:.decimals$}");
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let mut out = String::new();
-    if value < 0.0 && text.contains(|c: char| ('1'..='9').contains(&c)) {
-        out.push('−');
-    }
+    let mut out = sign.to_owned();
     for (index, digit) in whole.chars().enumerate() {
         if index > 0 && (whole.len() - index) % 3 == 0 {
             // A narrow space that no line is broken at.
@@ -73,14 +82,22 @@ mod tests {
     fn numbers_are_short() {
         for (value, text) in [
             (0.0, "0"),
-            (0.012_34, "0.0123"),
+            (0.5, "0.5000"),
+            (0.999_96, "1.000"),
+            (0.099_999, "0.1000"),
+            (0.012_344, "0.01234"),
+            (0.000_049, "0.00004900"),
+            (-1.234_56e-6, "−0.000001235"),
+            (1.234_56e-7, "1.235e−7"),
             (1.234_56, "1.235"),
             (-12.345, "−12.35"),
             (123.456, "123.5"),
             (1_234_567.8, "1\u{202f}234\u{202f}568"),
             (f64::NAN, "–"),
             (f64::INFINITY, "–"),
-            (-1e-9, "0.0000"),
+            (-0.0, "0"),
+            (-9.9999e-10, "−1.000e−9"),
+            (f64::MIN_POSITIVE, "2.225e−308"),
         ] {
             assert_eq!(short(value), text);
         }
