@@ -324,6 +324,12 @@ fn a_comparison_says_what_is_better_and_by_how_much() {
     let csv = String::from_utf8(csv.get_output().stdout.clone()).unwrap();
     assert_eq!(csv.lines().count(), 3);
     assert!(csv.contains("worse by "), "{csv}");
+    // A metric that is named twice is one comparison.
+    let shown = |metrics: &str| {
+        let table = wakepath(&["compare", &dir, "--metric", metrics]).success();
+        String::from_utf8(table.get_output().stdout.clone()).unwrap()
+    };
+    assert_eq!(shown("iops,mean_mw,iops"), shown("iops,mean_mw"));
     let page = wakepath(&["compare", &dir, "--format", "markdown"]).success();
     let page = String::from_utf8(page.get_output().stdout.clone()).unwrap();
     assert!(

@@ -371,7 +371,14 @@ fn metrics(sources: &[Source], options: &Options) -> Result<Vec<Metric>, Compare
                     .join(", "),
             })
     };
-    options.metrics.iter().map(find).collect()
+    let mut wanted: Vec<Metric> = Vec::new();
+    for name in &options.metrics {
+        // One that is named twice has one table.
+        if !wanted.iter().any(|m| m.name == *name) {
+            wanted.push(find(name)?);
+        }
+    }
+    Ok(wanted)
 }
 
 /// A row without its verdict, and why there is no gain.
