@@ -9,6 +9,10 @@ use anyhow::bail;
 
 /// What can be known before any work is done.
 pub(crate) fn check(path: &Path, force: bool) -> anyhow::Result<()> {
+    if path == Path::new("-") {
+        // Elsewhere it stands for a pipe; these files are written whole, beside what the command prints.
+        bail!("standard output cannot be written to; name a file, or ./- for one of this name");
+    }
     match fs::metadata(path) {
         Ok(there) if !there.is_file() => bail!("it is there and not a regular file"),
         Ok(_) if !force => bail!("the file exists; --force replaces it"),

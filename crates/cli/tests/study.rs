@@ -575,6 +575,25 @@ fn results_are_kept_unless_they_are_to_be_replaced() {
 }
 
 #[test]
+fn a_page_is_not_written_to_standard_output() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = written(temp.path(), SHORT);
+    let dir = temp.path().join("results").display().to_string();
+    wakepath(&["study", "run", &study, "-o", &dir]).success();
+    let report = |page: &str| {
+        let mut command = assert_cmd::Command::cargo_bin("wakepath").unwrap();
+        command
+            .args(["report", &dir, "-o", page])
+            .current_dir(temp.path());
+        command.assert()
+    };
+    fails_with(report("-"), &["--output -", "name a file", "./-"]);
+    assert!(!temp.path().join("-").exists());
+    report("./-").success();
+    assert!(temp.path().join("-").exists());
+}
+
+#[test]
 fn results_in_different_units_are_not_compared() {
     let temp = tempfile::tempdir().unwrap();
     let study = written(temp.path(), &STUDY.replace("repeats = 4", "repeats = 1"));
