@@ -50,6 +50,24 @@ fn a_few_calls_agree() -> Result<()> {
 }
 
 #[test]
+fn comparing_nothing_is_no_pass() -> Result<()> {
+    for arguments in [
+        ["run", "--calls", "0"],
+        ["run", "--tables", "0"],
+        ["mutants", "--batches", "0"],
+        ["coverage", "--batches", "0"],
+    ] {
+        let output = Command::new(cargo_bin("wakepath-conformance"))
+            .args(arguments)
+            .output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert!(errors.contains("invalid value '0'"), "{errors}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
     let source = compiler_found().then(|| KernelSource::obtain("6.12", &cache_dir()));
     let Some(Ok(source)) = source else {
