@@ -1000,9 +1000,10 @@ fn with_settings(study: &str, dir: &str, signal: Option<&str>) -> (Option<i32>, 
 fn settings_of_a_measured_policy_are_applied_and_put_back() {
     let qos = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us";
     if fs::OpenOptions::new().write(true).open(qos).is_err() {
-        println!("skipped: no right to set the latency limit of CPUs");
-        assert_ne!(std::env::var("WAKEPATH_REQUIRE_ALL").as_deref(), Ok("1"));
-        return;
+        return common::skip(
+            "settings_of_a_measured_policy_are_applied_and_put_back",
+            "no right to set the latency limit of CPUs",
+        );
     }
     let temp = tempfile::tempdir().unwrap();
     let study = |words: &str| {
@@ -1485,4 +1486,33 @@ fn a_full_disk_loses_nothing_that_was_measured() {
     wakepath(&["study", "run", &study, "-o", &kept, "--resume"]).success();
     wakepath(&["study", "run", &study, "-o", &whole]).success();
     assert!(contents(Path::new(&kept)) == contents(Path::new(&whole)));
+}
+
+#[test]
+fn a_job_without_an_end_takes_that_of_the_study() {
+    let temp = tempfile::tempdir().unwrap();
+    let text = "name = 'm'\nmachine = 'rk3399'\n[[policy]]\nname = 'p'\n[[workload]]\nname = 'w'\nseconds = 1\n\
+                fio_job = \"\"\"[j]\nrw=randread\nfilename=/dev/nvme0n1\ndirect=1\"\"\"\n";
+    wakepath(&["study", "check", &written(temp.path(), text)]).success();
+    // What is wrong in the job itself has its line there.
+    let wrong = text.replace("rw=randread", "rw=sideways");
+    fails_with(
+        wakepath(&["study", "check", &written(temp.path(), &wrong)]),
+        &["fio_job of w:2"],
+    );
+}
+
+#[test]
+fn force_replaces_no_results_of_others() {
+    let temp = tempfile::tempdir().unwrap();
+    let theirs = temp.path().join("theirs");
+    fs::create_dir_all(theirs.join("runs")).unwrap();
+    fs::write(theirs.join("result.json"), "{\"score\": 7}").unwrap();
+    fs::write(theirs.join("runs/1.json"), "{}").unwrap();
+    let at = theirs.display().to_string();
+    fails_with(
+        wakepath(&["study", "run", "apst-rule", "-o", &at, "--force"]),
+        &["result.json"],
+    );
+    assert!(theirs.join("runs/1.json").exists());
 }

@@ -88,10 +88,10 @@ enum Cmd {
     /// Time our governors and the kernel's C on the same logs.
     Bench {
         /// Interleaved repetitions; the medians over them are printed.
-        #[arg(long, default_value_t = 11)]
-        repetitions: usize,
+        #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..))]
+        repetitions: u16,
         /// Passes over the log per repetition; the fastest counts.
-        #[arg(long, default_value_t = 10)]
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
         passes: u32,
         /// Ticks per second.
         #[arg(long, default_value_t = 250)]
@@ -246,7 +246,13 @@ fn run(cli: &Cli) -> Result<bool> {
         } => {
             let sources = common.set_up()?;
             let tick = tick_rate(*hz)?;
-            let rows = bench::run(&sources, tick, *repetitions, *passes, common.seed)?;
+            let rows = bench::run(
+                &sources,
+                tick,
+                usize::from(*repetitions),
+                *passes,
+                common.seed,
+            )?;
             print(&rows, common.format)?;
             Ok(true)
         }

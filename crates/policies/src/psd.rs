@@ -241,13 +241,12 @@ mod tests {
                 for (query, outcome) in &history {
                     let decision = ceiling.select(&list, &mut governor, query);
                     let first = list.iter().position(|s| !s.disabled).unwrap_or(0);
-                    match ceiling {
-                        Ceiling::Shallowest => prop_assert_eq!(decision.state, first),
-                        _ => {
-                            prop_assert!(decision.state <= index.max(first));
-                            let any = list.iter().any(|s| !s.disabled);
-                            prop_assert!(!any || !list[decision.state].disabled);
-                        }
+                    if ceiling == Ceiling::Shallowest {
+                        prop_assert_eq!(decision.state, first);
+                    } else {
+                        prop_assert!(decision.state <= index.max(first));
+                        let any = list.iter().any(|s| !s.disabled);
+                        prop_assert!(!any || !list[decision.state].disabled);
                     }
                     governor.reflect(decision.state, outcome);
                 }

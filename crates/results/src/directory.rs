@@ -376,9 +376,9 @@ fn empty(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
                 ..there.document().clone()
             },
         )?,
-        Err(error @ ResultsError::Io { .. }) => return Err(error),
-        // Of another version.
-        Err(_) => {}
+        Err(ResultsError::Version { .. }) => {}
+        // Whose they are is not known.
+        Err(error) => return Err(error),
     }
     for name in reader::TABLES {
         remove(&dir.join(name), |path| fs::remove_file(path))?;

@@ -99,7 +99,10 @@ impl PlannedWorkload {
             fio(entry, source, folder)?
         };
         if let Task::Fio { workload, .. } | Task::RtApp { workload, .. } = &task {
-            warnings.extend(workload.warnings().iter().map(ToString::to_string));
+            // They say what the simulator makes of it.
+            if target == Target::Sim {
+                warnings.extend(workload.warnings().iter().map(ToString::to_string));
+            }
         }
         Ok(Self {
             name: entry.name.get_ref().clone(),
@@ -208,8 +211,6 @@ fn fio(entry: &WorkloadEntry, source: Source<'_>, folder: &Path) -> Result<Task,
         (None, None) => return Err(source.error(&entry.name, "no fio job")),
     };
     let error = |e: &dyn std::fmt::Display| source.error(at, e.to_string());
-    // First as it is, so that errors have the lines of the file.
-    fio::parse(&text, &origin).map_err(|e| error(&e))?;
     let mut options: Vec<(String, String)> = Vec::new();
     for (key, value) in &entry.fio_options {
         let value = match value {
@@ -235,10 +236,16 @@ fn fio(entry: &WorkloadEntry, source: Source<'_>, folder: &Path) -> Result<Task,
         ));
         options.push(("time_based".to_owned(), "1".to_owned()));
     }
-    let text = with_options(&text, &options);
-    let origin = format!("{origin} with the options of {}", entry.name.get_ref());
-    let workload = fio::parse(&text, &origin).map_err(|e| error(&e))?.into();
-    Ok(Task::Fio { text, workload })
+    let changed = with_options(&text, &options);
+    let named = format!("{origin} with the options of {}", entry.name.get_ref());
+    let workload = fio::parse(&changed, &named).map_err(|e| {
+        // What is wrong without the options, too, has a line of the file.
+        error(fio::parse(&text, &origin).as_ref().err().unwrap_or(&e))
+    })?;
+    Ok(Task::Fio {
+        text: changed,
+        workload: workload.into(),
+    })
 }
 
 /// A job file in which these options hold for every job. One in which they do already stays as it is.
