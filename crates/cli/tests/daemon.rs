@@ -68,6 +68,20 @@ impl Daemon {
         }
     }
 
+    /// The same, with bursts of I/O until then, beside which `meanwhile` is done.
+    fn until_in_bursts(&mut self, data: &Path, part: &str, mut meanwhile: impl FnMut()) -> String {
+        let mut found = None;
+        during_bursts(data, || {
+            meanwhile();
+            while let Ok(line) = self.lines.try_recv() {
+                self.said.push(line.clone());
+                found = found.take().or_else(|| line.contains(part).then_some(line));
+            }
+            found.is_some()
+        });
+        found.unwrap_or_else(|| panic!("'{part}' was not said: {:?}", self.said))
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
@@ -130,6 +144,13 @@ fn during_bursts(data: &Path, mut is_so: impl FnMut() -> bool) -> bool {
 /// Whether some CPU gets this limit during bursts.
 fn armed(root: &Path, data: &Path, limit: &str) -> bool {
     during_bursts(data, || limits(root).values().any(|value| value == limit))
+}
+
+/// Puts a value into a file as sysfs takes it: at no moment is there none.
+fn put(path: &Path, value: &str) {
+    let length = fs::metadata(path).unwrap().len() as usize;
+    let mut file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    write!(file, "{value:\n<length$}").unwrap();
 }
 
 fn free_port() -> u16 {
@@ -383,6 +404,69 @@ fn a_captured_machine_gets_leases_boost_and_tables() {
     fs::write(&stat, &before["sys/block/nvme0n1/stat"]).unwrap();
     let left = different(&content(machine.path()), &before);
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn what_somebody_else_sets_meanwhile_stays() {
+    let test = "what_somebody_else_sets_meanwhile_stays";
+    if !possible(test) {
+        return;
+    }
+    let machine = copy_of_laptop();
+    let folder = folder();
+    let data = data(folder.path());
+    let text = "[psd]\nceiling = '20us'\ntimeout = '5ms'\n[boost]\nmode = 'off'\n";
+    let config_path = config(folder.path(), text);
+    let root = machine.path().to_str().unwrap();
+    let arguments = ["--root", root, "--config", &config_path];
+    for signal in [Signal::HUP, Signal::TERM] {
+        // Between two bursts: nobody has looked at it since.
+        let before = limits(machine.path());
+        let mut daemon = Daemon::start(&arguments, &[]);
+        daemon.until("leases on");
+        assert!(armed(machine.path(), &data, "20"));
+        let (path, old) = before.first_key_value().unwrap();
+        // Where other processes leave this machine alone, after the lease.
+        sleep(Duration::from_millis(100));
+        let begin = Instant::now();
+        // A lease of this very moment can write over it.
+        while limits(machine.path())[path] != "7" {
+            assert!(begin.elapsed() < LONG);
+            put(path, "7");
+            sleep(Duration::from_millis(20));
+        }
+        daemon.signal(signal);
+        let said = daemon.until("so it stays");
+        assert!(said.contains("cpu-latency:cpu0 is '7'"), "{said}");
+        if signal == Signal::HUP {
+            daemon.until("reloaded");
+            daemon.stop();
+        } else {
+            daemon.until("I/O(s) watched");
+        }
+        let mut expected = before.clone();
+        expected.insert(path.clone(), "7".to_owned());
+        assert_eq!(limits(machine.path()), expected);
+        put(path, old);
+    }
+    // Amid bursts: it is noticed at the next lease, or when one ends.
+    let before = limits(machine.path());
+    let mut daemon = Daemon::start(&arguments, &[]);
+    daemon.until("leases on");
+    let said = daemon.until_in_bursts(&data, "gets no more leases", || {
+        for (path, limit) in limits(machine.path()) {
+            if limit != "7" {
+                put(&path, "7");
+            }
+        }
+    });
+    assert!(said.contains("is '7' instead of '"), "{said}");
+    daemon.stop();
+    let after = limits(machine.path());
+    let stays = before
+        .keys()
+        .find(|path| said.contains(&format!(":{}", path.iter().nth_back(2).unwrap().display())));
+    assert_eq!(after[stays.unwrap()], "7", "{said}");
 }
 
 #[test]

@@ -552,6 +552,11 @@ impl Daemon {
         // No new leases while they are put back.
         self.watch = None;
         let released = self.guard.release()?;
+        if let Some((_, restored)) = &released {
+            for note in &restored.notes {
+                log::warning(note);
+            }
+        }
         log::info(&text);
         Ok(released.map(|(session, _)| session))
     }

@@ -134,10 +134,12 @@ impl Session {
         Ok(Guard::new(Holding {
             session: self,
             requests,
+            left: None,
         }))
     }
 
     /// Notes the old values of what a process is going to change again and again ([`Guard::set`]), and changes nothing yet.
+    /// What somebody else changes meanwhile is not put back.
     ///
     /// # Errors
     /// A setting cannot be read, or the journal cannot be written.
@@ -151,6 +153,7 @@ impl Session {
         Ok(Guard::new(Holding {
             session: self,
             requests: Vec::new(),
+            left: Some(Vec::new()),
         }))
     }
 
@@ -243,6 +246,41 @@ impl Session {
             self.journal.save(&self.store)?;
         }
         Ok(restored)
+    }
+
+    /// Takes what somebody else has changed since we left it out of the uppermost layer, so that it stays as it is; a
+    /// note for each.
+    fn leave_foreign(&mut self, left: &[Left]) -> Vec<String> {
+        let system = &self.system;
+        let Some(layer) = self.journal.layers.last_mut() else {
+            return Vec::new();
+        };
+        let mut notes = Vec::new();
+        layer.settings.retain(|entry| {
+            // What cannot be read is written anyway.
+            let Ok(Some((_, found))) = foreign(system, entry, left) else {
+                return true;
+            };
+            // Without a new value the kernel has changed it, along with another.
+            if entry.new.is_none() || same(entry.key.setting, &entry.old, &found) {
+                return true;
+            }
+            let found = match entry.key.setting.mechanism {
+                Mechanism::NvmeFeature(_) => "has another table".to_owned(),
+                Mechanism::Text | Mechanism::Held => format!("is '{found}'"),
+            };
+            notes.push(format!(
+                "{} {found}: somebody else has set it, so it stays",
+                entry.key
+            ));
+            false
+        });
+        if !notes.is_empty() {
+            // If the settings that are ours cannot be put back, the next restore must not touch these either. An error
+            // comes again when the layer goes.
+            let _ = self.journal.save(&self.store);
+        }
+        notes
     }
 
     /// Tries each; returns those that could not be put back.
@@ -354,6 +392,16 @@ struct Holding {
     session: Session,
     /// Requests that last as long as these files are open.
     requests: Vec<File>,
+    /// What was reserved and has been set, as we left it; `None`: all was set at once, and all is put back.
+    left: Option<Vec<Left>>,
+}
+
+/// How we left a setting.
+#[derive(Debug)]
+struct Left {
+    key: Key,
+    /// What was written. After a write that failed also what was there before: it can be either.
+    values: Vec<String>,
 }
 
 impl Holding {
@@ -361,11 +409,68 @@ impl Holding {
         let Self {
             mut session,
             requests,
+            left,
         } = self;
         drop(requests);
-        let restored = session.restore_top()?;
+        let notes = left.map(|left| session.leave_foreign(&left));
+        let mut restored = session.restore_top()?;
+        restored.notes.extend(notes.unwrap_or_default());
         Ok((session, restored))
     }
+
+    fn set(&mut self, key: &Key, value: Option<&str>) -> Result<(), LiveError> {
+        let Some(entry) = self.session.journal.held(key) else {
+            return Err(LiveError::NotHeld(key.to_string()));
+        };
+        let value = value.unwrap_or(&entry.old);
+        let system = &self.session.system;
+        system.check(key, value)?;
+        let mut unnoted = Vec::new();
+        let values = match &mut self.left {
+            None => &mut unnoted,
+            Some(left) => {
+                let at = left.iter().position(|left| left.key == *key);
+                let at = at.unwrap_or_else(|| {
+                    left.push(Left {
+                        key: key.clone(),
+                        values: vec![entry.old.clone()],
+                    });
+                    left.len() - 1
+                });
+                &mut left[at].values
+            }
+        };
+        if !values.iter().any(|known| known == value) {
+            values.push(value.to_owned());
+        }
+        system.write(key, value)?;
+        let result = system.verify(key, value);
+        match &result {
+            Ok(()) => values.retain(|known| known == value),
+            // Some drivers round frequencies; of all else it is somebody else's.
+            Err(LiveError::ReadBack { found, .. }) if key.setting.name == "frequency-min" => {
+                values.push(found.clone());
+            }
+            Err(_) => {}
+        }
+        result
+    }
+}
+
+/// What somebody else has set a setting to since we left it: what it should be, and what it is.
+fn foreign(
+    system: &System,
+    entry: &Entry,
+    left: &[Left],
+) -> Result<Option<(String, String)>, LiveError> {
+    let found = system.read(&entry.key)?;
+    let left = left.iter().find(|left| left.key == entry.key);
+    let values = left.map_or(std::slice::from_ref(&entry.old), |left| &left.values);
+    let ours = values
+        .iter()
+        .any(|value| system.left_of(&entry.key, value, &found));
+    let expected = values.first().unwrap_or(&entry.old);
+    Ok((!ours).then(|| (expected.clone(), found)))
 }
 
 type Slot = Arc<Mutex<Option<Holding>>>;
@@ -403,17 +508,11 @@ impl Guard {
     /// # Errors
     /// It is not held, cannot be written, or reads back differently.
     pub fn set(&self, key: &Key, value: Option<&str>) -> Result<(), LiveError> {
-        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = slot.as_ref().and_then(|holding| {
-            let entry = holding.session.journal.held(key)?;
-            Some((&holding.session.system, value.unwrap_or(&entry.old)))
-        });
-        let Some((system, value)) = held else {
-            return Err(LiveError::NotHeld(key.to_string()));
-        };
-        system.check(key, value)?;
-        system.write(key, value)?;
-        system.verify(key, value)
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match slot.as_mut() {
+            Some(holding) => holding.set(key, value),
+            None => Err(LiveError::NotHeld(key.to_string())),
+        }
     }
 
     /// The old value of a setting that is held.

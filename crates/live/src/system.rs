@@ -133,6 +133,22 @@ impl System {
         })
     }
 
+    /// Whether what is found is what was written: the same, or what a maximum frequency that was lowered since leaves of
+    /// a minimum.
+    pub(crate) fn left_of(&self, key: &Key, written: &str, found: &str) -> bool {
+        let number = |text: &str| text.parse::<u64>().ok();
+        let lowered = || {
+            key.setting.name == "frequency-min"
+                && number(found) < number(written)
+                && self
+                    .root
+                    .optional(&key.beside("scaling_max_freq"))
+                    .as_deref()
+                    == Some(found)
+        };
+        same(key.setting, written, found) || lowered()
+    }
+
     fn nvme_error(&self, key: &Key, command: &'static str, source: std::io::Error) -> LiveError {
         LiveError::Nvme {
             path: self.root.path(&key.path()),

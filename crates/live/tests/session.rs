@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 
 use common::{assert_same, content, laptop, plan};
-use wakepath_live::{LiveError, Plan, Selection, Session, policy};
+use wakepath_live::{Key, LiveError, Plan, Selection, Session, policy};
 
 const MANY: &[&str] = &[
     "teo",
@@ -122,6 +122,53 @@ fn what_is_reserved_can_change_again_and_again() {
     drop(guard);
     assert_same(directory.path(), &before);
     assert_eq!(Session::held(system.root()), Some(Vec::new()));
+}
+
+#[test]
+fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
+    let (directory, system) = laptop();
+    let session = Session::open(&system).unwrap();
+    let wanted = ["cpu-latency[limit=20us]", "frequency[min=2000MHz]"];
+    let plan = plan(&system, &wanted);
+    let key = |text: &str| text.parse::<Key>().unwrap();
+    let [cpu0, cpu1] = ["cpu-latency:cpu0", "cpu-latency:cpu1"].map(key);
+    let [low0, low1] = ["frequency-min:policy0", "frequency-min:policy1"].map(key);
+    let [before0, before1] = [&low0, &low1].map(|key| system.read(key).unwrap());
+    let guard = session.reserve(&plan).unwrap();
+    let write = |key: &Key, value: &str| {
+        fs::write(directory.path().join(key.path()), format!("{value}\n")).unwrap();
+    };
+    guard.set(&cpu0, Some("20")).unwrap();
+    guard.set(&cpu1, Some("20")).unwrap();
+    guard.set(&cpu1, None).unwrap();
+    // What we wrote once, and took back, is no longer ours.
+    write(&cpu1, "20");
+    for key in [&low0, &low1] {
+        guard.set(key, Some("2000000")).unwrap();
+    }
+    write(&low0, "900000");
+    // A maximum below the minimum that we wrote: the kernel shows no minimum above it.
+    write(&key("frequency-max:policy1"), "1500000");
+    write(&low1, "1500000");
+    let (session, restored) = guard.release().unwrap().unwrap();
+    let read = |key: &Key| system.read(key).unwrap();
+    assert_eq!(
+        [read(&cpu0), read(&cpu1), read(&low0), read(&low1)],
+        ["0", "20", "900000", &before1],
+        "{before0}"
+    );
+    assert_eq!(
+        restored.notes,
+        [
+            "cpu-latency:cpu1 is '20': somebody else has set it, so it stays",
+            "frequency-min:policy0 is '900000': somebody else has set it, so it stays"
+        ]
+    );
+    assert_eq!(Session::pending(system.root()), Some(false));
+    drop(session);
+    // It is not what a later command puts back either.
+    Session::open(&system).unwrap().restore().unwrap();
+    assert_eq!(read(&cpu1), "20");
 }
 
 #[test]
