@@ -513,6 +513,42 @@ fn a_server_without_a_boost_of_the_kernels_gets_one() {
 }
 
 #[test]
+fn a_minimum_that_somebody_else_sets_is_not_boosted() {
+    let test = "a_minimum_that_somebody_else_sets_is_not_boosted";
+    if !possible(test) {
+        return;
+    }
+    let machine = copy_of_laptop();
+    let folder = folder();
+    let data = data(folder.path());
+    let text = "[psd]\nenabled = false\n[boost]\nmode = 'on'\n";
+    let config_path = config(folder.path(), text);
+    let root = machine.path().to_str().unwrap();
+    let mut daemon = Daemon::start(&["--root", root, "--config", &config_path], &[]);
+    daemon.until("I/O boost");
+    let minima = [0, 1].map(|policy| {
+        let file = format!("sys/devices/system/cpu/cpufreq/policy{policy}/scaling_min_freq");
+        machine.path().join(file)
+    });
+    let value = |path: &Path| fs::read_to_string(path).unwrap().trim().to_owned();
+    let said = daemon.until_in_bursts(&data, "boosted no more", || {
+        for path in &minima {
+            if value(path) != "900000" {
+                put(path, "900000");
+            }
+        }
+    });
+    assert!(said.contains("is '900000' instead of '"), "{said}");
+    burst(&data);
+    let policy = usize::from(said.contains("policy1"));
+    assert_eq!(value(&minima[policy]), "900000", "{said}");
+    daemon.signal(Signal::TERM);
+    daemon.until(&format!("frequency-min:policy{policy} is '900000'"));
+    daemon.until("I/O(s) watched");
+    assert_eq!(value(&minima[policy]), "900000");
+}
+
+#[test]
 fn the_kernel_module_is_used_where_it_is_loaded() {
     let machine = copy_of_laptop();
     let parameters = machine.path().join("sys/module/wakepath_psd/parameters");

@@ -106,11 +106,6 @@ impl Boost {
         policies.map(|p| (p.key.clone(), p.rungs[3].to_string()))
     }
 
-    /// How many policies are raised now.
-    pub fn raised(&self) -> usize {
-        self.0.iter().filter(|policy| policy.rung > 0).count()
-    }
-
     /// When [`Boost::hear`] has to be called even if nothing happens.
     pub fn due_ns(&self) -> Option<u64> {
         self.0.iter().filter_map(|policy| policy.due_ns).min()

@@ -22,9 +22,10 @@ use crate::lease::{Change, Leases};
 use crate::log;
 use crate::metrics::{Metrics, Server};
 use crate::notify::{self, Notify};
+use crate::own::{Outcome, Own};
 use crate::power::on_mains;
 use crate::profile::{Looked, Profile, profiles};
-use crate::psd::{Limits, Outcome, module_settings};
+use crate::psd::{Limits, module_settings};
 use crate::watch::{CostMeter, Watch, Watched, now_ns};
 
 /// How long the cost of the eBPF programs is measured, and how long it then is not: measuring costs, too.
@@ -177,6 +178,8 @@ struct Daemon {
     leases: Leases,
     limits: Option<Limits>,
     boost: Option<Boost>,
+    /// What the boost raises.
+    minima: Vec<Own>,
     drives: Drives,
     server: Option<Server>,
     measure: Measure,
@@ -299,7 +302,9 @@ impl Daemon {
                 Some(Server::listen(port).map_err(|source| DaemonError::Port { port, source })?)
             }
         };
+        let minima = raising.iter().flat_map(Boost::settings);
         let daemon = Self {
+            minima: minima.map(|(key, _)| Own::new(key)).collect(),
             system: system.clone(),
             guard,
             measure: Measure::new(watch.is_some()),
@@ -419,11 +424,14 @@ impl Daemon {
             .as_mut()
             .map(|boost| boost.hear(&events, &changes, now_ns()));
         for minimum in minima.unwrap_or_default() {
+            let mut minima = self.minima.iter_mut();
+            let Some(own) = minima.find(|own| *own.key() == minimum.key) else {
+                continue;
+            };
             let value = minimum.khz.map(|khz| khz.to_string());
-            self.metrics.boost_writes += 1;
-            if let Err(error) = self.guard.set(&minimum.key, value.as_deref()) {
-                self.failed(&error);
-            }
+            let outcome = own.set(&self.guard, value.as_deref());
+            self.metrics.boost_writes += u64::from(matches!(outcome, Outcome::Written));
+            self.not_set(outcome, "this policy is boosted no more");
         }
     }
 
@@ -431,19 +439,24 @@ impl Daemon {
         let Some(limits) = &mut self.limits else {
             return;
         };
-        match limits.change(&self.system, &self.guard, change) {
-            Outcome::NotOurs => {}
-            Outcome::Written => {
-                self.metrics.lease_writes += 1;
-                self.metrics.leases_given += u64::from(change.give);
-            }
+        let outcome = limits.change(&self.guard, change);
+        if matches!(outcome, Outcome::Written) {
+            self.metrics.lease_writes += 1;
+            self.metrics.leases_given += u64::from(change.give);
+        }
+        self.not_set(outcome, "this CPU gets no more leases");
+    }
+
+    /// Says why a setting is not as it was to be, and what comes of it if somebody else has set it.
+    fn not_set(&mut self, outcome: Outcome, upshot: &str) {
+        match outcome {
+            Outcome::Written | Outcome::Nothing => {}
             Outcome::Foreign {
                 key,
                 expected,
                 found,
             } => log::warning(&format!(
-                "{key} is '{found}' instead of '{expected}': somebody else has set it, so this CPU gets no more leases \
-                 until the next reload"
+                "{key} is '{found}' instead of '{expected}': somebody else has set it, so {upshot} until the next reload"
             )),
             Outcome::Failed(error) => self.failed(&error),
         }
@@ -528,7 +541,7 @@ impl Daemon {
             metrics.timed = Some(cost);
         }
         metrics.leases = self.leases.given();
-        metrics.boosted = self.boost.as_ref().map_or(0, Boost::raised);
+        metrics.boosted = self.minima.iter().filter(|own| own.in_force()).count();
         metrics
     }
 

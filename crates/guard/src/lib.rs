@@ -13,6 +13,7 @@ pub mod lease;
 pub mod log;
 pub mod metrics;
 pub mod notify;
+pub mod own;
 pub mod power;
 pub mod profile;
 pub mod psd;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_live::setting::{NO_LATENCY_LIMIT_US, same};
-use wakepath_live::{At, Guard, Key, LiveError, System, setting, shallow_ceiling_us};
+use wakepath_live::setting::NO_LATENCY_LIMIT_US;
+use wakepath_live::{At, Guard, Key, System, setting, shallow_ceiling_us};
 
 use crate::config::{Ceiling, PsdConfig};
 use crate::lease::Change;
+use crate::own::{Outcome, Own};
 
 const CPU_LIMIT: &str = "sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us";
 /// The kernel module's parameter.
@@ -18,33 +19,9 @@ pub struct Limits(BTreeMap<usize, Limit>);
 
 #[derive(Debug)]
 struct Limit {
-    key: Key,
-    /// As the kernel writes it.
+    own: Own,
+    /// Of a lease, as the kernel writes it.
     value: String,
-    /// In force.
-    given: bool,
-    /// Somebody else has changed it since.
-    foreign: bool,
-}
-
-/// What came of a change.
-#[derive(Debug)]
-pub enum Outcome {
-    /// It is written.
-    Written,
-    /// This CPU has no limit of ours.
-    NotOurs,
-    /// Somebody else has set it: what it should have been, and what it is. It is left alone from now on.
-    Foreign {
-        /// The setting.
-        key: Key,
-        /// What was there before, or what we had written.
-        expected: String,
-        /// What is there.
-        found: String,
-    },
-    /// It could not be written.
-    Failed(LiveError),
 }
 
 impl Limits {
@@ -80,10 +57,8 @@ impl Limits {
             limits.insert(
                 cpu,
                 Limit {
-                    key,
+                    own: Own::new(key),
                     value,
-                    given: false,
-                    foreign: false,
                 },
             );
         }
@@ -110,7 +85,7 @@ impl Limits {
     /// The settings with the values that a lease gives them.
     pub fn settings(&self) -> impl Iterator<Item = (Key, String)> {
         let limits = self.0.values();
-        limits.map(|limit| (limit.key.clone(), limit.value.clone()))
+        limits.map(|limit| (limit.own.key().clone(), limit.value.clone()))
     }
 
     /// How many CPUs, and the ceiling, in words.
@@ -126,40 +101,12 @@ impl Limits {
     }
 
     /// Gives a lease, or takes it back.
-    pub fn change(&mut self, system: &System, guard: &Guard, change: Change) -> Outcome {
+    pub fn change(&mut self, guard: &Guard, change: Change) -> Outcome {
         let Some(limit) = self.0.get_mut(&change.cpu) else {
-            return Outcome::NotOurs;
+            return Outcome::Nothing;
         };
-        if limit.foreign || limit.given == change.give {
-            return Outcome::NotOurs;
-        }
-        let Some(old) = guard.old(&limit.key) else {
-            return Outcome::NotOurs;
-        };
-        let expected = if limit.given {
-            limit.value.clone()
-        } else {
-            old
-        };
-        match system.read(&limit.key) {
-            Ok(found) if !same(limit.key.setting, &found, &expected) => {
-                limit.foreign = true;
-                return Outcome::Foreign {
-                    key: limit.key.clone(),
-                    expected,
-                    found,
-                };
-            }
-            Ok(_) => {}
-            Err(error) => return Outcome::Failed(error),
-        }
-        match guard.set(&limit.key, change.give.then_some(limit.value.as_str())) {
-            Ok(()) => {
-                limit.given = change.give;
-                Outcome::Written
-            }
-            Err(error) => Outcome::Failed(error),
-        }
+        let value = change.give.then_some(limit.value.as_str());
+        limit.own.set(guard, value)
     }
 }
 

@@ -515,6 +515,22 @@ impl Guard {
         }
     }
 
+    /// What somebody else has set a setting that was reserved to since [`Guard::set`]: what it should be, and what it is.
+    ///
+    /// # Errors
+    /// It is not held, or cannot be read.
+    pub fn foreign(&self, key: &Key) -> Result<Option<(String, String)>, LiveError> {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = slot.as_ref().and_then(|holding| {
+            let entry = holding.session.journal.held(key)?;
+            Some((&holding.session.system, entry, holding.left.as_deref()?))
+        });
+        let Some((system, entry, left)) = held else {
+            return Err(LiveError::NotHeld(key.to_string()));
+        };
+        foreign(system, entry, left)
+    }
+
     /// The old value of a setting that is held.
     pub fn old(&self, key: &Key) -> Option<String> {
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,81 @@
+//! A setting that is changed again and again, until somebody else changes it.
+
+use wakepath_live::{Guard, Key, LiveError};
+
+/// Such a setting.
+#[derive(Debug)]
+pub struct Own {
+    key: Key,
+    /// In force; `None`: what was there before.
+    value: Option<String>,
+    /// Somebody else has changed it since.
+    foreign: bool,
+}
+
+/// What came of a change.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It is written.
+    Written,
+    /// There is nothing to write.
+    Nothing,
+    /// Somebody else has set it: what it should have been, and what it is. It is left alone from now on.
+    Foreign {
+        /// The setting.
+        key: Key,
+        /// What was there before, or what we had written.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// It could not be written.
+    Failed(LiveError),
+}
+
+impl Own {
+    /// A setting that is still as it was.
+    pub const fn new(key: Key) -> Self {
+        Self {
+            key,
+            value: None,
+            foreign: false,
+        }
+    }
+
+    /// Which.
+    pub const fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Whether a value of ours is in force.
+    pub const fn in_force(&self) -> bool {
+        self.value.is_some()
+    }
+
+    /// Writes a value, or with `None` what was there before.
+    pub fn set(&mut self, guard: &Guard, value: Option<&str>) -> Outcome {
+        if self.foreign || self.value.as_deref() == value {
+            return Outcome::Nothing;
+        }
+        match guard.foreign(&self.key) {
+            Ok(None) => {}
+            Ok(Some((expected, found))) => {
+                self.foreign = true;
+                self.value = None;
+                return Outcome::Foreign {
+                    key: self.key.clone(),
+                    expected,
+                    found,
+                };
+            }
+            Err(error) => return Outcome::Failed(error),
+        }
+        match guard.set(&self.key, value) {
+            Ok(()) => {
+                self.value = value.map(str::to_owned);
+                Outcome::Written
+            }
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+}
