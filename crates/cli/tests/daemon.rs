@@ -549,6 +549,51 @@ fn a_minimum_that_somebody_else_sets_is_not_boosted() {
 }
 
 #[test]
+fn a_configuration_that_cannot_be_started_leaves_the_old_one_in_force() {
+    let test = "a_configuration_that_cannot_be_started_leaves_the_old_one_in_force";
+    if !possible(test) {
+        return;
+    }
+    let machine = copy_of_laptop();
+    let folder = folder();
+    let data = data(folder.path());
+    let good = format!(
+        "[psd]\nceiling = '20us'\n[boost]\nmode = 'off'\n[metrics]\nport = {}\n",
+        free_port()
+    );
+    let config_path = config(folder.path(), &good);
+    let root = machine.path().to_str().unwrap();
+    let mut daemon = Daemon::start(&["--root", root, "--config", &config_path], &[]);
+    daemon.until("leases on");
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    for (text, why) in [
+        ("[psd]\nceiling = 'C9'\n[boost]\nmode = 'off'\n", "C9"),
+        (
+            "[psd]\nenabled = false\n[boost]\nmode = 'off'\n",
+            "asks for nothing",
+        ),
+        (
+            &format!("[metrics]\nport = {port}\n"),
+            &format!("port {port} of 127.0.0.1"),
+        ),
+    ] {
+        config(folder.path(), text);
+        wakepath(&["daemon", "--check-config", "--config", &config_path]).success();
+        daemon.signal(Signal::HUP);
+        let said = daemon.until("not reloaded");
+        assert!(said.contains("the old configuration stays"), "{said}");
+        assert!(said.contains(why), "{said}");
+        assert!(armed(machine.path(), &data, "20"), "{:?}", daemon.said);
+    }
+    config(folder.path(), &good.replace("20us", "30us"));
+    daemon.signal(Signal::HUP);
+    daemon.until("reloaded");
+    assert!(armed(machine.path(), &data, "30"), "{:?}", daemon.said);
+    daemon.stop();
+}
+
+#[test]
 fn the_kernel_module_is_used_where_it_is_loaded() {
     let machine = copy_of_laptop();
     let parameters = machine.path().join("sys/module/wakepath_psd/parameters");

@@ -327,6 +327,12 @@ impl<'de> Deserialize<'de> for Ceiling {
             if text == "auto" {
                 return Ok(Self::Auto);
             }
+            // No driver has a state of such a name.
+            if text.parse::<u64>().is_ok() {
+                return Err(format!(
+                    "`{text}` has no unit; expected `{text}us`, `auto`, or a state such as C1E"
+                ));
+            }
             let name = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
             let own = if text.chars().all(name) {
                 names::parse(&format!("idle-states[ceiling={text}]"))
@@ -403,6 +409,7 @@ mod tests {
             ("[psd]\ntimeout = 3", 2, &["expected a string"]),
             ("[psd]\nceiling = 'none'", 2, &["auto", "20us"]),
             ("[psd]\nceiling = ']'", 2, &["auto", "20us"]),
+            ("[psd]\nceiling = '20'", 2, &["no unit", "`20us`"]),
             ("[psd]\ngrant = 'all'", 2, &["completion, issue or both"]),
             ("[psd]\nstart-after = 0", 2, &["1 to 1000"]),
             ("[boost]\nmode = 'yes'", 2, &["auto", "on"]),

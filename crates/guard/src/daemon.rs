@@ -86,22 +86,32 @@ pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
             Ended::Stop => break,
             Ended::Reload => {
                 notify.tell("STATUS=Reloading");
-                match load(path) {
-                    Ok(new) => config = new,
-                    Err(error) => {
-                        log::error(&format!(
-                            "not reloaded, the old configuration stays: {}",
-                            chain(&error)
-                        ));
-                        notify.tell(&format!("STATUS={}", daemon.status()));
-                        continue;
+                let refused = match load(path) {
+                    Ok(new) => {
+                        let Some(session) = daemon.stop()? else {
+                            return Ok(());
+                        };
+                        match Daemon::start(system, session, &new) {
+                            Ok(started) => {
+                                daemon = started;
+                                config = new;
+                                None
+                            }
+                            Err(error) => {
+                                let session = Session::open(system)?;
+                                daemon = Daemon::start(system, session, &config)?;
+                                Some(chain(&error))
+                            }
+                        }
+                    }
+                    Err(error) => Some(chain(&error)),
+                };
+                match refused {
+                    None => log::info("reloaded"),
+                    Some(why) => {
+                        log::error(&format!("not reloaded, the old configuration stays: {why}"))
                     }
                 }
-                let Some(session) = daemon.stop()? else {
-                    return Ok(());
-                };
-                daemon = Daemon::start(system, session, &config)?;
-                log::info("reloaded");
                 notify.tell(&format!("STATUS={}", daemon.status()));
             }
         }
