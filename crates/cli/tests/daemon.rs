@@ -701,6 +701,51 @@ fn what_is_missing_is_said() {
     assert!(String::from_utf8_lossy(&example.get_output().stdout).contains("[psd]"));
 }
 
+/// Only drives are looked after, which needs no eBPF.
+const DRIVES: &str = "[psd]\nenabled = false\n[boost]\nmode = 'off'\n[drives]\ncheck = '1s'\n";
+
+#[test]
+fn a_drive_that_has_no_table_or_does_not_answer_keeps_nothing_from_the_rest() {
+    let folder = folder();
+    let profile = |model: &str| {
+        let text = format!("{DRIVES}[[drive]]\nmodel = '{model}'\nac = 'apst'\n");
+        config(folder.path(), &text)
+    };
+    let server = copy_of_server();
+    let root = server.path().to_str().unwrap();
+    let all = profile("*");
+    let without = wakepath(&["daemon", "--root", root, "--config", &all]);
+    fails_with(without, &["nothing to do: drive nvme0: ", "APST"]);
+
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = machine.path().to_str().unwrap();
+    // A controller that does not answer.
+    let silent = machine.path().join("sys/class/nvme/nvme1");
+    fs::create_dir(&silent).unwrap();
+    fs::write(silent.join("model"), "Silent 1 TB\n").unwrap();
+    let mut daemon = Daemon::start(&["--root", root, "--config", &all], &[]);
+    let said = daemon.until("off: ");
+    assert!(said.contains("drive nvme1: "), "{said}");
+    daemon.until("table of nvme0");
+    daemon.stop();
+    // It is not even asked where no profile fits its model.
+    let one = profile("WDC*");
+    let mut daemon = Daemon::start(&["--root", root, "--config", &one], &[]);
+    daemon.until("table of nvme0");
+    assert_eq!(daemon.said.len(), 1, "{:?}", daemon.said);
+    daemon.stop();
+    fs::remove_dir_all(&silent).unwrap();
+    // It answers, and refuses what it is told.
+    let table = machine.path().join("dev/nvme0.feature-0c");
+    let captured = fs::read(&table).unwrap();
+    fs::write(&table, &captured[..10]).unwrap();
+    let refusing = wakepath(&["daemon", "--root", root, "--config", &one]);
+    fails_with(refusing, &["nothing to do: drive nvme0: ", "10 bytes"]);
+    fs::write(&table, &captured).unwrap();
+    assert!(different(&content(machine.path()), &before).is_empty());
+}
+
 #[test]
 fn links_and_open_directories_stop_the_daemon() {
     let machine = copy_of_laptop();

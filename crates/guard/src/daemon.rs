@@ -59,6 +59,15 @@ pub enum DaemonError {
     Wait(#[from] io::Error),
 }
 
+impl DaemonError {
+    fn nothing(missing: &[String]) -> Self {
+        Self::Nothing(match missing.len() {
+            0 => "the configuration asks for nothing".to_owned(),
+            _ => missing.join("; "),
+        })
+    }
+}
+
 /// Runs until SIGTERM or SIGINT, and puts everything back.
 ///
 /// # Errors
@@ -218,7 +227,6 @@ impl Daemon {
         let mut missing = Vec::new();
         let mut metrics = Metrics::default();
         let mut at_once: Vec<(Key, String)> = Vec::new();
-        let mut or_missing = |what: &str, why: String| missing.push(format!("{what}: {why}"));
 
         let mut limits = None;
         if config.psd.enabled {
@@ -229,9 +237,9 @@ impl Daemon {
                 }
                 Ok(None) => match Limits::new(system, &config.psd.ceiling) {
                     Ok(found) => limits = Some(found),
-                    Err(why) => or_missing("psd", why),
+                    Err(why) => missing.push(format!("psd: {why}")),
                 },
-                Err(why) => or_missing("psd", why),
+                Err(why) => missing.push(format!("psd: {why}")),
             }
         }
         let mut raising = None;
@@ -246,20 +254,18 @@ impl Daemon {
                     at_once.extend(kernel);
                     raising = own;
                 }
-                Err(why) => or_missing("boost", why),
+                Err(why) => missing.push(format!("boost: {why}")),
             }
         }
-        let drives = Drives::new(system, config)?;
-        if drives.profiles.is_empty() && !config.drive.is_empty() {
+        let (mut drives, unfit) = Drives::new(system, config);
+        if drives.profiles.is_empty() && unfit.is_empty() && !config.drive.is_empty() {
             let names = system.drives();
-            or_missing(
-                "drives",
-                match names.len() {
-                    0 => "this machine shows no NVMe drive".to_owned(),
-                    _ => format!("no profile fits any of {}", names.join(", ")),
-                },
-            );
+            missing.push(match names.len() {
+                0 => "drives: this machine shows no NVMe drive".to_owned(),
+                _ => format!("drives: no profile fits any of {}", names.join(", ")),
+            });
         }
+        missing.extend(unfit);
         // The programs first: without them there are no leases to keep old values for.
         let observed: Vec<u32> = drives.profiles.iter().flat_map(Profile::observed).collect();
         let mut watch = None;
@@ -267,34 +273,32 @@ impl Daemon {
             match start_watch(config, raising.is_some(), observed) {
                 Ok(started) => watch = Some(started),
                 Err(why) => {
-                    let why = why.to_string();
                     for (what, there) in [
                         ("psd", limits.take().is_some()),
                         ("boost", raising.take().is_some()),
                     ] {
                         if there {
-                            or_missing(what, why.clone());
+                            missing.push(format!("{what}: {why}"));
                         }
                     }
                 }
             }
         }
-        let nothing = at_once.is_empty() && watch.is_none() && drives.profiles.is_empty();
-        if nothing {
-            let why = if missing.is_empty() {
-                "the configuration asks for nothing".to_owned()
-            } else {
-                missing.join("; ")
-            };
-            return Err(DaemonError::Nothing(why));
+        let nothing = |drives: &Drives| {
+            at_once.is_empty()
+                && limits.is_none()
+                && raising.is_none()
+                && drives.profiles.is_empty()
+        };
+        if nothing(&drives) {
+            return Err(DaemonError::nothing(&missing));
         }
         for why in &missing {
             log::warning(&format!("off: {why}"));
         }
 
-        let tables = drives.profiles.iter().map(Profile::setting);
-        at_once.extend(tables);
         let mut values = at_once.clone();
+        values.extend(drives.profiles.iter().map(Profile::setting));
         values.extend(limits.iter().flat_map(Limits::settings));
         values.extend(raising.iter().flat_map(Boost::settings));
         let wanted = Wanted {
@@ -305,6 +309,24 @@ impl Daemon {
         // An error puts back what was changed until then, as the guard goes.
         for (key, value) in &at_once {
             guard.set(key, Some(value))?;
+        }
+        // A drive that refuses its table is no reason to leave out the rest.
+        let mut refused = Vec::new();
+        drives.profiles.retain(|profile| match profile.set(&guard) {
+            Ok(()) => true,
+            Err(why) => {
+                // It may have taken a part of it. If it does not take this either, the end tries again.
+                let _ = guard.set(&profile.setting().0, None);
+                refused.push(format!("drive {}: {why}", profile.name));
+                false
+            }
+        });
+        if nothing(&drives) {
+            missing.extend(refused);
+            return Err(DaemonError::nothing(&missing));
+        }
+        for why in &refused {
+            log::warning(&format!("off: {why}"));
         }
         let server = match config.metrics.port {
             0 => None,
@@ -586,23 +608,21 @@ impl Daemon {
 }
 
 impl Drives {
-    fn new(system: &System, config: &Config) -> Result<Self, DaemonError> {
+    /// And why drives have none that a profile fits.
+    fn new(system: &System, config: &Config) -> (Self, Vec<String>) {
         let mains = on_mains(system.root());
-        let profiles = if config.drive.is_empty() {
-            Vec::new()
-        } else {
-            profiles(system, config, mains)?
-        };
+        let (profiles, missing) = profiles(system, config, mains);
         let supply = profiles.iter().any(Profile::by_supply);
         let now = Instant::now();
-        Ok(Self {
+        let drives = Self {
             every: config.drives.check.0,
             next: now + config.drives.check.0,
             supply_next: supply.then(|| now + SUPPLY),
             profiles,
             mains,
             slept: asleep(),
-        })
+        };
+        (drives, missing)
     }
 }
 

@@ -39,36 +39,59 @@ pub enum Looked {
     Failed(LiveError),
 }
 
-/// The drives of a machine that have a profile.
-///
-/// # Errors
-/// A drive cannot be identified, or a policy cannot be applied to it.
-pub fn profiles(system: &System, config: &Config, mains: bool) -> Result<Vec<Profile>, LiveError> {
-    let mut all = Vec::new();
+/// The drives of a machine that have a profile, and for each whose profile cannot be followed, why.
+pub fn profiles(system: &System, config: &Config, mains: bool) -> (Vec<Profile>, Vec<String>) {
+    let (mut all, mut missing) = (Vec::new(), Vec::new());
     for name in system.drives() {
-        let drive = nvme::identify(system.root(), &name).map_err(|source| LiveError::Nvme {
+        match Profile::new(system, config, mains, &name) {
+            Ok(profile) => all.extend(profile),
+            Err(error) => missing.push(format!("drive {name}: {error}")),
+        }
+    }
+    (all, missing)
+}
+
+/// Model and serial number as sysfs has them, which asks the drive for nothing; empty where it has none.
+fn identity(system: &System, name: &str) -> (String, String) {
+    let file = |file: &str| {
+        let text = system
+            .root()
+            .optional(&format!("sys/class/nvme/{name}/{file}"));
+        text.unwrap_or_default()
+    };
+    (file("model"), file("serial"))
+}
+
+impl Profile {
+    /// The profile of a drive; `None` if none fits.
+    ///
+    /// # Errors
+    /// The drive does not answer, or its policy cannot be applied to it.
+    fn new(
+        system: &System,
+        config: &Config,
+        mains: bool,
+        name: &str,
+    ) -> Result<Option<Self>, LiveError> {
+        let (model, serial) = identity(system, name);
+        let fits = |of: &&DriveConfig| matches(&of.model, &model) && matches(&of.serial, &serial);
+        let (Some(of), Some(setting)) = (config.drive.iter().find(fits), setting::find("apst"))
+        else {
+            return Ok(None);
+        };
+        let Some(key) = Key::new(setting, At::Drive(name.to_owned())) else {
+            return Ok(None);
+        };
+        let drive = nvme::identify(system.root(), name).map_err(|source| LiveError::Nvme {
             path: system.root().path(&format!("dev/{name}")),
             command: "Identify Controller",
             source,
         })?;
-        let serial = system
-            .root()
-            .optional(&format!("sys/class/nvme/{name}/serial"));
-        let serial = serial.unwrap_or_default();
-        let fits =
-            |of: &&DriveConfig| matches(&of.model, &drive.model) && matches(&of.serial, &serial);
-        let (Some(of), Some(setting)) = (config.drive.iter().find(fits), setting::find("apst"))
-        else {
-            continue;
-        };
-        let Some(key) = Key::new(setting, At::Drive(name.clone())) else {
-            continue;
-        };
         let disks = system
             .disks()
             .into_iter()
-            .filter(|disk| system.controller(disk).as_deref() == Some(name.as_str()));
-        let mut profile = Profile {
+            .filter(|disk| system.controller(disk).as_deref() == Some(name));
+        let mut profile = Self {
             key,
             disks: disks
                 .map(|disk| (disk.clone(), device(system, &disk)))
@@ -77,16 +100,15 @@ pub fn profiles(system: &System, config: &Config, mains: bool) -> Result<Vec<Pro
             drive,
             wanted: String::new(),
             seen: (0, String::new()),
-            name,
+            name: name.to_owned(),
         };
         profile.wanted = profile.table(system, mains, None)?;
         profile.seen = profile.now(system);
-        all.push(profile);
+        // Its old value has to be known before it is changed.
+        system.read(&profile.key)?;
+        Ok(Some(profile))
     }
-    Ok(all)
-}
 
-impl Profile {
     /// The setting and the table that it is to have.
     pub fn setting(&self) -> (Key, String) {
         (self.key.clone(), self.wanted.clone())
