@@ -747,6 +747,46 @@ fn a_drive_that_has_no_table_or_does_not_answer_keeps_nothing_from_the_rest() {
 }
 
 #[test]
+fn another_drive_of_the_same_name_is_left_alone() {
+    let folder = folder();
+    let text = format!("{DRIVES}[[drive]]\nmodel = 'WDC*'\nac = 'apst'\n");
+    let config = config(folder.path(), &text);
+    for at_once in [false, true] {
+        let machine = copy_of_laptop();
+        let root = machine.path().to_str().unwrap();
+        let table = machine.path().join("dev/nvme0.feature-0c");
+        let captured = fs::read(&table).unwrap();
+        let mut daemon = Daemon::start(&["--root", root, "--config", &config], &[]);
+        daemon.until("table of nvme0");
+        let profiles = fs::read(&table).unwrap();
+        // The other drive has a table of its own, which it may keep.
+        let mut own = profiles.clone();
+        own[5] ^= 1;
+        assert!(own != captured && captured != profiles);
+        fs::write(&table, &own).unwrap();
+        let model = machine.path().join("sys/class/nvme/nvme0/model");
+        fs::write(model, "Other 1 TB\n").unwrap();
+        let stat = machine.path().join("sys/block/nvme0n1/stat");
+        fs::write(stat, "999999 0 0 0 0 0 0 0 0 0 0\n").unwrap();
+        if at_once {
+            daemon.signal(Signal::TERM);
+        }
+        let said = daemon.until("another drive");
+        assert!(said.contains("(Other 1 TB, after WDC"), "{said}");
+        if at_once {
+            daemon.until("I/O(s) watched");
+        } else {
+            sleep(Duration::from_millis(1500));
+            // Whoever looks after it now may set the table that the profile had.
+            fs::write(&table, &profiles).unwrap();
+            own = profiles;
+            daemon.stop();
+        }
+        assert!(fs::read(&table).unwrap() == own);
+    }
+}
+
+#[test]
 fn links_and_open_directories_stop_the_daemon() {
     let machine = copy_of_laptop();
     let root = machine.path().to_str().unwrap();

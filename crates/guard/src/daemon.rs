@@ -530,7 +530,7 @@ impl Daemon {
         drives.mains = mains;
         drives.slept = slept;
         let mut failures = Vec::new();
-        for profile in &mut drives.profiles {
+        drives.profiles.retain_mut(|profile| {
             let device = profile.observed().next();
             let gaps = device.and_then(|device| self.watch.as_ref()?.gaps(device));
             match profile.look(&self.system, &self.guard, mains, gaps.as_ref(), has_slept) {
@@ -545,9 +545,14 @@ impl Daemon {
                 Looked::Changed => {
                     log::info(&format!("{}: another APST table is set", profile.name));
                 }
+                Looked::Replaced(model) => {
+                    failures.extend(leave(profile, &model, &self.guard));
+                    return false;
+                }
                 Looked::Failed(error) => failures.push(error),
             }
-        }
+            true
+        });
         for error in failures {
             self.failed(&error);
         }
@@ -596,6 +601,13 @@ impl Daemon {
         }
         // No new leases while they are put back.
         self.watch = None;
+        for profile in &self.drives.profiles {
+            if let Some(model) = profile.replaced(&self.system)
+                && let Some(error) = leave(profile, &model, &self.guard)
+            {
+                log::error(&error.to_string());
+            }
+        }
         let released = self.guard.release()?;
         if let Some((_, restored)) = &released {
             for note in &restored.notes {
@@ -645,6 +657,17 @@ impl Measure {
             self.next = Some(now + MEASURE);
         }
     }
+}
+
+/// Leaves a drive alone that has taken the place of one with a profile: neither the table of the profile nor the one that
+/// the other drive had before is its own.
+fn leave(profile: &Profile, model: &str, guard: &Guard) -> Option<LiveError> {
+    log::warning(&format!(
+        "{} is another drive now ({model}, after {}): it is left alone until the next reload",
+        profile.name,
+        profile.model()
+    ));
+    guard.forget(&profile.setting().0).err()
 }
 
 fn start_watch(config: &Config, boost: bool, drives: Vec<u32>) -> Result<Watch, LoadError> {

@@ -17,6 +17,8 @@ pub struct Profile {
     pub name: String,
     key: Key,
     drive: Drive,
+    /// By sysfs, when the profile was picked.
+    identity: Identity,
     of: DriveConfig,
     /// Its namespaces, with their device numbers (major << 20 | minor).
     disks: Vec<(String, u32)>,
@@ -35,6 +37,8 @@ pub enum Looked {
     SetAgain(String),
     /// It has another table now, because the power supply or the observed gaps changed.
     Changed,
+    /// Another drive has its name now: the model of that. The profile is not for it.
+    Replaced(String),
     /// It could not be asked or set.
     Failed(LiveError),
 }
@@ -52,14 +56,23 @@ pub fn profiles(system: &System, config: &Config, mains: bool) -> (Vec<Profile>,
 }
 
 /// Model and serial number as sysfs has them, which asks the drive for nothing; empty where it has none.
-fn identity(system: &System, name: &str) -> (String, String) {
-    let file = |file: &str| {
-        let text = system
-            .root()
-            .optional(&format!("sys/class/nvme/{name}/{file}"));
-        text.unwrap_or_default()
-    };
-    (file("model"), file("serial"))
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Identity {
+    model: String,
+    serial: String,
+}
+
+impl Identity {
+    fn of(system: &System, name: &str) -> Self {
+        let file = |file: &str| {
+            let path = format!("sys/class/nvme/{name}/{file}");
+            system.root().optional(&path).unwrap_or_default()
+        };
+        Self {
+            model: file("model"),
+            serial: file("serial"),
+        }
+    }
 }
 
 impl Profile {
@@ -73,8 +86,10 @@ impl Profile {
         mains: bool,
         name: &str,
     ) -> Result<Option<Self>, LiveError> {
-        let (model, serial) = identity(system, name);
-        let fits = |of: &&DriveConfig| matches(&of.model, &model) && matches(&of.serial, &serial);
+        let identity = Identity::of(system, name);
+        let fits = |of: &&DriveConfig| {
+            matches(&of.model, &identity.model) && matches(&of.serial, &identity.serial)
+        };
         let (Some(of), Some(setting)) = (config.drive.iter().find(fits), setting::find("apst"))
         else {
             return Ok(None);
@@ -98,6 +113,7 @@ impl Profile {
                 .collect(),
             of: of.clone(),
             drive,
+            identity,
             wanted: String::new(),
             seen: (0, String::new()),
             name: name.to_owned(),
@@ -128,6 +144,12 @@ impl Profile {
             .filter(|device| *device != 0)
     }
 
+    /// The model of another drive that has the name now; `None` while it is the same, or while there is none.
+    pub fn replaced(&self, system: &System) -> Option<String> {
+        let now = Identity::of(system, &self.name);
+        (now != self.identity && !now.model.is_empty()).then_some(now.model)
+    }
+
     /// Whether the power supply matters.
     pub const fn by_supply(&self) -> bool {
         self.of.battery.is_some()
@@ -151,6 +173,9 @@ impl Profile {
         gaps: Option<&Gaps>,
         slept: bool,
     ) -> Looked {
+        if let Some(model) = self.replaced(system) {
+            return Looked::Replaced(model);
+        }
         let wanted = match self.table(system, mains, gaps) {
             Ok(wanted) => wanted,
             Err(error) => return Looked::Failed(error),

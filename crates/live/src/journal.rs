@@ -82,6 +82,14 @@ impl Journal {
         top.settings.iter().find(|e| e.key == *key)
     }
 
+    /// Takes a setting out of the uppermost layer, if a process holds that.
+    pub(crate) fn forget_held(&mut self, key: &Key) {
+        let top = self.layers.last_mut().filter(|l| l.why == Why::Held);
+        if let Some(top) = top {
+            top.settings.retain(|e| e.key != *key);
+        }
+    }
+
     /// Parses a journal.
     pub(crate) fn parse(content: &[u8]) -> Result<Self, String> {
         let journal: Self = serde_json::from_slice(content).map_err(|e| e.to_string())?;

@@ -515,6 +515,19 @@ impl Guard {
         }
     }
 
+    /// Forgets a setting that is held, so that it stays as it is, after a kill, too: what it belonged to is gone.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn forget(&self, key: &Key) -> Result<(), LiveError> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_mut().map_or(Ok(()), |holding| {
+            let session = &mut holding.session;
+            session.journal.forget_held(key);
+            session.journal.save(&session.store)
+        })
+    }
+
     /// What somebody else has set a setting that was reserved to since [`Guard::set`]: what it should be, and what it is.
     ///
     /// # Errors
