@@ -513,6 +513,60 @@ fn a_server_without_a_boost_of_the_kernels_gets_one() {
 }
 
 #[test]
+fn a_cpu_that_comes_online_gets_leases() {
+    let test = "a_cpu_that_comes_online_gets_leases";
+    if !possible(test) {
+        return;
+    }
+    let machine = copy_of_laptop();
+    let folder = folder();
+    let data = data(folder.path());
+    let port = free_port();
+    // So long that a lease is in force when the metrics are asked for.
+    let text = format!(
+        "[psd]\nceiling = '20us'\ntimeout = '10s'\n[boost]\nmode = 'off'\n[metrics]\nport = {port}\n"
+    );
+    let config_path = config(folder.path(), &text);
+    let root = machine.path().to_str().unwrap();
+    let arguments = ["--root", root, "--config", &config_path];
+    let leased = || {
+        let limits = limits(machine.path()).into_values().enumerate();
+        let leased = limits.filter(|(_, limit)| limit == "20");
+        leased.map(|(cpu, _)| cpu).collect::<Vec<_>>()
+    };
+    let metrics = || {
+        let text = scrape(port, "GET /metrics HTTP/1.1\r\n\r\n");
+        metric(&text, "wakepath_leases")
+    };
+    // Which of the two does the I/O here.
+    let mut daemon = Daemon::start(&arguments, &[]);
+    daemon.until("leases on");
+    assert!(during_bursts(&data, || !leased().is_empty()));
+    let cpu = leased()[0];
+    daemon.stop();
+
+    let before = content(machine.path());
+    let online = machine.path().join("sys/devices/system/cpu/online");
+    let all = fs::read(&online).unwrap();
+    fs::write(&online, format!("{}\n", 1 - cpu)).unwrap();
+    let mut daemon = Daemon::start(&arguments, &[]);
+    let said = daemon.until("leases on");
+    assert!(said.contains("leases on 1 CPU(s), ceiling"), "{said}");
+    fs::write(&online, &all).unwrap();
+    let said = daemon.until_in_bursts(&data, "has come online", || {});
+    assert!(said.contains(&format!("cpu{cpu} ")), "{said}");
+    assert!(said.contains("leases on 2 CPU(s)"), "{said}");
+    assert!(during_bursts(&data, || leased().contains(&cpu)));
+    // What the metrics count is in force; a lease can come between the two.
+    assert!(during_bursts(&data, || {
+        let counted = metrics();
+        counted > 0.0 && counted == leased().len() as f64
+    }));
+    daemon.stop();
+    assert!(different(&content(machine.path()), &before).is_empty());
+}
+
+#[test]
 fn a_minimum_that_somebody_else_sets_is_not_boosted() {
     let test = "a_minimum_that_somebody_else_sets_is_not_boosted";
     if !possible(test) {

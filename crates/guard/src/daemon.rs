@@ -471,6 +471,10 @@ impl Daemon {
         let Some(limits) = &mut self.limits else {
             return;
         };
+        match limits.join(&self.system, &self.guard, change.cpu) {
+            Ok(said) => said.iter().for_each(|text| log::info(text)),
+            Err(error) => return self.failed(&error),
+        }
         let outcome = limits.change(&self.guard, change);
         if matches!(outcome, Outcome::Written) {
             self.metrics.lease_writes += 1;
@@ -577,7 +581,7 @@ impl Daemon {
         {
             metrics.timed = Some(cost);
         }
-        metrics.leases = self.leases.given();
+        metrics.leases = self.limits.as_ref().map_or(0, Limits::given);
         metrics.boosted = self.minima.iter().filter(|own| own.in_force()).count();
         metrics
     }

@@ -1,9 +1,9 @@
 //! What leases set, and which kernel feature is missing for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_live::setting::NO_LATENCY_LIMIT_US;
-use wakepath_live::{At, Guard, Key, System, setting, shallow_ceiling_us};
+use wakepath_live::{At, Guard, Key, LiveError, Plan, System, Wanted, setting, shallow_ceiling_us};
 
 use crate::config::{Ceiling, PsdConfig};
 use crate::lease::Change;
@@ -15,7 +15,11 @@ const MODULE: &str = "sys/module/wakepath_psd/parameters/timeout_ms";
 
 /// The limits of the CPUs that can have leases.
 #[derive(Debug)]
-pub struct Limits(BTreeMap<usize, Limit>);
+pub struct Limits {
+    ceiling: Ceiling,
+    /// Of every CPU that was looked at; `None`: it gets no leases.
+    cpus: BTreeMap<usize, Option<Limit>>,
+}
 
 #[derive(Debug)]
 struct Limit {
@@ -24,43 +28,60 @@ struct Limit {
     value: String,
 }
 
+/// Why a CPU gets no leases.
+enum Without {
+    /// It shows no idle states that tell the ceiling.
+    States,
+    /// It has no limit that could be set.
+    File,
+    /// Its limit is as strict as the ceiling already.
+    Need,
+}
+
+impl Limit {
+    fn of(system: &System, cpu: usize, ceiling: &Ceiling) -> Result<Result<Self, Without>, String> {
+        let Some(us) = ceiling_us(system, cpu, ceiling)? else {
+            return Ok(Err(Without::States));
+        };
+        let key = setting::find("cpu-latency").and_then(|of| Key::new(of, At::Cpu(cpu)));
+        let old = key.and_then(|key| system.read(&key).ok().map(|old| (key, old)));
+        let Some((key, old)) = old else {
+            return Ok(Err(Without::File));
+        };
+        if limit_us(&old) <= us {
+            return Ok(Err(Without::Need));
+        }
+        let value = match us {
+            0 => "n/a".to_owned(),
+            us => us.to_string(),
+        };
+        Ok(Ok(Self {
+            own: Own::new(key),
+            value,
+        }))
+    }
+
+    fn setting(&self) -> (Key, String) {
+        (self.own.key().clone(), self.value.clone())
+    }
+}
+
 impl Limits {
     /// The limits that leases set on this machine.
     ///
     /// # Errors
     /// What is missing.
     pub fn new(system: &System, ceiling: &Ceiling) -> Result<Self, String> {
-        let Some(setting) = setting::find("cpu-latency") else {
-            return Ok(Self(BTreeMap::new()));
+        let mut limits = Self {
+            ceiling: ceiling.clone(),
+            cpus: BTreeMap::new(),
         };
-        let mut limits = BTreeMap::new();
         let (mut states_seen, mut files_seen) = (false, false);
         for cpu in system.cpus() {
-            let Some(us) = ceiling_us(system, cpu, ceiling)? else {
-                continue;
-            };
-            states_seen = true;
-            let Some((key, old)) = Key::new(setting, At::Cpu(cpu))
-                .and_then(|key| system.read(&key).ok().map(|old| (key, old)))
-            else {
-                continue;
-            };
-            files_seen = true;
-            // A limit that is stricter stays.
-            if limit_us(&old) <= us {
-                continue;
-            }
-            let value = match us {
-                0 => "n/a".to_owned(),
-                us => us.to_string(),
-            };
-            limits.insert(
-                cpu,
-                Limit {
-                    own: Own::new(key),
-                    value,
-                },
-            );
+            let limit = Limit::of(system, cpu, ceiling)?;
+            states_seen |= !matches!(limit, Err(Without::States));
+            files_seen |= matches!(limit, Ok(_) | Err(Without::Need));
+            limits.cpus.insert(cpu, limit.ok());
         }
         if !states_seen {
             return Err(
@@ -74,35 +95,76 @@ impl Limits {
                 "this kernel has no latency limit per CPU (/{CPU_LIMIT}), which needs CONFIG_PM"
             ));
         }
-        if limits.is_empty() {
+        if limits.limits().next().is_none() {
             return Err(format!(
                 "every CPU has a limit already that is as strict as the ceiling (/{CPU_LIMIT})"
             ));
         }
-        Ok(Self(limits))
+        Ok(limits)
+    }
+
+    fn limits(&self) -> impl Iterator<Item = &Limit> {
+        self.cpus.values().flatten()
     }
 
     /// The settings with the values that a lease gives them.
     pub fn settings(&self) -> impl Iterator<Item = (Key, String)> {
-        let limits = self.0.values();
-        limits.map(|limit| (limit.own.key().clone(), limit.value.clone()))
+        self.limits().map(Limit::setting)
     }
 
     /// How many CPUs, and the ceiling, in words.
     pub fn describe(&self) -> String {
-        let values: std::collections::BTreeSet<&str> =
-            self.0.values().map(|limit| limit.value.as_str()).collect();
+        let values: BTreeSet<&str> = self.limits().map(|limit| limit.value.as_str()).collect();
         let values: Vec<&str> = values.into_iter().collect();
         format!(
             "{} CPU(s), ceiling {} us",
-            self.0.len(),
+            self.limits().count(),
             values.join(" or ")
         )
     }
 
+    /// How many CPUs have a lease.
+    pub fn given(&self) -> usize {
+        self.limits().filter(|limit| limit.own.in_force()).count()
+    }
+
+    /// Looks at a CPU that was not online before, and says what comes of it.
+    ///
+    /// # Errors
+    /// Its old limit cannot be noted.
+    pub fn join(
+        &mut self,
+        system: &System,
+        guard: &Guard,
+        cpu: usize,
+    ) -> Result<Option<String>, LiveError> {
+        if self.cpus.contains_key(&cpu) {
+            return Ok(None);
+        }
+        let why = match Limit::of(system, cpu, &self.ceiling) {
+            Ok(Ok(limit)) => {
+                let wanted = Wanted {
+                    values: vec![limit.setting()],
+                    notes: Vec::new(),
+                };
+                guard.add(&Plan::new(system, wanted)?)?;
+                self.cpus.insert(cpu, Some(limit));
+                let text = format!("cpu{cpu} has come online: leases on {}", self.describe());
+                return Ok(Some(text));
+            }
+            // They can still come.
+            Ok(Err(Without::States | Without::File)) => return Ok(None),
+            Ok(Err(Without::Need)) => "its limit is as strict as the ceiling".to_owned(),
+            Err(why) => why,
+        };
+        self.cpus.insert(cpu, None);
+        let text = format!("cpu{cpu} has come online, and gets no leases: {why}");
+        Ok(Some(text))
+    }
+
     /// Gives a lease, or takes it back.
     pub fn change(&mut self, guard: &Guard, change: Change) -> Outcome {
-        let Some(limit) = self.0.get_mut(&change.cpu) else {
+        let Some(Some(limit)) = self.cpus.get_mut(&change.cpu) else {
             return Outcome::Nothing;
         };
         let value = change.give.then_some(limit.value.as_str());

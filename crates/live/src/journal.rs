@@ -82,6 +82,14 @@ impl Journal {
         top.settings.iter().find(|e| e.key == *key)
     }
 
+    /// Adds settings to the uppermost layer, if a process holds that.
+    pub(crate) fn hold(&mut self, settings: Vec<Entry>) {
+        let top = self.layers.last_mut().filter(|l| l.why == Why::Held);
+        if let Some(top) = top {
+            top.settings.extend(settings);
+        }
+    }
+
     /// Takes a setting out of the uppermost layer, if a process holds that.
     pub(crate) fn forget_held(&mut self, key: &Key) {
         let top = self.layers.last_mut().filter(|l| l.why == Why::Held);

@@ -515,6 +515,27 @@ impl Guard {
         }
     }
 
+    /// Notes the old values of further settings, as [`Session::reserve`] does.
+    ///
+    /// # Errors
+    /// As there; then none of them is held.
+    pub fn add(&self, plan: &Plan) -> Result<(), LiveError> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(session) = slot.as_mut().map(|holding| &mut holding.session) else {
+            return Ok(());
+        };
+        let new = plan.changes.iter();
+        let new = new.filter(|change| session.journal.held(&change.key).is_none());
+        let new: Vec<Entry> = new.map(entry).collect();
+        let before = session.journal.clone();
+        session.journal.hold(new);
+        let saved = session.journal.save(&session.store);
+        if saved.is_err() {
+            session.journal = before;
+        }
+        saved
+    }
+
     /// Forgets a setting that is held, so that it stays as it is, after a kill, too: what it belonged to is gone.
     ///
     /// # Errors
