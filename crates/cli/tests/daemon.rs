@@ -33,13 +33,13 @@ struct Daemon {
 
 impl Daemon {
     fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(WAKEPATH)
-            .arg("daemon")
-            .args(arguments)
-            .envs(environment.iter().copied())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(WAKEPATH);
+        let command = command.arg("daemon").args(arguments);
+        Self::of(command.envs(environment.iter().copied()))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (send, lines) = mpsc::channel();
         std::thread::spawn(move || {
@@ -838,6 +838,40 @@ fn another_drive_of_the_same_name_is_left_alone() {
         }
         assert!(fs::read(&table).unwrap() == own);
     }
+}
+
+#[test]
+fn observed_timeouts_that_nobody_can_observe_are_said_to_be_off() {
+    let test = "observed_timeouts_that_nobody_can_observe_are_said_to_be_off";
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        return skip(test, "no setpriv (Debian: util-linux)");
+    }
+    let folder = folder();
+    let text = format!("{DRIVES}[[drive]]\nmodel = 'WDC*'\nac = 'apst'\ntimeouts = 'observed'\n");
+    let config = config(folder.path(), &text);
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = machine.path().to_str().unwrap();
+    let mut daemon = Daemon::start(&["--root", root, "--config", &config], &[]);
+    let said = daemon.until("off: ");
+    assert!(
+        said.contains("observed timeouts of nvme0: this machine shows no block"),
+        "{said}"
+    );
+    daemon.stop();
+    let number = machine.path().join("sys/block/nvme0n1/dev");
+    fs::write(&number, "259:0\n").unwrap();
+    let rights = ["--bounding-set", "-all", "--inh-caps", "-all", WAKEPATH];
+    let rest = ["daemon", "--root", root, "--config", &config];
+    let mut command = Command::new("setpriv");
+    command.args(rights).args(rest);
+    let mut daemon = Daemon::of(&mut command);
+    let said = daemon.until("off: ");
+    assert!(said.contains("observed timeouts, instead"), "{said}");
+    daemon.until("table of nvme0");
+    daemon.stop();
+    fs::remove_file(number).unwrap();
+    assert!(different(&content(machine.path()), &before).is_empty());
 }
 
 #[test]

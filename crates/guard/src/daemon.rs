@@ -266,16 +266,28 @@ impl Daemon {
             });
         }
         missing.extend(unfit);
+        for profile in &drives.profiles {
+            if profile.observes() && profile.observed().next().is_none() {
+                missing.push(format!(
+                    "observed timeouts of {}: this machine shows no block device of it; those of the policy hold",
+                    profile.name
+                ));
+            }
+        }
         // The programs first: without them there are no leases to keep old values for.
         let observed: Vec<u32> = drives.profiles.iter().flat_map(Profile::observed).collect();
         let mut watch = None;
         if limits.is_some() || raising.is_some() || !observed.is_empty() {
-            match start_watch(config, raising.is_some(), observed) {
+            match start_watch(config, raising.is_some(), observed.clone()) {
                 Ok(started) => watch = Some(started),
                 Err(why) => {
                     for (what, there) in [
                         ("psd", limits.take().is_some()),
                         ("boost", raising.take().is_some()),
+                        (
+                            "observed timeouts, instead of which those of the policy hold",
+                            !observed.is_empty(),
+                        ),
                     ] {
                         if there {
                             missing.push(format!("{what}: {why}"));

@@ -135,10 +135,14 @@ impl Profile {
         &self.drive.model
     }
 
+    /// Whether its idle times follow the gaps between its I/Os.
+    pub fn observes(&self) -> bool {
+        self.of.timeouts == Timeouts::Observed
+    }
+
     /// The block devices whose idle gaps have to be counted.
     pub fn observed(&self) -> impl Iterator<Item = u32> {
-        let wanted = self.of.timeouts == Timeouts::Observed;
-        let disks = self.disks.iter().filter(move |_| wanted);
+        let disks = self.disks.iter().filter(|_| self.observes());
         disks
             .map(|(_, device)| *device)
             .filter(|device| *device != 0)
