@@ -1,6 +1,7 @@
 //! The `wakepath` command line.
 //!
-//! Exit codes: 0 done, 1 the input or the machine is at fault, 2 the call itself is, 130 Ctrl-C.
+//! Exit codes: 0 done, 1 the input or the machine is at fault, 2 the call itself is, 130 Ctrl-C; of the daemon
+//! also 78: its configuration is wrong, or asks for nothing that can be done here.
 
 mod bars;
 mod commands;
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
             ExitCode::from(if waiting::cancelled() {
                 waiting::exit_code()
             } else {
-                1
+                commands::exit_code(&error)
             })
         }
     }

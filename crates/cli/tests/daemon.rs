@@ -17,11 +17,13 @@ use std::time::{Duration, Instant};
 
 use common::captured::{content, copy_of_laptop, copy_of_server, different};
 use common::leases::{burst, data, limits};
-use common::{fails_with, skip, wakepath};
+use common::{fails_with, fails_with_code, skip, wakepath};
 use rustix::fs::inotify;
 use rustix::process::{Pid, Signal, kill_process};
 
 const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
+/// The exit code after which systemd does not start the daemon again.
+const NOT_AGAIN: i32 = 78;
 const LONG: Duration = Duration::from_secs(20);
 
 /// A daemon that runs, and what it says.
@@ -721,7 +723,8 @@ fn what_is_missing_is_said() {
     fs::remove_dir_all(machine.path().join("sys/devices/system/cpu/cpufreq")).unwrap();
     let root = machine.path().to_str().unwrap();
     let missing = wakepath(&["daemon", "--root", root]);
-    fails_with(
+    fails_with_code(
+        NOT_AGAIN,
         missing,
         &[
             "nothing to do",
@@ -749,6 +752,11 @@ fn what_is_missing_is_said() {
         &["daemon.toml:2", "`celing`", "did you mean `ceiling`"],
     );
     fails_with(check("[psd]\nthermal = 0\n"), &["unknown key `thermal`"]);
+    let wrong = config(folder.path(), "[psd]\nceling = '2us'\n");
+    let run = wakepath(&["daemon", "--root", root, "--config", &wrong]);
+    fails_with_code(NOT_AGAIN, run, &["daemon.toml:2", "`celing`"]);
+    let unit = fs::read_to_string("../../packaging/systemd/wakepath.service").unwrap();
+    assert!(unit.contains(&format!("\nRestartPreventExitStatus={NOT_AGAIN}\n")));
     let nowhere = wakepath(&["daemon", "--check-config", "--config", "/nonexistent.toml"]);
     fails_with(nowhere, &["/nonexistent.toml"]);
     let example = wakepath(&["daemon", "--print-config"]).success();
@@ -769,7 +777,11 @@ fn a_drive_that_has_no_table_or_does_not_answer_keeps_nothing_from_the_rest() {
     let root = server.path().to_str().unwrap();
     let all = profile("*");
     let without = wakepath(&["daemon", "--root", root, "--config", &all]);
-    fails_with(without, &["nothing to do: drive nvme0: ", "APST"]);
+    fails_with_code(
+        NOT_AGAIN,
+        without,
+        &["nothing to do: drive nvme0: ", "APST"],
+    );
 
     let machine = copy_of_laptop();
     let before = content(machine.path());
@@ -795,7 +807,11 @@ fn a_drive_that_has_no_table_or_does_not_answer_keeps_nothing_from_the_rest() {
     let captured = fs::read(&table).unwrap();
     fs::write(&table, &captured[..10]).unwrap();
     let refusing = wakepath(&["daemon", "--root", root, "--config", &one]);
-    fails_with(refusing, &["nothing to do: drive nvme0: ", "10 bytes"]);
+    fails_with_code(
+        NOT_AGAIN,
+        refusing,
+        &["nothing to do: drive nvme0: ", "10 bytes"],
+    );
     fs::write(&table, &captured).unwrap();
     assert!(different(&content(machine.path()), &before).is_empty());
 }

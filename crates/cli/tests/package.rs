@@ -336,6 +336,16 @@ fn the_service_runs_under_systemd() {
     systemd.must("systemctl reload wakepath");
     systemd.until("the reload", || systemd.said().contains("reloaded"));
 
+    // With a configuration that is wrong it ends, and is not started again.
+    systemd.must("echo 'unknown = 1' >>/etc/wakepath/daemon.toml");
+    systemd.must("systemctl stop wakepath");
+    assert!(!systemd.inside("systemctl start wakepath").0);
+    sleep(Duration::from_secs(1));
+    assert_eq!(systemd.property("ActiveState"), "failed");
+    assert_eq!(systemd.property("ExecMainStatus"), "78");
+    systemd.must("printf '[psd]\\ntimeout = \"800ms\"\\n' >/etc/wakepath/daemon.toml");
+    systemd.must("systemctl start wakepath");
+
     until_leased(&systemd, &data, &before);
     systemd.must("dpkg --remove wakepath");
     assert_eq!(limits(Path::new("/")), before, "{}", systemd.said());

@@ -60,6 +60,11 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
+    /// Whether it would come again at every start, until somebody changes the configuration or the machine.
+    pub const fn lasts(&self) -> bool {
+        matches!(self, Self::Config(_) | Self::Nothing(_))
+    }
+
     fn nothing(missing: &[String]) -> Self {
         Self::Nothing(match missing.len() {
             0 => "the configuration asks for nothing".to_owned(),

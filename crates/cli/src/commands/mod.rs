@@ -98,6 +98,16 @@ impl Command {
     }
 }
 
+/// The exit code for an error.
+pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    #[cfg(target_os = "linux")]
+    if let Some(code) = live::daemon::exit_code(error) {
+        return code;
+    }
+    let _ = error;
+    1
+}
+
 /// A tick rate on the command line.
 fn parse_hz(text: &str) -> Result<TickRate, String> {
     text.parse()

@@ -38,7 +38,12 @@ pub(crate) fn json(assert: &Assert) -> Value {
 
 /// Exit code 1, one message of one line with all of these in it, nothing on standard output.
 pub(crate) fn fails_with(assert: Assert, parts: &[&str]) {
-    let assert = assert.code(1).stdout("");
+    fails_with_code(1, assert, parts);
+}
+
+/// The same with another exit code.
+pub(crate) fn fails_with_code(code: i32, assert: Assert, parts: &[&str]) {
+    let assert = assert.code(code).stdout("");
     let message = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
     assert_eq!(message.lines().count(), 1, "{message}");
     for part in parts {

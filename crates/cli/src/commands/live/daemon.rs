@@ -27,6 +27,15 @@ pub(crate) struct Args {
     root: RootArgs,
 }
 
+/// The exit code after which the unit does not start the daemon again: `EX_CONFIG` of `sysexits.h`.
+const NOT_AGAIN: u8 = 78;
+
+/// The exit code for an error, if it is one of the daemon's own.
+pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
+    let error = error.downcast_ref::<daemon::DaemonError>()?;
+    error.lasts().then_some(NOT_AGAIN)
+}
+
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     if args.print_config {
         return Ok(out.write_all(config::EXAMPLE.as_bytes())?);
