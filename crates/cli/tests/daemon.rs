@@ -563,7 +563,7 @@ fn a_cpu_that_comes_online_gets_leases() {
     // What the metrics count is in force; a lease can come between the two.
     assert!(during_bursts(&data, || {
         let counted = metrics();
-        counted > 0.0 && counted == leased().len() as f64
+        counted > 0.0 && (counted - leased().len() as f64).abs() < 0.5
     }));
     daemon.stop();
     assert!(different(&content(machine.path()), &before).is_empty());

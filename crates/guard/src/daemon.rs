@@ -123,7 +123,7 @@ pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
                 match refused {
                     None => log::info("reloaded"),
                     Some(why) => {
-                        log::error(&format!("not reloaded, the old configuration stays: {why}"))
+                        log::error(&format!("not reloaded, the old configuration stays: {why}"));
                     }
                 }
                 notify.tell(&format!("STATUS={}", daemon.status()));
