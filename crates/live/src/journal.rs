@@ -48,6 +48,9 @@ pub(crate) struct Entry {
     pub(crate) old: String,
     /// What was to be written; `None`: the kernel may have changed it along with another.
     pub(crate) new: Option<String>,
+    /// Of a drive: model and serial number. Another one can have its name later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) drive: Option<String>,
 }
 
 impl Journal {
@@ -175,6 +178,7 @@ mod tests {
             key: key.parse().unwrap(),
             old: old.to_owned(),
             new: Some(new.to_owned()),
+            drive: None,
         }
     }
 

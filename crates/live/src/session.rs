@@ -11,7 +11,7 @@ use crate::journal::{self, Entry, Journal, Layer, Why};
 use crate::plan::in_order;
 use crate::setting::{Mechanism, NO_SYSTEM_LATENCY_LIMIT_US, same};
 use crate::store::{self, Store};
-use crate::{Change, Key, LiveError, Plan, Root, System};
+use crate::{At, Change, Key, LiveError, Plan, Root, System};
 
 /// The right to change settings of a machine: the lock, and the journal.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl Session {
         let plan = plan.again(&self.system)?;
         let before = self.journal.clone();
         let layer = self.journal.applied();
-        journalled(&plan).for_each(|entry| layer.add(entry));
+        journalled(&self.system, &plan).for_each(|entry| layer.add(entry));
         self.execute(&plan, before).map(|_| ())
     }
 
@@ -128,7 +128,7 @@ impl Session {
         let before = self.journal.clone();
         self.journal.layers.push(Layer {
             why: Why::Held,
-            settings: journalled(&plan).collect(),
+            settings: journalled(&self.system, &plan).collect(),
         });
         let requests = self.execute(&plan, before)?;
         Ok(Guard::new(Holding {
@@ -147,7 +147,11 @@ impl Session {
         let plan = plan.again(&self.system)?;
         self.journal.layers.push(Layer {
             why: Why::Held,
-            settings: plan.changes.iter().map(entry).collect(),
+            settings: plan
+                .changes
+                .iter()
+                .map(|change| entry(&self.system, change))
+                .collect(),
         });
         self.journal.save(&self.store)?;
         Ok(Guard::new(Holding {
@@ -187,7 +191,7 @@ impl Session {
             return Ok(requests);
         };
         drop(requests);
-        let undo: Vec<Entry> = journalled(plan).collect();
+        let undo: Vec<Entry> = journalled(&self.system, plan).collect();
         let mut restored = Restored::default();
         // If that fails, too, the journal still says what was.
         if self.put_back(&undo, &mut restored).is_empty() {
@@ -298,6 +302,10 @@ impl Session {
             })
             .collect();
         in_order(&mut changes, |c| c.new.as_deref());
+        let noted = |key: &Key| {
+            let entry = entries.iter().find(|entry| entry.key == *key)?;
+            entry.drive.as_ref()
+        };
         let mut failed = Vec::new();
         for mut change in changes {
             let key = change.key.clone();
@@ -305,6 +313,14 @@ impl Session {
                 restored
                     .notes
                     .push(format!("{key} is not there any more; nothing to put back"));
+                continue;
+            }
+            if let (Some(now), Some(noted)) = (identity(&self.system, &key.at), noted(&key))
+                && now != *noted
+            {
+                restored.notes.push(format!(
+                    "{key} is of another drive now ({now}, after {noted}); nothing to put back"
+                ));
                 continue;
             }
             let old = change.new.clone().unwrap_or_default();
@@ -365,7 +381,7 @@ fn not_restored(failed: Vec<(Key, LiveError)>) -> Result<(), LiveError> {
 }
 
 /// What the journal has to know of a plan.
-fn journalled(plan: &Plan) -> impl Iterator<Item = Entry> {
+fn journalled<'a>(system: &'a System, plan: &'a Plan) -> impl Iterator<Item = Entry> + 'a {
     let along = |change: &Change| {
         plan.differing().any(|cause| {
             cause.key.at == change.key.at
@@ -375,15 +391,27 @@ fn journalled(plan: &Plan) -> impl Iterator<Item = Entry> {
     plan.changes
         .iter()
         .filter(move |c| c.differs() || along(c))
-        .map(entry)
+        .map(|change| entry(system, change))
 }
 
-fn entry(change: &Change) -> Entry {
+fn entry(system: &System, change: &Change) -> Entry {
     Entry {
         key: change.key.clone(),
         old: change.old.clone(),
         new: change.new.clone(),
+        drive: identity(system, &change.key.at),
     }
+}
+
+/// Model and serial number of a drive, which asks it for nothing; `None` of anything else, and where sysfs has none.
+fn identity(system: &System, of: &At) -> Option<String> {
+    let At::Drive(name) = of else { return None };
+    let file = |file: &str| {
+        let path = format!("sys/class/nvme/{name}/{file}");
+        system.root().optional(&path).unwrap_or_default()
+    };
+    let model = file("model");
+    (!model.is_empty()).then(|| format!("{model} {}", file("serial")))
 }
 
 /// What is held, and has to be put back.
@@ -526,7 +554,7 @@ impl Guard {
         };
         let new = plan.changes.iter();
         let new = new.filter(|change| session.journal.held(&change.key).is_none());
-        let new: Vec<Entry> = new.map(entry).collect();
+        let new: Vec<Entry> = new.map(|change| entry(&session.system, change)).collect();
         let before = session.journal.clone();
         session.journal.hold(new);
         let saved = session.journal.save(&session.store);

@@ -400,3 +400,26 @@ fn a_policy_of_offline_cpus_is_none() {
             .all(|c| !c.key.to_string().contains("policy1"))
     );
 }
+
+#[test]
+fn a_drive_that_has_taken_anothers_name_does_not_get_its_table() {
+    let (directory, system) = laptop();
+    let model = directory.path().join("sys/class/nvme/nvme0/model");
+    let table = directory.path().join("dev/nvme0.feature-0c");
+    let mut session = Session::open(&system).unwrap();
+    session.apply(&plan(&system, &["apst", "teo"])).unwrap();
+    fs::write(&model, "ANOTHER DRIVE\n").unwrap();
+    fs::write(&table, [7; 260]).unwrap();
+    let restored = session.restore().unwrap();
+    assert!(
+        restored.notes.iter().any(|n| n.contains("another drive")),
+        "{restored:?}"
+    );
+    assert_eq!(fs::read(&table).unwrap(), [7; 260]);
+    // Everything else is as it was, and nothing is left to do.
+    assert_eq!(
+        system.read(&"idle-governor".parse().unwrap()).unwrap(),
+        "menu"
+    );
+    assert_eq!(Session::pending(system.root()), Some(false));
+}
