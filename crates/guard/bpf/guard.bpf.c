@@ -51,10 +51,21 @@ struct {
 	__type(value, struct quiet);
 } timers SEC(".maps");
 
-/* By device, major << 20 | minor: drives whose idle gaps are asked for. */
+/*
+ * By device, major << 20 | minor: which of the drives it is a part of. A hash, since the numbers of devices are anywhere; all
+ * namespaces of a drive lead to the same one. The loader sets the number of entries, here and below.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} namespaces SEC(".maps");
+
+/* Drives whose idle gaps are asked for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct wp_drive);
 } drives SEC(".maps");
@@ -216,12 +227,13 @@ int BPF_PROG(nothing, struct request *request)
 static __always_inline struct wp_drive *drive(struct request *request)
 {
 	struct gendisk *disk = request->q->disk;
-	__u32 device;
+	__u32 device, *of;
 
 	if (!disk)
 		return NULL;
 	device = (__u32)disk->major << 20 | disk->first_minor;
-	return bpf_map_lookup_elem(&drives, &device);
+	of = bpf_map_lookup_elem(&namespaces, &device);
+	return of ? bpf_map_lookup_elem(&drives, of) : NULL;
 }
 
 SEC("tp_btf/block_rq_complete")

@@ -280,7 +280,9 @@ impl Daemon {
             }
         }
         // The programs first: without them there are no leases to keep old values for.
-        let observed: Vec<u32> = drives.profiles.iter().flat_map(Profile::observed).collect();
+        let profiles = drives.profiles.iter();
+        let mut observed: Vec<Vec<u32>> = profiles.map(|p| p.observed().collect()).collect();
+        observed.retain(|devices| !devices.is_empty());
         let mut watch = None;
         if limits.is_some() || raising.is_some() || !observed.is_empty() {
             match start_watch(config, raising.is_some(), observed.clone()) {
@@ -552,6 +554,7 @@ impl Daemon {
         drives.slept = slept;
         let mut failures = Vec::new();
         drives.profiles.retain_mut(|profile| {
+            // They all lead to the gaps of the drive.
             let device = profile.observed().next();
             let gaps = device.and_then(|device| self.watch.as_ref()?.gaps(device));
             match profile.look(&self.system, &self.guard, mains, gaps.as_ref(), has_slept) {
@@ -691,7 +694,7 @@ fn leave(profile: &Profile, model: &str, guard: &Guard) -> Option<LiveError> {
     guard.forget(&profile.setting().0).err()
 }
 
-fn start_watch(config: &Config, boost: bool, drives: Vec<u32>) -> Result<Watch, LoadError> {
+fn start_watch(config: &Config, boost: bool, drives: Vec<Vec<u32>>) -> Result<Watch, LoadError> {
     Watch::start(Watched {
         timeout: config.psd.timeout.0,
         grant: config.psd.grant,

@@ -37,8 +37,8 @@ pub struct Watched {
     pub first: u32,
     /// How many I/Os of a burst are told.
     pub heard: u32,
-    /// Block devices (major << 20 | minor) whose idle gaps are counted.
-    pub drives: Vec<u32>,
+    /// Drives whose idle gaps are counted: the block devices (major << 20 | minor) of each.
+    pub drives: Vec<Vec<u32>>,
     /// The kernel's timers end bursts, where it has any for programs; else [`Watch::take`] does.
     pub kernel_timers: bool,
 }
@@ -130,6 +130,11 @@ impl Watch {
             .btf(Some(&btf))
             .map_max_entries("cpus", cpus as u32)
             .map_max_entries("timers", cpus as u32)
+            .map_max_entries(
+                "namespaces",
+                watched.drives.iter().map(Vec::len).sum::<usize>().max(1) as u32,
+            )
+            .map_max_entries("drives", watched.drives.len().max(1) as u32)
             .load(OBJECT)
             .map_err(|error| refusal(WHAT, chain(&error)))?;
         put_cpus(&mut ebpf, cpus, state)
@@ -200,11 +205,14 @@ impl Watch {
         (totals, lost)
     }
 
-    /// The idle gaps of a drive so far.
+    /// The idle gaps so far of the drive that a block device belongs to.
     pub fn gaps(&self, device: u32) -> Option<Gaps> {
-        let map = self.ebpf.map("drives")?;
-        let map: HashMap<_, u32, DriveState> = HashMap::try_from(map).ok()?;
-        let state = map.get(&device, 0).ok()?;
+        let drives = &self.watched.drives;
+        let at = drives
+            .iter()
+            .position(|devices| devices.contains(&device))?;
+        let map: Array<_, DriveState> = Array::try_from(self.ebpf.map("drives")?).ok()?;
+        let state = map.get(&(at as u32), 0).ok()?;
         Some(Gaps {
             count: state.gaps,
             total_us: state.gap_us,
@@ -358,19 +366,18 @@ fn put_cpus(ebpf: &mut Ebpf, cpus: usize, state: CpuState) -> Result<(), aya::ma
     (0..cpus as u32).try_for_each(|cpu| map.set(cpu, state, 0))
 }
 
-fn put_drives(ebpf: &mut Ebpf, drives: &[u32]) -> Result<(), aya::maps::MapError> {
-    let Some(map) = ebpf.map_mut("drives") else {
+/// Which device belongs to which drive.
+fn put_drives(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::MapError> {
+    let Some(map) = ebpf.map_mut("namespaces") else {
         return Ok(());
     };
-    let mut map: HashMap<_, u32, DriveState> = HashMap::try_from(map)?;
-    let empty = DriveState {
-        last_ns: 0,
-        gaps: [0; CLASSES],
-        gap_us: [0; CLASSES],
-    };
-    drives
-        .iter()
-        .try_for_each(|device| map.insert(device, empty, 0))
+    let mut map: HashMap<_, u32, u32> = HashMap::try_from(map)?;
+    for (drive, devices) in (0..).zip(drives) {
+        for device in devices {
+            map.insert(device, drive, 0)?;
+        }
+    }
+    Ok(())
 }
 
 /// A record of `struct wp_event`; `None` for one of another length or kind.

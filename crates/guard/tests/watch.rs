@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use wakepath_guard::lease::Leases;
@@ -19,6 +20,12 @@ const fn watched(kernel_timers: bool) -> Watched {
         drives: Vec::new(),
         kernel_timers,
     }
+}
+
+/// One test at a time: the bursts of one are in another's way.
+fn machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is seen while `work` runs and until all bursts are over.
@@ -43,6 +50,7 @@ fn seen(watch: &mut Watch, work: impl FnOnce()) -> Vec<Event> {
 #[test]
 fn bursts_are_seen_to_begin_and_to_end() {
     let test = "bursts_are_seen_to_begin_and_to_end";
+    let _machine = machine();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let data = folder.path().join("data");
     fs::write(&data, vec![1; 4 << 20]).unwrap();
@@ -98,4 +106,69 @@ fn bursts_are_seen_to_begin_and_to_end() {
         leases.hear(&events);
         assert_eq!(leases.given(), 0, "{events:?}");
     }
+}
+
+/// The disk that a file is on, by the I/Os that reading it makes; `None` if that is none that can be told.
+fn disk_of(read: impl Fn()) -> Option<u32> {
+    let reads = || {
+        let text = fs::read_to_string("/proc/diskstats").unwrap();
+        let disks = text.lines().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let [major, minor]: [u32; 2] =
+                [words.next()?.parse().ok()?, words.next()?.parse().ok()?];
+            let name = words.next()?.to_owned();
+            let whole = fs::exists(format!("/sys/block/{name}")).unwrap_or(false);
+            whole.then_some((major << 20 | minor, words.next()?.parse::<u64>().ok()?))
+        });
+        disks.collect::<Vec<_>>()
+    };
+    let before = reads();
+    read();
+    let grown = reads().into_iter().zip(before);
+    let (disk, count) = grown
+        .map(|((disk, after), (_, before))| (disk, after.saturating_sub(before)))
+        .max_by_key(|(_, count)| *count)?;
+    (count >= 100).then_some(disk)
+}
+
+#[test]
+fn gaps_of_all_namespaces_count_for_the_drive() {
+    let test = "gaps_of_all_namespaces_count_for_the_drive";
+    let _machine = machine();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let data = folder.path().join("data");
+    fs::write(&data, vec![1; 1 << 20]).unwrap();
+    fs::File::open(&data).unwrap().sync_all().unwrap();
+    let read = || {
+        let read = Command::new("dd")
+            .arg(format!("if={}", data.display()))
+            .args(["of=/dev/null", "bs=4k", "iflag=direct", "status=none"])
+            .status();
+        assert!(read.unwrap().success());
+    };
+    let skip = |reason: &str| {
+        eprintln!("skipped: {test}: {reason}");
+        assert!(
+            std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none(),
+            "{reason}"
+        );
+    };
+    let Some(disk) = disk_of(read) else {
+        return skip("no disk shows the reads of a file here");
+    };
+    // A namespace that never does anything comes first, and another drive before that.
+    let [other, idle] = [0xfff_u32 << 20, 0xfff << 20 | 1];
+    let watched = Watched {
+        drives: vec![vec![other], vec![idle, disk]],
+        ..watched(true)
+    };
+    let watch = match Watch::start(watched) {
+        Ok(watch) => watch,
+        Err(reason) => return skip(&reason.to_string()),
+    };
+    read();
+    let gaps = |device| watch.gaps(device).unwrap().count.iter().sum::<u64>();
+    assert!(gaps(idle) >= 100, "{}", gaps(idle));
+    assert_eq!(gaps(other), 0);
+    assert!(watch.gaps(7).is_none());
 }
