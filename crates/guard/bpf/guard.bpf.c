@@ -250,15 +250,18 @@ SEC("tp_btf/block_rq_issue")
 int BPF_PROG(gap_ends, struct request *request)
 {
 	struct wp_drive *of = drive(request);
-	__u64 now, us, rest;
+	__u64 last, now, us, rest;
 	__u32 class = 0;
 
 	if (!of || !of->last_ns)
 		return 0;
+	/* The first request ends the gap; those behind it find none. */
+	last = of->last_ns;
+	of->last_ns = 0;
 	now = bpf_ktime_get_ns();
-	if (now <= of->last_ns)
+	if (now <= last)
 		return 0;
-	us = (now - of->last_ns) / 1000;
+	us = (now - last) / 1000;
 	rest = us;
 	for (int bits = 16; bits; bits >>= 1) {
 		if (rest >> bits) {

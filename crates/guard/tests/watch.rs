@@ -172,3 +172,60 @@ fn gaps_of_all_namespaces_count_for_the_drive() {
     assert_eq!(gaps(other), 0);
     assert!(watch.gaps(7).is_none());
 }
+
+#[test]
+fn a_gap_counts_once_however_many_requests_end_it() {
+    let test = "a_gap_counts_once_however_many_requests_end_it";
+    let _machine = machine();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let data = folder.path().join("data");
+    fs::write(&data, vec![1; 32 << 20]).unwrap();
+    fs::File::open(&data).unwrap().sync_all().unwrap();
+    let read = |batch: u32, batches: u32| {
+        let depth = format!(
+            "--iodepth={batch} --iodepth_batch_submit={batch} --number_ios={}",
+            batch * batches
+        );
+        let depth = format!(
+            "{depth} --iodepth_batch_complete_min={batch} --iodepth_batch_complete_max={batch}"
+        );
+        Command::new("fio")
+            .arg(format!("--filename={}", data.display()))
+            .args(
+                "--name=j --rw=randread --bs=4k --size=32m --direct=1 --ioengine=libaio".split(' '),
+            )
+            .args(depth.split(' '))
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    let skip = |reason: &str| {
+        eprintln!("skipped: {test}: {reason}");
+        assert!(
+            std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none(),
+            "{reason}"
+        );
+    };
+    if !read(1, 1) {
+        return skip("fio is not installed");
+    }
+    let Some(disk) = disk_of(|| assert!(read(1, 1000))) else {
+        return skip("no disk shows the reads of a file here");
+    };
+    let watched = Watched {
+        drives: vec![vec![disk]],
+        ..watched(true)
+    };
+    let watch = match Watch::start(watched) {
+        Ok(watch) => watch,
+        Err(reason) => return skip(&reason.to_string()),
+    };
+    // All of a batch are issued at once, when all of the last one are completed.
+    let (batch, batches) = (32, 200);
+    assert!(read(batch, batches));
+    let gaps = watch.gaps(disk).unwrap().count.iter().sum::<u64>();
+    let requests = u64::from(batch * batches);
+    assert!(
+        gaps >= u64::from(batches / 2) && gaps < requests / 3,
+        "{gaps} of {requests}"
+    );
+}
