@@ -1,6 +1,6 @@
 //! The `wakepath` command line.
 //!
-//! Exit codes: 0 done, 1 the input or the machine is at fault, 2 the call itself is, 130 Ctrl-C; of the daemon
+//! Exit codes: 0 done, 1 the input or the machine is at fault, 2 the call itself is, 128 and the number of a signal that ended it; of the daemon
 //! also 78: its configuration is wrong, or asks for nothing that can be done here.
 
 mod bars;

@@ -7,13 +7,14 @@ use anyhow::{Context, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves. Who had the program ignore one, as nohup does
-/// of SIGHUP, wants that.
+/// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves. Who has the program ignore a closed terminal, as
+/// nohup does, wants that; a shell that has programs in the background of a script ignore Ctrl-C only protects them from
+/// the keyboard, and who sends them SIGINT means it.
 fn signals() -> anyhow::Result<Signals> {
-    let ignored = ignored_signals();
+    let hang_up_ignored = ignored_signals() >> (SIGHUP - 1) & 1 != 0;
     let caught = [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
-        .filter(|signal| ignored >> (signal - 1) & 1 == 0);
+        .filter(|signal| *signal != SIGHUP || !hang_up_ignored);
     Signals::new(caught).context("catching signals")
 }
 

@@ -1,14 +1,18 @@
 //! Long work: spread over cores, with a progress bar on a terminal, and Ctrl-C or another signal, which ends with what
 //! is finished so far.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_sim::Waiting;
 
 use crate::until;
+
+/// Signals so soon after the first are the same request: what was told to end, such as a workload, is given the time.
+const SAME: Duration = Duration::from_secs(1);
 
 /// The signal that called the work off; 0: none did.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
@@ -75,8 +79,11 @@ pub(crate) fn counting<T: Send>(
         .num_threads(jobs.jobs.map_or(0, usize::from))
         .build()
         .context("--jobs")?;
-    until::at_signals(|signal| {
-        if cancel(signal) {
+    let first = OnceLock::new();
+    until::at_signals(move |signal| {
+        let again = first.get_or_init(Instant::now).elapsed() > SAME;
+        // One that closes with its shell tells of it twice, within milliseconds.
+        if cancel(signal) && again {
             // What cannot be put back stays in the journal; `wakepath restore` says so.
             _ = wakepath_live::restore_before_exit();
             std::process::exit(i32::from(exit_code()));

@@ -401,3 +401,30 @@ fn status_leaves_out_what_a_captured_machine_does_not_tell() {
         "{shown}"
     );
 }
+
+#[test]
+fn a_signal_ends_what_a_script_started_in_the_background() {
+    // Such a program ignores Ctrl-C.
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = machine.path().to_str().unwrap();
+    let mut child = Command::new("sh")
+        .args([
+            "-c",
+            "trap '' INT; exec \"$0\" \"$@\"",
+            env!("CARGO_BIN_EXE_wakepath"),
+        ])
+        .args(["apply", "teo", "--for", "1h", "--root", root])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while different(&content(machine.path()), &before).is_empty() {
+        sleep(Duration::from_millis(5));
+    }
+    let pid = child.id().to_string();
+    Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 2));
+    assert!(different(&content(machine.path()), &before).is_empty());
+}

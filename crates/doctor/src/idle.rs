@@ -108,14 +108,18 @@ fn request(system: &System) -> Option<u64> {
 
 /// The highest latency limit of the CPUs, if every CPU has one.
 fn every_cpu(system: &System) -> Option<u64> {
-    let held = Session::held(system.root()).unwrap_or_default();
+    let held = match Session::holder(system.root()) {
+        Some(_) => Session::held(system.root()).unwrap_or_default(),
+        // Left by one that was killed.
+        None => Vec::new(),
+    };
     let limits: Option<Vec<u64>> = system
         .cpus()
         .into_iter()
         .map(|cpu| {
             let key: Key = format!("cpu-latency:cpu{cpu}").parse().ok()?;
             let limit = system.read(&key).ok()?;
-            // A lease of the daemon is over in a moment.
+            // Of a running process: a lease of the daemon is over in a moment, and who holds others knows that.
             let is_lease =
                 |(of, value): &(Key, Option<String>)| *of == key && value.as_ref() == Some(&limit);
             if held.iter().any(is_lease) {

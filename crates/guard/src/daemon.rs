@@ -44,8 +44,13 @@ pub enum DaemonError {
     #[error(transparent)]
     Live(#[from] LiveError),
     /// Nothing of what is asked for can be done here.
-    #[error("nothing to do: {0}")]
-    Nothing(String),
+    #[error("nothing to do: {why}")]
+    Nothing {
+        /// What there is not.
+        why: String,
+        /// It may be there another time.
+        passes: bool,
+    },
     /// The metrics' port.
     #[error("metrics: port {port} of 127.0.0.1")]
     Port {
@@ -62,14 +67,15 @@ pub enum DaemonError {
 impl DaemonError {
     /// Whether it would come again at every start, until somebody changes the configuration or the machine.
     pub const fn lasts(&self) -> bool {
-        matches!(self, Self::Config(_) | Self::Nothing(_))
+        matches!(self, Self::Config(_) | Self::Nothing { passes: false, .. })
     }
 
-    fn nothing(missing: &[String]) -> Self {
-        Self::Nothing(match missing.len() {
+    fn nothing(missing: &[String], passes: bool) -> Self {
+        let why = match missing.len() {
             0 => "the configuration asks for nothing".to_owned(),
             _ => missing.join("; "),
-        })
+        };
+        Self::Nothing { why, passes }
     }
 }
 
@@ -270,6 +276,8 @@ impl Daemon {
                 _ => format!("drives: no profile fits any of {}", names.join(", ")),
             });
         }
+        // It may answer, or take its table, another time.
+        let passes = !unfit.is_empty();
         missing.extend(unfit);
         for profile in &drives.profiles {
             if profile.observes() && profile.observed().next().is_none() {
@@ -310,7 +318,7 @@ impl Daemon {
                 && drives.profiles.is_empty()
         };
         if nothing(&drives) {
-            return Err(DaemonError::nothing(&missing));
+            return Err(DaemonError::nothing(&missing, passes));
         }
         for why in &missing {
             log::warning(&format!("off: {why}"));
@@ -342,7 +350,7 @@ impl Daemon {
         });
         if nothing(&drives) {
             missing.extend(refused);
-            return Err(DaemonError::nothing(&missing));
+            return Err(DaemonError::nothing(&missing, true));
         }
         for why in &refused {
             log::warning(&format!("off: {why}"));

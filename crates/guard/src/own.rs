@@ -10,6 +10,8 @@ pub struct Own {
     value: Option<String>,
     /// Somebody else has changed it since.
     foreign: bool,
+    /// The last write failed, perhaps only in part: a driver that rounds reads back differently.
+    unsure: bool,
 }
 
 /// What came of a change.
@@ -39,6 +41,7 @@ impl Own {
             key,
             value: None,
             foreign: false,
+            unsure: false,
         }
     }
 
@@ -54,7 +57,7 @@ impl Own {
 
     /// Writes a value, or with `None` what was there before.
     pub fn set(&mut self, guard: &Guard, value: Option<&str>) -> Outcome {
-        if self.foreign || self.value.as_deref() == value {
+        if self.foreign || (!self.unsure && self.value.as_deref() == value) {
             return Outcome::Nothing;
         }
         match guard.foreign(&self.key) {
@@ -73,9 +76,13 @@ impl Own {
         match guard.set(&self.key, value) {
             Ok(()) => {
                 self.value = value.map(str::to_owned);
+                self.unsure = false;
                 Outcome::Written
             }
-            Err(error) => Outcome::Failed(error),
+            Err(error) => {
+                self.unsure = true;
+                Outcome::Failed(error)
+            }
         }
     }
 }

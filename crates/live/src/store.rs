@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -13,6 +14,9 @@ use crate::{LiveError, Root};
 /// Where it is, below the root: on a file system that is still there after a power loss.
 const DIRECTORY: &str = "var/lib/wakepath";
 const LOCK: &str = "lock";
+/// How often, and with what pauses, to try again to get it.
+const LOOKS: usize = 5;
+const LOOK: Duration = Duration::from_millis(10);
 /// No journal is longer: ten idle states of 4096 CPUs, and then some.
 const MAX_FILE: u64 = 64 << 20;
 
@@ -147,7 +151,14 @@ fn lock(directory: &File, path: &Path) -> Result<File, LiveError> {
         }
     })?;
     let mut opened = File::from(opened);
-    if rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() {
+    let taken = || rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err();
+    // Who only looks who has it, has it for a moment.
+    if taken()
+        && (0..LOOKS).all(|_| {
+            std::thread::sleep(LOOK);
+            taken()
+        })
+    {
         let owner = owner(&mut opened);
         let owner = owner.map_or_else(String::new, |pid| format!(" (process {pid})"));
         return Err(LiveError::Locked { path: file, owner });

@@ -70,9 +70,10 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Compared, Fro
 impl Compared {
     /// What differs between the results besides their policies. They are called by what is behind their policies.
     pub(super) fn differences(&self, suffixes: &[String]) -> Vec<String> {
-        let names = suffixes
-            .iter()
-            .map(|s| s.trim_start_matches(" (").trim_end_matches(')'));
+        let names = suffixes.iter().map(|suffix| {
+            let inside = suffix.strip_prefix(" (").and_then(|s| s.strip_suffix(')'));
+            inside.unwrap_or(suffix)
+        });
         let named: Vec<(&str, &Source)> = names.zip(&self.sources).collect();
         differences(&named)
     }
