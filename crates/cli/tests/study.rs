@@ -976,7 +976,9 @@ fn with_settings(study: &str, dir: &str, signal: Option<&str>) -> (Option<i32>, 
     let mut tries = 0;
     loop {
         tries += 1;
-        let child = Command::new(env!("CARGO_BIN_EXE_wakepath"))
+        // Who started the tests may have had them ignore a closed terminal.
+        let child = Command::new("env")
+            .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_wakepath")])
             .args(["study", "run", study, "--on", "live", "--resume", "-o", dir])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

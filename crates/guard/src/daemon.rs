@@ -276,9 +276,15 @@ impl Daemon {
                 _ => format!("drives: no profile fits any of {}", names.join(", ")),
             });
         }
-        // It may answer, or take its table, another time.
-        let passes = !unfit.is_empty();
-        missing.extend(unfit);
+        // A drive may answer another time; what a policy asks of it will not be there then either.
+        let passes = unfit
+            .iter()
+            .any(|(_, why)| !matches!(why, LiveError::Policy { .. }));
+        missing.extend(
+            unfit
+                .iter()
+                .map(|(name, why)| format!("drive {name}: {why}")),
+        );
         for profile in &drives.profiles {
             if profile.observes() && profile.observed().next().is_none() {
                 missing.push(format!(
@@ -653,7 +659,7 @@ impl Daemon {
 
 impl Drives {
     /// And why drives have none that a profile fits.
-    fn new(system: &System, config: &Config) -> (Self, Vec<String>) {
+    fn new(system: &System, config: &Config) -> (Self, Vec<(String, LiveError)>) {
         let mains = on_mains(system.root());
         let (profiles, missing) = profiles(system, config, mains);
         let supply = profiles.iter().any(Profile::by_supply);

@@ -44,12 +44,16 @@ pub enum Looked {
 }
 
 /// The drives of a machine that have a profile, and for each whose profile cannot be followed, why.
-pub fn profiles(system: &System, config: &Config, mains: bool) -> (Vec<Profile>, Vec<String>) {
+pub fn profiles(
+    system: &System,
+    config: &Config,
+    mains: bool,
+) -> (Vec<Profile>, Vec<(String, LiveError)>) {
     let (mut all, mut missing) = (Vec::new(), Vec::new());
     for name in system.drives() {
         match Profile::new(system, config, mains, &name) {
             Ok(profile) => all.extend(profile),
-            Err(error) => missing.push(format!("drive {name}: {error}")),
+            Err(error) => missing.push((name, error)),
         }
     }
     (all, missing)

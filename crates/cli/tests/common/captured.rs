@@ -38,17 +38,19 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Every file of a machine, without wakepath's own directory.
+/// Every file of a machine, without wakepath's own directory, where files come and go.
 pub(crate) fn content(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     collect(directory, directory, &mut all);
-    all.retain(|path, _| !path.starts_with("var/"));
     all
 }
 
 fn collect(base: &Path, directory: &Path, all: &mut BTreeMap<String, Vec<u8>>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
+        if path == base.join("var") {
+            continue;
+        }
         if path.is_dir() {
             collect(base, &path, all);
         } else {

@@ -80,6 +80,8 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
         notes.push("no energy counters (RAPL) here: no power is measured".to_owned());
     }
     let document = plan.document(observed.in_short(), tools, notes);
+    // Before anything is written: somebody else may have the right to change settings.
+    let mut first = settings::session(&system, plan)?;
     let writer = Writer::open(dir, document, &plan.files(observed.toml()?), mode)?;
     let order = order(plan);
     let missing: Vec<(u32, usize)> = (0_u32..)
@@ -91,7 +93,7 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
     for (position, index) in missing {
         let (workload, policy, repeat) = plan.run(index);
         if held.as_ref().is_none_or(|(of, _)| *of != policy) {
-            let session = release(held.take().and_then(|(_, guard)| guard))?;
+            let session = release(held.take().and_then(|(_, guard)| guard))?.or(first.take());
             let guard = settings::hold(&system, session, &plan.policies[policy])?;
             held = Some((policy, guard));
             settle(plan, waiting)?;

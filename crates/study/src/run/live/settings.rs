@@ -87,6 +87,19 @@ pub(super) fn plan(system: &System, of: &PlannedPolicy) -> Result<Plan, StudyErr
     Plan::new(system, wanted).map_err(|e| named(e.to_string()))
 }
 
+/// The right to change settings, if any policy of a plan needs it.
+pub(super) fn session(
+    system: &System,
+    of: &crate::plan::Plan,
+) -> Result<Option<Session>, StudyError> {
+    for policy in &of.policies {
+        if !plan(system, policy)?.changes.is_empty() {
+            return Session::open(system).map(Some).map_err(|e| error(&e));
+        }
+    }
+    Ok(None)
+}
+
 /// Applies a policy for as long as the guard lives; none if it changes nothing, which needs no rights.
 pub(super) fn hold(
     system: &System,
