@@ -226,7 +226,9 @@ fn an_apst_table_is_explained_when_it_is_empty_and_when_it_was_changed() {
         let root = root.to_str().unwrap();
         wakepath(&["apply", "apst", "--root", root]).success();
     });
-    assert!(off["costs_mw"].as_f64().unwrap() > 100.0, "{off}");
+    // Awake, the drive is taken to draw 380 mW, a fifth of what PS2 declares: sleep cannot save more.
+    let saved = off["costs_mw"].as_f64().unwrap();
+    assert!((100.0..380.0).contains(&saved), "{off}");
     let none = found_with("quirk", |root| {
         // The kernel never uses APST on this drive and firmware (quirks.toml).
         use wakepath_hardware::drive::quirks::{QuirkKind, Quirks};

@@ -26,10 +26,10 @@ pub struct Finding {
     pub title: String,
     /// What was read, with the values.
     pub evidence: Vec<String>,
-    /// What it costs each I/O, in microseconds; below 0 it makes them faster. `None`: nothing that a
+    /// What it costs each I/O, in microseconds; below 0 the fix makes them slower. `None`: nothing that a
     /// simulation could tell.
     pub costs_us_per_io: Option<f64>,
-    /// What it costs in power, in milliwatts; below 0 it saves.
+    /// What it costs in power, in milliwatts; below 0 the fix draws more.
     pub costs_mw: Option<f64>,
     /// How the costs were computed.
     pub computed: Option<String>,

@@ -116,11 +116,10 @@ pub(crate) fn difference(
     how: String,
 ) -> Difference {
     let us_per_io = now.mean_us - then.mean_us;
-    // Drives count when they are simulated.
-    let power = |r: &CombinationResult| Some(r.mean_mw? + r.drive_mw.unwrap_or(0.0));
-    let mw = power(now).zip(power(then)).map(|(n, t)| n - t);
+    // Drives with power states are part of it.
+    let mw = now.mean_mw.zip(then.mean_mw).map(|(n, t)| n - t);
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-    let of_power = mw.zip(power(now)).map_or(0.0, |(mw, all)| share(mw, all));
+    let of_power = mw.zip(now.mean_mw).map_or(0.0, |(mw, all)| share(mw, all));
     Difference {
         us_per_io,
         mw,

@@ -66,8 +66,8 @@ fn print(out: &mut impl Write, report: &Report) -> anyhow::Result<()> {
         for line in &finding.evidence {
             writeln!(out, "   seen   {line}")?;
         }
-        if let Some(costs) = costs(finding) {
-            writeln!(out, "   costs  {costs}")?;
+        if let Some(effect) = effect(finding) {
+            writeln!(out, "   fixing {effect}")?;
         }
         if let Some(computed) = &finding.computed {
             writeln!(out, "          ({computed})")?;
@@ -85,17 +85,99 @@ fn print(out: &mut impl Write, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What it costs and what it saves, in words.
-fn costs(finding: &Finding) -> Option<String> {
-    let one = |value: f64, unit: &str| {
-        if value >= 0.0 {
-            format!("{value:.1} {unit}")
-        } else {
-            format!("saves {:.1} {unit}", -value)
+/// What the fix does to latency and power, in words.
+fn effect(finding: &Finding) -> Option<String> {
+    let latency = finding.costs_us_per_io.map(|us| match nonzero(us) {
+        None => "leaves the latency as it is".to_owned(),
+        Some(us) if us > 0.0 => format!("makes each I/O {} faster", time(us)),
+        Some(us) => format!("makes each I/O {} slower", time(-us)),
+    });
+    let power = finding.costs_mw.map(|mw| match nonzero(mw) {
+        None => "leaves the power as it is".to_owned(),
+        Some(mw) if mw > 0.0 => format!("saves {}", power(mw)),
+        Some(mw) => format!("costs {}", power(-mw)),
+    });
+    let parts: Vec<String> = [latency, power].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" and "))
+}
+
+/// `None` for what would be printed as 0.
+fn nonzero(value: f64) -> Option<f64> {
+    (value.abs() >= 0.05).then_some(value)
+}
+
+/// A time in us.
+fn time(us: f64) -> String {
+    if us < 1e3 {
+        format!("{us:.1} us")
+    } else if us < 1e6 {
+        format!("{:.1} ms", us / 1e3)
+    } else {
+        format!("{:.1} s", us / 1e6)
+    }
+}
+
+/// A power in mW.
+fn power(mw: f64) -> String {
+    if mw < 1e4 {
+        let digits = usize::from(mw < 10.0);
+        format!("{mw:.digits$} mW")
+    } else {
+        format!("{:.1} W", mw / 1e3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_doctor::Finding;
+
+    use super::effect;
+
+    fn words(us: Option<f64>, mw: Option<f64>) -> Option<String> {
+        effect(&Finding {
+            name: "test",
+            title: String::new(),
+            evidence: Vec::new(),
+            costs_us_per_io: us,
+            costs_mw: mw,
+            computed: None,
+            fix: None,
+            weight: 0.0,
+        })
+    }
+
+    #[test]
+    fn what_is_gained_and_what_is_paid_cannot_be_confused() {
+        for (us, mw, expected) in [
+            (
+                -35_750.9,
+                356.4,
+                "makes each I/O 35.8 ms slower and saves 356 mW",
+            ),
+            (
+                30.5,
+                -901.0,
+                "makes each I/O 30.5 us faster and costs 901 mW",
+            ),
+            (12.4, 4.25, "makes each I/O 12.4 us faster and saves 4.2 mW"),
+            (
+                -2e6,
+                -81_200.0,
+                "makes each I/O 2.0 s slower and costs 81.2 W",
+            ),
+            (
+                0.04,
+                -0.01,
+                "leaves the latency as it is and leaves the power as it is",
+            ),
+        ] {
+            assert_eq!(words(Some(us), Some(mw)).as_deref(), Some(expected));
         }
-    };
-    let us = finding.costs_us_per_io.map(|us| one(us, "us per I/O"));
-    let mw = finding.costs_mw.map(|mw| one(mw, "mW"));
-    let parts: Vec<String> = [us, mw].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join(", "))
+        assert_eq!(
+            words(Some(6.1), None).unwrap(),
+            "makes each I/O 6.1 us faster"
+        );
+        assert_eq!(words(None, Some(12.0)).unwrap(), "saves 12 mW");
+        assert_eq!(words(None, None), None);
+    }
 }
