@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_guard::config::Config;
+use wakepath_daemon::config::Config;
 
 fuzz_target!(|text: &str| {
     match Config::parse("fuzz.toml", text) {
@@ -11,7 +11,7 @@ fuzz_target!(|text: &str| {
             assert!(config.psd.timeout.0.as_micros() >= 500);
             assert!((1..=1000).contains(&config.psd.start_after.0));
             for drive in config.drive {
-                let _ = wakepath_guard::profile::matches(&drive.model, text);
+                let _ = wakepath_daemon::profile::matches(&drive.model, text);
             }
         }
         Err(error) => assert!(error.to_string().starts_with("fuzz.toml:")),

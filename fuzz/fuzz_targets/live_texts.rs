@@ -107,7 +107,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = capture::Capture::read(&system);
     let _ = Session::held(system.root());
     let _ = nvme::identify(system.root(), "nvme0");
-    let _ = wakepath_guard::power::on_mains(system.root());
+    let _ = wakepath_daemon::power::on_mains(system.root());
     for name in [
         "idle-states[ceiling=C1]",
         "cpu-latency[limit=20us]",

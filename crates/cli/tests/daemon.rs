@@ -747,7 +747,7 @@ fn what_is_missing_is_said() {
         wakepath(&["daemon", "--check-config", "--config", &path])
     };
     check("").success();
-    check(&fs::read_to_string("../guard/data/daemon.toml").unwrap()).success();
+    check(&fs::read_to_string("../daemon/data/daemon.toml").unwrap()).success();
     fails_with(
         check("[psd]\nceling = '2us'\n"),
         &["daemon.toml:2", "`celing`", "did you mean `ceiling`"],

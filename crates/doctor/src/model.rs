@@ -163,7 +163,7 @@ pub(crate) fn version(system: &System) -> &'static str {
 }
 
 fn frequency_policy(system: &System) -> String {
-    let Some(first) = system.policies().into_iter().next() else {
+    let Some(first) = system.cpufreq_policies().into_iter().next() else {
         return "performance".to_owned();
     };
     let root = system.root();

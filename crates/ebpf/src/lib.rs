@@ -1,11 +1,14 @@
-//! What loaders of eBPF programs share: the kernel's types, its refusals in words, and what programs cost.
+//! What all eBPF programs share: how build scripts compile them ([`build`]), how they are loaded on the running kernel, its
+//! refusals in words, and what the programs cost.
 
-#[cfg(target_os = "linux")]
+#[cfg(feature = "build")]
+pub mod build;
+#[cfg(all(feature = "load", target_os = "linux"))]
 mod load;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "load", target_os = "linux"))]
 mod meter;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "load", target_os = "linux"))]
 pub use load::{LoadError, cause, chain, kernel_types, refusal};
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "load", target_os = "linux"))]
 pub use meter::{Meter, Overhead};

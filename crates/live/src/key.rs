@@ -22,7 +22,7 @@ pub enum At {
         state: usize,
     },
     /// A frequency policy: the CPUs that share a clock, named after the first of them.
-    Policy(usize),
+    CpufreqPolicy(usize),
     /// A drive's controller, such as `nvme0`.
     Drive(String),
 }
@@ -34,7 +34,7 @@ impl At {
             Self::System => Scope::System,
             Self::Cpu(_) => Scope::Cpu,
             Self::IdleState { .. } => Scope::IdleState,
-            Self::Policy(_) => Scope::Policy,
+            Self::CpufreqPolicy(_) => Scope::CpufreqPolicy,
             Self::Drive(_) => Scope::Drive,
         }
     }
@@ -46,7 +46,7 @@ impl fmt::Display for At {
             Self::System => f.write_str("system"),
             Self::Cpu(cpu) => write!(f, "cpu{cpu}"),
             Self::IdleState { cpu, state } => write!(f, "cpu{cpu}/state{state}"),
-            Self::Policy(policy) => write!(f, "policy{policy}"),
+            Self::CpufreqPolicy(policy) => write!(f, "policy{policy}"),
             Self::Drive(drive) => f.write_str(drive),
         }
     }
@@ -69,7 +69,7 @@ impl FromStr for At {
             return Ok(Self::Cpu(cpu));
         }
         if let Some(policy) = number(text, "policy") {
-            return Ok(Self::Policy(policy));
+            return Ok(Self::CpufreqPolicy(policy));
         }
         // It becomes part of a path.
         if number(text, "nvme").is_some() {
@@ -100,7 +100,7 @@ impl Key {
     pub fn path(&self) -> String {
         let (number, state) = match &self.at {
             At::System => (String::new(), String::new()),
-            At::Cpu(n) | At::Policy(n) => (n.to_string(), String::new()),
+            At::Cpu(n) | At::CpufreqPolicy(n) => (n.to_string(), String::new()),
             At::IdleState { cpu, state } => (cpu.to_string(), state.to_string()),
             At::Drive(name) => (name.clone(), String::new()),
         };

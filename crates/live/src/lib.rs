@@ -15,9 +15,9 @@
 //!
 //! let system = System::live();
 //! let wanted = policy::resolve(&system, &["menu", "idle-states[ceiling=20us]"], &Selection::default())?;
-//! let guard = Session::open(&system)?.hold(&Plan::new(&system, wanted)?)?;
-//! // ... measure; when `guard` goes out of scope, everything is as it was.
-//! guard.release()?;
+//! let hold = Session::open(&system)?.hold(&Plan::new(&system, wanted)?)?;
+//! // ... measure; when `hold` goes out of scope, everything is as it was.
+//! hold.release()?;
 //! # Ok::<(), wakepath_live::LiveError>(())
 //! ```
 
@@ -41,6 +41,6 @@ pub use key::{At, Key};
 pub use plan::{Change, Plan, Wanted};
 pub use policy::Selection;
 pub use root::Root;
-pub use session::{Guard, Restored, Session, restore_before_exit};
+pub use session::{Hold, Restored, Session, restore_before_exit};
 pub use system::System;
 pub use topology::{StateInfo, parse_cpu_list, shallow_ceiling_us};

@@ -119,11 +119,11 @@ impl Session {
         self.execute(&plan, before).map(|_| ())
     }
 
-    /// Applies a plan for as long as the guard lives.
+    /// Applies a plan for as long as the hold lives.
     ///
     /// # Errors
     /// As [`Session::apply`].
-    pub fn hold(mut self, plan: &Plan) -> Result<Guard, LiveError> {
+    pub fn hold(mut self, plan: &Plan) -> Result<Hold, LiveError> {
         let plan = plan.again(&self.system)?;
         let before = self.journal.clone();
         self.journal.layers.push(Layer {
@@ -131,19 +131,19 @@ impl Session {
             settings: journalled(&self.system, &plan).collect(),
         });
         let requests = self.execute(&plan, before)?;
-        Ok(Guard::new(Holding {
+        Ok(Hold::new(Holding {
             session: self,
             requests,
             left: None,
         }))
     }
 
-    /// Notes the old values of what a process is going to change again and again ([`Guard::set`]), and changes nothing yet.
+    /// Notes the old values of what a process is going to change again and again ([`Hold::set`]), and changes nothing yet.
     /// What somebody else changes meanwhile is not put back.
     ///
     /// # Errors
     /// A setting cannot be read, or the journal cannot be written.
-    pub fn reserve(mut self, plan: &Plan) -> Result<Guard, LiveError> {
+    pub fn reserve(mut self, plan: &Plan) -> Result<Hold, LiveError> {
         let plan = plan.again(&self.system)?;
         self.journal.layers.push(Layer {
             why: Why::Held,
@@ -154,7 +154,7 @@ impl Session {
                 .collect(),
         });
         self.journal.save(&self.store)?;
-        Ok(Guard::new(Holding {
+        Ok(Hold::new(Holding {
             session: self,
             requests: Vec::new(),
             left: Some(Vec::new()),
@@ -509,9 +509,9 @@ static ALIVE: Mutex<Vec<Weak<Mutex<Option<Holding>>>>> = Mutex::new(Vec::new());
 /// Settings that are held; they are put back when it is dropped. After a kill, the next
 /// [`Session::open`] or `wakepath restore` does it.
 #[derive(Debug)]
-pub struct Guard(Slot);
+pub struct Hold(Slot);
 
-impl Guard {
+impl Hold {
     fn new(holding: Holding) -> Self {
         let slot = Arc::new(Mutex::new(Some(holding)));
         let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -530,7 +530,7 @@ impl Guard {
     }
 }
 
-impl Guard {
+impl Hold {
     /// Changes a setting that is held, or, with `None`, puts its old value back.
     ///
     /// # Errors
@@ -577,7 +577,7 @@ impl Guard {
         })
     }
 
-    /// What somebody else has set a setting that was reserved to since [`Guard::set`]: what it should be, and what it is.
+    /// What somebody else has set a setting that was reserved to since [`Hold::set`]: what it should be, and what it is.
     ///
     /// # Errors
     /// It is not held, or cannot be read.
@@ -601,7 +601,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for Hold {
     fn drop(&mut self) {
         if let Some(holding) = take(&self.0) {
             // There is no one to tell, and the journal keeps what is left to do.
@@ -615,7 +615,7 @@ fn take(slot: &Slot) -> Option<Holding> {
 }
 
 /// Puts back what this process holds; to be called before `std::process::exit`, which drops nothing.
-/// A guard that is just being released on another thread is left to it.
+/// A hold that is just being released on another thread is left to it.
 ///
 /// # Errors
 /// The first thing that could not be put back; the rest is tried all the same.

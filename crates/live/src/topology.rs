@@ -3,7 +3,7 @@
 use crate::{At, Root, System};
 
 /// What block devices are called that are no drives.
-pub(crate) const NO_DRIVES: &[&str] = &["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
+pub(crate) const VIRTUAL_DISK_PREFIXES: &[&str] = &["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
 pub(crate) const CPUS: &str = "sys/devices/system/cpu";
 
 /// An idle state of a CPU as sysfs shows it.
@@ -61,7 +61,7 @@ impl System {
 
     /// The frequency policies, by the number of their first CPU. One whose CPUs are all offline is none: the kernel keeps
     /// its directory and refuses to read or write what is in it (`policy_is_inactive()`, `drivers/cpufreq/cpufreq.c`).
-    pub fn policies(&self) -> Vec<usize> {
+    pub fn cpufreq_policies(&self) -> Vec<usize> {
         let mut policies = self.root().numbered(&format!("{CPUS}/cpufreq"), "policy");
         policies.retain(|policy| {
             let cpus = format!("{CPUS}/cpufreq/policy{policy}/affected_cpus");
@@ -88,7 +88,11 @@ impl System {
     /// The block devices that are drives, NVMe ones first.
     pub fn disks(&self) -> Vec<String> {
         let mut disks = self.root().names("sys/block");
-        disks.retain(|name| !NO_DRIVES.iter().any(|head| name.starts_with(head)));
+        disks.retain(|name| {
+            !VIRTUAL_DISK_PREFIXES
+                .iter()
+                .any(|head| name.starts_with(head))
+        });
         disks.sort_by_key(|name| !name.starts_with("nvme"));
         disks
     }
@@ -109,7 +113,11 @@ impl System {
         match scope {
             Scope::System => vec![At::System],
             Scope::Cpu => self.cpus().into_iter().map(At::Cpu).collect(),
-            Scope::Policy => self.policies().into_iter().map(At::Policy).collect(),
+            Scope::CpufreqPolicy => self
+                .cpufreq_policies()
+                .into_iter()
+                .map(At::CpufreqPolicy)
+                .collect(),
             Scope::Drive => self.drives().into_iter().map(At::Drive).collect(),
             Scope::IdleState => self
                 .cpus()

@@ -12,8 +12,8 @@ fn exiting_puts_back_what_is_held() {
     let (directory, system) = laptop();
     let before = content(directory.path());
     let session = Session::open(&system).unwrap();
-    let guard = session.hold(&plan(&system, &["teo"])).unwrap();
+    let hold = session.hold(&plan(&system, &["teo"])).unwrap();
     wakepath_live::restore_before_exit().unwrap();
     assert_same(directory.path(), &before);
-    assert!(guard.release().unwrap().is_none());
+    assert!(hold.release().unwrap().is_none());
 }

@@ -69,11 +69,11 @@ fn what_is_held_goes_back_to_what_was_applied() {
     let applied = content(directory.path());
 
     let held = plan(&system, &["ladder", "system-latency[limit=10us]"]);
-    let guard = session.hold(&held).unwrap();
+    let hold = session.hold(&held).unwrap();
     assert!(content(directory.path()) != applied);
     let message = Session::open(&system).unwrap_err();
     assert!(matches!(message, LiveError::Locked { .. }), "{message}");
-    let (session, restored) = guard.release().unwrap().unwrap();
+    let (session, restored) = hold.release().unwrap().unwrap();
     assert_eq!(restored.written.len(), 2);
     assert_same(directory.path(), &applied);
 
@@ -82,9 +82,9 @@ fn what_is_held_goes_back_to_what_was_applied() {
     assert_same(directory.path(), &applied);
     let journal = directory.path().join("var/lib/wakepath/journal.json");
     let session = Session::open(&system).unwrap();
-    let guard = session.hold(&held).unwrap();
+    let hold = session.hold(&held).unwrap();
     let (written, during) = (fs::read(&journal).unwrap(), content(directory.path()));
-    drop(guard);
+    drop(hold);
     fs::write(&journal, written).unwrap();
     for (path, bytes) in during {
         fs::write(directory.path().join(path), bytes).unwrap();
@@ -102,7 +102,7 @@ fn what_is_reserved_can_change_again_and_again() {
     let before = content(directory.path());
     let session = Session::open(&system).unwrap();
     let limits = plan(&system, &["cpu-latency[limit=20us]"]);
-    let guard = session.reserve(&limits).unwrap();
+    let hold = session.reserve(&limits).unwrap();
     // In the journal, and not yet in force.
     assert_same(directory.path(), &before);
     let held = Session::held(system.root()).unwrap();
@@ -110,16 +110,16 @@ fn what_is_reserved_can_change_again_and_again() {
     let key = &limits.changes[1].key;
     assert_eq!(held[1], (key.clone(), Some("20".to_owned())));
     for value in [Some("20"), None, Some("30"), Some("n/a"), None] {
-        guard.set(key, value).unwrap();
+        hold.set(key, value).unwrap();
         assert_eq!(system.read(key).unwrap(), value.unwrap_or("0"));
     }
-    assert_eq!(guard.old(key).as_deref(), Some("0"));
-    guard.set(key, Some("-1")).unwrap_err();
+    assert_eq!(hold.old(key).as_deref(), Some("0"));
+    hold.set(key, Some("-1")).unwrap_err();
     let other = "idle-governor".parse().unwrap();
-    let error = guard.set(&other, Some("teo")).unwrap_err();
+    let error = hold.set(&other, Some("teo")).unwrap_err();
     assert!(matches!(error, LiveError::NotHeld(_)), "{error}");
-    guard.set(key, Some("30")).unwrap();
-    drop(guard);
+    hold.set(key, Some("30")).unwrap();
+    drop(hold);
     assert_same(directory.path(), &before);
     assert_eq!(Session::held(system.root()), Some(Vec::new()));
 }
@@ -134,23 +134,23 @@ fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
     let [cpu0, cpu1] = ["cpu-latency:cpu0", "cpu-latency:cpu1"].map(key);
     let [low0, low1] = ["frequency-min:policy0", "frequency-min:policy1"].map(key);
     let [before0, before1] = [&low0, &low1].map(|key| system.read(key).unwrap());
-    let guard = session.reserve(&plan).unwrap();
+    let hold = session.reserve(&plan).unwrap();
     let write = |key: &Key, value: &str| {
         fs::write(directory.path().join(key.path()), format!("{value}\n")).unwrap();
     };
-    guard.set(&cpu0, Some("20")).unwrap();
-    guard.set(&cpu1, Some("20")).unwrap();
-    guard.set(&cpu1, None).unwrap();
+    hold.set(&cpu0, Some("20")).unwrap();
+    hold.set(&cpu1, Some("20")).unwrap();
+    hold.set(&cpu1, None).unwrap();
     // What we wrote once, and took back, is no longer ours.
     write(&cpu1, "20");
     for key in [&low0, &low1] {
-        guard.set(key, Some("2000000")).unwrap();
+        hold.set(key, Some("2000000")).unwrap();
     }
     write(&low0, "900000");
     // A maximum below the minimum that we wrote: the kernel shows no minimum above it.
     write(&key("frequency-max:policy1"), "1500000");
     write(&low1, "1500000");
-    let (session, restored) = guard.release().unwrap().unwrap();
+    let (session, restored) = hold.release().unwrap().unwrap();
     let read = |key: &Key| system.read(key).unwrap();
     assert_eq!(
         [read(&cpu0), read(&cpu1), read(&low0), read(&low1)],
@@ -354,10 +354,10 @@ fn one_setting_that_cannot_be_put_back_keeps_no_other_from_it() {
     let mut session = Session::open(&system).unwrap();
     session.apply(&plan(&system, &["teo"])).unwrap();
     let table = plan(&system, &["apst", "idle-states[ceiling=20us]"]);
-    let guard = session.hold(&table).unwrap();
+    let hold = session.hold(&table).unwrap();
     let journal = directory.path().join("var/lib/wakepath/journal.json");
     let of_killed = fs::read(&journal).unwrap();
-    drop(guard);
+    drop(hold);
     fs::write(&journal, of_killed).unwrap();
     // The drive does not answer any more.
     let answers = directory.path().join("dev/nvme0.feature-0c");
@@ -384,14 +384,14 @@ fn one_setting_that_cannot_be_put_back_keeps_no_other_from_it() {
 #[test]
 fn a_policy_of_offline_cpus_is_none() {
     let (directory, system) = laptop();
-    assert_eq!(system.policies(), [0, 1]);
+    assert_eq!(system.cpufreq_policies(), [0, 1]);
     // It cannot be read; a directory stands for that.
     let cpus = directory
         .path()
         .join("sys/devices/system/cpu/cpufreq/policy1/affected_cpus");
     fs::remove_file(&cpus).unwrap();
     fs::create_dir(&cpus).unwrap();
-    assert_eq!(system.policies(), [0]);
+    assert_eq!(system.cpufreq_policies(), [0]);
     let performance = plan(&system, &["performance"]);
     assert!(
         performance

@@ -40,10 +40,10 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct wp_pile);
-} piles SEC(".maps");
+	__type(value, struct wp_cpu_buffer);
+} buffers SEC(".maps");
 
-/* Records that found the buffer full; a few of them may have been seen in their pile before. */
+/* Records that found the buffer full; a few of them may have been seen in their buffer before. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -95,37 +95,37 @@ static __always_inline void write(__u32 cpu, void *data, __u64 size, __u32 recor
 	}
 }
 
-/* The largest record, in words: as much room has to be left in a pile. */
+/* The largest record, in words: as much room has to be left in a buffer. */
 #define LARGEST (sizeof(struct wp_select) / sizeof(__u64))
 
-static __always_inline void write_pile(__u32 cpu, struct wp_pile *pile)
+static __always_inline void write_buffer(__u32 cpu, struct wp_cpu_buffer *buffer)
 {
-	__u32 words = pile->words;
+	__u32 words = buffer->words;
 
-	pile->nested = 0;
+	buffer->nested = 0;
 	barrier();
 	/* It is never more, but the kernel has to see that. */
 	if (words <= WP_PILE_WORDS)
-		write(cpu, &pile->generation, (1 + words) * sizeof(__u64), pile->records);
-	pile->words = 0;
-	pile->records = 0;
+		write(cpu, &buffer->generation, (1 + words) * sizeof(__u64), buffer->records);
+	buffer->words = 0;
+	buffer->records = 0;
 	/* A barrier, too: who sees the new generation sees that it is empty, and nobody sees its data in the old one. */
-	__sync_fetch_and_add(&pile->generation, 1);
+	__sync_fetch_and_add(&buffer->generation, 1);
 }
 
 /*
- * Writing to a buffer costs more than all the rest, so records pile up until there is no room for more. User space looks
- * at what is in a pile meanwhile.
+ * Writing to a buffer costs more than all the rest, so records buffer up until there is no room for more. User space looks
+ * at what is in a buffer meanwhile.
  */
 static __always_inline int add(struct wp_header *record, __u32 size)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct wp_pile *pile = bpf_map_lookup_elem(&piles, &cpu);
+	struct wp_cpu_buffer *buffer = bpf_map_lookup_elem(&buffers, &cpu);
 	__u32 words;
 
-	if (!pile)
+	if (!buffer)
 		return 0;
-	if (pile->busy) {
+	if (buffer->busy) {
 		/* The CPU was interrupted in the middle of this function. */
 		struct {
 			__u64 nested;
@@ -133,26 +133,26 @@ static __always_inline int add(struct wp_header *record, __u32 size)
 		} alone = { .nested = WP_NESTED };
 
 		__builtin_memcpy(alone.record, record, size);
-		pile->nested = 1;
+		buffer->nested = 1;
 		write(cpu, &alone, sizeof(__u64) + size, 1);
 		return 0;
 	}
-	pile->busy = 1;
+	buffer->busy = 1;
 	barrier();
-	words = pile->words;
+	words = buffer->words;
 	/* It always is, but the kernel has to see that. */
 	if (words <= WP_PILE_WORDS - LARGEST) {
-		__builtin_memcpy(&pile->data[words], record, size);
+		__builtin_memcpy(&buffer->data[words], record, size);
 		barrier();
 		words += size / sizeof(__u64);
-		pile->words = words;
-		pile->records++;
+		buffer->words = words;
+		buffer->records++;
 	}
 	barrier();
-	if (words > WP_PILE_WORDS - LARGEST || pile->nested)
-		write_pile(cpu, pile);
+	if (words > WP_PILE_WORDS - LARGEST || buffer->nested)
+		write_buffer(cpu, buffer);
 	barrier();
-	pile->busy = 0;
+	buffer->busy = 0;
 	return 0;
 }
 

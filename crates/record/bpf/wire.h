@@ -3,7 +3,7 @@
  * What record.bpf.c hands to wakepath, in this machine's byte order. crates/record/src/wire.rs decodes it.
  *
  * A record is a header, and for some kinds what follows below; records are handed over several at a time, one after the
- * other, behind a word that says which pile they were: the generation, or WP_NESTED. Times are of CLOCK_MONOTONIC in ns.
+ * other, behind a word that says which buffer they were: the generation, or WP_NESTED. Times are of CLOCK_MONOTONIC in ns.
  */
 #ifndef WAKEPATH_WIRE_H
 #define WAKEPATH_WIRE_H
@@ -73,7 +73,7 @@ struct wp_block {
 #define WP_IOWAIT		(1u << 31)
 
 /*
- * Instead of a generation: one record, handed over by itself because the CPU was interrupted when it added to its pile.
+ * Instead of a generation: one record, handed over by itself because the CPU was interrupted when it added to its buffer.
  * What happened before comes only with that.
  */
 #define WP_NESTED		(~0ULL)
@@ -81,12 +81,12 @@ struct wp_block {
 #define WP_PILE_WORDS		188
 
 /* What a CPU did not hand over yet. User space looks at it at any time. */
-struct wp_pile {
+struct wp_cpu_buffer {
 	__u32 words;		/* taken of data */
 	__u32 records;		/* in them */
 	__u32 busy;		/* a record is being added */
 	__u32 nested;		/* records passed by meanwhile */
-	__u64 generation;	/* piles handed over before this one; within one, data only grows */
+	__u64 generation;	/* buffers handed over before this one; within one, data only grows */
 	__u64 data[WP_PILE_WORDS];
 };
 

@@ -69,7 +69,7 @@ fn idle_states(system: &System) -> Vec<CpuIdleStates> {
 fn frequency_domains(system: &System) -> Vec<FrequencyDomain> {
     let root = system.root();
     system
-        .policies()
+        .cpufreq_policies()
         .into_iter()
         .map(|policy| {
             let directory = format!("{CPUS}/cpufreq/policy{policy}");

@@ -1,6 +1,6 @@
 //! Puts what CPUs hand over, and what they have not handed over yet, in the order of time.
 
-use crate::wire::{self, Handed, Pile, Record, WireError};
+use crate::wire::{self, CpuBuffer, Delivered, Record, WireError};
 
 /// Records on their way from the kernel to a batch.
 #[derive(Debug)]
@@ -12,19 +12,19 @@ pub(crate) struct Queue {
     cpus: Vec<Cpu>,
 }
 
-/// What is known of a CPU's piles.
+/// What is known of a CPU's buffers.
 #[derive(Clone, Debug, Default)]
 struct Cpu {
-    /// The generation of the next pile that it hands over.
+    /// The generation of the next buffer that it hands over.
     next: u64,
     /// How many bytes of that were taken before.
     taken: usize,
-    /// What happened before comes only with its next pile.
+    /// What happened before comes only with its next buffer.
     nested: Vec<Record>,
 }
 
 impl Cpu {
-    /// How many bytes of a pile were taken before. Of a later one than the next it is nothing: those between were lost.
+    /// How many bytes of a buffer were taken before. Of a later one than the next it is nothing: those between were lost.
     fn taken_of(&self, generation: u64) -> usize {
         if generation == self.next {
             self.taken
@@ -44,11 +44,11 @@ impl Queue {
     }
 
     /// Takes what a CPU handed over at once, but for what was taken of it before.
-    pub(crate) fn take_handed(&mut self, cpu: usize, bytes: &[u8]) -> Result<(), WireError> {
+    pub(crate) fn take_delivered(&mut self, cpu: usize, bytes: &[u8]) -> Result<(), WireError> {
         let (begun_ns, state) = (self.begun_ns, &mut self.cpus[cpu]);
-        match Handed::new(bytes)? {
-            Handed::Nested(record) => decode_into(&mut state.nested, record, begun_ns),
-            Handed::Pile(generation, records) => {
+        match Delivered::new(bytes)? {
+            Delivered::Nested(record) => decode_into(&mut state.nested, record, begun_ns),
+            Delivered::CpuBuffer(generation, records) => {
                 let taken = state.taken_of(generation);
                 state.next = generation + 1;
                 state.taken = 0;
@@ -60,8 +60,8 @@ impl Queue {
         }
     }
 
-    /// Takes what is in a CPU's pile, of which it has handed over all earlier ones. Nothing if that was handed over, too.
-    pub(crate) fn take_pile(
+    /// Takes what is in a CPU's buffer, of which it has handed over all earlier ones. Nothing if that was handed over, too.
+    pub(crate) fn take_buffer(
         &mut self,
         cpu: usize,
         generation: u64,
@@ -78,10 +78,10 @@ impl Queue {
         decode_into(&mut self.waiting, new, self.begun_ns)
     }
 
-    /// Whether a CPU's pile has records that were not taken.
-    pub(crate) fn is_new(&self, cpu: usize, pile: &Pile) -> bool {
-        let taken = self.cpus[cpu].taken_of(pile.generation());
-        pile.words() * size_of::<u64>() > taken
+    /// Whether a CPU's buffer has records that were not taken.
+    pub(crate) fn is_new(&self, cpu: usize, buffer: &CpuBuffer) -> bool {
+        let taken = self.cpus[cpu].taken_of(buffer.generation());
+        buffer.words() * size_of::<u64>() > taken
     }
 
     /// No CPU hands anything over any more: what waited for that need not.
@@ -129,12 +129,12 @@ mod tests {
         bytes
     }
 
-    fn pile(generation: u64, records: &[Vec<u8>]) -> Vec<u8> {
+    fn buffer(generation: u64, records: &[Vec<u8>]) -> Vec<u8> {
         [generation.to_ne_bytes().to_vec(), records.concat()].concat()
     }
 
     fn nested(record: Vec<u8>) -> Vec<u8> {
-        pile(u64::MAX, &[record])
+        buffer(u64::MAX, &[record])
     }
 
     fn times(records: &[Record]) -> Vec<(u64, u16)> {
@@ -153,9 +153,9 @@ mod tests {
     fn records_of_all_cpus_come_in_the_order_of_time() {
         let mut queue = Queue::new(2, 10);
         let first = [frequency(10, 0, 1), frequency(30, 0, 1)];
-        queue.take_handed(0, &pile(0, &first)).unwrap();
+        queue.take_delivered(0, &buffer(0, &first)).unwrap();
         let second = [9, 20, 40].map(|time| frequency(time, 1, 1));
-        queue.take_handed(1, &pile(0, &second)).unwrap();
+        queue.take_delivered(1, &buffer(0, &second)).unwrap();
         assert_eq!(times(&queue.take_until(30)), [(10, 0), (20, 1), (30, 0)]);
         assert_eq!(times(&queue.take_until(u64::MAX)), [(40, 1)]);
     }
@@ -163,18 +163,24 @@ mod tests {
     #[test]
     fn a_nested_record_waits_for_those_before_it() {
         let mut queue = Queue::new(2, 0);
-        queue.take_handed(0, &nested(frequency(50, 0, 1))).unwrap();
-        queue.take_handed(1, &nested(frequency(60, 1, 1))).unwrap();
-        queue.take_handed(1, &pile(0, &[])).unwrap();
+        queue
+            .take_delivered(0, &nested(frequency(50, 0, 1)))
+            .unwrap();
+        queue
+            .take_delivered(1, &nested(frequency(60, 1, 1)))
+            .unwrap();
+        queue.take_delivered(1, &buffer(0, &[])).unwrap();
         assert_eq!(times(&queue.take_until(100)), [(60, 1)]);
         // Interrupted at 50, on a coarse clock.
         let interrupted = [frequency(40, 0, 0), frequency(50, 0, 2)];
-        queue.take_handed(0, &pile(0, &interrupted)).unwrap();
+        queue.take_delivered(0, &buffer(0, &interrupted)).unwrap();
         let records = queue.take_until(100);
         assert_eq!(times(&records), [(40, 0), (50, 0), (50, 0)]);
         assert_eq!(words(&records), [0, 2, 1]);
         // When all is over, it has waited for long enough.
-        queue.take_handed(0, &nested(frequency(70, 0, 1))).unwrap();
+        queue
+            .take_delivered(0, &nested(frequency(70, 0, 1)))
+            .unwrap();
         assert_eq!(times(&queue.take_until(100)), []);
         queue.end();
         assert_eq!(times(&queue.take_until(100)), [(70, 0)]);
@@ -184,18 +190,18 @@ mod tests {
     fn what_was_taken_before_it_was_handed_over_is_taken_once() {
         let mut queue = Queue::new(1, 0);
         let records = [1, 2, 3].map(|word| frequency(word.into(), 0, word));
-        let is_new = |queue: &Queue, records: u32| queue.is_new(0, &Pile::of(0, records * 2));
+        let is_new = |queue: &Queue, records: u32| queue.is_new(0, &CpuBuffer::of(0, records * 2));
         assert!(is_new(&queue, 1) && !is_new(&queue, 0));
-        queue.take_pile(0, 0, &records[0]).unwrap();
+        queue.take_buffer(0, 0, &records[0]).unwrap();
         assert!(is_new(&queue, 2) && !is_new(&queue, 1));
-        queue.take_pile(0, 0, &records[..2].concat()).unwrap();
-        queue.take_handed(0, &pile(0, &records)).unwrap();
+        queue.take_buffer(0, 0, &records[..2].concat()).unwrap();
+        queue.take_delivered(0, &buffer(0, &records)).unwrap();
         // Looked at before, and taken too late.
-        queue.take_pile(0, 0, &records[..2].concat()).unwrap();
-        // The second pile found no room in the buffer.
-        queue.take_pile(0, 2, &frequency(5, 0, 5)).unwrap();
+        queue.take_buffer(0, 0, &records[..2].concat()).unwrap();
+        // The second buffer found no room in the buffer.
+        queue.take_buffer(0, 2, &frequency(5, 0, 5)).unwrap();
         queue
-            .take_handed(0, &pile(2, &[frequency(5, 0, 5), frequency(6, 0, 6)]))
+            .take_delivered(0, &buffer(2, &[frequency(5, 0, 5), frequency(6, 0, 6)]))
             .unwrap();
         assert_eq!(words(&queue.take_until(9)), [1, 2, 3, 5, 6]);
     }
@@ -204,12 +210,12 @@ mod tests {
     fn half_a_record_is_an_error() {
         let mut queue = Queue::new(1, 0);
         let half = frequency(1, 0, 1)[..12].to_vec();
-        assert!(queue.take_handed(0, &pile(0, &[half])).is_err());
-        assert!(queue.take_handed(0, &[1, 2, 3]).is_err());
+        assert!(queue.take_delivered(0, &buffer(0, &[half])).is_err());
+        assert!(queue.take_delivered(0, &[1, 2, 3]).is_err());
     }
 
     proptest! {
-        /// However piles are looked at and handed over, and however late, each CPU's records come in its order, and
+        /// However buffers are looked at and handed over, and however late, each CPU's records come in its order, and
         /// none is missing or there twice.
         #[test]
         fn each_cpu_keeps_its_order(
@@ -217,10 +223,10 @@ mod tests {
             take_every in 1..9_usize,
         ) {
             enum Taken {
-                Handed(Vec<u8>),
-                Pile(u64, Vec<u8>),
+                Delivered(Vec<u8>),
+                CpuBuffer(u64, Vec<u8>),
             }
-            // What each CPU does: events, of which some are nested in the next one that is not, and some end a pile; now and
+            // What each CPU does: events, of which some are nested in the next one that is not, and some end a buffer; now and
             // then somebody looks.
             let mut samples = Vec::new();
             for (cpu, events) in cpus.iter().enumerate() {
@@ -229,21 +235,21 @@ mod tests {
                     time += step;
                     let record = frequency(time, cpu as u16, word);
                     if is_nested == 0 {
-                        samples.push((time, cpu, Taken::Handed(nested(record))));
+                        samples.push((time, cpu, Taken::Delivered(nested(record))));
                         inside = true;
                         continue;
                     }
                     records.push(record);
                     if ends == 0 || inside {
-                        samples.push((time, cpu, Taken::Handed(pile(generation, &records))));
+                        samples.push((time, cpu, Taken::Delivered(buffer(generation, &records))));
                         records.clear();
                         generation += 1;
                         inside = false;
                     } else if look {
-                        samples.push((time, cpu, Taken::Pile(generation, records.concat())));
+                        samples.push((time, cpu, Taken::CpuBuffer(generation, records.concat())));
                     }
                 }
-                samples.push((u64::MAX, cpu, Taken::Pile(generation, records.concat())));
+                samples.push((u64::MAX, cpu, Taken::CpuBuffer(generation, records.concat())));
             }
             samples.sort_by_key(|&(time, ..)| time);
 
@@ -251,8 +257,8 @@ mod tests {
             let mut seen = Vec::new();
             for (index, (time, cpu, taken)) in samples.iter().enumerate() {
                 match taken {
-                    Taken::Handed(bytes) => queue.take_handed(*cpu, bytes),
-                    Taken::Pile(generation, bytes) => queue.take_pile(*cpu, *generation, bytes),
+                    Taken::Delivered(bytes) => queue.take_delivered(*cpu, bytes),
+                    Taken::CpuBuffer(generation, bytes) => queue.take_buffer(*cpu, *generation, bytes),
                 }
                 .unwrap();
                 if index % take_every == 0 {

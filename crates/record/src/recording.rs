@@ -12,7 +12,7 @@ use wakepath_trace::recording::Recorded;
 
 use crate::hooks::{self, Attached, MissingHook};
 use crate::queue::Queue;
-use crate::wire::{Pile, PileWords, Record, WireError};
+use crate::wire::{CpuBuffer, CpuBufferWords, Record, WireError};
 
 /// The programs as clang compiled them when wakepath was built; empty when it could not.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
@@ -29,9 +29,9 @@ const LARGEST_PAGE: u32 = if cfg!(target_arch = "x86_64") {
 } else {
     64 << 10
 };
-/// How long a record may take from its time stamp to its pile: a virtual CPU can stand still for 20 ms.
+/// How long a record may take from its time stamp to its buffer: a virtual CPU can stand still for 20 ms.
 const SETTLE_NS: u64 = 30_000_000;
-/// How often a pile is looked at anew when a record is just being added, which takes far less time than a look.
+/// How often a buffer is looked at anew when a record is just being added, which takes far less time than a look.
 const LOOKS: usize = 16;
 
 /// What happened since the last batch.
@@ -45,11 +45,11 @@ pub struct Batch {
     pub lost: Vec<(u16, u64)>,
 }
 
-/// What a look at a CPU's pile found.
+/// What a look at a CPU's buffer found.
 enum Look {
-    /// This pile, by its generation, with these records; what was handed over before is in the buffer.
-    Pile(u64, Vec<u8>),
-    /// All that was in the pile is in the buffer now.
+    /// This buffer, by its generation, with these records; what was handed over before is in the buffer.
+    CpuBuffer(u64, Vec<u8>),
+    /// All that was in the buffer is in the buffer now.
     HandedOver,
 }
 
@@ -83,7 +83,7 @@ impl Recording {
             .override_global("tick_function", &tick_function, true)
             .btf(Some(&btf))
             .map_max_entries("rings", cpus as u32)
-            .map_max_entries("piles", cpus as u32)
+            .map_max_entries("buffers", cpus as u32)
             .load(OBJECT)
             .map_err(|error| not_loaded(&error))?;
         let rings = make_rings(&mut ebpf, cpus as u32, buffer)
@@ -150,12 +150,12 @@ impl Recording {
     fn read_cpu(&mut self, cpu: usize) -> Result<(), WireError> {
         let now = now_ns();
         let look = (0..LOOKS).find_map(|_| self.look(cpu));
-        // What was handed over before the pile that was looked at; or that pile, too.
+        // What was handed over before the buffer that was looked at; or that buffer, too.
         while let Some(bytes) = self.rings[cpu].next() {
-            self.queue.take_handed(cpu, &bytes)?;
+            self.queue.take_delivered(cpu, &bytes)?;
         }
-        if let Some(Look::Pile(generation, records)) = &look {
-            self.queue.take_pile(cpu, *generation, records)?;
+        if let Some(Look::CpuBuffer(generation, records)) = &look {
+            self.queue.take_buffer(cpu, *generation, records)?;
         }
         if look.is_some() {
             self.looked_ns[cpu] = now;
@@ -163,26 +163,29 @@ impl Recording {
         Ok(())
     }
 
-    /// Looks at a CPU's pile, while the CPU may be doing anything with it; `None` while it adds a record. A look takes
-    /// the words of a pile one by one, so which pile it is, how much is in it, and what, is each taken from a look of its
-    /// own, and at last whether it still is that pile.
+    /// Looks at a CPU's buffer, while the CPU may be doing anything with it; `None` while it adds a record. A look takes
+    /// the words of a buffer one by one, so which buffer it is, how much is in it, and what, is each taken from a look of its
+    /// own, and at last whether it still is that buffer.
     fn look(&self, cpu: usize) -> Option<Look> {
-        let piles = self.ebpf.map("piles").map(Array::<_, PileWords>::try_from);
+        let buffers = self
+            .ebpf
+            .map("buffers")
+            .map(Array::<_, CpuBufferWords>::try_from);
         // It is there as long as the programs are.
-        let piles = piles.and_then(Result::ok)?;
-        let look = || piles.get(&(cpu as u32), 0).ok().map(Pile);
-        let pile = look()?;
-        let generation = pile.generation();
-        if !self.queue.is_new(cpu, &pile) {
-            return Some(Look::Pile(generation, Vec::new()));
+        let buffers = buffers.and_then(Result::ok)?;
+        let look = || buffers.get(&(cpu as u32), 0).ok().map(CpuBuffer);
+        let buffer = look()?;
+        let generation = buffer.generation();
+        if !self.queue.is_new(cpu, &buffer) {
+            return Some(Look::CpuBuffer(generation, Vec::new()));
         }
-        let pile = look()?;
-        if pile.is_busy() {
+        let buffer = look()?;
+        if buffer.is_busy() {
             return None;
         }
-        let records = look()?.data(pile.words());
+        let records = look()?.data(buffer.words());
         Some(if look()?.generation() == generation {
-            Look::Pile(generation, records)
+            Look::CpuBuffer(generation, records)
         } else {
             Look::HandedOver
         })

@@ -129,22 +129,22 @@ const HEADER: usize = 16;
 /// Instead of a generation: `WP_NESTED`.
 const NESTED: u64 = u64::MAX;
 
-/// Room of a CPU's pile in words: `WP_PILE_WORDS`.
+/// Room of a CPU's buffer in words: `WP_PILE_WORDS`.
 const PILE_WORDS: usize = 188;
 /// Words before what is in it.
 const PILE_HEAD: usize = 3;
 
 /// What a CPU handed over at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handed<'a> {
-    /// A pile: how many there were before it on this CPU, and its records.
-    Pile(u64, &'a [u8]),
-    /// A single record, because the CPU was interrupted when it added to its pile: what happened before comes only with
+pub enum Delivered<'a> {
+    /// A buffer: how many there were before it on this CPU, and its records.
+    CpuBuffer(u64, &'a [u8]),
+    /// A single record, because the CPU was interrupted when it added to its buffer: what happened before comes only with
     /// that.
     Nested(&'a [u8]),
 }
 
-impl<'a> Handed<'a> {
+impl<'a> Delivered<'a> {
     /// What bytes of a buffer are.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl<'a> Handed<'a> {
         let mut fields = Fields(bytes);
         match fields.u64() {
             Some(NESTED) => Ok(Self::Nested(fields.0)),
-            Some(generation) => Ok(Self::Pile(generation, fields.0)),
+            Some(generation) => Ok(Self::CpuBuffer(generation, fields.0)),
             None => Err(WireError::Length {
                 kind: 0,
                 length: bytes.len(),
@@ -163,23 +163,23 @@ impl<'a> Handed<'a> {
     }
 }
 
-/// `struct wp_pile` as its words.
-pub type PileWords = [u64; PILE_HEAD + PILE_WORDS];
+/// `struct wp_cpu_buffer` as its words.
+pub type CpuBufferWords = [u64; PILE_HEAD + PILE_WORDS];
 
-/// A CPU's pile, looked at in the kernel: what its words said, each at some moment meanwhile.
+/// A CPU's buffer, looked at in the kernel: what its words said, each at some moment meanwhile.
 #[derive(Clone, Copy, Debug)]
-pub struct Pile(pub PileWords);
+pub struct CpuBuffer(pub CpuBufferWords);
 
-impl Pile {
+impl CpuBuffer {
     /// One of this generation, with so many words of data, all 0.
     #[cfg(test)]
     pub(crate) fn of(generation: u64, words: u32) -> Self {
-        let mut pile = [0; PILE_HEAD + PILE_WORDS];
+        let mut buffer = [0; PILE_HEAD + PILE_WORDS];
         let mut head = [0; 8];
         head[..4].copy_from_slice(&words.to_ne_bytes());
-        pile[0] = u64::from_ne_bytes(head);
-        pile[2] = generation;
-        Self(pile)
+        buffer[0] = u64::from_ne_bytes(head);
+        buffer[2] = generation;
+        Self(buffer)
     }
 
     /// The first field of two in a word.
@@ -197,7 +197,7 @@ impl Pile {
         self.first_half(1) != 0
     }
 
-    /// How many piles there were before it.
+    /// How many buffers there were before it.
     pub fn generation(&self) -> u64 {
         self.0[2]
     }
@@ -416,24 +416,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_over_says_which_pile_it_was() {
+    fn what_is_handed_over_says_which_buffer_it_was() {
         let mut bytes = 7_u64.to_ne_bytes().to_vec();
         bytes.extend(header(2, 0));
-        assert_eq!(Handed::new(&bytes), Ok(Handed::Pile(7, &bytes[8..])));
+        assert_eq!(
+            Delivered::new(&bytes),
+            Ok(Delivered::CpuBuffer(7, &bytes[8..]))
+        );
         bytes[..8].copy_from_slice(&u64::MAX.to_ne_bytes());
-        assert_eq!(Handed::new(&bytes), Ok(Handed::Nested(&bytes[8..])));
-        assert!(Handed::new(&bytes[..7]).is_err());
+        assert_eq!(Delivered::new(&bytes), Ok(Delivered::Nested(&bytes[8..])));
+        assert!(Delivered::new(&bytes[..7]).is_err());
     }
 
     #[test]
-    fn what_a_pile_has_is_told_by_its_head() {
+    fn what_a_buffer_has_is_told_by_its_head() {
         for (words, there) in [(0, 0), (5, 5), (u32::MAX, PILE_WORDS)] {
-            let mut pile = Pile::of(7, words);
-            assert_eq!((pile.words(), pile.generation()), (there, 7));
-            assert_eq!(pile.data(there).len(), there * 8);
-            assert!(!pile.is_busy());
-            pile.0[1] = u64::MAX;
-            assert!(pile.is_busy());
+            let mut buffer = CpuBuffer::of(7, words);
+            assert_eq!((buffer.words(), buffer.generation()), (there, 7));
+            assert_eq!(buffer.data(there).len(), there * 8);
+            assert!(!buffer.is_busy());
+            buffer.0[1] = u64::MAX;
+            assert!(buffer.is_busy());
         }
     }
 

@@ -1,7 +1,9 @@
-//! Typed units shared by every layer.
+//! What every layer shares: typed units, and [`spelling`], which finds what a misspelt name probably meant.
 //!
 //! Inside an algorithm a time is an integer number of nanoseconds. At a public boundary it has a
 //! type, so that a caller cannot pass microseconds, a frequency or a capacity by mistake.
+
+pub mod spelling;
 
 use std::fmt;
 use std::time::Duration;

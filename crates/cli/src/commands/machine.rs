@@ -8,7 +8,7 @@ use serde::Serialize;
 use wakepath_hardware::machine::{Origin, builtin_names};
 use wakepath_hardware::recorded::{self, DriverTable, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
-use wakepath_spelling::closest;
+use wakepath_units::spelling::closest;
 
 use crate::output::{self, Format};
 

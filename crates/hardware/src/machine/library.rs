@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use wakepath_spelling::{closest, toml_message};
+use wakepath_units::spelling::{closest, toml_message};
 
 use super::Machine;
 use crate::drive::library::LookupError;

@@ -173,7 +173,7 @@ fn frequencies(
     notes: &mut Vec<String>,
 ) -> (Vec<RecordedPolicy>, Option<String>) {
     let policies: Vec<RecordedPolicy> = system
-        .policies()
+        .cpufreq_policies()
         .into_iter()
         .filter_map(|number| policy(system.root(), number))
         .collect();

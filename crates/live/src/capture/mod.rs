@@ -16,7 +16,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::nvme::{self, APST};
-use crate::topology::NO_DRIVES;
+use crate::topology::VIRTUAL_DISK_PREFIXES;
 use crate::{LiveError, Root, System};
 
 /// What tells one drive from all others in Identify Controller, which is in no capture: the serial number (SN), the
@@ -254,7 +254,10 @@ fn matching(root: &Root, pattern: &str) -> Vec<String> {
 
 /// Whether a name stands for something that is not looked at.
 fn drops(base: &str, name: &str) -> bool {
-    base == "sys/block" && NO_DRIVES.iter().any(|head| name.starts_with(head))
+    base == "sys/block"
+        && VIRTUAL_DISK_PREFIXES
+            .iter()
+            .any(|head| name.starts_with(head))
 }
 
 /// What the machine does not show though real ones have it.
@@ -278,7 +281,7 @@ fn hidden(system: &System) -> Vec<String> {
         "idle states of the processor beyond a halt",
     );
     unless(
-        !system.policies().is_empty(),
+        !system.cpufreq_policies().is_empty(),
         "frequencies and their governor (cpufreq)",
     );
     unless(

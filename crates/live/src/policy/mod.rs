@@ -15,7 +15,7 @@ use crate::capture::is_virtual;
 use crate::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US, Scope};
 use crate::{At, Key, LiveError, System, Wanted};
 pub use apst::{kernel_apst, place};
-use names::Own;
+use names::LiveSetting;
 
 /// Which CPUs and drives a policy is for.
 #[derive(Clone, Debug, Default)]
@@ -154,7 +154,7 @@ impl Target<'_> {
         match at {
             At::System => true,
             At::Cpu(cpu) | At::IdleState { cpu, .. } => cpus.is_none_or(|c| c.contains(cpu)),
-            At::Policy(policy) => cpus.is_none_or(|cpus| {
+            At::CpufreqPolicy(policy) => cpus.is_none_or(|cpus| {
                 let of = self.system.policy_cpus(*policy);
                 of.iter().any(|cpu| cpus.contains(cpu))
             }),
@@ -182,7 +182,7 @@ impl Target<'_> {
 
     fn why_missing(&self, name: &str) -> String {
         let what = match setting::known(name).scope {
-            Scope::Policy => "this machine offers no cpufreq setting of that kind",
+            Scope::CpufreqPolicy => "this machine offers no cpufreq setting of that kind",
             Scope::Drive => "this machine shows no NVMe drive with that setting",
             _ => "this machine has no such setting",
         };
@@ -285,7 +285,7 @@ impl Target<'_> {
     }
 
     fn frequency_driver(&self) -> Option<String> {
-        let first = self.system.policies().into_iter().next()?;
+        let first = self.system.cpufreq_policies().into_iter().next()?;
         let path = format!(
             "{}/cpufreq/policy{first}/scaling_driver",
             crate::topology::CPUS
@@ -298,10 +298,10 @@ impl Target<'_> {
     }
 
     /// A policy that exists only on a real machine.
-    fn own(&mut self, own: &Own) -> Result<(), LiveError> {
+    fn own(&mut self, own: &LiveSetting) -> Result<(), LiveError> {
         match own {
-            Own::IdleStates(ceiling) => self.idle_states(ceiling),
-            Own::CpuLatency(limit) => {
+            LiveSetting::IdleStates(ceiling) => self.idle_states(ceiling),
+            LiveSetting::CpuLatency(limit) => {
                 // In this file 0 means no limit; no latency at all is `n/a`.
                 let value = match limit {
                     None => "0".to_owned(),
@@ -310,11 +310,11 @@ impl Target<'_> {
                 };
                 self.want_everywhere("cpu-latency", &value)
             }
-            Own::SystemLatency(limit) => {
+            LiveSetting::SystemLatency(limit) => {
                 let us = limit.unwrap_or(NO_SYSTEM_LATENCY_LIMIT_US);
                 self.want_everywhere("system-latency", &us.to_string())
             }
-            Own::Frequency { min, max } => {
+            LiveSetting::Frequency { min, max } => {
                 for (name, limit) in [("frequency-min", min), ("frequency-max", max)] {
                     if let Some(khz) = limit {
                         self.want_everywhere(name, &khz.to_string())?;
@@ -322,9 +322,9 @@ impl Target<'_> {
                 }
                 Ok(())
             }
-            Own::Epp(value) => self.want_everywhere("epp", value),
-            Own::HwpBoost(on) => self.boost(*on),
-            Own::DriveLatency(value) => self.want_everywhere("drive-latency", value),
+            LiveSetting::Epp(value) => self.want_everywhere("epp", value),
+            LiveSetting::HwpBoost(on) => self.boost(*on),
+            LiveSetting::DriveLatency(value) => self.want_everywhere("drive-latency", value),
         }
     }
 }

@@ -13,7 +13,7 @@ pub enum Ceiling {
 
 /// A policy that exists only on a real machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Own {
+pub enum LiveSetting {
     /// Switches off idle states above the ceiling.
     IdleStates(Ceiling),
     /// Limits the exit latency of CPUs, in us; `None` lifts the limit.
@@ -74,7 +74,7 @@ pub static NAMES: &[NameInfo] = &[
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn parse(text: &str) -> Result<Option<Own>, String> {
+pub fn parse(text: &str) -> Result<Option<LiveSetting>, String> {
     let (name, settings) = match text.split_once('[') {
         None => (text, ""),
         Some((name, rest)) => {
@@ -87,9 +87,9 @@ pub fn parse(text: &str) -> Result<Option<Own>, String> {
     };
     let mut given = Given::parse(info, settings)?;
     let own = match name {
-        "idle-states" => Own::IdleStates(ceiling(&given.need("ceiling")?)?),
-        "cpu-latency" => Own::CpuLatency(latency(&given.need("limit")?)?),
-        "system-latency" => Own::SystemLatency(latency(&given.need("limit")?)?),
+        "idle-states" => LiveSetting::IdleStates(ceiling(&given.need("ceiling")?)?),
+        "cpu-latency" => LiveSetting::CpuLatency(latency(&given.need("limit")?)?),
+        "system-latency" => LiveSetting::SystemLatency(latency(&given.need("limit")?)?),
         "frequency" => {
             let (min, max) = (given.take("min"), given.take("max"));
             if min.is_none() && max.is_none() {
@@ -100,17 +100,17 @@ pub fn parse(text: &str) -> Result<Option<Own>, String> {
             if min.zip(max).is_some_and(|(min, max)| min > max) {
                 return Err("min is above max".to_owned());
             }
-            Own::Frequency { min, max }
+            LiveSetting::Frequency { min, max }
         }
-        "epp" => Own::Epp(given.need("value")?),
-        "hwp-boost" => Own::HwpBoost(match given.need("value")?.as_str() {
+        "epp" => LiveSetting::Epp(given.need("value")?),
+        "hwp-boost" => LiveSetting::HwpBoost(match given.need("value")?.as_str() {
             "on" => true,
             "off" => false,
             other => return Err(format!("value={other}: expected on or off")),
         }),
         _ => {
             let value = given.need("tolerance")?;
-            Own::DriveLatency(match value.as_str() {
+            LiveSetting::DriveLatency(match value.as_str() {
                 "any" | "auto" => value,
                 time => micros(time)
                     .ok_or_else(|| format!("tolerance={time}: expected 25000us, any or auto"))?
@@ -218,12 +218,15 @@ mod tests {
         let own = |text: &str| parse(text).unwrap().unwrap();
         assert_eq!(
             own("idle-states[ceiling=C1E]"),
-            Own::IdleStates(Ceiling::State("C1E".into()))
+            LiveSetting::IdleStates(Ceiling::State("C1E".into()))
         );
-        assert_eq!(own("cpu-latency[limit=none]"), Own::CpuLatency(None));
+        assert_eq!(
+            own("cpu-latency[limit=none]"),
+            LiveSetting::CpuLatency(None)
+        );
         assert_eq!(
             own("frequency[max=1200MHz]"),
-            Own::Frequency {
+            LiveSetting::Frequency {
                 min: None,
                 max: Some(1_200_000)
             }

@@ -15,7 +15,7 @@ pub enum Scope {
     /// Each idle state of each CPU.
     IdleState,
     /// Each frequency policy: CPUs that share a clock.
-    Policy,
+    CpufreqPolicy,
     /// Each drive.
     Drive,
 }
@@ -27,7 +27,7 @@ impl Scope {
             Self::System => "system",
             Self::Cpu => "CPU",
             Self::IdleState => "idle state",
-            Self::Policy => "policy",
+            Self::CpufreqPolicy => "policy",
             Self::Drive => "drive",
         }
     }
@@ -153,14 +153,14 @@ pub static SETTINGS: &[SettingInfo] = &[
         U32, "ms", "how long the kernel module's leases outlast the last I/O; 0: no leases"),
     SettingInfo {
         changes: &["epp"],
-        ..file("frequency-governor", Scope::Policy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_governor",
+        ..file("frequency-governor", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_governor",
             Values::Listed("scaling_available_governors"), "", "which governor picks frequencies")
     },
-    file("frequency-min", Scope::Policy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_min_freq",
+    file("frequency-min", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_min_freq",
         Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the lowest frequency to use"),
-    file("frequency-max", Scope::Policy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_max_freq",
+    file("frequency-max", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_max_freq",
         Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the highest frequency to use"),
-    file("epp", Scope::Policy, "sys/devices/system/cpu/cpufreq/policy{n}/energy_performance_preference",
+    file("epp", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/energy_performance_preference",
         Values::ListedOrUpTo("energy_performance_available_preferences", 255), "",
         "energy-performance preference of the hardware: 0 performance, 255 power"),
     file("hwp-dynamic-boost", Scope::System, "sys/devices/system/cpu/intel_pstate/hwp_dynamic_boost",

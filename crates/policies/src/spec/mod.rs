@@ -22,7 +22,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
-use wakepath_spelling::closest;
+use wakepath_units::spelling::closest;
 use wakepath_units::{Capacity, Nanoseconds};
 
 use self::registry::{Default, KeyInfo, Kind, POLICIES, PolicyInfo, Values};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use wakepath_hardware::machine::MachineError;
 use wakepath_results::ResultsError;
 use wakepath_sim::SimError;
-use wakepath_spelling::suggestion;
+use wakepath_units::spelling::suggestion;
 
 /// Why a study cannot be run.
 #[derive(Debug, thiserror::Error)]

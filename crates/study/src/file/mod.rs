@@ -205,7 +205,7 @@ impl StudyFile {
     pub fn parse(source: Source<'_>) -> Result<Self, StudyError> {
         let study: Self = toml::from_str(source.text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
-            source.error_at(at, wakepath_spelling::toml_message(e.message()))
+            source.error_at(at, wakepath_units::spelling::toml_message(e.message()))
         })?;
         study.check(source)?;
         Ok(study)

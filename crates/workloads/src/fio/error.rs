@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use wakepath_spelling::nearest;
+use wakepath_units::spelling::nearest;
 
 pub(super) use crate::text::shown;
 

@@ -2,7 +2,7 @@
 
 use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
-use wakepath_spelling::nearest;
+use wakepath_units::spelling::nearest;
 
 use super::RtAppError;
 use crate::text::shown;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use jsonc_parser::ast::{Object, Value};
-use wakepath_spelling::nearest;
 use wakepath_units::Nanoseconds;
+use wakepath_units::spelling::nearest;
 
 use super::events::{self, NAMES};
 use super::place::{Entry, Lines, Place, entries};

@@ -95,14 +95,14 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         }
         return Ok(());
     };
-    let guard = session.hold(&plan)?;
+    let hold = session.hold(&plan)?;
     let mut shown = Vec::new();
     print(args, &plan, &mut shown)?;
     // Now, not at the end: that is when it is put back.
     std::io::stdout().write_all(&shown)?;
     std::io::stdout().flush()?;
     let signal = until.wait(args.hold);
-    let count = guard
+    let count = hold
         .release()?
         .map_or(0, |(_, restored)| restored.written.len());
     eprintln!("wakepath: put {count} setting(s) back");

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use wakepath_guard::{config, daemon};
+use wakepath_daemon::{config, daemon};
 
 use super::RootArgs;
 

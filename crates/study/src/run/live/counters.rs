@@ -62,7 +62,7 @@ impl Counters {
                 }
             }
         }
-        for policy in system.policies() {
+        for policy in system.cpufreq_policies() {
             let table = format!("{CPUS}/cpufreq/policy{policy}/stats/time_in_state");
             let cpus = system.policy_cpus(policy).len() as u64;
             for line in root.optional(&table).unwrap_or_default().lines() {

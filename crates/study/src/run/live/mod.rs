@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use wakepath_live::{Guard, Session, System};
+use wakepath_live::{Hold, Session, System};
 use wakepath_results::{Mode, Run, Writer};
 
 use self::counters::Counters;
@@ -89,13 +89,13 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
         .filter(|(_, index)| !writer.has(*index))
         .collect();
     (waiting.finished)(plan.runs() - missing.len());
-    let mut held: Option<(usize, Option<Guard>)> = None;
+    let mut held: Option<(usize, Option<Hold>)> = None;
     for (position, index) in missing {
         let (workload, policy, repeat) = plan.run(index);
         if held.as_ref().is_none_or(|(of, _)| *of != policy) {
-            let session = release(held.take().and_then(|(_, guard)| guard))?.or(first.take());
-            let guard = settings::hold(&system, session, &plan.policies[policy])?;
-            held = Some((policy, guard));
+            let session = release(held.take().and_then(|(_, hold)| hold))?.or(first.take());
+            let hold = settings::hold(&system, session, &plan.policies[policy])?;
+            held = Some((policy, hold));
             settle(plan, waiting)?;
         }
         let mut run = Run::new(plan.key(index), None, repeat, position);
@@ -112,7 +112,7 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
         writer.write_run(index, &run)?;
         (waiting.finished)(1);
     }
-    release(held.and_then(|(_, guard)| guard))?;
+    release(held.and_then(|(_, hold)| hold))?;
     Ok(writer.finish()?)
 }
 
@@ -191,9 +191,9 @@ fn measure(
 }
 
 /// Puts back what a policy has changed; returns the right to change more, if there was any.
-fn release(guard: Option<Guard>) -> Result<Option<Session>, StudyError> {
-    let Some(guard) = guard else { return Ok(None) };
-    let released = guard.release().map_err(|e| settings::error(&e))?;
+fn release(hold: Option<Hold>) -> Result<Option<Session>, StudyError> {
+    let Some(hold) = hold else { return Ok(None) };
+    let released = hold.release().map_err(|e| settings::error(&e))?;
     Ok(released.map(|(session, _)| session))
 }
 

@@ -1,7 +1,7 @@
 //! What a policy of a study changes on this machine.
 
 use wakepath_live::setting;
-use wakepath_live::{Guard, Key, LiveError, Plan, Selection, Session, System, policy};
+use wakepath_live::{Hold, Key, LiveError, Plan, Selection, Session, System, policy};
 
 use crate::file::{StudyError, unknown};
 use crate::plan::PlannedPolicy;
@@ -100,12 +100,12 @@ pub(super) fn session(
     Ok(None)
 }
 
-/// Applies a policy for as long as the guard lives; none if it changes nothing, which needs no rights.
+/// Applies a policy for as long as the hold lives; none if it changes nothing, which needs no rights.
 pub(super) fn hold(
     system: &System,
     session: Option<Session>,
     of: &PlannedPolicy,
-) -> Result<Option<Guard>, StudyError> {
+) -> Result<Option<Hold>, StudyError> {
     let changes = plan(system, of)?;
     if changes.changes.is_empty() {
         return Ok(None);

@@ -13,18 +13,18 @@ use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wakepath_ebpf::{LoadError, chain};
 use wakepath_live::capture::tick_rate;
-use wakepath_live::{Guard, Key, LiveError, Plan, Session, System, Wanted};
+use wakepath_live::{Hold, Key, LiveError, Plan, Session, System, Wanted};
 use wakepath_units::TickRate;
 
-use crate::boost::{self, Boost, Who};
+use crate::boost::{self, Boost, BoostOwner};
 use crate::config::{Config, ConfigError};
 use crate::lease::{Change, Leases};
 use crate::log;
+use crate::managed_setting::{ManagedSetting, Outcome};
 use crate::metrics::{Metrics, Server};
 use crate::notify::{self, Notify};
-use crate::own::{Outcome, Own};
 use crate::power::on_mains;
-use crate::profile::{Looked, Profile, profiles};
+use crate::profile::{CheckOutcome, Profile, profiles};
 use crate::psd::{Limits, module_settings};
 use crate::watch::{CostMeter, Watch, Watched, now_ns};
 
@@ -203,13 +203,13 @@ impl Signals {
 /// What runs under one configuration.
 struct Daemon {
     system: System,
-    guard: Guard,
+    hold: Hold,
     watch: Option<Watch>,
     leases: Leases,
     limits: Option<Limits>,
     boost: Option<Boost>,
     /// What the boost raises.
-    minima: Vec<Own>,
+    minima: Vec<ManagedSetting>,
     drives: Drives,
     server: Option<Server>,
     measure: Measure,
@@ -257,8 +257,10 @@ impl Daemon {
         if config.boost.mode != crate::config::BoostMode::Off {
             let hz = tick_rate(system.root()).and_then(|hz| TickRate::new(u32::try_from(hz).ok()?));
             let found = boost::who(system, config.boost.mode).and_then(|who| match who {
-                Who::Kernel(setting) => Ok((Some((setting.parse::<Key>()?, "1".to_owned())), None)),
-                Who::Daemon => Ok((None, Some(Boost::new(system, hz.unwrap_or_default())?))),
+                BoostOwner::Kernel(setting) => {
+                    Ok((Some((setting.parse::<Key>()?, "1".to_owned())), None))
+                }
+                BoostOwner::Daemon => Ok((None, Some(Boost::new(system, hz.unwrap_or_default())?))),
             });
             match found {
                 Ok((kernel, own)) => {
@@ -338,18 +340,18 @@ impl Daemon {
             values,
             notes: Vec::new(),
         };
-        let guard = session.reserve(&Plan::new(system, wanted)?)?;
-        // An error puts back what was changed until then, as the guard goes.
+        let hold = session.reserve(&Plan::new(system, wanted)?)?;
+        // An error puts back what was changed until then, as the hold goes.
         for (key, value) in &at_once {
-            guard.set(key, Some(value))?;
+            hold.set(key, Some(value))?;
         }
         // A drive that refuses its table is no reason to leave out the rest.
         let mut refused = Vec::new();
-        drives.profiles.retain(|profile| match profile.set(&guard) {
+        drives.profiles.retain(|profile| match profile.set(&hold) {
             Ok(()) => true,
             Err(why) => {
                 // It may have taken a part of it. If it does not take this either, the end tries again.
-                let _ = guard.set(&profile.setting().0, None);
+                let _ = hold.set(&profile.setting().0, None);
                 refused.push(format!("drive {}: {why}", profile.name));
                 false
             }
@@ -369,9 +371,9 @@ impl Daemon {
         };
         let minima = raising.iter().flat_map(Boost::settings);
         let daemon = Self {
-            minima: minima.map(|(key, _)| Own::new(key)).collect(),
+            minima: minima.map(|(key, _)| ManagedSetting::new(key)).collect(),
             system: system.clone(),
-            guard,
+            hold,
             measure: Measure::new(watch.is_some()),
             watch,
             leases: Leases::default(),
@@ -426,7 +428,7 @@ impl Daemon {
             if let Some(ended) = signals.taken() {
                 return Ok(ended);
             }
-            self.hear();
+            self.handle();
             self.look_at_drives();
             self.measure();
             if asked && let Some(server) = &self.server {
@@ -475,26 +477,26 @@ impl Daemon {
     }
 
     /// Gives leases and boosts, and takes them back.
-    fn hear(&mut self) {
+    fn handle(&mut self) {
         let Some(watch) = &mut self.watch else {
             return;
         };
         let events = watch.take();
-        let changes = self.leases.hear(&events);
+        let changes = self.leases.handle(&events);
         for change in &changes {
             self.lease(*change);
         }
         let minima = self
             .boost
             .as_mut()
-            .map(|boost| boost.hear(&events, &changes, now_ns()));
+            .map(|boost| boost.handle(&events, &changes, now_ns()));
         for minimum in minima.unwrap_or_default() {
             let mut minima = self.minima.iter_mut();
             let Some(own) = minima.find(|own| *own.key() == minimum.key) else {
                 continue;
             };
             let value = minimum.khz.map(|khz| khz.to_string());
-            let outcome = own.set(&self.guard, value.as_deref());
+            let outcome = own.set(&self.hold, value.as_deref());
             self.metrics.boost_writes += u64::from(matches!(outcome, Outcome::Written));
             self.not_set(outcome, "this policy is boosted no more");
         }
@@ -504,11 +506,11 @@ impl Daemon {
         let Some(limits) = &mut self.limits else {
             return;
         };
-        match limits.join(&self.system, &self.guard, change.cpu) {
+        match limits.join(&self.system, &self.hold, change.cpu) {
             Ok(said) => said.iter().for_each(|text| log::info(text)),
             Err(error) => return self.failed(&error),
         }
-        let outcome = limits.change(&self.guard, change);
+        let outcome = limits.change(&self.hold, change);
         if matches!(outcome, Outcome::Written) {
             self.metrics.lease_writes += 1;
             self.metrics.leases_given += u64::from(change.give);
@@ -571,23 +573,23 @@ impl Daemon {
             // They all lead to the gaps of the drive.
             let device = profile.observed().next();
             let gaps = device.and_then(|device| self.watch.as_ref()?.gaps(device));
-            match profile.look(&self.system, &self.guard, mains, gaps.as_ref(), has_slept) {
-                Looked::Fine => {}
-                Looked::SetAgain(who) => {
+            match profile.look(&self.system, &self.hold, mains, gaps.as_ref(), has_slept) {
+                CheckOutcome::Fine => {}
+                CheckOutcome::SetAgain(who) => {
                     self.metrics.tables_set_again += 1;
                     log::warning(&format!(
                         "{}: the APST table had changed and is set again; {who}",
                         profile.name
                     ));
                 }
-                Looked::Changed => {
+                CheckOutcome::Changed => {
                     log::info(&format!("{}: another APST table is set", profile.name));
                 }
-                Looked::Replaced(model) => {
-                    failures.extend(leave(profile, &model, &self.guard));
+                CheckOutcome::Replaced(model) => {
+                    failures.extend(leave(profile, &model, &self.hold));
                     return false;
                 }
-                Looked::Failed(error) => failures.push(error),
+                CheckOutcome::Failed(error) => failures.push(error),
             }
             true
         });
@@ -641,12 +643,12 @@ impl Daemon {
         self.watch = None;
         for profile in &self.drives.profiles {
             if let Some(model) = profile.replaced(&self.system)
-                && let Some(error) = leave(profile, &model, &self.guard)
+                && let Some(error) = leave(profile, &model, &self.hold)
             {
                 log::error(&error.to_string());
             }
         }
-        let released = self.guard.release()?;
+        let released = self.hold.release()?;
         if let Some((_, restored)) = &released {
             for note in &restored.notes {
                 log::warning(note);
@@ -699,13 +701,13 @@ impl Measure {
 
 /// Leaves a drive alone that has taken the place of one with a profile: neither the table of the profile nor the one that
 /// the other drive had before is its own.
-fn leave(profile: &Profile, model: &str, guard: &Guard) -> Option<LiveError> {
+fn leave(profile: &Profile, model: &str, hold: &Hold) -> Option<LiveError> {
     log::warning(&format!(
         "{} is another drive now ({model}, after {}): it is left alone until the next reload",
         profile.name,
         profile.model()
     ));
-    guard.forget(&profile.setting().0).err()
+    hold.forget(&profile.setting().0).err()
 }
 
 fn start_watch(config: &Config, boost: bool, drives: Vec<Vec<u32>>) -> Result<Watch, LoadError> {
@@ -713,7 +715,7 @@ fn start_watch(config: &Config, boost: bool, drives: Vec<Vec<u32>>) -> Result<Wa
         timeout: config.psd.timeout.0,
         grant: config.psd.grant,
         first: config.psd.start_after.0,
-        heard: if boost { boost::HEARD } else { 1 },
+        heard: if boost { boost::EVENTS_PER_BURST } else { 1 },
         drives,
         kernel_timers: true,
     })

@@ -4,7 +4,7 @@ use regex::Regex;
 use wakepath_hardware::drive::Drive;
 use wakepath_live::nvme::{self, ApstFeature};
 use wakepath_live::policy::{self, kernel_apst};
-use wakepath_live::{At, Guard, Key, LiveError, Selection, System, setting};
+use wakepath_live::{At, Hold, Key, LiveError, Selection, System, setting};
 use wakepath_policies::apst::{ApstTable, plan};
 
 use crate::config::{Config, DriveConfig, Timeouts};
@@ -30,7 +30,7 @@ pub struct Profile {
 
 /// What looking at a drive came to.
 #[derive(Debug)]
-pub enum Looked {
+pub enum CheckOutcome {
     /// It is as it should be, or asleep, and was not asked.
     Fine,
     /// It was set again: who could have changed it.
@@ -167,8 +167,8 @@ impl Profile {
     ///
     /// # Errors
     /// The drive refuses it.
-    pub fn set(&self, guard: &Guard) -> Result<(), LiveError> {
-        guard.set(&self.key, Some(&self.wanted))
+    pub fn set(&self, hold: &Hold) -> Result<(), LiveError> {
+        hold.set(&self.key, Some(&self.wanted))
     }
 
     /// Looks whether the table is still there, and is still the right one. A drive that did nothing since the last time
@@ -176,39 +176,39 @@ impl Profile {
     pub fn look(
         &mut self,
         system: &System,
-        guard: &Guard,
+        hold: &Hold,
         mains: bool,
         gaps: Option<&Gaps>,
         slept: bool,
-    ) -> Looked {
+    ) -> CheckOutcome {
         if let Some(model) = self.replaced(system) {
-            return Looked::Replaced(model);
+            return CheckOutcome::Replaced(model);
         }
         let wanted = match self.table(system, mains, gaps) {
             Ok(wanted) => wanted,
-            Err(error) => return Looked::Failed(error),
+            Err(error) => return CheckOutcome::Failed(error),
         };
         if wanted != self.wanted {
             self.wanted = wanted;
             return self
-                .set(guard)
-                .map_or_else(Looked::Failed, |()| Looked::Changed);
+                .set(hold)
+                .map_or_else(CheckOutcome::Failed, |()| CheckOutcome::Changed);
         }
         let now = self.now(system);
         let before = std::mem::replace(&mut self.seen, now);
         if before == self.seen && !slept {
-            return Looked::Fine;
+            return CheckOutcome::Fine;
         }
         let found = match system.read(&self.key) {
             Ok(found) => found,
-            Err(error) => return Looked::Failed(error),
+            Err(error) => return CheckOutcome::Failed(error),
         };
         if setting::same(self.key.setting, &found, &self.wanted) {
-            return Looked::Fine;
+            return CheckOutcome::Fine;
         }
         let who = self.suspects(system, &found, before.1 != self.seen.1, slept);
-        self.set(guard)
-            .map_or_else(Looked::Failed, |()| Looked::SetAgain(who))
+        self.set(hold)
+            .map_or_else(CheckOutcome::Failed, |()| CheckOutcome::SetAgain(who))
     }
 
     /// Who could have changed the table.

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
-use wakepath_live::policy::names::{self, Own};
+use wakepath_live::policy::names::{self, LiveSetting};
 use wakepath_policies::psd::Grant;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_spelling::toml_message;
 use wakepath_units::parse_duration;
+use wakepath_units::spelling::toml_message;
 
 /// Where the daemon looks for it.
 pub const PATH: &str = "/etc/wakepath/daemon.toml";
@@ -340,8 +340,12 @@ impl<'de> Deserialize<'de> for Ceiling {
                 Ok(None)
             };
             match own {
-                Ok(Some(Own::IdleStates(names::Ceiling::Latency(us)))) => Ok(Self::Latency(us)),
-                Ok(Some(Own::IdleStates(names::Ceiling::State(name)))) => Ok(Self::State(name)),
+                Ok(Some(LiveSetting::IdleStates(names::Ceiling::Latency(us)))) => {
+                    Ok(Self::Latency(us))
+                }
+                Ok(Some(LiveSetting::IdleStates(names::Ceiling::State(name)))) => {
+                    Ok(Self::State(name))
+                }
                 _ => Err(format!(
                     "`{text}` is not possible; expected auto, a latency such as 20us, or a state such as C1E"
                 )),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What guard.bpf.c hands to wakepath, in this machine's byte order. crates/guard/src/watch.rs decodes it.
+ * What block_io.bpf.c hands to wakepath, in this machine's byte order. crates/daemon/src/watch.rs decodes it.
  */
 #ifndef WAKEPATH_WIRE_H
 #define WAKEPATH_WIRE_H

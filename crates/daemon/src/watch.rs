@@ -1,4 +1,4 @@
-//! Watching block I/O with eBPF: what `bpf/guard.bpf.c` tells, and what it costs.
+//! Watching block I/O with eBPF: what `bpf/block_io.bpf.c` tells, and what it costs.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,9 +16,9 @@ use wakepath_policies::psd::Grant;
 use crate::gaps::{CLASSES, Gaps};
 
 /// The programs as clang compiled them when wakepath was built; empty when it could not.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/guard.bpf.o"));
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/block_io.bpf.o"));
 /// Why there are none.
-static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/guard.missing"));
+static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/block_io.missing"));
 
 /// What needs the rights, in messages.
 const WHAT: &str = "watching block I/O";

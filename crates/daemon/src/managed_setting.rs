@@ -1,10 +1,10 @@
 //! A setting that is changed again and again, until somebody else changes it.
 
-use wakepath_live::{Guard, Key, LiveError};
+use wakepath_live::{Hold, Key, LiveError};
 
 /// Such a setting.
 #[derive(Debug)]
-pub struct Own {
+pub struct ManagedSetting {
     key: Key,
     /// In force; `None`: what was there before.
     value: Option<String>,
@@ -34,7 +34,7 @@ pub enum Outcome {
     Failed(LiveError),
 }
 
-impl Own {
+impl ManagedSetting {
     /// A setting that is still as it was.
     pub const fn new(key: Key) -> Self {
         Self {
@@ -56,11 +56,11 @@ impl Own {
     }
 
     /// Writes a value, or with `None` what was there before.
-    pub fn set(&mut self, guard: &Guard, value: Option<&str>) -> Outcome {
+    pub fn set(&mut self, hold: &Hold, value: Option<&str>) -> Outcome {
         if self.foreign || (!self.unsure && self.value.as_deref() == value) {
             return Outcome::Nothing;
         }
-        match guard.foreign(&self.key) {
+        match hold.foreign(&self.key) {
             Ok(None) => {}
             Ok(Some((expected, found))) => {
                 self.foreign = true;
@@ -73,7 +73,7 @@ impl Own {
             }
             Err(error) => return Outcome::Failed(error),
         }
-        match guard.set(&self.key, value) {
+        match hold.set(&self.key, value) {
             Ok(()) => {
                 self.value = value.map(str::to_owned);
                 self.unsure = false;

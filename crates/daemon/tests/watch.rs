@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use wakepath_guard::lease::Leases;
-use wakepath_guard::watch::{Event, Kind, Watch, Watched};
+use wakepath_daemon::lease::Leases;
+use wakepath_daemon::watch::{Event, Kind, Watch, Watched};
 use wakepath_policies::psd::Grant;
 
 const fn watched(kernel_timers: bool) -> Watched {
@@ -37,7 +37,7 @@ fn seen(watch: &mut Watch, work: impl FnOnce()) -> Vec<Event> {
     let mut leases = Leases::default();
     loop {
         let taken = watch.take();
-        leases.hear(&taken);
+        leases.handle(&taken);
         events.extend(taken);
         // Other processes of this machine have bursts, too.
         if leases.given() == 0 || begin.elapsed() > Duration::from_secs(10) {
@@ -103,7 +103,7 @@ fn bursts_are_seen_to_begin_and_to_end() {
             "{begun} begun, {ended} ended, {ios} I/Os"
         );
         let mut leases = Leases::default();
-        leases.hear(&events);
+        leases.handle(&events);
         assert_eq!(leases.given(), 0, "{events:?}");
     }
 }

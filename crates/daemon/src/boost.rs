@@ -12,26 +12,26 @@ use crate::lease::Change;
 use crate::watch::{Event, Kind};
 
 /// How many I/Os of a burst have to be told: the first has none before it, and there are three steps.
-pub(crate) const HEARD: u32 = 4;
+pub(crate) const EVENTS_PER_BURST: u32 = 4;
 /// How long a raised minimum is held at least, as in the kernel.
 const HOLD_NS: u64 = 3_000_000;
 const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy";
 
-/// Who boosts on a machine.
+/// BoostOwner boosts on a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum BoostOwner {
     /// The kernel, if this setting is 1.
     Kernel(&'static str),
     /// We do.
     Daemon,
 }
 
-/// Who has to boost.
+/// BoostOwner has to boost.
 ///
 /// # Errors
 /// Nobody: why it cannot be done, or need not.
-pub fn who(system: &System, mode: BoostMode) -> Result<Who, String> {
-    let Some(first) = system.policies().into_iter().next() else {
+pub fn who(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
+    let Some(first) = system.cpufreq_policies().into_iter().next() else {
         return Err(
             "this machine shows no frequency policies (/sys/devices/system/cpu/cpufreq/policy*): it has no cpufreq \
              driver, or its host keeps it"
@@ -46,8 +46,8 @@ pub fn who(system: &System, mode: BoostMode) -> Result<Who, String> {
     let hwp = setting::find("hwp-dynamic-boost")
         .is_some_and(|setting| system.root().exists(setting.path));
     match (mode, driver.as_str(), governor.as_str()) {
-        (BoostMode::On, ..) | (_, "amd-pstate-epp", "powersave") => Ok(Who::Daemon),
-        (_, "intel_pstate", "powersave") if hwp => Ok(Who::Kernel("hwp-dynamic-boost")),
+        (BoostMode::On, ..) | (_, "amd-pstate-epp", "powersave") => Ok(BoostOwner::Daemon),
+        (_, "intel_pstate", "powersave") if hwp => Ok(BoostOwner::Kernel("hwp-dynamic-boost")),
         (_, driver, governor) => Err(format!(
             "not needed with the driver {driver} and the governor {governor}: either the kernel boosts by itself, or \
              frequencies do not follow the load; mode = \"on\" does it anyway"
@@ -90,7 +90,7 @@ impl Boost {
     /// # Errors
     /// None of them has limits to raise.
     pub fn new(system: &System, tick: TickRate) -> Result<Self, String> {
-        let policies = system.policies().into_iter();
+        let policies = system.cpufreq_policies().into_iter();
         let all: Vec<_> = policies
             .filter_map(|policy| PolicyBoost::new(system, policy, tick))
             .collect();
@@ -106,23 +106,23 @@ impl Boost {
         policies.map(|p| (p.key.clone(), p.rungs[3].to_string()))
     }
 
-    /// When [`Boost::hear`] has to be called even if nothing happens.
+    /// When [`Boost::handle`] has to be called even if nothing happens.
     pub fn due_ns(&self) -> Option<u64> {
         self.0.iter().filter_map(|policy| policy.due_ns).min()
     }
 
     /// What bursts that went on (`events`) and ended (`ended`) change.
-    pub fn hear(&mut self, events: &[Event], ended: &[Change], now_ns: u64) -> Vec<Minimum> {
+    pub fn handle(&mut self, events: &[Event], ended: &[Change], now_ns: u64) -> Vec<Minimum> {
         let policies = self.0.iter_mut();
         policies
-            .filter_map(|policy| policy.hear(events, ended, now_ns))
+            .filter_map(|policy| policy.handle(events, ended, now_ns))
             .collect()
     }
 }
 
 impl PolicyBoost {
     fn new(system: &System, policy: usize, tick: TickRate) -> Option<Self> {
-        let key = Key::new(setting::find("frequency-min")?, At::Policy(policy))?;
+        let key = Key::new(setting::find("frequency-min")?, At::CpufreqPolicy(policy))?;
         let cpus = system.policy_cpus(policy);
         let base: u64 = system.read(&key).ok()?.parse().ok()?;
         let file = |name: &str| system.root().number(&format!("{POLICY}{policy}/{name}"));
@@ -155,7 +155,7 @@ impl PolicyBoost {
         })
     }
 
-    fn hear(&mut self, events: &[Event], ended: &[Change], now_ns: u64) -> Option<Minimum> {
+    fn handle(&mut self, events: &[Event], ended: &[Change], now_ns: u64) -> Option<Minimum> {
         for event in events {
             if event.kind == Kind::Io && self.cpus.contains(&event.cpu) {
                 self.busy.insert(event.cpu);

@@ -31,7 +31,7 @@ pub struct Change {
 
 impl Leases {
     /// What the events ask for, in all: a lease that begins and ends in them changes nothing.
-    pub fn hear(&mut self, events: &[Event]) -> Vec<Change> {
+    pub fn handle(&mut self, events: &[Event]) -> Vec<Change> {
         for event in events {
             let lease = self.cpus.entry(event.cpu).or_default();
             match event.kind {
@@ -76,23 +76,23 @@ mod tests {
     fn a_burst_is_two_changes() {
         let mut leases = Leases::default();
         let give = Change { cpu: 1, give: true };
-        assert_eq!(leases.hear(&[event(1, Kind::Io, 10)]), [give]);
-        assert_eq!(leases.hear(&[event(1, Kind::Io, 20)]), []);
+        assert_eq!(leases.handle(&[event(1, Kind::Io, 10)]), [give]);
+        assert_eq!(leases.handle(&[event(1, Kind::Io, 20)]), []);
         assert_eq!(leases.given(), 1);
         let back = Change {
             cpu: 1,
             give: false,
         };
-        assert_eq!(leases.hear(&[event(1, Kind::Quiet, 30)]), [back]);
+        assert_eq!(leases.handle(&[event(1, Kind::Quiet, 30)]), [back]);
         assert_eq!(leases.given(), 0);
     }
 
     #[test]
     fn an_end_that_was_overtaken_does_not_count() {
         let mut leases = Leases::default();
-        leases.hear(&[event(0, Kind::Io, 10)]);
+        leases.handle(&[event(0, Kind::Io, 10)]);
         assert_eq!(
-            leases.hear(&[event(0, Kind::Io, 50), event(0, Kind::Quiet, 20)]),
+            leases.handle(&[event(0, Kind::Io, 50), event(0, Kind::Quiet, 20)]),
             []
         );
         assert_eq!(leases.given(), 1);
@@ -102,7 +102,7 @@ mod tests {
     fn what_begins_and_ends_at_once_changes_nothing() {
         let mut leases = Leases::default();
         assert_eq!(
-            leases.hear(&[event(0, Kind::Io, 10), event(0, Kind::Quiet, 10)]),
+            leases.handle(&[event(0, Kind::Io, 10), event(0, Kind::Quiet, 10)]),
             []
         );
     }
@@ -120,7 +120,7 @@ mod tests {
                 .map(|(cpu, io, time)| event(cpu, if io { Kind::Io } else { Kind::Quiet }, time))
                 .collect();
             for events in events.chunks(batch) {
-                for change in leases.hear(events) {
+                for change in leases.handle(events) {
                     prop_assert_ne!(given[change.cpu], change.give);
                     given[change.cpu] = change.give;
                 }

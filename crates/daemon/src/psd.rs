@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_live::setting::NO_LATENCY_LIMIT_US;
-use wakepath_live::{At, Guard, Key, LiveError, Plan, System, Wanted, setting, shallow_ceiling_us};
+use wakepath_live::{At, Hold, Key, LiveError, Plan, System, Wanted, setting, shallow_ceiling_us};
 
 use crate::config::{Ceiling, PsdConfig};
 use crate::lease::Change;
-use crate::own::{Outcome, Own};
+use crate::managed_setting::{ManagedSetting, Outcome};
 
 const CPU_LIMIT: &str = "sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us";
 /// The kernel module's parameter.
@@ -23,7 +23,7 @@ pub struct Limits {
 
 #[derive(Debug)]
 struct Limit {
-    own: Own,
+    own: ManagedSetting,
     /// Of a lease, as the kernel writes it.
     value: String,
 }
@@ -56,7 +56,7 @@ impl Limit {
             us => us.to_string(),
         };
         Ok(Ok(Self {
-            own: Own::new(key),
+            own: ManagedSetting::new(key),
             value,
         }))
     }
@@ -135,7 +135,7 @@ impl Limits {
     pub fn join(
         &mut self,
         system: &System,
-        guard: &Guard,
+        hold: &Hold,
         cpu: usize,
     ) -> Result<Option<String>, LiveError> {
         if self.cpus.contains_key(&cpu) {
@@ -147,7 +147,7 @@ impl Limits {
                     values: vec![limit.setting()],
                     notes: Vec::new(),
                 };
-                guard.add(&Plan::new(system, wanted)?)?;
+                hold.add(&Plan::new(system, wanted)?)?;
                 self.cpus.insert(cpu, Some(limit));
                 let text = format!("cpu{cpu} has come online: leases on {}", self.describe());
                 return Ok(Some(text));
@@ -163,12 +163,12 @@ impl Limits {
     }
 
     /// Gives a lease, or takes it back.
-    pub fn change(&mut self, guard: &Guard, change: Change) -> Outcome {
+    pub fn change(&mut self, hold: &Hold, change: Change) -> Outcome {
         let Some(Some(limit)) = self.cpus.get_mut(&change.cpu) else {
             return Outcome::Nothing;
         };
         let value = change.give.then_some(limit.value.as_str());
-        limit.own.set(guard, value)
+        limit.own.set(hold, value)
     }
 }
 
