@@ -94,6 +94,8 @@ struct Listed<'a> {
     tables: usize,
     npss: u8,
     samples: u32,
+    /// Of the usual table.
+    contradictions: Vec<String>,
 }
 
 impl<'a> Listed<'a> {
@@ -106,10 +108,11 @@ impl<'a> Listed<'a> {
             tables: model.tables.len(),
             npss: usual.drive.npss,
             samples: usual.samples_of_model,
+            contradictions: usual.drive.contradictions(),
         }
     }
 
-    fn row(&self) -> [String; 6] {
+    fn row(&self) -> [String; 7] {
         [
             self.model.to_owned(),
             self.label.unwrap_or_default().to_owned(),
@@ -117,6 +120,7 @@ impl<'a> Listed<'a> {
             self.npss.to_string(),
             self.tables.to_string(),
             self.samples.to_string(),
+            self.contradictions.join("; "),
         ]
     }
 }
@@ -133,7 +137,15 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
     match args.format {
         Format::Json => output::json(out, &listed),
         Format::Csv => {
-            let header = ["model", "label", "vendor_id", "npss", "tables", "samples"];
+            let header = [
+                "model",
+                "label",
+                "vendor_id",
+                "npss",
+                "tables",
+                "samples",
+                "contradictions",
+            ];
             output::csv(out, header, rows)
         }
         Format::Table => {
@@ -144,6 +156,7 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
                 "last state",
                 "tables",
                 "drives seen",
+                "contradicts itself",
             ];
             output::table(out, header, rows)
         }
@@ -187,6 +200,7 @@ struct ShownTable<'a> {
     apsta_source: Option<&'a str>,
     npss: u8,
     states: &'a [PowerState],
+    contradictions: Vec<String>,
     source: &'a str,
 }
 
@@ -228,6 +242,7 @@ impl<'a> ShownTable<'a> {
             apsta_source: table.apsta_source.as_deref(),
             npss: drive.npss,
             states: &drive.states,
+            contradictions: drive.contradictions(),
             source: &drive.source,
         }
     }
@@ -364,5 +379,9 @@ fn print_states(out: &mut impl Write, table: &DriveTable) -> anyhow::Result<()> 
                 s.write_latency_rank.to_string(),
             ]
         }),
-    )
+    )?;
+    for contradiction in drive.contradictions() {
+        writeln!(out, "contradicts itself: {contradiction}")?;
+    }
+    Ok(())
 }

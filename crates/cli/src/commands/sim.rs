@@ -155,6 +155,15 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     for warning in experiment.workload.warnings() {
         eprintln!("wakepath: {}:{warning}", args.job.display());
     }
+    let drive = &experiment.machine.drive;
+    let declared = drive.power.as_ref().map(|power| &power.declared);
+    for contradiction in declared.iter().flat_map(|d| d.contradictions()) {
+        eprintln!(
+            "wakepath: warning: what {} declares contradicts itself: {contradiction}; its power is partly assumed \
+             (`wakepath machine show`)",
+            drive.name
+        );
+    }
     let of_threads = matches!(experiment.workload, Workload::RtApp(_));
     match args.format {
         Format::Json => output::json(out, &comparison),

@@ -4,6 +4,7 @@
 //! ([`id_ctrl`]). Its figures are declarations: upper bounds, and sometimes changed by a firmware
 //! update.
 
+mod contradictions;
 pub mod id_ctrl;
 pub mod library;
 pub mod quirks;

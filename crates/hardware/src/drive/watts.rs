@@ -18,9 +18,22 @@ pub(crate) fn parse(text: &str) -> Option<Microwatts> {
         .map(Microwatts)
 }
 
+/// Writes a power in watts with as many decimals as it has: `9.39 W`.
+pub(crate) fn text(power: Microwatts) -> String {
+    let Microwatts(uw) = power;
+    let decimal = format!("{}.{:06}", uw / 1_000_000, uw % 1_000_000);
+    format!("{} W", decimal.trim_end_matches('0').trim_end_matches('.'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_power_is_written_without_needless_digits() {
+        let written = [0, 5_000, 9_390_000, 10_000_000].map(|uw| text(Microwatts(uw)));
+        assert_eq!(written, ["0 W", "0.005 W", "9.39 W", "10 W"]);
+    }
 
     #[test]
     fn watts_become_exact_microwatts() {

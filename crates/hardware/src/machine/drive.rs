@@ -262,37 +262,79 @@ struct StateFile {
 impl DrivePower {
     /// The power management of a drive of which nothing is known but what it declares.
     pub(super) fn declared(drive: &Drive) -> Self {
-        let first = drive.states.first().copied().unwrap_or_default();
-        let most = first.max_power.map_or(5.0, watts);
-        let least = drive
-            .states
-            .iter()
-            .filter(|s| !s.non_operational)
-            .filter_map(|s| s.max_power)
-            .min()
-            .map_or(most, watts);
-        let active_w = first.active_power.map_or_else(
-            || assumed(most / 2.0, "half of the maximum power of PS0"),
-            |p| Figure::plain(watts(p)),
-        );
-        let idle_w = first.idle_power.map_or_else(
-            || {
-                assumed(
-                    least / 5.0,
-                    "a fifth of the maximum power of the last operational state",
-                )
-            },
-            |p| Figure::plain(watts(p)),
-        );
+        let states: Vec<_> = drive.states.iter().map(TruePowerState::declared).collect();
+        let (active_w, idle_w) = awake(drive, &states);
         Self {
             active_w,
             idle_w,
             rest_after_ms: assumed(1.0, "a link rests within milliseconds"),
             rest_exit_us: assumed(0.0, "no rest unless one was observed"),
             background: None,
-            states: drive.states.iter().map(TruePowerState::declared).collect(),
+            states,
             declared: drive.clone(),
         }
+    }
+
+    /// The state that draws the most of those in which the drive sleeps.
+    fn most_asleep(&self) -> Option<(usize, &Figure)> {
+        most_asleep(&self.declared, &self.states)
+    }
+}
+
+/// See [`DrivePower::most_asleep`].
+fn most_asleep<'a>(drive: &Drive, states: &'a [TruePowerState]) -> Option<(usize, &'a Figure)> {
+    let declared = drive.states.iter().enumerate().zip(states);
+    declared
+        .filter(|((_, declared), _)| declared.non_operational)
+        .map(|((ps, _), state)| (ps, &state.power_w))
+        .max_by(|a, b| a.1.value.total_cmp(&b.1.value))
+}
+
+/// What a drive draws at work and while it waits in PS0, `states` being what it draws in each state: as declared,
+/// or else assumed. A drive at work draws no less than one that waits, and that no less than one asleep.
+fn awake(drive: &Drive, states: &[TruePowerState]) -> (Figure, Figure) {
+    let first = drive.states.first().copied().unwrap_or_default();
+    let most = first.max_power.map_or(5.0, watts);
+    let plausible = |power: Option<Microwatts>| {
+        power
+            .map(watts)
+            .filter(|p| (f64::EPSILON..=most).contains(p))
+    };
+    let mut active = plausible(first.active_power).map_or_else(
+        || assumed(most / 2.0, "half of the maximum power of PS0"),
+        Figure::plain,
+    );
+    let mut idle = plausible(first.idle_power).map_or_else(|| waiting(drive, most), Figure::plain);
+    if idle.value > active.value {
+        idle = assumed(active.value, "at most what it draws at work");
+    }
+    if let Some((ps, asleep)) = most_asleep(drive, states).filter(|(_, p)| p.value > idle.value) {
+        idle = assumed(
+            asleep.value,
+            &format!("at least what it draws asleep in PS{ps}"),
+        );
+    }
+    if active.value < idle.value {
+        active = assumed(idle.value, "at least what it draws while it waits");
+    }
+    (active, idle)
+}
+
+/// What a drive draws that waits in PS0 and does not declare it; `most`: maximum power of PS0 in W.
+fn waiting(drive: &Drive, most: f64) -> Figure {
+    let working = drive.states.iter().filter(|s| !s.non_operational);
+    let mut powers = working.filter_map(|s| s.max_power).map(watts);
+    let first = powers.next().unwrap_or(most);
+    match powers.min_by(f64::total_cmp) {
+        Some(last) if last >= first => assumed(
+            0.48 * first / 5.0,
+            "a fifth of 48 % of the maximum power of PS0: the last operational state declares no less than PS0, and 48 % \
+             in the median of the library",
+        ),
+        last => assumed(
+            last.unwrap_or(first) / 5.0,
+            "a fifth of the maximum power of the last operational state",
+        ),
     }
 }
 
@@ -503,6 +545,18 @@ impl DriveModel {
                 "several drives need the size of a chunk, at least 1 KiB",
             );
         }
+        if let Some(power) = &self.power
+            && let Some((ps, asleep)) = power.most_asleep()
+            && asleep.value > power.idle_w.value
+        {
+            return bad(
+                &format!("drive.PS{ps}.power_w"),
+                &format!(
+                    "a sleeping drive draws no more than a waiting one: {} W, and idle_w is {} W",
+                    asleep.value, power.idle_w.value
+                ),
+            );
+        }
         if self.buffer.as_ref().is_some_and(|b| b.kib.value < 4.0) {
             return bad(
                 "drive.buffer.kib",
@@ -552,6 +606,8 @@ impl Figure {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -576,6 +632,63 @@ mod tests {
                 assert!((state.exit_us.value - f64::from(declared.exit_latency_us)).abs() < 1e-9);
             }
             assert_eq!(power.states.len(), table.drive.states.len());
+            assert_drawing_less_the_deeper(&power);
+        }
+    }
+
+    fn assert_drawing_less_the_deeper(power: &DrivePower) {
+        let (active, idle) = (power.active_w.value, power.idle_w.value);
+        assert!(active >= idle, "{power:?}");
+        for (state, declared) in power.states.iter().zip(&power.declared.states) {
+            assert!(
+                !declared.non_operational || state.power_w.value <= idle,
+                "{power:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_awake_drive_draws_what_its_states_allow() {
+        let waits = |name: &str| {
+            let power = DriveModel::find(name).unwrap().power.unwrap();
+            (power.active_w.watts(), power.idle_w.watts())
+        };
+        let watts = |watts: u64| Microwatts(watts * 1_000_000);
+        // PS6 declares 5 W asleep, more than a fifth of the 9.9 W of PS5.
+        assert_eq!(waits("KCM61RUL960G"), (watts(25), watts(5)));
+        // All operational states declare 9.39 W.
+        let (_, idle) = waits("Samsung SSD 990 PRO 1TB");
+        assert_eq!(idle, Microwatts(901_440));
+        // Declares to draw 0 W at work.
+        assert_eq!(waits("CT1000P3SSD8").0, watts(3));
+        // Declares 300 W at work, and 6 W at most.
+        assert_eq!(waits("MTFDHBK256TDP").0, watts(3));
+    }
+
+    proptest! {
+        #[test]
+        fn no_identify_data_makes_a_sleeping_drive_draw_more(
+            states in prop::collection::vec(
+                (any::<bool>(), prop::option::of(0_u64..700_000_000), prop::option::of(0_u64..700_000_000),
+                 prop::option::of(0_u64..700_000_000)),
+                1..=32,
+            ),
+        ) {
+            let powers = |(non_operational, max, idle, active): (bool, Option<u64>, Option<u64>, Option<u64>)| PowerState {
+                non_operational,
+                max_power: max.map(Microwatts),
+                idle_power: idle.map(Microwatts),
+                active_power: active.map(Microwatts),
+                ..PowerState::default()
+            };
+            let drive = Drive {
+                npss: (states.len() - 1) as u8,
+                states: states.into_iter().map(powers).collect(),
+                ..DriveLibrary::builtin().models()[0].usual_table().drive.clone()
+            };
+            let model = DriveModel::declared(&drive);
+            prop_assert!(model.check().is_ok());
+            assert_drawing_less_the_deeper(&model.power.unwrap());
         }
     }
 
@@ -604,6 +717,8 @@ mod tests {
             ),
             ("[[state]]\nps = 5\n", "state.ps"),
             ("[[state]]\nps = 3\npower_w = -0.1\n", "drive.PS3.power_w"),
+            ("[[state]]\nps = 4\npower_w = 0.5\n", "drive.PS4.power_w"),
+            ("idle_w = 0.02\n", "drive.PS3.power_w"),
         ] {
             let head = "schema = 1\nname = \"x\"\nlibrary = \"WDC PC SN530 SDBPNPZ-256G-1006\"\nsource = \"test\"\n";
             let message = DriveModel::parse(&format!("{head}{more}"), "d.toml")

@@ -1,0 +1,99 @@
+//! What a drive's power states declare that cannot all be true.
+
+use wakepath_units::Microwatts;
+
+use super::{Drive, PowerState, watts};
+
+impl Drive {
+    /// What contradicts itself in the declared power states, each in a sentence that names the states;
+    /// empty for a sound table.
+    ///
+    /// The NVMe Base Specification orders power states by maximum power, the highest first. Active and
+    /// idle power are averages, so that neither can be above the maximum of its state.
+    pub fn contradictions(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let known = self.states.iter().enumerate();
+        let known = known.filter_map(|(i, s)| Some((i, s, s.max_power?)));
+        let known: Vec<(usize, &PowerState, Microwatts)> = known.collect();
+        for pair in known.windows(2) {
+            let [(above, _, more), (below, _, less)] = pair else {
+                continue;
+            };
+            if less > more {
+                found.push(format!(
+                    "PS{below} declares {} at most, more than the {} of PS{above}",
+                    watts::text(*less),
+                    watts::text(*more)
+                ));
+            }
+        }
+        for (i, state, max) in &known {
+            for (what, power) in [("active", state.active_power), ("idle", state.idle_power)] {
+                if let Some(power) = power.filter(|p| p > max) {
+                    found.push(format!(
+                        "PS{i} declares {} {what}, more than its maximum of {}",
+                        watts::text(power),
+                        watts::text(*max)
+                    ));
+                }
+            }
+        }
+        let nothing = |s: &&(usize, &PowerState, Microwatts)| {
+            !s.1.non_operational && s.1.active_power == Some(Microwatts(0))
+        };
+        if let Some((i, ..)) = known.iter().find(nothing) {
+            found.push(format!("PS{i} declares 0 W active"));
+        }
+        let mut working = known.iter().filter(|(_, s, _)| !s.non_operational);
+        if let (Some((first, _, most)), Some((last, _, least))) = (working.next(), working.last())
+            && least >= most
+        {
+            found.push(format!(
+                "PS{last} declares {} at most, as much as PS{first}, although it is to draw less",
+                watts::text(*least)
+            ));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::DriveLibrary;
+
+    fn of(name: &str) -> Vec<String> {
+        let model = DriveLibrary::builtin().find(name).unwrap();
+        model.usual_table().drive.contradictions()
+    }
+
+    #[test]
+    fn each_kind_names_the_states() {
+        assert_eq!(of("WDC PC SN530 SDBPNPZ-256G-1006"), [""; 0]);
+        let drive = DriveLibrary::builtin().find("KCM61RUL960G").unwrap();
+        let mut drive = drive.usual_table().drive.clone();
+        assert_eq!(drive.contradictions(), [""; 0]);
+        drive.states[6].max_power = Some(Microwatts(10_000_000));
+        drive.states[5].idle_power = Some(Microwatts(9_950_000));
+        assert_eq!(
+            drive.contradictions(),
+            [
+                "PS6 declares 10 W at most, more than the 9.9 W of PS5",
+                "PS5 declares 9.95 W idle, more than its maximum of 9.9 W",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_library_has_them() {
+        assert_eq!(
+            of("Samsung SSD 990 PRO 1TB"),
+            ["PS2 declares 9.39 W at most, as much as PS0, although it is to draw less"]
+        );
+        assert!(of("MTFDHBK256TDP")[0].contains("PS0 declares 300 W active"));
+        assert!(of("CT1000P3SSD8").contains(&"PS0 declares 0 W active".to_owned()));
+        let tables = DriveLibrary::builtin().tables();
+        let with = tables.filter(|t| !t.drive.contradictions().is_empty());
+        assert_eq!(with.count(), 61);
+    }
+}
