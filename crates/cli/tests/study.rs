@@ -548,7 +548,7 @@ fn results_are_kept_unless_they_are_to_be_replaced() {
     let other = written(temp.path(), &STUDY.replace("repeats = 4", "repeats = 1"));
     fails_with(
         wakepath(&["study", "run", &other, "-o", &dir, "--resume"]),
-        &["another study"],
+        &["4 repeats", "wants 1", "takes none away"],
     );
     wakepath(&["study", "run", &other, "-o", &dir, "--force"]).success();
     let single = wakepath(&["compare", &dir]).success();
@@ -571,6 +571,32 @@ fn results_are_kept_unless_they_are_to_be_replaced() {
     fails_with(
         wakepath(&["compare", temp.path().to_str().unwrap()]),
         &["neither a result directory"],
+    );
+}
+
+#[test]
+fn more_repeats_are_added_to_results_as_if_they_had_been_there_at_once() {
+    let temp = tempfile::tempdir().unwrap();
+    let [grown, at_once] = ["grown", "at-once"].map(|n| temp.path().join(n).display().to_string());
+    let study = written(temp.path(), &SHORT.replace("repeats = 8", "repeats = 4"));
+    wakepath(&["study", "run", &study, "-o", &grown]).success();
+    let first = contents(Path::new(&grown));
+    let study = written(temp.path(), SHORT);
+    wakepath(&["study", "run", &study, "-o", &grown, "--resume"]).success();
+    wakepath(&["study", "run", &study, "-o", &at_once]).success();
+    let [grown_files, at_once] = [&grown, &at_once].map(|dir| contents(Path::new(dir)));
+    assert!(grown_files == at_once, "{:?}", grown_files.keys());
+    // The runs that were there have not been made again under other names.
+    let run = Path::new("runs/000003.json");
+    assert_eq!(first[run], grown_files[run]);
+    // Anything else is still another study.
+    let study = written(
+        temp.path(),
+        &SHORT.replace("repeats = 8", "repeats = 9\nseed = 2"),
+    );
+    fails_with(
+        wakepath(&["study", "run", &study, "-o", &grown, "--resume"]),
+        &["another study", "study.toml"],
     );
 }
 

@@ -44,20 +44,45 @@ pub fn differences(sources: &[(&str, &Source)]) -> Vec<String> {
     notes
 }
 
+/// Which machine each source's results are of, as a number; what other tools have measured counts as of the first.
+pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
+    let mut known: Vec<Option<String>> = Vec::new();
+    let simulated = sources
+        .iter()
+        .all(|source| source.document.backend == Backend::Sim);
+    let of = |source: &Source| {
+        let described = described(source, simulated);
+        (source.document.backend != Backend::Import).then_some(described)
+    };
+    let mut kind = |text: Option<String>| match (&text, known.iter().position(|k| *k == text)) {
+        (None, _) => 0,
+        (_, Some(kind)) => kind,
+        (_, None) => {
+            known.push(text);
+            known.len() - 1
+        }
+    };
+    sources.iter().map(|source| kind(of(source))).collect()
+}
+
+/// What a source says of its machine. Of a measured one the kernel may have changed, and what it is remains.
+fn described(source: &Source, simulated: bool) -> String {
+    let machine = &source.document.machine;
+    let mut text = format!("{} {} {:?}", machine.name, machine.drive, machine.cpu_kinds);
+    if simulated {
+        text.extend(source.files.get("machine.toml").map(String::as_str));
+    }
+    text
+}
+
 /// Whether the machines differ.
 fn machines(sources: &[(&str, &Source)]) -> Option<String> {
-    // Of a measured machine the kernel may have changed, and what it is remains.
     let simulated = sources
         .iter()
         .all(|(_, s)| s.document.backend == Backend::Sim);
-    let described = sources.iter().map(|(of, source)| {
-        let machine = &source.document.machine;
-        let mut text = format!("{} {} {:?}", machine.name, machine.drive, machine.cpu_kinds);
-        if simulated {
-            text.extend(source.files.get("machine.toml").map(String::as_str));
-        }
-        (*of, *source, text)
-    });
+    let described = sources
+        .iter()
+        .map(|(of, source)| (*of, *source, described(source, simulated)));
     let described: Vec<(&str, &Source, String)> = described.collect();
     let texts: Vec<_> = described
         .iter()

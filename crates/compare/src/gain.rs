@@ -11,13 +11,16 @@ use crate::{Better, Design, Mean, Metric};
 pub const RESAMPLES: usize = 1999;
 
 /// Fewest runs of a series for an interval.
-const FEWEST: usize = 4;
+pub(crate) const FEWEST: usize = 4;
 
 /// A resample of few runs can miss the only one that stands out, or draw nearly the same value every time. It then
 /// has next to no standard error, and its deviation over that is without bounds; a third of the resamples of five runs
 /// are of that kind. So no standard error counts as less than this share of that of the runs themselves. Intervals
 /// hold the truth as often with that share as without it, and at a half of it less often (tests/coverage.rs).
 const LEAST_ERROR: f64 = 0.25;
+
+/// A standard deviation of this share of the mean is the rounding of the numbers.
+const NO_SPREAD: f64 = 1e-9;
 
 /// Where the resamples become too few to count: smaller p-values follow the tail of the t distribution.
 const TAIL: f64 = 0.02;
@@ -34,9 +37,9 @@ pub struct Gain {
     /// How often chance alone would give at least this difference, either way; not corrected for other
     /// comparisons.
     pub p_value: f64,
-    /// Hedges' g: the difference of arithmetic means in pooled standard deviations, plus being better.
-    /// Infinite if the series differ but have no spread.
-    pub effect: f64,
+    /// Hedges' g: the difference of arithmetic means in pooled standard deviations, plus being better. None if the runs
+    /// have no spread to measure it by, as those of a job whose rate is limited.
+    pub effect: Option<f64>,
     /// Runs of the baseline and of the series.
     pub runs: [usize; 2],
 }
@@ -123,8 +126,36 @@ pub fn gain(
             [-high, -low]
         },
         p_value,
-        effect: sign * hedges_g(baseline, series),
+        effect: hedges_g(baseline, series).map(|g| sign * g),
         runs: [baseline.len(), series.len()],
+    })
+}
+
+/// The interval around the metric's mean of these runs at this level, by Student's t on the scale on which the mean is an
+/// arithmetic one. None of fewer than 4 runs, or of values that are no finite numbers.
+pub(crate) fn interval_of_mean(metric: &Metric, values: &[f64], level: f64) -> Option<[f64; 2]> {
+    if values.len() < FEWEST || values.iter().any(|v| !v.is_finite()) {
+        return None;
+    }
+    let positive = values.iter().all(|v| *v > 0.0);
+    let scale = Scale(if positive {
+        metric.mean
+    } else {
+        Mean::Arithmetic
+    });
+    let scaled = scale.of(values);
+    let (runs, middle) = (scaled.len() as f64, mean(&scaled));
+    let squares: f64 = scaled.iter().map(|v| (v - middle).powi(2)).sum();
+    let quantile = StudentsT::new(0.0, 1.0, runs - 1.0).ok()?;
+    let half =
+        quantile.inverse_cdf(f64::midpoint(1.0, level)) * (squares / (runs * (runs - 1.0))).sqrt();
+    let (low, high) = (middle - half, middle + half);
+    Some(match scale.0 {
+        Mean::Arithmetic => [low, high],
+        Mean::Geometric => [low.exp(), high.exp()],
+        // So slow that no rate is too high to be ruled out.
+        Mean::Harmonic if low <= 0.0 => [1.0 / high, f64::INFINITY],
+        Mean::Harmonic => [1.0 / high, 1.0 / low],
     })
 }
 
@@ -300,18 +331,18 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn hedges_g(a: &[f64], b: &[f64]) -> f64 {
+fn hedges_g(a: &[f64], b: &[f64]) -> Option<f64> {
     let squares = |values: &[f64]| {
         let mean = mean(values);
         values.iter().map(|v| (v - mean).powi(2)).sum::<f64>()
     };
     let freedom = (a.len() + b.len() - 2) as f64;
     let pooled = ((squares(a) + squares(b)) / freedom).sqrt();
-    let difference = mean(b) - mean(a);
-    if difference == 0.0 {
-        return 0.0;
+    if pooled <= NO_SPREAD * mean(a).abs() {
+        return None;
     }
-    difference / pooled * (1.0 - 3.0 / (4.0 * freedom - 1.0))
+    let difference = mean(b) - mean(a);
+    Some(difference / pooled * (1.0 - 3.0 / (4.0 * freedom - 1.0)))
 }
 
 #[cfg(test)]
@@ -333,7 +364,20 @@ mod tests {
         let iops = of("iops", &fast, &slow).unwrap();
         assert!((iops.percent - 100.0).abs() < 0.1, "{iops:?}");
         let worse = of("iops", &slow, &fast).unwrap();
-        assert!(worse.percent < -49.0 && worse.effect < 0.0 && worse.interval[1] < -40.0);
+        assert!(
+            worse.percent < -49.0
+                && worse.effect.is_some_and(|g| g < 0.0)
+                && worse.interval[1] < -40.0
+        );
+    }
+
+    #[test]
+    fn a_rate_that_is_limited_has_no_effect_size() {
+        let of = |b: &[f64]| gain(metric("iops"), &[2000.0; 5], b, Design::Paired, 0.95, 1);
+        // Same to the last digit, and different in the last digit.
+        for b in [[2000.0; 5], [2_000.000_67; 5]] {
+            assert_eq!(of(&b).unwrap().effect, None);
+        }
     }
 
     #[test]

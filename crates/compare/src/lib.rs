@@ -1,7 +1,7 @@
 //! Whether one series of results is better than another, by how much, and how sure that is.
 //!
 //! [`Metric`] says what a number means, [`gain`] estimates by how much a series is better than its
-//! baseline, with an interval, [`holm`] corrects for many comparisons at once, and [`Verdict`] puts
+//! baseline, with an interval, [`benjamini_hochberg`] corrects for many comparisons at once, and [`Verdict`] puts
 //! it into a sentence. [`warnings`] looks for series that no interval should be trusted on. Pure
 //! calculation: no files, no clock, and the same input gives the same result.
 //!
@@ -13,8 +13,8 @@
 //! divided by its own standard error, which makes up for that. `tests/coverage.rs` measures the coverage
 //! over 10,000 simulated studies per case.
 //!
-//! Holm's correction of many comparisons needs p-values far below one over the number of resamples. There they follow
-//! the tail of the t distribution.
+//! The correction for many comparisons needs p-values below one over the number of resamples. There they follow the tail
+//! of the t distribution.
 //!
 //! ```
 //! use wakepath_compare::{Design, Metric, Verdict, gain};
@@ -34,9 +34,9 @@ pub mod results;
 mod verdict;
 mod warnings;
 
-pub use correction::holm;
+pub use correction::benjamini_hochberg;
 pub use differences::differences;
 pub use gain::{Gain, GainError, RESAMPLES, gain};
-pub use verdict::{MOST_RUNS, Verdict};
+pub use verdict::{Doubt, MOST_RUNS, Verdict, range};
 pub use wakepath_results::{Better, Design, METRICS, Mean, Metric};
 pub use warnings::{Warning, warnings};

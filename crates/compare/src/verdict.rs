@@ -10,18 +10,21 @@ use crate::Gain;
 /// Most runs that are worth asking for.
 pub const MOST_RUNS: usize = 10_000;
 
+/// An interval this wide, in percent, says nothing about tenths.
+const WIDE: f64 = 20.0;
+
 /// What can be said of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
-    /// Better by so many percent.
+    /// Better by so many percent, and by more than the margin as far as the mean says.
     Better {
         /// At least.
         from: f64,
         /// At most.
         to: f64,
     },
-    /// Worse by so many percent.
+    /// Worse by so many percent, and by more than the margin as far as the mean says.
     Worse {
         /// At least.
         from: f64,
@@ -37,48 +40,71 @@ pub enum Verdict {
     CannotTell {
         /// About how many more of each series would settle it; [`MOST_RUNS`]: so many or more.
         more_runs: usize,
-        /// The interval leaves no doubt, and the correction for all comparisons made does.
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        after_correction: bool,
+        /// What is open.
+        doubt: Doubt,
     },
 }
 
+/// What a comparison leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doubt {
+    /// Whether there is a difference.
+    Chance,
+    /// The same, but only because so many comparisons were made.
+    Comparisons,
+    /// Whether the difference, which is there, is larger than the margin.
+    Margin,
+}
+
 impl Verdict {
-    /// The verdict on a gain whose p-value, corrected for all comparisons made, is this. Differences up
-    /// to `margin` percent are of no interest.
+    /// The verdict on a gain whose p-value, corrected for the comparisons of its question, is this. Differences up to
+    /// `margin` percent are of no interest: they are neither better nor worse, however certain.
     pub fn of(gain: &Gain, corrected_p: f64, level: f64, margin: f64) -> Self {
         let [low, high] = gain.interval;
-        let significant = corrected_p <= 1.0 - level;
         let largest = low.abs().max(high.abs());
-        if significant && low > 0.0 {
-            return Self::Better {
-                from: low,
-                to: high,
-            };
-        }
-        if significant && high < 0.0 {
-            return Self::Worse {
-                from: -high,
-                to: -low,
-            };
-        }
         if largest <= margin {
             return Self::NoDifference { within: largest };
         }
+        let apart = low > 0.0 || high < 0.0;
+        let significant = corrected_p <= 1.0 - level && apart;
+        let matters = gain.percent.abs() > margin;
+        if significant && matters {
+            return if low > 0.0 {
+                Self::Better {
+                    from: low,
+                    to: high,
+                }
+            } else {
+                Self::Worse {
+                    from: -high,
+                    to: -low,
+                }
+            };
+        }
         // An interval is as wide as one over the square root of the runs, and the quantile of a p-value grows with it.
-        let runs = gain.runs[0].min(gain.runs[1]) as f64;
-        let after_correction = low > 0.0 || high < 0.0;
-        let narrower = if after_correction {
-            quantile_of(gain.p_value * (1.0 - level) / corrected_p) / quantile_of(gain.p_value)
+        let half = (high - low) / 2.0;
+        let (doubt, narrower) = if significant {
+            let aim = (margin - gain.percent.abs()).max(margin / 10.0);
+            (Doubt::Margin, half / aim)
+        } else if apart {
+            let wanted = quantile_of(gain.p_value * (1.0 - level) / corrected_p);
+            (Doubt::Comparisons, wanted / quantile_of(gain.p_value))
         } else {
             let aim = margin.max(gain.percent.abs() / 2.0).max(1e-3);
-            (high - low) / 2.0 / aim
+            (Doubt::Chance, half / aim)
         };
+        let runs = gain.runs[0].min(gain.runs[1]) as f64;
         let more = (runs * narrower.powi(2)).ceil() - runs;
         Self::CannotTell {
             more_runs: more.clamp(1.0, MOST_RUNS as f64) as usize,
-            after_correction,
+            doubt,
         }
+    }
+
+    /// Whether it names a winner.
+    pub fn is_finding(&self) -> bool {
+        matches!(self, Self::Better { .. } | Self::Worse { .. })
     }
 }
 
@@ -87,31 +113,52 @@ fn quantile_of(p_value: f64) -> f64 {
     -Normal::standard().inverse_cdf(p_value / 2.0)
 }
 
+/// `3.1 to 5.2`, or one number where both are the same, with as many digits as the interval deserves.
+pub fn range([from, to]: [f64; 2]) -> String {
+    let decimals = if to - from >= WIDE {
+        0
+    } else if to.abs().max(from.abs()) < 0.1 {
+        3
+    } else {
+        1
+    };
+    let [from, to] = [from, to].map(|v| format!("{v:.decimals$}"));
+    if from == to {
+        from
+    } else {
+        format!("{from} to {to}")
+    }
+}
+
+/// About how many more runs, in words.
+fn more_runs_needed(more_runs: usize) -> String {
+    let s = if more_runs == 1 { "" } else { "s" };
+    let about = if more_runs < MOST_RUNS {
+        "about"
+    } else {
+        "at least"
+    };
+    format!("{about} {more_runs} more run{s} needed")
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Better { from, to } => write!(f, "better by {from:.1} to {to:.1} %"),
-            Self::Worse { from, to } => write!(f, "worse by {from:.1} to {to:.1} %"),
-            Self::NoDifference { within } => write!(f, "no difference larger than {within:.1} %"),
-            Self::CannotTell {
-                more_runs,
-                after_correction,
-            } => {
-                let s = if *more_runs == 1 { "" } else { "s" };
-                let among = if *after_correction {
-                    " among so many comparisons"
-                } else {
-                    ""
+            Self::Better { from, to } => write!(f, "better by {} %", range([*from, *to])),
+            Self::Worse { from, to } => write!(f, "worse by {} %", range([*from, *to])),
+            Self::NoDifference { within } if *within == 0.0 => f.write_str("no difference"),
+            Self::NoDifference { within } => {
+                // Rounded up: it is a bound.
+                let tenths = (within * 10.0 - 1e-9).ceil() / 10.0;
+                write!(f, "no difference larger than {tenths:.1} %")
+            }
+            Self::CannotTell { more_runs, doubt } => {
+                let what = match doubt {
+                    Doubt::Chance => "",
+                    Doubt::Comparisons => " among so many comparisons",
+                    Doubt::Margin => " whether it is more than the margin",
                 };
-                let about = if *more_runs < MOST_RUNS {
-                    "about"
-                } else {
-                    "at least"
-                };
-                write!(
-                    f,
-                    "cannot tell{among}: {about} {more_runs} more run{s} needed"
-                )
+                write!(f, "cannot tell{what}: {}", more_runs_needed(*more_runs))
             }
         }
     }
@@ -127,7 +174,7 @@ mod tests {
             percent: f64::midpoint(interval[0], interval[1]),
             interval,
             p_value: corrected_p.min(0.01),
-            effect: 0.0,
+            effect: Some(0.0),
             runs: [5, 5],
         };
         Verdict::of(&gain, corrected_p, 0.95, 2.0)
@@ -138,9 +185,20 @@ mod tests {
         for (interval, p, sentence) in [
             ([3.0, 5.0], 0.001, "better by 3.0 to 5.0 %"),
             ([-5.0, -3.0], 0.001, "worse by 3.0 to 5.0 %"),
+            ([30.04, 60.31], 0.001, "better by 30 to 60 %"),
+            ([5.0, 5.0], 0.001, "better by 5.0 %"),
+            // Part of it is below the margin, and the mean is not.
+            ([1.3, 3.1], 0.001, "better by 1.3 to 3.1 %"),
             ([-0.5, 1.2], 0.6, "no difference larger than 1.2 %"),
-            // Certain, but of no importance to anyone, is still better.
-            ([0.1, 0.2], 0.001, "better by 0.1 to 0.2 %"),
+            // Certain, but of no importance to anyone.
+            ([0.1, 0.2], 0.001, "no difference larger than 0.2 %"),
+            ([3.3e-5, 3.3e-5], 1e-300, "no difference larger than 0.1 %"),
+            ([0.0, 0.0], 1.0, "no difference"),
+            (
+                [0.3, 2.5],
+                0.001,
+                "cannot tell whether it is more than the margin: about 12 more runs needed",
+            ),
             ([-8.0, 8.0], 0.9, "cannot tell: about 75 more runs needed"),
             (
                 [-900.0, 901.0],
@@ -156,5 +214,19 @@ mod tests {
         ] {
             assert_eq!(of(interval, p).to_string(), sentence);
         }
+    }
+
+    #[test]
+    fn without_a_margin_every_certain_difference_counts() {
+        let gain = Gain {
+            means: [1.0, 1.0],
+            percent: 0.03,
+            interval: [0.02, 0.04],
+            p_value: 0.001,
+            effect: None,
+            runs: [5, 5],
+        };
+        let verdict = Verdict::of(&gain, 0.001, 0.95, 0.0);
+        assert_eq!(verdict.to_string(), "better by 0.020 to 0.040 %");
     }
 }

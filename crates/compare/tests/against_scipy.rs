@@ -97,7 +97,7 @@ fn figures_are_those_of_scipy() {
         for i in [0, 1] {
             near(ours.means[i], &theirs["means"][i], 1e-9 * ours.means[i]);
         }
-        near(ours.effect, &theirs["effect"], 1e-9);
+        near(ours.effect.unwrap(), &theirs["effect"], 1e-9);
         if ours.runs[0] < 100 {
             continue;
         }

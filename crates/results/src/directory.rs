@@ -19,6 +19,8 @@ use crate::tables::{self, Row, TableError};
 
 /// The name of the document.
 pub const DOCUMENT: &str = "result.json";
+/// The name of the study's copy.
+const STUDY: &str = "study.toml";
 /// The folder of the runs.
 pub const RUNS: &str = "runs";
 /// The folder of the copies of workload files.
@@ -120,7 +122,7 @@ pub(crate) fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> ResultsEr
 pub enum Mode {
     /// Refuse.
     New,
-    /// Go on with it, if it belongs to the same study.
+    /// Go on with it, if it belongs to the same study, also with more repeats.
     Resume,
     /// Replace it, if it holds results.
     Replace,
@@ -153,6 +155,7 @@ impl Writer {
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| ResultsError::Locked(dir.clone()))?;
         let has_results = dir.join(DOCUMENT).exists();
+        let mut grown = false;
         if has_results {
             match mode {
                 Mode::New => {
@@ -162,7 +165,7 @@ impl Writer {
                             .to_owned(),
                     });
                 }
-                Mode::Resume => same_study(&dir, &document, files)?,
+                Mode::Resume => grown = same_study(&dir, &document, files)?,
                 Mode::Replace => empty(&dir, files)?,
             }
         } else {
@@ -180,14 +183,27 @@ impl Writer {
         }
         atomic::sweep(&writer.dir).map_err(at(&writer.dir))?;
         if !has_results || mode == Mode::Replace {
-            for (name, content) in files {
-                let path = writer.dir.join(name);
-                atomic::write(&path, |out| out.write_all(content)).map_err(at(&path))?;
-            }
-            // Last: from here on the directory is that of this study.
+            writer.write_files(files)?;
             writer.write_document(false)?;
+        } else if grown {
+            // More repeats: the tables lack them. The document first, which says so.
+            writer.write_document(false)?;
+            writer.write_files(files)?;
         }
         Ok(writer)
+    }
+
+    /// Copies the files of the study that are not there as they are. A new directory gets its document last: from then on
+    /// it is that of this study.
+    fn write_files(&self, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
+        for (name, content) in files {
+            let path = self.dir.join(name);
+            if fs::read(&path).is_ok_and(|there| there == *content) {
+                continue;
+            }
+            atomic::write(&path, |out| out.write_all(content)).map_err(at(&path))?;
+        }
+        Ok(())
     }
 
     /// The directory.
@@ -267,40 +283,73 @@ fn write_table<R: Row>(path: &Path, rows: impl Iterator<Item = R>) -> Result<(),
     })
 }
 
-/// Whether the directory is the unfinished result of the same study.
+/// Checks that the directory holds results of the same study, perhaps with fewer repeats; returns whether anything in it
+/// has to change for that.
 fn same_study(
     dir: &Path,
     wanted: &Document,
     files: &[(String, Vec<u8>)],
-) -> Result<(), ResultsError> {
+) -> Result<bool, ResultsError> {
     let different = |what: &str| ResultsError::Different {
         path: dir.to_owned(),
         what: what.to_owned(),
     };
     let there = Reader::open(dir)?;
+    let there = there.document();
+    if there.repeats > wanted.repeats {
+        return Err(ResultsError::Exists {
+            path: dir.to_owned(),
+            message: format!(
+                "these results have {} repeats of each run, and the study wants {}: --resume adds runs and takes none \
+                 away; set `repeats` to {} or more, or write to another directory",
+                there.repeats, wanted.repeats, there.repeats
+            ),
+        });
+    }
+    let mut grown = there.repeats < wanted.repeats;
     for (name, content) in files {
         let path = dir.join(name);
-        match fs::read(&path) {
-            Ok(found) if found == *content => {}
-            Ok(_) => return Err(different(name)),
-            Err(source) => return Err(ResultsError::Io { path, source }),
+        let found = fs::read(&path).map_err(at(&path))?;
+        if found == *content {
+            continue;
         }
+        if name != STUDY || !differ_in_repeats(&found, content) {
+            return Err(different(name));
+        }
+        grown = true;
     }
-    let there = there.document();
     if there.backend != wanted.backend {
         return Err(different("--on"));
     }
     if there.tools != wanted.tools {
         return Err(different("a tool's version"));
     }
-    let wanted = Document {
+    // Those of a simulation have a seed for each repeat.
+    let seeds_go_on = there.seeds.len() <= wanted.seeds.len()
+        && there.seeds[..] == wanted.seeds[..there.seeds.len()];
+    let as_there = Document {
         complete: there.complete,
+        repeats: there.repeats,
+        seeds: there.seeds.clone(),
         ..wanted.clone()
     };
-    if *there != wanted {
+    if !seeds_go_on || *there != as_there {
         return Err(different(DOCUMENT));
     }
-    Ok(())
+    Ok(grown)
+}
+
+/// Whether two texts of a study are the same but for the line that sets `repeats`.
+fn differ_in_repeats(one: &[u8], other: &[u8]) -> bool {
+    let rest = |text: &[u8]| -> Option<Vec<String>> {
+        let lines = std::str::from_utf8(text).ok()?.lines();
+        let kept = lines.filter(|line| {
+            let key = line.split('=').next().unwrap_or_default().trim();
+            key.trim_matches(['"', '\'']) != "repeats"
+        });
+        Some(kept.map(str::to_owned).collect())
+    };
+    rest(one).is_some_and(|one| Some(one) == rest(other))
 }
 
 /// Whether nothing is in the directory but what a kill left of this very study before it had a document. Anything else

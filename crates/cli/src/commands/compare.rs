@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Result directories; also fio JSON, hyperfine JSON and MMTests log directories, or directories of such files.
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,
-    /// The policy that the others are compared with [default: the first result's].
+    /// The policy that the others are compared with [default: the first result's, of each machine].
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
     /// Metrics, separated by commas; all: every one that there is [default: those of interest].
@@ -123,14 +123,7 @@ fn print(
         }
         writeln!(text)?;
     }
-    style.heading(
-        &mut text,
-        &format!(
-            "Compared with {}: intervals of {} %, p-values corrected for all comparisons here",
-            comparison.baseline,
-            comparison.level * 100.0
-        ),
-    )?;
+    style.heading(&mut text, &procedure(comparison))?;
     style.table(&mut text, sentences(comparison))?;
     let warnings: Vec<Vec<String>> = comparison
         .rows
@@ -153,6 +146,39 @@ fn print(
     }
     out.write_all(&text)?;
     Ok(())
+}
+
+/// What the sentences are about, and how chance was considered.
+fn procedure(comparison: &Comparison) -> String {
+    let mut baselines: Vec<&str> = Vec::new();
+    for name in comparison.rows.iter().filter_map(|r| r.baseline.as_deref()) {
+        if !baselines.contains(&name) {
+            baselines.push(name);
+        }
+    }
+    let with = match baselines[..] {
+        [] => &comparison.baseline,
+        [only] => only,
+        _ => "the baseline of its machine",
+    };
+    let families = comparison.families.iter().filter(|f| f.comparisons > 0);
+    let families: Vec<String> = families
+        .map(|f| format!("{} of {}", f.comparisons, f.metric))
+        .collect();
+    let corrected = if families.is_empty() {
+        String::new()
+    } else {
+        format!(
+            ", p-values corrected for each metric by itself ({}): {}",
+            comparison.correction,
+            families.join(", ")
+        )
+    };
+    format!(
+        "Compared with {with}: intervals of {} %, margin {} %{corrected}",
+        comparison.level * 100.0,
+        comparison.margin_percent
+    )
 }
 
 /// The metric, its unit, its mean and which way is better.
@@ -247,11 +273,7 @@ fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
         "runs",
     ];
     let mut table = vec![header.map(str::to_owned).to_vec()];
-    for row in comparison
-        .rows
-        .iter()
-        .filter(|r| r.policy != comparison.baseline)
-    {
+    for row in comparison.rows.iter().filter(|r| r.baseline.is_some()) {
         let of = |text: &dyn Fn(&wakepath_compare::Gain) -> String| {
             row.gain.as_ref().map_or_else(String::new, text)
         };
@@ -264,11 +286,20 @@ fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
             of(&|g| format!("{} to {}", bound(g.interval[0]), bound(g.interval[1]))),
             row.corrected_p
                 .map_or_else(String::new, |p| format!("{p:.4}")),
-            of(&|g| format!("{:+.1}", g.effect)),
+            of(&|g| g.effect.map_or_else(String::new, effect)),
             row.runs.to_string(),
         ]);
     }
     table
+}
+
+/// An effect size; beyond 100 standard deviations it only says that the runs hardly vary.
+fn effect(value: f64) -> String {
+    if value.abs() <= 100.0 {
+        format!("{value:+.1}")
+    } else {
+        format!("{}100", if value < 0.0 { "<-" } else { ">+" })
+    }
 }
 
 /// A bound of an interval; one that is far off says no more than that.
@@ -316,7 +347,7 @@ fn csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
             metric.map_or_else(String::new, |m| m.unit.to_string()),
             row.workload.clone(),
             row.policy.clone(),
-            comparison.baseline.clone(),
+            row.baseline.as_ref().unwrap_or(&row.policy).clone(),
             row.runs.to_string(),
             row.mean.to_string(),
             row.deviation.map_or_else(String::new, |d| d.to_string()),
@@ -325,7 +356,9 @@ fn csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
             of(|g| g.interval[1]),
             of(|g| g.p_value),
             row.corrected_p.map_or_else(String::new, |p| p.to_string()),
-            of(|g| g.effect),
+            row.gain
+                .and_then(|g| g.effect)
+                .map_or_else(String::new, |g| g.to_string()),
             row.significant.to_string(),
             row.sentence.clone(),
             row.warnings.join("; "),

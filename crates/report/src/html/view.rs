@@ -30,6 +30,18 @@ pub struct View {
     pub made_by: String,
 }
 
+impl View {
+    /// What the policies are compared with, in words.
+    pub(crate) fn baseline_name(&self) -> &str {
+        let mut baselines = self.policies.iter().filter(|p| p.baseline);
+        match (baselines.next(), baselines.next()) {
+            (Some(only), None) => &only.name,
+            (Some(_), Some(_)) => "the baseline of its machine",
+            (None, _) => "the baseline",
+        }
+    }
+}
+
 /// Whether something is good news.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
@@ -86,7 +98,7 @@ pub struct Policy {
     pub name: String,
     /// Its settings: name and value.
     pub settings: Vec<(String, String)>,
-    /// Whether the others are compared with it.
+    /// Whether others are compared with it; of several machines each has one.
     pub baseline: bool,
 }
 

@@ -164,21 +164,22 @@ impl Plan {
         self.workloads.len() * self.policies.len() * self.repeats() as usize
     }
 
-    /// Workload, policy and repeat of the run of this index.
+    /// Workload, policy and repeat of the run of this index. Runs are numbered through repeats, workloads and policies in
+    /// this order, so that more repeats change no number.
     pub fn run(&self, index: usize) -> (usize, usize, u32) {
-        let repeats = self.repeats() as usize;
-        let pair = index / repeats;
+        let pairs = self.workloads.len() * self.policies.len();
+        let pair = index % pairs;
         (
             pair / self.policies.len(),
             pair % self.policies.len(),
-            (index % repeats) as u32,
+            (index / pairs) as u32,
         )
     }
 
     /// The index of a run.
     pub fn index(&self, workload: usize, policy: usize, repeat: u32) -> usize {
-        let pair = workload * self.policies.len() + policy;
-        pair * self.repeats() as usize + repeat as usize
+        let pairs = self.workloads.len() * self.policies.len();
+        repeat as usize * pairs + workload * self.policies.len() + policy
     }
 
     /// The key of the run of this index.

@@ -32,15 +32,8 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
     let tools = BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
     let document = plan.document(machine_in_short(machine), tools, Vec::new());
     let writer = Writer::open(dir, document, &plan.files(text.into_bytes()), mode)?;
-    // All begin with the first repeat, so that an interrupted study has about as many runs of each.
-    let (pairs, repeats) = (
-        plan.runs() / plan.repeats() as usize,
-        plan.repeats() as usize,
-    );
-    let order: Vec<usize> = (0..repeats)
-        .flat_map(|repeat| (0..pairs).map(move |pair| pair * repeats + repeat))
-        .collect();
-    let missing: Vec<usize> = order.into_iter().filter(|i| !writer.has(*i)).collect();
+    // By repeat, so that an interrupted study has about as many runs of each.
+    let missing: Vec<usize> = (0..plan.runs()).filter(|i| !writer.has(*i)).collect();
     (waiting.finished)(plan.runs() - missing.len());
     // The earliest run that has failed: what comes after it need not be done.
     let failed = AtomicUsize::new(usize::MAX);

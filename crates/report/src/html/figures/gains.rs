@@ -43,11 +43,7 @@ pub(crate) fn gains(view: &View) -> Option<Figure> {
             if gain.significant { "yes" } else { "no" }.into(),
         ]);
     }
-    let baseline = view
-        .policies
-        .iter()
-        .find(|p| p.baseline)
-        .map_or("the baseline", |p| p.name.as_str());
+    let baseline = view.baseline_name();
     Some(Figure {
         id: "gains".into(),
         kind: "gains",

@@ -13,7 +13,9 @@ pub(super) fn add(
     compared: &Compared,
 ) -> Result<(), CompareError> {
     let mut answers = Vec::new();
-    let general = view.policies.iter().position(|p| p.baseline);
+    // Of several machines each has its own.
+    let mut baselines = (0..view.policies.len()).filter(|p| view.policies[*p].baseline);
+    let general = baselines.next().filter(|_| baselines.next().is_none());
     for (index, place) in places.iter().enumerate() {
         for question in &place.reader.document().questions {
             let own = question.baseline.as_deref();
@@ -73,11 +75,14 @@ fn answer(
 fn sentence(view: &View, question: String, baseline: Option<usize>, rows: Vec<&Row>) -> Answer {
     let rows: Vec<&Row> = rows
         .into_iter()
-        .filter(|r| Some(r.policy) != baseline)
+        .filter(|r| match baseline {
+            Some(baseline) => r.policy != baseline,
+            None => !view.policies[r.policy].baseline,
+        })
         .collect();
     let baseline = baseline
         .and_then(|index| view.policies.get(index))
-        .map_or("the baseline", |p| p.name.as_str());
+        .map_or(view.baseline_name(), |p| p.name.as_str());
     let mut workloads: Vec<usize> = rows.iter().map(|r| r.workload).collect();
     workloads.dedup();
     let best: Vec<Option<&Row>> = workloads.iter().map(|w| best(&rows, *w)).collect();
@@ -147,8 +152,9 @@ fn summary(view: &View, baseline: &str, rows: &[&Row], best: &[Option<&Row>]) ->
             };
             (
                 format!(
-                    "{}{place}: better than {baseline} by {low:.1} to {high:.1} %{rest}.",
-                    name(winner)
+                    "{}{place}: better than {baseline} by {} %{rest}.",
+                    name(winner),
+                    wakepath_compare::range([low, high])
                 ),
                 Tone::Better,
             )

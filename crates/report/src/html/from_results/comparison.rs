@@ -23,7 +23,14 @@ pub(super) struct Compared {
 }
 
 /// Fills in the metrics and the comparison.
-pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Compared, FromResultsError> {
+///
+/// Policies of the view that are marked are the baseline of all; otherwise each machine has its own, if it names one that
+/// is there.
+pub(super) fn add(
+    view: &mut View,
+    places: &[Place<'_>],
+    has_baseline: bool,
+) -> Result<Compared, FromResultsError> {
     let mut series = Series::new();
     let mut sources = Vec::new();
     for (index, place) in places.iter().enumerate() {
@@ -53,15 +60,26 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<Compared, Fro
         policies,
     };
     let mut policies = compared.policies.iter();
-    let baseline = policies.find(|(_, i)| view.policies[**i].baseline);
-    let Some((baseline, _)) = baseline.filter(|_| !compared.series.is_empty()) else {
-        return Ok(compared);
-    };
+    let wanted = policies.find(|(_, i)| view.policies[**i].baseline);
     let options = Options {
-        baseline: Some(baseline.clone()),
+        baseline: wanted.map(|(name, _)| name.clone()),
         ..Options::default()
     };
+    if compared.series.is_empty() || !has_baseline && wanted.is_none() {
+        return Ok(compared);
+    }
     let comparison = compare(&compared.sources, &options)?;
+    // What nothing else is compared with is no baseline.
+    let baselines = comparison
+        .rows
+        .iter()
+        .filter_map(|row| row.baseline.as_ref());
+    for policy in baselines.filter_map(|name| compared.policies.get(name)) {
+        view.policies[*policy].baseline = true;
+    }
+    if let Some(policy) = compared.policies.get(&comparison.baseline) {
+        view.policies[*policy].baseline = true;
+    }
     view.metrics = comparison.metrics.iter().map(described).collect();
     view.rows = compared.rows(view, &comparison.rows);
     Ok(compared)
@@ -159,7 +177,7 @@ fn shown(row: &results::Row, workload: usize, metric: usize, policy: usize) -> R
         gain: row.gain.map(|gain| view::Gain {
             percent: gain.percent,
             interval: Some(gain.interval),
-            effect: Some(gain.effect),
+            effect: gain.effect,
             significant: row.significant,
         }),
     }

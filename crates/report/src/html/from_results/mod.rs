@@ -55,7 +55,7 @@ impl Place<'_> {
 }
 
 /// Puts together what a report on these results shows. The policies are compared with `baseline`, else with the
-/// baseline of the first result.
+/// baseline of their machine's first result.
 ///
 /// # Errors
 /// No results, results that cannot be read, a baseline that is not there. Tables that are missing are no error: the
@@ -81,7 +81,9 @@ pub fn view(results: &[Reader], baseline: Option<&str>) -> Result<View, FromResu
         .position(|p| p.name == wanted)
         .or_else(|| places[0].policies.get(wanted).copied());
     match found {
-        Some(index) => view.policies[index].baseline = true,
+        // Otherwise each machine has its own.
+        Some(index) if baseline.is_some() => view.policies[index].baseline = true,
+        Some(_) => {}
         None if baseline.is_some() => {
             return Err(FromResultsError::Baseline {
                 name: wanted.to_owned(),
@@ -93,7 +95,7 @@ pub fn view(results: &[Reader], baseline: Option<&str>) -> Result<View, FromResu
         )),
     }
     provenance::add(&mut view, results, &suffixes);
-    let compared = comparison::add(&mut view, &places)?;
+    let compared = comparison::add(&mut view, &places, found.is_some())?;
     view.cautions.extend(compared.differences(&suffixes));
     distributions::add(&mut view, &places, &compared.series)?;
     idle::add(&mut view, &places)?;

@@ -6,7 +6,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 use wakepath_results::{Document, MetricRow, Reader, ResultsError};
 
-use crate::{Design, Gain, GainError, Mean, Metric, Verdict, differences, gain, holm, warnings};
+use crate::differences::machine_kinds;
+use crate::gain::interval_of_mean;
+use crate::{Design, Gain, Mean, Metric, Verdict, benjamini_hochberg, differences, gain, warnings};
 
 /// Seed of the resampling: the same numbers give the same intervals.
 const SEED: u64 = 1;
@@ -52,7 +54,7 @@ impl Source {
 /// What to compare.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The policy to compare with; none: the first source's.
+    /// The policy to compare with; none: of each machine, that of its first source.
     pub baseline: Option<String>,
     /// Names of metrics; empty: those in the headlines and those that questions ask about.
     pub metrics: Vec<String>,
@@ -97,8 +99,12 @@ pub enum CompareError {
 /// The comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// The policy that the others are compared with.
+    /// The policy that the others are compared with; of several machines the first one's, and each row has its own.
     pub baseline: String,
+    /// How p-values are corrected.
+    pub correction: &'static str,
+    /// What they are corrected over: a question each.
+    pub families: Vec<Family>,
     /// Confidence level of the intervals.
     pub level: f64,
     /// Differences up to so many percent are of no interest.
@@ -117,6 +123,18 @@ pub struct Comparison {
     pub notes: Vec<String>,
 }
 
+/// The comparisons that answer one question: what differs in this metric.
+#[derive(Clone, Debug, Serialize)]
+pub struct Family {
+    /// Name of the metric.
+    pub metric: String,
+    /// How many comparisons there are.
+    pub comparisons: usize,
+}
+
+/// How p-values are corrected.
+pub const CORRECTION: &str = "Benjamini-Hochberg";
+
 /// A metric of a workload under a policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
@@ -132,16 +150,20 @@ pub struct Row {
     pub mean: f64,
     /// Standard deviation; none of a single run.
     pub deviation: Option<f64>,
+    /// The interval around the mean; none of fewer than 4 runs.
+    pub interval: Option<[f64; 2]>,
     /// What each run gave, in the order of the session.
     #[serde(skip)]
     pub values: Vec<f64>,
+    /// The policy that it is compared with; none of a baseline.
+    pub baseline: Option<String>,
     /// How runs were compared with those of the baseline.
     pub design: Design,
     /// The gain over the baseline; none of the baseline itself.
     pub gain: Option<Gain>,
-    /// The p-value of the gain, corrected for all comparisons here.
+    /// The p-value of the gain, corrected for all comparisons of this metric here.
     pub corrected_p: Option<f64>,
-    /// Whether the gain is significant after that.
+    /// Whether the gain is significant after that, and larger than the margin.
     pub significant: bool,
     /// What can be said.
     pub verdict: Option<Verdict>,
@@ -178,13 +200,14 @@ struct Series {
 enum With<'a> {
     /// It is the baseline.
     Itself,
-    /// The baseline has no such runs.
-    Nothing,
-    /// The runs of the baseline.
-    Baseline(&'a Series),
+    /// The baseline of this name has no such runs.
+    Nothing(&'a str),
+    /// The baseline's name and its runs.
+    Baseline(&'a str, &'a Series),
 }
 
-/// Compares all policies of all sources with one of them. Runs are paired where they were made in pairs: within a
+/// Compares all policies of all sources with a baseline. Results of several machines each have that machine's baseline,
+/// unless the options name one. Runs are paired where they were made in pairs: within a
 /// simulation by seed, within a measurement by block. Policies of different sources are never paired. With several
 /// sources a policy is called by its source and its own name.
 ///
@@ -232,29 +255,22 @@ pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, Comp
     if all.is_empty() {
         return Err(CompareError::Nothing);
     }
-    let wanted = match &options.baseline {
-        Some(name) => name.clone(),
-        None => policy_name(sources, first, &first.document.baseline),
-    };
-    let baseline = names.policies.iter().position(|p| *p == wanted);
-    let baseline = baseline.ok_or_else(|| CompareError::Unknown {
-        what: "policy",
-        name: wanted.clone(),
-        known: names.policies.join(", "),
-    })?;
+    let baselines = baselines(sources, options.baseline.as_deref(), &names.policies)?;
     let level = options.level.unwrap_or(first.document.level);
     let margin = first.document.margin_percent;
     let keys: Vec<(usize, usize, usize)> = all.keys().copied().collect();
-    let mut rows: Vec<(Row, Option<GainError>)> = keys
+    let mut rows: Vec<Row> = keys
         .par_iter()
         .map(|(m, w, p)| {
             let metric = &metrics[*m];
             let series = &all[&(*m, *w, *p)];
+            let baseline = baselines[*p];
             let with = if *p == baseline {
                 With::Itself
             } else {
-                all.get(&(*m, *w, baseline))
-                    .map_or(With::Nothing, With::Baseline)
+                let name = &names.policies[baseline];
+                let series = all.get(&(*m, *w, baseline));
+                series.map_or(With::Nothing(name), |series| With::Baseline(name, series))
             };
             row(
                 metric,
@@ -265,13 +281,26 @@ pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, Comp
             )
         })
         .collect();
-    judge(&mut rows, level, margin);
-    // The baseline first, otherwise as the studies have them.
-    let mut policies = names.policies.clone();
-    let of_baseline = policies.remove(baseline);
-    policies.insert(0, of_baseline);
+    let families = metrics
+        .iter()
+        .map(|metric| Family {
+            metric: metric.name.to_string(),
+            comparisons: judge(
+                rows.iter_mut().filter(|r| r.metric == metric.name),
+                level,
+                margin,
+            ),
+        })
+        .collect();
+    // Each baseline before what is compared with it, otherwise as the studies have them.
+    let mut order: Vec<usize> = (0..names.policies.len()).collect();
+    let first_of = |baseline: usize| baselines.iter().position(|b| *b == baseline);
+    order.sort_by_key(|p| (first_of(baselines[*p]), baselines[*p] != *p, *p));
+    let wanted = order
+        .first()
+        .map_or_else(String::new, |p| names.policies[*p].clone());
+    let policies: Vec<String> = order.iter().map(|p| names.policies[*p].clone()).collect();
     let rank = |row: &Row| policies.iter().position(|p| *p == row.policy);
-    let mut rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
     let metric_rank = |row: &Row| metrics.iter().position(|m| m.name == row.metric);
     let workload_rank = |row: &Row| names.workloads.iter().position(|w| *w == row.workload);
     rows.sort_by_cached_key(|row| (metric_rank(row), workload_rank(row), rank(row)));
@@ -280,6 +309,8 @@ pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, Comp
     metrics.retain(|m| rows.iter().any(|r| r.metric == m.name));
     Ok(Comparison {
         baseline: wanted,
+        correction: CORRECTION,
+        families,
         level,
         margin_percent: margin,
         policies,
@@ -289,6 +320,57 @@ pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, Comp
         rows,
         notes: notes(sources),
     })
+}
+
+/// The baseline of each policy by index; that of a baseline is itself. `policies` are those of all sources, by their names
+/// beside each other.
+fn baselines(
+    sources: &[Source],
+    wanted: Option<&str>,
+    policies: &[String],
+) -> Result<Vec<usize>, CompareError> {
+    let index = |name: &str| policies.iter().position(|p| p == name);
+    let unknown = |name: &str| CompareError::Unknown {
+        what: "policy",
+        name: name.to_owned(),
+        known: policies.join(", "),
+    };
+    if let Some(one) = wanted.and_then(index) {
+        return Ok(vec![one; policies.len()]);
+    }
+    let machines = machine_kinds(sources);
+    let of = |source: &Source, name: &str| index(&policy_name(sources, source, name));
+    let mut all: Vec<Option<usize>> = vec![None; policies.len()];
+    let mut first = None;
+    for (number, machine) in machines.iter().enumerate() {
+        if machines[..number].contains(machine) {
+            continue;
+        }
+        let same = || sources.iter().zip(&machines).filter(|(_, m)| *m == machine);
+        let found = match wanted {
+            // The name without its source: of each machine its own.
+            Some(name) => same().find_map(|(source, _)| {
+                source.document.policies.iter().find(|p| p.name == name)?;
+                of(source, name)
+            }),
+            None => of(&sources[number], &sources[number].document.baseline),
+        };
+        let own: Vec<usize> = same()
+            .flat_map(|(s, _)| s.document.policies.iter().filter_map(|p| of(s, &p.name)))
+            .collect();
+        // A machine with nothing else to compare is compared with the first.
+        let alone = found.is_none_or(|found| own.iter().all(|p| *p == found));
+        let baseline = if alone { first.or(found) } else { found };
+        let name = wanted.unwrap_or(&sources[number].document.baseline);
+        let baseline = baseline.ok_or_else(|| unknown(name))?;
+        first = first.or(Some(baseline));
+        for policy in own {
+            all[policy] = Some(baseline);
+        }
+    }
+    // Policies that only the rows have.
+    let rest = first.unwrap_or(0);
+    Ok(all.into_iter().map(|b| b.unwrap_or(rest)).collect())
 }
 
 /// Names in the order in which they were first seen.
@@ -381,14 +463,14 @@ fn metrics(sources: &[Source], options: &Options) -> Result<Vec<Metric>, Compare
     Ok(wanted)
 }
 
-/// A row without its verdict, and why there is no gain.
+/// A row without its verdict.
 fn row(
     metric: &Metric,
     [workload, policy]: [&str; 2],
     series: &Series,
     with: With<'_>,
     level: f64,
-) -> (Row, Option<GainError>) {
+) -> Row {
     // As the session had them.
     let mut in_order = series.runs.clone();
     in_order.sort_by_key(|(_, order, _)| *order);
@@ -400,6 +482,8 @@ fn row(
         runs: values.len(),
         mean: mean(metric, &values),
         deviation: deviation(&values),
+        interval: interval_of_mean(metric, &values, level),
+        baseline: None,
         design: Design::Unpaired,
         gain: None,
         corrected_p: None,
@@ -410,12 +494,16 @@ fn row(
         values,
     };
     let baseline = match with {
-        With::Itself => return (row, None),
-        With::Nothing => {
+        With::Itself => return row,
+        With::Nothing(name) => {
+            row.baseline = Some(name.to_owned());
             "the baseline has no such runs".clone_into(&mut row.sentence);
-            return (row, None);
+            return row;
         }
-        With::Baseline(baseline) => baseline,
+        With::Baseline(name, baseline) => {
+            row.baseline = Some(name.to_owned());
+            baseline
+        }
     };
     let paired = baseline.source == series.source
         && series.design == Some(Design::Paired)
@@ -429,15 +517,10 @@ fn row(
         theirs = baseline.runs.iter().map(|(.., value)| *value).collect();
     }
     match gain(metric, &theirs, &ours, row.design, level, SEED) {
-        Ok(gain) => {
-            row.gain = Some(gain);
-            (row, None)
-        }
-        Err(error) => {
-            row.sentence = error.to_string();
-            (row, Some(error))
-        }
+        Ok(gain) => row.gain = Some(gain),
+        Err(error) => row.sentence = error.to_string(),
     }
+    row
 }
 
 /// The values of blocks that both have, in the order of the blocks.
@@ -469,22 +552,20 @@ fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() as f64 - 1.0)).sqrt())
 }
 
-/// Corrects for all comparisons and says what can be said.
-fn judge(rows: &mut [(Row, Option<GainError>)], level: f64, margin: f64) {
-    let p: Vec<f64> = rows
-        .iter()
-        .filter_map(|(r, _)| Some(r.gain?.p_value))
+/// Corrects the p-values of the comparisons of one question and says what can be said; returns their number.
+fn judge<'a>(rows: impl Iterator<Item = &'a mut Row>, level: f64, margin: f64) -> usize {
+    let mut compared: Vec<(&mut Row, Gain)> = rows
+        .filter_map(|row| row.gain.map(|gain| (row, gain)))
         .collect();
-    let mut corrected = holm(&p).into_iter();
-    for (row, _) in rows {
-        let Some(gain) = row.gain else { continue };
-        let Some(p) = corrected.next() else { continue };
-        let verdict = Verdict::of(&gain, p, level, margin);
+    let p: Vec<f64> = compared.iter().map(|(_, gain)| gain.p_value).collect();
+    for ((row, gain), p) in compared.iter_mut().zip(benjamini_hochberg(&p)) {
+        let verdict = Verdict::of(gain, p, level, margin);
         row.corrected_p = Some(p);
-        row.significant = matches!(verdict, Verdict::Better { .. } | Verdict::Worse { .. });
+        row.significant = verdict.is_finding();
         row.sentence = verdict.to_string();
         row.verdict = Some(verdict);
     }
+    compared.len()
 }
 
 /// The geometric mean over workloads of what each policy makes of a metric.
@@ -492,7 +573,7 @@ fn summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summa
     let mut all = Vec::new();
     for metric in metrics {
         let of_metric: Vec<&Row> = rows.iter().filter(|r| r.metric == metric.name).collect();
-        for policy in policies.iter().skip(1) {
+        for policy in policies {
             let gains = of_metric.iter().filter(|r| r.policy == *policy);
             let ratios: Vec<f64> = gains
                 .filter_map(|r| r.gain.map(|g| g.means[1] / g.means[0]))
