@@ -45,7 +45,7 @@ impl Drive {
             found.push(format!("PS{i} declares 0 W active"));
         }
         let mut working = known.iter().filter(|(_, s, _)| !s.non_operational);
-        if let (Some((first, _, most)), Some((last, _, least))) = (working.next(), working.last())
+        if let (Some((first, _, most)), Some((last, _, least))) = (working.next(), working.next_back())
             && least >= most
         {
             found.push(format!(
