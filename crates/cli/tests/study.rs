@@ -1544,3 +1544,62 @@ fn force_replaces_no_results_of_others() {
     );
     assert!(theirs.join("runs/1.json").exists());
 }
+
+#[test]
+fn a_question_with_a_condition_names_the_policy_that_keeps_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let results: Vec<String> = [("slow", 300.0, 1000), ("fast", 100.0, 900), ("hot", 90.0, 20)]
+        .iter()
+        .map(|(name, us, iops)| {
+            let path = temp.path().join(name);
+            fs::create_dir(&path).unwrap();
+            for run in 0..5 {
+                let us = (us + f64::from(run)) * 1e3;
+                let text = format!(
+                    r#"{{"fio version":"fio-3.33","timestamp":{run},"jobs":[{{"jobname":"j","read":{{"total_ios":{iops},"runtime":1000,"iops":{iops},"bw_bytes":1000,"lat_ns":{{"min":1,"max":1000000,"mean":{us},"stddev":1,"N":{iops}}},"clat_ns":{{"mean":{us},"N":{iops},"percentile":{{"99.000000":{us}}}}}}}}}]}}"#
+                );
+                fs::write(path.join(format!("{run}.json")), text).unwrap();
+            }
+            path.display().to_string()
+        })
+        .collect();
+    let with = |more: &[&str]| {
+        let mut arguments = vec!["compare"];
+        arguments.extend(results.iter().map(String::as_str));
+        arguments.extend(more);
+        let done = wakepath(&arguments).success();
+        String::from_utf8(done.get_output().stdout.clone()).unwrap()
+    };
+    let text = with(&["--maximise", "iops", "--keep", "p99_us<150"]);
+    assert!(text.starts_with("fast: IOPS 900"), "{text}");
+    assert!(
+        text.contains("surely p99_us < 150") && text.contains("Next: hot"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Better, but misses by 101.3 %: slow"),
+        "{text}"
+    );
+    let nearest = with(&["--maximise", "iops", "--keep", "p99_us<50"]);
+    assert!(
+        nearest.contains("Nothing surely keeps p99_us < 50. Nearest: hot, fails"),
+        "{nearest}"
+    );
+    let open = with(&["--maximise", "iops", "--keep", "p99_us<102.5"]);
+    assert!(
+        open.contains("Better, but cannot tell whether it keeps it: fast"),
+        "{open}"
+    );
+    let ranked = with(&["--maximise", "iops", "--keep", "p99_us<150", "--top", "1"]);
+    assert!(ranked.contains("1 of 3 policies"), "{ranked}");
+    let front = with(&["--pareto", "iops,p99_us", "--format", "csv"]);
+    assert_eq!(front.matches(",true").count(), 6, "{front}");
+    for (more, parts) in [
+        (["--keep", "p99_us<150"], ["--minimise", "--maximise"]),
+        (["--minimise", "no_such"], ["metric", "no_such"]),
+        (["--workload", "no_such"], ["workload", "no_such"]),
+    ] {
+        let arguments = [&["compare", &results[0], &results[1]][..], &more].concat();
+        fails_with(wakepath(&arguments), &parts);
+    }
+}

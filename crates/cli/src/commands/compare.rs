@@ -1,11 +1,14 @@
 //! `wakepath compare`: which policy is better, by how much, and how sure that is.
 
 mod drawing;
+mod ranking;
 
 use std::io::Write;
 use std::path::PathBuf;
 
-use wakepath_compare::results::{Comparison, Options, Row, Source, compare};
+use wakepath_compare::results::{
+    Comparison, Condition, Options, Row, Source, choose, compare, front,
+};
 use wakepath_compare::{Better, Mean, Metric};
 use wakepath_study::import;
 
@@ -20,7 +23,9 @@ const FAR: f64 = 10_000.0;
 Examples:
   wakepath compare idle-governor-sim
   wakepath compare my-study-sim my-study-live --metric mean_us
-  wakepath compare before.json after.json --format markdown")]
+  wakepath compare before.json after.json --format markdown
+  wakepath compare sweep-sim --minimise mean_mw --keep 'p99_us<150' --top 5
+  wakepath compare sweep-sim --pareto mean_mw,p99_us")]
 pub(crate) struct Args {
     /// Result directories; also fio JSON, hyperfine JSON and MMTests log directories, or directories of such files.
     #[arg(required = true, value_name = "RESULT")]
@@ -31,6 +36,24 @@ pub(crate) struct Args {
     /// Metrics, separated by commas; all: every one that there is [default: those of interest].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     metric: Vec<String>,
+    /// Only these workloads, separated by commas.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    workload: Vec<String>,
+    /// The policy with least of this metric on the workloads.
+    #[arg(long, value_name = "METRIC", conflicts_with_all = ["maximise", "pareto"])]
+    minimise: Option<String>,
+    /// The policy with most of this metric on the workloads.
+    #[arg(long, value_name = "METRIC", conflicts_with = "pareto")]
+    maximise: Option<String>,
+    /// Only policies that keep this on every workload, such as 'p99_us<150'; may be given several times.
+    #[arg(long, value_name = "CONDITION")]
+    keep: Vec<Condition>,
+    /// The policies that no other one beats in all of these metrics.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pareto: Vec<String>,
+    /// Most policies of a ranking.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    top: u32,
     /// Confidence level of the intervals, 0.5 to 0.999 [default: the study's].
     #[arg(long, value_parser = level)]
     level: Option<f64>,
@@ -52,15 +75,39 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         .iter()
         .map(|o| Source::read(&o.name, &o.results))
         .collect::<Result<_, _>>()?;
+    let goal = args.minimise.as_ref().or(args.maximise.as_ref());
+    if goal.is_none() && !args.keep.is_empty() {
+        anyhow::bail!(
+            "--keep: say what is wanted among what keeps it: --minimise METRIC or --maximise METRIC"
+        );
+    }
+    let mut metrics: Vec<String> = args.pareto.iter().chain(goal).cloned().collect();
+    metrics.extend(args.keep.iter().map(|c| c.metric.clone()));
+    let asked = !metrics.is_empty();
+    if !asked {
+        metrics.clone_from(&args.metric);
+    }
     let options = Options {
         baseline: args.baseline.clone(),
-        metrics: args.metric.clone(),
+        metrics,
+        workloads: args.workload.clone(),
         level: args.level,
     };
     let comparison = compare(&sources, &options)?;
+    if let Some(goal) = goal {
+        let choice = choose(&comparison, goal, args.minimise.is_some(), &args.keep)?;
+        return ranking::choice(out, &choice, args.top, args.format);
+    }
+    if asked {
+        let points = front(&comparison, &args.pareto)?;
+        return ranking::front(out, &comparison, &args.pareto, &points, args.format);
+    }
     match args.format {
         PageFormat::Json => output::json(out, &comparison),
         PageFormat::Csv => csv(out, &comparison),
+        PageFormat::Table if comparison.policies.len() > ranking::MANY => {
+            ranking::all(out, &comparison, args.top)
+        }
         PageFormat::Table => print(out, &comparison, &Text, Canvas::of_stdout()),
         PageFormat::Markdown => print(out, &comparison, &Markdown, None),
     }

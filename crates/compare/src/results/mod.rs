@@ -1,10 +1,14 @@
 //! Comparing what is in result directories: a row for every metric of every workload under every policy.
 
+mod choice;
+
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use serde::Serialize;
 use wakepath_results::{Document, MetricRow, Reader, ResultsError};
+
+pub use choice::{Candidate, Choice, Condition, Figure, Holds, choose, front};
 
 use crate::differences::machine_kinds;
 use crate::gain::interval_of_mean;
@@ -56,6 +60,8 @@ impl Source {
 pub struct Options {
     /// The policy to compare with; none: of each machine, that of its first source.
     pub baseline: Option<String>,
+    /// Names of workloads; empty: all.
+    pub workloads: Vec<String>,
     /// Names of metrics; empty: those in the headlines and those that questions ask about.
     pub metrics: Vec<String>,
     /// Confidence level; none: the first source's.
@@ -223,8 +229,23 @@ pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, Comp
         .enumerate()
         .map(|(i, m)| (&*m.name, i))
         .collect();
+    let all_workloads = || sources.iter().flat_map(|s| &s.document.workloads);
+    for name in &options.workloads {
+        if !all_workloads().any(|w| w.name == *name) {
+            return Err(CompareError::Unknown {
+                what: "workload",
+                name: name.clone(),
+                known: all_workloads()
+                    .map(|w| w.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            });
+        }
+    }
+    let asked =
+        |name: &str| options.workloads.is_empty() || options.workloads.iter().any(|w| w == name);
     for (index, source) in sources.iter().enumerate() {
-        for workload in &source.document.workloads {
+        for workload in source.document.workloads.iter().filter(|w| asked(&w.name)) {
             names.workload(&workload.name);
         }
         for policy in &source.document.policies {
@@ -235,6 +256,9 @@ pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, Comp
             let Some(metric) = wanted.get(row.metric.as_str()) else {
                 continue;
             };
+            if !asked(&row.workload) {
+                continue;
+            }
             // Rows come in long stretches of the same run.
             let (workload, policy) = match last {
                 Some((w, p, workload, policy)) if w == row.workload && p == row.policy => {

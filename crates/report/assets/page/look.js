@@ -81,6 +81,22 @@ function categories(look) {
     : ["#4f86c6", "#b7cdea", "#b5541c", "#f3c9a5", "#2f7d5b", "#b5dcc6", "#8e3b8a", "#e2bfe0", "#56606b", "#c3cad2"];
 }
 
+// As many colours as there are things: those above, then hues a golden angle apart in three lightnesses.
+function distinct(count, look) {
+  const first = categories(look);
+  const levels = look.dark ? [0.66, 0.44, 0.8] : [0.5, 0.72, 0.34];
+  return Array.from({ length: count }, (_, i) => {
+    if (i < first.length) return first[i];
+    const lightness = levels[i % 3];
+    const part = (n) => {
+      const k = (n + ((i * 137.508) % 360) / 30) % 12;
+      const value = lightness - 0.55 * Math.min(lightness, 1 - lightness) * Math.max(-1, Math.min(k - 3, 9 - k, 1));
+      return Math.round(255 * value).toString(16).padStart(2, "0");
+    };
+    return `#${part(0)}${part(8)}${part(4)}`;
+  });
+}
+
 function base(look) {
   return {
     animation: false,

@@ -5,9 +5,9 @@ charts.timeline = (data, chosen) => {
   const option = base(look);
   const { policy, at } = chosen.choice;
   const view = data.views.find((v) => String(v.policy) === policy && v.at === at) || data.views[0];
-  const colours = categories(look);
-  // The same name has the same colour whatever is chosen.
-  const colour = (name) => colours[name % colours.length];
+  // The same name has the same colour whatever is chosen, and no other one has it.
+  const colours = distinct(data.names.length, look);
+  const colour = (name) => colours[name];
   const end = Math.max(...view.spans.map((s) => s[2] + s[3]));
   option.grid.bottom = 46;
   const used = [...new Set(view.spans.map((s) => s[1]))];

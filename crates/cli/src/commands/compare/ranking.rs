@@ -1,0 +1,223 @@
+//! Policies in an order: by a question with conditions, as a Pareto front, and of a sweep with too many for a table.
+
+use std::io::Write;
+
+use serde::Serialize;
+use wakepath_compare::Better;
+use wakepath_compare::results::{Choice, Comparison, Holds, choose};
+
+use super::number;
+use crate::output::{self, PageFormat};
+
+/// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
+pub(super) const MANY: usize = 20;
+
+/// The answer to a question with conditions, then the ranking.
+pub(super) fn choice(
+    out: &mut impl Write,
+    choice: &Choice,
+    top: u32,
+    format: PageFormat,
+) -> anyhow::Result<()> {
+    let header = ["rank", "policy", "value", "conditions", "miss_percent"];
+    let rows = choice.candidates.iter().enumerate().map(|(rank, c)| {
+        let holds = match c.holds {
+            _ if choice.keep.is_empty() => "",
+            Holds::Surely => "surely kept",
+            Holds::CannotTell => "cannot tell",
+            Holds::Fails => "fails",
+        };
+        let miss = c
+            .condition
+            .as_ref()
+            .map_or_else(String::new, |_| format!("{:.1}", c.miss_percent.max(0.0)));
+        [
+            (rank + 1).to_string(),
+            c.policy.clone(),
+            c.value.to_string(),
+            holds.to_owned(),
+            miss,
+        ]
+    });
+    match format {
+        PageFormat::Json => output::json(out, choice),
+        PageFormat::Csv => output::csv(out, header, rows),
+        PageFormat::Table | PageFormat::Markdown => {
+            for sentence in &choice.sentences {
+                writeln!(out, "{sentence}")?;
+            }
+            writeln!(
+                out,
+                "Intervals of {} % of each mean by Student's t, not corrected for the number of policies.\n",
+                choice.level * 100.0
+            )?;
+            let (unit, factor) = unit(choice);
+            let header = ["rank", "policy", &unit, "conditions", "beyond the limit, %"];
+            let all = choice.candidates.len();
+            let rows = rows
+                .take(top as usize)
+                .zip(&choice.candidates)
+                .map(|(mut row, c)| {
+                    row[2] = number(c.value * factor);
+                    row
+                });
+            output::table(out, header, rows)?;
+            left_out(out, all, top)
+        }
+    }
+}
+
+/// The title of what a choice is by, and the factor of its values; watts from 10 W on.
+fn unit(choice: &Choice) -> (String, f64) {
+    let metric = &choice.metric;
+    let most = choice
+        .candidates
+        .iter()
+        .map(|c| c.value)
+        .fold(0.0, f64::max);
+    if metric.unit == "mW" && most >= 1e4 {
+        (format!("{}, W", metric.title), 1e-3)
+    } else {
+        (metric.title_with_unit(), 1.0)
+    }
+}
+
+fn left_out(out: &mut impl Write, all: usize, top: u32) -> anyhow::Result<()> {
+    if all > top as usize {
+        writeln!(
+            out,
+            "\n{top} of {all} policies; --top {all} and --format csv have all of them."
+        )?;
+    }
+    Ok(())
+}
+
+/// A policy of a front in files.
+#[derive(Serialize)]
+struct Point<'a> {
+    policy: &'a str,
+    values: &'a [f64],
+    on_front: bool,
+}
+
+/// The front; files have the other policies, too.
+pub(super) fn front(
+    out: &mut impl Write,
+    comparison: &Comparison,
+    metrics: &[String],
+    points: &[(String, Vec<f64>, bool)],
+    format: PageFormat,
+) -> anyhow::Result<()> {
+    match format {
+        PageFormat::Json => {
+            let points: Vec<Point<'_>> = points
+                .iter()
+                .map(|(policy, values, on_front)| Point {
+                    policy,
+                    values,
+                    on_front: *on_front,
+                })
+                .collect();
+            output::json(
+                out,
+                &serde_json::json!({"metrics": metrics, "points": points}),
+            )
+        }
+        PageFormat::Csv => {
+            let rows = points.iter().flat_map(|(policy, values, on_front)| {
+                metrics.iter().zip(values).map(move |(metric, value)| {
+                    [
+                        policy.clone(),
+                        metric.clone(),
+                        value.to_string(),
+                        on_front.to_string(),
+                    ]
+                })
+            });
+            output::csv(out, ["policy", "metric", "value", "on_front"], rows)
+        }
+        PageFormat::Table | PageFormat::Markdown => {
+            let titles = metrics.iter().map(|name| {
+                let metric = comparison.metrics.iter().find(|m| m.name == *name);
+                metric.map_or_else(|| name.clone(), wakepath_compare::Metric::title_with_unit)
+            });
+            let header: Vec<String> = std::iter::once("policy".to_owned()).chain(titles).collect();
+            let mut on: Vec<_> = points.iter().filter(|p| p.2).collect();
+            on.sort_by(|a, b| a.1[0].total_cmp(&b.1[0]));
+            let (few, all) = (on.len(), points.len());
+            let rows = on.into_iter().map(|(policy, values, _)| {
+                let mut row = vec![policy.clone()];
+                row.extend(values.iter().map(|v| number(*v)));
+                row
+            });
+            output::table(out, header, rows)?;
+            writeln!(
+                out,
+                "\n{few} of {all} policies: none of the others is as good in all of these and better in one, by the \
+                 geometric mean over {} workload(s).",
+                comparison.workloads.len()
+            )?;
+            Ok(())
+        }
+    }
+}
+
+/// A ranking of the policies by each metric, in place of its table.
+pub(super) fn all(out: &mut impl Write, comparison: &Comparison, top: u32) -> anyhow::Result<()> {
+    for metric in &comparison.metrics {
+        let minimise = metric.better == Better::Lower;
+        let Ok(ranked) = choose(comparison, &metric.name, minimise, &[]) else {
+            writeln!(
+                out,
+                "{}: no policy has it on every workload\n",
+                metric.title_with_unit()
+            )?;
+            continue;
+        };
+        let (unit, factor) = unit(&ranked);
+        let own = |policy: &str| ranked.candidates.iter().position(|c| c.policy == policy);
+        let place = own(&comparison.baseline).map_or_else(String::new, |place| {
+            format!("; {} is number {}", comparison.baseline, place + 1)
+        });
+        writeln!(
+            out,
+            "{unit}: the best of {} policies, geometric mean over {} workload(s){place}\n",
+            ranked.candidates.len(),
+            comparison.workloads.len()
+        )?;
+        let rows = ranked
+            .candidates
+            .iter()
+            .take(top as usize)
+            .enumerate()
+            .map(|(rank, c)| {
+                let of = || {
+                    comparison
+                        .rows
+                        .iter()
+                        .filter(|r| r.policy == c.policy && r.metric == metric.name)
+                };
+                let better =
+                    of().filter(|r| r.significant && r.gain.is_some_and(|g| g.percent > 0.0));
+                let worse =
+                    of().filter(|r| r.significant && r.gain.is_some_and(|g| g.percent < 0.0));
+                [
+                    (rank + 1).to_string(),
+                    c.policy.clone(),
+                    number(c.value * factor),
+                    better.count().to_string(),
+                    worse.count().to_string(),
+                ]
+            });
+        let header = ["rank", "policy", &unit, "better on", "worse on"];
+        output::table(out, header, rows)?;
+        writeln!(out)?;
+    }
+    writeln!(
+        out,
+        "{}\n{} policies are too many for a table: --top N ranks more, --format csv has every comparison.",
+        super::procedure(comparison),
+        comparison.policies.len()
+    )?;
+    Ok(())
+}
