@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Figure;
-use wakepath_sim::{Combination, Run, simulate};
+use wakepath_hardware::machine::{Figure, builtin_names};
+use wakepath_policies::spec::registry::{Kind, POLICIES};
+use wakepath_sim::observer::Observer;
+use wakepath_sim::{Combination, Run, SimError, simulate, simulate_observed};
+use wakepath_units::{Kilohertz, Nanoseconds};
 use wakepath_workloads::Workload;
 use wakepath_workloads::{fio, rtapp};
 
@@ -220,4 +223,92 @@ fn nothing_in_hackbench_is_boosted_and_no_hook_costs_a_tenth() {
     let us = 0.1 * busy / calls as f64 * 1e6;
     println!("{calls} calls, {busy} s busy: a call would have to take {us} us");
     assert!(calls > 0 && us > 1.0, "{us}");
+}
+
+/// The frequency of each clock at the end of a run.
+#[derive(Default)]
+struct LastFrequencies(Vec<Kilohertz>);
+
+impl Observer for LastFrequencies {
+    fn frequency(&mut self, _now: Nanoseconds, clock: usize, frequency: Kilohertz) {
+        self.0.resize(self.0.len().max(clock + 1), Kilohertz(0));
+        self.0[clock] = frequency;
+    }
+}
+
+/// A thread for each of these CPUs that never sleeps.
+fn busy_on(cpus: std::ops::Range<usize>) -> Workload {
+    let threads: Vec<String> = cpus
+        .map(|cpu| format!("\"t{cpu}\": {{ \"cpus\": [{cpu}], \"run\": 100000 }}"))
+        .collect();
+    let text = format!(
+        "{{ \"tasks\": {{ {} }}, \"global\": {{ \"duration\": 1 }} }}",
+        threads.join(", ")
+    );
+    rtapp::parse(&text, "busy.json").unwrap().into()
+}
+
+/// The clocks at the end of a run with these CPUs busy all the time; `None` where the machine cannot have the policy.
+fn clocks(machine: &Machine, busy: usize, idle: &str, freq: &str) -> Option<Vec<Kilohertz>> {
+    let mut last = LastFrequencies::default();
+    let policies = Combination::named(idle, freq).unwrap();
+    match simulate_observed(machine, &busy_on(0..busy), &policies, 1, &mut last) {
+        Err(SimError::NoClock { .. }) => None,
+        run => run.map(|_| Some(last.0)).unwrap(),
+    }
+}
+
+#[test]
+fn the_clock_of_busy_cpus_does_not_depend_on_which_idle_states_there_are() {
+    let mut freqs: Vec<&str> = POLICIES
+        .iter()
+        .filter(|policy| policy.kind == Kind::Frequency)
+        .map(|policy| policy.name)
+        .collect();
+    freqs.extend([
+        "intel_pstate-hwp[hwp_dynamic_boost=on]",
+        "intel_pstate-hwp[epp=power]",
+    ]);
+    let mut simulated = 0;
+    for name in builtin_names() {
+        let machine = Machine::find(name).unwrap();
+        let states = machine.idle_state.len();
+        for freq in &freqs {
+            let of = |only: std::ops::Range<usize>, idle: &str| {
+                let mut machine = machine.clone();
+                for (index, state) in machine.idle_state.iter_mut().enumerate() {
+                    state.disabled = !only.contains(&index);
+                }
+                clocks(&machine, machine.cpus(), idle, freq)
+            };
+            let Some(all) = of(0..states, "menu") else {
+                continue;
+            };
+            simulated += 1;
+            assert_eq!(
+                of(0..states, "shallowest").as_ref(),
+                Some(&all),
+                "{name} {freq}"
+            );
+            for state in 0..states {
+                let only = of(state..state + 1, "menu");
+                assert_eq!(
+                    only.as_ref(),
+                    Some(&all),
+                    "{name} {freq}, state {state} alone"
+                );
+            }
+        }
+    }
+    assert!(simulated > 30, "{simulated}");
+}
+
+#[test]
+fn polling_cores_count_as_active_for_turbo_limits() {
+    let machine = Machine::find(CLIENT).unwrap();
+    let mhz = |idle| clocks(&machine, 1, idle, "performance").unwrap()[0].0 / 1000;
+    let limits = &machine.cluster[0].turbo;
+    let (one, all) = (limits[0].khz / 1000, limits.last().unwrap().khz / 1000);
+    assert!(one > all);
+    assert_eq!((mhz("deepest"), mhz("shallowest")), (one, all));
 }

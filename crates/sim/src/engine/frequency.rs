@@ -168,8 +168,23 @@ impl<O: Observer> Engine<'_, O> {
         if of.current() != before {
             self.observe_frequency(domain);
         }
+        self.start_clock_slots(cluster);
+    }
+
+    /// Starts the slots of clusters that have a CPU awake from the beginning.
+    pub(super) fn start_clocks(&mut self) {
+        for cluster in 0..self.clock_slots.clusters.len() {
+            let of = |c: &Cpu| c.cluster == cluster && c.is_powered();
+            if self.cpus.iter().any(of) {
+                self.start_clock_slots(cluster);
+            }
+        }
+    }
+
+    /// The hardware looks at a cluster's clocks at the end of this slot, if they have slots.
+    fn start_clock_slots(&mut self, cluster: usize) {
         let slots = &mut self.clock_slots.clusters[cluster];
-        if !std::mem::replace(&mut slots.running, true) {
+        if slots.used && !std::mem::replace(&mut slots.running, true) {
             self.schedule_clock_slot(cluster);
         }
     }

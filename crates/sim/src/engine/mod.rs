@@ -226,6 +226,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             engine.enter_idle(cpu);
             engine.arm_clock(cpu);
         }
+        engine.start_clocks();
         engine.start_jobs();
         engine.start_threads();
         engine
