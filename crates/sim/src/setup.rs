@@ -606,12 +606,14 @@ fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimEr
             )));
         }
     }
-    // fio leaves the rest of a file alone that is less than a block; with blocks of two sizes it goes
-    // on until it has transferred as much as was asked for.
+    // fio leaves the rest of a file alone that is less than a block. A mixed job goes on until it has transferred as
+    // much as was asked for, unless its random offsets do not repeat: then every block is used up before.
+    let one_size = job.block_size.read == job.block_size.write;
+    let covers = job.rw.is_random() && !job.norandommap && one_size;
     let only = match read_percent {
         0 => Some(job.block_size.write),
         100 => Some(job.block_size.read),
-        _ => None,
+        _ => covers.then_some(job.block_size.read),
     };
     let bytes = limits
         .bytes

@@ -66,6 +66,15 @@ fn jobs_behind_a_stonewall_wait_for_those_before() {
     assert!((2.99..3.02).contains(&three.seconds), "{}", three.seconds);
 }
 
+/// As fio 3.33 with its null engine: 1,365, 1,366 and 1,366 I/Os.
+#[test]
+fn a_mixed_job_of_one_block_size_ends_where_fio_ends_it() {
+    let requests = |lines: &str| run(&format!("{lines}\nbs=48k\nsize=64m")).requests;
+    assert_eq!(requests("rw=randrw"), 1365);
+    assert_eq!(requests("rw=randrw\nnorandommap"), 1366);
+    assert_eq!(requests("rw=rw"), 1366);
+}
+
 /// What iowait is worth to menu@6.1 shows who counts as waiting for I/O.
 #[test]
 fn io_uring_waits_as_iowait_unless_told_not_to_and_libaio_does_not() {

@@ -171,6 +171,8 @@ const LOG: &str = "is ignored: logs are not written";
 const REPORT: &str = "is ignored: it shapes fio's report";
 const CONTENT: &str = "is ignored: the content of the data does not matter to the model";
 const OFFSETS: &str = "is ignored: it picks the random numbers, the model has its own seed";
+const PLACES: &str =
+    "is ignored: where an I/O lies decides nothing but which drive of a RAID0 has it";
 const LAYOUT: &str = "is ignored: files are not laid out";
 const OVERHEAD: &str = "is ignored: the cost of fio's own measuring is not modelled";
 const PROCESS: &str = "is ignored: it changes how fio runs, not what the drive and the CPU see";
@@ -234,6 +236,12 @@ const OPTIONS: &[(&str, Meaning)] = &[
     ("allrandrepeat", Meaning::NoTiming(OFFSETS)),
     ("randseed", Meaning::NoTiming(OFFSETS)),
     ("random_generator", Meaning::NoTiming(OFFSETS)),
+    ("offset", Meaning::NoTiming(PLACES)),
+    ("offset_align", Meaning::NoTiming(PLACES)),
+    ("offset_increment", Meaning::NoTiming(PLACES)),
+    ("percentage_random", Meaning::NoTiming(PLACES)),
+    ("random_distribution", Meaning::NoTiming(PLACES)),
+    ("softrandommap", Meaning::NoTiming(PLACES)),
     ("zero_buffers", Meaning::NoTiming(CONTENT)),
     ("scramble_buffers", Meaning::NoTiming(CONTENT)),
     ("buffer_pattern", Meaning::NoTiming(CONTENT)),
@@ -350,16 +358,11 @@ const UNSUPPORTED: &[&str] = &[
     "numa_cpu_nodes",
     "numa_mem_policy",
     "number_ios",
-    "offset",
-    "offset_align",
-    "offset_increment",
     "openfiles",
-    "percentage_random",
     "pre_read",
     "prio",
     "prioclass",
     "profile",
-    "random_distribution",
     "rate_cycle",
     "rate_iops_min",
     "rate_min",
@@ -369,7 +372,6 @@ const UNSUPPORTED: &[&str] = &[
     "replay_redirect",
     "rw_sequencer",
     "serialize_overlap",
-    "softrandommap",
     "sqthread_poll",
     "sqthread_poll_cpu",
     "steadystate",
