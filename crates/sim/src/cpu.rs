@@ -59,7 +59,9 @@ pub(crate) struct StateStats {
     pub(crate) time: u64,
     /// The part of it that the CPU was asleep: without leaving the state, and without polling.
     pub(crate) asleep: u64,
-    /// The part of that in which its whole cluster was down, in a state of the cluster.
+    /// The part of that until the state was reached.
+    pub(crate) entering: u64,
+    /// The part of it in which its whole cluster was down, in a state of the cluster.
     pub(crate) down: u64,
     pub(crate) entries: u64,
     /// Left before its target residency, although a shallower state was enabled.
@@ -172,6 +174,9 @@ pub(crate) struct Cpu {
     /// The part of it in which it was waking up, and since when it has been.
     waking: Running,
     waking_since: Option<u64>,
+    /// The state that it leaves, and the part of the time powered in which it was leaving one, in rows of the state.
+    leaving: usize,
+    left: Vec<u64>,
 }
 
 impl Cpu {
@@ -236,6 +241,8 @@ impl Cpu {
             polled: vec![0; states * operating_points],
             waking: Running::default(),
             waking_since: None,
+            leaving: 0,
+            left: vec![0; states * operating_points],
         }
     }
 
@@ -371,25 +378,33 @@ impl Cpu {
         sum
     }
 
-    /// Begins to wake up.
-    pub(crate) fn begin_waking(&mut self, now: u64) {
+    /// How long it was leaving a state, in ns, by operating point.
+    pub(crate) fn leaving_of(&self, state: usize) -> &[u64] {
+        let points = self.powered.len();
+        &self.left[state * points..][..points]
+    }
+
+    /// Begins to leave `state`.
+    pub(crate) fn begin_waking(&mut self, now: u64, state: usize) {
         self.waking_since = Some(now);
+        self.leaving = state;
     }
 
     /// Has woken up.
-    pub(crate) fn end_waking(&mut self, now: u64, khz: u64) {
-        self.settle_waking(now, khz);
+    pub(crate) fn end_waking(&mut self, now: u64, opp: usize, khz: u64) {
+        self.settle_waking(now, opp, khz);
         self.waking_since = None;
     }
 
-    /// Takes note of how long the CPU has been waking up, if it is; `khz` is the frequency of its clock
-    /// meanwhile.
-    pub(crate) fn settle_waking(&mut self, now: u64, khz: u64) {
+    /// Takes note of how long the CPU has been waking up, if it is; `opp` and `khz` are the operating point and
+    /// frequency of its clock meanwhile.
+    pub(crate) fn settle_waking(&mut self, now: u64, opp: usize, khz: u64) {
         let Some(since) = &mut self.waking_since else {
             return;
         };
         let time = now - std::mem::replace(since, now);
         self.waking.time += time;
+        self.left[self.leaving * self.powered.len() + opp] += time;
         self.waking.khz_time += u128::from(time) * u128::from(khz);
     }
 

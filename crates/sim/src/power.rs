@@ -169,15 +169,24 @@ impl Energy {
                 let cluster = &machine.cluster[cluster];
                 // Its clock runs on while it polls, but a state may say that it draws less than running.
                 let mut running = cpu.powered.clone();
-                let mut polling = 0;
+                let mut besides = 0;
                 for (index, state) in machine.idle_state.iter().enumerate() {
                     let polled = cpu.polled_in(index);
                     for ((time, opp), running) in polled.iter().zip(&cluster.opps).zip(&mut running)
                     {
                         *running -= time;
                         let power = cluster.idle_power(state, opp);
-                        polling += power.femtojoules_over(Nanoseconds(*time));
+                        besides += power.femtojoules_over(Nanoseconds(*time));
                     }
+                    // While it leaves a state its clock hardly does anything.
+                    let transition = cluster.transition_power(state);
+                    for (time, running) in cpu.leaving_of(index).iter().zip(&mut running) {
+                        *running -= time;
+                        besides += transition.femtojoules_over(Nanoseconds(*time));
+                    }
+                    let more = transition.0.saturating_sub(state.power().0);
+                    let entering = Nanoseconds(cpu.stats[index].entering);
+                    besides += Microwatts(more).femtojoules_over(entering);
                 }
                 let asleep = cpu
                     .stats
@@ -200,7 +209,7 @@ impl Energy {
                         .active_power(opp)
                         .femtojoules_over(Nanoseconds(*time))
                 });
-                running.chain(asleep).sum::<u128>() + polling
+                running.chain(asleep).sum::<u128>() + besides
             })
             .collect();
         let down_and_up = |down: &Down| {

@@ -45,6 +45,7 @@ fn share(of_one: f64) -> u64 {
 /// An idle state as it really is.
 #[derive(Clone, Debug)]
 pub(crate) struct TrueState {
+    pub(crate) index: usize,
     pub(crate) entry: u64,
     /// Mean.
     pub(crate) exit: u64,
@@ -290,6 +291,7 @@ impl Setup {
             .iter()
             .enumerate()
             .map(|(index, s)| TrueState {
+                index,
                 entry: s.true_entry_us.micros().0,
                 exit: s.true_exit_us.micros().0,
                 exit_spread: (s.exit_spread.value > 0.0)

@@ -328,3 +328,25 @@ fn a_cluster_that_stays_up_leaves_its_cpus_in_the_cluster_state_if_they_have_non
         "{waker:?}"
     );
 }
+
+#[test]
+fn leaving_a_state_draws_the_same_at_any_clock() {
+    let mut machine = quiet_server();
+    machine.io_path.kcycles_per_io = Figure::plain(0.0);
+    machine.scheduler.tick_kcycles = Figure::plain(0.0);
+    for state in &mut machine.idle_state {
+        state.cold_start_kcycles = Figure::default();
+    }
+    let energy = |machine: &Machine, freq: &str| {
+        let policies = Combination::named("deepest", freq).unwrap();
+        let lines = format!("{READS}thinktime=1000");
+        let run = simulate(machine, &job(&lines), &policies, 1).unwrap();
+        run.energy.unwrap().cpus_mj.iter().sum::<f64>()
+    };
+    let slow = energy(&machine, "powersave");
+    assert!((slow - energy(&machine, "performance")).abs() < 1e-9 * slow);
+    for state in &mut machine.idle_state {
+        state.transition_mw = Figure::plain(4000.0);
+    }
+    assert!(energy(&machine, "powersave") > 1.05 * slow);
+}

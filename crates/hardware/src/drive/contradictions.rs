@@ -45,7 +45,8 @@ impl Drive {
             found.push(format!("PS{i} declares 0 W active"));
         }
         let mut working = known.iter().filter(|(_, s, _)| !s.non_operational);
-        if let (Some((first, _, most)), Some((last, _, least))) = (working.next(), working.next_back())
+        if let (Some((first, _, most)), Some((last, _, least))) =
+            (working.next(), working.next_back())
             && least >= most
         {
             found.push(format!(

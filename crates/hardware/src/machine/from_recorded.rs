@@ -246,6 +246,7 @@ fn idle_state(
         exit_spread,
         cold_start_kcycles: as_like(&like.cold_start_kcycles),
         power_mw: as_like(&like.power_mw),
+        transition_mw: as_like(&like.transition_mw),
         source: format!("recorded {}: {}", system.name, system.source),
     }
 }

@@ -237,6 +237,10 @@ pub struct MachineIdleState {
     /// what running costs.
     #[serde(default)]
     pub power_mw: Figure,
+    /// Power of one CPU while it enters or leaves the state; not given: see
+    /// [`Cluster::transition_power`].
+    #[serde(default)]
+    pub transition_mw: Figure,
     /// Source of the plain figures.
     pub source: String,
 }
@@ -516,6 +520,7 @@ impl Machine {
                 ("exit_spread", &s.exit_spread),
                 ("cold_start_kcycles", &s.cold_start_kcycles),
                 ("power_mw", &s.power_mw),
+                ("transition_mw", &s.transition_mw),
             ] {
                 all.push((format!("idle_state.{}.{key}", s.name), figure));
             }

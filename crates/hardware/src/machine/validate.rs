@@ -348,5 +348,13 @@ fn idle_states(machine: &Machine) -> Result<(), Fault> {
         }
         shallower = Some(state);
     }
+    for state in states.iter().filter(|s| s.transition_mw.is_given()) {
+        if state.transition_mw.value < state.power_mw.value {
+            return fault(
+                &format!("idle_state.{}.transition_mw", state.name),
+                "less than in the state itself",
+            );
+        }
+    }
     Ok(())
 }

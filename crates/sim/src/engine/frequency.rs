@@ -230,7 +230,7 @@ impl Cpu {
     fn cut(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
         self.settle_power(now, domain.current());
         self.settle_polling(now, domain.current());
-        self.settle_waking(now, domain.khz_now());
+        self.settle_waking(now, domain.current(), domain.khz_now());
         if self.is_busy() {
             self.work -= self.work_done(now, domain);
             self.charge(now, domain, tasks);

@@ -119,7 +119,6 @@ impl<O: Observer> Engine<'_, O> {
         }
         c.power_up(self.now);
         c.wake_began = self.now;
-        c.begin_waking(self.now);
         c.undemoted_at = NEVER;
         let cluster_was_down = self.power.cpu_awake(self.now, c.cluster, whole, joined);
         if whole {
@@ -130,6 +129,8 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             chosen
         };
+        c.begin_waking(self.now, really_in.index);
+        c.stats[really_in.index].entering += (self.now - begun).min(really_in.entry);
         let entered_at = begun + really_in.entry;
         let wait = if self.now < entered_at {
             // Too late to turn back, too early to have lost anything.

@@ -324,8 +324,10 @@ impl<'a, O: Observer> Engine<'a, O> {
         for cpu in 0..self.cpus.len() {
             self.charge(cpu);
             let c = &mut self.cpus[cpu];
-            let opp = self.domains[c.domain].current();
+            let domain = &self.domains[c.domain];
+            let opp = domain.current();
             c.settle_power(self.now, opp);
+            c.settle_waking(self.now, opp, domain.khz_now());
             c.settle_polling(self.now, opp);
             if matches!(c.mode, Mode::Idle | Mode::Waking) || c.polling_until.is_some() {
                 c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;

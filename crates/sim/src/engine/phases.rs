@@ -40,7 +40,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
-                c.end_waking(now, domain.khz_now());
+                c.end_waking(now, domain.current(), domain.khz_now());
                 c.end_stay(now, self.setup, false);
                 self.next(cpu);
             }
