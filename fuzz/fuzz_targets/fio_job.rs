@@ -15,8 +15,10 @@ fuzz_target!(|text: &str| {
             assert_eq!(file.jobs, back.jobs);
         }
         Err(error) => {
-            assert!(!error.to_string().contains('\n'));
-            assert!(error.line.is_none_or(|line| line <= text.lines().count()));
+            for problem in &error.problems {
+                assert!(!problem.to_string().contains('\n'));
+                assert!(problem.line.is_none_or(|line| line <= text.lines().count()));
+            }
         }
     }
 });

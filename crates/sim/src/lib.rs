@@ -59,6 +59,7 @@ use wakepath_policies::idle::{Governor, IdlePolicy};
 use wakepath_policies::psd::Lease;
 use wakepath_policies::spec::SpecError;
 use wakepath_workloads::Workload;
+use wakepath_workloads::fio::FioError;
 
 use crate::cpu::Cpu;
 use crate::drive::{Drive, DriveSetup};
@@ -70,6 +71,9 @@ use crate::setup::Setup;
 /// Why a simulation cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
+    /// The simulator has no model of something that a job file asks for.
+    #[error(transparent)]
+    Fio(#[from] FioError),
     /// The simulator has no model of something that the job asks for.
     #[error("job '{job}': the simulator does not model {what}")]
     Workload {

@@ -275,14 +275,16 @@ impl Setup {
         poll: Option<PollPolicy>,
     ) -> Result<Self, SimError> {
         let jobs = match workload {
-            Workload::Fio(file) => file
-                .jobs
-                .iter()
-                .scan(0, |group, j| {
-                    *group += usize::from(j.stonewall && j.line != file.jobs[0].line);
-                    Some(job(j, *group, &machine.drive))
-                })
-                .collect::<Result<Vec<_>, _>>()?,
+            Workload::Fio(file) => {
+                file.check_modelled()?;
+                file.jobs
+                    .iter()
+                    .scan(0, |group, j| {
+                        *group += usize::from(j.stonewall && j.line != file.jobs[0].line);
+                        Some(job(j, *group, &machine.drive))
+                    })
+                    .collect::<Result<Vec<_>, _>>()?
+            }
             Workload::RtApp(_) => Vec::new(),
         };
         let declared = machine.declared_idle_states()?;
@@ -554,9 +556,6 @@ fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimEr
         job: job.name.clone(),
         what: what.to_owned(),
     };
-    if !job.direct {
-        return Err(unsupported("buffered I/O; set direct=1"));
-    }
     for (time, most, what) in [
         (
             job.thinktime,

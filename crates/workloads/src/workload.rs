@@ -61,13 +61,7 @@ impl Workload {
                 Ok(rtapp::parse(&text, &origin)?.into())
             }
             Ok(text) => Ok(fio::parse(&text, &origin)?.into()),
-            Err(e) => Err(FioError {
-                origin,
-                line: e.line,
-                message: e.message,
-                suggestion: None,
-            }
-            .into()),
+            Err(e) => Err(FioError::of_file(&origin, e.line, e.message).into()),
         }
     }
 
@@ -87,7 +81,7 @@ impl Workload {
                 .iter()
                 .map(|w| WorkloadWarning {
                     line: w.line,
-                    message: w.message.clone(),
+                    message: format!("`{}` {}", w.option, w.message),
                 })
                 .collect(),
             Self::RtApp(file) => file

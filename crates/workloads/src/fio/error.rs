@@ -1,15 +1,20 @@
 //! What can be wrong with a job file, and what is merely worth saying.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::rc::Rc;
 
 use serde::Serialize;
 use wakepath_units::spelling::nearest;
 
 pub(super) use crate::text::shown;
 
-/// Why a job file was refused: one problem, its place, and the likely intention if there is one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FioError {
+/// Most problems of a file that a message lists.
+const MOST_LISTED: usize = 40;
+
+/// One problem of a job file: its place, and the likely intention if there is one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FioProblem {
     /// Name of the file, or what stands for it (`-` for standard input).
     pub origin: String,
     /// Line of the problem, counted from 1. `None` when it is about the file as a whole.
@@ -20,7 +25,7 @@ pub struct FioError {
     pub suggestion: Option<String>,
 }
 
-impl fmt::Display for FioError {
+impl fmt::Display for FioProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.origin)?;
         if let Some(line) = self.line {
@@ -31,6 +36,50 @@ impl fmt::Display for FioError {
             write!(f, "; did you mean `{nearest}`?")?;
         }
         Ok(())
+    }
+}
+
+/// Why a job file was refused: all its problems, in the order of its lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FioError {
+    /// At least one.
+    pub problems: Vec<FioProblem>,
+}
+
+impl FioError {
+    /// A problem of the file as a whole.
+    pub(crate) fn of_file(origin: &str, line: Option<usize>, message: String) -> Self {
+        FioProblem {
+            origin: origin.to_owned(),
+            line,
+            message,
+            suggestion: None,
+        }
+        .into()
+    }
+}
+
+impl From<FioProblem> for FioError {
+    fn from(problem: FioProblem) -> Self {
+        Self {
+            problems: vec![problem],
+        }
+    }
+}
+
+impl fmt::Display for FioError {
+    /// A line for each problem.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().take(MOST_LISTED).enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        match self.problems.len().saturating_sub(MOST_LISTED) {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more problems"),
+        }
     }
 }
 
@@ -53,18 +102,30 @@ impl fmt::Display for FioWarning {
     }
 }
 
-/// A problem on a line whose number the caller knows.
+/// A problem on a line that the caller knows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) message: String,
     pub(super) suggestion: Option<String>,
+    /// fio takes the line; what it asks for is not modelled.
+    pub(super) unmodelled: bool,
 }
 
 impl Problem {
+    /// The line does not do in fio what it seems to say, or fio refuses it.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             suggestion: None,
+            unmodelled: false,
+        }
+    }
+
+    /// fio takes the line; what it asks for is not modelled.
+    pub(super) fn unmodelled(message: impl Into<String>) -> Self {
+        Self {
+            unmodelled: true,
+            ..Self::new(message)
         }
     }
 
@@ -77,12 +138,85 @@ impl Problem {
         self
     }
 
-    pub(super) fn at(self, origin: &str, line: usize) -> FioError {
-        FioError {
-            origin: origin.to_owned(),
-            line: Some(line),
+    pub(super) fn of_option(self, name: &str) -> Self {
+        Self {
+            message: format!("{name}: {}", self.message),
+            ..self
+        }
+    }
+
+    pub(super) fn at(self, place: &Place) -> FioProblem {
+        FioProblem {
+            origin: place.origin.to_string(),
+            line: Some(place.line),
             message: self.message,
             suggestion: self.suggestion,
         }
     }
+}
+
+/// A line of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// Index of the file's line, counted from 1.
+    pub(super) line: usize,
+    /// Name of the file.
+    pub(super) origin: Rc<str>,
+}
+
+/// What has been found out about a file so far.
+#[derive(Default)]
+pub(super) struct Findings {
+    pub(super) warnings: Vec<FioWarning>,
+    /// What makes it no job file that is understood.
+    pub(super) malformed: Vec<FioProblem>,
+    /// What the simulator has no model of.
+    pub(super) unmodelled: Vec<FioProblem>,
+    /// Lines of which a job has said already that they do nothing, or are not modelled.
+    judged: BTreeSet<(Place, bool)>,
+}
+
+impl Findings {
+    pub(super) fn warn(&mut self, place: &Place, option: &str, message: String) {
+        self.warnings.push(FioWarning {
+            line: place.line,
+            option: option.to_owned(),
+            message,
+        });
+    }
+
+    pub(super) fn add(&mut self, place: &Place, problem: Problem) {
+        let list = if problem.unmodelled {
+            &mut self.unmodelled
+        } else {
+            &mut self.malformed
+        };
+        list.push(problem.at(place));
+    }
+
+    /// What a line means to a job. Several jobs may say the same of a line of a `[global]` section: once is enough.
+    pub(super) fn judge(&mut self, place: &Place, option: &str, verdict: Verdict) {
+        let unmodelled = matches!(verdict, Verdict::Unmodelled(_));
+        if verdict == Verdict::Fine || !self.judged.insert((place.clone(), unmodelled)) {
+            return;
+        }
+        match verdict {
+            Verdict::Fine => {}
+            Verdict::Ignored(why) => self.warn(place, option, why),
+            Verdict::Unmodelled(why) => {
+                self.add(place, Problem::unmodelled(why).of_option(option));
+            }
+        }
+    }
+}
+
+/// What an option means to a job whose options are all known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It does what it says, or says what is so anyway.
+    Fine,
+    /// It changes nothing that the model knows of; why, as the end of a sentence that begins with the option.
+    Ignored(String),
+    /// It could change timing, and there is no model of it; why, or what to do.
+    Unmodelled(String),
 }

@@ -2,8 +2,9 @@
 //!
 //! [`parse`] reads what fio 3.33 (Debian 12) reads, and resolves every default as fio does, so that
 //! the same file runs in real fio and in the simulator. It is stricter where fio silently drops part
-//! of a value. An option outside of the supported set is an error if it could change when an I/O is
-//! issued or how long it takes, and otherwise a [`FioWarning`].
+//! of a value. An option that could change when an I/O is issued or how long it takes, and that the
+//! simulator has no model of, is listed in [`FioJobFile::unmodelled`]: such a file runs in fio only. What
+//! cannot matter is a [`FioWarning`].
 //!
 //! ```
 //! let file = wakepath_workloads::fio::parse(
@@ -33,7 +34,7 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-pub use error::{FioError, FioWarning};
+pub use error::{FioError, FioProblem, FioWarning};
 pub use options::{OptionSupport, known_options, line_sets};
 pub use paths::{JobPaths, paths};
 
@@ -53,6 +54,25 @@ pub struct FioJobFile {
     pub jobs: Vec<FioJob>,
     /// Lines that were accepted without having the effect that they might seem to ask for.
     pub warnings: Vec<FioWarning>,
+    /// What fio does and the simulator has no model of, in the order of the lines. The jobs are as if these lines
+    /// were not there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unmodelled: Vec<FioProblem>,
+}
+
+impl FioJobFile {
+    /// Whether all that the jobs ask for is modelled.
+    ///
+    /// # Errors
+    /// All that is not, each with its file and line.
+    pub fn check_modelled(&self) -> Result<(), FioError> {
+        if self.unmodelled.is_empty() {
+            return Ok(());
+        }
+        Err(FioError {
+            problems: self.unmodelled.clone(),
+        })
+    }
 }
 
 /// One job section. Every field has the value that fio would use.
@@ -111,6 +131,40 @@ pub struct FioJob {
     /// io_uring is told not to count its waits as waiting for I/O (`IORING_ENTER_NO_IOWAIT`, Linux
     /// 6.15). No option of fio 3.33; false unless set afterwards.
     pub no_iowait: bool,
+}
+
+impl Default for FioJob {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            line: 0,
+            description: None,
+            filename: None,
+            rw: ReadWrite::default(),
+            rwmixread: 50,
+            block_size: PerDirection {
+                read: 4096,
+                write: 4096,
+            },
+            iodepth: 1,
+            numjobs: 1,
+            ioengine: IoEngine::default(),
+            direct: false,
+            size: None,
+            runtime: None,
+            time_based: false,
+            thinktime: Nanoseconds::ZERO,
+            thinktime_spin: Nanoseconds::ZERO,
+            thinktime_blocks: 1,
+            thinkcycles: 0,
+            rate: PerDirection::default(),
+            rate_iops: PerDirection::default(),
+            norandommap: false,
+            group_reporting: false,
+            stonewall: false,
+            no_iowait: false,
+        }
+    }
 }
 
 impl FioJob {
@@ -286,12 +340,14 @@ impl fmt::Display for IoEngine {
 /// Reads a job file. `origin` is its name for messages.
 ///
 /// # Errors
-/// The first problem of the file with its line: a section or an option that is not understood, an
-/// option that could change timing but is not supported, a value out of range, a job without an end,
-/// no job at all, more than [`MAX_FILE_BYTES`] or more than [`MAX_JOBS`].
+/// All problems of the file, each with its line: a section or an option that is not understood, a value out of
+/// range, a job without an end, no job at all, more than [`MAX_FILE_BYTES`] or more than [`MAX_JOBS`]. Options that
+/// fio has and the simulator has no model of are no errors, but [`FioJobFile::unmodelled`]; a file with
+/// errors lists them as well.
 pub fn parse(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
     if text.len() > MAX_FILE_BYTES {
-        return Err(too_large(origin));
+        let message = file::too_large(MAX_FILE_BYTES);
+        return Err(FioError::of_file(origin, None, message));
     }
     sections::read(text, origin)
 }
@@ -303,24 +359,7 @@ pub fn parse(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
 pub fn load(path: impl AsRef<Path>) -> Result<FioJobFile, FioError> {
     let path = path.as_ref();
     let origin = path.display().to_string();
-    let whole_file = |message: String| FioError {
-        origin: origin.clone(),
-        line: None,
-        message,
-        suggestion: None,
-    };
-    let text = file::read(path, MAX_FILE_BYTES).map_err(|e| FioError {
-        line: e.line,
-        ..whole_file(e.message)
-    })?;
+    let text = file::read(path, MAX_FILE_BYTES)
+        .map_err(|e| FioError::of_file(&origin, e.line, e.message))?;
     parse(&text, &origin)
-}
-
-fn too_large(origin: &str) -> FioError {
-    FioError {
-        origin: origin.to_owned(),
-        line: None,
-        message: file::too_large(MAX_FILE_BYTES),
-        suggestion: None,
-    }
 }

@@ -4,7 +4,9 @@
 //! `make_filename` of `init.c`, `add_file` of `filesetup.c`). Where its choice depends on the order of sections, on the
 //! process or on what exists, all of its choices are given.
 
-use super::error::{FioError, Problem, shown};
+use std::rc::Rc;
+
+use super::error::{FioError, Place, Problem, shown};
 use super::sections::{section_name, strip};
 use super::{FioJob, parse};
 
@@ -45,10 +47,15 @@ pub fn paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioError> {
     // The section being read, if it is a job.
     let mut section: Option<(String, Names)> = None;
     let mut all: Vec<(String, Names)> = Vec::new();
+    let origin: Rc<str> = origin.into();
     for (index, raw) in text.lines().enumerate() {
+        let place = Place {
+            line: index + 1,
+            origin: origin.clone(),
+        };
         let content = strip(raw);
         if content.starts_with('[') {
-            let name = section_name(content).map_err(|p| p.at(origin, index + 1))?;
+            let name = section_name(content).map_err(|p| p.at(&place))?;
             all.extend(section.take());
             if !name.starts_with("global") {
                 section = Some((name.to_owned(), global.clone()));
@@ -57,7 +64,7 @@ pub fn paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioError> {
             let names = section.as_mut().map_or(&mut global, |(_, names)| names);
             names
                 .set(key.trim_end(), value.trim())
-                .map_err(|p| p.at(origin, index + 1))?;
+                .map_err(|p| p.at(&place))?;
         }
     }
     all.extend(section);
@@ -228,8 +235,8 @@ mod tests {
             "filename_format=$pagesize",
         ] {
             let error = paths(&format!("[a]\n{line}\nsize=1m\n"), "t.fio").unwrap_err();
-            assert_eq!(error.line, Some(2));
-            assert!(error.message.contains("write its name out"), "{error}");
+            assert_eq!(error.problems[0].line, Some(2));
+            assert!(error.to_string().contains("write its name out"), "{error}");
         }
     }
 }

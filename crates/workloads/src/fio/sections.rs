@@ -1,11 +1,16 @@
 //! From lines to jobs: comments, section headers, inheritance from `[global]`.
 
-use super::error::{FioError, FioWarning, Problem, shown};
-use super::options::{self, Draft};
-use super::{FioJobFile, MAX_JOBS, Size};
+use std::rc::Rc;
+
+use super::error::{Findings, FioError, FioProblem, Place, Problem, shown};
+use super::options::Draft;
+use super::{FioJob, FioJobFile, MAX_JOBS};
 
 /// fio reads lines into a buffer of 4096 bytes; a longer one falls apart in the middle.
 const MAX_LINE_BYTES: usize = 4095;
+
+/// Most problems that are looked for.
+const MOST_PROBLEMS: usize = 1000;
 
 /// Where the options of a line belong.
 enum Scope {
@@ -17,72 +22,124 @@ enum Scope {
     Job(Box<Draft>),
 }
 
+/// A file as far as it has been read.
+struct Reading {
+    defaults: Draft,
+    scope: Scope,
+    findings: Findings,
+    jobs: Vec<FioJob>,
+    /// Jobs, counting their clones.
+    processes: u32,
+}
+
 pub(super) fn read(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
-    let mut file = FioJobFile {
+    let mut reading = Reading {
+        defaults: Draft::default(),
+        scope: Scope::Outside,
+        findings: Findings::default(),
         jobs: Vec::new(),
-        warnings: Vec::new(),
+        processes: 0,
     };
-    let mut defaults = Draft::default();
-    let mut scope = Scope::Outside;
-    let mut processes = 0_u32;
+    let origin: Rc<str> = origin.into();
     for (index, raw) in text.lines().enumerate() {
-        let line = index + 1;
-        let fail = |problem: Problem| problem.at(origin, line);
-        if raw.len() > MAX_LINE_BYTES {
-            return Err(fail(Problem::new(format!(
-                "the line is longer than fio's {MAX_LINE_BYTES} bytes"
-            ))));
-        }
-        let content = strip(raw);
-        if content.is_empty() {
-            continue;
-        }
-        if content.starts_with('[') {
-            let name = section_name(content).map_err(fail)?;
-            finish(&mut scope, &mut file, &mut processes, origin)?;
-            // fio compares the first six letters only.
-            if let Some(rest) = name.strip_prefix("global") {
-                if !rest.is_empty() {
-                    file.warnings.push(FioWarning {
-                        line,
-                        option: format!("[{}]", shown(name)),
-                        message: "is read by fio as a [global] section, not as a job".to_owned(),
-                    });
-                }
-                scope = Scope::Global;
-            } else {
-                scope = Scope::Job(Box::new(defaults.for_job(name, line)));
-            }
-            continue;
-        }
-        let target = match &mut scope {
-            Scope::Outside => {
-                return Err(fail(Problem::new(format!(
-                    "`{}` stands before any section; start with [global] or [a job name]",
-                    shown(content)
-                ))));
-            }
-            Scope::Global => &mut defaults,
-            Scope::Job(draft) => draft,
+        let place = Place {
+            line: index + 1,
+            origin: origin.clone(),
         };
-        if let Some((option, message)) = options::apply(target, content, line).map_err(fail)? {
-            file.warnings.push(FioWarning {
-                line,
-                option: option.to_owned(),
-                message,
-            });
+        if let Err(problem) = reading.line(raw, &place) {
+            reading.findings.add(&place, problem);
+        }
+        if reading.findings.malformed.len() >= MOST_PROBLEMS {
+            break;
         }
     }
-    finish(&mut scope, &mut file, &mut processes, origin)?;
-    if file.jobs.is_empty() {
-        return Err(FioError {
-            origin: origin.to_owned(),
+    reading.finish();
+    let Findings {
+        mut warnings,
+        malformed: mut problems,
+        mut unmodelled,
+        ..
+    } = reading.findings;
+    let by_line = |p: &FioProblem| p.line;
+    if problems.is_empty() && reading.jobs.is_empty() {
+        problems.push(FioProblem {
+            origin: origin.to_string(),
             line: None,
             message: "has no job section; a job starts with a line like [reader]".to_owned(),
             suggestion: None,
         });
     }
-    Ok(file)
+    if !problems.is_empty() {
+        problems.extend(unmodelled);
+        problems.sort_by_key(by_line);
+        return Err(FioError { problems });
+    }
+    warnings.sort_by_key(|w| w.line);
+    unmodelled.sort_by_key(by_line);
+    Ok(FioJobFile {
+        jobs: reading.jobs,
+        warnings,
+        unmodelled,
+    })
+}
+
+impl Reading {
+    fn line(&mut self, raw: &str, place: &Place) -> Result<(), Problem> {
+        if raw.len() > MAX_LINE_BYTES {
+            return Err(Problem::new(format!(
+                "the line is longer than fio's {MAX_LINE_BYTES} bytes"
+            )));
+        }
+        let content = strip(raw);
+        if content.is_empty() {
+            return Ok(());
+        }
+        if content.starts_with('[') {
+            self.finish();
+            // What follows a header that is not understood is read, but belongs to no job.
+            self.scope = Scope::Global;
+            let name = section_name(content)?;
+            // fio compares the first six letters only.
+            if let Some(rest) = name.strip_prefix("global") {
+                if !rest.is_empty() {
+                    let option = format!("[{}]", shown(name));
+                    let message = "is read by fio as a [global] section, not as a job";
+                    self.findings.warn(place, &option, message.to_owned());
+                }
+                self.scope = Scope::Global;
+            } else {
+                self.scope = Scope::Job(Box::new(self.defaults.for_job(name, place)));
+            }
+            return Ok(());
+        }
+        let target = match &mut self.scope {
+            Scope::Outside => {
+                return Err(Problem::new(format!(
+                    "`{}` stands before any section; start with [global] or [a job name]",
+                    shown(content)
+                )));
+            }
+            Scope::Global => &mut self.defaults,
+            Scope::Job(draft) => draft,
+        };
+        target.apply(content, place, &mut self.findings);
+        Ok(())
+    }
+
+    /// Checks the job being read as a whole and files it.
+    fn finish(&mut self) {
+        let Scope::Job(draft) = std::mem::replace(&mut self.scope, Scope::Outside) else {
+            return;
+        };
+        self.processes = self.processes.saturating_add(draft.job.numjobs);
+        if self.processes > MAX_JOBS && self.processes - draft.job.numjobs <= MAX_JOBS {
+            let message =
+                format!("more than {MAX_JOBS} jobs, counting numjobs, which is fio's limit");
+            self.findings.add(draft.header(), Problem::new(message));
+        }
+        draft.judge(&mut self.findings);
+        self.jobs.push(draft.job);
+    }
 }
 
 /// Cuts a comment off and the blanks around the rest. fio takes every `;` and `#` as the start of a
@@ -112,52 +169,4 @@ pub(super) fn section_name(header: &str) -> Result<&str, Problem> {
         )));
     }
     Ok(name)
-}
-
-/// Checks the job being read as a whole and files it.
-fn finish(
-    scope: &mut Scope,
-    file: &mut FioJobFile,
-    processes: &mut u32,
-    origin: &str,
-) -> Result<(), FioError> {
-    let Scope::Job(draft) = std::mem::replace(scope, Scope::Outside) else {
-        return Ok(());
-    };
-    let name = shown(&draft.job.name);
-    let fail = |line: usize, message: String| Err(Problem::new(message).at(origin, line));
-    let job = &draft.job;
-    if job.runtime.is_none() && !matches!(job.size, Some(Size::Bytes(_))) {
-        let (line, what) = match (draft.runtime_line, draft.size_line) {
-            (Some(line), _) => (line, "runtime=0 sets no limit"),
-            (None, Some(line)) => (line, "a size in percent depends on the file"),
-            (None, None) => (job.line, "there is neither runtime nor size"),
-        };
-        return fail(
-            line,
-            format!("job `{name}` never ends: {what}; add runtime=SECONDS or size=BYTES"),
-        );
-    }
-    if job.time_based && job.runtime.is_none() {
-        return fail(
-            draft.time_based_line.unwrap_or(job.line),
-            format!("job `{name}` is time_based without a runtime; add runtime=SECONDS"),
-        );
-    }
-    if let (Some(first), Some(second)) = (draft.rate_line, draft.rate_iops_line) {
-        return fail(
-            first.max(second),
-            format!("job `{name}` has both rate and rate_iops; keep one of them"),
-        );
-    }
-    *processes = processes.saturating_add(job.numjobs);
-    if *processes > MAX_JOBS {
-        return fail(
-            job.line,
-            format!("more than {MAX_JOBS} jobs, counting numjobs, which is fio's limit"),
-        );
-    }
-    file.warnings.extend(draft.closing_warnings());
-    file.jobs.push(draft.job);
-    Ok(())
 }

@@ -15,6 +15,17 @@ fn error(text: &str) -> String {
     }
 }
 
+/// What keeps a file from being simulated, one line each; that it is buffered does not count.
+fn refusals(text: &str) -> String {
+    let problems = match parse(text, "t.fio") {
+        Ok(file) => file.unmodelled,
+        Err(e) => e.problems,
+    };
+    let all = problems.iter().map(ToString::to_string);
+    let all: Vec<String> = all.filter(|p| !p.contains("buffered I/O")).collect();
+    all.join("\n")
+}
+
 #[test]
 fn defaults_are_fios() {
     let job = job("");
@@ -121,8 +132,8 @@ fn what_cannot_change_timing_is_a_named_warning() {
         [
             (3, "write_lat_log"),
             (4, "randrepeat"),
-            (6, "bs"),
             (5, "iodepth"),
+            (6, "bs"),
             (7, "thinktime_spin"),
             (9, "[global extra]"),
         ]
@@ -143,69 +154,72 @@ fn errors_name_the_line_and_the_likely_intention() {
             "t.fio: has no job section; a job starts with a line like [reader]",
         ),
         (
-            "bs=4k\n[j]\n",
+            "bs=4k\n[j]\nsize=1m\n",
             "t.fio:1: `bs=4k` stands before any section; start with [global] or [a job name]",
         ),
         (
-            "[j]\niodept=4\n",
+            "[j]\niodept=4\nsize=1m\n",
             "t.fio:2: unknown option `iodept`; did you mean `iodepth`?",
         ),
-        ("[j]\nzzzzzzz=4\n", "t.fio:2: unknown option `zzzzzzz`"),
         (
-            "[j]\nbssplit=4k/50\n",
-            "t.fio:2: the fio option `bssplit` could change timing and is not supported",
+            "[j]\nzzzzzzz=4\nsize=1m\n",
+            "t.fio:2: unknown option `zzzzzzz`",
         ),
         (
-            "[j]\nminimal\n",
+            "[j]\nbssplit=4k/50\nsize=1m\n",
+            "t.fio:2: bssplit: it could change timing, and is not modelled",
+        ),
+        (
+            "[j]\nminimal\nsize=1m\n",
             "t.fio:2: `minimal` is an option of fio's command line, not of a job file",
         ),
         (
-            "[j]\nrw=randred\n",
+            "[j]\nrw=randred\nsize=1m\n",
             "t.fio:2: rw: unknown pattern `randred`; expected one of read, write, randread, \
              randwrite, rw, readwrite, randrw; did you mean `randread`?",
         ),
         (
-            "[j]\nrw=trim\n",
-            "t.fio:2: rw: `trim`: trims are not supported",
+            "[j]\nrw=trim\nsize=1m\n",
+            "t.fio:2: rw: `trim`: trims are not modelled",
         ),
         (
-            "[j]\nioengine=mmap\n",
-            "t.fio:2: ioengine: the engine `mmap` is not supported; expected one of sync, psync, \
+            "[j]\nioengine=mmap\nsize=1m\n",
+            "t.fio:2: ioengine: the engine `mmap` is not modelled; expected one of sync, psync, \
              pvsync, pvsync2, libaio, io_uring",
         ),
-        ("[j]\nbs=0\n", "t.fio:2: bs: must be at least 1"),
+        ("[j]\nbs=0\nsize=1m\n", "t.fio:2: bs: must be at least 1"),
         (
-            "[j]\nbs\n",
+            "[j]\nbs\nsize=1m\n",
             "t.fio:2: bs: a value is missing; write option=value",
         ),
-        ("[j]\nbs=\n", "t.fio:2: bs: a value is missing"),
+        ("[j]\nbs=\nsize=1m\n", "t.fio:2: bs: a value is missing"),
         (
-            "[j]\nbs= 4k\n",
+            "[j]\nbs= 4k\nsize=1m\n",
             "t.fio:2: bs: fio misreads `4k` after a blank; write it right behind the `=`",
         ),
         (
-            "[j]\niodepth=0\n",
+            "[j]\niodepth=0\nsize=1m\n",
             "t.fio:2: iodepth: 0 is out of range; expected 1 to 65536",
         ),
         (
-            "[j]\nnumjobs=0\n",
+            "[j]\nnumjobs=0\nsize=1m\n",
             "t.fio:2: numjobs: 0 is out of range; expected 1 to 4096",
         ),
         (
-            "[j]\nthinktime=-5\n",
+            "[j]\nthinktime=-5\nsize=1m\n",
             "t.fio:2: thinktime: `-5` is negative",
         ),
         (
-            "[j]\nruntime=30sec\n",
+            "[j]\nruntime=30sec\nsize=1m\n",
             "t.fio:2: runtime: `30sec` has an unknown unit of time; expected us, ms, s, m, h or d",
         ),
         (
-            "[j]\ndirect=yes\n",
+            "[j]\ndirect=yes\nsize=1m\n",
             "t.fio:2: direct: `yes` is not a switch; expected 0 or 1",
         ),
         (
-            "[j]\nloops=2\n",
-            "t.fio:2: loops: only loops=1 is supported, because anything else could change timing",
+            "[j]\nloops=2\nsize=1m\n",
+            "t.fio:2: loops: only 0 or 1 is possible here: it could change timing, and is not modelled",
         ),
         (
             "[j]\nrate=1m\nrate_iops=5\nsize=1m\n",
@@ -217,7 +231,7 @@ fn errors_name_the_line_and_the_likely_intention() {
         ),
         (
             "[j]\nruntime=0\n",
-            "t.fio:2: job `j` never ends: runtime=0 sets no limit; add runtime=SECONDS or size=BYTES",
+            "t.fio:2: job `j` never ends: there is neither runtime nor size; add runtime=SECONDS or size=BYTES",
         ),
         (
             "[j]\nsize=1m\ntime_based\n",
@@ -235,27 +249,49 @@ fn errors_name_the_line_and_the_likely_intention() {
             "[a]\nsize=1m\nnumjobs=4096\n[b]\nsize=1m\n",
             "t.fio:4: more than 4096 jobs, counting numjobs, which is fio's limit",
         ),
-        ("[j]\n=5\n", "t.fio:2: an option name is missing before `=`"),
         (
-            "[j]\nfilename=${DEV}\n",
+            "[j]\n=5\nsize=1m\n",
+            "t.fio:2: an option name is missing before `=`",
+        ),
+        (
+            "[j]\nfilename=${DEV}\nsize=1m\n",
             "t.fio:2: filename: environment variables are not substituted; write the value out",
         ),
     ] {
-        assert_eq!(error(text), expected, "{text:?}");
+        assert_eq!(refusals(text), expected, "{text:?}");
     }
+}
+
+#[test]
+fn a_refusal_names_everything_at_once() {
+    let text =
+        "[global]\nhipri\nsize=1m\nbuffered=1\n[a]\nbssplit=4k/50\niodept=2\n[b]\nloops=3\nbs=0\n";
+    let problems = parse(text, "t.fio").unwrap_err().problems;
+    let lines: Vec<_> = problems.iter().filter_map(|p| p.line).collect();
+    assert_eq!(lines, [2, 4, 4, 6, 7, 9, 10], "{problems:?}");
+    // What fio takes is no error, even if it cannot be simulated.
+    let text = "[global]\nhipri=1\nsize=1m\n[a]\n[b]\nloops=3\n";
+    let file = parse(text, "t.fio").unwrap();
+    assert_eq!(file.unmodelled.len(), 4);
+    let refused = file.check_modelled().unwrap_err().to_string();
+    assert_eq!(refused.lines().count(), 4, "{refused}");
+    let many = parse(&"x\n".repeat(5000), "t.fio").unwrap_err().to_string();
+    assert_eq!(many.lines().count(), 41, "{many}");
 }
 
 #[test]
 fn sizes_of_files_and_lines_are_bounded() {
     assert!(error(&"#".repeat(MAX_FILE_BYTES + 1)).contains("is larger than"));
-    assert!(error(&format!("[j]\n#{}\n", "x".repeat(5000))).starts_with("t.fio:2: "));
-    assert!(error(&"[j]\nsize=1\n".repeat(5000)).contains("more than 4096 jobs"));
+    assert!(error(&format!("[j]\n#{}\n", "x".repeat(5000))).contains("t.fio:2: "));
+    let many = parse(&"[j]\nsize=1\n".repeat(5000), "t.fio").unwrap_err();
+    let told = |text: &str| many.problems.iter().any(|p| p.message.contains(text));
+    assert!(told("more than 4096 jobs"));
 }
 
 #[test]
 fn files_that_cannot_be_read_are_named() {
     let missing = load("/nonexistent/x.fio").unwrap_err();
-    assert_eq!(missing.line, None);
+    assert_eq!(missing.problems[0].line, None);
     assert!(
         missing
             .to_string()
@@ -348,7 +384,7 @@ mod properties {
     proptest! {
         #[test]
         fn what_is_printed_parses_back(jobs in proptest::collection::vec(any_job(), 1..4)) {
-            let printed = FioJobFile { jobs: jobs.clone(), warnings: Vec::new() }.to_string();
+            let printed = FioJobFile { jobs: jobs.clone(), warnings: Vec::new(), unmodelled: Vec::new() }.to_string();
             let mut back = parse(&printed, "t.fio").map_err(|e| TestCaseError::fail(format!("{e}\n{printed}")))?;
             for job in &mut back.jobs {
                 job.line = 0;

@@ -1,0 +1,283 @@
+//! What an I/O is, when it is issued and by whom.
+
+use wakepath_units::Nanoseconds;
+
+use super::super::error::{Problem, Verdict, shown};
+use super::super::{IoEngine, MAX_IODEPTH, MAX_JOBS, PerDirection, ReadWrite, Size};
+use super::{Row, flag};
+
+pub(super) const ROWS: &[Row] = &[
+    Row::sets(&["name"], |job, value| {
+        job.name = value.free_text()?;
+        Ok(())
+    })
+    .text(),
+    Row::sets(&["description"], |job, value| {
+        job.description = Some(value.free_text()?);
+        Ok(())
+    })
+    .text()
+    .printed(|job| job.description.clone()),
+    Row::sets(&["filename"], |job, value| {
+        job.filename = Some(value.free_text()?);
+        if value.text.starts_with(['"', '\'']) {
+            value.remark("keeps its quotes: they are part of the name");
+        }
+        Ok(())
+    })
+    .text()
+    .printed(|job| job.filename.clone()),
+    Row::sets(&["rw", "readwrite"], |job, value| {
+        job.rw = pattern(value.text)?;
+        Ok(())
+    })
+    .printed(|job| Some(job.rw.to_string())),
+    Row::sets(&["rwmixread"], |job, value| {
+        job.rwmixread = value.percent()?;
+        Ok(())
+    })
+    .printed(|job| Some(job.rwmixread.to_string())),
+    Row::sets(&["rwmixwrite"], |job, value| {
+        job.rwmixread = 100 - value.percent()?;
+        Ok(())
+    }),
+    Row::sets(&["bs", "blocksize"], |job, value| {
+        let sizes = value.bytes_per_direction(1)?;
+        // An empty part leaves the direction as it was, by default or by a [global] section.
+        job.block_size.read = sizes.read.unwrap_or(job.block_size.read);
+        job.block_size.write = sizes.write.unwrap_or(job.block_size.write);
+        Ok(())
+    })
+    .printed(|job| Some(format!("{},{}", job.block_size.read, job.block_size.write))),
+    Row::sets(&["iodepth"], |job, value| {
+        job.iodepth = value.count(1, MAX_IODEPTH)?;
+        Ok(())
+    })
+    .judged(|draft, _| {
+        let job = &draft.job;
+        if job.iodepth > 1 && job.ioengine.is_synchronous() {
+            Verdict::Ignored(format!(
+                "has no effect on job `{}`: the engine {} has one I/O in flight at most",
+                shown(&job.name),
+                job.ioengine
+            ))
+        } else {
+            Verdict::Fine
+        }
+    })
+    .printed(|job| Some(job.iodepth.to_string())),
+    Row::sets(&["numjobs"], |job, value| {
+        job.numjobs = value.count(1, MAX_JOBS)?;
+        Ok(())
+    })
+    .printed(|job| Some(job.numjobs.to_string())),
+    Row::sets(&["ioengine"], |job, value| {
+        job.ioengine = engine(value.text)?;
+        Ok(())
+    })
+    .printed(|job| Some(job.ioengine.to_string())),
+    Row::sets(&["direct"], |job, value| {
+        job.direct = value.switch()?;
+        Ok(())
+    })
+    .printed(|job| Some(flag(job.direct))),
+    Row::sets(&["buffered"], |job, value| {
+        job.direct = !value.switch()?;
+        Ok(())
+    }),
+    Row::sets(&["size"], |job, value| {
+        job.size = Some(match value.text.strip_suffix('%') {
+            Some(share) => {
+                let share = super::percent(share)?;
+                Size::Percent(super::within(1, 100, u64::from(share))? as u8)
+            }
+            None => Size::Bytes(value.bytes(1)?),
+        });
+        Ok(())
+    })
+    .printed(|job| {
+        Some(match job.size? {
+            Size::Bytes(bytes) => bytes.to_string(),
+            Size::Percent(percent) => format!("{percent}%"),
+        })
+    }),
+    Row::sets(&["runtime", "timeout"], |job, value| {
+        let limit = value.time(1_000_000)?;
+        // 0 is fio's way to say "no limit".
+        job.runtime = (limit > Nanoseconds::ZERO).then_some(limit);
+        Ok(())
+    })
+    .printed(|job| job.runtime.map(microseconds)),
+    Row::sets(&["time_based"], |job, value| {
+        job.time_based = value.switch()?;
+        Ok(())
+    })
+    .flag()
+    .printed(|job| Some(flag(job.time_based))),
+    Row::sets(&["thinktime"], |job, value| {
+        job.thinktime = value.time(1)?;
+        Ok(())
+    })
+    .printed(|job| Some(microseconds(job.thinktime))),
+    Row::sets(&["thinktime_spin"], |job, value| {
+        job.thinktime_spin = value.time(1)?;
+        Ok(())
+    })
+    .judged(|draft, _| {
+        let job = &draft.job;
+        if job.thinktime_spin > Nanoseconds::ZERO && job.thinktime == Nanoseconds::ZERO {
+            Verdict::Ignored(format!(
+                "has no effect on job `{}` without thinktime",
+                shown(&job.name)
+            ))
+        } else {
+            Verdict::Fine
+        }
+    })
+    .printed(|job| Some(microseconds(job.thinktime_spin))),
+    Row::sets(&["thinktime_blocks"], |job, value| {
+        job.thinktime_blocks = value.count(1, u32::MAX)?;
+        Ok(())
+    })
+    .printed(|job| Some(job.thinktime_blocks.to_string())),
+    Row::sets(&["thinkcycles"], |job, value| {
+        job.thinkcycles = u64::from(value.count(0, u32::MAX)?);
+        Ok(())
+    })
+    // Older versions of fio do not know it.
+    .printed(|job| (job.thinkcycles > 0).then(|| job.thinkcycles.to_string())),
+    Row::sets(&["rate"], |job, value| {
+        let limits = value.bytes_per_direction(1)?;
+        job.rate.read = limits.read.or(job.rate.read);
+        job.rate.write = limits.write.or(job.rate.write);
+        Ok(())
+    })
+    .printed(|job| limit(job.rate)),
+    Row::sets(&["rate_iops"], |job, value| {
+        let limits = value.counts_per_direction(1)?;
+        job.rate_iops.read = limits.read.or(job.rate_iops.read);
+        job.rate_iops.write = limits.write.or(job.rate_iops.write);
+        Ok(())
+    })
+    .printed(|job| limit(job.rate_iops)),
+    Row::sets(&["norandommap"], |job, value| {
+        job.norandommap = value.switch()?;
+        Ok(())
+    })
+    .flag()
+    .printed(|job| Some(flag(job.norandommap))),
+    Row::sets(&["group_reporting"], |job, value| {
+        job.group_reporting = value.switch()?;
+        Ok(())
+    })
+    .flag()
+    .printed(|job| Some(flag(job.group_reporting))),
+    Row::sets(&["stonewall", "wait_for_previous"], |job, value| {
+        job.stonewall = value.switch()?;
+        Ok(())
+    })
+    .flag()
+    .printed(|job| Some(flag(job.stonewall))),
+];
+
+fn microseconds(time: Nanoseconds) -> String {
+    format!("{}us", time.as_micros())
+}
+
+fn limit(limit: PerDirection<Option<u64>>) -> Option<String> {
+    match (limit.read, limit.write) {
+        (None, None) => None,
+        (Some(read), Some(write)) => Some(format!("{read},{write}")),
+        (Some(read), None) => Some(format!("{read},")),
+        (None, Some(write)) => Some(format!(",{write}")),
+    }
+}
+
+/// Patterns of fio with trims, which no drive model answers yet.
+const TRIMS: &[&str] = &["trim", "randtrim", "trimwrite", "randtrimwrite"];
+
+fn pattern(value: &str) -> Result<ReadWrite, Problem> {
+    if let Some((_, pattern)) = ReadWrite::NAMES.iter().find(|(name, _)| *name == value) {
+        return Ok(*pattern);
+    }
+    let base = value.split(':').next().unwrap_or_default();
+    if base.len() < value.len() && ReadWrite::NAMES.iter().any(|(name, _)| *name == base) {
+        return Err(Problem::unmodelled(format!(
+            "`{}`: a number of I/Os per offset is not modelled; write rw={base}",
+            shown(value)
+        )));
+    }
+    if TRIMS.contains(&base) {
+        return Err(Problem::unmodelled(format!(
+            "`{base}`: trims are not modelled"
+        )));
+    }
+    let names = || ReadWrite::NAMES.iter().map(|(name, _)| *name);
+    let list: Vec<&str> = names().collect();
+    Err(Problem::new(format!(
+        "unknown pattern `{}`; expected one of {}",
+        shown(value),
+        list.join(", ")
+    ))
+    .nearest(value, names()))
+}
+
+/// Engines of fio that move no data through a block device, or not through the kernel's block
+/// layer.
+const OTHER_ENGINES: &[&str] = &[
+    "cpuio",
+    "dev-dax",
+    "dfs",
+    "e4defrag",
+    "exec",
+    "falloc",
+    "filecreate",
+    "filedelete",
+    "filestat",
+    "ftruncate",
+    "gfapi",
+    "gfapi_async",
+    "http",
+    "io_uring_cmd",
+    "libblkio",
+    "libhdfs",
+    "libiscsi",
+    "libpmem",
+    "libzbc",
+    "mmap",
+    "mtd",
+    "nbd",
+    "net",
+    "netsplice",
+    "nfs",
+    "null",
+    "posixaio",
+    "rados",
+    "rbd",
+    "rdma",
+    "sg",
+    "splice",
+    "vsync",
+    "xnvme",
+];
+
+fn engine(value: &str) -> Result<IoEngine, Problem> {
+    if let Some((_, engine)) = IoEngine::NAMES.iter().find(|(name, _)| *name == value) {
+        return Ok(*engine);
+    }
+    let names = || IoEngine::NAMES.iter().map(|(name, _)| *name);
+    let list: Vec<&str> = names().collect();
+    let list = list.join(", ");
+    let engine = value.split(':').next().unwrap_or_default();
+    if OTHER_ENGINES.contains(&engine) || engine == "external" {
+        return Err(Problem::unmodelled(format!(
+            "the engine `{}` is not modelled; expected one of {list}",
+            shown(value)
+        )));
+    }
+    Err(Problem::new(format!(
+        "unknown engine `{}`; expected one of {list}",
+        shown(value)
+    ))
+    .nearest(value, names()))
+}

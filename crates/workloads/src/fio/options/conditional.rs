@@ -1,0 +1,173 @@
+//! Options that matter in some jobs only, or with some values.
+
+use super::super::error::Verdict;
+use super::{Draft, Row};
+
+const FLUSHES: &str = "flushes of the drive's cache are not modelled";
+const POLLED: &str = "polled completions are not modelled";
+const SCHEDULER: &str = "is ignored: the modelled drives have no I/O scheduler";
+const ERRORS: &str = "is ignored: no I/O fails in the model";
+const CACHE: &str = "is ignored: direct I/O does not use the page cache";
+const COST: &str = "is ignored: the CPU work of an I/O is the machine's, however it is submitted";
+const MEMORY: &str = "is ignored: where the memory of a process is does not matter to the model";
+const ONE_FILE: &str = "is ignored: when files are opened does not matter to the model";
+
+pub(super) const ROWS: &[Row] = &[
+    Row::depends(&["fsync"], flush),
+    Row::depends(&["fdatasync"], flush),
+    Row::depends(&["end_fsync"], flush),
+    Row::depends(&["fsync_on_close"], flush),
+    Row::depends(&["sync"], flush),
+    Row::depends(&["verify"], |draft, value| {
+        if is_off(value) || value == "null" {
+            Verdict::Fine
+        } else if draft.value_of("do_verify") == Some("0") && !draft.job.rw.reads() {
+            Verdict::Unmodelled("the checksums of what is written are not modelled".to_owned())
+        } else {
+            Verdict::Unmodelled(
+                "reading back and checking what was written is not modelled; remove it".to_owned(),
+            )
+        }
+    }),
+    Row::depends(&["do_verify"], of_verify),
+    Row::depends(&["verify_only"], |_, value| {
+        off_only(value, "a run that only verifies")
+    })
+    .flag(),
+    Row::depends(&["verifysort"], of_verify),
+    Row::depends(&["verifysort_nr"], of_verify),
+    Row::depends(&["verify_interval"], of_verify),
+    Row::depends(&["verify_offset"], of_verify),
+    Row::depends(&["verify_pattern"], of_verify),
+    Row::depends(&["verify_fatal"], of_verify),
+    Row::depends(&["verify_dump"], of_verify),
+    Row::depends(&["verify_async"], of_verify),
+    Row::depends(&["verify_async_cpus"], of_verify),
+    Row::depends(&["verify_backlog"], of_verify),
+    Row::depends(&["verify_backlog_batch"], of_verify),
+    Row::depends(&["verify_state_load"], of_verify),
+    Row::depends(&["verify_state_save"], of_verify),
+    Row::depends(&["experimental_verify"], of_verify),
+    Row::depends(&["hipri"], |_, value| off_only(value, POLLED)).flag(),
+    Row::depends(&["hipri_percentage"], |draft, value| {
+        match draft.value_of("hipri") {
+            Some("1") => off_only(value, POLLED),
+            _ => Verdict::Ignored("has no effect without hipri".to_owned()),
+        }
+    }),
+    Row::depends(&["sqthread_poll"], |_, value| {
+        off_only(
+            value,
+            "a kernel thread that polls for submissions is not modelled",
+        )
+    })
+    .flag(),
+    Row::depends(&["sqthread_poll_cpu"], |draft, _| {
+        match draft.value_of("sqthread_poll") {
+            Some("1") => Verdict::Fine,
+            _ => Verdict::Ignored("has no effect without sqthread_poll".to_owned()),
+        }
+    }),
+    Row::depends(&["force_async"], |_, value| {
+        off_only(value, "submission by the kernel's workers is not modelled")
+    }),
+    Row::depends(&["pre_read"], |_, value| {
+        off_only(value, "reading the file before the run is not modelled")
+    }),
+    Row::depends(&["max_latency"], |_, value| {
+        off_only(value, "ending a job by a latency is not modelled")
+    }),
+    Row::depends(&["atomic"], |_, value| {
+        off_only(value, "atomic writes are not modelled")
+    }),
+    Row::depends(&["lockfile"], |_, value| {
+        if value == "none" {
+            Verdict::Fine
+        } else {
+            off_only(value, "locks on files are not modelled")
+        }
+    }),
+    Row::depends(&["rate_cycle", "ratecycle"], |_, _| {
+        Verdict::Ignored("has no effect without rate_min".to_owned())
+    }),
+    Row::depends(&["latency_window"], of_target),
+    Row::depends(&["latency_percentile"], of_target),
+    Row::depends(&["latency_run"], of_target),
+    Row::depends(&["steadystate_duration", "ss_dur"], of_steady_state),
+    Row::depends(&["steadystate_ramp_time", "ss_ramp"], of_steady_state),
+    Row::ignored(&["invalidate"], CACHE),
+    Row::ignored(&["fadvise_hint"], CACHE),
+    Row::ignored(&["fixedbufs"], COST),
+    Row::ignored(&["registerfiles"], COST),
+    Row::ignored(&["nonvectored"], COST),
+    Row::ignored(&["nowait"], COST),
+    Row::ignored(&["userspace_reap"], COST),
+    Row::ignored(&["ioscheduler"], SCHEDULER),
+    Row::ignored(&["prio"], SCHEDULER),
+    Row::ignored(&["prioclass"], SCHEDULER),
+    Row::ignored(&["cmdprio"], SCHEDULER),
+    Row::ignored(&["cmdprio_class"], SCHEDULER),
+    Row::ignored(&["cmdprio_percentage"], SCHEDULER),
+    Row::ignored(&["cmdprio_bssplit"], SCHEDULER),
+    Row::ignored(&["cgroup"], SCHEDULER),
+    Row::ignored(&["cgroup_weight"], SCHEDULER),
+    Row::ignored(&["cgroup_nodelete"], SCHEDULER),
+    Row::ignored(
+        &["write_hint"],
+        "is ignored: the modelled drives take no hints",
+    ),
+    Row::ignored(&["ignore_error"], ERRORS),
+    Row::ignored(&["continue_on_error"], ERRORS),
+    Row::ignored(&["exitall_on_error"], ERRORS),
+    Row::ignored(&["lockmem"], MEMORY),
+    Row::ignored(&["numa_mem_policy"], MEMORY),
+    Row::ignored(&["create_on_open"], ONE_FILE),
+    Row::ignored(&["openfiles"], ONE_FILE),
+    Row::ignored(&["unlink_each_loop"], ONE_FILE),
+];
+
+fn is_off(value: &str) -> bool {
+    ["0", "none"].contains(&value)
+}
+
+/// Fine if it is switched off.
+fn off_only(value: &str, why: &str) -> Verdict {
+    if is_off(value) {
+        Verdict::Fine
+    } else {
+        Verdict::Unmodelled(why.to_owned())
+    }
+}
+
+/// fio flushes after writes only.
+fn flush(draft: &Draft, value: &str) -> Verdict {
+    if is_off(value) || draft.job.rw.writes() {
+        off_only(value, FLUSHES)
+    } else {
+        Verdict::Ignored("has no effect on a job that only reads".to_owned())
+    }
+}
+
+fn of_verify(draft: &Draft, _: &str) -> Verdict {
+    match draft.value_of("verify") {
+        // Refused already.
+        Some(value) if !is_off(value) => Verdict::Fine,
+        _ => Verdict::Ignored("has no effect without verify".to_owned()),
+    }
+}
+
+fn of_target(draft: &Draft, _: &str) -> Verdict {
+    match draft.value_of("latency_target") {
+        Some(_) => Verdict::Fine,
+        None => Verdict::Ignored("has no effect without latency_target".to_owned()),
+    }
+}
+
+fn of_steady_state(draft: &Draft, value: &str) -> Verdict {
+    match draft.value_of("steadystate") {
+        None if !is_off(value) => {
+            Verdict::Unmodelled("an end by steady state is not modelled".to_owned())
+        }
+        _ => Verdict::Fine,
+    }
+}

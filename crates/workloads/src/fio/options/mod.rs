@@ -1,0 +1,477 @@
+//! The options of a job. An option is one [`Row`] of one of the tables below: its names, what it sets, how it is
+//! judged once the whole job is known, and how it is printed.
+
+use std::collections::BTreeMap;
+
+use wakepath_units::Nanoseconds;
+
+use super::error::{Findings, Place, Problem, Verdict, shown};
+use super::sections::strip;
+use super::values::{bytes, count, per_direction, percent, switch, time};
+use super::{FioJob, PerDirection, Size};
+
+mod basic;
+mod conditional;
+mod ignored;
+mod pattern;
+mod refused;
+
+/// The tables in which options are looked up, in the order in which a job is printed.
+const TABLES: [&[Row]; 5] = [
+    basic::ROWS,
+    pattern::ROWS,
+    conditional::ROWS,
+    refused::ROWS,
+    ignored::ROWS,
+];
+
+/// Options that say the opposite of another one: the later of the two counts.
+const OPPOSITES: [(&str, &str); 2] = [("rwmixwrite", "rwmixread"), ("buffered", "direct")];
+
+/// An option of fio.
+pub(super) struct Row {
+    /// fio's names of it.
+    names: &'static [&'static str],
+    kind: Kind,
+    set: Option<Set>,
+    judge: Option<Judge>,
+    print: Option<fn(&FioJob) -> Option<String>>,
+    support: OptionSupport,
+}
+
+type Set = fn(&mut FioJob, &mut Value<'_>) -> Result<(), Problem>;
+type Judge = fn(&Draft, &str) -> Verdict;
+
+/// How the text behind the `=` is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Numbers and names, which fio misreads after a blank.
+    Plain,
+    /// Free text, in which a leading blank is part of the value.
+    Text,
+    /// `0` or `1`, and `1` if there is nothing.
+    Flag,
+}
+
+impl Row {
+    const fn new(names: &'static [&'static str], support: OptionSupport) -> Self {
+        Self {
+            names,
+            kind: Kind::Plain,
+            set: None,
+            judge: None,
+            print: None,
+            support,
+        }
+    }
+
+    /// It sets something of the job.
+    const fn sets(names: &'static [&'static str], set: Set) -> Self {
+        Self {
+            set: Some(set),
+            ..Self::new(names, OptionSupport::Full)
+        }
+    }
+
+    /// Whether it matters depends on its value and on the rest of the job.
+    const fn depends(names: &'static [&'static str], judge: Judge) -> Self {
+        Self::new(names, OptionSupport::Depends).judged(judge)
+    }
+
+    /// It cannot change when an I/O is issued or how long it takes: a warning says why.
+    const fn ignored(names: &'static [&'static str], why: &'static str) -> Self {
+        Self::new(names, OptionSupport::Ignored(why))
+    }
+
+    /// It could change timing: only the values that leave things as they are are modelled.
+    const fn only(
+        names: &'static [&'static str],
+        values: &'static [&'static str],
+        why: &'static str,
+    ) -> Self {
+        Self::new(names, OptionSupport::OnlyValues(values, why))
+    }
+
+    /// It could change timing, and nothing of it is modelled: why, or what to do.
+    const fn refused(names: &'static [&'static str], why: &'static str) -> Self {
+        Self::new(names, OptionSupport::Refused(why))
+    }
+
+    const fn text(self) -> Self {
+        Self {
+            kind: Kind::Text,
+            ..self
+        }
+    }
+
+    const fn flag(self) -> Self {
+        Self {
+            kind: Kind::Flag,
+            ..self
+        }
+    }
+
+    const fn judged(self, judge: Judge) -> Self {
+        Self {
+            judge: Some(judge),
+            ..self
+        }
+    }
+
+    /// The text behind the `=` that says what the job has, if it has to be said.
+    const fn printed(self, print: fn(&FioJob) -> Option<String>) -> Self {
+        Self {
+            print: Some(print),
+            ..self
+        }
+    }
+}
+
+/// How far an option of fio is supported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionSupport {
+    /// It sets a field of [`FioJob`].
+    Full,
+    /// Accepted where its value changes nothing in that job.
+    Depends,
+    /// Accepted with a warning that says why it does not matter.
+    Ignored(&'static str),
+    /// Accepted with these values only, which leave things as they are; why the others are not modelled.
+    OnlyValues(&'static [&'static str], &'static str),
+    /// Not modelled, for this reason.
+    Refused(&'static str),
+}
+
+fn rows() -> impl Iterator<Item = &'static Row> {
+    TABLES.iter().flat_map(|table| table.iter())
+}
+
+fn row(name: &str) -> Option<&'static Row> {
+    rows().find(|row| row.names.contains(&name))
+}
+
+/// Every option that is known, aliases included.
+pub fn known_options() -> impl Iterator<Item = (&'static str, OptionSupport)> {
+    rows().flat_map(|row| row.names.iter().map(|name| (*name, row.support)))
+}
+
+/// Whether a line of a job file sets what `option` sets, by this or another name: `timeout` is `runtime`, and `buffered`
+/// the opposite of `direct`.
+pub fn line_sets(line: &str, option: &str) -> bool {
+    let (key, _) = split(strip(line));
+    let decides = |name| {
+        let name = row(name).map_or(name, |row| row.names[0]);
+        let opposite = OPPOSITES.iter().find(|(one, _)| *one == name);
+        opposite.map_or(name, |(_, other)| *other)
+    };
+    decides(key) == decides(option)
+}
+
+/// A job whose options are still being read.
+#[derive(Clone, Default)]
+pub(super) struct Draft {
+    pub(super) job: FioJob,
+    /// Its section header.
+    header: Place,
+    /// What has been given so far, by the first name of each option.
+    given: BTreeMap<&'static str, Given>,
+}
+
+/// Where an option was given last.
+#[derive(Clone)]
+struct Given {
+    place: Place,
+    value: String,
+}
+
+impl Draft {
+    /// A new job of the section `name` that starts from these defaults.
+    pub(super) fn for_job(&self, name: &str, place: &Place) -> Self {
+        let mut draft = self.clone();
+        draft.job.line = place.line;
+        draft.header = place.clone();
+        // Also where [global] has a name option: fio 3.33 prefers the section's name then.
+        name.clone_into(&mut draft.job.name);
+        draft
+    }
+
+    /// The line of its section header.
+    pub(super) fn header(&self) -> &Place {
+        &self.header
+    }
+
+    /// The value that an option was given, by its first name.
+    fn value_of(&self, option: &str) -> Option<&str> {
+        self.given.get(option).map(|given| given.value.as_str())
+    }
+
+    /// Where an option was given, by its first name, or else the job's header.
+    fn place_of(&self, option: &str) -> &Place {
+        self.given
+            .get(option)
+            .map_or(&self.header, |given| &given.place)
+    }
+
+    /// Applies one `key=value` or flag line.
+    pub(super) fn apply(&mut self, content: &str, place: &Place, findings: &mut Findings) {
+        let (key, value) = split(content);
+        let Some(row) = row(key) else {
+            return findings.add(place, unknown(key));
+        };
+        match row.support {
+            OptionSupport::Ignored(why) => return findings.warn(place, key, why.to_owned()),
+            OptionSupport::Refused(why) => {
+                self.given(row, value.unwrap_or_default(), place);
+                return findings.judge(place, key, Verdict::Unmodelled(why.to_owned()));
+            }
+            OptionSupport::Full | OptionSupport::Depends | OptionSupport::OnlyValues(..) => {}
+        }
+        let text = match text_of(row.kind, value) {
+            Ok(text) => text,
+            Err(problem) => return findings.add(place, problem.of_option(key)),
+        };
+        let mut value = Value { text, remark: None };
+        if let Some(set) = row.set
+            && let Err(problem) = set(&mut self.job, &mut value)
+        {
+            return findings.add(place, problem.of_option(key));
+        }
+        if let Some(remark) = value.remark {
+            findings.warn(place, key, remark);
+        }
+        self.given(row, text, place);
+    }
+
+    fn given(&mut self, row: &Row, value: &str, place: &Place) {
+        let given = Given {
+            place: place.clone(),
+            value: value.to_owned(),
+        };
+        self.given.insert(row.names[0], given);
+    }
+
+    /// What the options come to, once all of them are known.
+    pub(super) fn judge(&self, findings: &mut Findings) {
+        for row in rows() {
+            let Some(given) = self.given.get(row.names[0]) else {
+                continue;
+            };
+            let verdict = match (row.judge, row.support) {
+                (Some(judge), _) => judge(self, &given.value),
+                (None, OptionSupport::OnlyValues(values, why))
+                    if !values.contains(&given.value.as_str()) =>
+                {
+                    let only = values.join(" or ");
+                    Verdict::Unmodelled(format!("only {only} is possible here: {why}"))
+                }
+                (None, _) => Verdict::Fine,
+            };
+            findings.judge(&given.place, row.names[0], verdict);
+        }
+        self.judge_together(findings);
+    }
+
+    /// What no option says alone.
+    fn judge_together(&self, findings: &mut Findings) {
+        let job = &self.job;
+        let name = shown(&job.name);
+        if job.time_based && job.runtime.is_none() {
+            let message =
+                format!("job `{name}` is time_based without a runtime; add runtime=SECONDS");
+            findings.add(self.place_of("time_based"), Problem::new(message));
+        } else if job.runtime.is_none() && !matches!(job.size, Some(Size::Bytes(_))) {
+            let (option, what) = match job.size {
+                Some(_) => ("size", "a size in percent depends on the file"),
+                None => ("runtime", "there is neither runtime nor size"),
+            };
+            let message =
+                format!("job `{name}` never ends: {what}; add runtime=SECONDS or size=BYTES");
+            findings.add(self.place_of(option), Problem::new(message));
+        }
+        if self.given.contains_key("rate") && self.given.contains_key("rate_iops") {
+            let place = self.place_of("rate").max(self.place_of("rate_iops"));
+            let message = format!("job `{name}` has both rate and rate_iops; keep one of them");
+            findings.add(place, Problem::new(message));
+        }
+        if !job.direct {
+            let message = format!("job `{name}`: buffered I/O is not modelled; set direct=1");
+            let option = if self.given.contains_key("buffered") {
+                "buffered"
+            } else {
+                "direct"
+            };
+            findings.add(self.place_of(option), Problem::unmodelled(message));
+        }
+    }
+}
+
+/// The options of a job as lines of a job file, one of its names each.
+pub(super) fn printed(job: &FioJob) -> impl Iterator<Item = (&'static str, String)> {
+    rows().filter_map(move |row| Some((row.names[0], row.print?(job)?)))
+}
+
+fn split(content: &str) -> (&str, Option<&str>) {
+    match content.split_once('=') {
+        Some((key, value)) => (key.trim_end(), Some(value)),
+        None => (content, None),
+    }
+}
+
+fn unknown(key: &str) -> Problem {
+    if COMMAND_LINE.contains(&key) {
+        return Problem::new(format!(
+            "`{key}` is an option of fio's command line, not of a job file"
+        ));
+    }
+    if key == "include" || key.starts_with("include ") {
+        return Problem::new("`include` is not supported; copy the other file in");
+    }
+    if key.is_empty() {
+        return Problem::new("an option name is missing before `=`");
+    }
+    Problem::new(format!("unknown option `{}`", shown(key)))
+        .nearest(key, known_options().map(|(name, _)| name))
+}
+
+/// Options of fio's command line, which fio does not take in a job file either.
+const COMMAND_LINE: &[&str] = &[
+    "append-terse",
+    "bandwidth-log",
+    "client",
+    "debug",
+    "eta",
+    "eta-interval",
+    "eta-newline",
+    "idle-prof",
+    "max-jobs",
+    "minimal",
+    "output",
+    "output-format",
+    "parse-only",
+    "readonly",
+    "section",
+    "server",
+    "showcmd",
+    "status-interval",
+    "terse-version",
+    "trigger",
+    "trigger-file",
+    "trigger-timeout",
+    "warnings-fatal",
+];
+
+/// The text of a value, with the blank that may follow `=` taken off where fio does not trip over it.
+fn text_of(kind: Kind, value: Option<&str>) -> Result<&str, Problem> {
+    let value = match (kind, value) {
+        (Kind::Flag, None) => return Ok("1"),
+        (_, Some(value)) => value,
+        (_, None) => return Err(Problem::new("a value is missing; write option=value")),
+    };
+    if kind == Kind::Text {
+        return Ok(value);
+    }
+    let trimmed = value.trim_start();
+    if trimmed.len() < value.len() && !trimmed.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Problem::new(format!(
+            "fio misreads `{}` after a blank; write it right behind the `=`",
+            shown(trimmed)
+        )));
+    }
+    Ok(trimmed)
+}
+
+/// The value of an option, read as the option asks for.
+pub(super) struct Value<'a> {
+    /// As it stands in the file.
+    text: &'a str,
+    /// What the user should know about it.
+    remark: Option<String>,
+}
+
+impl Value<'_> {
+    fn remark(&mut self, text: impl Into<String>) {
+        self.remark = Some(text.into());
+    }
+
+    /// Free text, taken as it stands, quotes and all. Only the blank at its end is lost, as in fio.
+    fn free_text(&self) -> Result<String, Problem> {
+        if self.text.is_empty() {
+            return Err(Problem::new("a value is missing"));
+        }
+        if self.text.contains("${") {
+            return Err(Problem::new(
+                "environment variables are not substituted; write the value out",
+            ));
+        }
+        Ok(self.text.to_owned())
+    }
+
+    /// A number of bytes, at least `least`.
+    fn bytes(&mut self, least: u64) -> Result<u64, Problem> {
+        self.bytes_of(self.text, least)
+    }
+
+    /// A number of bytes that is a part of the value.
+    fn bytes_of(&mut self, part: &str, least: u64) -> Result<u64, Problem> {
+        let parsed = bytes(part)?;
+        if parsed.surprising {
+            self.remark(format!(
+                "`{}` is {} bytes to fio, whose kib is 1000 and whose k is 1024",
+                shown(part),
+                parsed.value
+            ));
+        }
+        at_least(least, parsed.value)
+    }
+
+    /// Numbers of bytes, at least `least`; the direction of an empty part keeps what it had.
+    fn bytes_per_direction(&mut self, least: u64) -> Result<PerDirection<Option<u64>>, Problem> {
+        let text = self.text;
+        per_direction(text, |part| self.bytes_of(part, least))
+    }
+
+    /// Counts, at least `least`; the direction of an empty part keeps what it had.
+    fn counts_per_direction(&self, least: u64) -> Result<PerDirection<Option<u64>>, Problem> {
+        per_direction(self.text, |part| at_least(least, count(part)?))
+    }
+
+    fn count(&self, least: u32, most: u32) -> Result<u32, Problem> {
+        within(least, most, count(self.text)?)
+    }
+
+    fn percent(&self) -> Result<u8, Problem> {
+        percent(self.text)
+    }
+
+    fn switch(&self) -> Result<bool, Problem> {
+        switch(self.text)
+    }
+
+    /// A time with a unit, or without one in units of so many microseconds.
+    fn time(&self, default_us: u64) -> Result<Nanoseconds, Problem> {
+        time(self.text, default_us)
+    }
+}
+
+fn at_least(least: u64, value: u64) -> Result<u64, Problem> {
+    if value < least {
+        return Err(Problem::new(format!("must be at least {least}")));
+    }
+    Ok(value)
+}
+
+fn within(least: u32, most: u32, value: u64) -> Result<u32, Problem> {
+    u32::try_from(value)
+        .ok()
+        .filter(|v| (least..=most).contains(v))
+        .ok_or_else(|| {
+            Problem::new(format!(
+                "{value} is out of range; expected {least} to {most}"
+            ))
+        })
+}
+
+/// What a 0 or 1 prints as.
+fn flag(on: bool) -> String {
+    u8::from(on).to_string()
+}
