@@ -96,7 +96,7 @@ impl PlannedWorkload {
             }
             rt_app(entry, name, source, folder)?
         } else {
-            fio(entry, source, folder)?
+            fio(entry, source, folder, target)?
         };
         if let Task::Fio { workload, .. } | Task::RtApp { workload, .. } = &task {
             // They say what the simulator makes of it.
@@ -198,7 +198,12 @@ fn text_of(
     Err(source.error(name, unknown(&what, name.get_ref(), &known)))
 }
 
-fn fio(entry: &WorkloadEntry, source: Source<'_>, folder: &Path) -> Result<Task, StudyError> {
+fn fio(
+    entry: &WorkloadEntry,
+    source: Source<'_>,
+    folder: &Path,
+    target: Target,
+) -> Result<Task, StudyError> {
     let (at, text, origin) = match (&entry.fio, &entry.fio_job) {
         (Some(name), _) => {
             let (text, origin) = text_of(name, source, folder)?;
@@ -242,6 +247,10 @@ fn fio(entry: &WorkloadEntry, source: Source<'_>, folder: &Path) -> Result<Task,
         // What is wrong without the options, too, has a line of the file.
         error(fio::parse(&text, &origin).as_ref().err().unwrap_or(&e))
     })?;
+    // Real fio does more than the simulator.
+    if target == Target::Sim {
+        workload.check_modelled().map_err(|e| error(&e))?;
+    }
     Ok(Task::Fio {
         text: changed,
         workload: workload.into(),

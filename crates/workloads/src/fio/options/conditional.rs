@@ -121,6 +121,10 @@ pub(super) const ROWS: &[Row] = &[
     Row::ignored(&["exitall_on_error"], ERRORS),
     Row::ignored(&["lockmem"], MEMORY),
     Row::ignored(&["numa_mem_policy"], MEMORY),
+    Row::ignored(
+        &["numa_cpu_nodes"],
+        "is ignored: the modelled machines have one memory node",
+    ),
     Row::ignored(&["create_on_open"], ONE_FILE),
     Row::ignored(&["openfiles"], ONE_FILE),
     Row::ignored(&["unlink_each_loop"], ONE_FILE),

@@ -1,0 +1,64 @@
+//! Job files that people really use: how many of them can be simulated, and what keeps out the others.
+//!
+//! They are other people's files, and not part of the repository: the test reads them in `../shared/fio-jobs` beside it,
+//! and is skipped where they are absent. `--nocapture` shows the figures.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use wakepath_workloads::fio;
+
+/// At least so many percent of the files have to be modelled.
+const LEAST_PERCENT: usize = 25;
+
+#[test]
+fn real_jobs_are_modelled() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fio-jobs");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        eprintln!("skipped: real_jobs_are_modelled: no {}", folder.display());
+        return;
+    };
+    let mut files: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|e| e == "fio"));
+    files.sort();
+    let mut modelled = 0;
+    // What refuses files, and the files that only this refuses.
+    let mut reasons: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for path in &files {
+        let problems = match fio::load(path) {
+            Ok(file) => file.unmodelled,
+            Err(e) => e.problems,
+        };
+        let mut of_file: Vec<String> = problems.iter().map(reason).collect();
+        of_file.sort();
+        of_file.dedup();
+        modelled += usize::from(of_file.is_empty());
+        let alone = usize::from(of_file.len() == 1);
+        for reason in of_file {
+            let (all, only) = reasons.entry(reason).or_default();
+            *all += 1;
+            *only += alone;
+        }
+    }
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, (all, _))| std::cmp::Reverse(*all));
+    println!("{modelled} of {} files are modelled", files.len());
+    for (reason, (all, alone)) in reasons {
+        println!("{all:4} {alone:4} {reason}");
+    }
+    assert!(
+        modelled * 100 >= files.len() * LEAST_PERCENT,
+        "only {modelled} of {} files are modelled",
+        files.len()
+    );
+}
+
+/// The option that a problem is about, or its words where it is about none.
+fn reason(problem: &fio::FioProblem) -> String {
+    let first = problem.message.split(':').next().unwrap_or_default();
+    if first.starts_with("job `") || first.starts_with("unknown") {
+        let rest = problem.message.split(':').nth(1);
+        return rest.unwrap_or(first).trim().to_owned();
+    }
+    first.to_owned()
+}
