@@ -231,7 +231,7 @@ fn errors_name_the_line_and_the_likely_intention() {
         ),
         (
             "[j]\nruntime=0\n",
-            "t.fio:2: job `j` never ends: there is neither runtime nor size; add runtime=SECONDS or size=BYTES",
+            "t.fio:2: job `j` never ends: runtime=0 sets no limit; add runtime=SECONDS or size=BYTES",
         ),
         (
             "[j]\nsize=1m\ntime_based\n",

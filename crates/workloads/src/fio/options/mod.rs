@@ -173,6 +173,8 @@ pub(super) struct Draft {
     pub(super) job: FioJob,
     /// Its section header.
     header: Place,
+    /// A line of it is not understood, so that what is missing may be what that line says.
+    incomplete: bool,
     /// What has been given so far, by the first name of each option.
     given: BTreeMap<&'static str, Given>,
 }
@@ -214,6 +216,12 @@ impl Draft {
 
     /// Applies one `key=value` or flag line.
     pub(super) fn apply(&mut self, content: &str, place: &Place, findings: &mut Findings) {
+        let before = findings.malformed.len();
+        self.apply_line(content, place, findings);
+        self.incomplete |= findings.malformed.len() > before;
+    }
+
+    fn apply_line(&mut self, content: &str, place: &Place, findings: &mut Findings) {
         let (key, value) = split(content);
         let Some(row) = row(key) else {
             return findings.add(place, unknown(key));
@@ -275,18 +283,21 @@ impl Draft {
     fn judge_together(&self, findings: &mut Findings) {
         let job = &self.job;
         let name = shown(&job.name);
-        if job.time_based && job.runtime.is_none() {
-            let message =
-                format!("job `{name}` is time_based without a runtime; add runtime=SECONDS");
-            findings.add(self.place_of("time_based"), Problem::new(message));
+        if self.incomplete {
+            // Said already.
         } else if job.runtime.is_none() && !matches!(job.size, Some(Size::Bytes(_))) {
             let (option, what) = match job.size {
+                _ if self.given.contains_key("runtime") => ("runtime", "runtime=0 sets no limit"),
                 Some(_) => ("size", "a size in percent depends on the file"),
                 None => ("runtime", "there is neither runtime nor size"),
             };
             let message =
                 format!("job `{name}` never ends: {what}; add runtime=SECONDS or size=BYTES");
             findings.add(self.place_of(option), Problem::new(message));
+        } else if job.time_based && job.runtime.is_none() {
+            let message =
+                format!("job `{name}` is time_based without a runtime; add runtime=SECONDS");
+            findings.add(self.place_of("time_based"), Problem::new(message));
         }
         if self.given.contains_key("rate") && self.given.contains_key("rate_iops") {
             let place = self.place_of("rate").max(self.place_of("rate_iops"));
