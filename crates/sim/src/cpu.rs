@@ -270,8 +270,8 @@ impl Cpu {
         std::mem::replace(&mut self.reported_period, period) != period
     }
 
-    /// Accounts an interrupt that has been served since the phase began; the CPU did nothing before. Its
-    /// time counts as that of tasks does (`effective_cpu_util()` with `CONFIG_IRQ_TIME_ACCOUNTING`).
+    /// Accounts an interrupt that has been served since the phase began, and counts as utilisation; the CPU did nothing
+    /// before.
     #[inline(always)]
     pub(crate) fn account_interrupt(&mut self, now: u64, capacity: u32) {
         if self.utilisation.known_ns() < self.phase_start {

@@ -210,7 +210,14 @@ pub fn simulate_observed<O: Observer>(
         for first in (0..cluster.cpus).step_by(cluster.cpus_per_clock) {
             let first = cluster.first_cpu + first;
             let of = first..first + cluster.cpus_per_clock;
-            domains.push(Domain::new(cluster, index, of, &policies.freq, setup.tick)?);
+            domains.push(Domain::new(
+                cluster,
+                index,
+                of,
+                &policies.freq,
+                setup.tick,
+                machine.irq_time_accounting.value > 0.0,
+            )?);
         }
         cpus.extend((0..cluster.cpus).map(|cpu| {
             let lease = psd.map(|p| (Lease::new(p.timeout_ms, setup.tick), p));

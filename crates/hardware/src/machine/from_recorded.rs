@@ -48,6 +48,7 @@ impl Machine {
                 system.cpu_model, system.kernel
             ),
             hz: tick_rate(&system.kernel),
+            irq_time_accounting: irq_time_accounting(&system.kernel),
             cluster: vec![cluster],
             idle_state: idle
                 .states
@@ -118,6 +119,14 @@ fn tick_rate(kernel: &str) -> Figure {
         assumed(1000.0, "CONFIG_HZ of Fedora's kernels")
     } else {
         assumed(250.0, "CONFIG_HZ of most distributions")
+    }
+}
+
+fn irq_time_accounting(kernel: &str) -> Figure {
+    if kernel.contains(".fc") || kernel.contains(".el") {
+        assumed(1.0, "CONFIG_IRQ_TIME_ACCOUNTING of Fedora's kernels")
+    } else {
+        assumed(0.0, "CONFIG_IRQ_TIME_ACCOUNTING of Debian's kernels")
     }
 }
 

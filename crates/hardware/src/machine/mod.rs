@@ -36,6 +36,9 @@ pub struct Machine {
     pub title: String,
     /// Tick rate in Hz (`CONFIG_HZ`).
     pub hz: Figure,
+    /// Whether interrupt time counts as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`): 1 or 0; absent: 0.
+    #[serde(default)]
+    pub irq_time_accounting: Figure,
     /// CPUs that share a cache and, if they have a cluster idle state, a power domain. CPUs are
     /// numbered through the clusters in order.
     pub cluster: Vec<Cluster>,
@@ -487,7 +490,10 @@ impl Machine {
 
     /// Every figure with the key that names it.
     pub fn figures(&self) -> Vec<(String, &Figure)> {
-        let mut all = vec![("hz".to_owned(), &self.hz)];
+        let mut all = vec![
+            ("hz".to_owned(), &self.hz),
+            ("irq_time_accounting".to_owned(), &self.irq_time_accounting),
+        ];
         for c in &self.cluster {
             for (key, figure) in [
                 ("smt_speedup", &c.smt_speedup),

@@ -59,6 +59,9 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     if !is_whole(&machine.hz, 0.0..=1e6) || TickRate::new(hz as u32).is_none() {
         return fault("hz", "a tick rate is a whole number from 1 to 6250");
     }
+    if !is_whole(&machine.irq_time_accounting, 0.0..=1.0) {
+        return fault("irq_time_accounting", "1 if the kernel has it, else 0");
+    }
     if machine.cluster.is_empty() {
         return fault("cluster", "a machine has at least one cluster");
     }

@@ -10,7 +10,7 @@ use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use super::tick_rate;
+use super::{irq_time_accounting, tick_rate};
 use crate::nvme::ApstFeature;
 use crate::topology::{CPUS, StateInfo};
 use crate::{Root, System, nvme, parse_cpu_list};
@@ -64,6 +64,12 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
             "the kernel's configuration cannot be read; HZ is assumed to be {}",
             machine.hz.value
         )),
+    }
+    if let Some(counts) = irq_time_accounting(root) {
+        machine.irq_time_accounting = Figure {
+            value: f64::from(u8::from(counts)),
+            origin: Origin::Source("CONFIG_IRQ_TIME_ACCOUNTING of the running kernel".to_owned()),
+        };
     }
     threads(system, &mut machine);
     if let Some(why) = clock_assumed {

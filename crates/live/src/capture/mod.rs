@@ -315,6 +315,13 @@ pub fn tick_rate(root: &Root) -> Option<u64> {
     line.parse().ok()
 }
 
+/// Whether the running kernel counts interrupt time as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`); `None` where its
+/// configuration cannot be read.
+pub fn irq_time_accounting(root: &Root) -> Option<bool> {
+    let (_, text) = kernel_config(root)?;
+    Some(text.lines().any(|l| l == "CONFIG_IRQ_TIME_ACCOUNTING=y"))
+}
+
 /// The configuration of the running kernel, with the path under which a capture keeps it.
 fn kernel_config(root: &Root) -> Option<(String, String)> {
     /// No configuration is longer.

@@ -2,7 +2,7 @@
 
 use super::{Engine, Slot};
 use crate::cpu::{Cpu, CpuId, Mode};
-use crate::frequency::{Domain, Report};
+use crate::frequency::{Domain, InterruptTime, Report};
 use crate::observer::Observer;
 use crate::setup::Setup;
 use crate::task::Task;
@@ -243,11 +243,17 @@ impl Cpu {
         let time = now - self.phase_start;
         match self.mode {
             Mode::Idle | Mode::Waking => return,
-            Mode::Interrupt => {
-                if domain.follows_utilisation() {
-                    self.account_interrupt(now, domain.capacity_now());
+            Mode::Interrupt => match domain.interrupt_time {
+                InterruptTime::Unused => {}
+                InterruptTime::OfCpu => self.account_interrupt(now, domain.capacity_now()),
+                InterruptTime::OfTask => {
+                    if let Some(task) = self.current {
+                        let capacity = domain.capacity_now();
+                        self.account_interrupt(now, capacity);
+                        tasks[task].entity.charge(time, capacity);
+                    }
                 }
-            }
+            },
             Mode::Task => {
                 let capacity = domain.capacity_now();
                 self.account(now, capacity);

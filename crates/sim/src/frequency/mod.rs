@@ -29,6 +29,17 @@ pub(crate) struct Report {
     pub(crate) local: bool,
 }
 
+/// What the time in interrupts counts as in a CPU's utilisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InterruptTime {
+    /// Nobody asks for utilisation.
+    Unused,
+    /// Run time of the task that is interrupted, and of nothing when the CPU was idle.
+    OfTask,
+    /// Busy time of the CPU (`effective_cpu_util()` with `CONFIG_IRQ_TIME_ACCOUNTING`).
+    OfCpu,
+}
+
 /// CPUs that share a clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Domain {
@@ -39,6 +50,8 @@ pub(crate) struct Domain {
     /// That of the last operating point.
     full_speed: Speed,
     decider: Decider,
+    /// What interrupts add to the utilisation that it follows.
+    pub(crate) interrupt_time: InterruptTime,
     /// Index of the operating point in force, and what it is.
     current: usize,
     now: Point,
@@ -73,6 +86,7 @@ impl Domain {
         cpus: Range<usize>,
         policy: &PolicySpec,
         tick: TickRate,
+        irq_time_accounting: bool,
     ) -> Result<Self, SimError> {
         let table = cluster.table.clone();
         let highest = table.as_slice().len() - 1;
@@ -85,8 +99,14 @@ impl Domain {
                     / u64::from(table.highest().0)) as u32,
             })
             .collect();
+        let interrupt_time = match (decider.follows_utilisation(), irq_time_accounting) {
+            (false, _) => InterruptTime::Unused,
+            (true, false) => InterruptTime::OfTask,
+            (true, true) => InterruptTime::OfCpu,
+        };
         Ok(Self {
             cluster: index,
+            interrupt_time,
             cpus,
             table,
             decider,
@@ -178,11 +198,6 @@ impl Domain {
     /// Whether the hardware's slots matter to its frequency, turbo limits aside.
     pub(crate) fn follows_slots(&self) -> bool {
         self.decider.follows_slots()
-    }
-
-    /// Whether its frequency follows from its CPUs' utilisation.
-    pub(crate) fn follows_utilisation(&self) -> bool {
-        self.decider.follows_utilisation()
     }
 
     /// The CPU at `index` wakes up. If nobody has been awake for longer than a slot, the hardware
