@@ -164,5 +164,44 @@ fn a_recorded_system_as_a_machine_tells_what_is_assumed() {
     wakepath(&["machine", "show", "spr1", "--model"])
         .success()
         .stdout(predicate::str::contains("idle_state.C6.true_exit_us"))
-        .stdout(predicate::str::contains("half of the declared time"));
+        .stdout(predicate::str::contains("Platinum 8480+"))
+        .stdout(predicate::str::contains("figures assumed"))
+        .stdout(predicate::str::contains(
+            "4 socket(s) of 40 cores, 2 thread(s) each: 320 CPUs",
+        ))
+        .stdout(predicate::str::contains("TDP: 330 W"));
+}
+
+#[test]
+fn the_list_marks_what_is_assumed_of_a_recorded_system() {
+    let text = stdout(&["machine", "list", "--kind", "recorded"]);
+    let line = |name: &str| {
+        let mut lines = text.lines();
+        lines.find(|l| l.starts_with(name)).unwrap().to_owned()
+    };
+    assert!(line("gnr3").contains("350 assumed"));
+    assert!(!line("spr1").contains("assumed") && line("spr1").contains(" 320 "));
+}
+
+#[test]
+fn a_recorded_system_is_simulated_under_what_it_ran() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("job.fio");
+    let job = "[j]\nrw=randread\ndirect=1\nruntime=5ms\ntime_based\n";
+    fs::write(&path, job).unwrap();
+    let sim = |machine: &str, more: &[&str]| {
+        let mut arguments = vec!["sim", path.to_str().unwrap(), "--machine", machine];
+        arguments.extend(["--runs", "1", "--format", "csv"]);
+        arguments.extend(more);
+        wakepath(&arguments).success()
+    };
+    sim("spr1", &[])
+        .stdout(predicate::str::contains("hwp_dynamic_boost=on,epp=32"))
+        .stderr("");
+    sim("turin0", &[])
+        .stdout(predicate::str::contains("performance"))
+        .stderr(predicate::str::contains("amd-pstate-epp"));
+    sim("turin0", &["--idle", "menu", "--freq", "schedutil"])
+        .stdout(predicate::str::contains("schedutil"))
+        .stderr("");
 }

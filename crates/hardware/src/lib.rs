@@ -3,7 +3,9 @@
 
 pub mod drive;
 pub mod idle;
+pub mod kernel_policy;
 pub mod machine;
+pub mod processor;
 pub mod recorded;
 
 pub use idle::{IdleState, IdleStates};

@@ -10,16 +10,14 @@ use serde::{Deserialize, Serialize};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use crate::idle::{IdleState, IdleStates};
+use crate::processor::{self, Processor};
 
 const IDLE_STATES: &str = include_str!("../data/recorded_systems/idle_states.csv");
 const FREQUENCY: &str = include_str!("../data/recorded_systems/frequency.csv");
 const INTEL_IDLE: &str = include_str!("../data/recorded_systems/intel_idle.csv");
 
-/// No record has more CPUs than this, even of systems that have more.
-const MOST_RECORDED_CPUS: usize = 66;
-
 /// A real system.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecordedSystem {
     /// Short name, as its recorder gave it.
     pub name: String,
@@ -37,16 +35,10 @@ pub struct RecordedSystem {
     pub hwp_dynamic_boost: Option<bool>,
     /// `intel_pstate/status`: `active` or `passive`; `None` without that driver.
     pub intel_pstate_status: Option<String>,
+    /// Its processors, where they are known beyond the name.
+    pub processor: Option<Processor>,
     /// Where the record is from.
     pub source: String,
-}
-
-impl RecordedSystem {
-    /// How many CPUs it has, if the record tells: one with 66 CPUs may be cut short.
-    pub fn cpus(&self) -> Option<usize> {
-        let recorded = self.idle.as_ref()?.recorded_cpus;
-        (recorded < MOST_RECORDED_CPUS).then_some(recorded)
-    }
 }
 
 /// The idle side of a [`RecordedSystem`].
@@ -56,7 +48,7 @@ pub struct RecordedIdle {
     pub driver: String,
     /// cpuidle governor.
     pub governor: String,
-    /// How many CPUs were recorded: at most 66, even of systems that have more.
+    /// Of how many CPUs the idle states were recorded: at most 66, even of systems that have more.
     pub recorded_cpus: usize,
     /// The states as declared. A state that is off by default is `disabled`.
     pub states: IdleStates,
@@ -240,6 +232,7 @@ pub fn parse_systems(idle: &str, frequency: &str) -> Result<Vec<RecordedSystem>,
                 system.frequency.push(policy);
             }
             None => systems.push(RecordedSystem {
+                processor: processor::find(&row.system).cloned(),
                 name: row.system,
                 cpu_model: row.cpu_model,
                 family_model: row.family_model,

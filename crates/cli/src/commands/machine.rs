@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
 }
 
-const LIST_HEADER: [&str; 4] = ["name", "kind", "cpus", "title"];
+const LIST_HEADER: [&str; 6] = ["name", "kind", "cpus", "sockets", "TDP W", "title"];
 const FIGURE_HEADER: [&str; 4] = ["figure", "value", "origin", "because"];
 const STATE_HEADER: [&str; 4] = ["state", "exit us", "residency us", "by default"];
 
@@ -100,34 +100,59 @@ struct Entry {
     kind: Kind,
     /// `None`: not known, or not a matter of the table.
     cpus: Option<usize>,
+    /// `None`: not known.
+    sockets: Option<usize>,
+    /// Thermal design power of a socket; `None`: not known.
+    tdp_w: Option<f64>,
+    tdp_is_assumed: bool,
     title: String,
+}
+
+impl Entry {
+    fn new(kind: Kind, name: String, title: String) -> Self {
+        Self {
+            name,
+            kind,
+            cpus: None,
+            sockets: None,
+            tdp_w: None,
+            tdp_is_assumed: false,
+            title,
+        }
+    }
+
+    fn tdp(&self) -> String {
+        let mark = if self.tdp_is_assumed { " assumed" } else { "" };
+        self.tdp_w
+            .map_or_else(String::new, |watts| format!("{watts}{mark}"))
+    }
 }
 
 fn entries() -> anyhow::Result<Vec<Entry>> {
     let modelled = builtin_names().map(|name| {
         let machine = Machine::find(name)?;
         Ok(Entry {
-            kind: Kind::Modelled,
             cpus: Some(machine.cpus()),
-            name: machine.name,
-            title: machine.title,
+            ..Entry::new(Kind::Modelled, machine.name, machine.title)
         })
     });
     let recorded = recorded::systems().iter().map(|system| {
-        Ok(Entry {
-            kind: Kind::Recorded,
-            cpus: system.cpus(),
-            name: system.name.clone(),
-            title: format!("{}, Linux {}", system.cpu_model, system.kernel),
+        let title = format!("{}, Linux {}", system.cpu_model, system.kernel);
+        let entry = Entry::new(Kind::Recorded, system.name.clone(), title);
+        Ok(match &system.processor {
+            None => entry,
+            Some(processor) => Entry {
+                cpus: Some(processor.cpus()),
+                sockets: Some(processor.sockets),
+                tdp_w: processor.tdp_w.is_given().then_some(processor.tdp_w.value),
+                tdp_is_assumed: processor.tdp_is_assumed(),
+                ..entry
+            },
         })
     });
     let driver = recorded::intel_idle_tables().iter().map(|table| {
-        Ok(Entry {
-            kind: Kind::Driver,
-            cpus: None,
-            name: table.name.clone(),
-            title: table.source.clone(),
-        })
+        let (name, source) = (table.name.clone(), table.source.clone());
+        Ok(Entry::new(Kind::Driver, name, source))
     });
     modelled.chain(recorded).chain(driver).collect()
 }
@@ -141,10 +166,20 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
             e.name.clone(),
             kind.map_or_else(String::new, |k| k.get_name().to_owned()),
             e.cpus.map_or_else(String::new, |n| n.to_string()),
+            e.sockets.map_or_else(String::new, |n| n.to_string()),
+            e.tdp(),
             e.title.clone(),
         ]
     });
     match args.format {
+        // Only recorded systems have sockets and TDP.
+        Format::Table if entries.iter().all(|e| e.sockets.is_none()) => {
+            let short = |row: [String; 6]| {
+                let [name, kind, cpus, _, _, title] = row;
+                [name, kind, cpus, title]
+            };
+            output::table(out, ["name", "kind", "cpus", "title"], rows.map(short))
+        }
         Format::Table => output::table(out, LIST_HEADER, rows),
         Format::Csv => output::csv(out, LIST_HEADER, rows),
         Format::Json => output::json(out, &entries),
@@ -224,14 +259,79 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut impl Write) -> an
                     writeln!(out, "  assumed: {why}")?;
                 }
             }
+            if let Some(system) = recorded::find(&machine.name) {
+                write_processor(system, out)?;
+            }
             for drive in &machine.other_drives {
                 let device = drive.device.as_deref().unwrap_or_default();
                 writeln!(out, "another drive: {device} {}", drive.name)?;
             }
-            writeln!(out)?;
+            let given = figures.iter().filter(|(_, f)| f.is_given());
+            let assumed = given
+                .clone()
+                .filter(|(_, f)| matches!(f.origin, Origin::Assumed(_)));
+            let (assumed, given) = (assumed.count(), given.count());
+            writeln!(out, "{assumed} of {given} figures assumed\n")?;
             output::table(out, FIGURE_HEADER, rows)
         }
     }
+}
+
+/// Sockets, cores, threads, clocks and thermal design power.
+fn write_processor(system: &RecordedSystem, out: &mut impl Write) -> anyhow::Result<()> {
+    let Some(p) = &system.processor else {
+        return Ok(());
+    };
+    write!(out, "{} socket(s) of ", p.sockets)?;
+    match p.efficiency_cores {
+        0 => write!(out, "{} cores", p.cores)?,
+        n => write!(out, "{} performance and {n} efficiency cores", p.cores - n)?,
+    }
+    writeln!(
+        out,
+        ", {} thread(s) each{}: {} CPUs",
+        p.threads_per_core,
+        if p.is_hybrid() {
+            " (efficiency cores 1)"
+        } else {
+            ""
+        },
+        p.cpus()
+    )?;
+    if p.is_hybrid() {
+        writeln!(
+            out,
+            "simulated as {} of the fastest cores with one thread each",
+            p.cpus()
+        )?;
+    }
+    if p.base_mhz.is_given() {
+        writeln!(out, "base: {} MHz", p.base_mhz.value)?;
+    }
+    let turbo = p.turbo.iter();
+    let turbo: Vec<String> = turbo.map(|(n, mhz)| format!("{mhz} up to {n}")).collect();
+    match turbo.as_slice() {
+        [] => writeln!(out, "turbo by active cores: not known")?,
+        limits => writeln!(out, "turbo MHz by active cores: {}", limits.join(", "))?,
+    }
+    match (&p.tdp_w.origin, p.tdp_w.value) {
+        (Origin::Default, _) => writeln!(out, "TDP: not known")?,
+        (Origin::Assumed(why), watts) => writeln!(out, "TDP: {watts} W assumed: {why}")?,
+        (Origin::Source(source) | Origin::Fitted(source), watts) => {
+            writeln!(out, "TDP: {watts} W ({source})")?;
+        }
+        (Origin::Table, watts) => writeln!(out, "TDP: {watts} W")?,
+    }
+    if let Some(note) = &p.note {
+        writeln!(out, "{note}")?;
+    }
+    writeln!(out, "processor: {}", p.source)?;
+    let ran = system.kernel_policy();
+    writeln!(out, "simulated by default: {}, {}", ran.idle, ran.freq)?;
+    if let Some(stands_in) = &ran.stands_in {
+        writeln!(out, "{stands_in}")?;
+    }
+    Ok(())
 }
 
 fn show_recorded(
@@ -249,6 +349,7 @@ fn show_recorded(
         ShowFormat::States => write_states(states()?, out),
         ShowFormat::Table => {
             writeln!(out, "{}, Linux {}", system.cpu_model, system.kernel)?;
+            write_processor(system, out)?;
             for p in &system.frequency {
                 write!(
                     out,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use wakepath_hardware::Machine;
+use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::spec::{self, PolicySpec};
 use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, Experiment, compare_all};
 use wakepath_workloads::Workload;
@@ -33,14 +34,14 @@ pub(crate) struct Args {
     /// Built-in machine, recorded system, or a machine file (*.toml).
     #[arg(long)]
     machine: String,
-    /// Idle governors, separated by commas.
-    #[arg(long, value_name = "A,B", default_value = "menu")]
-    idle: String,
+    /// Idle governors, separated by commas. By default menu, or what a recorded system ran.
+    #[arg(long, value_name = "A,B")]
+    idle: Option<String>,
     /// Frequency policies, separated by commas: schedutil, ondemand, performance, powersave, and on
     /// machines that say what they need, intel_pstate and intel_pstate-hwp, for example
-    /// intel_pstate-hwp[hwp_dynamic_boost=on].
-    #[arg(long, value_name = "C,D", default_value = "schedutil")]
-    freq: String,
+    /// intel_pstate-hwp[hwp_dynamic_boost=on]. By default schedutil, or what a recorded system ran.
+    #[arg(long, value_name = "C,D")]
+    freq: Option<String>,
     /// Power-sleep demotion prevention in all runs, for example psd[timeout=3ms].
     #[arg(long)]
     psd: Option<String>,
@@ -84,8 +85,15 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let mut machine = Machine::find(&args.machine)?;
-    let idle = spec::parse_list(&args.idle).context("--idle")?;
-    let freq = spec::parse_list(&args.freq).context("--freq")?;
+    let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
+    let ran_idle = ran.as_ref().map_or("menu", |ran| &ran.idle);
+    let ran_freq = ran.as_ref().map_or("schedutil", |ran| &ran.freq);
+    let idle = spec::parse_list(args.idle.as_deref().unwrap_or(ran_idle)).context("--idle")?;
+    let freq = spec::parse_list(args.freq.as_deref().unwrap_or(ran_freq)).context("--freq")?;
+    let stands_in = ran.as_ref().and_then(|ran| ran.stands_in.as_ref());
+    if let Some(told) = stands_in.filter(|_| args.idle.is_none() || args.freq.is_none()) {
+        eprintln!("wakepath: {told}");
+    }
     let psd = args
         .psd
         .as_deref()

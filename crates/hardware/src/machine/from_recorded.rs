@@ -4,8 +4,9 @@
 use wakepath_units::Kilohertz;
 
 use super::figure::{Figure, Origin};
-use super::{Cluster, Machine, MachineError, MachineIdleState, Opp, Scope};
+use super::{Cluster, Machine, MachineError, MachineIdleState, Opp, Scope, TurboLimit, Uncore};
 use crate::idle::IdleState;
+use crate::processor::Processor;
 use crate::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 
 /// The bus clock of x86 processors, in which their operating points count.
@@ -14,15 +15,21 @@ const STEP_KHZ: usize = 100_000;
 const MOST_CLIENT_CPUS: usize = 24;
 /// C1 stops the clock only; nobody declares more for it.
 const C1_EXIT_US: f64 = 2.0;
+/// CPUID family and model of Sapphire Rapids and of Emerald Rapids, which has the same core generation.
+const SAPPHIRE_RAPIDS: [&str; 2] = ["6/143", "6/207"];
+/// What leaving C6 takes there: the medians are 97 us at 2.0 GHz, 100.5 at 1.4 and 104 at 0.8.
+const SAPPHIRE_RAPIDS_C6_US: f64 = 100.5;
+/// An additional MHz in the name of the highest frequency: acpi-cpufreq's way to offer turbo.
+const TURBO_MARK_KHZ: u32 = 1000;
 
 impl Machine {
     /// A recorded system as a machine.
     ///
-    /// Idle states, frequency range, base frequency and transition latency are the record's. What
-    /// leaving a state really takes, power, the block path and the drive are assumed: a state takes
-    /// half of the declared exit latency, as measured for C6 of Sapphire Rapids, or what was measured
-    /// on an EPYC 7502 for a system of AMD's; the rest is that of a built-in machine of the same kind.
-    /// Hybrid processors become one cluster of their fastest cores.
+    /// Idle states, frequency range, base frequency and transition latency are the record's; sockets, cores, threads,
+    /// turbo limits and the range of the uncore those of its [`Processor`]. All else is assumed. Leaving a state takes
+    /// half of the declared exit latency; C6 of Sapphire and Emerald Rapids, and the states of AMD's systems, take
+    /// what was measured on a processor of the kind. The rest is that of a built-in machine of the same kind, per
+    /// socket. Hybrid processors become one cluster of their fastest cores.
     ///
     /// # Errors
     /// The record lacks the idle states or the frequencies.
@@ -32,15 +39,19 @@ impl Machine {
             missing: what,
         };
         let idle = system.idle.as_ref().ok_or_else(|| missing("idle states"))?;
-        let fastest = system.frequency.iter().max_by_key(|p| p.max);
+        let fastest = system.frequency.iter().rev().max_by_key(|p| p.max);
         let policy = fastest.ok_or_else(|| missing("frequencies"))?;
         let kind = Kind::of(system, idle);
-        let template = Self::find(kind.template())?;
-        let cluster = cluster(system, idle, policy, kind, &template);
+        let template = Self::find(kind.template())?.borrowed()?;
+        let cluster = clusters(system, idle, policy, kind, &template);
         let mut scheduler = template.scheduler.clone();
-        "there is only one".clone_into(&mut scheduler.home.assumed);
-        scheduler.home.cluster.clone_from(&cluster.name);
-        let machine = Self {
+        let home = &mut scheduler.home;
+        home.assumed = match cluster.len() {
+            1 => "there is only one".to_owned(),
+            _ => "the sockets are alike; a task starts on the first".to_owned(),
+        };
+        home.cluster.clone_from(&cluster[0].name);
+        let mut machine = Self {
             schema: template.schema,
             name: system.name.clone(),
             title: format!(
@@ -49,15 +60,19 @@ impl Machine {
             ),
             hz: tick_rate(&system.kernel),
             irq_time_accounting: irq_time_accounting(&system.kernel),
-            cluster: vec![cluster],
+            cluster,
             idle_state: idle
                 .states
                 .iter()
                 .map(|state| idle_state(state, system, kind, &template))
                 .collect(),
             scheduler,
-            ..template
+            ..template.clone()
         };
+        scale_package(&mut machine, &template);
+        if let (Some(uncore), Some(processor)) = (&mut machine.uncore, &system.processor) {
+            limit_uncore(uncore, processor);
+        }
         super::validate::check(&machine).map_err(|(key, message)| MachineError::Invalid {
             origin: system.name.clone(),
             key,
@@ -65,6 +80,32 @@ impl Machine {
         })?;
         Ok(machine)
     }
+}
+
+/// Power that belongs to no CPU: each socket has its share of the other machine's.
+fn scale_package(machine: &mut Machine, template: &Machine) {
+    let (sockets, of) = (machine.cluster.len(), template.cluster.len());
+    let Some(package) = machine.package.as_mut().filter(|_| sockets != of) else {
+        return;
+    };
+    for figure in [&mut package.idle_mw, &mut package.active_mw] {
+        if let Origin::Assumed(why) = &figure.origin {
+            let why = format!("{sockets} socket(s), each with its share of the {of} there; {why}");
+            *figure = assumed(figure.value * sockets as f64 / of as f64, why);
+        }
+    }
+}
+
+/// The range of the uncore is known where the kernel told it.
+fn limit_uncore(uncore: &mut Uncore, processor: &Processor) {
+    let Some((lowest, highest)) = processor.uncore_mhz else {
+        return;
+    };
+    let known = |mhz: u32| Figure {
+        value: f64::from(mhz),
+        origin: Origin::Source(processor.source.clone()),
+    };
+    (uncore.min_mhz, uncore.max_mhz) = (known(lowest), known(highest));
 }
 
 /// What kind of system it is, which says where to take from what was not recorded.
@@ -82,7 +123,7 @@ impl Kind {
         let family = family.and_then(|f| f.parse().ok()).unwrap_or(6_u32);
         if family >= 15 {
             Self::Amd
-        } else if idle.recorded_cpus > MOST_CLIENT_CPUS {
+        } else if cpus(system, idle) > MOST_CLIENT_CPUS {
             Self::Server
         } else {
             Self::Client
@@ -98,19 +139,16 @@ impl Kind {
     }
 }
 
+/// CPUs of the system.
+fn cpus(system: &RecordedSystem, idle: &RecordedIdle) -> usize {
+    let known = system.processor.as_ref().map(Processor::cpus);
+    known.unwrap_or(idle.recorded_cpus)
+}
+
 fn assumed(value: f64, why: impl Into<String>) -> Figure {
     Figure {
         value,
         origin: Origin::Assumed(why.into()),
-    }
-}
-
-/// A figure of another machine; one that is not given there is not given here either.
-fn as_on(machine: &Machine, figure: &Figure) -> Figure {
-    if figure.is_given() {
-        assumed(figure.value, format!("as on {}", machine.name))
-    } else {
-        figure.clone()
     }
 }
 
@@ -130,68 +168,78 @@ fn irq_time_accounting(kernel: &str) -> Figure {
     }
 }
 
-fn cluster(
+/// One cluster for each socket, all alike.
+fn clusters(
     system: &RecordedSystem,
     idle: &RecordedIdle,
     policy: &RecordedPolicy,
     kind: Kind,
     template: &Machine,
+) -> Vec<Cluster> {
+    let sockets = system.processor.as_ref().map_or(1, |p| p.sockets);
+    let first = cluster(system, cpus(system, idle) / sockets, policy, kind, template);
+    let named = |name: String| Cluster {
+        name,
+        ..first.clone()
+    };
+    match sockets {
+        1 => vec![named("package".to_owned())],
+        _ => (0..sockets).map(|n| named(format!("socket{n}"))).collect(),
+    }
+}
+
+fn cluster(
+    system: &RecordedSystem,
+    cpus: usize,
+    policy: &RecordedPolicy,
+    kind: Kind,
+    template: &Machine,
 ) -> Cluster {
     let like = &template.cluster[0];
-    let cpus = idle.recorded_cpus;
-    let threads = if cpus.is_multiple_of(like.threads_per_core) {
-        like.threads_per_core
-    } else {
-        1
+    let threads = match &system.processor {
+        // Cores with one and with two threads make no cluster of alike ones.
+        Some(processor) if processor.is_hybrid() => 1,
+        Some(processor) => processor.threads_per_core,
+        None if cpus.is_multiple_of(like.threads_per_core) => like.threads_per_core,
+        None => 1,
     };
-    let (frequencies, opps_assumed) = frequencies(policy);
+    let (frequencies, opps_assumed) = frequencies(policy, system.processor.as_ref());
     let declared = policy.transition_latency.0 as f64 / 1e3;
     let hwp = policy.driver == "intel_pstate" && policy.epp.is_some();
     // Intel's hardware takes up requests alike in all of its processors.
-    let intel = Machine::find("xeon-e3-1240v5").ok();
-    let intel = intel.as_ref().filter(|_| kind != Kind::Amd);
-    let clock = |figure: fn(&Cluster) -> &Figure| {
-        let of = intel.unwrap_or(template);
-        as_on(of, figure(&of.cluster[0]))
-    };
-    let hwp_clock = |figure| {
-        if hwp {
-            clock(figure)
+    let intel = Machine::find("xeon-e3-1240v5").and_then(|m| m.borrowed());
+    let intel = intel.ok().filter(|_| kind != Kind::Amd);
+    let clock = &intel.as_ref().unwrap_or(template).cluster[0];
+    let only = |given: bool, figure: &Figure| {
+        if given {
+            figure.clone()
         } else {
             Figure::default()
         }
     };
-    let smt = |figure: &Figure| {
-        if threads > 1 {
-            as_on(template, figure)
-        } else {
-            Figure::default()
-        }
-    };
+    let base = policy.base.map(|b| Figure::plain(f64::from(b.0) / 1e3));
     Cluster {
-        name: "package".to_owned(),
+        name: String::new(),
         core: system.cpu_model.clone(),
         cpus,
         threads_per_core: threads,
-        smt_speedup: smt(&like.smt_speedup),
-        smt_poll_loss: smt(&like.smt_poll_loss),
+        smt_speedup: only(threads > 1, &like.smt_speedup),
+        smt_poll_loss: only(threads > 1, &like.smt_poll_loss),
         // Servers have a clock per core, clients one for all.
         clock_cpus: (kind != Kind::Client).then_some(threads),
         capacity: 1024,
         transition_latency_us: if declared > 0.0 {
             Figure::plain(declared)
         } else {
-            as_on(template, &like.transition_latency_us)
+            like.transition_latency_us.clone()
         },
-        clock_slot_us: clock(|c| &c.clock_slot_us),
-        clock_stall_us: clock(|c| &c.clock_stall_us),
-        base_mhz: policy
-            .base
-            .map_or_else(Figure::default, |b| Figure::plain(f64::from(b.0) / 1e3)),
-        turbo: Vec::new(),
+        clock_slot_us: clock.clock_slot_us.clone(),
+        clock_stall_us: clock.clock_stall_us.clone(),
+        base_mhz: base.unwrap_or_default(),
+        turbo: turbo(system.processor.as_ref()),
         turbo_assumed: None,
-        hwp_ramp_ms: hwp_clock(|c| &c.hwp_ramp_ms),
-        hwp_full_at_percent: hwp_clock(|c| &c.hwp_full_at_percent),
+        hwp_ramp_ms: only(hwp, &clock.hwp_ramp_ms),
+        hwp_full_at_percent: only(hwp, &clock.hwp_full_at_percent),
         opps: frequencies
             .into_iter()
             .map(|f| Opp { khz: f.0, uv: 0 })
@@ -199,17 +247,31 @@ fn cluster(
         opps_assumed,
         lowest_uv: assumed(650_000.0, "no published curve"),
         highest_uv: assumed(1_100_000.0, "no published curve"),
-        dynamic_power_uw_per_mhz_v2: as_on(template, &like.dynamic_power_uw_per_mhz_v2),
-        static_mw: as_on(template, &like.static_mw),
-        cluster_on_mw: as_on(template, &like.cluster_on_mw),
-        cluster_off_mw: as_on(template, &like.cluster_off_mw),
+        dynamic_power_uw_per_mhz_v2: like.dynamic_power_uw_per_mhz_v2.clone(),
+        static_mw: like.static_mw.clone(),
+        cluster_on_mw: like.cluster_on_mw.clone(),
+        cluster_off_mw: like.cluster_off_mw.clone(),
         source: format!("recorded {}: {}", system.name, system.source),
     }
 }
 
+/// Turbo limits by active cores of a socket.
+fn turbo(processor: Option<&Processor>) -> Vec<TurboLimit> {
+    let limits = processor.map_or(&[][..], |p| &p.turbo).iter();
+    limits
+        .map(|(cores, mhz)| TurboLimit {
+            active_cores: *cores,
+            khz: mhz * 1000,
+        })
+        .collect()
+}
+
 /// The operating points: those recorded, or else every step of the recorded range. With turbo the
-/// highest frequency is not in the list.
-fn frequencies(policy: &RecordedPolicy) -> (Vec<Kilohertz>, Option<String>) {
+/// highest frequency is not in the list, or stands there as 1 MHz more than the one before.
+fn frequencies(
+    policy: &RecordedPolicy,
+    processor: Option<&Processor>,
+) -> (Vec<Kilohertz>, Option<String>) {
     let (mut points, why) = if policy.available.is_empty() {
         let range = (policy.min.0..=policy.max.0).step_by(STEP_KHZ);
         let why = "the recorded range in steps of 100 MHz".to_owned();
@@ -217,7 +279,15 @@ fn frequencies(policy: &RecordedPolicy) -> (Vec<Kilohertz>, Option<String>) {
     } else {
         (policy.available.clone(), None)
     };
-    points.push(policy.max);
+    let turbo = processor.and_then(|p| p.turbo.first());
+    let marked = Kilohertz(policy.max.0.saturating_sub(TURBO_MARK_KHZ));
+    match turbo {
+        Some((_, mhz)) if policy.available.contains(&marked) => {
+            points.retain(|point| *point != policy.max);
+            points.push(Kilohertz(mhz * 1000));
+        }
+        _ => points.push(policy.max),
+    }
     points.sort_unstable();
     points.dedup();
     (points, why)
@@ -231,17 +301,7 @@ fn idle_state(
 ) -> MachineIdleState {
     let declared = state.exit_latency.0 as f64 / 1e3;
     let like = most_similar(state, declared, template);
-    let (true_exit_us, exit_spread) = true_exit(state, declared, kind, like);
-    let as_like = |figure: &Figure| {
-        if figure.is_given() {
-            assumed(
-                figure.value,
-                format!("as {} of {}", like.name, template.name),
-            )
-        } else {
-            figure.clone()
-        }
-    };
+    let (true_exit_us, exit_spread) = true_exit(state, declared, system, kind, like);
     MachineIdleState {
         name: state.name.clone(),
         scope: Scope::Cpu,
@@ -253,9 +313,9 @@ fn idle_state(
         true_entry_us: assumed(0.0, "inside the exit time"),
         true_exit_us,
         exit_spread,
-        cold_start_kcycles: as_like(&like.cold_start_kcycles),
-        power_mw: as_like(&like.power_mw),
-        transition_mw: as_like(&like.transition_mw),
+        cold_start_kcycles: like.cold_start_kcycles.clone(),
+        power_mw: like.power_mw.clone(),
+        transition_mw: like.transition_mw.clone(),
         source: format!("recorded {}: {}", system.name, system.source),
     }
 }
@@ -280,6 +340,7 @@ fn most_similar<'a>(state: &IdleState, declared: f64, of: &'a Machine) -> &'a Ma
 fn true_exit(
     state: &IdleState,
     declared: f64,
+    system: &RecordedSystem,
     kind: Kind,
     like: &MachineIdleState,
 ) -> (Figure, Figure) {
@@ -301,6 +362,11 @@ fn true_exit(
     if declared <= C1_EXIT_US {
         let why = "about 1 us on newer servers (intel/pepc docs/misc-c1e-cpu-freq.md)";
         return (assumed(declared.min(1.0), why), Figure::default());
+    }
+    if state.name == "C6" && SAPPHIRE_RAPIDS.contains(&system.family_model.as_str()) {
+        let why = "median of 2 x Xeon Platinum 8480+, the same core generation: 97 us at 2.0 GHz to 104 us at 0.8 GHz (marenz2569/2025-sapphire-rapids-ee)";
+        let spread = assumed(0.04, "half of the wake-ups within 97.5 and 103.4 us there");
+        return (assumed(SAPPHIRE_RAPIDS_C6_US, why), spread);
     }
     let why =
         "half of the declared time, as measured for C6 of Sapphire Rapids (97 to 104 of 190 us)";
@@ -326,11 +392,18 @@ mod tests {
                 continue;
             };
             let machine = machine.unwrap_or_else(|e| panic!("{}: {e}", system.name));
-            assert_eq!(machine.cpus(), idle.recorded_cpus);
+            let processor = system.processor.as_ref().unwrap();
+            assert_eq!(machine.cpus(), processor.cpus());
+            assert_eq!(machine.cluster.len(), processor.sockets);
             // What a governor is told is what was recorded.
             assert_eq!(machine.declared_idle_states().unwrap(), idle.states);
             let fastest = system.frequency.iter().map(|p| p.max).max();
-            assert_eq!(Some(machine.cluster[0].max_frequency()), fastest);
+            let turbo = processor
+                .turbo
+                .first()
+                .map(|(_, mhz)| Kilohertz(mhz * 1000));
+            let highest = Some(machine.cluster[0].max_frequency());
+            assert!(highest == fastest || highest == turbo, "{}", system.name);
         }
     }
 
@@ -342,8 +415,67 @@ mod tests {
         for figure in [&c6.true_exit_us, &c6.exit_spread, &c6.power_mw] {
             assert!(matches!(figure.origin, Origin::Assumed(_)), "{figure:?}");
         }
-        assert!((c6.true_exit_us.value * 2.0 - c6.exit_latency_us.value).abs() < 1e-9);
         assert!(machine.cluster[0].source.contains("spr1"));
+    }
+
+    #[test]
+    fn only_figures_of_the_system_itself_have_a_source() {
+        for system in recorded::systems().iter().filter(|s| s.idle.is_some()) {
+            let machine = Machine::from_recorded(system).unwrap();
+            let record = format!("emul-data/{}", system.name);
+            for (key, figure) in machine.figures() {
+                let source = match &figure.origin {
+                    Origin::Default | Origin::Assumed(_) => continue,
+                    Origin::Table => machine.table_source(&key).unwrap(),
+                    Origin::Source(text) => text,
+                    Origin::Fitted(text) => panic!("{} {key}: fitted to {text}", system.name),
+                };
+                assert!(source.contains(&record), "{} {key}: {source}", system.name);
+            }
+        }
+    }
+
+    #[test]
+    fn sapphire_and_emerald_rapids_leave_c6_as_fast_as_measured() {
+        for name in ["spr1", "spr-nomwait", "emr0", "emr9"] {
+            let machine = Machine::find(name).unwrap();
+            let c6 = machine.idle_state.iter().find(|s| s.name == "C6").unwrap();
+            assert!((97.0..=104.0).contains(&c6.true_exit_us.value), "{name}");
+        }
+        // The published figure is of that core only.
+        let other = Machine::find("clx4s0").unwrap();
+        let c6 = other.idle_state.iter().find(|s| s.name == "C6").unwrap();
+        assert!((c6.true_exit_us.value * 2.0 - c6.exit_latency_us.value).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_socket_has_its_cores_its_turbo_limits_and_its_share_of_package_power() {
+        let four = Machine::find("spr1").unwrap();
+        assert_eq!(four.cluster.len(), 4);
+        for cluster in &four.cluster {
+            assert_eq!((cluster.cpus, cluster.threads_per_core), (80, 2));
+            let last = cluster.turbo.last().unwrap();
+            assert_eq!((last.active_cores, last.khz), (40, 3_100_000));
+        }
+        let package = |name: &str| Machine::find(name).unwrap().package.unwrap();
+        let two = package("skylake-2s-server").idle_mw.value;
+        let (spr1, spr2) = (package("spr1"), package("spr-nomwait"));
+        assert!((spr1.idle_mw.value - two * 2.0).abs() < 1e-6);
+        assert!((spr2.idle_mw.value - two / 2.0).abs() < 1e-6);
+        let Origin::Assumed(why) = &spr1.idle_mw.origin else {
+            panic!("{:?}", spr1.idle_mw)
+        };
+        assert!(why.contains("4 socket(s)") && why.contains("skylake-2s-server"));
+        let uncore = four.uncore.unwrap();
+        assert!((uncore.min_mhz.value - 800.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_frequency_that_only_stands_for_turbo_becomes_the_real_one() {
+        let machine = Machine::find("dnv0").unwrap();
+        let points = machine.cluster[0].frequencies();
+        assert_eq!(points.last(), Some(&Kilohertz(2_400_000)));
+        assert!(!points.contains(&Kilohertz(2_101_000)));
     }
 
     #[test]
@@ -361,13 +493,13 @@ mod tests {
         let mut policy = recorded::systems()[0].frequency[0].clone();
         policy.available.clear();
         (policy.min, policy.max) = (Kilohertz(800_000), Kilohertz(1_050_000));
-        let (steps, _) = frequencies(&policy);
+        let (steps, _) = frequencies(&policy, None);
         assert_eq!(
             steps,
             [800_000, 900_000, 1_000_000, 1_050_000].map(Kilohertz)
         );
         policy.available = [900_000, 800_000].map(Kilohertz).to_vec();
         let turbo = [800_000, 900_000, 1_050_000].map(Kilohertz).to_vec();
-        assert_eq!(frequencies(&policy), (turbo, None));
+        assert_eq!(frequencies(&policy, None), (turbo, None));
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! A machine is a TOML file. The built-in ones are in `data/machines`.
 
+mod borrowed;
 mod drive;
 mod figure;
 mod from_recorded;

@@ -46,6 +46,7 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
             .number(&format!("{CPUS}/intel_pstate/hwp_dynamic_boost"))
             .map(|n| n != 0),
         intel_pstate_status: root.optional(&format!("{CPUS}/intel_pstate/status")),
+        processor: None,
         source: "wakepath machine capture".to_owned(),
     };
     let mut machine = Machine::from_recorded(&record)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::MachineIdleState;
+use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_policies::spec::registry::Kind;
 use wakepath_sim::Combination;
@@ -23,7 +24,7 @@ pub struct PlannedPolicy {
     pub idle: Option<PolicySpec>,
     /// The frequency policy, if it names one.
     pub freq: Option<PolicySpec>,
-    /// What is simulated: what is not named is `menu` and `schedutil`.
+    /// What is simulated: what is not named is what a recorded system ran, on others `menu` and `schedutil`.
     pub combination: Combination,
     /// Idle states switched off, by name.
     pub disable_idle: Vec<String>,
@@ -131,7 +132,12 @@ impl PlannedPolicy {
             named.join(", ")
         };
         let name = entry.name.as_ref().map_or(named, |n| n.get_ref().clone());
-        let mut combination = Combination::named("menu", "schedutil")
+        let ran = machine.and_then(|machine| recorded::find(&machine.name));
+        let ran = ran.map(RecordedSystem::kernel_policy);
+        let (idle_name, freq_name) = ran.as_ref().map_or(("menu", "schedutil"), |ran| {
+            (ran.idle.as_str(), ran.freq.as_str())
+        });
+        let mut combination = Combination::named(idle_name, freq_name)
             .map_err(|e| StudyError::Settings(e.to_string()))?;
         combination.idle = idle.clone().unwrap_or(combination.idle);
         combination.freq = freq.clone().unwrap_or(combination.freq);

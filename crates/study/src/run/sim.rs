@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 use wakepath_hardware::Machine;
+use wakepath_hardware::recorded;
 use wakepath_results::{Mode, Run, Writer};
 use wakepath_sim::observer::Observer;
 use wakepath_sim::simulate_observed;
@@ -15,7 +16,7 @@ use wakepath_workloads::Workload;
 
 use super::{Waiting, rows, timeline};
 use crate::file::StudyError;
-use crate::plan::{Plan, machine_in_short};
+use crate::plan::{Plan, PlannedPolicy, machine_in_short};
 
 /// Runs what is missing of a plan in `dir`. Runs of equal repeat have the same seed: the same drive and the same
 /// background whatever the policy. The bytes written do not depend on the number of threads, nor on how often the study
@@ -30,7 +31,7 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
     experiments.check()?;
     let text = machine.to_toml()?;
     let tools = BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
-    let document = plan.document(machine_in_short(machine), tools, Vec::new());
+    let document = plan.document(machine_in_short(machine), tools, stands_in(plan, machine));
     let writer = Writer::open(dir, document, &plan.files(text.into_bytes()), mode)?;
     // By repeat, so that an interrupted study has about as many runs of each.
     let missing: Vec<usize> = (0..plan.runs()).filter(|i| !writer.has(*i)).collect();
@@ -68,6 +69,14 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
         return Err(StudyError::Interrupted);
     }
     Ok(writer.finish()?)
+}
+
+/// What stands in for a recorded system's own policies, where a policy of the study does not name one.
+fn stands_in(plan: &Plan, machine: &Machine) -> Vec<String> {
+    let leaves_open = |p: &PlannedPolicy| p.idle.is_none() || p.freq.is_none();
+    let system = recorded::find(&machine.name).filter(|_| plan.policies.iter().any(leaves_open));
+    let told = system.and_then(|system| system.kernel_policy().stands_in);
+    told.into_iter().collect()
 }
 
 fn machine_of(plan: &Plan) -> Result<&Machine, StudyError> {

@@ -1,0 +1,117 @@
+//! The policies that the kernel of a recorded system ran, by the names that the simulator has for them.
+
+use crate::recorded::RecordedSystem;
+
+/// Idle governor and frequency policy of a recorded system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelPolicy {
+    /// The idle governor, as `--idle` takes it.
+    pub idle: String,
+    /// The frequency policy, as `--freq` takes it.
+    pub freq: String,
+    /// What stands in for a policy that is not simulated, for people.
+    pub stands_in: Option<String>,
+}
+
+/// Idle governors that are simulated.
+const IDLE: [&str; 4] = ["menu", "teo", "ladder", "haltpoll"];
+/// cpufreq governors that are simulated.
+const GOVERNORS: [&str; 4] = ["schedutil", "ondemand", "performance", "powersave"];
+
+impl RecordedSystem {
+    /// What its kernel ran: the driver, the governor, the energy-performance preference and HWP boost of its record.
+    pub fn kernel_policy(&self) -> KernelPolicy {
+        let idle = self.idle.as_ref().map_or("menu", |idle| &idle.governor);
+        let mut stands_in = Vec::new();
+        let mut simulated = |kind: &str, recorded: &str, instead: &'static str| {
+            stands_in.push(format!(
+                "{} ran {kind} {recorded}, which is not simulated; {instead} stands in for it",
+                self.name
+            ));
+            instead.to_owned()
+        };
+        let idle = match IDLE.iter().find(|known| **known == idle) {
+            Some(known) => (*known).to_owned(),
+            None => simulated("the idle governor", idle, "menu"),
+        };
+        let freq = match self.frequency.first() {
+            None => "schedutil".to_owned(),
+            Some(policy) => match (policy.driver.as_str(), policy.governor.as_str()) {
+                ("intel_pstate", "performance") => "performance".to_owned(),
+                ("intel_pstate", _) if policy.epp.is_none() => "intel_pstate".to_owned(),
+                ("intel_pstate", _) => self.hwp(policy.epp.as_deref()),
+                ("acpi-cpufreq" | "intel_cpufreq", governor) if GOVERNORS.contains(&governor) => {
+                    governor.to_owned()
+                }
+                (driver, governor) => {
+                    let instead = match governor {
+                        "performance" => "performance",
+                        _ => "schedutil",
+                    };
+                    simulated(driver, &format!("with {governor}"), instead)
+                }
+            },
+        };
+        KernelPolicy {
+            idle,
+            freq,
+            stands_in: (!stands_in.is_empty()).then(|| stands_in.join("; ")),
+        }
+    }
+
+    /// The value in the register counts, because the kernel gives its names other values on some processors.
+    fn hwp(&self, epp: Option<&str>) -> String {
+        let register = self.processor.as_ref().and_then(|p| p.epp);
+        let epp = match (register, epp) {
+            (Some(value), _) => value.to_string(),
+            (None, Some("default") | None) => "balance_performance".to_owned(),
+            (None, Some(name)) => name.to_owned(),
+        };
+        let boost = match self.hwp_dynamic_boost {
+            Some(true) => "on",
+            _ => "off",
+        };
+        format!("intel_pstate-hwp[hwp_dynamic_boost={boost},epp={epp}]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::recorded;
+
+    #[test]
+    fn a_system_runs_what_its_record_names() {
+        for (name, idle, freq) in [
+            (
+                "spr1",
+                "menu",
+                "intel_pstate-hwp[hwp_dynamic_boost=on,epp=32]",
+            ),
+            (
+                "adl0",
+                "menu",
+                "intel_pstate-hwp[hwp_dynamic_boost=off,epp=102]",
+            ),
+            ("gnr3", "ladder", "performance"),
+            ("rome0", "menu", "schedutil"),
+            ("bdw0", "menu", "schedutil"),
+        ] {
+            let policy = recorded::find(name).unwrap().kernel_policy();
+            assert_eq!((policy.idle.as_str(), policy.freq.as_str()), (idle, freq));
+            assert_eq!(policy.stands_in, None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_simulated_is_told() {
+        let policy = recorded::find("turin0").unwrap().kernel_policy();
+        assert_eq!(policy.freq, "performance");
+        let told = policy.stands_in.unwrap();
+        assert!(told.contains("amd-pstate-epp with performance"), "{told}");
+        let mut odd = recorded::find("rome0").unwrap().clone();
+        "conservative".clone_into(&mut odd.frequency[0].governor);
+        let policy = odd.kernel_policy();
+        assert_eq!(policy.freq, "schedutil");
+        assert!(policy.stands_in.unwrap().contains("conservative"));
+    }
+}

@@ -1,0 +1,80 @@
+//! A machine as the source of figures for another one, where each of them is an assumption.
+
+use toml::{Table, Value};
+
+use super::{Machine, MachineError};
+
+impl Machine {
+    /// This machine with every figure marked as assumed, with its own origin as the reason: what another machine takes
+    /// from it was not measured there.
+    ///
+    /// It goes through all tables of the machine, so that no figure can be left out, whatever keys there will be.
+    pub(super) fn borrowed(&self) -> Result<Self, MachineError> {
+        let invalid = |message: String| MachineError::Invalid {
+            origin: self.name.clone(),
+            key: "machine".to_owned(),
+            message,
+        };
+        let table = Table::try_from(self).map_err(|e| invalid(e.to_string()))?;
+        let mut value = Value::Table(table);
+        assume(&mut value, &self.name, "");
+        value.try_into().map_err(|e| invalid(e.to_string()))
+    }
+}
+
+/// Marks the figures in a value; `source` is that of the table around it. `false`: a figure that is not given.
+fn assume(value: &mut Value, lender: &str, source: &str) -> bool {
+    match value {
+        Value::Array(list) => {
+            for value in list {
+                assume(value, lender, source);
+            }
+        }
+        Value::Table(table) => {
+            if let (Some(number), Some(origin)) = (table.get("value"), table.get("origin")) {
+                let because = match origin {
+                    Value::String(word) if word == "default" => return false,
+                    Value::Table(because) => because.values().next().and_then(Value::as_str),
+                    _ => None,
+                };
+                let because = because.unwrap_or(source);
+                let text = format!("as on {lender}: {because}");
+                let number = number.clone();
+                *table = Table::from_iter([
+                    ("value".to_owned(), number),
+                    ("assumed".to_owned(), Value::String(text)),
+                ]);
+                return true;
+            }
+            let own = table.get("source").and_then(Value::as_str);
+            let source = own.unwrap_or(source).to_owned();
+            table.retain(|_, value| assume(value, lender, &source));
+        }
+        _ => {}
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Machine;
+    use crate::machine::{Origin, builtin_names};
+
+    #[test]
+    fn nothing_borrowed_has_a_source() {
+        for name in builtin_names() {
+            let machine = Machine::find(name).unwrap();
+            let borrowed = machine.borrowed().unwrap();
+            let (before, after) = (machine.figures(), borrowed.figures());
+            assert_eq!(before.len(), after.len());
+            for ((key, own), (_, lent)) in before.iter().zip(&after) {
+                assert!((own.value - lent.value).abs() < 1e-9, "{name} {key}");
+                match &lent.origin {
+                    Origin::Default => assert!(!own.is_given(), "{name} {key}"),
+                    Origin::Assumed(why) => assert!(why.contains(name), "{why}"),
+                    other => panic!("{name} {key}: {other:?}"),
+                }
+            }
+        }
+    }
+}

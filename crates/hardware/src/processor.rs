@@ -1,0 +1,211 @@
+//! The processors of the recorded systems: sockets, cores, threads, clocks and thermal design power.
+//!
+//! A plain figure is what the system itself said: its processor through registers, its kernel through `/proc` and
+//! `/sys`. Thermal design power is mostly the rating of the product, which is marked as assumed.
+
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::{Figure, Origin};
+use crate::recorded::RecordError;
+
+const PROCESSORS: &str = include_str!("../data/recorded_systems/processors.toml");
+const FILE: &str = "processors.toml";
+
+/// The processors of a recorded system, all of which are alike.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processor {
+    /// Name of the recorded system.
+    pub system: String,
+    /// Number of sockets.
+    pub sockets: usize,
+    /// Cores of a socket that are enabled, of all kinds.
+    pub cores: usize,
+    /// How many of these are efficiency cores, which have one thread each.
+    #[serde(default)]
+    pub efficiency_cores: usize,
+    /// Hardware threads of a core; of a hybrid processor those of a performance core.
+    pub threads_per_core: usize,
+    /// The highest clock without turbo, in MHz.
+    #[serde(default)]
+    pub base_mhz: Figure,
+    /// Highest clocks by the number of active cores of a socket: up to so many cores, so many MHz. Empty: not known.
+    #[serde(default)]
+    pub turbo: Vec<(usize, u32)>,
+    /// Thermal design power of a socket in W.
+    #[serde(default)]
+    pub tdp_w: Figure,
+    /// Lowest and highest clock of the uncore, in MHz.
+    #[serde(default)]
+    pub uncore_mhz: Option<(u32, u32)>,
+    /// Energy-performance preference that its processor was set to, 0 to 255.
+    #[serde(default)]
+    pub epp: Option<u8>,
+    /// What else one should know.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// Path in the recording's repository, and what there tells the plain figures.
+    pub source: String,
+}
+
+impl Processor {
+    /// CPUs of a socket, that is hardware threads.
+    pub fn cpus_per_socket(&self) -> usize {
+        (self.cores - self.efficiency_cores) * self.threads_per_core + self.efficiency_cores
+    }
+
+    /// CPUs of the system.
+    pub fn cpus(&self) -> usize {
+        self.sockets * self.cpus_per_socket()
+    }
+
+    /// Whether it has cores of two kinds.
+    pub fn is_hybrid(&self) -> bool {
+        self.efficiency_cores > 0
+    }
+
+    /// Whether thermal design power is assumed.
+    pub fn tdp_is_assumed(&self) -> bool {
+        matches!(self.tdp_w.origin, Origin::Assumed(_))
+    }
+
+    fn fault(&self) -> Option<&'static str> {
+        let counts = [self.sockets, self.cores, self.threads_per_core];
+        if counts.contains(&0) || counts.iter().any(|n| *n > 4096) {
+            Some("sockets, cores and threads_per_core are between 1 and 4096")
+        } else if self.efficiency_cores >= self.cores {
+            Some("efficiency_cores are fewer than cores")
+        } else if self
+            .turbo
+            .windows(2)
+            .any(|w| w[0].0 >= w[1].0 || w[0].1 <= w[1].1)
+            || self.turbo.last().is_some_and(|(n, _)| *n > self.cores)
+        {
+            Some("turbo goes from few to many cores of a socket, each clock below the one before")
+        } else if self
+            .uncore_mhz
+            .is_some_and(|(lowest, highest)| lowest > highest)
+        {
+            Some("uncore_mhz is the lowest and the highest clock")
+        } else {
+            None
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Processors {
+    processor: Vec<Processor>,
+}
+
+/// The processors of all recorded systems.
+#[expect(
+    clippy::expect_used,
+    reason = "the data is part of the build and tested"
+)]
+fn processors() -> &'static [Processor] {
+    static ALL: OnceLock<Vec<Processor>> = OnceLock::new();
+    ALL.get_or_init(|| parse(PROCESSORS).expect("the processors are well-formed"))
+}
+
+/// Those of the recorded system of this name.
+pub(crate) fn find(system: &str) -> Option<&'static Processor> {
+    processors().iter().find(|p| p.system == system)
+}
+
+/// Reads `processors.toml`.
+fn parse(text: &str) -> Result<Vec<Processor>, RecordError> {
+    let error = |at: usize, what: String| RecordError {
+        file: FILE,
+        line: text[..at.min(text.len())].matches('\n').count() as u64 + 1,
+        what,
+    };
+    let all: Processors = toml::from_str(text)
+        .map_err(|e| error(e.span().map_or(0, |s| s.start), e.message().to_owned()))?;
+    for processor in &all.processor {
+        if let Some(what) = processor.fault() {
+            let name = format!("system = \"{}\"", processor.system);
+            return Err(error(text.find(&name).unwrap_or(0), what.to_owned()));
+        }
+    }
+    Ok(all.processor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorded;
+
+    #[test]
+    fn every_recorded_system_has_its_processors_and_each_once() {
+        let names = |all: &mut Vec<&str>| {
+            all.sort_unstable();
+            all.join(" ")
+        };
+        let mut of_processors = processors().iter().map(|p| p.system.as_str()).collect();
+        let mut of_systems = recorded::systems()
+            .iter()
+            .map(|s| s.name.as_str())
+            .collect();
+        assert_eq!(names(&mut of_processors), names(&mut of_systems));
+    }
+
+    #[test]
+    fn the_record_and_the_processor_agree() {
+        for system in recorded::systems() {
+            let p = system.processor.as_ref().unwrap();
+            assert!(p.source.contains(&format!("emul-data/{}:", system.name)));
+            // The recording of idle states is cut short at 66 CPUs.
+            if let Some(idle) = &system.idle {
+                assert_eq!(idle.recorded_cpus, p.cpus().min(66), "{}", system.name);
+            }
+            // The highest clock is turbo's, where the kernel knows it: acpi-cpufreq has a placeholder.
+            let highest = system.frequency.iter().map(|f| f.max.0 / 1000).max();
+            if let (Some((_, turbo)), "intel_pstate") =
+                (p.turbo.first(), system.frequency[0].driver.as_str())
+            {
+                assert_eq!(Some(*turbo), highest, "{}", system.name);
+            }
+        }
+    }
+
+    #[test]
+    fn sockets_cores_and_threads_are_the_real_ones() {
+        for (name, sockets, cores, cpus, watts) in [
+            ("spr1", 4, 40, 320, 330.0),
+            ("clx4s0", 4, 24, 192, 165.0),
+            ("gnr0", 2, 128, 512, 500.0),
+            ("rome0", 2, 64, 256, 225.0),
+            ("adl0", 1, 12, 16, 28.0),
+            ("lnl0", 1, 8, 8, 17.0),
+        ] {
+            let p = find(name).unwrap();
+            assert_eq!((p.sockets, p.cores, p.cpus()), (sockets, cores, cpus));
+            assert!((p.tdp_w.value - watts).abs() < 1e-9, "{name}");
+        }
+        let (adl, gnr3) = (find("adl0").unwrap(), find("gnr3").unwrap());
+        assert_eq!(adl.efficiency_cores, 8);
+        let spr1 = find("spr1").unwrap();
+        assert!(gnr3.tdp_is_assumed() && !spr1.tdp_is_assumed());
+        assert_eq!(spr1.turbo.last(), Some(&(40, 3100)));
+    }
+
+    #[test]
+    fn damaged_data_is_an_error_with_its_line() {
+        for (from, to, says) in [
+            ("sockets = 1", "sockets = 0", "between 1 and 4096"),
+            ("efficiency_cores = 8", "efficiency_cores = 12", "fewer"),
+            ("[3, 4000]", "[2, 4000]", "few to many"),
+            ("[400, 4000]", "[4000, 400]", "lowest"),
+            ("cores = 12", "cors = 12", "unknown field"),
+        ] {
+            let message = parse(&PROCESSORS.replacen(from, to, 1)).unwrap_err();
+            let message = message.to_string();
+            let expected = message.starts_with("processors.toml:") && message.contains(says);
+            assert!(expected, "{message}");
+        }
+    }
+}
