@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use wakepath_units::Nanoseconds;
+use wakepath_workloads::fio::{CpusPolicy, FioJob};
 use wakepath_workloads::rtapp::{Event, Phase, RtAppFile, RtTask, Scheduling};
 
 use crate::SimError;
@@ -127,6 +128,23 @@ struct Compiler<'a> {
 }
 
 impl Programs {
+    /// The CPUs of each process of a fio job in turn, as indices of `cpu_sets`; empty: all CPUs for all.
+    pub(crate) fn cpu_sets_of(&mut self, job: &FioJob, machine_cpus: usize) -> Vec<usize> {
+        let listed = job.cpus_allowed.iter().flatten().map(|cpu| *cpu as usize);
+        let there: Vec<usize> = listed.filter(|cpu| *cpu < machine_cpus).collect();
+        if there.is_empty() {
+            return Vec::new();
+        }
+        let set = |cpus: &[usize]| (0..machine_cpus).map(|cpu| cpus.contains(&cpu)).collect();
+        let sets: Vec<Vec<bool>> = match job.cpus_policy {
+            CpusPolicy::Shared => vec![set(&there)],
+            CpusPolicy::Split => there.chunks(1).map(set).collect(),
+        };
+        let first = self.cpu_sets.len();
+        self.cpu_sets.extend(sets);
+        (first..self.cpu_sets.len()).collect()
+    }
+
     /// Compiles a file for a machine of `cpus` CPUs whose biggest core does `khz` thousand cycles a
     /// second.
     pub(crate) fn new(file: &RtAppFile, khz: u64, cpus: usize) -> Result<Self, SimError> {

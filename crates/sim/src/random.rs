@@ -101,6 +101,7 @@ pub(crate) struct Streams {
     service: Drawn,
     offset: Pcg64Mcg,
     completion: Pcg64Mcg,
+    start: Pcg64Mcg,
     /// By CPU; empty if every exit from an idle state takes its mean time.
     exit: Vec<Pcg64Mcg>,
     /// By CPU and source.
@@ -119,6 +120,7 @@ impl Streams {
             service: Drawn::new(stream(2)),
             offset: stream(3),
             completion: stream(4),
+            start: stream(5),
             exit: (0..if exits_vary { cpus } else { 0 })
                 .map(|cpu| stream((1 << 32) + cpu as u64))
                 .collect(),
@@ -145,6 +147,15 @@ impl Streams {
     #[inline(always)]
     pub(crate) fn service(&mut self, time: &ServiceTime) -> u64 {
         self.service.sample(time)
+    }
+
+    /// How long after its group a process starts, in ns.
+    pub(crate) fn start_delay(&mut self, [from, to]: [u64; 2]) -> u64 {
+        if from < to {
+            self.start.random_range(from..=to)
+        } else {
+            from
+        }
     }
 
     /// The number of a block of `blocks` at random.

@@ -19,6 +19,8 @@ pub(crate) struct Recorder {
     pub(crate) writes: u64,
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
+    /// Requests that do not count, because their process had just started (`ramp_time`).
+    pub(crate) ramped: u64,
     /// Of reads and of writes, in ns.
     pub(crate) latency_sums: [u128; 2],
     /// Completion interrupts, and those of them on the CPU that had submitted.

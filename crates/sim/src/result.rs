@@ -272,6 +272,7 @@ impl Run {
         finished: &Finished,
     ) -> Self {
         let seconds = finished.end as f64 / 1e9;
+        let counted_seconds = finished.end.saturating_sub(finished.counts_from) as f64 / 1e9;
         let recorder = &finished.recorder;
         let requests = recorder.reads + recorder.writes;
         let idle_states: Vec<StateTime> = states
@@ -311,8 +312,8 @@ impl Run {
         let khz_time: u128 = finished.domains.iter().map(Domain::task_khz_time).sum();
         Self {
             seed,
-            iops: if seconds > 0.0 {
-                requests as f64 / seconds
+            iops: if counted_seconds > 0.0 {
+                requests as f64 / counted_seconds
             } else {
                 0.0
             },
@@ -328,7 +329,9 @@ impl Run {
             energy: Energy::new(
                 machine,
                 finished,
-                threads.as_ref().map_or(requests, |t| t.operations),
+                threads
+                    .as_ref()
+                    .map_or(requests + recorder.ramped, |t| t.operations),
             ),
             threads,
             attribution: LatencyParts {

@@ -8,7 +8,7 @@ use wakepath_policies::poll;
 use wakepath_policies::spec::PollPolicy;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
-use wakepath_workloads::fio::{FioJob, Size};
+use wakepath_workloads::fio::{ExitWhat, FioJob, Size};
 
 use crate::SimError;
 use crate::completion::CompletionSetup;
@@ -160,6 +160,16 @@ pub(crate) struct JobSetup {
     pub(crate) group: usize,
     /// When it stops issuing, in ns from its start.
     pub(crate) end: Option<u64>,
+    /// Until when its requests do not count, in ns from its start.
+    pub(crate) ramp: u64,
+    /// Each process starts so many ns after the group, from and to.
+    pub(crate) delay: [u64; 2],
+    /// Its end is the end of its group, or of everything.
+    pub(crate) exit: Option<ExitWhat>,
+    /// Index of the job that has to end before it starts.
+    pub(crate) wait_for: Option<usize>,
+    /// The CPUs that its processes may run on in turn, as indices of [`Programs::cpu_sets`]; empty: all.
+    pub(crate) cpu_sets: Vec<usize>,
     /// Time from one read, and from one write, to the next, if that is limited.
     pub(crate) periods: Option<[Period; 2]>,
     /// How many bytes each process transfers.
@@ -274,7 +284,7 @@ impl Setup {
         workload: &Workload,
         poll: Option<PollPolicy>,
     ) -> Result<Self, SimError> {
-        let jobs = match workload {
+        let mut jobs = match workload {
             Workload::Fio(file) => {
                 file.check_modelled()?;
                 file.jobs
@@ -310,7 +320,15 @@ impl Setup {
         let clusters = clusters(machine)?;
         let biggest = clusters.iter().filter_map(|c| c.speed.last()).max();
         let programs = match workload {
-            Workload::Fio(_) => Programs::default(),
+            Workload::Fio(file) => {
+                let mut programs = Programs::default();
+                for (setup, job) in jobs.iter_mut().zip(&file.jobs) {
+                    setup.wait_for = (job.wait_for.as_ref())
+                        .and_then(|name| file.jobs.iter().position(|other| other.name == *name));
+                    setup.cpu_sets = programs.cpu_sets_of(job, machine.cpus());
+                }
+                programs
+            }
             Workload::RtApp(file) => {
                 let khz = u64::from(biggest.copied().unwrap_or(1));
                 Programs::new(file, khz, machine.cpus())?
@@ -530,8 +548,14 @@ fn periods(job: &FioJob) -> Option<[Period; 2]> {
 
 /// The most that each of a job's times may be, so that sums of them do not overflow.
 fn check_times(job: &FioJob, bytes: Option<u64>) -> Result<(), String> {
-    if job.runtime.is_some_and(|t| t.0 > MAX_TIME) {
-        return Err("a runtime of more than a year".to_owned());
+    for (time, what) in [
+        (job.runtime, "runtime"),
+        (Some(job.ramp_time), "ramp_time"),
+        (Some(job.startdelay.1), "startdelay"),
+    ] {
+        if time.is_some_and(|t| t.0 > MAX_TIME) {
+            return Err(format!("a {what} of more than a year"));
+        }
     }
     if job.runtime.is_some_and(|t| t.0 == 0) {
         return Err("a runtime of 0".to_owned());
@@ -632,7 +656,12 @@ fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimEr
         group,
         periods,
         iowait: job.waits_as_iowait(),
-        end: limits.time.map(|t| t.0),
+        end: limits.time.map(|t| job.ramp_time.0 + t.0),
+        ramp: job.ramp_time.0,
+        delay: [job.startdelay.0.0, job.startdelay.1.0],
+        exit: job.exitall.then_some(job.exit_what),
+        wait_for: None,
+        cpu_sets: Vec::new(),
         bytes,
         block: [job.block_size.read, job.block_size.write],
         random: job.rw.is_random(),

@@ -68,6 +68,9 @@ pub(crate) struct Task {
     pub(crate) refill: Cycles,
     pub(crate) runnable: bool,
     pub(crate) in_iowait: bool,
+    /// When it started, and from when its requests count.
+    pub(crate) started: u64,
+    pub(crate) counts_from: u64,
     /// When the submission in progress began.
     pub(crate) begun: u64,
     pub(crate) submitted: u64,
@@ -128,6 +131,8 @@ impl Task {
             refill: 0,
             runnable: false,
             in_iowait: false,
+            started: 0,
+            counts_from: 0,
             begun: 0,
             submitted: 0,
             bytes: 0,

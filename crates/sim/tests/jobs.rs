@@ -186,3 +186,80 @@ fn processes_begin_on_cores_of_their_own() {
     assert_eq!(busy(&of(6)), [0, 2, 20, 22, 40, 42]);
     assert_eq!(busy(&of(40)), (0..80).step_by(2).collect::<Vec<_>>());
 }
+
+/// A run of these jobs, 4 KiB random reads of 1 s unless they say otherwise, on a machine without background work.
+fn run_jobs(sections: &str) -> Run {
+    let mut machine = Machine::find("xeon-e3-1240v5").unwrap();
+    machine.background.clear();
+    let text = format!(
+        "[global]\nfilename=/dev/nvme0n1\ndirect=1\nrw=randread\nruntime=1s\ntime_based\nrate_iops=1000\n{sections}"
+    );
+    let file = fio::parse(&text, "test.fio").unwrap();
+    let policies = Combination::named("menu", "performance").unwrap();
+    simulate(&machine, &file.into(), &policies, 1).unwrap()
+}
+
+#[test]
+fn a_ramp_comes_before_the_runtime_and_does_not_count() {
+    let plain = run_jobs("[a]\n");
+    let ramped = run_jobs("[a]\nramp_time=2s\n");
+    assert_eq!(ramped.requests, plain.requests);
+    assert!(
+        (ramped.seconds - plain.seconds - 2.0).abs() < 0.01,
+        "{}",
+        ramped.seconds
+    );
+    assert!((ramped.iops - plain.iops).abs() < 2.0, "{}", ramped.iops);
+    // As fio 3.33: what is transferred in the ramp is part of `size`. 32 of 64 blocks are left.
+    let sized = run_jobs("[a]\ntime_based=0\nruntime=0\nsize=256k\nrate_iops=16\nramp_time=2s\n");
+    assert!((31..=33).contains(&sized.requests), "{}", sized.requests);
+}
+
+#[test]
+fn a_delayed_process_runs_as_long_as_any() {
+    let run = run_jobs("[a]\nstartdelay=3s\n");
+    assert!((run.seconds - 4.0).abs() < 0.01, "{}", run.seconds);
+    assert!((990..=1010).contains(&run.requests), "{}", run.requests);
+    let range = run_jobs("[a]\nstartdelay=1s-3s\nnumjobs=8\n");
+    assert!((2.0..=4.01).contains(&range.seconds), "{}", range.seconds);
+}
+
+#[test]
+fn a_job_waits_for_another_one_of_its_group() {
+    let run = run_jobs("[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n[d]\n");
+    assert!((run.seconds - 3.0).abs() < 0.02, "{}", run.seconds);
+    assert!((3980..=4020).contains(&run.requests), "{}", run.requests);
+}
+
+#[test]
+fn exitall_ends_the_others_with_the_first() {
+    let both = "[a]\nexitall\n[b]\nruntime=5s\n";
+    let run = run_jobs(both);
+    assert!((run.seconds - 1.0).abs() < 0.02, "{}", run.seconds);
+    let next = format!("{both}[c]\nstonewall\n");
+    assert!((run_jobs(&next).seconds - 2.0).abs() < 0.02);
+    let all = next.replace("exitall\n", "exitall\nexit_what=all\n");
+    assert!((run_jobs(&all).seconds - 1.0).abs() < 0.02);
+    // Who waits for a job of a group that has ended does not begin.
+    let waiting = format!("{both}[c]\nwait_for=b\n");
+    assert!((run_jobs(&waiting).seconds - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn processes_stay_on_their_cpus() {
+    let busy = |lines: &str| {
+        let run = run_jobs(&format!("[a]\nnumjobs=4\nthinkcycles=1000000\n{lines}"));
+        let cpus = run.cpus.into_iter();
+        let used = cpus.filter(|cpu| cpu.busy_seconds > 0.05);
+        used.map(|cpu| cpu.cpu).collect::<Vec<_>>()
+    };
+    assert_eq!(busy("cpus_allowed=2,5\n"), [2, 5]);
+    assert_eq!(busy("cpumask=0x12\n"), [1, 4]);
+    assert_eq!(
+        busy("cpus_allowed=1-3\ncpus_allowed_policy=split\nnumjobs=3\n"),
+        [1, 2, 3]
+    );
+    // Those that the machine lacks are left out; where none is left, all are allowed.
+    assert_eq!(busy("cpus_allowed=3,70-90\n"), [3]);
+    assert!(busy("cpus_allowed=70-90\n").len() >= 4);
+}

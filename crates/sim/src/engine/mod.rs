@@ -7,6 +7,7 @@ mod clock;
 mod frequency;
 mod idle_loop;
 mod interrupts;
+mod jobs;
 mod observe;
 mod phases;
 mod requests;
@@ -20,6 +21,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
 
 use self::frequency::ClockSlots;
+use self::jobs::Jobs;
 pub(crate) use self::smt::CoreUse;
 use crate::SimError;
 use crate::attribution::Parts;
@@ -32,7 +34,7 @@ use crate::power::PowerTracker;
 use crate::queue::EventQueue;
 use crate::random::Streams;
 use crate::recorder::Recorder;
-use crate::setup::{JobSetup, Setup};
+use crate::setup::Setup;
 use crate::task::Task;
 use crate::threads::{TaskStats, Threads};
 
@@ -164,9 +166,8 @@ pub(crate) struct Engine<'a, O> {
     failure: Option<SimError>,
     /// Events that were only there for the observer.
     looks: u64,
-    /// The next group of jobs to start, and when the present one did.
-    next_group: usize,
-    group_started: u64,
+    /// Which jobs have started and ended.
+    jobs: Jobs,
 }
 
 impl<'a, O: Observer> Engine<'a, O> {
@@ -213,8 +214,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             migrations: 0,
             failure: None,
             looks: 0,
-            next_group: 0,
-            group_started: 0,
+            jobs: Jobs::new(setup),
             cpus,
             setup,
             states,
@@ -227,7 +227,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             engine.arm_clock(cpu);
         }
         engine.start_clocks();
-        engine.start_jobs();
+        engine.start_next_group();
         engine.start_threads();
         engine
     }
@@ -268,7 +268,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.now = time;
             events += 1;
             if events % Watchdog::EVERY == 0 {
-                let requests = self.recorder.reads + self.recorder.writes;
+                let requests = self.recorder.reads + self.recorder.writes + self.recorder.ramped;
                 watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(requests))?;
             }
             match Slot::of(next, self.cpus.len(), self.domains.len()) {
@@ -294,28 +294,6 @@ impl<'a, O: Observer> Engine<'a, O> {
                 // The first tasks are the workers, numbered by CPU and source.
                 self.tasks.push(Task::worker(cpu));
                 self.arm_background(cpu, index);
-            }
-        }
-    }
-
-    /// Starts the jobs of the next group, if there is one.
-    fn start_jobs(&mut self) {
-        let setup = self.setup;
-        let group = self.next_group;
-        self.next_group += 1;
-        self.group_started = self.now;
-        let mut begun = vec![0; self.cpus.len()];
-        let of_group = |(_, job): &(usize, &JobSetup)| job.group == group;
-        for (job, of_job) in setup.jobs.iter().enumerate().filter(of_group) {
-            for _ in 0..of_job.processes {
-                let mut new = Task::job(job, 0);
-                let cpu = self.first_cpu(&new.entity, &begun);
-                begun[cpu] += 1;
-                new.cpu = cpu;
-                let task = self.tasks.len();
-                self.tasks.push(new);
-                self.jobs_running += 1;
-                self.wake_task(None, task, cpu);
             }
         }
     }
@@ -350,6 +328,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         Finished {
             events,
             end: self.now,
+            counts_from: self.jobs.counts_from.unwrap_or(0),
             power: self.power,
             cpus: self.cpus,
             domains: self.domains,
@@ -370,6 +349,8 @@ pub(crate) struct Finished {
     /// Events handled.
     pub(crate) events: u64,
     pub(crate) end: u64,
+    /// From when requests count.
+    pub(crate) counts_from: u64,
     pub(crate) power: PowerTracker,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) domains: Vec<Domain>,

@@ -78,8 +78,8 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn held_back(&mut self, task: TaskId) -> Option<u64> {
         let job = &self.setup.jobs[self.tasks[task].job];
         let periods = job.periods?;
-        let started = self.group_started;
         let t = &mut self.tasks[task];
+        let started = t.started;
         let due = |direction: Direction| {
             let issued = t.issued[direction as usize];
             started.saturating_add(periods[direction as usize].start_of(issued))

@@ -154,8 +154,12 @@ impl<O: Observer> Engine<'_, O> {
                 .add_work(Part::Completion, now - r.cut, t.executed, work);
             let latency = now - r.begun;
             debug_assert_eq!(r.parts.total(), latency);
-            self.recorder
-                .request(latency, &r.parts, r.direction, bytes[r.direction as usize]);
+            if now >= t.counts_from {
+                self.recorder
+                    .request(latency, &r.parts, r.direction, bytes[r.direction as usize]);
+            } else {
+                self.recorder.ramped += 1;
+            }
             self.free_requests.push(request);
             if O::WATCHES {
                 let step = RequestStep::Completed { request };
@@ -191,9 +195,7 @@ impl<O: Observer> Engine<'_, O> {
             Plan::End => {
                 self.jobs_running -= 1;
                 self.block(cpu, task, false);
-                if self.jobs_running == 0 {
-                    self.start_jobs();
-                }
+                self.job_process_ended(self.tasks[task].job);
             }
         }
     }
@@ -204,7 +206,8 @@ impl<O: Observer> Engine<'_, O> {
         let job = &self.setup.jobs[t.job];
         let more = job
             .end
-            .is_none_or(|end| self.now < self.group_started + end)
+            .is_none_or(|end| self.now < t.started.saturating_add(end))
+            && !self.jobs.ending
             && job.bytes.is_none_or(|n| t.bytes < n);
         let full = t.in_flight == job.depth;
         let (pause, held) = if job.paced {

@@ -128,6 +128,20 @@ pub struct FioJob {
     pub group_reporting: bool,
     /// Wait for all jobs above to end before starting. Default false.
     pub stonewall: bool,
+    /// Time from the start of each process during which nothing counts; `runtime` begins after it. Default 0.
+    pub ramp_time: Nanoseconds,
+    /// Each process starts after a random time between these two. Default 0.
+    pub startdelay: (Nanoseconds, Nanoseconds),
+    /// The first process of the job that ends ends others, too: those of [`FioJob::exit_what`]. Default false.
+    pub exitall: bool,
+    /// What `exitall` ends. Default [`ExitWhat::Group`].
+    pub exit_what: ExitWhat,
+    /// Name of a job above whose processes have to end before this one starts. Default: none.
+    pub wait_for: Option<String>,
+    /// The CPUs that the processes may run on, in ascending order. Default: all.
+    pub cpus_allowed: Option<Vec<u32>>,
+    /// How processes share them. Default [`CpusPolicy::Shared`].
+    pub cpus_policy: CpusPolicy,
     /// io_uring is told not to count its waits as waiting for I/O (`IORING_ENTER_NO_IOWAIT`, Linux
     /// 6.15). No option of fio 3.33; false unless set afterwards.
     pub no_iowait: bool,
@@ -162,6 +176,13 @@ impl Default for FioJob {
             norandommap: false,
             group_reporting: false,
             stonewall: false,
+            ramp_time: Nanoseconds::ZERO,
+            startdelay: (Nanoseconds::ZERO, Nanoseconds::ZERO),
+            exitall: false,
+            exit_what: ExitWhat::default(),
+            wait_for: None,
+            cpus_allowed: None,
+            cpus_policy: CpusPolicy::default(),
             no_iowait: false,
         }
     }
@@ -196,10 +217,34 @@ impl FioJob {
     }
 }
 
+/// Which jobs `exitall` ends (fio's `exit_what`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExitWhat {
+    /// Those of the same group, which run between two stonewalls.
+    #[default]
+    Group,
+    /// All that run now; the next stonewalled group starts.
+    Stonewall,
+    /// All, and those that have not begun.
+    All,
+}
+
+/// How the processes of a job share its CPUs (fio's `cpus_allowed_policy`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CpusPolicy {
+    /// Each may run on all of them.
+    #[default]
+    Shared,
+    /// Each has one, in turn.
+    Split,
+}
+
 /// What ends a job. At least one of the two is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
-    /// Time since the start of the job.
+    /// Time since the start of the job, or since the end of its `ramp_time`.
     pub time: Option<Nanoseconds>,
     /// Bytes transferred.
     pub bytes: Option<u64>,

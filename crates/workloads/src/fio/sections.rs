@@ -138,6 +138,14 @@ impl Reading {
             self.findings.add(draft.header(), Problem::new(message));
         }
         draft.judge(&mut self.findings);
+        if let Some(name) = &draft.job.wait_for
+            && !self.jobs.iter().any(|job| job.name == *name)
+        {
+            let names = self.jobs.iter().map(|job| job.name.as_str());
+            let message = format!("wait_for: no job above is called `{}`", shown(name));
+            let problem = Problem::new(message).nearest(name, names);
+            self.findings.add(draft.place_of("wait_for"), problem);
+        }
         self.jobs.push(draft.job);
     }
 }

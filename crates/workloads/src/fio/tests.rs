@@ -341,6 +341,12 @@ mod properties {
             rate in limit(),
             rate_iops in limit(),
             limited_by_bytes in any::<bool>(),
+            (ramp_us, delay_us, delay_range_us) in (0_u64..1 << 40, 0_u64..1 << 40, 0_u64..1 << 40),
+            exit in proptest::option::of(proptest::sample::select(
+                &[ExitWhat::Group, ExitWhat::Stonewall, ExitWhat::All][..],
+            )),
+            cpus in proptest::option::of(proptest::collection::btree_set(0_u32..8192, 1..9)),
+            split in any::<bool>(),
         ) -> FioJob {
             FioJob {
                 name,
@@ -366,6 +372,16 @@ mod properties {
                 norandommap: flags[1],
                 group_reporting: flags[2],
                 stonewall: flags[3],
+                ramp_time: Nanoseconds::from_micros(ramp_us),
+                startdelay: (
+                    Nanoseconds::from_micros(delay_us),
+                    Nanoseconds::from_micros(delay_us + delay_range_us),
+                ),
+                exitall: exit.is_some(),
+                exit_what: exit.unwrap_or_default(),
+                wait_for: None,
+                cpus_allowed: cpus.map(|cpus| cpus.into_iter().collect()),
+                cpus_policy: if split { CpusPolicy::Split } else { CpusPolicy::Shared },
                 no_iowait: false,
             }
         }
@@ -404,5 +420,36 @@ mod properties {
         ) {
             let _ = paths(&format!("[j]\n{key}={value}\nsize=1m\n"), "t.fio");
         }
+    }
+}
+
+#[test]
+fn jobs_say_when_they_begin_and_where_they_run() {
+    let text = "[a]\nsize=1m\nramp_time=5\nstartdelay=1-2500ms\ncpus_allowed=0-2,8:5\n\
+                [b]\nsize=1m\nwait_for=a\nexitall\nexit_what=all\ncpumask=6\n";
+    let [a, b] = &parse(text, "t.fio").unwrap().jobs[..] else {
+        panic!()
+    };
+    assert_eq!(a.ramp_time, Nanoseconds::from_secs(5));
+    let (from, to) = (Nanoseconds::from_secs(1), Nanoseconds::from_millis(2500));
+    assert_eq!(a.startdelay, (from, to));
+    assert_eq!(a.cpus_allowed, Some(vec![0, 1, 2, 5, 8]));
+    assert_eq!(b.cpus_allowed, Some(vec![1, 2]));
+    assert_eq!((b.exitall, b.exit_what), (true, ExitWhat::All));
+    assert_eq!(b.wait_for.as_deref(), Some("a"));
+    for (lines, says) in [
+        ("startdelay=3-1\n", "ends before it begins"),
+        ("startdelay=x\n", "startdelay"),
+        ("ramp_time=\n", "ramp_time:"),
+        ("cpus_allowed=3-1\n", "ends before it begins"),
+        ("cpus_allowed=all\n", "0-3,5"),
+        ("cpus_allowed=0-4000000000\n", "0-3,5"),
+        ("cpumask=0\n", "out of range"),
+        ("cpus_allowed_policy=mine\n", "shared or split"),
+        ("exit_what=al\n", "group, stonewall or all"),
+        ("wait_for=k\n", "no job above"),
+    ] {
+        let error = parse(&format!("[j]\nsize=1m\n{lines}"), "t.fio").unwrap_err();
+        assert!(error.to_string().contains(says), "{lines}: {error}");
     }
 }

@@ -13,12 +13,14 @@ use super::{FioJob, PerDirection, Size};
 mod basic;
 mod conditional;
 mod ignored;
+mod lifetime;
 mod pattern;
 mod refused;
 
 /// The tables in which options are looked up, in the order in which a job is printed.
-const TABLES: [&[Row]; 5] = [
+const TABLES: [&[Row]; 6] = [
     basic::ROWS,
+    lifetime::ROWS,
     pattern::ROWS,
     conditional::ROWS,
     refused::ROWS,
@@ -208,7 +210,7 @@ impl Draft {
     }
 
     /// Where an option was given, by its first name, or else the job's header.
-    fn place_of(&self, option: &str) -> &Place {
+    pub(super) fn place_of(&self, option: &str) -> &Place {
         self.given
             .get(option)
             .map_or(&self.header, |given| &given.place)

@@ -14,7 +14,6 @@ const STEADY: &str = "an end by steady state is not modelled";
 const RATE_MIN: &str = "ending a job whose rate is too low is not modelled";
 const COMMANDS: &str = "running other programs is not modelled";
 const CACHE: &str = "the page cache is not modelled";
-const PLACEMENT: &str = "where the job runs is not modelled";
 
 pub(super) const ROWS: &[Row] = &[
     Row::only(&["kb_base"], &["1024"], "other units are not modelled"),
@@ -24,21 +23,13 @@ pub(super) const ROWS: &[Row] = &[
     Row::only(&["rate_process"], &["linear"], NOT_MODELLED),
     Row::only(&["rate_ignore_thinktime"], &["0"], NOT_MODELLED),
     Row::only(&["io_submit_mode"], &["inline"], NOT_MODELLED),
-    Row::only(&["startdelay"], &["0"], NOT_MODELLED),
-    Row::only(&["ramp_time"], &["0"], NOT_MODELLED),
     Row::refused(&["sync_file_range"], FLUSHES),
     Row::refused(&["write_barrier"], FLUSHES),
     Row::refused(&["nice"], PRIORITY),
-    Row::refused(&["cpumask"], PLACEMENT),
-    Row::refused(&["cpus_allowed"], PLACEMENT),
-    Row::refused(&["cpus_allowed_policy"], PLACEMENT),
     Row::refused(&["create_only"], NOT_MODELLED),
     Row::refused(&["exec_prerun"], COMMANDS),
     Row::refused(&["exec_postrun"], COMMANDS),
     Row::refused(&["profile"], COMMANDS),
-    Row::refused(&["wait_for"], NOT_MODELLED),
-    Row::refused(&["exitall"], NOT_MODELLED),
-    Row::refused(&["exit_what"], NOT_MODELLED),
     Row::refused(&["uncached"], CACHE),
     Row::refused(&["thp"], CACHE),
     Row::refused(&["file_append"], NOT_MODELLED),
