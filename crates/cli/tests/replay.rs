@@ -13,6 +13,12 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use common::{fails_with, json, wakepath};
+use serde_json::Value;
+use wakepath_hardware::IdleState;
+use wakepath_trace::recording::{
+    CpuIdleStates, Event, IdlePeriod, Kind, Metadata, Overwrite, Setting, Writer,
+};
+use wakepath_units::Nanoseconds;
 
 fn epyc(mhz: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!(
@@ -203,4 +209,118 @@ fn a_trace_can_come_through_a_pipe() {
     assert!(fs::read(&file).unwrap() == fs::read(&piped).unwrap());
     import().arg("--force").write_stdin("").assert().failure();
     assert!(fs::read(&file).unwrap() == fs::read(&piped).unwrap());
+}
+
+/// A recording of a guest whose haltpoll never polls: 200 halts of 100 us, as the governor chose them.
+fn guest(folder: &Path, name: &str, change: impl FnOnce(&mut Metadata)) -> PathBuf {
+    let state = |name: &str, us: u64| IdleState {
+        name: name.to_owned(),
+        exit_latency: Nanoseconds::from_micros(us),
+        target_residency: Nanoseconds::from_micros(us),
+        polling: us == 0,
+        disabled: false,
+    };
+    let mut metadata = Metadata {
+        source: "wakepath record".to_owned(),
+        kernel: Some("6.12.0".to_owned()),
+        architecture: Some("x86_64".to_owned()),
+        processor: Some("A guest".to_owned()),
+        idle_driver: Some("haltpoll".to_owned()),
+        idle_governor: Some("haltpoll".to_owned()),
+        idle_states: vec![CpuIdleStates {
+            cpus: vec![0],
+            states: vec![state("poll_idle", 0), state("haltpoll idle", 1)],
+        }],
+        settings: [
+            ("haltpoll-max", "0"),
+            ("haltpoll-shrink", "2"),
+            ("haltpoll-grow", "2"),
+            ("haltpoll-start", "50000"),
+            ("haltpoll-may-shrink", "Y"),
+        ]
+        .map(|(name, value)| Setting {
+            name: name.to_owned(),
+            of: vec!["system".to_owned()],
+            value: value.to_owned(),
+        })
+        .to_vec(),
+        ..Metadata::default()
+    };
+    change(&mut metadata);
+    let path = folder.join(name);
+    let mut writer = Writer::create(&path, Overwrite::No, metadata).unwrap();
+    for i in 1..=200 {
+        let period = IdlePeriod {
+            state: 1,
+            duration: Nanoseconds(100_000),
+            ..IdlePeriod::default()
+        };
+        let event = Event {
+            time: Nanoseconds(i * 200_000),
+            cpu: 0,
+            kind: Kind::Idle(period),
+        };
+        writer.push(&event).unwrap();
+    }
+    writer.finish().unwrap();
+    path
+}
+
+fn agreement(recording: &Path) -> Value {
+    let recording = recording.to_str().unwrap();
+    let args = ["replay", recording, "--idle", "menu", "--format", "json"];
+    json(&wakepath(&args).success())["agreement"].clone()
+}
+
+#[test]
+fn haltpoll_is_asked_with_the_parameters_that_it_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = agreement(&guest(folder.path(), "all.parquet", |_| ()));
+    assert_eq!(found[0], "haltpoll@6.12[guest_halt_poll_ns=0]");
+    assert_eq!(found[1]["same_state"], 200);
+    // An older recording has none: that is the reason, not the sleep length, which haltpoll never asks for.
+    let older = guest(folder.path(), "older.parquet", |m| m.settings.clear());
+    let found = agreement(&older);
+    let reasons = found[1]["reasons"].as_object().unwrap();
+    assert_eq!(found[0], "haltpoll@6.12");
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
+    assert!(
+        reasons.keys().all(|reason| reason.contains("parameters")),
+        "{reasons:?}"
+    );
+}
+
+#[test]
+fn recordings_are_counted_and_those_of_different_machines_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = guest(folder.path(), "one.parquet", |_| ());
+    let same = guest(folder.path(), "same.parquet", |_| ());
+    let other = guest(folder.path(), "other.parquet", |m| {
+        m.processor = Some("A server".to_owned());
+    });
+    let twin =
+        |name: &str, id: &str| guest(folder.path(), name, |m| m.machine_id = Some(id.to_owned()));
+    let (first, second) = (twin("first.parquet", "1"), twin("second.parquet", "2"));
+    let out = folder.path().join("both.parquet");
+    let import = |files: [&PathBuf; 2], more: &[&str]| {
+        let files = files.map(|file| file.to_str().unwrap());
+        let options = ["-o", out.to_str().unwrap(), "--force", "--format", "json"];
+        wakepath(&[&["import"], &files[..], &options, more].concat())
+    };
+    let document = json(&import([&one, &same], &[]).success());
+    assert_eq!(document["files"][0]["events"], 200);
+    assert_eq!(document["files"][1]["by_name"][0][0], "idle period");
+    assert_eq!(document["recorded_events"], 400);
+    fails_with(
+        import([&one, &other], &[]),
+        &["other.parquet", "A guest", "A server", "--any-machine"],
+    );
+    fails_with(
+        import([&first, &second], &[]),
+        &["second.parquet", "one kind"],
+    );
+    let document = json(&import([&one, &other], &["--any-machine"]).success());
+    assert_eq!(document["recorded_events"], 400);
+    // A trace that says nothing of its machine.
+    fails_with(import([&one, &epyc(1500)], &[]), &["only one of them"]);
 }

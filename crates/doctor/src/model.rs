@@ -3,6 +3,7 @@
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{DriveModel, MachineError};
 use wakepath_live::capture::machine::describe;
+use wakepath_live::policy::HaltpollAsSet;
 use wakepath_live::{System, setting};
 use wakepath_sim::{Combination, CombinationResult, SimError, compare};
 use wakepath_workloads::fio;
@@ -134,13 +135,8 @@ fn idle_policy(system: &System) -> String {
     let governor = root.optional("sys/devices/system/cpu/cpuidle/current_governor");
     match governor.as_deref() {
         Some("haltpoll") => {
-            let parameter =
-                |name: &str| root.optional(&format!("sys/module/haltpoll/parameters/{name}"));
-            let limit = parameter("guest_halt_poll_ns").filter(|n| n.parse::<u32>().is_ok());
-            limit.map_or_else(
-                || "haltpoll".to_owned(),
-                |ns| format!("haltpoll[guest_halt_poll_ns={ns}]"),
-            )
+            let value = |name: &str| root.optional(setting::find(name)?.path);
+            format!("haltpoll{}", HaltpollAsSet::of(value).settings)
         }
         Some(name @ ("menu" | "teo" | "ladder")) => format!("{name}@{}", version(system)),
         _ => format!("menu@{}", version(system)),

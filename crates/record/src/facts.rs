@@ -1,8 +1,10 @@
 //! What a recording says about the machine that it was made on.
 
+use sha2::{Digest, Sha256};
 use wakepath_hardware::IdleState;
-use wakepath_live::{Root, System};
-use wakepath_trace::recording::{CpuIdleStates, Device, FrequencyDomain, Metadata};
+use wakepath_live::setting::{SETTINGS, Scope};
+use wakepath_live::{Key, Root, System};
+use wakepath_trace::recording::{CpuIdleStates, Device, FrequencyDomain, Metadata, Setting};
 use wakepath_units::Nanoseconds;
 
 const CPUS: &str = "sys/devices/system/cpu";
@@ -18,6 +20,8 @@ pub fn metadata(system: &System) -> Metadata {
             .and_then(|release| configured_hz(root, release)),
         kernel,
         architecture: Some(std::env::consts::ARCH.to_owned()),
+        processor: processor(root),
+        machine_id: machine_id(root),
         clock: Some("mono".to_owned()),
         cpus: system.cpus().len() as u32,
         idle_driver: present(root, &format!("{CPUS}/cpuidle/current_driver")),
@@ -27,8 +31,53 @@ pub fn metadata(system: &System) -> Metadata {
         frequency_driver: present(root, &format!("{CPUS}/cpufreq/policy0/scaling_driver")),
         frequency_domains: frequency_domains(system),
         devices: devices(root),
+        settings: settings(system),
         ..Metadata::default()
     }
+}
+
+/// The name of the first processor.
+fn processor(root: &Root) -> Option<String> {
+    let info = root.optional("proc/cpuinfo")?;
+    info.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "model name").then(|| value.trim().to_owned())
+    })
+}
+
+/// A digest of the system's identity, which `machine-id(5)` asks not to be handed on as it is.
+fn machine_id(root: &Root) -> Option<String> {
+    let id = root
+        .optional("etc/machine-id")
+        .filter(|id| id.len() == 32)?;
+    let digest = Sha256::digest(format!("wakepath recording {id}"));
+    let [first, ..] = *digest.as_chunks::<8>().0 else {
+        return None;
+    };
+    Some(format!("{:016x}", u64::from_be_bytes(first)))
+}
+
+/// All settings that the machine has, but for idle states switched off, which the idle states say.
+fn settings(system: &System) -> Vec<Setting> {
+    let mut settings: Vec<Setting> = Vec::new();
+    for info in SETTINGS.iter().filter(|s| s.scope != Scope::IdleState) {
+        let first = settings.len();
+        for at in system.places(info.scope) {
+            let of = at.to_string();
+            let Some(value) = Key::new(info, at).and_then(|key| system.read(&key).ok()) else {
+                continue;
+            };
+            match settings[first..].iter_mut().find(|s| s.value == value) {
+                Some(same) => same.of.push(of),
+                None => settings.push(Setting {
+                    name: info.name.to_owned(),
+                    of: vec![of],
+                    value,
+                }),
+            }
+        }
+    }
+    settings
 }
 
 /// A file whose kernel writes `none` for nothing.
@@ -209,6 +258,26 @@ mod tests {
             ),
             ("sys/devices/system/cpu/online".to_owned(), "0-1\n"),
             (
+                "proc/cpuinfo".to_owned(),
+                "processor\t: 0\nmodel name\t: A processor\n",
+            ),
+            (
+                "etc/machine-id".to_owned(),
+                "0123456789abcdef0123456789abcdef\n",
+            ),
+            (
+                "sys/module/haltpoll/parameters/guest_halt_poll_ns".to_owned(),
+                "0\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us".to_owned(),
+                "20\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us".to_owned(),
+                "20\n",
+            ),
+            (
                 "sys/devices/system/cpu/cpuidle/current_governor".to_owned(),
                 "menu\n",
             ),
@@ -260,6 +329,18 @@ mod tests {
             (259 << 20 | 1, Some("A drive"))
         );
         assert_eq!(m.frequency_domains[0].khz, [800_000, 3_000_000]);
+        assert_eq!(m.processor.as_deref(), Some("A processor"));
+        // Tells machines apart, and does not give the identity away.
+        let id = m.machine_id.unwrap();
+        assert_eq!(id.len(), 16);
+        assert!(!"0123456789abcdef0123456789abcdef".contains(&id), "{id}");
+        let settings: Vec<_> = m
+            .settings
+            .iter()
+            .map(|s| (s.name.as_str(), s.of.join(" "), s.value.as_str()))
+            .collect();
+        assert!(settings.contains(&("haltpoll-max", "system".to_owned(), "0")));
+        assert!(settings.contains(&("cpu-latency", "cpu0 cpu1".to_owned(), "20")));
     }
 
     #[test]

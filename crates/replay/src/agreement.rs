@@ -5,10 +5,13 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
-use wakepath_policies::idle::{Governor, IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
+use wakepath_policies::idle::{
+    Governor, IdleDecision, IdleGovernor, IdleOutcome, IdlePolicy, IdleQuery,
+};
 use wakepath_trace::recording::IdlePeriod;
 
 use crate::rest::CAUSE_WITHIN;
+use crate::setup::Ran;
 
 /// A governor knows nothing when the recording begins and the real one did: after so many periods
 /// what it has not seen no longer counts for much (menu's last 8 intervals, and correction factors and
@@ -48,6 +51,27 @@ impl Agreement {
     }
 }
 
+/// What can make a governor answer otherwise than it did, beside what it was not told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unknown {
+    /// Its parameters.
+    parameters: bool,
+    /// It asks for the time to the next timer, or whether the tick runs: ladder and haltpoll do not.
+    asks_for_timers: bool,
+}
+
+impl Unknown {
+    fn of(ran: &Ran) -> Self {
+        Self {
+            parameters: !ran.parameters_known,
+            asks_for_timers: !matches!(
+                ran.policy,
+                IdlePolicy::Ladder(_) | IdlePolicy::Haltpoll(..)
+            ),
+        }
+    }
+}
+
 /// A governor beside the one that ran, on one CPU. It is told what really happened, so that one
 /// different answer does not lead to the next.
 #[derive(Clone, Debug)]
@@ -57,6 +81,7 @@ pub struct Shadow {
     /// A period that the governor was asked about and not told the end of: the tick that may have
     /// ended it comes after it in the recording.
     open: Option<(IdleQuery, u8, IdleOutcome)>,
+    unknown: Unknown,
     /// The end of the last exported call, in ns.
     exported_to: u64,
     /// What came of it.
@@ -65,9 +90,10 @@ pub struct Shadow {
 
 impl Shadow {
     /// `None`: the governor that ran is not known; only calls are exported.
-    pub fn new(governor: Option<Governor>) -> Self {
+    pub fn new(governor: Option<Governor>, ran: Option<&Ran>) -> Self {
         Self {
             governor,
+            unknown: ran.map(Unknown::of).unwrap_or_default(),
             seen: 0,
             open: None,
             exported_to: 0,
@@ -149,10 +175,17 @@ impl Shadow {
             return;
         }
         let inputs = &period.inputs;
+        let timers = self.unknown.asks_for_timers;
         let reason = if period.duration.0 == 0 {
             "the driver refused the state"
+        } else if self.unknown.parameters {
+            "the governor's parameters not recorded; --ran can give them"
         } else if self.seen < WARM_UP {
             "history from before the recording"
+        } else if !timers && inputs.latency_request.is_none() {
+            "latency request not recorded"
+        } else if !timers {
+            "none known"
         } else if inputs.inferred {
             "sleep length inferred"
         } else if inputs.sleep_length.is_none() {

@@ -28,7 +28,7 @@ mod setup;
 
 pub use report::{PolicyReport, Report, StateReport};
 pub use run::{ReplayError, replay};
-pub use setup::{Setup, SetupError, States};
+pub use setup::{Ran, Setup, SetupError, States};
 
 #[cfg(test)]
 mod tests;

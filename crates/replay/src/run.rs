@@ -295,14 +295,18 @@ impl<'a> Common<'a> {
             recorded: vec![Totals::default(); count],
             recorded_last: (0, 0),
             watched: setup.ran.is_some() || self.calls.as_ref().is_some_and(|(of, _)| *of == cpu),
-            shadow: Shadow::new(self.governor_that_ran(states)),
+            shadow: Shadow::new(self.governor_that_ran(states), setup.ran.as_ref()),
             last: 0,
         }
     }
 
     fn governor_that_ran(&self, states: &States) -> Option<Governor> {
-        let (_, policy) = self.setup.ran.as_ref()?;
-        Some(Governor::new(policy, &states.declared, self.setup.tick))
+        let ran = self.setup.ran.as_ref()?;
+        Some(Governor::new(
+            &ran.policy,
+            &states.declared,
+            self.setup.tick,
+        ))
     }
 
     /// Where the governor call log of a CPU goes, if it is wanted.
@@ -527,12 +531,12 @@ impl<'a> Common<'a> {
                 poll_limit_hits: Some(sum(|l| l.counts.poll_limit_hits)),
             });
         }
-        let agreement = self.setup.ran.as_ref().map(|(name, _)| {
+        let agreement = self.setup.ran.as_ref().map(|ran| {
             let mut all = Agreement::default();
             for c in cpus {
                 all.add(&c.shadow.agreement);
             }
-            (name.clone(), all)
+            (ran.name.clone(), all)
         });
         let mut warnings = metadata.clone();
         for _ in 0..self.long_rests {

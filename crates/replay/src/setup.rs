@@ -20,7 +20,18 @@ pub struct Setup {
     /// Power-sleep demotion prevention around each of them, if wanted.
     pub psd: Option<PsdPolicy>,
     /// The governor that really ran, if it is one of those known.
-    pub ran: Option<(String, IdlePolicy)>,
+    pub ran: Option<Ran>,
+}
+
+/// The governor that really ran.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The name to report it by.
+    pub name: String,
+    /// What it is.
+    pub policy: IdlePolicy,
+    /// Its parameters are those that it had; otherwise the defaults stand in for them.
+    pub parameters_known: bool,
 }
 
 /// The idle states of some CPUs.

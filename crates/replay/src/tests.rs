@@ -315,7 +315,11 @@ proptest! {
         for policy in KERNELS {
             let events = chosen_by(policy, &lengths);
             let mut setup = setup(&[policy]);
-            setup.ran = Some(("it".to_owned(), policy));
+            setup.ran = Some(Ran {
+                name: "it".to_owned(),
+                policy,
+                parameters_known: true,
+            });
             let report = run(&events, &setup).unwrap();
             let (_, agreement) = report.agreement.unwrap();
             prop_assert_eq!(agreement.periods, lengths.len() as u64);

@@ -506,7 +506,15 @@ fn the_tick_rate_is_what_the_trace_shows() {
     let with = |hz: Option<u32>| {
         let hz = hz.map(|hz| TickRate::new(hz).unwrap());
         import_with(|writer| {
-            import_bytes(text.as_bytes(), Path::new("memory"), writer, Options { hz })
+            import_bytes(
+                text.as_bytes(),
+                Path::new("memory"),
+                writer,
+                Options {
+                    hz,
+                    ..Options::default()
+                },
+            )
         })
         .unwrap()
     };

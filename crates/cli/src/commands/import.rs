@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Ticks per second (CONFIG_HZ) of the machine that was traced, if its timer events do not show it.
     #[arg(long, value_name = "HZ", value_parser = super::parse_hz)]
     hz: Option<TickRate>,
+    /// Make one recording of files even if they are of different machines.
+    #[arg(long)]
+    any_machine: bool,
     /// How to print the summary.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -74,7 +77,10 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     until::end_after(move || drop(fs::remove_dir_all(leftover)))?;
     let fresh = unfinished.path().join("new.parquet");
     let mut writer = Writer::create(&fresh, Overwrite::No, Metadata::default())?;
-    let options = Options { hz: args.hz };
+    let options = Options {
+        hz: args.hz,
+        any_machine: args.any_machine,
+    };
     let mut files = Vec::new();
     for path in &args.files {
         let spooled = spool(path, unfinished.path())

@@ -5,6 +5,7 @@
 //! such as `idle-states[ceiling=20us]`.
 
 mod apst;
+mod haltpoll;
 mod idle;
 pub mod names;
 
@@ -15,6 +16,7 @@ use crate::capture::is_virtual;
 use crate::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US, Scope};
 use crate::{At, Key, LiveError, System, Wanted};
 pub use apst::{kernel_apst, place};
+pub use haltpoll::HaltpollAsSet;
 use names::LiveSetting;
 
 /// Which CPUs and drives a policy is for.

@@ -17,6 +17,21 @@ use crate::recording::{
 pub struct Options {
     /// Tick rate of the traced machine; without it, what the trace shows.
     pub hz: Option<TickRate>,
+    /// Files of different machines make one recording, too.
+    pub any_machine: bool,
+}
+
+impl Options {
+    /// Refuses a further file whose machine is another one, which [`Metadata::conflict_with`] found.
+    pub(super) fn check_machine(self, found: Option<String>) -> Result<(), String> {
+        match found {
+            Some(found) if !self.any_machine => Err(format!(
+                "it seems to be of another machine than the files before it: {found}; a recording is of one machine, so \
+                 import it on its own, or give --any-machine"
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What came of an import.
@@ -471,7 +486,10 @@ impl<'a> Builder<'a> {
         let mut counts = self.counts;
         counts.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
         metadata.other_events = self.others;
-        self.writer.metadata_mut().append(self.metadata);
+        let so_far = self.writer.metadata_mut();
+        let found = so_far.conflict_with(&self.metadata);
+        self.options.check_machine(found)?;
+        so_far.append(self.metadata);
         Ok(Imported {
             source: self.source,
             counts,

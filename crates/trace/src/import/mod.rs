@@ -18,6 +18,7 @@ mod wheel;
 pub use builder::{Imported, Options};
 pub use source::ReadAt;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -120,7 +121,7 @@ pub fn import_file(
         .read_to_end(&mut start)
         .map_err(|error| trace(error.to_string()))?;
     if kind_of(&start) == FileKind::Recording {
-        return copy(path, writer, progress);
+        return copy(path, writer, options, progress);
     }
     import(&file, writer, options, progress).map_err(|problem| problem.of(path))
 }
@@ -163,19 +164,31 @@ fn import(
 fn copy(
     path: &Path,
     writer: &mut Writer,
+    options: Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportError> {
     let mut reader = Reader::open(path)?;
+    let found = writer.metadata_mut().conflict_with(reader.metadata());
+    options
+        .check_machine(found)
+        .map_err(|problem| Problem::Trace(problem).of(path))?;
     writer
         .metadata_mut()
         .append(Metadata::clone(reader.metadata()));
+    let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
     while let Some(batch) = reader.next_batch()? {
-        batch.for_each(|event| writer.push(&event))?;
+        batch.for_each(|event| {
+            *counts.entry(event.kind.name()).or_default() += 1;
+            writer.push(&event)
+        })?;
         progress(writer.events());
     }
     Ok(Imported {
         source: "recording".to_owned(),
-        counts: Vec::new(),
+        counts: counts
+            .into_iter()
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect(),
         events: writer.events(),
     })
 }

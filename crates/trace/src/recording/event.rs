@@ -46,6 +46,22 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    /// What counts of events call it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Idle(_) => "idle period",
+            Self::BlockIssue(_) => "block request issued",
+            Self::BlockComplete(_) => "block request completed",
+            Self::Wake { .. } => "wake-up",
+            Self::Frequency(_) => "frequency change",
+            Self::Timer(_) => "timer",
+            Self::Lost { .. } => "lost events",
+            Self::Hotplug { .. } => "hotplug",
+        }
+    }
+}
+
 /// Which kind of timer expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerKind {

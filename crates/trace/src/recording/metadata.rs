@@ -21,6 +21,10 @@ pub struct Metadata {
     pub kernel: Option<String>,
     /// The machine's architecture, `x86_64`.
     pub architecture: Option<String>,
+    /// The processor's name as the kernel shows it: `AMD EPYC 7502 32-Core Processor`.
+    pub processor: Option<String>,
+    /// Tells one machine from all others, and nothing else about it ([`Metadata::conflict_with`]).
+    pub machine_id: Option<String>,
     /// The clock of the time stamps: `mono`, `local`, ...
     pub clock: Option<String>,
     /// Tick rate, `CONFIG_HZ`.
@@ -39,6 +43,9 @@ pub struct Metadata {
     pub frequency_domains: Vec<FrequencyDomain>,
     /// The drives.
     pub devices: Vec<Device>,
+    /// The machine's settings when the recording began: parameters of the idle governor, latency limits, frequency
+    /// governors and their hints, the drives' tables.
+    pub settings: Vec<Setting>,
     /// What was recorded.
     pub recorded: Recorded,
     /// Events that got lost while recording.
@@ -59,6 +66,8 @@ impl Default for Metadata {
             wakepath: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: None,
             architecture: None,
+            processor: None,
+            machine_id: None,
             clock: None,
             hz: None,
             cpus: 0,
@@ -68,6 +77,7 @@ impl Default for Metadata {
             frequency_driver: None,
             frequency_domains: Vec::new(),
             devices: Vec::new(),
+            settings: Vec::new(),
             recorded: Recorded::default(),
             lost_events: 0,
             other_events: 0,
@@ -84,6 +94,69 @@ impl Metadata {
             .iter()
             .find(|group| group.cpus.contains(&cpu))
             .map(|group| group.states.as_slice())
+    }
+
+    /// The value of a setting of the whole machine, such as `haltpoll-max`, if the recording has it.
+    pub fn system_setting(&self, name: &str) -> Option<&str> {
+        let is_it = |s: &&Setting| s.name == name && s.of.iter().any(|of| of == SYSTEM);
+        self.settings.iter().find(is_it).map(|s| s.value.as_str())
+    }
+
+    /// What shows that another recording is of another machine: `processor AMD EPYC 7502 against Intel Xeon 6980P`. `None`:
+    /// both are of one machine, as far as they say.
+    ///
+    /// A machine's identity decides where both have it. Otherwise what both know is compared that no setting and no update
+    /// changes: architecture, processor, idle driver, idle states, frequencies.
+    pub fn conflict_with(&self, other: &Self) -> Option<String> {
+        if self.source.is_empty() || other.source.is_empty() {
+            // Nothing was recorded yet.
+            return None;
+        }
+        let text = |what: &str, a: &Option<String>, b: &Option<String>| {
+            let (a, b) = differ(a.as_ref(), b.as_ref(), String::clone)?;
+            Some(format!("{what} {a} against {b}"))
+        };
+        let ids = (&self.machine_id, &other.machine_id);
+        if let (Some(a), Some(b)) = ids {
+            let processors = || text("processor", &self.processor, &other.processor);
+            return (a != b).then(|| {
+                processors().unwrap_or_else(|| format!("two machines of one kind, {a} and {b}"))
+            });
+        }
+        let states = || {
+            let (a, b) = differ(self.shapes(), other.shapes(), |shapes| listed(&shapes))?;
+            Some(format!("idle states {a} against {b}"))
+        };
+        let frequencies = || {
+            let (a, b) = differ(self.khz(), other.khz(), |khz| {
+                format!("{} to {} kHz", khz.0, khz.1)
+            })?;
+            Some(format!("frequencies {a} against {b}"))
+        };
+        text("architecture", &self.architecture, &other.architecture)
+            .or_else(|| text("processor", &self.processor, &other.processor))
+            .or_else(|| text("idle driver", &self.idle_driver, &other.idle_driver))
+            .or_else(states)
+            .or_else(frequencies)
+            .or_else(|| {
+                let one_only = self.idle_states.is_empty() != other.idle_states.is_empty();
+                one_only.then(|| "only one of them names its machine's idle states".to_owned())
+            })
+    }
+
+    /// Name, exit latency and target residency of the idle states of each group of CPUs.
+    fn shapes(&self) -> Option<Vec<StateShape<'_>>> {
+        let states = self.idle_states.iter().flat_map(|group| &group.states);
+        let shapes: Vec<_> = states
+            .map(|s| (s.name.as_str(), s.exit_latency, s.target_residency))
+            .collect();
+        (!shapes.is_empty()).then_some(shapes)
+    }
+
+    /// The lowest and the highest frequency.
+    fn khz(&self) -> Option<(u32, u32)> {
+        let all = || self.frequency_domains.iter().flat_map(|domain| &domain.khz);
+        Some((*all().min()?, *all().max()?))
     }
 
     /// Adds a warning, or one more to the number of those of that name.
@@ -115,6 +188,8 @@ impl Metadata {
         }
         or(&mut self.kernel, next.kernel);
         or(&mut self.architecture, next.architecture);
+        or(&mut self.processor, next.processor);
+        or(&mut self.machine_id, next.machine_id);
         or(&mut self.clock, next.clock);
         or(&mut self.hz, next.hz);
         or(&mut self.idle_driver, next.idle_driver);
@@ -125,6 +200,9 @@ impl Metadata {
         }
         if self.frequency_domains.is_empty() {
             self.frequency_domains = next.frequency_domains;
+        }
+        if self.settings.is_empty() {
+            self.settings = next.settings;
         }
         for device in next.devices {
             if !self.devices.iter().any(|d| d.device == device.device) {
@@ -157,6 +235,26 @@ impl Metadata {
                 time.0
             )
         });
+    }
+}
+
+/// Of an idle state what a driver declares.
+type StateShape<'a> = (&'a str, Nanoseconds, Nanoseconds);
+
+fn listed(states: &[StateShape<'_>]) -> String {
+    let one = |(name, exit, _): &StateShape<'_>| format!("{name} ({} us)", exit.0 / 1000);
+    states.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What two say that know different things.
+fn differ<T: PartialEq>(
+    a: Option<T>,
+    b: Option<T>,
+    what: impl Fn(T) -> String,
+) -> Option<(String, String)> {
+    match (a, b) {
+        (Some(a), Some(b)) if a != b => Some((what(a), what(b))),
+        _ => None,
     }
 }
 
@@ -196,6 +294,20 @@ pub struct Device {
     /// What the drive calls itself.
     #[serde(default)]
     pub model: Option<String>,
+}
+
+/// What a setting of the whole machine belongs to.
+const SYSTEM: &str = "system";
+
+/// A setting of the machine that was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Its name in `wakepath status`: `haltpoll-max`, `epp`.
+    pub name: String,
+    /// What has this value: `system`, or all of `cpu0`, `policy0`, `nvme0` and so on.
+    pub of: Vec<String>,
+    /// As the machine writes it.
+    pub value: String,
 }
 
 /// How far something is known.

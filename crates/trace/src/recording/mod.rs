@@ -17,7 +17,7 @@ mod writer;
 
 pub use event::{Before, Block, Event, IdleInputs, IdlePeriod, Kind, TimerKind};
 pub use metadata::{
-    CpuIdleStates, Device, FrequencyDomain, Known, Metadata, Recorded, SCHEMA, Warning,
+    CpuIdleStates, Device, FrequencyDomain, Known, Metadata, Recorded, SCHEMA, Setting, Warning,
 };
 pub use pairs::{IdlePairs, PairCounts};
 pub use reader::{Batch, Reader, Visitor};

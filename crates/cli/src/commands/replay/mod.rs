@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_hardware::Machine;
+use wakepath_live::policy::HaltpollAsSet;
 use wakepath_policies::spec::{self, PolicySpec};
-use wakepath_replay::{Report, Setup, States, replay};
+use wakepath_replay::{Ran, Report, Setup, States, replay};
 use wakepath_trace::read_states;
 use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::TickRate;
@@ -171,7 +172,11 @@ fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
     let ran = match &args.ran {
         Some(name) => {
             let spec: PolicySpec = name.parse().context("--ran")?;
-            Some((spec.to_string(), spec.idle().context("--ran")?))
+            Some(Ran {
+                name: spec.to_string(),
+                policy: spec.idle().context("--ran")?,
+                parameters_known: true,
+            })
         }
         None => that_ran(metadata),
     };
@@ -186,7 +191,7 @@ fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
 
 /// The governor that the recording names, in the version that is nearest to its kernel's: the
 /// heuristics of menu for I/O ended with Linux 6.12.44, those of teo with 6.2.
-fn that_ran(metadata: &Metadata) -> Option<(String, wakepath_policies::idle::IdlePolicy)> {
+fn that_ran(metadata: &Metadata) -> Option<Ran> {
     let governor = metadata.idle_governor.as_deref()?;
     let kernel = metadata.kernel.as_deref().unwrap_or_default();
     let mut numbers = kernel
@@ -202,6 +207,16 @@ fn that_ran(metadata: &Metadata) -> Option<(String, wakepath_policies::idle::Idl
         _ => version >= (6, 2, 0),
     };
     let version = if newer { "6.12" } else { "6.1" };
-    let spec: PolicySpec = format!("{governor}@{version}").parse().ok()?;
-    Some((spec.to_string(), spec.idle().ok()?))
+    let (settings, parameters_known) = if governor == "haltpoll" {
+        let as_set = HaltpollAsSet::of(|name| metadata.system_setting(name).map(str::to_owned));
+        (as_set.settings, as_set.complete)
+    } else {
+        (String::new(), true)
+    };
+    let spec: PolicySpec = format!("{governor}@{version}{settings}").parse().ok()?;
+    Some(Ran {
+        name: spec.to_string(),
+        policy: spec.idle().ok()?,
+        parameters_known,
+    })
 }
