@@ -25,6 +25,7 @@ use wakepath_units::Nanoseconds;
 use crate::file;
 
 mod error;
+mod lines;
 mod options;
 mod paths;
 mod print;

@@ -4,9 +4,8 @@
 //! `make_filename` of `init.c`, `add_file` of `filesetup.c`). Where its choice depends on the order of sections, on the
 //! process or on what exists, all of its choices are given.
 
-use std::rc::Rc;
-
-use super::error::{FioError, Place, Problem, shown};
+use super::error::{FioError, Problem, shown};
+use super::lines::lines;
 use super::sections::{section_name, strip};
 use super::{FioJob, parse};
 
@@ -47,13 +46,9 @@ pub fn paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioError> {
     // The section being read, if it is a job.
     let mut section: Option<(String, Names)> = None;
     let mut all: Vec<(String, Names)> = Vec::new();
-    let origin: Rc<str> = origin.into();
-    for (index, raw) in text.lines().enumerate() {
-        let place = Place {
-            line: index + 1,
-            origin: origin.clone(),
-        };
-        let content = strip(raw);
+    for (place, line) in lines(text, origin) {
+        let raw = line.map_err(|p| p.at(&place))?;
+        let content = strip(&raw);
         if content.starts_with('[') {
             let name = section_name(content).map_err(|p| p.at(&place))?;
             all.extend(section.take());
@@ -230,7 +225,7 @@ mod tests {
     #[test]
     fn a_name_that_fio_would_make_up_is_refused() {
         for line in [
-            "directory=${HOME}",
+            "directory=${NO_SUCH_VARIABLE}",
             "filename=$ncpus",
             "filename_format=$pagesize",
         ] {

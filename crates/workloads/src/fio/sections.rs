@@ -1,8 +1,7 @@
 //! From lines to jobs: comments, section headers, inheritance from `[global]`.
 
-use std::rc::Rc;
-
 use super::error::{Findings, FioError, FioProblem, Place, Problem, shown};
+use super::lines::lines;
 use super::options::Draft;
 use super::{FioJob, FioJobFile, MAX_JOBS};
 
@@ -40,13 +39,8 @@ pub(super) fn read(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
         jobs: Vec::new(),
         processes: 0,
     };
-    let origin: Rc<str> = origin.into();
-    for (index, raw) in text.lines().enumerate() {
-        let place = Place {
-            line: index + 1,
-            origin: origin.clone(),
-        };
-        if let Err(problem) = reading.line(raw, &place) {
+    for (place, line) in lines(text, origin) {
+        if let Err(problem) = line.and_then(|raw| reading.line(&raw, &place)) {
             reading.findings.add(&place, problem);
         }
         if reading.findings.malformed.len() >= MOST_PROBLEMS {

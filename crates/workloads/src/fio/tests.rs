@@ -253,10 +253,6 @@ fn errors_name_the_line_and_the_likely_intention() {
             "[j]\n=5\nsize=1m\n",
             "t.fio:2: an option name is missing before `=`",
         ),
-        (
-            "[j]\nfilename=${DEV}\nsize=1m\n",
-            "t.fio:2: filename: environment variables are not substituted; write the value out",
-        ),
     ] {
         assert_eq!(refusals(text), expected, "{text:?}");
     }
@@ -452,4 +448,59 @@ fn jobs_say_when_they_begin_and_where_they_run() {
         let error = parse(&format!("[j]\nsize=1m\n{lines}"), "t.fio").unwrap_err();
         assert!(error.to_string().contains(says), "{lines}: {error}");
     }
+}
+
+#[test]
+fn files_are_included_where_they_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "main.fio",
+        "[global]\ndirect=1\ninclude common.inc\n[a]\n[b]\ninclude sub.inc\n",
+    );
+    write("common.inc", "bs=16k\nsize=1m\n");
+    write("sub.inc", "rw=randread\n[c]\nrw=write\n");
+    let file = load(folder.path().join("main.fio")).unwrap();
+    let jobs: Vec<_> = file.jobs.iter().map(|j| (j.name.as_str(), j.rw)).collect();
+    let expected = [
+        ("a", ReadWrite::Read),
+        ("b", ReadWrite::RandRead),
+        ("c", ReadWrite::Write),
+    ];
+    assert_eq!(jobs, expected);
+    assert!(file.jobs.iter().all(|job| job.block_size.read == 16 << 10));
+
+    write("sub.inc", "iodept=4\n");
+    let error = load(folder.path().join("main.fio")).unwrap_err();
+    assert!(
+        error.to_string().contains("sub.inc:1: unknown option"),
+        "{error}"
+    );
+    write("sub.inc", "include sub.inc\n");
+    let error = load(folder.path().join("main.fio")).unwrap_err();
+    assert!(error.to_string().contains("more than 16 files"), "{error}");
+    write("main.fio", "[a]\ninclude none.inc\n");
+    let error = load(folder.path().join("main.fio")).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("main.fio:2: include: none.inc: cannot open"),
+        "{error}"
+    );
+}
+
+#[test]
+fn variables_come_from_the_environment() {
+    let path = std::env::var("PATH").unwrap();
+    let file = parse(
+        "[a]\ndirect=1\nsize=1m\ndescription=at ${PATH}!\nfilename=${NO_SUCH_VARIABLE}\n",
+        "t.fio",
+    );
+    let job = &file.unwrap().jobs[0];
+    assert_eq!(job.description, Some(format!("at {path}!")));
+    let error = parse("[a]\nsize=${NO_SUCH_VARIABLE}\n", "t.fio").unwrap_err();
+    assert!(
+        error.to_string().contains("not set in the environment"),
+        "{error}"
+    );
 }

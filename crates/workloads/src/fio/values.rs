@@ -25,8 +25,18 @@ fn number(text: &str) -> Result<(u64, &str), Problem> {
                 "`{}` is in quotes, which fio does not take off a number",
                 shown(text)
             ),
-            Some('(') => format!("`{}`: arithmetic is not supported", shown(text)),
-            Some('$') => format!("`{}`: variables are not supported", shown(text)),
+            Some('(') => format!(
+                "`{}`: Debian's fio is built without arithmetic; write the number",
+                shown(text)
+            ),
+            Some('$') if text.starts_with("${") => format!(
+                "`{}`: this variable is not set in the environment; set it, or write the value",
+                shown(text)
+            ),
+            Some('$') => format!(
+                "`{}` depends on the machine that runs fio; write the number",
+                shown(text)
+            ),
             Some(_) => format!("`{}` is not a number", shown(text)),
         };
         return Err(Problem::new(hint));

@@ -411,11 +411,6 @@ impl Value<'_> {
         if self.text.is_empty() {
             return Err(Problem::new("a value is missing"));
         }
-        if self.text.contains("${") {
-            return Err(Problem::new(
-                "environment variables are not substituted; write the value out",
-            ));
-        }
         Ok(self.text.to_owned())
     }
 
