@@ -1,8 +1,7 @@
 //! Idle states: switched off, too deep, too shallow, never reached.
 
 use wakepath_hardware::Machine;
-use wakepath_live::setting::NO_SYSTEM_LATENCY_LIMIT_US;
-use wakepath_live::{Key, Session, System, shallow_ceiling_us};
+use wakepath_live::shallow_ceiling_us;
 use wakepath_sim::Combination;
 
 use crate::counters::{self, Counted};
@@ -23,30 +22,26 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     let states = counters::idle_states(case.system);
     let mut evidence = Vec::new();
     let mut fixes = Vec::new();
-    let mut ceiling = u64::MAX;
     let off: Vec<&Counted> = states
         .iter()
         .filter(|c| c.off_everywhere && !c.state.off_by_default)
         .collect();
-    if let Some(first) = off.first() {
+    if !off.is_empty() {
         let names: Vec<&str> = off.iter().map(|c| c.state.name.as_str()).collect();
         evidence.push(format!("switched off on every CPU: {}", names.join(", ")));
         fixes.push(case.apply("idle-states[ceiling=none]"));
-        ceiling = ceiling.min(first.state.latency_us.saturating_sub(1));
     }
-    if let Some(us) = request(case.system) {
+    if let Some(us) = request(&case.model.machine) {
         evidence.push(format!(
             "/dev/cpu_dma_latency is held at {us} us by some process"
         ));
         fixes.push("end the process that holds it: fuser -v /dev/cpu_dma_latency".to_owned());
-        ceiling = ceiling.min(us);
     }
-    if let Some(us) = every_cpu(case.system) {
+    if let Some(us) = every_cpu(&case.model.machine) {
         evidence.push(format!(
             "every CPU has a latency limit (pm_qos_resume_latency_us), the highest is {us} us"
         ));
         fixes.push(case.apply("cpu-latency[limit=none]"));
-        ceiling = ceiling.min(us);
     }
     let boot = case
         .system
@@ -74,17 +69,17 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     finding.evidence = evidence;
     finding.fix = Some(fixes.join("; "));
     // What the boot hid, no one can tell; what is switched off can be simulated.
-    let mut limited = case.model.machine.clone();
-    let mut free = case.model.machine.clone();
+    let limited = case.model.machine.clone();
+    let mut free = limited.clone();
     for state in &mut free.idle_state {
         let off_by_default = states
             .iter()
             .any(|c| c.state.name == state.name && c.state.off_by_default);
         state.disabled = off_by_default;
     }
-    limit(&mut limited, ceiling);
-    let same = limited.idle_state.iter().zip(&free.idle_state);
-    if same.clone().all(|(a, b)| a.disabled == b.disabled) {
+    free.latency_requests.clear();
+    let mut states = limited.idle_state.iter().zip(&free.idle_state);
+    if limited.latency_requests.is_empty() && states.all(|(a, b)| a.disabled == b.disabled) {
         return vec![finding];
     }
     let now = &case.model.now;
@@ -99,39 +94,22 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     }
 }
 
-/// The request in force on `/dev/cpu_dma_latency`, if it limits anything.
-fn request(system: &System) -> Option<u64> {
-    let key = "system-latency".parse().ok()?;
-    let us: u64 = system.read(&key).ok()?.parse().ok()?;
-    (us < NO_SYSTEM_LATENCY_LIMIT_US).then_some(us)
+/// The request of the whole system, which `/dev/cpu_dma_latency` takes, if there is one.
+fn request(machine: &Machine) -> Option<u64> {
+    let requests = machine.latency_requests.iter();
+    requests.filter(|r| r.cpus.is_empty()).map(|r| r.us).min()
 }
 
 /// The highest latency limit of the CPUs, if every CPU has one.
-fn every_cpu(system: &System) -> Option<u64> {
-    let held = match Session::holder(system.root()) {
-        Some(_) => Session::held(system.root()).unwrap_or_default(),
-        // Left by one that was killed.
-        None => Vec::new(),
+fn every_cpu(machine: &Machine) -> Option<u64> {
+    let of = |cpu| {
+        let requests = machine.latency_requests.iter();
+        requests
+            .filter(|r| r.cpus.contains(&cpu))
+            .map(|r| r.us)
+            .min()
     };
-    let limits: Option<Vec<u64>> = system
-        .cpus()
-        .into_iter()
-        .map(|cpu| {
-            let key: Key = format!("cpu-latency:cpu{cpu}").parse().ok()?;
-            let limit = system.read(&key).ok()?;
-            // Of a running process: a lease of the daemon is over in a moment, and who holds others knows that.
-            let is_lease =
-                |(of, value): &(Key, Option<String>)| *of == key && value.as_ref() == Some(&limit);
-            if held.iter().any(is_lease) {
-                return None;
-            }
-            match limit.as_str() {
-                "n/a" => Some(0),
-                "0" => None,
-                us => us.parse().ok(),
-            }
-        })
-        .collect();
+    let limits: Option<Vec<u64>> = (0..machine.cpus()).map(of).collect();
     limits?.into_iter().max()
 }
 
@@ -149,22 +127,15 @@ fn keeps_shallow(word: &str, states: usize) -> bool {
     }
 }
 
-/// Switches off what takes longer to leave.
-fn limit(machine: &mut Machine, ceiling_us: u64) {
-    for state in machine.idle_state.iter_mut().skip(1) {
-        state.disabled |= state.exit_latency_us.value > ceiling_us as f64;
-    }
-}
-
 /// The ceiling of a latency limit that leaves the shallow states.
 fn shallow_ceiling(states: &[Counted]) -> Option<u64> {
     shallow_ceiling_us(states.iter().map(|c| &c.state))
 }
 
-/// The machine with nothing deeper than the ceiling, which is what a latency limit makes of it.
+/// The machine with this latency limit on every CPU.
 fn under(machine: &Machine, ceiling_us: u64) -> Machine {
     let mut limited = machine.clone();
-    limit(&mut limited, ceiling_us);
+    limited.set_cpu_latency_request(ceiling_us);
     limited
 }
 

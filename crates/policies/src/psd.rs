@@ -163,7 +163,14 @@ impl Ceiling {
                 stop_tick: false,
             };
         } else if decision.state > deepest || self.names_disabled(states, decision.state) {
-            decision.state = (0..=deepest).rfind(|&i| !states[i].disabled).unwrap_or(0);
+            let enabled = |i: &usize| !states[*i].disabled;
+            let within = |i: &usize| {
+                enabled(i) && states[*i].exit_latency.0 <= query.latency_request.max(0) as u64
+            };
+            decision.state = (0..=deepest)
+                .rfind(within)
+                .or_else(|| (0..=deepest).find(enabled))
+                .unwrap_or(0);
             decision.stop_tick &= !states[decision.state].polling;
         }
         decision
@@ -173,7 +180,7 @@ impl Ceiling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{calls, tables};
+    use crate::idle::testing::{calls, states, tables};
     use crate::idle::{Governor, IdlePolicy, KernelVersion};
     use proptest::prelude::*;
 
@@ -205,6 +212,28 @@ mod tests {
         let mut lease = Lease::new(0, TickRate::HZ_1000);
         lease.grant(Nanoseconds(10 * MS));
         assert!(!lease.holds(Nanoseconds(10 * MS)));
+    }
+
+    #[test]
+    fn a_request_below_the_ceiling_counts() {
+        let mut list = states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true)
+            .as_slice()
+            .to_vec();
+        list[0].disabled = true;
+        let list = IdleStates::new(list).unwrap();
+        let policy = IdlePolicy::Menu(KernelVersion::V6_12);
+        let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
+        let mut state = |latency_request| {
+            let query = IdleQuery {
+                sleep_length: 10_000_000,
+                delta_tick: 3_000_000,
+                latency_request,
+                ..IdleQuery::default()
+            };
+            Ceiling::State(2).select(&list, &mut governor, &query).state
+        };
+        // menu takes state 0 where no latency is allowed, which is off; C6 takes too long.
+        assert_eq!([0, 50_000].map(&mut state), [1, 1]);
     }
 
     proptest! {

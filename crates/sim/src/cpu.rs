@@ -131,6 +131,8 @@ pub(crate) struct Cpu {
     pub(crate) wheel: Timers,
 
     pub(crate) governor: Governor,
+    /// The longest exit latency in ns that the governor may choose.
+    pub(crate) latency_request: i64,
     /// Power-sleep demotion prevention, if in use.
     pub(crate) lease: Option<(Lease, PsdPolicy)>,
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
@@ -184,6 +186,7 @@ impl Cpu {
         cluster: usize,
         domain: usize,
         governor: Governor,
+        latency_request: i64,
         lease: Option<(Lease, PsdPolicy)>,
         states: usize,
         operating_points: usize,
@@ -215,6 +218,7 @@ impl Cpu {
             timers: Timers::default(),
             wheel: Timers::default(),
             governor,
+            latency_request,
             lease,
             in_idle_loop: true,
             idle_since: 0,

@@ -55,6 +55,7 @@ pub use result::{
 pub use threads_run::{Spread, TaskRun, ThreadsRun, WakeAttribution};
 
 use wakepath_hardware::Machine;
+use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::{Governor, IdlePolicy};
 use wakepath_policies::psd::Lease;
 use wakepath_policies::spec::SpecError;
@@ -199,6 +200,10 @@ pub fn simulate_observed<O: Observer>(
     if apst.is_some() && machine.drive.power.is_none() {
         return Err(SimError::NoPowerStates(machine.drive.name.clone()));
     }
+    let latency_request = |cpu: usize| {
+        let request = machine.latency_request(cpu);
+        request.map_or(NO_LATENCY_REQUEST, |limit| limit.0 as i64)
+    };
     let drive = DriveSetup::new(&machine.drive, apst.as_ref());
     let drives = (0..machine.drive.count)
         .map(|_| Drive::new(&drive))
@@ -225,6 +230,7 @@ pub fn simulate_observed<O: Observer>(
                 index,
                 first_domain + cpu / cluster.cpus_per_clock,
                 Governor::new(&idle, &states, setup.tick),
+                latency_request(cluster.first_cpu + cpu),
                 lease,
                 states.len(),
                 cluster.table.as_slice().len(),

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use crate::cpu::{Cpu, Interrupt, Mode};
@@ -106,6 +107,16 @@ pub trait Observer {
     /// A CPU does something else from now on, or goes on with the same after a cut.
     fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
         let _ = (now, cpu, activity);
+    }
+
+    /// A CPU that goes idle has asked its governor, under a PSD lease or not.
+    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
+        let _ = (cpu, query, decision);
+    }
+
+    /// The governor of a CPU is told what came of its last choice.
+    fn idle_outcome(&mut self, cpu: usize, outcome: &IdleOutcome) {
+        let _ = (cpu, outcome);
     }
 
     /// Tasks on a CPU that run or want to run.

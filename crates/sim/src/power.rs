@@ -266,21 +266,25 @@ pub(crate) fn deepest_alone(machine: &Machine) -> Option<usize> {
 
 /// What everything draws together when it is at rest.
 fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
-    let deepest = machine.idle_state.iter().rfind(|s| !s.disabled);
-    let cluster_down = deepest.is_some_and(|s| s.scope == Scope::Cluster);
+    let deepest = |cpu: usize| machine.deepest_allowed(cpu);
     // The package is down only in the deepest state of all.
-    let package_up = machine.idle_state.last().is_some_and(|s| s.disabled);
+    let last = machine.idle_state.len().checked_sub(1);
+    let package_up = (0..machine.cpus()).any(|cpu| deepest(cpu) != last);
+    let mut first_cpu = 0;
     let clusters = machine.cluster.iter().map(|c| {
+        let cpus = first_cpu..first_cpu + c.cpus;
+        first_cpu = cpus.end;
+        let states = cpus.filter_map(|cpu| Some(&machine.idle_state[deepest(cpu)?]));
+        let cluster_down = states.clone().all(|s| s.scope == Scope::Cluster);
         let besides = if cluster_down {
             c.off_power()
         } else {
             c.on_power()
         };
         // A CPU that can only poll does so at the lowest clock.
-        let of_cpu = deepest
-            .zip(c.opps.first())
-            .map_or(Microwatts(0), |(state, opp)| c.idle_power(state, opp));
-        besides.0 + of_cpu.0 * c.cpus as u64
+        let lowest = c.opps.first();
+        let of_cpus = states.filter_map(|state| Some(c.idle_power(state, lowest?).0));
+        besides.0 + of_cpus.sum::<u64>()
     });
     let package = machine.package.as_ref().map_or(0, |p| {
         p.idle_power().0 + if package_up { p.active_power().0 } else { 0 }

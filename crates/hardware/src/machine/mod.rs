@@ -7,6 +7,7 @@ mod borrowed;
 mod drive;
 mod figure;
 mod from_recorded;
+mod latency;
 mod library;
 mod power;
 mod to_toml;
@@ -17,12 +18,14 @@ pub use drive::{
     builtin_drive_names,
 };
 pub use figure::{Figure, Origin};
+pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};
 pub use power::{Package, Uncore};
 
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
+use self::validate::Fault;
 use crate::idle::{IdleState, IdleStates};
 
 /// A machine description.
@@ -45,6 +48,13 @@ pub struct Machine {
     pub cluster: Vec<Cluster>,
     /// Idle states of every CPU, shallowest first.
     pub idle_state: Vec<MachineIdleState>,
+    /// How long leaving an idle state may take, as the kernel's users ask for it.
+    #[serde(
+        default,
+        rename = "latency_request",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub latency_requests: Vec<LatencyRequest>,
     /// What the scheduler does to a waking task.
     pub scheduler: Scheduler,
     /// CPU work of one I/O and where it is done.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use wakepath_units::TickRate;
 
-use super::{Cluster, Figure, Machine, MachineIdleState, Scope, Uncore};
+use super::{Cluster, Figure, Machine, MachineIdleState, Scope, Uncore, latency};
 
 /// The largest value of any figure.
 const MAX_FIGURE: f64 = 1e12;
@@ -40,7 +40,7 @@ pub(super) fn most(key: &str) -> f64 {
 }
 
 /// Key of an impossible value, and what is wrong with it.
-type Fault = (String, String);
+pub(super) type Fault = (String, String);
 
 fn fault<T>(key: &str, message: &str) -> Result<T, Fault> {
     Err((key.to_owned(), message.to_owned()))
@@ -68,6 +68,7 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     unique("cluster", machine.cluster.iter().map(|c| c.name.as_str()))?;
     machine.cluster.iter().try_for_each(cluster)?;
     idle_states(machine)?;
+    latency::check(machine)?;
     let home = &machine.scheduler.home.cluster;
     if !machine.cluster.iter().any(|c| c.name == *home) {
         return fault(

@@ -4,16 +4,21 @@
 //! the drive with its power states. What no kernel tells (true exit latencies, power, CPU work of an I/O) is assumed as
 //! for a recorded system ([`Machine::from_recorded`]).
 
+use std::collections::BTreeMap;
+
 use wakepath_hardware::idle::{IdleState, IdleStates};
-use wakepath_hardware::machine::{DriveInForce, DriveModel, Figure, Origin, Transition};
+use wakepath_hardware::machine::{
+    DriveInForce, DriveModel, Figure, LatencyRequest, MAX_LATENCY_REQUEST_US, Origin, Transition,
+};
 use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use super::{irq_time_accounting, tick_rate};
 use crate::nvme::ApstFeature;
+use crate::setting::NO_SYSTEM_LATENCY_LIMIT_US;
 use crate::topology::{CPUS, StateInfo};
-use crate::{Root, System, nvme, parse_cpu_list};
+use crate::{Key, Root, Session, System, nvme, parse_cpu_list};
 
 /// A clock to assume where nothing tells one.
 const ANY_CLOCK: Kilohertz = Kilohertz(2_000_000);
@@ -73,6 +78,7 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         };
     }
     threads(system, &mut machine);
+    machine.latency_requests = latency_requests(system);
     if let Some(why) = clock_assumed {
         let cluster = &mut machine.cluster[0];
         cluster.opps_assumed = Some(why);
@@ -233,6 +239,49 @@ fn policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
         available,
         epp: file("energy_performance_preference"),
     })
+}
+
+/// The latency requests in force, but for those that a running wakepath holds: a lease of the daemon is over in a
+/// moment.
+fn latency_requests(system: &System) -> Vec<LatencyRequest> {
+    let read = |key: &Key| system.read(key).ok();
+    let of_system = "system-latency".parse().ok().and_then(|key| read(&key));
+    let of_system = of_system.and_then(|us| us.parse().ok());
+    let mut requests: Vec<LatencyRequest> = of_system
+        .filter(|us| *us < NO_SYSTEM_LATENCY_LIMIT_US)
+        .map(LatencyRequest::system)
+        .into_iter()
+        .collect();
+    let held = match Session::holder(system.root()) {
+        Some(_) => Session::held(system.root()).unwrap_or_default(),
+        // Left by one that was killed.
+        None => Vec::new(),
+    };
+    let mut of_cpus: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (place, cpu) in system.cpus().into_iter().enumerate() {
+        let Ok(key) = format!("cpu-latency:cpu{cpu}").parse::<Key>() else {
+            continue;
+        };
+        let Some(limit) = read(&key) else { continue };
+        let is_held =
+            |(of, value): &(Key, Option<String>)| *of == key && value.as_ref() == Some(&limit);
+        let us = match limit.as_str() {
+            "n/a" => Some(0),
+            "0" => None,
+            us => us.parse().ok().filter(|us| *us <= MAX_LATENCY_REQUEST_US),
+        };
+        if let Some(us) = us
+            && !held.iter().any(is_held)
+        {
+            of_cpus.entry(us).or_default().push(place);
+        }
+    }
+    requests.extend(
+        of_cpus
+            .into_iter()
+            .map(|(us, cpus)| LatencyRequest { us, cpus }),
+    );
+    requests
 }
 
 /// Hardware threads of a core, as the topology tells them.

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::stay::NO_LATENCY_REQUEST;
 use super::testing::{calls, states, tables};
 use super::*;
 
@@ -287,4 +288,40 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn teo_polls_under_a_request_that_excludes_a_state_which_it_would_not_with_that_state_off() {
+    let list = states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true);
+    let mut governor = Governor::new(
+        &IdlePolicy::Teo(KernelVersion::V6_12),
+        &list,
+        TickRate::HZ_250,
+    );
+    let mut query = IdleQuery {
+        latency_request: NO_LATENCY_REQUEST,
+        ..IdleQuery::default()
+    };
+    // By turns a timer that C6 is right for, one that C1 is right for, and a wake-up long before a timer.
+    for _ in 0..40 {
+        for (sleep_length, residency) in
+            [(3_000_000, 3_000_000), (50_000, 50_000), (3_000_000, 500)]
+        {
+            query.sleep_length = sleep_length;
+            query.delta_tick = sleep_length;
+            let state = governor.select(&query).state;
+            query.clock += residency;
+            let outcome = IdleOutcome {
+                clock: query.clock,
+                residency,
+                ..IdleOutcome::default()
+            };
+            governor.reflect(state, &outcome);
+        }
+    }
+    let mut off = governor.clone();
+    off.set_disabled(2, true);
+    assert_eq!(off.select(&query).state, 1);
+    query.latency_request = 20_000;
+    assert_eq!(governor.select(&query).state, 0);
 }

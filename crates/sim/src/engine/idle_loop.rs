@@ -1,6 +1,5 @@
 //! The kernel's idle loop: asking the governor, entering, leaving, telling it.
 
-use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 use wakepath_units::Nanoseconds;
 
@@ -39,7 +38,7 @@ impl<O: Observer> Engine<'_, O> {
             sleep_length,
             delta_tick,
             tick_stopped: c.tick_stopped,
-            latency_request: NO_LATENCY_REQUEST,
+            latency_request: c.latency_request,
             nr_iowait: c.nr_iowait,
             clock: now,
             true_idle: 0,
@@ -50,6 +49,10 @@ impl<O: Observer> Engine<'_, O> {
             }
             _ => c.governor.select(&query),
         };
+        if O::WATCHES {
+            let decision = IdleDecision { state, stop_tick };
+            self.observer.idle_choice(cpu, &query, decision);
+        }
         c.selections += 1;
         let stopped = stop_tick && can_stop && !c.tick_stopped;
         if stopped {
@@ -178,7 +181,7 @@ impl Cpu {
 
     /// Tells the governor of the last stay.
     #[inline(always)]
-    pub(super) fn reflect(&mut self, now: u64, residency: u64) {
+    pub(super) fn reflect(&mut self, now: u64, residency: u64) -> IdleOutcome {
         let outcome = IdleOutcome {
             clock: now,
             residency,
@@ -186,6 +189,7 @@ impl Cpu {
             poll_limit_hit: self.poll_limit_hit,
         };
         self.governor.reflect(self.state, &outcome);
+        outcome
     }
 
     /// The CPU has something to run. Returns whether its tick comes back, every `period` ns.

@@ -134,7 +134,10 @@ impl<O: Observer> Engine<'_, O> {
                 self.queue.cancel(Slot::of_phase(cpu));
             }
             if let Some(residency) = c.unreflected.take() {
-                c.reflect(now, residency);
+                let outcome = c.reflect(now, residency);
+                if O::WATCHES {
+                    self.observer.idle_outcome(cpu, &outcome);
+                }
             }
             if must_run {
                 if c.leave_idle_loop(now, setup.tick_period) {

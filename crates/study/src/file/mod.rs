@@ -127,6 +127,8 @@ pub struct PolicyEntry {
     pub idle_latency_us: Option<Spanned<u64>>,
     /// The latency request of every CPU (`pm_qos_resume_latency_us`).
     pub cpu_latency_us: Option<Spanned<u64>>,
+    /// The latency request of the whole system (`/dev/cpu_dma_latency`).
+    pub system_latency_us: Option<Spanned<u64>>,
     /// Whether a process that waits with io_uring counts as waiting for I/O.
     pub io_uring_iowait: Option<bool>,
     /// Settings of the measured machine by name, as `wakepath status` lists them.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::Spanned;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::MachineIdleState;
+use wakepath_hardware::machine::{LatencyRequest, MAX_LATENCY_REQUEST_US, MachineIdleState};
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_policies::spec::registry::Kind;
@@ -32,6 +32,8 @@ pub struct PlannedPolicy {
     pub idle_latency_us: Option<u64>,
     /// The latency request of every CPU in us.
     pub cpu_latency_us: Option<u64>,
+    /// The latency request of the whole system in us.
+    pub system_latency_us: Option<u64>,
     /// Whether waiting with io_uring counts as waiting for I/O.
     pub io_uring_iowait: bool,
     /// Settings of the measured machine, by name.
@@ -87,9 +89,20 @@ impl PlannedPolicy {
         for (key, value) in [
             ("idle_latency_us", number(&entry.idle_latency_us)),
             ("cpu_latency_us", number(&entry.cpu_latency_us)),
+            ("system_latency_us", number(&entry.system_latency_us)),
         ] {
             if let Some(value) = value {
                 add(key, value.to_string());
+            }
+        }
+        for request in [&entry.cpu_latency_us, &entry.system_latency_us] {
+            if let Some(us) = request
+                && *us.get_ref() > MAX_LATENCY_REQUEST_US
+            {
+                let message = format!(
+                    "a latency request is a whole number of us from 0 to {MAX_LATENCY_REQUEST_US}"
+                );
+                return Err(source.error(us, message));
             }
         }
         if let Some(iowait) = entry.io_uring_iowait {
@@ -153,6 +166,7 @@ impl PlannedPolicy {
             disable_idle,
             idle_latency_us: number(&entry.idle_latency_us),
             cpu_latency_us: number(&entry.cpu_latency_us),
+            system_latency_us: number(&entry.system_latency_us),
             io_uring_iowait: entry.io_uring_iowait.unwrap_or(true),
             set,
         };
@@ -164,10 +178,7 @@ impl PlannedPolicy {
                     return Err(source.error(state, message));
                 }
             }
-            let limit = entry
-                .idle_latency_us
-                .as_ref()
-                .or(entry.cpu_latency_us.as_ref());
+            let limit = entry.idle_latency_us.as_ref();
             policy
                 .machine(machine)
                 .map_err(|e| match (limit, entry.disable_idle.first()) {
@@ -179,7 +190,7 @@ impl PlannedPolicy {
         Ok(policy)
     }
 
-    /// The machine without the idle states that this policy does not allow.
+    /// The machine without the idle states that this policy switches off, under its latency requests.
     ///
     /// # Errors
     /// None is left.
@@ -188,11 +199,10 @@ impl PlannedPolicy {
         machine: &Machine,
     ) -> Result<Machine, wakepath_hardware::machine::MachineError> {
         let mut machine = machine.clone();
-        // Every governor treats a state above the latency request as one that is switched off, but has one left.
+        // One state is left, as on a real machine.
         let on = |s: &&MachineIdleState| !s.disabled && !self.disable_idle.contains(&s.name);
         let first = machine.idle_state.iter().find(on).map(|s| s.name.clone());
-        let limits = [self.idle_latency_us, self.cpu_latency_us];
-        let limit = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
+        let limit = self.idle_latency_us.unwrap_or(u64::MAX);
         let too_slow = machine
             .idle_state
             .iter()
@@ -201,6 +211,12 @@ impl PlannedPolicy {
         off.extend(self.disable_idle.iter().cloned());
         let off: Vec<&str> = off.iter().map(String::as_str).collect();
         machine.disable_idle_states(&off)?;
+        if let Some(us) = self.cpu_latency_us {
+            machine.set_cpu_latency_request(us);
+        }
+        if let Some(us) = self.system_latency_us {
+            machine.latency_requests.push(LatencyRequest::system(us));
+        }
         Ok(machine)
     }
 }

@@ -43,6 +43,9 @@ pub(super) fn plan(system: &System, of: &PlannedPolicy) -> Result<Plan, StudyErr
     if let Some(us) = of.cpu_latency_us {
         policies.push(format!("cpu-latency[limit={us}us]"));
     }
+    if let Some(us) = of.system_latency_us {
+        policies.push(format!("system-latency[limit={us}us]"));
+    }
     let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
     let mut wanted = policy::resolve(system, &policies, &Selection::default())
         .map_err(|e| named(e.to_string()))?;
