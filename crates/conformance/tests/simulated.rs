@@ -1,0 +1,136 @@
+//! What the simulator asks a governor under latency requests, and what it does with the answers, held against the
+//! kernel's C: the queries of a run, as a call log, answered by both.
+
+use anyhow::Result;
+use wakepath_conformance::checks::{Check as _, Governor, Setting};
+use wakepath_conformance::compare::version_of;
+use wakepath_conformance::program::{Program, Subject, compiler_found};
+use wakepath_conformance::record::{Call, Case, State, Toggle, decision_byte};
+use wakepath_conformance::source::{KernelSource, VERSIONS, cache_dir};
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::LatencyRequest;
+use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
+use wakepath_sim::observer::Observer;
+use wakepath_sim::{Combination, simulate_observed};
+use wakepath_workloads::Workload;
+use wakepath_workloads::fio;
+
+/// The calls of each CPU's governor that it was told the outcome of, and its decisions.
+#[derive(Default)]
+struct CallLog {
+    calls: Vec<(Vec<Call>, Vec<u8>)>,
+    asked: Vec<Option<(IdleQuery, IdleDecision)>>,
+}
+
+impl Observer for CallLog {
+    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
+        let cpus = self.asked.len().max(cpu + 1);
+        self.asked.resize(cpus, None);
+        self.calls.resize(cpus, <(Vec<Call>, Vec<u8>)>::default());
+        self.asked[cpu] = Some((*query, decision));
+    }
+
+    fn idle_outcome(&mut self, cpu: usize, outcome: &IdleOutcome) {
+        let Some((query, decision)) = self.asked[cpu].take() else {
+            return;
+        };
+        let (calls, decisions) = &mut self.calls[cpu];
+        decisions.push(decision_byte(decision.state, decision.stop_tick));
+        calls.push(Call {
+            sleep_length: query.sleep_length,
+            delta_tick: query.delta_tick,
+            latency_request: query.latency_request,
+            select_clock: query.clock,
+            reflect_clock: outcome.clock,
+            residency: outcome.residency,
+            nr_iowait: query.nr_iowait,
+            tick_stopped: query.tick_stopped,
+            got_tick: outcome.got_tick,
+            poll_limit_hit: outcome.poll_limit_hit,
+            toggle: Toggle::default(),
+        });
+    }
+}
+
+fn workload() -> Result<Workload> {
+    let job = "[r]\nfilename=/dev/nvme0n1\ndirect=1\nrw=randread\nbs=4k\nioengine=psync\ntime_based\nruntime=300ms\n\
+               thinktime=70\nthinktime_blocks=3\nnumjobs=4\n";
+    Ok(fio::parse(job, "test.fio")?.into())
+}
+
+/// No CPU may take more than 20 us, the second none at all, the third 2 us.
+fn machine() -> Result<Machine> {
+    let mut machine = Machine::find("laptop")?;
+    let of_one = |cpu, us| LatencyRequest {
+        us,
+        cpus: vec![cpu],
+    };
+    machine.latency_requests = vec![
+        LatencyRequest::system(20),
+        of_one(1, 0),
+        of_one(2, 2),
+        of_one(3, 500),
+    ];
+    Ok(machine)
+}
+
+#[test]
+fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
+    if !compiler_found() {
+        eprintln!("skipped: no gcc");
+        return Ok(());
+    }
+    let (machine, workload) = (machine()?, workload()?);
+    let table = machine.declared_idle_states()?;
+    let states: Vec<State> = table
+        .iter()
+        .map(|s| State {
+            exit_latency: s.exit_latency.0 as i64,
+            target_residency: s.target_residency.0 as i64,
+            polling: s.polling,
+            disabled: s.disabled,
+        })
+        .collect();
+    for version in VERSIONS {
+        let Ok(source) = KernelSource::obtain(version, &cache_dir()) else {
+            eprintln!("skipped: no source of Linux {version}");
+            continue;
+        };
+        for subject in Subject::GOVERNORS {
+            let setting = Setting {
+                subject,
+                version: version_of(&source),
+                tick: machine.tick_rate(),
+            };
+            let program = Program::build(subject, &source, setting.tick.hz(), None)?;
+            let name = format!("{}@{version}", subject.name());
+            let mut log = CallLog::default();
+            let policies = Combination::named(&name, "performance")?;
+            simulate_observed(&machine, &workload, &policies, 1, &mut log)?;
+            for (cpu, (calls, simulated)) in log.calls.into_iter().enumerate() {
+                let request = [20_000, 0, 2_000].get(cpu).copied().unwrap_or(20_000);
+                assert!(
+                    calls.iter().all(|c| c.latency_request == request),
+                    "{name} CPU {cpu}"
+                );
+                let case = Case {
+                    halt_poll: None,
+                    states: states.clone(),
+                    calls,
+                };
+                let check = Governor(setting);
+                let (mut input, mut ours) = (Vec::new(), Vec::new());
+                check.encode(&case, &mut input);
+                check.ours(&case, &mut ours)?;
+                assert!(
+                    simulated.len() > 10,
+                    "{name} CPU {cpu}: {}",
+                    simulated.len()
+                );
+                assert_eq!(ours, simulated, "{name} CPU {cpu}");
+                assert_eq!(program.run(&input)?, simulated, "{name} CPU {cpu}");
+            }
+        }
+    }
+    Ok(())
+}
