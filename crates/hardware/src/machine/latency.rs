@@ -137,10 +137,10 @@ mod tests {
                 "2147483647 is not between 0 and 2147483646",
             ),
             ("us = 20\ncpus = [6]", "CPU 6 of a machine with 6 CPUs"),
-            ("us = -1", "us"),
+            ("us = -1", "-1"),
             ("cpus = [0]", "us"),
             ("us = 20\ncpu = [0]", "cpu"),
-            ("us = 20\ncpus = 0", "cpus"),
+            ("us = 20\ncpus = 0", "sequence"),
         ] {
             let error = rk3399(&format!("\n[[latency_request]]\n{line}\n")).unwrap_err();
             assert!(error.contains(says), "{line}: {error}");
