@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::atomic;
 use crate::document::{Document, VERSION};
 use crate::reader::{self, Reader};
-use crate::rows::Run;
+use crate::rows::{Run, RunKey};
 use crate::tables::{self, Row, TableError};
 
 /// The name of the document.
@@ -212,8 +212,34 @@ impl Writer {
     }
 
     /// Whether the run of this index is finished.
-    pub fn has(&self, index: usize) -> bool {
-        self.run_path(index).exists()
+    ///
+    /// # Errors
+    /// Its file is that of another run than `key`, or no run: whatever wrote it numbers runs in another way, or somebody
+    /// has moved it.
+    pub fn has(&self, index: usize, key: &RunKey) -> Result<bool, ResultsError> {
+        let path = self.run_path(index);
+        if !path.exists() {
+            return Ok(false);
+        }
+        let found = reader::read_run(path.clone())?.key;
+        if found == *key {
+            return Ok(true);
+        }
+        let name = |key: &RunKey| {
+            format!(
+                "{} under {}, repeat {}",
+                key.workload, key.policy, key.repeat
+            )
+        };
+        Err(ResultsError::Content {
+            path,
+            message: format!(
+                "holds {}, and the study has {} in its place; remove the file to run that anew, or write to another \
+                 directory",
+                name(&found),
+                name(key)
+            ),
+        })
     }
 
     /// Keeps a finished run. Its index says which it is among the planned ones.

@@ -203,7 +203,7 @@ pub(crate) fn runs(dir: &Path) -> Result<Vec<Run>, ResultsError> {
     names.into_iter().map(read_run).collect()
 }
 
-fn read_run(path: PathBuf) -> Result<Run, ResultsError> {
+pub(crate) fn read_run(path: PathBuf) -> Result<Run, ResultsError> {
     let text = fs::read(&path).map_err(at(&path))?;
     serde_json::from_slice(&text).map_err(|e| ResultsError::Content {
         path,

@@ -91,6 +91,10 @@ fn run(repeat: u32, value: f64) -> Run {
     run
 }
 
+fn has(writer: &Writer, index: u32) -> bool {
+    writer.has(index as usize, &run(index, 0.0).key).unwrap()
+}
+
 /// All files below a directory with their contents.
 fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
@@ -128,7 +132,7 @@ fn an_interrupted_directory_ends_as_an_undisturbed_one() {
     assert_eq!(partial.metrics().unwrap().len(), 2);
 
     let writer = Writer::open(&cut, document(), &files(), Mode::Resume).unwrap();
-    assert!(!writer.has(0) && writer.has(1));
+    assert!(!has(&writer, 0) && has(&writer, 1));
     writer.write_run(0, &run(0, 100.0)).unwrap();
     writer.finish().unwrap();
     assert_eq!(contents(&whole), contents(&cut));
@@ -223,7 +227,7 @@ fn runs_without_a_document_are_not_taken_for_those_of_a_study() {
     }
     // What a kill left before there was a document is of use, unless it is of something else.
     fs::remove_dir_all(dir.join("runs")).unwrap();
-    assert!(!open(Mode::New).unwrap().has(0));
+    assert!(!has(&open(Mode::New).unwrap(), 0));
     fs::remove_file(dir.join(DOCUMENT)).unwrap();
     for name in ["study.toml", "workloads/own.fio"] {
         fs::write(dir.join(name), "mine").unwrap();
@@ -262,7 +266,7 @@ fn a_replacement_that_breaks_off_leaves_no_run_to_the_other_study() {
     fs::remove_dir(&table).unwrap();
     assert!(!Reader::open(&dir).unwrap().document().complete);
     drop(Writer::open(&dir, document(), &files, Mode::Resume).unwrap());
-    assert!(!open(Mode::Replace).unwrap().has(0));
+    assert!(!has(&open(Mode::Replace).unwrap(), 0));
     assert_eq!(
         Reader::open(&dir).unwrap().document().machine.name,
         "server"
@@ -307,6 +311,23 @@ fn another_schema_version_is_named_with_its_writer() {
 }
 
 #[test]
+fn a_run_in_the_place_of_another_is_not_taken_for_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
+    writer.write_run(0, &run(1, 1.0)).unwrap();
+    let refused = writer.has(0, &run(0, 1.0).key).unwrap_err().to_string();
+    for part in [
+        "runs/000000.json: holds reads under menu, repeat 1",
+        "has reads under menu, repeat 0 in its place",
+        "remove the file",
+    ] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    fs::write(temp.path().join("runs/000001.json"), "{").unwrap();
+    writer.has(1, &run(1, 1.0).key).unwrap_err();
+}
+
+#[test]
 fn a_number_that_is_none_is_not_kept() {
     let temp = tempfile::tempdir().unwrap();
     let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
@@ -316,7 +337,7 @@ fn a_number_that_is_none_is_not_kept() {
             refused.contains("reads under menu, repeat 0: iops is"),
             "{refused}"
         );
-        assert!(!writer.has(0));
+        assert!(!has(&writer, 0));
     }
 }
 

@@ -34,7 +34,12 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
     let document = plan.document(machine_in_short(machine), tools, stands_in(plan, machine));
     let writer = Writer::open(dir, document, &plan.files(text.into_bytes()), mode)?;
     // By repeat, so that an interrupted study has about as many runs of each.
-    let missing: Vec<usize> = (0..plan.runs()).filter(|i| !writer.has(*i)).collect();
+    let mut missing = Vec::new();
+    for index in 0..plan.runs() {
+        if !writer.has(index, &plan.key(index))? {
+            missing.push(index);
+        }
+    }
     (waiting.finished)(plan.runs() - missing.len());
     // The earliest run that has failed: what comes after it need not be done.
     let failed = AtomicUsize::new(usize::MAX);

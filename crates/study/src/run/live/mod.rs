@@ -84,10 +84,12 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
     let mut first = settings::session(&system, plan)?;
     let writer = Writer::open(dir, document, &plan.files(observed.toml()?), mode)?;
     let order = order(plan);
-    let missing: Vec<(u32, usize)> = (0_u32..)
-        .zip(order)
-        .filter(|(_, index)| !writer.has(*index))
-        .collect();
+    let mut missing: Vec<(u32, usize)> = Vec::new();
+    for (position, index) in (0_u32..).zip(order) {
+        if !writer.has(index, &plan.key(index))? {
+            missing.push((position, index));
+        }
+    }
     (waiting.finished)(plan.runs() - missing.len());
     let mut held: Option<(usize, Option<Hold>)> = None;
     for (position, index) in missing {
