@@ -10,6 +10,7 @@ use std::process::Command;
 
 use common::captured::{content, copy_of_laptop, copy_of_server, laptop};
 use common::{fails_with, json, wakepath};
+use wakepath_hardware::Machine;
 
 /// Captures a machine into a directory below `directory`.
 fn capture(directory: &Path, more: &[&str]) -> (String, serde_json::Value) {
@@ -126,6 +127,32 @@ fn the_machine_file_has_the_drive_with_its_power_states() {
         sim(&file),
         &["npss = 5 asks for 6 power states, there are 5"],
     );
+}
+
+#[test]
+fn the_machine_file_has_the_latency_limits_in_force() {
+    let directory = copy_of_laptop();
+    let root = directory.path();
+    let limit = |cpu: usize, value: &str| {
+        let path = format!("sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");
+        fs::write(root.join(path), value).unwrap();
+    };
+    let capture = || {
+        let root = root.to_str().unwrap();
+        let output = wakepath(&["machine", "capture", "--root", root]).success();
+        let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+        let requests = Machine::parse(&text, "captured").unwrap().latency_requests;
+        requests
+            .into_iter()
+            .map(|r| (r.us, r.cpus))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(capture(), []);
+    // In these files 0 is no limit, and n/a no latency at all.
+    limit(0, "n/a");
+    limit(1, "20");
+    fs::write(root.join("dev/cpu_dma_latency"), 50_i32.to_ne_bytes()).unwrap();
+    assert_eq!(capture(), [(50, vec![]), (0, vec![0]), (20, vec![1])]);
 }
 
 #[test]

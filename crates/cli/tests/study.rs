@@ -536,6 +536,19 @@ fn a_latency_request_leaves_the_shallowest_state() {
 }
 
 #[test]
+fn a_latency_request_that_the_kernel_does_not_take_is_refused() {
+    let temp = tempfile::tempdir().unwrap();
+    for key in ["cpu_latency_us", "system_latency_us"] {
+        let setting = |us: u64| STUDY.replace("idle = 'shallowest'", &format!("{key} = {us}"));
+        let study = written(temp.path(), &setting(2_147_483_647));
+        let refused = wakepath(&["study", "check", &study]);
+        fails_with(refused, &["study.toml:", "from 0 to 2147483646"]);
+        let study = written(temp.path(), &setting(20));
+        wakepath(&["study", "check", &study]).success();
+    }
+}
+
+#[test]
 fn results_are_kept_unless_they_are_to_be_replaced() {
     let temp = tempfile::tempdir().unwrap();
     let study = written(temp.path(), STUDY);
