@@ -51,6 +51,7 @@ pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,
     StateTime,
 };
+pub use setup::LONGEST_UNTIMED;
 
 pub use threads_run::{Spread, TaskRun, ThreadsRun, WakeAttribution};
 

@@ -59,6 +59,10 @@ pub struct Run {
     /// The threads, if the workload is an rt-app file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<ThreadsRun>,
+    /// Jobs, by their place in the file, that were simulated for the longest time and had more to do: see
+    /// [`LONGEST_UNTIMED`](crate::LONGEST_UNTIMED).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cut_jobs: Vec<usize>,
     /// The drive, if it has power states; of several, the sum over them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveRun>,
@@ -351,6 +355,7 @@ impl Run {
                 .iter()
                 .map(|d| ClockTime::new(d, finished))
                 .collect(),
+            cut_jobs: finished.cut_jobs.clone(),
             drive: finished
                 .drives
                 .as_ref()

@@ -8,7 +8,7 @@ use wakepath_policies::poll;
 use wakepath_policies::spec::PollPolicy;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
-use wakepath_workloads::fio::{ExitWhat, FioJob, Size};
+use wakepath_workloads::fio::{ExitWhat, FioJob};
 
 use crate::SimError;
 use crate::completion::CompletionSetup;
@@ -32,8 +32,8 @@ const MAX_BLOCK: u64 = 1 << 30;
 /// The longest run in ns: a year.
 const MAX_TIME: u64 = 365 * 24 * 3_600_000_000_000;
 
-/// What a file or device is taken for whose size the job does not say.
-const UNKNOWN_SPAN: u64 = 1 << 40;
+/// The longest that a job is simulated which says how much it does, and not how long.
+pub const LONGEST_UNTIMED: Nanoseconds = Nanoseconds(60_000_000_000);
 
 /// The share of a core that a thread has for itself.
 pub(crate) const FULL_SHARE: u64 = 1024;
@@ -170,15 +170,19 @@ pub(crate) struct JobSetup {
     pub(crate) wait_for: Option<usize>,
     /// The CPUs that its processes may run on in turn, as indices of [`Programs::cpu_sets`]; empty: all.
     pub(crate) cpu_sets: Vec<usize>,
+    /// That is no limit of its own.
+    pub(crate) cut: bool,
     /// Time from one read, and from one write, to the next, if that is limited.
     pub(crate) periods: Option<[Period; 2]>,
     /// How many bytes each process transfers.
     pub(crate) bytes: Option<u64>,
+    /// How many requests each process makes.
+    pub(crate) requests: Option<u64>,
     /// Bytes of a read and of a write.
     pub(crate) block: [u64; 2],
     /// Whether offsets are random; otherwise they count up.
     pub(crate) random: bool,
-    /// Bytes of the file, as far as anyone knows.
+    /// Bytes that offsets cover.
     pub(crate) span: u64,
     /// Waiting for a completion counts as I/O wait.
     pub(crate) iowait: bool,
@@ -188,6 +192,14 @@ pub(crate) struct JobSetup {
     pub(crate) think_spin: u64,
     pub(crate) think_cycles: Cycles,
     pub(crate) think_blocks: u32,
+}
+
+impl JobSetup {
+    /// Whether a process has something left to do that has made so many requests of so many bytes together.
+    #[inline(always)]
+    pub(crate) fn has_more(&self, requests: u64, bytes: u64) -> bool {
+        self.bytes.is_none_or(|n| bytes < n) && self.requests.is_none_or(|n| requests < n)
+    }
 }
 
 /// A rate as a share: `requests` of them take `ns`.
@@ -547,7 +559,7 @@ fn periods(job: &FioJob) -> Option<[Period; 2]> {
 }
 
 /// The most that each of a job's times may be, so that sums of them do not overflow.
-fn check_times(job: &FioJob, bytes: Option<u64>) -> Result<(), String> {
+fn check_times(job: &FioJob) -> Result<(), String> {
     for (time, what) in [
         (job.runtime, "runtime"),
         (Some(job.ramp_time), "ramp_time"),
@@ -559,18 +571,6 @@ fn check_times(job: &FioJob, bytes: Option<u64>) -> Result<(), String> {
     }
     if job.runtime.is_some_and(|t| t.0 == 0) {
         return Err("a runtime of 0".to_owned());
-    }
-    // Without a time limit the rates say how long it takes at least.
-    let smallest = job.block_size.read.min(job.block_size.write).max(1);
-    if let (None, Some(bytes)) = (job.runtime, bytes) {
-        let requests = bytes.div_ceil(smallest);
-        let slowest = periods(job).map_or(0, |both| {
-            let of = |p: Period| u128::from(requests) * p.ns / p.requests;
-            both.map(of).into_iter().max().unwrap_or(0)
-        });
-        if slowest > u128::from(MAX_TIME) {
-            return Err("a run of more than a year; give a runtime".to_owned());
-        }
     }
     Ok(())
 }
@@ -595,12 +595,6 @@ fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimEr
         if time > most {
             return Err(unsupported(what));
         }
-    }
-    let limits = job.limits();
-    if limits.time.is_none() && limits.bytes.is_none() {
-        return Err(unsupported(
-            "a size in percent of a file; give runtime, or size in bytes",
-        ));
     }
     let read_percent = match (job.rw.reads(), job.rw.writes()) {
         (true, true) => job.rwmixread,
@@ -631,22 +625,14 @@ fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimEr
             )));
         }
     }
-    // fio leaves the rest of a file alone that is less than a block. A mixed job goes on until it has transferred as
-    // much as was asked for, unless its random offsets do not repeat: then every block is used up before.
-    let one_size = job.block_size.read == job.block_size.write;
-    let covers = job.rw.is_random() && !job.norandommap && one_size;
-    let only = match read_percent {
-        0 => Some(job.block_size.write),
-        100 => Some(job.block_size.read),
-        _ => covers.then_some(job.block_size.read),
-    };
-    let bytes = limits
-        .bytes
-        .map(|size| only.map_or(size, |block| size / block * block));
+    let limits = job.limits(drive.capacity());
+    let bytes = limits.bytes;
     if bytes == Some(0) {
         return Err(unsupported("a size of less than a block"));
     }
-    check_times(job, bytes).map_err(|what| unsupported(&what))?;
+    check_times(job).map_err(|what| unsupported(&what))?;
+    let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
+    let end = limits.time.unwrap_or(longest).min(longest).0;
     let periods = periods(job);
     Ok(JobSetup {
         paced: periods.is_some() || job.thinktime.0 > 0,
@@ -656,19 +642,18 @@ fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimEr
         group,
         periods,
         iowait: job.waits_as_iowait(),
-        end: limits.time.map(|t| job.ramp_time.0 + t.0),
+        end: Some(job.ramp_time.0 + end),
+        cut: limits.time.is_none_or(|t| t.0 > end),
         ramp: job.ramp_time.0,
         delay: [job.startdelay.0.0, job.startdelay.1.0],
         exit: job.exitall.then_some(job.exit_what),
         wait_for: None,
         cpu_sets: Vec::new(),
         bytes,
+        requests: limits.ios,
         block: [job.block_size.read, job.block_size.write],
         random: job.rw.is_random(),
-        span: match job.size {
-            Some(Size::Bytes(bytes)) => bytes,
-            _ => UNKNOWN_SPAN,
-        },
+        span: limits.span,
         think_time: job.thinktime.0,
         think_spin: job.thinktime_spin.0,
         think_cycles: job.thinkcycles,

@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Figure;
+use wakepath_hardware::machine::{Figure, Origin};
 use wakepath_sim::{Combination, Run, SimError, simulate};
+use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{self, FioJobFile};
 
@@ -106,7 +107,6 @@ fn what_would_overflow_or_never_end_is_refused() {
             "rw=read\nruntime=1\nthinktime=1s\nthinktime_spin=1h",
             "thinktime_spin",
         ),
-        ("rw=read\nsize=1t\nrate=1", "give a runtime"),
         ("rw=read\nbs=1m\nsize=64k", "less than a block"),
         ("rw=read\nbs=2g\nsize=64g", "1 GiB"),
     ] {
@@ -120,7 +120,6 @@ fn what_would_overflow_or_never_end_is_refused() {
         "iodepth=0",
         "bs=0",
         "numjobs=0",
-        "size=0",
         "thinktime_blocks=0",
         "rate_iops=0",
     ] {
@@ -262,4 +261,44 @@ fn processes_stay_on_their_cpus() {
     // Those that the machine lacks are left out; where none is left, all are allowed.
     assert_eq!(busy("cpus_allowed=3,70-90\n"), [3]);
     assert!(busy("cpus_allowed=70-90\n").len() >= 4);
+}
+
+#[test]
+fn a_job_without_a_runtime_is_simulated_for_a_while() {
+    let mut long = parse("rw=read\nsize=1t\nrate_iops=2");
+    let run = try_run(&long.clone().into()).unwrap();
+    assert_eq!((run.requests, &run.cut_jobs[..]), (120, &[0][..]));
+    long.jobs[0].at_most = Some(Nanoseconds::from_secs(3));
+    let run = try_run(&long.into()).unwrap();
+    assert_eq!((run.requests, &run.cut_jobs[..]), (6, &[0][..]));
+    // What ends before is not cut.
+    let short = parse("rw=read\nsize=40k\nrate_iops=2");
+    let run = try_run(&short.into()).unwrap();
+    assert_eq!((run.requests, run.cut_jobs.len()), (10, 0));
+    let mut timed = parse("rw=read\nruntime=2\nrate_iops=2\nsize=40k");
+    timed.jobs[0].at_most = Some(Nanoseconds::from_secs(3));
+    let run = try_run(&timed.into()).unwrap();
+    assert_eq!((run.requests, run.cut_jobs.len()), (4, 0));
+}
+
+#[test]
+fn a_device_ends_a_job_even_before_its_runtime() {
+    for (lines, requests) in [
+        ("filename=/dev/sda\nbs=64k", 15),
+        ("filename=/dev/sda\nbs=64k\nruntime=1", 15),
+        ("filename=/dev/sda\nbs=64k\nruntime=1\nloops=2", 30),
+        ("filename=/dev/sda\nbs=64k\nsize=50%\nruntime=1", 7),
+        ("filename=/dev/sda\nbs=64k\nnumber_ios=3\nnumjobs=2", 6),
+        ("filename=/dev/sda\nbs=64k\nio_size=2m", 32),
+    ] {
+        let mut machine = Machine::find("rk3399").unwrap();
+        machine.drive.capacity_gb = Figure {
+            value: 0.001,
+            origin: Origin::Assumed("for a test".to_owned()),
+        };
+        let policies = Combination::named("menu@6.1", "performance").unwrap();
+        let job = parse(&format!("rw=randread\n{lines}"));
+        let run = simulate(&machine, &job.into(), &policies, 1).unwrap();
+        assert_eq!(run.requests, requests, "{lines}");
+    }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use wakepath_workloads::fio;
 
 /// At least so many percent of the files have to be modelled.
-const LEAST_PERCENT: usize = 25;
+const LEAST_PERCENT: usize = 50;
 
 #[test]
 fn real_jobs_are_modelled() {

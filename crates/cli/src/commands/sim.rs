@@ -7,7 +7,10 @@ use anyhow::{Context, bail};
 use wakepath_hardware::Machine;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::spec::{self, PolicySpec};
-use wakepath_sim::{Combination, CombinationResult, Comparison, DriveRun, Experiment, compare_all};
+use wakepath_sim::{
+    Combination, CombinationResult, Comparison, DriveRun, Experiment, LONGEST_UNTIMED, compare_all,
+};
+use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 use wakepath_workloads::rtapp::MAX_THREADS;
 
@@ -68,6 +71,10 @@ pub(crate) struct Args {
     /// own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     copies: Option<u32>,
+    /// Longest time that each fio job is simulated for, in seconds; without it, a job that has no runtime ends after
+    /// 60 s.
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    seconds: Option<Nanoseconds>,
     /// Runs per combination, each with a seed of its own.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
@@ -125,6 +132,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     if let Workload::Fio(file) = &mut workload {
         for job in &mut file.jobs {
             job.no_iowait = !args.io_uring_iowait;
+            job.at_most = args.seconds;
         }
     }
     if let Some(copies) = args.copies {
@@ -163,6 +171,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     for warning in experiment.workload.warnings() {
         eprintln!("wakepath: {}:{warning}", args.job.display());
     }
+    tell_cut_jobs(experiment, &comparison);
     let drive = &experiment.machine.drive;
     let declared = drive.power.as_ref().map(|power| &power.declared);
     for contradiction in declared.iter().flat_map(|d| d.contradictions()) {
@@ -179,6 +188,35 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         Format::Csv => write_csv(out, &comparison),
         Format::Table if of_threads => threads::write_tables(out, &experiment.machine, &comparison),
         Format::Table => write_tables(out, &experiment.machine, &comparison),
+    }
+}
+
+/// Seconds of simulated time.
+fn seconds(text: &str) -> Result<Nanoseconds, String> {
+    let most = 365.0 * 86_400.0;
+    match text.parse::<f64>() {
+        Ok(seconds) if (1e-6..=most).contains(&seconds) => {
+            Ok(Nanoseconds((seconds * 1e9).round() as u64))
+        }
+        _ => Err("expected seconds, from 0.000001 up to a year".to_owned()),
+    }
+}
+
+/// Says which jobs had more to do than was simulated.
+fn tell_cut_jobs(experiment: &Experiment, comparison: &Comparison) {
+    let Workload::Fio(file) = &experiment.workload else {
+        return;
+    };
+    let runs = || comparison.results.iter().flat_map(|result| &result.runs);
+    for (index, job) in file.jobs.iter().enumerate() {
+        if runs().any(|run| run.cut_jobs.contains(&index)) {
+            let seconds = job.at_most.unwrap_or(LONGEST_UNTIMED).as_secs_f64();
+            eprintln!(
+                "wakepath: note: job `{}` has more to do than the {seconds} s that were simulated of it; \
+                 --seconds N simulates more or less",
+                job.name
+            );
+        }
     }
 }
 

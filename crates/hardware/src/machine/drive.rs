@@ -31,6 +31,9 @@ pub fn builtin_drive_names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|(name, _)| *name)
 }
 
+/// Bytes of a drive whose size is not given.
+pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
+
 /// A drive as the I/O path sees it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -68,6 +71,9 @@ pub struct DriveModel {
     /// How much of a striped volume lies on one drive before the next one follows.
     #[serde(default)]
     pub chunk_kib: Figure,
+    /// Its size in 10^9 bytes; not given: 1000 is assumed.
+    #[serde(default)]
+    pub capacity_gb: Figure,
     /// Source of the plain figures.
     pub source: String,
     /// The buffer that writes end in; absent: the media keep up with any rate.
@@ -239,6 +245,7 @@ struct ModelFile {
     write_stream_mb_per_s: Option<Figure>,
     spread: Option<Figure>,
     parallel_units: Option<Figure>,
+    capacity_gb: Option<Figure>,
     buffer: Option<WriteBuffer>,
     flash: Option<Flash>,
     active_w: Option<Figure>,
@@ -404,6 +411,7 @@ impl DriveModel {
         put(&mut model.write_stream_mb_per_s, file.write_stream_mb_per_s);
         put(&mut model.spread, file.spread);
         put(&mut model.parallel_units, file.parallel_units);
+        put(&mut model.capacity_gb, file.capacity_gb);
         if let Some(power) = &mut model.power {
             put(&mut power.active_w, file.active_w);
             put(&mut power.idle_w, file.idle_w);
@@ -442,6 +450,7 @@ impl DriveModel {
             parallel_units: assumed(8.0, "typical client drive"),
             count: 1,
             chunk_kib: Figure::default(),
+            capacity_gb: Figure::default(),
             source: drive.source.clone(),
             buffer: Some(WriteBuffer {
                 kib: assumed(8192.0, "typical client drive without DRAM"),
@@ -451,6 +460,16 @@ impl DriveModel {
             power: Some(DrivePower::declared(drive)),
             in_force: None,
         }
+    }
+
+    /// Bytes of the volume: those of all its drives.
+    pub fn capacity(&self) -> u64 {
+        let of_one = if self.capacity_gb.is_given() {
+            (self.capacity_gb.value * 1e9).round() as u64
+        } else {
+            DEFAULT_CAPACITY
+        };
+        of_one.saturating_mul(self.count as u64)
     }
 
     /// Every figure with the key that names it.
@@ -471,6 +490,7 @@ impl DriveModel {
             ("drive.spread".to_owned(), &self.spread),
             ("drive.parallel_units".to_owned(), &self.parallel_units),
             ("drive.chunk_kib".to_owned(), &self.chunk_kib),
+            ("drive.capacity_gb".to_owned(), &self.capacity_gb),
         ];
         if let Some(buffer) = &self.buffer {
             all.push(("drive.buffer.kib".to_owned(), &buffer.kib));
@@ -535,6 +555,9 @@ impl DriveModel {
             if rate.is_given() && rate.value < 1.0 {
                 return bad(key, "a rate is at least 1 MB/s");
             }
+        }
+        if self.capacity_gb.is_given() && self.capacity_gb.value < 0.001 {
+            return bad("drive.capacity_gb", "a drive has at least 1 MB");
         }
         if self.count == 0 || self.count > 1024 {
             return bad("drive.count", "a volume has 1 to 1024 drives");

@@ -162,6 +162,8 @@ pub(crate) struct Engine<'a, O> {
     waiting: usize,
     /// Tasks that changed their CPU.
     migrations: u64,
+    /// Jobs that ended before they had done what they ask for, since nobody simulates them for longer.
+    cut_jobs: Vec<usize>,
     /// Why the run has no result.
     failure: Option<SimError>,
     /// Events that were only there for the observer.
@@ -212,6 +214,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             threads: Threads::new(&setup.programs),
             waiting: 0,
             migrations: 0,
+            cut_jobs: Vec::new(),
             failure: None,
             looks: 0,
             jobs: Jobs::new(setup),
@@ -336,6 +339,10 @@ impl<'a, O: Observer> Engine<'a, O> {
             recorder: self.recorder,
             threads: self.threads.stats,
             migrations: self.migrations,
+            cut_jobs: {
+                self.cut_jobs.sort_unstable();
+                self.cut_jobs
+            },
             drives: {
                 let totals = self.drives.into_iter().map(|d| d.finish(self.now));
                 totals.collect::<Option<Vec<_>>>()
@@ -359,6 +366,7 @@ pub(crate) struct Finished {
     /// By rt-app task.
     pub(crate) threads: Vec<TaskStats>,
     pub(crate) migrations: u64,
+    pub(crate) cut_jobs: Vec<usize>,
     /// Of each drive, if they have power states.
     pub(crate) drives: Option<Vec<DriveTotals>>,
 }

@@ -194,6 +194,7 @@ impl<O: Observer> Engine<'_, O> {
             Plan::Sleep { iowait } => self.block(cpu, task, iowait),
             Plan::End => {
                 self.jobs_running -= 1;
+                self.note_cut(task);
                 self.block(cpu, task, false);
                 self.job_process_ended(self.tasks[task].job);
             }
@@ -208,7 +209,7 @@ impl<O: Observer> Engine<'_, O> {
             .end
             .is_none_or(|end| self.now < t.started.saturating_add(end))
             && !self.jobs.ending
-            && job.bytes.is_none_or(|n| t.bytes < n);
+            && job.has_more(t.submitted, t.bytes);
         let full = t.in_flight == job.depth;
         let (pause, held) = if job.paced {
             self.pace(task, more && !full)
@@ -250,6 +251,19 @@ impl<O: Observer> Engine<'_, O> {
             0
         };
         Plan::Work(self.begin_submission(task, bytes))
+    }
+
+    /// Takes down a job that ends at the longest time that it is simulated for, with more to do.
+    fn note_cut(&mut self, task: TaskId) {
+        let t = &self.tasks[task];
+        let job = &self.setup.jobs[t.job];
+        let over = job
+            .end
+            .is_some_and(|end| self.now >= t.started.saturating_add(end));
+        if job.cut && over && job.has_more(t.submitted, t.bytes) && !self.cut_jobs.contains(&t.job)
+        {
+            self.cut_jobs.push(t.job);
+        }
     }
 
     /// What a job waits for besides its requests: whether a pause is due, and until when its rates hold

@@ -156,7 +156,7 @@ impl PlannedWorkload {
             Workload::Fio(file) => {
                 let mut groups = vec![];
                 for job in &file.jobs {
-                    let time = job.limits().time?;
+                    let time = job.runtime?;
                     match groups.last_mut() {
                         Some(last) if !job.stonewall => *last = time.max(*last),
                         _ => groups.push(time),

@@ -25,6 +25,7 @@ use wakepath_units::Nanoseconds;
 use crate::file;
 
 mod error;
+mod extent;
 mod lines;
 mod options;
 mod paths;
@@ -36,6 +37,7 @@ mod values;
 mod tests;
 
 pub use error::{FioError, FioProblem, FioWarning};
+pub use extent::{FileSize, Limits, Size};
 pub use options::{OptionSupport, known_options, line_sets};
 pub use paths::{JobPaths, paths};
 
@@ -103,8 +105,20 @@ pub struct FioJob {
     /// Bypass the page cache. Default false.
     pub direct: bool,
     /// Bytes to transfer in each process, after which it ends, or starts over with `time_based`.
-    /// Default: the whole file, whose size a job file need not say.
+    /// Default: all of its files, or of the device.
     pub size: Option<Size>,
+    /// Bytes of each file. Default: `size`, shared out between the files.
+    pub filesize: Option<FileSize>,
+    /// Bytes to transfer where that is not `size`: less of it, or all of it several times. Default: none.
+    pub io_size: Option<Size>,
+    /// I/Os after which a process ends. Default: none.
+    pub number_ios: Option<u64>,
+    /// How often each process goes through its files, at least 1. Default 1.
+    pub loops: u32,
+    /// Files of each process where `filename` names none, at least 1. Default 1. See [`FioJob::files`].
+    pub nrfiles: u32,
+    /// Go on until the device is full. Default false.
+    pub fill_device: bool,
     /// Time after which the job ends. Default: none.
     pub runtime: Option<Nanoseconds>,
     /// Start over at the end of the file until `runtime` is over. Default false.
@@ -146,6 +160,8 @@ pub struct FioJob {
     /// io_uring is told not to count its waits as waiting for I/O (`IORING_ENTER_NO_IOWAIT`, Linux
     /// 6.15). No option of fio 3.33; false unless set afterwards.
     pub no_iowait: bool,
+    /// Longest that it is simulated, whatever it asks for. No option of fio; `None` unless set afterwards.
+    pub at_most: Option<Nanoseconds>,
 }
 
 impl Default for FioJob {
@@ -166,6 +182,12 @@ impl Default for FioJob {
             ioengine: IoEngine::default(),
             direct: false,
             size: None,
+            filesize: None,
+            io_size: None,
+            number_ios: None,
+            loops: 1,
+            nrfiles: 1,
+            fill_device: false,
             runtime: None,
             time_based: false,
             thinktime: Nanoseconds::ZERO,
@@ -185,23 +207,12 @@ impl Default for FioJob {
             cpus_allowed: None,
             cpus_policy: CpusPolicy::default(),
             no_iowait: false,
+            at_most: None,
         }
     }
 }
 
 impl FioJob {
-    /// When each process of the job ends: at the first of the two limits that it reaches.
-    pub fn limits(&self) -> Limits {
-        let bytes = match self.size {
-            Some(Size::Bytes(bytes)) if !self.time_based => Some(bytes),
-            _ => None,
-        };
-        Limits {
-            time: self.runtime,
-            bytes,
-        }
-    }
-
     /// Whether the kernel counts a process of the job that waits as waiting for I/O.
     pub const fn waits_as_iowait(&self) -> bool {
         self.ioengine.waits_as_iowait()
@@ -242,15 +253,6 @@ pub enum CpusPolicy {
     Split,
 }
 
-/// What ends a job. At least one of the two is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Limits {
-    /// Time since the start of the job, or since the end of its `ramp_time`.
-    pub time: Option<Nanoseconds>,
-    /// Bytes transferred.
-    pub bytes: Option<u64>,
-}
-
 /// A value for reads and one for writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PerDirection<T> {
@@ -258,16 +260,6 @@ pub struct PerDirection<T> {
     pub read: T,
     /// For writes.
     pub write: T,
-}
-
-/// How much a job transfers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Size {
-    /// A number of bytes, at least 1.
-    Bytes(u64),
-    /// A share of the file in percent, 1 to 100. How many bytes that is depends on the file.
-    Percent(u8),
 }
 
 /// Direction and order of I/O (fio's `rw`).

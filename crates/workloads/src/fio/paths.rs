@@ -115,7 +115,7 @@ impl Names {
 }
 
 /// A list as fio splits it: at colons, of which a backslash takes the meaning away.
-fn list(value: &str) -> Vec<String> {
+pub(super) fn list(value: &str) -> Vec<String> {
     let mut all = vec![String::new()];
     let mut before = None;
     for letter in value.chars() {

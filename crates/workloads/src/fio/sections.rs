@@ -9,7 +9,7 @@ use super::{FioJob, FioJobFile, MAX_JOBS};
 const MAX_LINE_BYTES: usize = 4095;
 
 /// Most problems that are looked for.
-const MOST_PROBLEMS: usize = 1000;
+pub(super) const MOST_PROBLEMS: usize = 1000;
 
 /// Where the options of a line belong.
 enum Scope {
@@ -25,6 +25,8 @@ enum Scope {
 struct Reading {
     defaults: Draft,
     scope: Scope,
+    /// The lines of the section being read.
+    lines: Vec<(String, Place)>,
     findings: Findings,
     jobs: Vec<FioJob>,
     /// Jobs, counting their clones.
@@ -35,6 +37,7 @@ pub(super) fn read(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
     let mut reading = Reading {
         defaults: Draft::default(),
         scope: Scope::Outside,
+        lines: Vec::new(),
         findings: Findings::default(),
         jobs: Vec::new(),
         processes: 0,
@@ -106,22 +109,25 @@ impl Reading {
             }
             return Ok(());
         }
-        let target = match &mut self.scope {
-            Scope::Outside => {
-                return Err(Problem::new(format!(
-                    "`{}` stands before any section; start with [global] or [a job name]",
-                    shown(content)
-                )));
-            }
-            Scope::Global => &mut self.defaults,
-            Scope::Job(draft) => draft,
-        };
-        target.apply(content, place, &mut self.findings);
+        if matches!(self.scope, Scope::Outside) {
+            return Err(Problem::new(format!(
+                "`{}` stands before any section; start with [global] or [a job name]",
+                shown(content)
+            )));
+        }
+        self.lines.push((content.to_owned(), place.clone()));
         Ok(())
     }
 
-    /// Checks the job being read as a whole and files it.
+    /// Takes in the section being read; a job is checked as a whole and filed.
     fn finish(&mut self) {
+        let lines = std::mem::take(&mut self.lines);
+        let target = match &mut self.scope {
+            Scope::Outside => return,
+            Scope::Global => &mut self.defaults,
+            Scope::Job(draft) => draft,
+        };
+        target.apply_all(&lines, &mut self.findings);
         let Scope::Job(draft) = std::mem::replace(&mut self.scope, Scope::Outside) else {
             return;
         };

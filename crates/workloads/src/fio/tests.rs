@@ -51,10 +51,12 @@ fn defaults_are_fios() {
     );
     assert_eq!((job.rate, job.rate_iops), Default::default());
     assert_eq!(
-        job.limits(),
+        job.limits(1 << 40),
         Limits {
             time: None,
-            bytes: Some(1 << 20)
+            bytes: Some(1 << 20),
+            ios: None,
+            span: 1 << 20,
         }
     );
 }
@@ -111,7 +113,7 @@ fn every_supported_option_reaches_its_field() {
         (None, Some(100))
     );
     assert_eq!(second.size, Some(Size::Percent(50)));
-    assert_eq!(second.limits().bytes, None);
+    assert_eq!(second.limits(1 << 20).bytes, Some(1 << 19));
 }
 
 #[test]
@@ -218,8 +220,8 @@ fn errors_name_the_line_and_the_likely_intention() {
             "t.fio:2: direct: `yes` is not a switch; expected 0 or 1",
         ),
         (
-            "[j]\nloops=2\nsize=1m\n",
-            "t.fio:2: loops: only 0 or 1 is possible here: it could change timing, and is not modelled",
+            "[j]\nkb_base=512\nsize=1m\n",
+            "t.fio:2: kb_base: `512` is not 1000 or 1024",
         ),
         (
             "[j]\nrate=1m\nrate_iops=5\nsize=1m\n",
@@ -227,11 +229,13 @@ fn errors_name_the_line_and_the_likely_intention() {
         ),
         (
             "\n[j]\nbs=4k\n",
-            "t.fio:2: job `j` never ends: there is neither runtime nor size; add runtime=SECONDS or size=BYTES",
+            "t.fio:2: job `j` never ends: there is neither runtime nor size; add runtime=SECONDS or \
+             size=BYTES, or name a device (filename=/dev/...)",
         ),
         (
             "[j]\nruntime=0\n",
-            "t.fio:2: job `j` never ends: runtime=0 sets no limit; add runtime=SECONDS or size=BYTES",
+            "t.fio:2: job `j` never ends: runtime=0 sets no limit, and there is no size; add runtime=SECONDS \
+             or size=BYTES, or name a device (filename=/dev/...)",
         ),
         (
             "[j]\nsize=1m\ntime_based\n",
@@ -261,12 +265,12 @@ fn errors_name_the_line_and_the_likely_intention() {
 #[test]
 fn a_refusal_names_everything_at_once() {
     let text =
-        "[global]\nhipri\nsize=1m\nbuffered=1\n[a]\nbssplit=4k/50\niodept=2\n[b]\nloops=3\nbs=0\n";
+        "[global]\nhipri\nsize=1m\nbuffered=1\n[a]\nbssplit=4k/50\niodept=2\n[b]\nflow=3\nbs=0\n";
     let problems = parse(text, "t.fio").unwrap_err().problems;
     let lines: Vec<_> = problems.iter().filter_map(|p| p.line).collect();
     assert_eq!(lines, [2, 4, 4, 6, 7, 9, 10], "{problems:?}");
     // What fio takes is no error, even if it cannot be simulated.
-    let text = "[global]\nhipri=1\nsize=1m\n[a]\n[b]\nloops=3\n";
+    let text = "[global]\nhipri=1\nsize=1m\n[a]\n[b]\nflow=3\n";
     let file = parse(text, "t.fio").unwrap();
     assert_eq!(file.unmodelled.len(), 4);
     let refused = file.check_modelled().unwrap_err().to_string();
@@ -319,6 +323,33 @@ mod properties {
         (side(), side()).prop_map(|(read, write)| PerDirection { read, write })
     }
 
+    fn any_size() -> impl Strategy<Value = Size> {
+        prop_oneof![
+            (1_u64..1 << 60).prop_map(Size::Bytes),
+            (1_u8..=100).prop_map(Size::Percent)
+        ]
+    }
+
+    prop_compose! {
+        fn any_extent()(
+            filesize in proptest::option::of((1_u64..1 << 60, 0_u64..1 << 60)),
+            io_size in proptest::option::of(any_size()),
+            number_ios in proptest::option::of(1_u64..1 << 60),
+            (loops, nrfiles) in (1_u32.., 1_u32..),
+            fill_device in any::<bool>(),
+        ) -> FioJob {
+            FioJob {
+                filesize: filesize.map(|(least, more)| FileSize { least, most: least + more }),
+                io_size,
+                number_ios,
+                loops,
+                nrfiles,
+                fill_device,
+                ..FioJob::default()
+            }
+        }
+    }
+
     prop_compose! {
         fn any_job()(
             name in "[a-f][a-z0-9 _.-]{0,20}[a-z]",
@@ -330,7 +361,7 @@ mod properties {
             bs in (1_u64..1 << 30, 1_u64..1 << 30),
             (iodepth, numjobs) in (1..=MAX_IODEPTH, 1_u32..=64),
             flags in any::<[bool; 4]>(),
-            size in prop_oneof![(1_u64..1 << 60).prop_map(Size::Bytes), (1_u8..=100).prop_map(Size::Percent)],
+            size in any_size(),
             runtime_us in 1_u64..1 << 40,
             time_based in any::<bool>(),
             think in (0_u64..1 << 40, 0_u64..1 << 40, 1_u32.., 0_u64..=u64::from(u32::MAX)),
@@ -343,6 +374,7 @@ mod properties {
             )),
             cpus in proptest::option::of(proptest::collection::btree_set(0_u32..8192, 1..9)),
             split in any::<bool>(),
+            extent in any_extent(),
         ) -> FioJob {
             FioJob {
                 name,
@@ -357,6 +389,12 @@ mod properties {
                 ioengine: ioengine.1,
                 direct: flags[0],
                 size: Some(size),
+                filesize: extent.filesize,
+                io_size: extent.io_size,
+                number_ios: extent.number_ios,
+                loops: extent.loops,
+                nrfiles: extent.nrfiles,
+                fill_device: extent.fill_device,
                 runtime: Some(Nanoseconds::from_micros(runtime_us)),
                 time_based,
                 thinktime: Nanoseconds::from_micros(think.0),
@@ -379,6 +417,7 @@ mod properties {
                 cpus_allowed: cpus.map(|cpus| cpus.into_iter().collect()),
                 cpus_policy: if split { CpusPolicy::Split } else { CpusPolicy::Shared },
                 no_iowait: false,
+                at_most: None,
             }
         }
     }
@@ -405,13 +444,20 @@ mod properties {
         }
 
         #[test]
+        fn every_job_has_limits(job in any_job(), capacity in 1_u64..) {
+            let limits = job.limits(capacity);
+            prop_assert!(limits.time.is_some());
+            prop_assert_eq!(limits.bytes.is_none(), job.time_based);
+        }
+
+        #[test]
         fn no_text_makes_it_panic(text in "[\\[\\]a-z0-9=,;#%$ \n\r\t\"-]{0,200}") {
             let _ = paths(&text, "t.fio");
         }
 
         #[test]
         fn no_value_makes_it_panic(
-            key in proptest::sample::select(vec!["bs", "rate", "size", "runtime", "iodepth", "rw", "thinktime", "direct", "filename", "filename_format", "directory"]),
+            key in proptest::sample::select(vec!["bs", "rate", "size", "filesize", "io_size", "loops", "kb_base", "runtime", "iodepth", "rw", "thinktime", "direct", "filename", "filename_format", "directory"]),
             value in "\\PC{0,30}",
         ) {
             let _ = paths(&format!("[j]\n{key}={value}\nsize=1m\n"), "t.fio");

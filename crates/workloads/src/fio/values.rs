@@ -74,14 +74,24 @@ pub(super) struct Bytes {
     pub(super) surprising: bool,
 }
 
+/// What `k` is in a job (fio's `kb_base`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum KbBase {
+    /// 1024, and `kib` is 1000.
+    #[default]
+    Swapped,
+    /// 1000, and `kib` is 1024.
+    Standard,
+}
+
 /// A quantity of bytes (or of anything else that fio scales alike): `4096`, `4k`, `4kb`, `1m`.
 ///
 /// With fio's default `kb_base=1024`, `k` is 1024 and `kib` is 1000: the prefixes are swapped
 /// against the standards, for the sake of old job files.
-pub(super) fn bytes(text: &str) -> Result<Bytes, Problem> {
+pub(super) fn bytes(text: &str, kb_base: KbBase) -> Result<Bytes, Problem> {
     let (value, suffix) = number(text)?;
     let suffix = suffix.to_ascii_lowercase();
-    let (prefix, surprising) = match suffix.strip_suffix("ib") {
+    let (prefix, binary) = match suffix.strip_suffix("ib") {
         Some(prefix) if !prefix.is_empty() => (prefix, true),
         _ => (suffix.strip_suffix('b').unwrap_or(&suffix), false),
     };
@@ -99,16 +109,17 @@ pub(super) fn bytes(text: &str) -> Result<Bytes, Problem> {
             )));
         }
     };
-    let base: u64 = if surprising { 1000 } else { 1024 };
+    let swapped = kb_base == KbBase::Swapped;
+    let base: u64 = if binary == swapped { 1000 } else { 1024 };
     Ok(Bytes {
         value: scaled(text, value, base.pow(power))?,
-        surprising,
+        surprising: binary && swapped,
     })
 }
 
 /// A plain count. fio scales these like bytes, so `1k` is 1024.
-pub(super) fn count(text: &str) -> Result<u64, Problem> {
-    bytes(text).map(|b| b.value)
+pub(super) fn count(text: &str, kb_base: KbBase) -> Result<u64, Problem> {
+    bytes(text, kb_base).map(|b| b.value)
 }
 
 /// A time with a unit, or without one in units of `default_us` microseconds.
@@ -213,7 +224,7 @@ mod tests {
             ("1p", 1 << 50),
             ("0x1000", 4096),
         ] {
-            assert_eq!(bytes(text).map(|b| b.value), Ok(expected), "{text}");
+            assert_eq!(count(text, KbBase::Swapped), Ok(expected), "{text}");
         }
         for text in [
             "",
@@ -231,7 +242,14 @@ mod tests {
             "$x",
             " 4k",
         ] {
-            assert!(bytes(text).is_err(), "{text}");
+            assert!(count(text, KbBase::Swapped).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn kb_base_1000_is_the_standards() {
+        for (text, expected) in [("4k", 4000), ("3MB", 3_000_000), ("256GiB", 256 << 30)] {
+            assert_eq!(count(text, KbBase::Standard), Ok(expected), "{text}");
         }
     }
 
@@ -265,7 +283,8 @@ mod tests {
 
     #[test]
     fn lists_fill_in_as_fio_does() {
-        let list = |text| per_direction(text, count).map(|d| (d.read, d.write));
+        let one = |part: &str| count(part, KbBase::Swapped);
+        let list = |text| per_direction(text, one).map(|d| (d.read, d.write));
         assert_eq!(list("8"), Ok((Some(8), Some(8))));
         assert_eq!(list("8,9"), Ok((Some(8), Some(9))));
         assert_eq!(list("8,"), Ok((Some(8), None)));

@@ -3,7 +3,7 @@
 use wakepath_units::Nanoseconds;
 
 use super::super::error::{Problem, Verdict, shown};
-use super::super::{IoEngine, MAX_IODEPTH, MAX_JOBS, PerDirection, ReadWrite, Size};
+use super::super::{IoEngine, MAX_IODEPTH, MAX_JOBS, PerDirection, ReadWrite};
 use super::{Row, flag};
 
 pub(super) const ROWS: &[Row] = &[
@@ -84,22 +84,6 @@ pub(super) const ROWS: &[Row] = &[
     Row::sets(&["buffered"], |job, value| {
         job.direct = !value.switch()?;
         Ok(())
-    }),
-    Row::sets(&["size"], |job, value| {
-        job.size = Some(match value.text.strip_suffix('%') {
-            Some(share) => {
-                let share = super::percent(share)?;
-                Size::Percent(super::within(1, 100, u64::from(share))? as u8)
-            }
-            None => Size::Bytes(value.bytes(1)?),
-        });
-        Ok(())
-    })
-    .printed(|job| {
-        Some(match job.size? {
-            Size::Bytes(bytes) => bytes.to_string(),
-            Size::Percent(percent) => format!("{percent}%"),
-        })
     }),
     Row::sets(&["runtime", "timeout"], |job, value| {
         let limit = value.time(1_000_000)?;

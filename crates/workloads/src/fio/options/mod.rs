@@ -6,21 +6,23 @@ use std::collections::BTreeMap;
 use wakepath_units::Nanoseconds;
 
 use super::error::{Findings, Place, Problem, Verdict, shown};
-use super::sections::strip;
-use super::values::{bytes, count, per_direction, percent, switch, time};
-use super::{FioJob, PerDirection, Size};
+use super::sections::{MOST_PROBLEMS, strip};
+use super::values::{KbBase, bytes, count, per_direction, percent, switch, time};
+use super::{FioJob, PerDirection};
 
 mod basic;
 mod conditional;
+mod extent;
 mod ignored;
 mod lifetime;
 mod pattern;
 mod refused;
 
 /// The tables in which options are looked up, in the order in which a job is printed.
-const TABLES: [&[Row]; 6] = [
+const TABLES: [&[Row]; 7] = [
     basic::ROWS,
     lifetime::ROWS,
+    extent::ROWS,
     pattern::ROWS,
     conditional::ROWS,
     refused::ROWS,
@@ -177,6 +179,8 @@ pub(super) struct Draft {
     header: Place,
     /// A line of it is not understood, so that what is missing may be what that line says.
     incomplete: bool,
+    /// What `k` is in the values of its lines.
+    kb_base: KbBase,
     /// What has been given so far, by the first name of each option.
     given: BTreeMap<&'static str, Given>,
 }
@@ -217,10 +221,27 @@ impl Draft {
     }
 
     /// Applies one `key=value` or flag line.
-    pub(super) fn apply(&mut self, content: &str, place: &Place, findings: &mut Findings) {
+    fn apply(&mut self, content: &str, place: &Place, findings: &mut Findings) {
         let before = findings.malformed.len();
         self.apply_line(content, place, findings);
         self.incomplete |= findings.malformed.len() > before;
+    }
+
+    /// Applies the lines of its section. As fio does, `kb_base` comes before the other lines, wherever it stands.
+    pub(super) fn apply_all(&mut self, lines: &[(String, Place)], findings: &mut Findings) {
+        for (content, _) in lines {
+            match split(content) {
+                ("kb_base", Some("1000")) => self.kb_base = KbBase::Standard,
+                ("kb_base", Some("1024")) => self.kb_base = KbBase::Swapped,
+                _ => {}
+            }
+        }
+        for (content, place) in lines {
+            if findings.malformed.len() >= MOST_PROBLEMS {
+                break;
+            }
+            self.apply(content, place, findings);
+        }
     }
 
     fn apply_line(&mut self, content: &str, place: &Place, findings: &mut Findings) {
@@ -240,7 +261,11 @@ impl Draft {
             Ok(text) => text,
             Err(problem) => return findings.add(place, problem.of_option(key)),
         };
-        let mut value = Value { text, remark: None };
+        let mut value = Value {
+            text,
+            kb_base: self.kb_base,
+            remark: None,
+        };
         if let Some(set) = row.set
             && let Err(problem) = set(&mut self.job, &mut value)
         {
@@ -287,14 +312,17 @@ impl Draft {
         let name = shown(&job.name);
         if self.incomplete {
             // Said already.
-        } else if job.runtime.is_none() && !matches!(job.size, Some(Size::Bytes(_))) {
+        } else if job.runtime.is_none() && !job.is_sized() {
             let (option, what) = match job.size {
-                _ if self.given.contains_key("runtime") => ("runtime", "runtime=0 sets no limit"),
-                Some(_) => ("size", "a size in percent depends on the file"),
+                Some(_) => ("size", "a size in percent is of a device or of filesize"),
+                None if self.given.contains_key("runtime") => {
+                    ("runtime", "runtime=0 sets no limit, and there is no size")
+                }
                 None => ("runtime", "there is neither runtime nor size"),
             };
-            let message =
-                format!("job `{name}` never ends: {what}; add runtime=SECONDS or size=BYTES");
+            let message = format!(
+                "job `{name}` never ends: {what}; add runtime=SECONDS or size=BYTES, or name a device (filename=/dev/...)"
+            );
             findings.add(self.place_of(option), Problem::new(message));
         } else if job.time_based && job.runtime.is_none() {
             let message =
@@ -397,6 +425,7 @@ fn text_of(kind: Kind, value: Option<&str>) -> Result<&str, Problem> {
 pub(super) struct Value<'a> {
     /// As it stands in the file.
     text: &'a str,
+    kb_base: KbBase,
     /// What the user should know about it.
     remark: Option<String>,
 }
@@ -421,7 +450,7 @@ impl Value<'_> {
 
     /// A number of bytes that is a part of the value.
     fn bytes_of(&mut self, part: &str, least: u64) -> Result<u64, Problem> {
-        let parsed = bytes(part)?;
+        let parsed = bytes(part, self.kb_base)?;
         if parsed.surprising {
             self.remark(format!(
                 "`{}` is {} bytes to fio, whose kib is 1000 and whose k is 1024",
@@ -440,11 +469,13 @@ impl Value<'_> {
 
     /// Counts, at least `least`; the direction of an empty part keeps what it had.
     fn counts_per_direction(&self, least: u64) -> Result<PerDirection<Option<u64>>, Problem> {
-        per_direction(self.text, |part| at_least(least, count(part)?))
+        per_direction(self.text, |part| {
+            at_least(least, count(part, self.kb_base)?)
+        })
     }
 
     fn count(&self, least: u32, most: u32) -> Result<u32, Problem> {
-        within(least, most, count(self.text)?)
+        within(least, most, count(self.text, self.kb_base)?)
     }
 
     fn percent(&self) -> Result<u8, Problem> {

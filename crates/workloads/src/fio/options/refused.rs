@@ -16,9 +16,6 @@ const COMMANDS: &str = "running other programs is not modelled";
 const CACHE: &str = "the page cache is not modelled";
 
 pub(super) const ROWS: &[Row] = &[
-    Row::only(&["kb_base"], &["1024"], "other units are not modelled"),
-    Row::only(&["loops"], &["0", "1"], NOT_MODELLED),
-    Row::only(&["nrfiles", "nr_files"], &["1"], NOT_MODELLED),
     Row::only(&["thinktime_blocks_type"], &["complete"], NOT_MODELLED),
     Row::only(&["rate_process"], &["linear"], NOT_MODELLED),
     Row::only(&["rate_ignore_thinktime"], &["0"], NOT_MODELLED),
@@ -33,12 +30,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::refused(&["uncached"], CACHE),
     Row::refused(&["thp"], CACHE),
     Row::refused(&["file_append"], NOT_MODELLED),
-    Row::refused(&["file_service_type"], NOT_MODELLED),
     Row::refused(&["opendir"], NOT_MODELLED),
-    Row::refused(&["filesize"], NOT_MODELLED),
-    Row::refused(&["fill_device", "fill_fs"], NOT_MODELLED),
-    Row::refused(&["io_size", "io_limit"], NOT_MODELLED),
-    Row::refused(&["number_ios"], NOT_MODELLED),
     Row::refused(&["serialize_overlap"], NOT_MODELLED),
     Row::refused(&["thinktime_iotime"], NOT_MODELLED),
     Row::refused(&["rate_iops_min"], RATE_MIN),

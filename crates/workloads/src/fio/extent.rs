@@ -1,0 +1,226 @@
+//! How much a job transfers: where fio gets the size from, and when a job has done all it has to.
+
+use std::fmt;
+
+use serde::Serialize;
+use wakepath_units::Nanoseconds;
+
+use super::FioJob;
+use super::paths::list;
+
+/// What ends a process of a job: the first of the limits that it reaches. At least one is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// Time since the start of the job, or since the end of its `ramp_time`.
+    pub time: Option<Nanoseconds>,
+    /// Bytes transferred.
+    pub bytes: Option<u64>,
+    /// I/Os done.
+    pub ios: Option<u64>,
+    /// Bytes that its offsets cover; no limit, but they start over at its end.
+    pub span: u64,
+}
+
+/// How much a job transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Size {
+    /// A number of bytes, at least 1.
+    Bytes(u64),
+    /// A share of the files or the device in percent, 1 to 100.
+    Percent(u8),
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => bytes.fmt(f),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+/// Bytes of a file: one number, or what fio picks from at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FileSize {
+    /// The smallest, at least 1.
+    pub least: u64,
+    /// The largest.
+    pub most: u64,
+}
+
+impl fmt::Display for FileSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.least == self.most {
+            self.least.fmt(f)
+        } else {
+            write!(f, "{}-{}", self.least, self.most)
+        }
+    }
+}
+
+impl FioJob {
+    /// The files that each process has.
+    pub fn files(&self) -> u64 {
+        let named = self.names().len() as u64;
+        if named > 0 {
+            named
+        } else {
+            u64::from(self.nrfiles)
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.filename.as_deref().map(list).unwrap_or_default()
+    }
+
+    /// Whether it goes to devices, whose size is known without the job: below `/dev`, by `filename` or the job's name.
+    pub fn is_on_device(&self) -> bool {
+        let mut names = self.names();
+        if names.is_empty() {
+            names.push(self.name.clone());
+        }
+        names.iter().all(|name| {
+            let below = name.strip_prefix("/dev/");
+            below.is_some_and(|rest| !rest.starts_with("shm/"))
+        })
+    }
+
+    /// Whether its options say how much there is to transfer, given the size of a device.
+    pub(super) fn is_sized(&self) -> bool {
+        matches!(self.size, Some(Size::Bytes(_)))
+            || self.filesize.is_some()
+            || self.fill_device
+            || self.is_on_device()
+    }
+
+    /// When each process of the job ends, on a drive of `capacity` bytes.
+    ///
+    /// As fio 3.33 does it (`setup_files()` of `filesetup.c`, `keep_running()` and `do_io()` of `backend.c`).
+    /// Plain files whose size is not said have the drive's.
+    pub fn limits(&self, capacity: u64) -> Limits {
+        let extent = self.extent(capacity);
+        let ended = !self.time_based;
+        Limits {
+            time: self.runtime,
+            bytes: ended.then(|| self.bytes(extent)),
+            ios: self
+                .number_ios
+                .filter(|_| ended)
+                .map(|ios| ios.saturating_mul(u64::from(self.loops))),
+            span: extent.file.saturating_mul(extent.files),
+        }
+    }
+
+    fn smallest_block(&self) -> u64 {
+        let size = self.block_size;
+        let smallest = match (self.rw.reads(), self.rw.writes()) {
+            (true, false) => size.read,
+            (false, true) => size.write,
+            _ => size.read.min(size.write),
+        };
+        smallest.max(1)
+    }
+
+    fn extent(&self, capacity: u64) -> Extent {
+        let files = self.files();
+        let on_device = self.is_on_device();
+        let mut file = match (self.filesize, self.size) {
+            _ if self.fill_device && self.filesize.is_none() => capacity,
+            (Some(size), _) if on_device && (size.least..=size.most).contains(&capacity) => {
+                capacity
+            }
+            (Some(size), _) => size.least.midpoint(size.most),
+            (None, Some(Size::Bytes(bytes))) => bytes / files,
+            (None, _) => capacity,
+        };
+        if let Some(Size::Percent(share)) = self.size {
+            let smallest = self.smallest_block();
+            let part = share_of(file, share);
+            file = part / smallest * smallest;
+        }
+        let all = file.saturating_mul(files);
+        let size = match self.size {
+            Some(Size::Bytes(bytes)) if self.filesize.is_some() => bytes.min(all),
+            Some(Size::Bytes(bytes)) if !self.fill_device => bytes,
+            _ => all,
+        };
+        // On a device the last block of a sequential job may lie beyond its size.
+        let there = if on_device && !self.rw.is_random() {
+            file.max(capacity)
+        } else {
+            file
+        };
+        Extent {
+            files,
+            file,
+            there,
+            size,
+        }
+    }
+
+    /// Bytes that a process transfers before it ends; 0 if there is less than a block, which fio refuses.
+    fn bytes(&self, extent: Extent) -> u64 {
+        let Extent { size, .. } = extent;
+        if size < self.smallest_block() {
+            return 0;
+        }
+        let loops = u64::from(self.loops);
+        let io_size = self.io_size.map(|io_size| match io_size {
+            Size::Bytes(bytes) => bytes,
+            Size::Percent(share) => share_of(extent.file.saturating_mul(extent.files), share),
+        });
+        let limit = io_size.unwrap_or(size).saturating_mul(loops);
+        let one_size = self.block_size.read == self.block_size.write;
+        let mixed = self.rw.reads() && self.rw.writes();
+        // Each direction of a sequential mixed job goes through the files by itself; without a map, a random job
+        // never finds them used up.
+        let used_up = if self.rw.is_random() {
+            !self.norandommap
+        } else {
+            !mixed
+        };
+        let block = match (self.rw.reads(), self.rw.writes()) {
+            (true, false) => self.block_size.read,
+            (false, true) => self.block_size.write,
+            _ if one_size => self.block_size.read,
+            // It ends by its bytes.
+            _ => {
+                return io_size.map_or(limit, |bytes| {
+                    limit.min(bytes.max(size.saturating_mul(loops)))
+                });
+            }
+        };
+        let mut pass = size.div_ceil(block);
+        if used_up {
+            pass = pass.min((extent.there / block).saturating_mul(extent.files));
+        }
+        let limit = limit.div_ceil(block);
+        let mut blocks = pass.saturating_mul(loops).min(limit);
+        // What is left of io_size takes more passes, as long as it has room for a block.
+        if let Some(bytes) = io_size
+            && pass > 0
+        {
+            let left = (bytes / block).saturating_sub(blocks);
+            let more = left.div_ceil(pass).saturating_mul(pass);
+            blocks = blocks.saturating_add(more).min(limit);
+        }
+        blocks.saturating_mul(block)
+    }
+}
+
+/// Where a process of a job does its I/O.
+#[derive(Clone, Copy)]
+struct Extent {
+    files: u64,
+    /// Bytes of each file.
+    file: u64,
+    /// Bytes of each file that can be reached, beyond what it is asked to cover.
+    there: u64,
+    /// Bytes of one pass over all files.
+    size: u64,
+}
+
+fn share_of(bytes: u64, percent: u8) -> u64 {
+    (u128::from(bytes) * u128::from(percent) / 100) as u64
+}
