@@ -1,6 +1,7 @@
 //! Holds where the size of a job comes from, and when a job ends, against fio itself.
 
 #![expect(
+    clippy::panic,
     clippy::unwrap_used,
     reason = "a test may stop where its premises fail"
 )]
