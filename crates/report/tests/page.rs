@@ -53,6 +53,25 @@ fn every_picture_has_a_title_a_text_and_rows() {
 }
 
 #[test]
+fn a_name_cannot_turn_the_text_around_it() {
+    let odd = |kind: &str, index: usize| format!("{kind}{index}-\u{202e}gpj\u{2067}");
+    let mut view = sample::view(2, 2, odd);
+    view.title = "A \u{202e}title".into();
+    let page = render(&view).unwrap();
+    for control in ['\u{202e}', '\u{2067}'] {
+        assert!(!page.contains(control));
+    }
+    assert!(page.contains("<title>A [U+202E]title \u{2013} wakepath</title>"));
+    assert!(page.contains("<h1><bdi>A [U+202E]title</bdi></h1>"));
+    let name = data(&page)["policies"][0]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(name.ends_with("-[U+202E]gpj[U+2067]"), "{name}");
+    assert!(page.contains(&format!("<bdi>{name}</bdi>")));
+}
+
+#[test]
 fn the_same_view_gives_the_same_page() {
     let page = || render(&sample::view(2, 2, plain)).unwrap();
     assert_eq!(page(), page());

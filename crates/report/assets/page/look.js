@@ -161,10 +161,10 @@ const logOf = (value) => (value > 0 ? Math.log10(value) : null);
 function tip(heading, lines) {
   const rows = lines.map(
     ([marker, name, value]) =>
-      `<tr><td style="padding:0 .6em 0 0;border:0;white-space:normal">${marker || ""}${escapeHtml(name)}</td>` +
+      `<tr><td style="padding:0 .6em 0 0;border:0;white-space:normal">${marker || ""}<bdi>${escapeHtml(name)}</bdi></td>` +
       `<td style="padding:0;border:0;text-align:right">${escapeHtml(value)}</td></tr>`,
   );
-  return `<b>${escapeHtml(heading)}</b><table>${rows.join("")}</table>`;
+  return `<b><bdi>${escapeHtml(heading)}</bdi></b><table>${rows.join("")}</table>`;
 }
 
 const dot = (colour) =>

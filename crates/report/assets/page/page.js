@@ -138,7 +138,9 @@ function drawPolicies() {
     const button = document.createElement("button");
     button.type = "button";
     button.innerHTML = swatch(index);
-    button.append(name);
+    const isolated = document.createElement("bdi");
+    isolated.append(name);
+    button.append(isolated);
     button.setAttribute("aria-pressed", String(state.shown[index]));
     button.addEventListener("click", () => {
       state.shown[index] = !state.shown[index];

@@ -5,6 +5,7 @@
 //! sheet, the scripts and Apache ECharts, all inlined. The page loads nothing and says so to the browser: a
 //! Content-Security-Policy allows no request at all, and no script but these, by their hashes.
 
+mod bidi;
 mod comparison;
 mod figures;
 pub mod from_results;
@@ -55,6 +56,7 @@ pub fn render(view: &View) -> Result<String, RenderError> {
         .collect();
     let scripts = format!("\"use strict\";\n(() => {{\n{}\n}})();", SCRIPTS.join("\n"));
     let mut environment = Environment::new();
+    environment.set_formatter(bidi::format);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     // The name says that values are escaped.
@@ -149,7 +151,6 @@ fn data(view: &View, gains: Option<&Figure>, workloads: &[(String, Vec<Group>)])
         .iter()
         .map(|p| json!({"name": p.name, "baseline": p.baseline}))
         .collect();
-    json!({"policies": policies, "figures": figures})
-        .to_string()
-        .replace('<', "\\u003c")
+    let text = json!({"policies": policies, "figures": figures}).to_string();
+    bidi::visible(&text).replace('<', "\\u003c")
 }
