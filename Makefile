@@ -11,17 +11,17 @@ help: ## List the targets
 setup: ## Install the Debian packages that tests and demo need (as root; otherwise say how)
 	@scripts/setup-debian.sh
 
-demo: setup ## Simulate every published experiment beside its measurement; a timeline, a study and its report
-	$(CARGO) build --release --locked -p wakepath-cli
-	@target/release/wakepath reproduce all --runs 3
-	@target/release/wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --idle menu@6.1 --runs 1 \
-	    --perfetto target/demo.pftrace --perfetto-span 100ms --force >/dev/null
+demo: setup ## One fio job under three settings and its report, then the verdicts on the published experiments
+	$(CARGO) build --quiet --profile demo --locked -p wakepath-cli
+	@echo "One fio job, random reads of 4 KiB on a simulated RK3399 board, under three settings (docs/examples/one-job.toml):"
 	@echo
-	@echo "target/demo.pftrace shows 100 ms of part B under menu: open it on https://ui.perfetto.dev (docs/timelines.md)."
-	@echo "docs/validation.md has these tables with an account of what the model cannot say."
-	@target/release/wakepath study run idle-governor -o target/demo-results --force
-	@target/release/wakepath compare target/demo-results
-	@target/release/wakepath report target/demo-results -o target/demo-report.html --force
+	@target/demo/wakepath study run docs/examples/one-job.toml -o target/demo-results --force >/dev/null
+	@target/demo/wakepath compare target/demo-results --metric p99_us
+	@target/demo/wakepath report target/demo-results -o target/demo-report.html --force
+	@echo
+	@echo "Published experiments beside their simulation (tables: target/demo/wakepath reproduce, docs/validation.md):"
+	@echo
+	@target/demo/wakepath reproduce all --brief
 
 release: setup ## Build target/profiled/wakepath, optimised by a profile of its own runs
 	scripts/setup-llvm-tools.sh

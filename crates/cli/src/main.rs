@@ -1,7 +1,7 @@
 //! The `wakepath` command line.
 //!
 //! Exit codes: 0 done, 1 the input or the machine is at fault, 2 the call itself is, 128 and the number of a signal that ended it; of the daemon
-//! also 78: its configuration is wrong, or asks for nothing that can be done here.
+//! also 78: its configuration is wrong, or asks for nothing that can be done here; of `doctor --exit-code` also 3: it has findings.
 
 mod bars;
 mod commands;
@@ -37,10 +37,10 @@ fn main() -> ExitCode {
     let result = cli
         .command
         .run(&mut out)
-        .and_then(|()| Ok(write_all(&out)?));
+        .and_then(|code| Ok((code, write_all(&out)?)));
     match result {
-        Ok(()) if waiting::cancelled() => ExitCode::from(waiting::exit_code()),
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(_) if waiting::cancelled() => ExitCode::from(waiting::exit_code()),
+        Ok((code, ())) => ExitCode::from(code),
         Err(error) => {
             eprintln!("wakepath: {}", with_causes(&error));
             ExitCode::from(if waiting::cancelled() {

@@ -270,3 +270,15 @@ fn an_apst_table_is_explained_when_it_is_empty_and_when_it_was_changed() {
     });
     assert!(changed["evidence"].to_string().contains("PS4"), "{changed}");
 }
+
+#[test]
+fn findings_are_an_exit_code_if_asked_for() {
+    let machine = copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    wakepath(&["doctor", "--root", root]).success();
+    let found = wakepath(&["doctor", "--exit-code", "--root", root]).code(3);
+    assert!(!found.get_output().stdout.is_empty());
+    // A machine that is not there is an error, as ever.
+    let nowhere = machine.path().join("nowhere");
+    wakepath(&["doctor", "--exit-code", "--root", nowhere.to_str().unwrap()]).code(1);
+}

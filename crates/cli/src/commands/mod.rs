@@ -68,8 +68,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
-        match self {
+    pub(crate) fn run(self, out: &mut impl Write) -> anyhow::Result<u8> {
+        let done = match self {
             Self::Policy(args) => policy::run(args, out),
             Self::Apst(args) => apst::run(args, out),
             Self::Machine(args) => machine::run(&args, out),
@@ -84,7 +84,7 @@ impl Command {
             Self::Replay(args) => replay::run(&args, out),
             Self::Report(args) => report::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
-            Self::Doctor(args) => live::doctor::run(&args, out),
+            Self::Doctor(args) => return live::doctor::run(&args, out),
             Self::Status(args) => live::status::run(&args, out),
             Self::Restore(args) => live::restore::run(&args, out),
             #[cfg(target_os = "linux")]
@@ -94,7 +94,8 @@ impl Command {
                 Ok(())
             }
             Self::Man(args) => generate::man(&args),
-        }
+        };
+        done.map(|()| 0)
     }
 }
 

@@ -21,6 +21,7 @@ const PAGE: &str = include_str!("../../data/validation.md");
 #[command(after_help = "\
 Examples:
   wakepath reproduce
+  wakepath reproduce --brief
   wakepath reproduce B --runs 5 --format markdown")]
 pub(crate) struct Args {
     /// Which experiment.
@@ -34,6 +35,9 @@ pub(crate) struct Args {
     seed: u64,
     #[command(flatten)]
     jobs: Jobs,
+    /// Print one verdict per experiment and no tables.
+    #[arg(long, conflicts_with = "format")]
+    brief: bool,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: PageFormat,
@@ -66,6 +70,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     match args.format {
         PageFormat::Json => output::json(out, &Document { parts: &outcomes }),
         PageFormat::Csv => write_csv(out, &outcomes),
+        PageFormat::Table if args.brief => write_brief(out, &outcomes),
         PageFormat::Table => write_tables(out, &outcomes),
         PageFormat::Markdown => {
             let mut text = String::new();
@@ -161,6 +166,20 @@ fn write_tables(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()
     }
     for outcome in outcomes {
         writeln!(out, "{}: {}", outcome.part, in_short(&outcome.summary))?;
+    }
+    Ok(())
+}
+
+/// What each experiment is, and how it came out.
+fn write_brief(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
+    for outcome in outcomes {
+        let title = &outcome.reproduction.title;
+        writeln!(
+            out,
+            "{}: {title}\n   {}",
+            outcome.part,
+            in_short(&outcome.summary)
+        )?;
     }
     Ok(())
 }

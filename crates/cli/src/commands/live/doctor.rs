@@ -11,20 +11,34 @@ use crate::output::{self, Format};
 #[command(after_help = "\
 Examples:
   wakepath doctor
-  wakepath doctor --root my-machine --format json")]
+  wakepath doctor --root my-machine --format json
+  wakepath doctor --exit-code >/dev/null || echo look at this machine")]
 pub(crate) struct Args {
     #[command(flatten)]
     root: RootArgs,
+    /// Exit with 3 if there are findings, 0 if there are none; errors still exit with 1 or 2.
+    #[arg(long)]
+    exit_code: bool,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+/// What `--exit-code` exits with if there are findings.
+const FOUND: u8 = 3;
+
+/// Returns the exit code.
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<u8> {
     let system = args.root.system()?;
     let report = examine(&system, &args.root.as_option())?;
-    match args.format {
-        Format::Json => output::json(out, &report),
+    write(args.format, &report, out)?;
+    let found = args.exit_code && !report.findings.is_empty();
+    Ok(if found { FOUND } else { 0 })
+}
+
+fn write(format: Format, report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+    match format {
+        Format::Json => output::json(out, report),
         Format::Csv => {
             let header = [
                 "finding",
@@ -38,7 +52,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             ];
             output::csv(out, header, report.findings.iter().map(row))
         }
-        Format::Table => print(out, &report),
+        Format::Table => print(out, report),
     }
 }
 
