@@ -39,6 +39,13 @@ fn a_part_shows_its_source_and_what_was_fitted() {
 }
 
 #[test]
+fn in_brief_there_is_a_verdict_and_no_table() {
+    let brief = text(&["B", "--runs", "1", "--brief"]);
+    assert_eq!(brief.lines().count(), 2, "{brief}");
+    assert!(brief.starts_with("B: ") && brief.contains(" criteria met; "));
+}
+
+#[test]
 fn the_result_is_the_same_for_any_number_of_jobs() {
     let run = |jobs| text(&["B", "--runs", "2", "--format", "json", "--jobs", jobs]);
     assert!(run("1") == run("3"));
