@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{MachineIdleState, Scope};
+use wakepath_hardware::machine::{MachineIdleState, PackageSleep, Scope};
 use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
 use crate::engine::Finished;
@@ -17,8 +17,11 @@ use crate::uncore::UncoreClock;
 #[derive(Debug)]
 pub(crate) struct PowerTracker {
     clusters: Vec<Down>,
-    /// Down: every CPU is in the deepest state.
+    /// Down: every CPU is in the deepest state, and has been for as long as the package takes to go down.
     package: Down,
+    sleep: PackageSleep,
+    /// When the package has come up, or will have.
+    package_up_at: u64,
     pub(crate) uncore: UncoreClock,
     deepest: usize,
 }
@@ -28,6 +31,7 @@ pub(crate) struct PowerTracker {
 struct Down {
     cpus: usize,
     asleep: usize,
+    /// From when on it is down, if no CPU wakes up before.
     since: u64,
     time: u64,
 }
@@ -42,13 +46,13 @@ impl Down {
         }
     }
 
-    fn is_down(&self) -> bool {
+    fn all_asleep(&self) -> bool {
         self.asleep == self.cpus
     }
 
-    fn asleep(&mut self, now: u64) {
+    fn asleep(&mut self, down_at: u64) {
         self.asleep += 1;
-        self.since = now;
+        self.since = down_at;
     }
 
     fn awake(&mut self, now: u64) {
@@ -57,9 +61,9 @@ impl Down {
     }
 
     fn settle(&mut self, now: u64) {
-        if self.is_down() {
-            self.time += now - self.since;
-            self.since = now;
+        if self.all_asleep() {
+            self.time += now.saturating_sub(self.since);
+            self.since = self.since.max(now);
         }
     }
 }
@@ -69,6 +73,8 @@ impl PowerTracker {
         let clusters: Vec<Down> = setup.clusters.iter().map(|c| Down::new(c.cpus)).collect();
         Self {
             package: Down::new(clusters.iter().map(|c| c.cpus).sum()),
+            sleep: setup.package_sleep,
+            package_up_at: 0,
             uncore: UncoreClock::new(setup.uncore.as_ref()),
             clusters,
             deepest: setup.states.len() - 1,
@@ -82,14 +88,15 @@ impl PowerTracker {
             self.clusters[cluster].asleep(now);
         }
         if state == self.deepest {
-            self.package.asleep(now);
-            if self.package.is_down() {
-                self.uncore.switch(now, false);
+            let down_at = now + self.sleep.delay().0;
+            self.package.asleep(down_at);
+            if self.package.all_asleep() {
+                self.uncore.goes_off(down_at);
             }
         }
     }
 
-    /// A CPU begins to leave `state`. Returns whether its cluster was down.
+    /// A CPU that is in `state` is woken up. Returns whether its cluster was down.
     #[inline(always)]
     pub(crate) fn cpu_awake(
         &mut self,
@@ -99,15 +106,25 @@ impl PowerTracker {
         state: usize,
     ) -> bool {
         if state == self.deepest {
+            if self.package.all_asleep() {
+                let asleep = Nanoseconds(self.package.since - self.sleep.delay().0);
+                self.package_up_at = self.sleep.up_at(asleep, Nanoseconds(now)).0;
+            }
             self.package.awake(now);
-            self.uncore.switch(now, true);
+            self.uncore.goes_on(now);
         }
         let cluster = &mut self.clusters[cluster];
-        let was_down = cluster.is_down();
+        let was_down = cluster.all_asleep();
         if whole {
             cluster.awake(now);
         }
         was_down
+    }
+
+    /// How long a CPU that is woken up at `now` has to wait for the package before it can begin to leave its state.
+    #[inline(always)]
+    pub(crate) fn package_wait(&self, now: u64) -> u64 {
+        self.package_up_at.saturating_sub(now)
     }
 
     /// How long a cluster has been down, up to when it last came up.

@@ -1,7 +1,9 @@
 //! A machine, a workload and two policies, compiled into what the engine needs.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Cluster, DriveModel, Figure, Runs, Scope, Uncore};
+use wakepath_hardware::machine::{
+    Cluster, DriveModel, Figure, Package, PackageSleep, Runs, Scope, Uncore,
+};
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::idle::stay::FitBounds;
 use wakepath_policies::poll;
@@ -279,6 +281,7 @@ pub(crate) struct Setup {
     pub(crate) completion: CompletionSetup,
     pub(crate) demotion: Option<DemotionSetup>,
     pub(crate) uncore: Option<Uncore>,
+    pub(crate) package_sleep: PackageSleep,
     pub(crate) background: Vec<BackgroundSetup>,
     pub(crate) volume: VolumeSetup,
     pub(crate) jobs: Vec<JobSetup>,
@@ -391,6 +394,8 @@ impl Setup {
             completion: CompletionSetup::new(machine),
             demotion: DemotionSetup::new(machine),
             uncore: machine.uncore.clone(),
+            package_sleep: (machine.package.as_ref())
+                .map_or_else(PackageSleep::default, Package::sleep),
             background: machine
                 .background
                 .iter()

@@ -3,7 +3,7 @@
 //! The hardware chooses the clock at the end of each of its slots: that of the fastest CPU that was powered
 //! in the slot, within limits. A slot is long (Skylake-SP: about 10 ms), so nothing has to happen in between:
 //! the engine tells the fastest clock of what wakes up or changes, and a slot that is over is worked out
-//! when the next change comes. The uncore is off while the whole package is down.
+//! when the next change comes. The uncore is off while the package is down.
 
 use wakepath_hardware::machine::Uncore;
 use wakepath_units::{Kilohertz, Nanoseconds};
@@ -20,7 +20,8 @@ pub(crate) struct UncoreClock {
     /// The fastest clock of a powered CPU in the present slot, in kHz.
     fastest: u32,
     clock: Kilohertz,
-    on: bool,
+    /// From when on it is off; never while the package is not on its way down.
+    off_at: u64,
     /// Up to when the following are known.
     since: u64,
     time_on: u64,
@@ -40,7 +41,7 @@ impl UncoreClock {
             fastest: 0,
             clock: of.as_ref().map_or(Kilohertz(0), |u| u.clock(Kilohertz(0))),
             of,
-            on: true,
+            off_at: NEVER,
             since: 0,
             time_on: 0,
             khz_time: 0,
@@ -88,18 +89,25 @@ impl UncoreClock {
         self.fastest = self.fastest.max(khz);
     }
 
-    /// The package goes down, or up.
+    /// The package will be down from `at` on, unless a CPU wakes up before.
     #[inline]
-    pub(crate) fn switch(&mut self, now: u64, on: bool) {
-        if self.of.is_some() && self.on != on {
+    pub(crate) fn goes_off(&mut self, at: u64) {
+        self.off_at = at;
+    }
+
+    /// A CPU wakes up at `now`, so that the package is not down from now on.
+    #[inline]
+    pub(crate) fn goes_on(&mut self, now: u64) {
+        if self.of.is_some() && self.off_at != NEVER {
             self.settle(now);
-            self.on = on;
+            self.off_at = NEVER;
         }
     }
 
     pub(crate) fn settle(&mut self, until: u64) {
-        let time = until - std::mem::replace(&mut self.since, until);
-        if let (true, Some(uncore)) = (self.on, &self.of) {
+        let since = std::mem::replace(&mut self.since, until);
+        let time = until.min(self.off_at).saturating_sub(since);
+        if let Some(uncore) = &self.of {
             self.time_on += time;
             self.khz_time += u128::from(self.clock.0) * u128::from(time);
             self.energy += uncore.power(self.clock).femtojoules_over(Nanoseconds(time));
@@ -171,8 +179,11 @@ mod tests {
     #[test]
     fn a_package_that_is_down_draws_nothing() {
         let mut u = uncore();
-        u.switch(5 * MS, false);
-        u.switch(8 * MS, true);
+        u.goes_off(5 * MS);
+        u.goes_on(8 * MS);
+        // Too late for the package to go down.
+        u.goes_off(9 * MS);
+        u.goes_on(8 * MS + 1);
         u.settle(9 * MS);
         assert_eq!(u.time_on, 6 * MS);
     }

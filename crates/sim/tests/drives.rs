@@ -149,6 +149,7 @@ fn only_drives(count: usize) -> Machine {
     machine.io_path.kcycles_per_io.value = 0.0;
     machine.background.clear();
     machine.io_path.completion.queues = None;
+    machine.package = None;
     machine.drive.read_stream_mb_per_s.value = 0.0;
     for state in &mut machine.idle_state {
         state.true_exit_us.value = 0.0;

@@ -350,3 +350,56 @@ fn leaving_a_state_draws_the_same_at_any_clock() {
     }
     assert!(energy(&machine, "powersave") > 1.05 * slow);
 }
+
+/// A machine of which nothing but the job wakes a CPU, whose package takes so long to go down and come up, in us.
+fn with_package(hysteresis: f64, entry: f64, exit: f64) -> Machine {
+    let mut machine = quiet_server();
+    machine.scheduler.tick_kcycles = Figure::plain(0.0);
+    let package = machine.package.as_mut().unwrap();
+    package.hysteresis_us = Figure::plain(hysteresis);
+    package.entry_us = Figure::plain(entry);
+    package.exit_us = Figure::plain(exit);
+    machine
+}
+
+#[test]
+fn a_request_that_meets_a_sleeping_package_takes_its_exit_longer() {
+    let mean = |hysteresis, entry, exit| {
+        let run = run(&with_package(hysteresis, entry, exit), READS, "deepest");
+        let parts: f64 = run.attribution.mean.parts().iter().map(|(_, us)| us).sum();
+        assert!(
+            (parts - run.latency_us.mean).abs() < 1e-6,
+            "{:?}",
+            run.attribution
+        );
+        (run.latency_us.mean, run.attribution.mean.idle_exit)
+    };
+    let (at_once, own_exit) = mean(0.0, 0.0, 0.0);
+    let (later, with_package) = mean(0.0, 0.0, 40.0);
+    // Ticks of other CPUs bring it up before some of the requests.
+    assert!((later - at_once - 40.0).abs() < 0.5, "{at_once} {later}");
+    assert!((with_package - own_exit - 40.0).abs() < 0.5);
+    // Whoever comes before it begins to go down does not wait.
+    assert!((mean(1000.0, 1000.0, 40.0).0 - at_once).abs() < 1e-9);
+    // A request that is over while the package goes down waits for the end of that, too.
+    let (long_entry, _) = mean(0.0, 200.0, 40.0);
+    assert!(long_entry > later + 50.0, "{long_entry} {later}");
+}
+
+#[test]
+fn a_package_that_is_woken_too_often_never_goes_down() {
+    let energy = |lines: &str, delay| {
+        let machine = with_package(delay, 10.0, 0.0);
+        let run = run(&machine, lines, "deepest");
+        let package = machine.package.unwrap();
+        let (idle, active) = (package.idle_power().0, package.active_power().0);
+        let milliwatts = run.energy.unwrap().package_mj / run.seconds;
+        // The share of the time that it is up.
+        (milliwatts - idle as f64 / 1e3) / (active as f64 / 1e3)
+    };
+    let rare = format!("{READS}thinktime=5000");
+    assert!(energy(READS, 0.0) < 0.9);
+    assert!((energy(READS, 1000.0) - 1.0).abs() < 1e-6);
+    let (soon, late) = (energy(&rare, 0.0), energy(&rare, 1000.0));
+    assert!(soon < late && late < 0.9, "{soon} {late}");
+}

@@ -19,6 +19,13 @@ const C1_EXIT_US: f64 = 2.0;
 const SAPPHIRE_RAPIDS: [&str; 2] = ["6/143", "6/207"];
 /// What leaving C6 takes there: the medians are 97 us at 2.0 GHz, 100.5 at 1.4 and 104 at 0.8.
 const SAPPHIRE_RAPIDS_C6_US: f64 = 100.5;
+/// Servers with package C6: CPUID family and models, and the exit latency of C6 in us that the kernel declares if the package
+/// goes down with it, and if not (`intel_idle` of Linux 6.12).
+const PACKAGE_C6_US: [(&[&str], f64, f64); 3] = [
+    (&["6/85"], 133.0, 92.0),
+    (&["6/106", "6/108"], 170.0, 128.0),
+    (&SAPPHIRE_RAPIDS, 290.0, 190.0),
+];
 /// An additional MHz in the name of the highest frequency: acpi-cpufreq's way to offer turbo.
 const TURBO_MARK_KHZ: u32 = 1000;
 
@@ -27,7 +34,7 @@ impl Machine {
     ///
     /// Idle states, frequency range, base frequency and transition latency are the record's; sockets, cores, threads,
     /// turbo limits and the range of the uncore those of its [`Processor`]. All else is assumed. Leaving a state takes
-    /// half of the declared exit latency; C6 of Sapphire and Emerald Rapids, and the states of AMD's systems, take
+    /// half of the declared exit latency, less what of it is the package's on servers; C6 of Sapphire and Emerald Rapids, and the states of AMD's systems, take
     /// what was measured on a processor of the kind. The rest is that of a built-in machine of the same kind, per
     /// socket. Hybrid processors become one cluster of their fastest cores.
     ///
@@ -51,6 +58,8 @@ impl Machine {
             _ => "the sockets are alike; a task starts on the first".to_owned(),
         };
         home.cluster.clone_from(&cluster[0].name);
+        let package_exit = (kind == Kind::Server).then(|| package_exit(system, idle));
+        let package_us = package_exit.as_ref().map_or(0.0, |exit| exit.value);
         let mut machine = Self {
             schema: template.schema,
             name: system.name.clone(),
@@ -64,12 +73,20 @@ impl Machine {
             idle_state: idle
                 .states
                 .iter()
-                .map(|state| idle_state(state, system, kind, &template))
+                .enumerate()
+                .map(|(index, state)| {
+                    let deepest = index + 1 == idle.states.len();
+                    let of_package = if deepest { package_us } else { 0.0 };
+                    idle_state(state, of_package, system, kind, &template)
+                })
                 .collect(),
             scheduler,
             ..template.clone()
         };
         scale_package(&mut machine, &template);
+        if let (Some(package), Some(exit)) = (&mut machine.package, package_exit) {
+            package.exit_us = exit;
+        }
         if let (Some(uncore), Some(processor)) = (&mut machine.uncore, &system.processor) {
             limit_uncore(uncore, processor);
         }
@@ -93,6 +110,36 @@ fn scale_package(machine: &mut Machine, template: &Machine) {
             let why = format!("{sockets} socket(s), each with its share of the {of} there; {why}");
             *figure = assumed(figure.value * sockets as f64 / of as f64, why);
         }
+    }
+}
+
+/// What a server's package takes to come up: the part of the declared exit latency of the deepest state that is there only
+/// because the package goes down with it.
+fn package_exit(system: &RecordedSystem, idle: &RecordedIdle) -> Figure {
+    let declared = |state: &IdleState| state.exit_latency.0 as f64 / 1e3;
+    let [.., core, deepest] = idle.states.as_slice() else {
+        return Figure::default();
+    };
+    let (name, whole) = (&deepest.name, declared(deepest));
+    if name.strip_suffix('P') == Some(&core.name) {
+        let why = format!(
+            "what the kernel declares for {name} ({whole} us) more than for {} ({} us)",
+            core.name,
+            declared(core)
+        );
+        return assumed((whole - declared(core)).max(0.0), why);
+    }
+    let known = PACKAGE_C6_US.iter().find(|(models, with, _)| {
+        models.contains(&&*system.family_model) && (with - whole).abs() < 0.5
+    });
+    match known {
+        Some((_, with, without)) => assumed(
+            with - without,
+            format!(
+                "the kernel declares {with} us for {name} where the package goes down with it, and {without} us where it does not"
+            ),
+        ),
+        None => assumed(0.0, format!("the exit time of {name} contains it")),
     }
 }
 
@@ -293,15 +340,17 @@ fn frequencies(
     (points, why)
 }
 
+/// `of_package`: the part of the declared exit latency that is the package's, in us.
 fn idle_state(
     state: &IdleState,
+    of_package: f64,
     system: &RecordedSystem,
     kind: Kind,
     template: &Machine,
 ) -> MachineIdleState {
     let declared = state.exit_latency.0 as f64 / 1e3;
     let like = most_similar(state, declared, template);
-    let (true_exit_us, exit_spread) = true_exit(state, declared, system, kind, like);
+    let (true_exit_us, exit_spread) = true_exit(state, (declared, of_package), system, kind, like);
     MachineIdleState {
         name: state.name.clone(),
         scope: Scope::Cpu,
@@ -336,10 +385,11 @@ fn most_similar<'a>(state: &IdleState, declared: f64, of: &'a Machine) -> &'a Ma
         .unwrap_or(&of.idle_state[0])
 }
 
-/// What leaving a state really takes, and how much that varies.
+/// What leaving a state really takes, and how much that varies. `declared`: what is declared, and which part of it is the
+/// package's, in us.
 fn true_exit(
     state: &IdleState,
-    declared: f64,
+    (declared, of_package): (f64, f64),
     system: &RecordedSystem,
     kind: Kind,
     like: &MachineIdleState,
@@ -368,10 +418,16 @@ fn true_exit(
         let spread = assumed(0.04, "half of the wake-ups within 97.5 and 103.4 us there");
         return (assumed(SAPPHIRE_RAPIDS_C6_US, why), spread);
     }
-    let why =
+    let half =
         "half of the declared time, as measured for C6 of Sapphire Rapids (97 to 104 of 190 us)";
+    let (own, why) = if of_package > 0.0 && of_package < declared {
+        let why = format!("without the {of_package} us of the package, {half}");
+        (declared - of_package, why)
+    } else {
+        (declared, half.to_owned())
+    };
     let spread = assumed(0.04, "as measured for C6 of Sapphire Rapids");
-    (assumed(declared / 2.0, why), spread)
+    (assumed(own / 2.0, why), spread)
 }
 
 #[cfg(test)]
@@ -445,7 +501,7 @@ mod tests {
         // The published figure is of that core only.
         let other = Machine::find("clx4s0").unwrap();
         let c6 = other.idle_state.iter().find(|s| s.name == "C6").unwrap();
-        assert!((c6.true_exit_us.value * 2.0 - c6.exit_latency_us.value).abs() < 1e-9);
+        assert!((c6.true_exit_us.value * 2.0 + 41.0 - c6.exit_latency_us.value).abs() < 1e-9);
     }
 
     #[test]
@@ -476,6 +532,22 @@ mod tests {
         let points = machine.cluster[0].frequencies();
         assert_eq!(points.last(), Some(&Kilohertz(2_400_000)));
         assert!(!points.contains(&Kilohertz(2_101_000)));
+    }
+
+    #[test]
+    fn the_package_of_a_server_comes_up_in_what_is_declared_for_it() {
+        for (name, package, core) in [
+            ("spr1", 100.0, SAPPHIRE_RAPIDS_C6_US),
+            ("gnr0", 40.0, 85.0),
+            ("rome0", 0.0, 21.6),
+        ] {
+            let machine = Machine::find(name).unwrap();
+            let exit = &machine.package.as_ref().unwrap().exit_us;
+            assert!((exit.value - package).abs() < 1e-9, "{name} {exit:?}");
+            assert!(matches!(exit.origin, Origin::Assumed(_)), "{exit:?}");
+            let own = &machine.idle_state.last().unwrap().true_exit_us;
+            assert!((own.value - core).abs() < 1e-9, "{name} {own:?}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use drive::{
 pub use figure::{Figure, Origin};
 pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};
-pub use power::{Package, Uncore};
+pub use power::{Package, PackageSleep, Uncore};
 
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
@@ -563,8 +563,15 @@ impl Machine {
         }
         all.extend(self.drive.figures());
         if let Some(package) = &self.package {
-            all.push(("package.idle_mw".to_owned(), &package.idle_mw));
-            all.push(("package.active_mw".to_owned(), &package.active_mw));
+            for (key, figure) in [
+                ("idle_mw", &package.idle_mw),
+                ("active_mw", &package.active_mw),
+                ("hysteresis_us", &package.hysteresis_us),
+                ("entry_us", &package.entry_us),
+                ("exit_us", &package.exit_us),
+            ] {
+                all.push((format!("package.{key}"), figure));
+            }
         }
         if let Some(uncore) = &self.uncore {
             for (key, figure) in [

@@ -3,16 +3,15 @@
 //! The power of a machine is the sum of
 //! - for every CPU: [`Cluster::active_power`] while it runs, [`Cluster::idle_power`] while it idles;
 //! - for every cluster: [`Cluster::on_power`] while it is up, else [`Cluster::off_power`];
-//! - for every cluster's uncore: [`Uncore::power`] at its clock, as soon as one CPU of the machine is
-//!   not in its deepest state;
-//! - for the package: [`Package::idle_power`] always, and [`Package::active_power`] on top as soon
-//!   as one CPU is not in its deepest state.
+//! - for every cluster's uncore: [`Uncore::power`] at its clock, while the package is not down;
+//! - for the package: [`Package::idle_power`] always, and [`Package::active_power`] on top while it is
+//!   not down. [`PackageSleep`] says when it is.
 //!
 //! The last part is why power is no sum over cores: on servers the first core out of deep idle
 //! costs some 80 to 100 W, each further one next to nothing.
 
 use serde::{Deserialize, Serialize};
-use wakepath_units::{Kilohertz, Microwatts};
+use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
 use super::{Cluster, Figure, MachineIdleState, Opp};
 
@@ -22,20 +21,65 @@ use super::{Cluster, Figure, MachineIdleState, Opp};
 pub struct Package {
     /// Drawn always; all of it while every CPU is in its deepest state.
     pub idle_mw: Figure,
-    /// Drawn besides as soon as one CPU is not in its deepest state.
+    /// Drawn besides while the package is not down.
     #[serde(default)]
     pub active_mw: Figure,
+    /// How long every CPU has to be in its deepest state before the package begins to go down.
+    #[serde(default)]
+    pub hysteresis_us: Figure,
+    /// How long going down takes. A CPU that wakes up meanwhile waits for the end of it.
+    #[serde(default)]
+    pub entry_us: Figure,
+    /// How long it takes to come up, before the CPU that wakes up begins to leave its own state.
+    #[serde(default)]
+    pub exit_us: Figure,
     /// Source of the plain figures.
     pub source: String,
 }
 
+/// When the package goes down and comes up again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PackageSleep {
+    /// See [`Package::hysteresis_us`].
+    pub hysteresis: Nanoseconds,
+    /// See [`Package::entry_us`].
+    pub entry: Nanoseconds,
+    /// See [`Package::exit_us`].
+    pub exit: Nanoseconds,
+}
+
+impl PackageSleep {
+    /// The time from when the last CPU enters its deepest state until the package is down.
+    pub fn delay(&self) -> Nanoseconds {
+        Nanoseconds(self.hysteresis.0 + self.entry.0)
+    }
+
+    /// When the package is up again, if the last CPU entered its deepest state at `asleep` and one wakes up at `woken`:
+    /// at once, unless it has begun to go down.
+    pub fn up_at(&self, asleep: Nanoseconds, woken: Nanoseconds) -> Nanoseconds {
+        if woken.0 <= asleep.0 + self.hysteresis.0 {
+            return woken;
+        }
+        Nanoseconds(woken.0.max(asleep.0 + self.delay().0) + self.exit.0)
+    }
+}
+
 impl Package {
+    /// When it goes down and comes up.
+    pub fn sleep(&self) -> PackageSleep {
+        PackageSleep {
+            hysteresis: self.hysteresis_us.micros(),
+            entry: self.entry_us.micros(),
+            exit: self.exit_us.micros(),
+        }
+    }
+
     /// What is drawn while every CPU is in its deepest state.
     pub fn idle_power(&self) -> Microwatts {
         self.idle_mw.milliwatts()
     }
 
-    /// What is drawn besides as soon as one CPU is not in its deepest state.
+    /// What is drawn besides while the package is not down.
     pub fn active_power(&self) -> Microwatts {
         self.active_mw.milliwatts()
     }
@@ -208,6 +252,18 @@ mod tests {
         c.highest_uv = Figure::plain(1_000_000.0);
         let volts: Vec<_> = c.opps.iter().map(|o| c.volts(o)).collect();
         assert_eq!(volts, [Some(0.6), Some(0.7), Some(0.7), Some(1.0)]);
+    }
+
+    #[test]
+    fn a_package_comes_up_after_the_rest_of_its_way_down_and_its_exit() {
+        let sleep = PackageSleep {
+            hysteresis: Nanoseconds(100),
+            entry: Nanoseconds(30),
+            exit: Nanoseconds(40),
+        };
+        let up_at = |woken| sleep.up_at(Nanoseconds(1000), Nanoseconds(woken)).0;
+        assert_eq!([1000, 1100, 1101].map(up_at), [1000, 1100, 1170]);
+        assert_eq!([1130, 1131, 5000].map(up_at), [1170, 1171, 5040]);
     }
 
     #[test]

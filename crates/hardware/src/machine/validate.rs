@@ -92,6 +92,17 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     }
     completion(machine)?;
     demotion(machine)?;
+    if let Some(package) = &machine.package {
+        for (key, figure) in [
+            ("hysteresis_us", &package.hysteresis_us),
+            ("entry_us", &package.entry_us),
+            ("exit_us", &package.exit_us),
+        ] {
+            if figure.value > 1e6 {
+                return fault(&format!("package.{key}"), "more than a second");
+            }
+        }
+    }
     if let Some(of_machine) = &machine.uncore {
         uncore(of_machine)?;
     }

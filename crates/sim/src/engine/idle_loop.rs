@@ -135,15 +135,17 @@ impl<O: Observer> Engine<'_, O> {
         c.begin_waking(self.now, really_in.index);
         c.stats[really_in.index].entering += (self.now - begun).min(really_in.entry);
         let entered_at = begun + really_in.entry;
+        let of_package = self.power.package_wait(self.now);
         let wait = if self.now < entered_at {
             // Too late to turn back, too early to have lost anything.
-            entered_at - self.now
+            (entered_at - self.now).max(of_package)
         } else {
             c.cold += really_in.cold_start;
-            match &really_in.exit_spread {
+            let own = match &really_in.exit_spread {
                 None => really_in.exit,
                 Some(times) => self.random.exit(cpu, times),
-            }
+            };
+            of_package + own
         };
         c.mode = Mode::Waking;
         c.phase_start = self.now;
