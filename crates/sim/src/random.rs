@@ -6,6 +6,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_pcg::Pcg64Mcg;
+use wakepath_workloads::fio::Sizes;
 
 use crate::drive::Direction;
 use crate::exponential::exp;
@@ -102,6 +103,7 @@ pub(crate) struct Streams {
     offset: Pcg64Mcg,
     completion: Pcg64Mcg,
     start: Pcg64Mcg,
+    size: Pcg64Mcg,
     /// By CPU; empty if every exit from an idle state takes its mean time.
     exit: Vec<Pcg64Mcg>,
     /// By CPU and source.
@@ -121,6 +123,7 @@ impl Streams {
             offset: stream(3),
             completion: stream(4),
             start: stream(5),
+            size: stream(6),
             exit: (0..if exits_vary { cpus } else { 0 })
                 .map(|cpu| stream((1 << 32) + cpu as u64))
                 .collect(),
@@ -161,6 +164,24 @@ impl Streams {
     /// The number of a block of `blocks` at random.
     pub(crate) fn block(&mut self, blocks: u64) -> u64 {
         self.offset.random_range(0..blocks.max(1))
+    }
+
+    /// The size of a request in bytes.
+    ///
+    /// As fio (`get_next_buflen()`): a range is drawn with its highest size added on, rounded down to a multiple, and
+    /// what is beyond the range becomes its highest size.
+    pub(crate) fn size(&mut self, sizes: &Sizes) -> u64 {
+        match sizes {
+            Sizes::Range { least, most, step } => {
+                let size = least + self.size.random_range(0..(*most).max(1));
+                (size / step * step).min(*most)
+            }
+            Sizes::Split(parts) => {
+                let share = self.size.random_range(0..100);
+                let part = parts.iter().find(|(_, up_to)| share < *up_to);
+                part.or(parts.last()).map_or(1, |part| part.0)
+            }
+        }
     }
 
     /// Whether a completion comes to another CPU than its queue's, with the given share of those that

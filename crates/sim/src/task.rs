@@ -80,13 +80,25 @@ pub(crate) struct Task {
     pub(crate) writes: u64,
     /// The direction of its next request, once it is settled.
     pub(crate) direction: Option<Direction>,
-    /// Reads and writes submitted.
+    /// Its bytes, where they vary.
+    pub(crate) size: Option<u64>,
+    /// What it writes next is in its buffer.
+    pub(crate) filled: bool,
+    /// Reads and writes submitted, or their bytes where these vary.
     pub(crate) issued: [u64; 2],
     /// The next block to read and to write, where they follow each other.
     pub(crate) next_block: [u64; 2],
     pub(crate) in_flight: u32,
     /// Requests that the drive has finished and the task has not seen.
     pub(crate) completed: Vec<RequestId>,
+    /// It submits several requests together: those of the next batch, with their bytes.
+    pub(crate) gathers: bool,
+    pub(crate) gathered: Vec<(RequestId, u64)>,
+    /// It had as many requests in flight as it may, and takes them back.
+    pub(crate) reaps: bool,
+    /// How many completed requests it waits for, and takes back together at most.
+    pub(crate) wanted: usize,
+    pub(crate) most: usize,
     /// Requests submitted when it last burnt its think cycles.
     pub(crate) thought_cycles: u64,
     /// When the clock ends its spinning.
@@ -138,10 +150,17 @@ impl Task {
             bytes: 0,
             writes: 0,
             direction: None,
+            size: None,
+            filled: false,
             issued: [0; 2],
             next_block: [0; 2],
             in_flight: 0,
             completed: Vec::new(),
+            gathers: false,
+            gathered: Vec::new(),
+            reaps: false,
+            wanted: 1,
+            most: usize::MAX,
             thought_cycles: 0,
             spin_until: 0,
             pause: Pause::default(),
@@ -192,6 +211,9 @@ impl Task {
 
     /// Whether a completion wakes it.
     pub(crate) fn waits_for_io(&self) -> bool {
-        !self.runnable && self.step == Step::Wait && self.in_flight > 0
+        !self.runnable
+            && self.step == Step::Wait
+            && self.in_flight > 0
+            && self.completed.len() >= self.wanted
     }
 }

@@ -76,6 +76,118 @@ fn a_mixed_job_of_one_block_size_ends_where_fio_ends_it() {
     assert_eq!(requests("rw=rw"), 1366);
 }
 
+/// fio 3.33 with its null engine: 85 I/Os, then always 256.
+#[test]
+fn a_sequential_job_with_gaps_ends_where_fio_ends_it() {
+    let requests = |lines: &str| run(lines).requests;
+    assert_eq!(requests("rw=read:512k\nbs=1m\nsize=128m"), 85);
+    assert_eq!(requests("rw=read:4k\nsize=1m"), 256);
+    assert_eq!(requests("rw=write:5k\nsize=1m"), 256);
+    assert_eq!(requests("rw=read:-8k\nsize=1m"), 256);
+    assert_eq!(requests("rw=randread:8\nsize=1m"), 256);
+}
+
+/// fio 3.33 draws 4 KiB 20 times of 100 from a split of 20 and 40 %, and 50 times of 100 from 50 and 70 %.
+#[test]
+fn block_sizes_have_the_shares_of_fio() {
+    let near = |lines: &str, mean: f64| {
+        let run = run(&format!("rw=write\nsize=100m\n{lines}"));
+        let is = run.written_bytes as f64 / run.writes as f64;
+        assert!((is / mean - 1.0).abs() < 0.02, "{lines}: {is}, not {mean}");
+        run.written_bytes
+    };
+    let kib = 1024.0;
+    assert_eq!(near("bssplit=4k/20:16k/40", 13.6 * kib), 100 << 20);
+    near("bssplit=4k/50:16k/70", 10.0 * kib);
+    near("bssplit=4k/25:64k/5:16k/70", 15.4 * kib);
+    near("bssplit=4k:16k/60:8k", 12.0 * kib);
+    near("bsrange=4k-16k", 10.0 * kib);
+    near("bsrange=3k-10k", 6.4 * kib);
+    near("bsrange=4k-16k\nbs_unaligned", 11.5 * kib);
+    near("bssplit=4k/100,8k/100", 8.0 * kib);
+    near("bssplit=4k/100,8k/100\nbs_is_seq_rand", 4.0 * kib);
+    near("bs=64k\nbsrange=8k-8k", 8.0 * kib);
+    // A rate counts bytes, and I/Os as the smallest.
+    let rate = run("rw=write\nruntime=2\nbssplit=4k/50:64k/50\nrate=4m");
+    let per_second = rate.written_bytes as f64 / rate.seconds;
+    assert!(
+        (per_second / 4_194_304.0 - 1.0).abs() < 0.03,
+        "{per_second}"
+    );
+    let iops = run("rw=write\nruntime=2\nbssplit=4k/50:64k/50\nrate_iops=1024");
+    let per_second = iops.written_bytes as f64 / iops.seconds;
+    assert!(
+        (per_second / 4_194_304.0 - 1.0).abs() < 0.03,
+        "{per_second}"
+    );
+}
+
+#[test]
+fn batches_are_submitted_and_waited_for_together() {
+    let of = |lines: &str| {
+        run(&format!(
+            "rw=randread\nioengine=libaio\niodepth=16\nnorandommap\nsize=64m\n{lines}"
+        ))
+    };
+    let one = of("");
+    let batched = of("iodepth_batch=16\niodepth_batch_complete_min=16");
+    assert_eq!(batched.requests, one.requests);
+    // The drive is idle while the next batch is prepared.
+    assert!(
+        batched.iops < 0.9 * one.iops,
+        "{} {}",
+        batched.iops,
+        one.iops
+    );
+    // Without a minimum or maximum fio waits for each, whatever iodepth is.
+    let each = of("iodepth_batch_complete_min=0");
+    let depth_1 = run("rw=randread\nioengine=libaio\nnorandommap\nsize=64m");
+    assert_eq!(each.iops.to_bits(), depth_1.iops.to_bits());
+    // What fio takes for its defaults changes nothing.
+    let same = of("iodepth_batch=1\niodepth_batch_complete=1\niodepth_low=16");
+    assert_eq!(same.iops.to_bits(), one.iops.to_bits());
+    // The queue runs down to a fourth before more is submitted.
+    let low = of("iodepth_low=4\niodepth_batch=4");
+    assert!(
+        low.iops < one.iops && low.iops > batched.iops,
+        "{}",
+        low.iops
+    );
+    for lines in [
+        "iodepth_batch=0",
+        "iodepth_batch=99999999",
+        "iodepth_batch_complete_min=99\niodepth_batch_complete_max=2\nthinktime=50\nthinktime_blocks=7",
+        "iodepth_batch=7\niodepth_low=1\nrate_iops=20000",
+    ] {
+        if lines.contains("99999999") {
+            assert!(fio::parse(&format!("[j]\nsize=1m\n{lines}"), "t").is_err());
+        } else {
+            assert_eq!(of(lines).requests, one.requests, "{lines}");
+        }
+    }
+}
+
+#[test]
+fn filling_buffers_takes_the_cpu_before_each_write() {
+    let period_us = |lines: &str| {
+        let run = run(&format!("bs=128k\nsize=64m\n{lines}"));
+        (1e6 / run.iops, run.latency_us.mean)
+    };
+    let (plain, latency) = period_us("rw=write");
+    let (refilled, same) = period_us("rw=write\nrefill_buffers");
+    // 490 cycles per KiB of a CPU that does at most some 2 GHz.
+    assert!(
+        (20.0..80.0).contains(&(refilled - plain)),
+        "{plain} {refilled}"
+    );
+    assert!((same / latency - 1.0).abs() < 0.1, "{latency} {same}");
+    let (half, _) = period_us("rw=write\nbuffer_compress_percentage=50");
+    assert!(half > plain + 8.0 && half < refilled - 8.0, "{half}");
+    let off = period_us("rw=write\ndedupe_percentage=50\nrefill_buffers=0");
+    assert_eq!(off, (plain, latency));
+    assert_eq!(period_us("rw=read"), period_us("rw=read\nrefill_buffers"));
+}
+
 /// What iowait is worth to menu@6.1 shows who counts as waiting for I/O.
 #[test]
 fn io_uring_waits_as_iowait_unless_told_not_to_and_libaio_does_not() {

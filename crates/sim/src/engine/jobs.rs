@@ -54,6 +54,10 @@ impl<O: Observer> Engine<'_, O> {
             self.jobs.left[index] = Some(job.processes);
             for process in 0..job.processes as usize {
                 let mut new = Task::job(index, 0);
+                if let Some(batch) = &job.batch {
+                    new.gathers = true;
+                    new.most = batch.most as usize;
+                }
                 if !job.cpu_sets.is_empty() {
                     new.entity.allowed = Some(job.cpu_sets[process % job.cpu_sets.len()]);
                 }

@@ -3,6 +3,7 @@
 //! Every CPU is in one [`Mode`] and has at most one phase that ends by itself (a wake-up, a segment
 //! of work, a polling limit, an interrupt on its way to a sleeping CPU).
 
+mod batches;
 mod clock;
 mod frequency;
 mod idle_loop;
@@ -103,6 +104,7 @@ pub(crate) struct Request {
     /// Pieces that the drives have not finished, and those whose interrupt has not been served.
     pub(crate) unserved: u32,
     pub(crate) undelivered: u32,
+    pub(crate) bytes: u64,
     /// When its submission began.
     pub(crate) begun: u64,
     /// Its latency so far, up to `cut`.
@@ -125,6 +127,7 @@ impl Default for Request {
             whole: None,
             unserved: 1,
             undelivered: 1,
+            bytes: 0,
             begun: 0,
             parts: Parts::default(),
             cut: 0,

@@ -1,5 +1,7 @@
 //! Requests: to the drive, back from it, and where their time goes.
 
+use wakepath_workloads::fio::Sizes;
+
 use super::{Engine, Request, Slot};
 use crate::attribution::{Part, Work};
 use crate::completion::Coalescing;
@@ -8,12 +10,22 @@ use crate::drive::{Accepted, Direction, Piece};
 use crate::observer::{Observer, RequestStep};
 use crate::task::Program;
 
+/// How many sizes are drawn at most for a request that has to fit.
+const DRAWS: usize = 1000;
+
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn submit(&mut self, cpu: CpuId, task: TaskId) {
         let job = &self.setup.jobs[self.tasks[task].job];
         let settled = self.tasks[task].direction.take();
         let direction = settled.unwrap_or_else(|| self.random.direction(job.read_percent));
-        self.submit_request(cpu, task, direction, job.block[direction as usize]);
+        let t = &mut self.tasks[task];
+        let (bytes, counts) = match t.size.take() {
+            Some(bytes) => (bytes, bytes),
+            None => (job.block[direction as usize], 1),
+        };
+        t.filled = false;
+        t.issued[direction as usize] += counts;
+        self.submit_request(cpu, task, direction, bytes);
     }
 
     #[inline(always)]
@@ -30,7 +42,7 @@ impl<O: Observer> Engine<'_, O> {
         t.in_flight += 1;
         t.submitted += 1;
         t.bytes += bytes;
-        t.issued[direction as usize] += 1;
+        let gathers = t.gathers;
         let work = Work {
             own: self.setup.io.submission(bytes),
             cold: t.cold,
@@ -44,6 +56,7 @@ impl<O: Observer> Engine<'_, O> {
             direction,
             issued_on: cpu,
             completes_on: cpu,
+            bytes,
             begun,
             cut: now,
             ..Request::default()
@@ -56,6 +69,16 @@ impl<O: Observer> Engine<'_, O> {
             request: id,
             read: direction == Direction::Read,
         });
+        if gathers {
+            self.gather(task, id, bytes);
+        } else {
+            self.hand_over(id, bytes);
+        }
+    }
+
+    /// Hands a request to the drives.
+    #[inline(always)]
+    pub(super) fn hand_over(&mut self, id: RequestId, bytes: u64) {
         if self.drives.len() == 1 {
             self.give_to_drive(0, id, bytes);
         } else {
@@ -63,12 +86,28 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Bytes of the request that a job is about to submit, whose direction that settles.
+    /// Bytes of the request that a job is about to submit, whose direction and size that settles.
     pub(super) fn next_bytes(&mut self, task: TaskId) -> u64 {
         let job = &self.setup.jobs[self.tasks[task].job];
         let settled = &mut self.tasks[task].direction;
         let direction = *settled.get_or_insert_with(|| self.random.direction(job.read_percent));
-        job.block[direction as usize]
+        match &job.sizes {
+            Some(sizes) => self.next_size(task, &sizes[direction as usize], job.bytes),
+            None => job.block[direction as usize],
+        }
+    }
+
+    /// As fio, a job draws sizes until one fits into what is left of its bytes.
+    #[inline(never)]
+    fn next_size(&mut self, task: TaskId, sizes: &Sizes, limit: Option<u64>) -> u64 {
+        let t = &mut self.tasks[task];
+        let left = limit.map_or(u64::MAX, |limit| limit.saturating_sub(t.bytes));
+        *t.size.get_or_insert_with(|| {
+            (0..DRAWS)
+                .map(|_| self.random.size(sizes))
+                .find(|size| *size <= left)
+                .unwrap_or(sizes.smallest())
+        })
     }
 
     /// Until when the rates of a job hold its next request back; settles its direction.

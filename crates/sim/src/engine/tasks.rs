@@ -88,15 +88,15 @@ impl<O: Observer> Engine<'_, O> {
             Program::Worker => self.block(cpu, task, false),
             Program::Job => self.jobs_turn(cpu, task),
             Program::Thread(thread) => {
-                let writes = self.tasks[task].writes;
                 match self.tasks[task].step {
                     Step::Submit => {
                         self.grant_lease(cpu, Grant::on_issue);
+                        let writes = self.tasks[task].writes;
                         self.submit_request(cpu, task, Direction::Write, writes);
                         self.tasks[task].step = Step::Wait;
                         return self.block(cpu, task, true);
                     }
-                    Step::Resume => self.finish_requests(cpu, task, [writes; 2]),
+                    Step::Resume => self.finish_requests(cpu, task),
                     _ => {}
                 }
                 if !self.thread_turn(cpu, task, thread) {
@@ -128,26 +128,28 @@ impl<O: Observer> Engine<'_, O> {
     fn resume(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
         let awake_since = self.cpus[cpu].awake_since;
         let t = &mut self.tasks[task];
-        let work = self.setup.io.resume * t.completed.len() as u64;
+        let taken = t.completed.len().min(t.most);
+        let work = self.setup.io.resume * taken as u64;
         t.begin(Step::Resume, work);
-        for request in &t.completed {
+        for request in &t.completed[..taken] {
             self.requests[*request].attribute_wake_up(self.now, awake_since);
         }
         work
     }
 
-    /// A task is back in user space with its completed requests, of so many bytes by direction.
+    /// A task is back in user space with its completed requests.
     #[inline(always)]
-    fn finish_requests(&mut self, cpu: CpuId, task: TaskId, bytes: [u64; 2]) {
+    fn finish_requests(&mut self, cpu: CpuId, task: TaskId) {
         let now = self.now;
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         let t = &mut self.tasks[task];
+        let taken = t.completed.len().min(t.most);
         let work = Work {
-            own: self.setup.io.resume * t.completed.len() as u64,
+            own: self.setup.io.resume * taken as u64,
             cold: t.cold,
             full_speed,
         };
-        for request in &t.completed {
+        for request in &t.completed[..taken] {
             let request = *request;
             let r = &mut self.requests[request];
             r.parts
@@ -156,7 +158,7 @@ impl<O: Observer> Engine<'_, O> {
             debug_assert_eq!(r.parts.total(), latency);
             if now >= t.counts_from {
                 self.recorder
-                    .request(latency, &r.parts, r.direction, bytes[r.direction as usize]);
+                    .request(latency, &r.parts, r.direction, r.bytes);
             } else {
                 self.recorder.ramped += 1;
             }
@@ -166,8 +168,12 @@ impl<O: Observer> Engine<'_, O> {
                 self.observer.request(Nanoseconds(now), step);
             }
         }
-        t.in_flight -= t.completed.len() as u32;
-        t.completed.clear();
+        t.in_flight -= taken as u32;
+        if taken == t.completed.len() {
+            t.completed.clear();
+        } else {
+            t.completed.drain(..taken);
+        }
     }
 
     fn jobs_turn(&mut self, cpu: CpuId, task: TaskId) {
@@ -176,10 +182,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.grant_lease(cpu, Grant::on_issue);
                 self.submit(cpu, task);
             }
-            Step::Resume => {
-                let job = &self.setup.jobs[self.tasks[task].job];
-                self.finish_requests(cpu, task, job.block);
-            }
+            Step::Resume => self.finish_requests(cpu, task),
             Step::Spin => return self.rest(cpu, task),
             Step::Think | Step::Wait | Step::Thread | Step::Worker => {}
         }
@@ -210,14 +213,21 @@ impl<O: Observer> Engine<'_, O> {
             .is_none_or(|end| self.now < t.started.saturating_add(end))
             && !self.jobs.ending
             && job.has_more(t.submitted, t.bytes);
-        let full = t.in_flight == job.depth;
+        let mut full = t.in_flight == job.depth;
+        if let Some(batch) = &job.batch {
+            full = t.reaps_batch(full, batch);
+        }
         let (pause, held) = if job.paced {
             self.pace(task, more && !full)
         } else {
             (false, None)
         };
+        let drains = !more || pause || held.is_some();
+        if job.batch.is_some() && (full || drains) {
+            self.submit_batch(task, drains);
+        }
         let t = &mut self.tasks[task];
-        if !t.completed.is_empty() && (full || !more || pause || held.is_some()) {
+        if t.completed.len() >= t.wanted && (full || drains) {
             return Plan::Work(self.resume(cpu, task));
         }
         if !more && t.in_flight == 0 {
@@ -245,11 +255,16 @@ impl<O: Observer> Engine<'_, O> {
             t.step = Step::Wait;
             return self.pause_until(cpu, task, until);
         }
-        let bytes = if self.setup.io.depends_on_bytes() {
+        let bytes = if job.settles_size || self.setup.io.depends_on_bytes() {
             self.next_bytes(task)
         } else {
             0
         };
+        if job.fill_cycles > 0
+            && let Some(work) = self.fill(task, bytes)
+        {
+            return Plan::Work(work);
+        }
         Plan::Work(self.begin_submission(task, bytes))
     }
 

@@ -24,6 +24,7 @@ use wakepath_units::Nanoseconds;
 
 use crate::file;
 
+mod blocks;
 mod error;
 mod extent;
 mod lines;
@@ -36,6 +37,7 @@ mod values;
 #[cfg(test)]
 mod tests;
 
+pub use blocks::{Batches, Batching, BlockSizes, Content, Sizes, SplitPart};
 pub use error::{FioError, FioProblem, FioWarning};
 pub use extent::{FileSize, Limits, Size};
 pub use options::{OptionSupport, known_options, line_sets};
@@ -91,13 +93,22 @@ pub struct FioJob {
     pub filename: Option<String>,
     /// Direction and order of the I/O. Default: sequential reads.
     pub rw: ReadWrite,
+    /// The number in `rw=pattern:N`: bytes that are skipped after each I/O of a sequential pattern, or I/Os per random
+    /// offset. Default 0: there is none.
+    pub step: i64,
     /// Share of reads of a mixed job in percent, 0 to 100. Default 50.
     pub rwmixread: u8,
     /// Bytes per I/O, at least 1. Default 4096.
     pub block_size: PerDirection<u64>,
+    /// Block sizes that vary. Default: none does.
+    pub block_sizes: BlockSizes,
     /// I/Os kept in flight, 1 to [`MAX_IODEPTH`]. A synchronous engine never has more than one:
     /// see [`FioJob::effective_iodepth`]. Default 1.
     pub iodepth: u32,
+    /// How many of them are submitted and waited for together. Default: one.
+    pub batches: Batches,
+    /// What is written. Default: the same data each time.
+    pub content: Content,
     /// Processes that run this job side by side, 1 to [`MAX_JOBS`]. Default 1.
     pub numjobs: u32,
     /// How I/O is submitted and waited for. Default `psync`, fio's on Linux.
@@ -172,12 +183,16 @@ impl Default for FioJob {
             description: None,
             filename: None,
             rw: ReadWrite::default(),
+            step: 0,
             rwmixread: 50,
             block_size: PerDirection {
                 read: 4096,
                 write: 4096,
             },
+            block_sizes: BlockSizes::default(),
             iodepth: 1,
+            batches: Batches::default(),
+            content: Content::default(),
             numjobs: 1,
             ioengine: IoEngine::default(),
             direct: false,
@@ -217,15 +232,6 @@ impl FioJob {
     pub const fn waits_as_iowait(&self) -> bool {
         self.ioengine.waits_as_iowait()
             && !(matches!(self.ioengine, IoEngine::IoUring) && self.no_iowait)
-    }
-
-    /// I/Os that are really in flight at once: 1 with a synchronous engine, else `iodepth`.
-    pub fn effective_iodepth(&self) -> u32 {
-        if self.ioengine.is_synchronous() {
-            1
-        } else {
-            self.iodepth
-        }
     }
 }
 

@@ -168,8 +168,8 @@ fn errors_name_the_line_and_the_likely_intention() {
             "t.fio:2: unknown option `zzzzzzz`",
         ),
         (
-            "[j]\nbssplit=4k/50\nsize=1m\n",
-            "t.fio:2: bssplit: it could change timing, and is not modelled",
+            "[j]\ntrim_backlog=2\nsize=1m\n",
+            "t.fio:2: trim_backlog: it could change timing, and is not modelled",
         ),
         (
             "[j]\nminimal\nsize=1m\n",
@@ -265,7 +265,7 @@ fn errors_name_the_line_and_the_likely_intention() {
 #[test]
 fn a_refusal_names_everything_at_once() {
     let text =
-        "[global]\nhipri\nsize=1m\nbuffered=1\n[a]\nbssplit=4k/50\niodept=2\n[b]\nflow=3\nbs=0\n";
+        "[global]\nhipri\nsize=1m\nbuffered=1\n[a]\ntrim_backlog=2\niodept=2\n[b]\nflow=3\nbs=0\n";
     let problems = parse(text, "t.fio").unwrap_err().problems;
     let lines: Vec<_> = problems.iter().filter_map(|p| p.line).collect();
     assert_eq!(lines, [2, 4, 4, 6, 7, 9, 10], "{problems:?}");
@@ -350,6 +350,43 @@ mod properties {
         }
     }
 
+    fn blocks() -> impl Strategy<Value = BlockSizes> {
+        let size = || 1_u64..1 << 30;
+        let range =
+            || proptest::option::of((size(), size()).prop_map(|(a, b)| (a.min(b), a.max(b))));
+        let part = (size(), proptest::option::of(1_u8..20));
+        let split = || proptest::option::of(proptest::collection::vec(part.clone(), 1..5));
+        (range(), range(), split(), split(), any::<[bool; 2]>()).prop_map(|(a, b, c, d, flags)| {
+            BlockSizes {
+                range: PerDirection { read: a, write: b },
+                split: PerDirection { read: c, write: d },
+                unaligned: flags[0],
+                by_order: flags[1],
+            }
+        })
+    }
+
+    prop_compose! {
+        fn any_batches()(
+            submit in 0..=MAX_IODEPTH,
+            complete_min in 0..=MAX_IODEPTH,
+            complete_max in 0..=MAX_IODEPTH,
+            low in 0..=MAX_IODEPTH,
+        ) -> Batches {
+            Batches { submit, complete_min, complete_max, low }
+        }
+    }
+
+    prop_compose! {
+        fn any_content()(
+            refill in proptest::option::of(any::<bool>()),
+            compressible in 0_u8..=100,
+            duplicates in 0_u8..=100,
+        ) -> Content {
+            Content { refill, compressible, duplicates }
+        }
+    }
+
     prop_compose! {
         fn any_job()(
             name in "[a-f][a-z0-9 _.-]{0,20}[a-z]",
@@ -375,6 +412,7 @@ mod properties {
             cpus in proptest::option::of(proptest::collection::btree_set(0_u32..8192, 1..9)),
             split in any::<bool>(),
             extent in any_extent(),
+            (step, block_sizes, batches, content) in (1_i64..1 << 40, blocks(), any_batches(), any_content()),
         ) -> FioJob {
             FioJob {
                 name,
@@ -382,9 +420,13 @@ mod properties {
                 description,
                 filename,
                 rw: rw.1,
+                step,
                 rwmixread,
                 block_size: PerDirection { read: bs.0, write: bs.1 },
+                block_sizes,
                 iodepth,
+                batches,
+                content,
                 numjobs,
                 ioengine: ioengine.1,
                 direct: flags[0],

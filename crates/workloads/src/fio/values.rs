@@ -176,9 +176,9 @@ pub(super) fn switch(text: &str) -> Result<bool, Problem> {
 
 /// A list `read,write,trim` whose missing parts fio fills in two ways: a part after the last comma
 /// repeats the one before it, an empty part is left alone. Trims are checked and then forgotten.
-pub(super) fn per_direction<T: Copy>(
-    text: &str,
-    mut parse: impl FnMut(&str) -> Result<T, Problem>,
+pub(super) fn per_direction<'a, T: Copy>(
+    text: &'a str,
+    mut parse: impl FnMut(&'a str) -> Result<T, Problem>,
 ) -> Result<PerDirection<Option<T>>, Problem> {
     let parts: Vec<&str> = text.split(',').take(4).collect();
     if parts.len() > 3 {

@@ -3,8 +3,9 @@
 use wakepath_units::Nanoseconds;
 
 use super::super::error::{Problem, Verdict, shown};
+use super::super::values::KbBase;
 use super::super::{IoEngine, MAX_IODEPTH, MAX_JOBS, PerDirection, ReadWrite};
-use super::{Row, flag};
+use super::{Row, bytes, count, flag};
 
 pub(super) const ROWS: &[Row] = &[
     Row::sets(&["name"], |job, value| {
@@ -28,10 +29,23 @@ pub(super) const ROWS: &[Row] = &[
     .text()
     .printed(|job| job.filename.clone()),
     Row::sets(&["rw", "readwrite"], |job, value| {
-        job.rw = pattern(value.text)?;
+        let (name, number) = match value.text.split_once(':') {
+            Some((name, number)) => (name, Some(number)),
+            None => (value.text, None),
+        };
+        job.rw = pattern(name)?;
+        job.step = match number {
+            Some(number) => step(number, job.rw.is_random(), value.kb_base)?,
+            None => 0,
+        };
         Ok(())
     })
-    .printed(|job| Some(job.rw.to_string())),
+    .printed(|job| {
+        Some(match job.step {
+            0 => job.rw.to_string(),
+            step => format!("{}:{step}", job.rw),
+        })
+    }),
     Row::sets(&["rwmixread"], |job, value| {
         job.rwmixread = value.percent()?;
         Ok(())
@@ -177,6 +191,22 @@ fn limit(limit: PerDirection<Option<u64>>) -> Option<String> {
     }
 }
 
+/// The number in `rw=pattern:N`.
+fn step(number: &str, random: bool, kb_base: KbBase) -> Result<i64, Problem> {
+    if random {
+        return match count(number, kb_base)? {
+            0 => Err(Problem::new("expected 1 or more I/Os per random offset")),
+            // No number is more than fio's signed 64 bits.
+            n => Ok(i64::try_from(n).unwrap_or(i64::MAX)),
+        };
+    }
+    let (sign, size) = match number.strip_prefix('-') {
+        Some(size) => (-1, size),
+        None => (1, number),
+    };
+    Ok(sign * i64::try_from(bytes(size, kb_base)?.value).unwrap_or(i64::MAX))
+}
+
 /// Patterns of fio with trims, which no drive model answers yet.
 const TRIMS: &[&str] = &["trim", "randtrim", "trimwrite", "randtrimwrite"];
 
@@ -184,16 +214,9 @@ fn pattern(value: &str) -> Result<ReadWrite, Problem> {
     if let Some((_, pattern)) = ReadWrite::NAMES.iter().find(|(name, _)| *name == value) {
         return Ok(*pattern);
     }
-    let base = value.split(':').next().unwrap_or_default();
-    if base.len() < value.len() && ReadWrite::NAMES.iter().any(|(name, _)| *name == base) {
+    if TRIMS.contains(&value) {
         return Err(Problem::unmodelled(format!(
-            "`{}`: a number of I/Os per offset is not modelled; write rw={base}",
-            shown(value)
-        )));
-    }
-    if TRIMS.contains(&base) {
-        return Err(Problem::unmodelled(format!(
-            "`{base}`: trims are not modelled"
+            "`{value}`: trims are not modelled"
         )));
     }
     let names = || ReadWrite::NAMES.iter().map(|(name, _)| *name);

@@ -1,34 +1,183 @@
 //! Where I/Os go, how large they are, how many are in flight, and what is in them.
 
-use super::Row;
+use super::super::blocks::MAX_PARTS;
+use super::super::error::{Problem, Verdict, shown};
+use super::super::values::KbBase;
+use super::super::{MAX_IODEPTH, PerDirection, SplitPart};
+use super::{Draft, Row, bytes, flag, percent};
 
 const NOT_MODELLED: &str = "it could change timing, and is not modelled";
 const PLACES: &str =
     "is ignored: where an I/O lies decides nothing but which drive of a RAID0 has it";
 
 pub(super) const ROWS: &[Row] = &[
-    Row::refused(&["iodepth_batch", "iodepth_batch_submit"], NOT_MODELLED),
-    Row::refused(
+    Row::sets(&["iodepth_batch", "iodepth_batch_submit"], |job, value| {
+        job.batches.submit = value.count(0, MAX_IODEPTH)?;
+        Ok(())
+    })
+    .judged(of_queue)
+    .printed(|job| (job.batches.submit != 1).then(|| job.batches.submit.to_string())),
+    Row::sets(
         &["iodepth_batch_complete_min", "iodepth_batch_complete"],
-        NOT_MODELLED,
-    ),
-    Row::refused(&["iodepth_batch_complete_max"], NOT_MODELLED),
-    Row::refused(&["iodepth_low"], NOT_MODELLED),
-    Row::refused(&["ba", "blockalign"], NOT_MODELLED),
-    Row::refused(&["bsrange", "blocksize_range"], NOT_MODELLED),
-    Row::refused(&["bssplit"], NOT_MODELLED),
-    Row::refused(&["bs_unaligned", "blocksize_unaligned"], NOT_MODELLED),
-    Row::refused(&["bs_is_seq_rand"], NOT_MODELLED),
-    Row::refused(&["rw_sequencer"], NOT_MODELLED),
+        |job, value| {
+            job.batches.complete_min = value.count(0, MAX_IODEPTH)?;
+            Ok(())
+        },
+    )
+    .judged(of_queue)
+    .printed(|job| (job.batches.complete_min != 1).then(|| job.batches.complete_min.to_string())),
+    Row::sets(&["iodepth_batch_complete_max"], |job, value| {
+        job.batches.complete_max = value.count(0, MAX_IODEPTH)?;
+        Ok(())
+    })
+    .judged(of_queue)
+    .printed(|job| (job.batches.complete_max != 0).then(|| job.batches.complete_max.to_string())),
+    Row::sets(&["iodepth_low"], |job, value| {
+        job.batches.low = value.count(0, MAX_IODEPTH)?;
+        Ok(())
+    })
+    .judged(of_queue)
+    .printed(|job| (job.batches.low != 0).then(|| job.batches.low.to_string())),
+    Row::ignored(&["ba", "blockalign"], PLACES),
+    Row::sets(&["bsrange", "blocksize_range"], |job, value| {
+        let given = super::per_direction(value.text, |part| range(part, value.kb_base))?;
+        let of = &mut job.block_sizes.range;
+        of.read = given.read.or(of.read);
+        of.write = given.write.or(of.write);
+        Ok(())
+    })
+    .printed(|job| {
+        per_direction(job.block_sizes.range, |(least, most)| {
+            format!("{least}-{most}")
+        })
+    }),
+    Row::sets(&["bssplit"], |job, value| {
+        let given = super::per_direction(value.text, Ok)?;
+        let of = &mut job.block_sizes.split;
+        for (text, of) in [(given.read, &mut of.read), (given.write, &mut of.write)] {
+            if let Some(text) = text {
+                *of = Some(split(text, value.kb_base)?);
+            }
+        }
+        Ok(())
+    })
+    .printed(|job| {
+        let of = &job.block_sizes.split;
+        let parts = PerDirection {
+            read: of.read.as_deref(),
+            write: of.write.as_deref(),
+        };
+        per_direction(parts, |parts| {
+            let parts = parts.iter().map(|(size, share)| match share {
+                Some(share) => format!("{size}/{share}"),
+                None => size.to_string(),
+            });
+            parts.collect::<Vec<_>>().join(":")
+        })
+    }),
+    Row::sets(&["bs_unaligned", "blocksize_unaligned"], |job, value| {
+        job.block_sizes.unaligned = value.switch()?;
+        Ok(())
+    })
+    .flag()
+    .printed(|job| job.block_sizes.unaligned.then(|| flag(true))),
+    Row::sets(&["bs_is_seq_rand"], |job, value| {
+        job.block_sizes.by_order = value.switch()?;
+        Ok(())
+    })
+    .flag()
+    .printed(|job| job.block_sizes.by_order.then(|| flag(true))),
+    Row::ignored(&["rw_sequencer"], PLACES),
     Row::ignored(&["offset", "fileoffset"], PLACES),
     Row::ignored(&["offset_increment"], PLACES),
     Row::ignored(&["offset_align"], PLACES),
     Row::ignored(&["random_distribution"], PLACES),
     Row::ignored(&["percentage_random"], PLACES),
     Row::ignored(&["softrandommap"], PLACES),
-    Row::only(&["refill_buffers"], &["0"], NOT_MODELLED).flag(),
+    Row::sets(&["refill_buffers"], |job, value| {
+        job.content.refill = Some(value.switch()?);
+        Ok(())
+    })
+    .flag()
+    .printed(|job| job.content.refill.map(flag)),
+    Row::sets(&["buffer_compress_percentage"], |job, value| {
+        job.content.compressible = value.percent()?;
+        Ok(())
+    })
+    .printed(|job| share(job.content.compressible)),
+    Row::sets(&["dedupe_percentage"], |job, value| {
+        job.content.duplicates = value.percent()?;
+        Ok(())
+    })
+    .printed(|job| share(job.content.duplicates)),
     Row::refused(&["trim_percentage"], NOT_MODELLED),
     Row::refused(&["trim_verify_zero"], NOT_MODELLED),
     Row::refused(&["trim_backlog"], NOT_MODELLED),
     Row::refused(&["trim_backlog_batch"], NOT_MODELLED),
 ];
+
+fn of_queue(draft: &Draft, _: &str) -> Verdict {
+    let job = &draft.job;
+    if job.ioengine.is_synchronous() {
+        Verdict::Ignored(format!(
+            "has no effect on job `{}`: the engine {} has one I/O in flight at most",
+            shown(&job.name),
+            job.ioengine
+        ))
+    } else {
+        Verdict::Fine
+    }
+}
+
+fn share(percent: u8) -> Option<String> {
+    (percent > 0).then(|| percent.to_string())
+}
+
+/// Both directions as fio reads them back.
+fn per_direction<T>(of: PerDirection<Option<T>>, print: impl Fn(T) -> String) -> Option<String> {
+    let (read, write) = (of.read.map(&print), of.write.map(&print));
+    (read.is_some() || write.is_some())
+        .then(|| format!("{},{}", read.unwrap_or_default(), write.unwrap_or_default()))
+}
+
+/// A block size, at least 1 byte.
+fn size(text: &str, kb_base: KbBase) -> Result<u64, Problem> {
+    super::at_least(1, bytes(text, kb_base)?.value)
+}
+
+/// `least-most`; fio takes the two in any order.
+fn range(text: &str, kb_base: KbBase) -> Result<(u64, u64), Problem> {
+    let parts = text.split_once('-').or_else(|| text.split_once(':'));
+    let (one, other) = parts.ok_or_else(|| {
+        Problem::new(format!(
+            "`{}` is not a range; expected least-most",
+            shown(text)
+        ))
+    })?;
+    let (one, other) = (size(one, kb_base)?, size(other, kb_base)?);
+    Ok((one.min(other), one.max(other)))
+}
+
+/// `size/share:size/share`; a share may be missing.
+fn split(text: &str, kb_base: KbBase) -> Result<Vec<SplitPart>, Problem> {
+    let mut parts = Vec::new();
+    for part in text.split(':') {
+        parts.push(match part.split_once('/') {
+            Some((bytes, "")) => (size(bytes, kb_base)?, None),
+            Some((bytes, share)) => (size(bytes, kb_base)?, Some(percent(share)?)),
+            None => (size(part, kb_base)?, None),
+        });
+    }
+    if parts.len() > MAX_PARTS {
+        let message = format!("has {} parts; fio takes {MAX_PARTS}", parts.len());
+        return Err(Problem::new(message));
+    }
+    let given: u32 = parts.iter().filter_map(|p| p.1.map(u32::from)).sum();
+    let open = parts.iter().any(|p| p.1.is_none());
+    // Else they may add up to anything: the largest share takes less or more.
+    if (given == 0 && !open) || (given > 100 && open) {
+        let message = format!("the shares add up to {given} %, expected 1 to 100");
+        return Err(Problem::new(message));
+    }
+    Ok(parts)
+}

@@ -1,0 +1,276 @@
+//! How large the I/Os of a job are, what is in them, and how many go to the drive together.
+
+use serde::Serialize;
+
+use super::{FioJob, PerDirection};
+
+/// Most parts of a `bssplit`: fio's own limit (`BSSPLIT_MAX`).
+pub(super) const MAX_PARTS: usize = 64;
+
+/// fio's `iodepth_batch*` and `iodepth_low` as given; see [`FioJob::batching`] for what they come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Batches {
+    /// I/Os submitted together; 0: `iodepth`. Default 1.
+    pub submit: u32,
+    /// I/Os waited for together. Default 1.
+    pub complete_min: u32,
+    /// I/Os taken back together at most; less than `complete_min` counts as that. Default 0.
+    pub complete_max: u32,
+    /// Once `iodepth` is reached, I/Os left in flight before more are submitted; 0: `iodepth`. Default 0.
+    pub low: u32,
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        Self {
+            submit: 1,
+            complete_min: 1,
+            complete_max: 0,
+            low: 0,
+        }
+    }
+}
+
+/// How a process submits and reaps, with fio's rules applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batching {
+    /// I/Os submitted together, from 1 to the depth.
+    pub submit: u32,
+    /// I/Os waited for together, at least 1.
+    pub least: u32,
+    /// I/Os taken back together at most, at least `least`.
+    pub most: u32,
+    /// Once the depth is reached, I/Os left in flight before more are submitted, 1 to the depth.
+    pub low: u32,
+}
+
+/// A size in bytes and its share in percent, if that is given.
+pub type SplitPart = (u64, Option<u8>);
+
+/// Block sizes that vary from I/O to I/O.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BlockSizes {
+    /// fio's `bsrange`: the least and the most bytes.
+    pub range: PerDirection<Option<(u64, u64)>>,
+    /// fio's `bssplit`, which counts before `range`: at most 64 sizes with their shares.
+    pub split: PerDirection<Option<Vec<SplitPart>>>,
+    /// Sizes need not be multiples of the smallest. Default false.
+    pub unaligned: bool,
+    /// The sizes of reads are those of sequential I/Os, those of writes of random ones. Default false.
+    pub by_order: bool,
+}
+
+impl BlockSizes {
+    /// Whether any size varies.
+    pub const fn vary(&self) -> bool {
+        self.range.read.is_some()
+            || self.range.write.is_some()
+            || self.split.read.is_some()
+            || self.split.write.is_some()
+            || self.by_order
+    }
+}
+
+/// The sizes of the I/Os of one direction, with fio's rules applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// From `least` to `most` bytes, in multiples of `step` and `most` itself.
+    Range {
+        /// At least 1.
+        least: u64,
+        /// At least `least`.
+        most: u64,
+        /// At least 1.
+        step: u64,
+    },
+    /// Sizes in bytes, each with the sum of the shares up to it in percent; the last sum is 100.
+    Split(Vec<(u64, u8)>),
+}
+
+impl Sizes {
+    /// The smallest in bytes.
+    pub fn smallest(&self) -> u64 {
+        match self {
+            Self::Range { least, .. } => *least,
+            Self::Split(parts) => parts.iter().map(|p| p.0).min().unwrap_or(1),
+        }
+    }
+
+    /// The largest in bytes.
+    pub fn largest(&self) -> u64 {
+        match self {
+            Self::Range { most, .. } => *most,
+            Self::Split(parts) => parts.iter().map(|p| p.0).max().unwrap_or(1),
+        }
+    }
+}
+
+/// As fio does (`get_next_buflen()`): sorted by share, and the largest share takes whatever the others leave of 100 %.
+fn split(parts: &[SplitPart], unaligned: bool) -> Sizes {
+    let smallest = parts.iter().map(|p| p.0).min().unwrap_or(1).max(1);
+    let step = if unaligned { 1 } else { smallest };
+    let given: u32 = parts.iter().filter_map(|p| p.1.map(u32::from)).sum();
+    let open = parts.iter().filter(|p| p.1.is_none()).count() as u32;
+    let each = 100_u32.saturating_sub(given).checked_div(open).unwrap_or(0);
+    let mut parts: Vec<(u64, u32)> = parts
+        .iter()
+        .map(|(size, share)| (size / step * step, share.map_or(each, u32::from)))
+        .filter(|(_, share)| *share > 0)
+        .collect();
+    parts.sort_by_key(|(_, share)| *share);
+    let mut sum = 0;
+    let last = parts.len().saturating_sub(1);
+    let sums = parts.into_iter().enumerate().map(|(i, (size, share))| {
+        sum = if i == last {
+            100
+        } else {
+            (sum + share).min(100)
+        };
+        (size, sum as u8)
+    });
+    Sizes::Split(sums.collect())
+}
+
+/// What fio writes into its buffers before each write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Content {
+    /// Whether new random data is written each time. Default: if `compressible` or `duplicates` is not 0.
+    pub refill: Option<bool>,
+    /// Share of zeros in percent. Default 0.
+    pub compressible: u8,
+    /// Share of blocks that repeat others, in percent. Default 0.
+    pub duplicates: u8,
+}
+
+impl FioJob {
+    /// How each process submits and reaps; `None` if one by one, as by default.
+    pub fn batching(&self) -> Option<Batching> {
+        let depth = self.effective_iodepth();
+        let of = &self.batches;
+        let or_depth = |n: u32| if n == 0 || n > depth { depth } else { n };
+        let batching = Batching {
+            submit: or_depth(of.submit),
+            least: of.complete_min.clamp(1, depth),
+            most: of.complete_max.max(of.complete_min).max(1),
+            low: or_depth(of.low),
+        };
+        (batching.submit > 1 || batching.least > 1 || batching.low < depth).then_some(batching)
+    }
+
+    /// I/Os that are really in flight at once: 1 with a synchronous engine, or if `iodepth_batch_complete_min` is 0
+    /// and `iodepth_batch_complete_max` not given, as fio then waits for each; else `iodepth`.
+    pub fn effective_iodepth(&self) -> u32 {
+        let waits_for_each = self.batches.complete_min == 0 && self.batches.complete_max == 0;
+        if self.ioengine.is_synchronous() || waits_for_each {
+            1
+        } else {
+            self.iodepth
+        }
+    }
+
+    /// Sizes of reads and writes, if any varies.
+    pub fn sizes(&self) -> Option<[Sizes; 2]> {
+        let of = &self.block_sizes;
+        if !of.vary() {
+            return None;
+        }
+        let sizes = |range: Option<(u64, u64)>, parts: &Option<Vec<_>>, block: u64| {
+            if let Some(parts) = parts {
+                return split(parts, of.unaligned);
+            }
+            let (least, most) = range.unwrap_or((block, block));
+            let step = if of.unaligned { 1 } else { least };
+            Sizes::Range { least, most, step }
+        };
+        let read = sizes(of.range.read, &of.split.read, self.block_size.read);
+        let write = sizes(of.range.write, &of.split.write, self.block_size.write);
+        Some(match (of.by_order, self.rw.is_random()) {
+            (false, _) => [read, write],
+            (true, false) => [read.clone(), read],
+            (true, true) => [write.clone(), write],
+        })
+    }
+
+    /// The share of each write's bytes, in percent, that fio fills with new random data before it submits the write.
+    pub fn refilled_percent(&self) -> u8 {
+        let of = &self.content;
+        if of
+            .refill
+            .unwrap_or(of.compressible > 0 || of.duplicates > 0)
+        {
+            100 - of.compressible.min(100)
+        } else {
+            0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::*;
+
+    fn job(lines: &str) -> FioJob {
+        let text = format!("[j]\nsize=1m\nioengine=libaio\niodepth=16\n{lines}\n");
+        parse(&text, "t.fio")
+            .map(|mut file| file.jobs.remove(0))
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn batches_are_bounded_as_in_fio() {
+        let of = |lines: &str| {
+            job(lines)
+                .batching()
+                .map(|b| (b.submit, b.least, b.most, b.low))
+        };
+        assert_eq!(of(""), None);
+        assert_eq!(of("iodepth_batch=8"), Some((8, 1, 1, 16)));
+        assert_eq!(of("iodepth_batch=0"), Some((16, 1, 1, 16)));
+        assert_eq!(of("iodepth_batch_submit=99"), Some((16, 1, 1, 16)));
+        assert_eq!(of("iodepth_batch_complete=4"), Some((1, 4, 4, 16)));
+        assert_eq!(
+            of("iodepth_batch_complete_min=4\niodepth_batch_complete_max=2\niodepth_low=3"),
+            Some((1, 4, 4, 3))
+        );
+        assert_eq!(of("iodepth_batch_complete_max=8"), None);
+        assert_eq!(of("iodepth_batch=8\nioengine=psync"), None);
+        assert_eq!(job("iodepth_batch_complete_min=0").effective_iodepth(), 1);
+    }
+
+    #[test]
+    fn shares_are_those_of_fio() {
+        let of = |text: &str| {
+            job(&format!("bssplit={text}"))
+                .sizes()
+                .map(|[read, _]| read)
+        };
+        let split = |parts: &[(u64, u8)]| Some(Sizes::Split(parts.to_vec()));
+        assert_eq!(of("4k/20:16k/40"), split(&[(4096, 20), (16384, 100)]));
+        assert_eq!(of("4k/50:16k/70"), split(&[(4096, 50), (16384, 100)]));
+        assert_eq!(of("4k"), split(&[(4096, 100)]));
+        assert_eq!(
+            of("4k:16k/:8k/60"),
+            split(&[(4096, 20), (16384, 40), (8192, 100)])
+        );
+        assert_eq!(of("4k/30:6k/70:8k/0"), split(&[(4096, 30), (4096, 100)]));
+        for wrong in [
+            "4k/0",
+            "",
+            "4k/120",
+            "0/50:4k/50",
+            "4k/90:8k/20:2k",
+            "4k/x",
+            "4k/50:",
+        ] {
+            let text = format!("[j]\nsize=1m\nbssplit={wrong}\n");
+            assert!(parse(&text, "t.fio").is_err(), "{wrong}");
+        }
+        assert_eq!(
+            job("bsrange=16k-4k")
+                .sizes()
+                .map(|[read, _]| (read.smallest(), read.largest())),
+            Some((4096, 16384))
+        );
+    }
+}
