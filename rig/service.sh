@@ -23,6 +23,15 @@ mount -t sysfs sysfs sys
 mount --rbind /dev dev
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
+# A repository below /tmp is still there, as one that is elsewhere, but cannot be changed.
+repository=$(realpath "$(dirname "$0")/..")
+case $repository in
+/tmp/*)
+    mkdir -p ".$repository"
+    mount --bind "$repository" ".$repository"
+    mount -o remount,bind,ro ".$repository"
+    ;;
+esac
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 
 # What a unit with the usual dependencies asks for.

@@ -319,7 +319,7 @@ fn unknown_drives_are_one_error() {
             b"",
             "nearest: Samsung SSD 970 EVO 500GB",
         );
-        fails(&with("SN530"), b"", "\"SN530\" matches 18 drives");
+        fails(&with("PC SN530"), b"", "\"PC SN530\" matches");
         fails(&with(""), b"", "an empty drive name");
     }
     fails(&["drive", "list", "qqqq"], b"", "no drive has \"qqqq\"");

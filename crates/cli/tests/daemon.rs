@@ -636,7 +636,9 @@ fn a_configuration_that_cannot_be_started_leaves_the_old_one_in_force() {
         ),
     ] {
         config(folder.path(), text);
-        wakepath(&["daemon", "--check-config", "--config", &config_path]).success();
+        // A port that is taken is no fault of the file.
+        let check = ["daemon", "--check-config", "--config", &config_path];
+        wakepath(&[&check[..], &["--root", root]].concat()).code(i32::from(why == "C9"));
         daemon.signal(Signal::HUP);
         let said = daemon.until("not reloaded");
         assert!(said.contains("the old configuration stays"), "{said}");
@@ -911,4 +913,18 @@ fn links_and_open_directories_stop_the_daemon() {
         fs::remove_file(directory.join(file)).unwrap();
     }
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_ceiling_that_this_machine_has_not_is_found_when_the_file_is_checked() {
+    let machine = common::captured::copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    let config = machine.path().join("daemon.toml");
+    let check = |ceiling: &str| {
+        fs::write(&config, format!("[psd]\nceiling = '{ceiling}'\n")).unwrap();
+        let path = config.to_str().unwrap();
+        common::wakepath(&["daemon", "--check-config", "--config", path, "--root", root])
+    };
+    check("C1E").success();
+    common::fails_with(check("C9"), &["no idle state 'C9'", "C1E ("]);
 }

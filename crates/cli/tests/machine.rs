@@ -205,3 +205,23 @@ fn a_recorded_system_is_simulated_under_what_it_ran() {
         .stdout(predicate::str::contains("schedutil"))
         .stderr("");
 }
+
+#[test]
+fn a_table_of_idle_states_is_no_machine_and_short_names_are_drives() {
+    let job = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../workloads/part-b-rk3399.fio"
+    );
+    common::fails_with(
+        common::wakepath(&["sim", job, "--machine", "skl_cstates"]),
+        &["table of idle states", "machine show skl_cstates"],
+    );
+    for args in [
+        &["drive", "show", "sn530"][..],
+        &["apst", "plan", "--drive", "SN530"],
+    ] {
+        let shown = common::wakepath(args).success();
+        let text = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+        assert!(text.contains("SN530 SDBPNPZ-256G-1006"), "{text}");
+    }
+}

@@ -324,3 +324,20 @@ fn recordings_are_counted_and_those_of_different_machines_refused() {
     // A trace that says nothing of its machine.
     fails_with(import([&one, &epyc(1500)], &[]), &["only one of them"]);
 }
+
+#[test]
+fn what_a_replay_cannot_do_says_what_it_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = guest(folder.path(), "guest.parquet", |_| ());
+    let recording = recording.to_str().unwrap();
+    fails_with(
+        wakepath(&["replay", recording, "--table", "gaps"]),
+        &["--table", "--format csv"],
+    );
+    let calls = folder.path().join("calls.csv");
+    let calls = calls.to_str().unwrap();
+    fails_with(
+        wakepath(&["replay", recording, "--calls", calls, "--cpu", "7"]),
+        &["CPU 7", "--cpu can be 0"],
+    );
+}

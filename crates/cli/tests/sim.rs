@@ -461,3 +461,40 @@ fn every_frequency_policy_gives_a_result_or_one_error_on_every_machine() {
         &["hwp_dynamic_boost"],
     );
 }
+
+#[test]
+fn a_rate_that_is_not_reached_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("job.fio");
+    let says = |rate: &str, idle: &str| {
+        let text = format!(
+            "[r]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nruntime=50ms\ntime_based\n{rate}\n"
+        );
+        std::fs::write(&job, text).unwrap();
+        let job = job.to_str().unwrap();
+        let args = [
+            "sim",
+            job,
+            "--machine",
+            "rk3399",
+            "--runs",
+            "1",
+            "--idle",
+            idle,
+        ];
+        let output = assert_cmd::Command::cargo_bin("wakepath")
+            .unwrap()
+            .args(args)
+            .unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = says("rate_iops=200000", "menu");
+    assert!(said.contains("200000 I/Os per second asked"), "{said}");
+    assert_eq!(says("rate_iops=200", "menu"), "");
+    assert_eq!(says("", "menu"), "");
+    let said = says("", "menu,menu");
+    assert!(
+        said.contains("menu@6.12 more than once; it runs once"),
+        "{said}"
+    );
+}

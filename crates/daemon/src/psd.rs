@@ -207,6 +207,15 @@ fn ceiling_us(system: &System, cpu: usize, ceiling: &Ceiling) -> Result<Option<u
     }
 }
 
+/// Whether the ceiling means something on every CPU of this machine.
+///
+/// # Errors
+/// It names an idle state that a CPU has not; the message says which it has.
+pub fn check_ceiling(system: &System, ceiling: &Ceiling) -> Result<(), String> {
+    let mut cpus = system.cpus().into_iter();
+    cpus.try_for_each(|cpu| ceiling_us(system, cpu, ceiling).map(drop))
+}
+
 /// The parameters of the kernel module, if it is loaded and shall be used.
 pub fn module_settings(
     system: &System,

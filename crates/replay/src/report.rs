@@ -16,6 +16,8 @@ pub struct Report {
     pub periods: u64,
     /// See [`Report::periods`].
     pub rests: u64,
+    /// The CPUs with idle periods, in order.
+    pub cpus: Vec<u32>,
     /// From the first to the last event, in ns.
     pub duration_ns: u64,
     /// What was chosen when the recording was made comes first, then each governor.

@@ -94,6 +94,7 @@ struct Cpu<'a> {
     watched: bool,
     shadow: Shadow,
     last: u64,
+    has_periods: bool,
 }
 
 struct Run<'a> {
@@ -234,15 +235,19 @@ impl<'a> Run<'a> {
 
     fn finish(mut self, metadata: &Metadata) -> Result<Report, ReplayError> {
         let mut cpus = Vec::new();
+        let mut numbers = Vec::new();
         for (number, cpu) in self.cpus.into_iter().enumerate() {
             let Some(mut cpu) = cpu else { continue };
             self.common.last = self.common.last.max(cpu.last);
             self.common.end_rest(&mut cpu);
             self.common.ask_governors(&mut cpu);
             cpu.shadow.settle(self.common.calls_of(number as u32))?;
+            if cpu.has_periods {
+                numbers.push(number as u32);
+            }
             cpus.push(cpu);
         }
-        self.common.report(&cpus, metadata)
+        self.common.report(&cpus, numbers, metadata)
     }
 }
 
@@ -297,6 +302,7 @@ impl<'a> Common<'a> {
             watched: setup.ran.is_some() || self.calls.as_ref().is_some_and(|(of, _)| *of == cpu),
             shadow: Shadow::new(self.governor_that_ran(states), setup.ran.as_ref()),
             last: 0,
+            has_periods: false,
         }
     }
 
@@ -387,6 +393,7 @@ impl<'a> Common<'a> {
             self.end_rest(cpu);
         }
         self.periods += 1;
+        cpu.has_periods = true;
         if cpu.watched {
             cpu.shadow.settle(self.calls_of(number))?;
         }
@@ -507,7 +514,12 @@ impl<'a> Common<'a> {
         cpu.shadow.restart(self.governor_that_ran(cpu.group.states));
     }
 
-    fn report(&self, cpus: &[Box<Cpu<'_>>], metadata: &Metadata) -> Result<Report, ReplayError> {
+    fn report(
+        &self,
+        cpus: &[Box<Cpu<'_>>],
+        numbers: Vec<u32>,
+        metadata: &Metadata,
+    ) -> Result<Report, ReplayError> {
         if self.periods == 0 {
             return Err(ReplayError::NoPeriods);
         }
@@ -584,6 +596,7 @@ impl<'a> Common<'a> {
         Ok(Report {
             periods: self.periods,
             rests: self.rests,
+            cpus: numbers,
             duration_ns: self.last.saturating_sub(self.first),
             policies,
             agreement,

@@ -55,7 +55,74 @@ pub fn toml_message(message: &str) -> String {
         [wrong, ref known @ ..] if message.starts_with("unknown field") && !known.is_empty() => {
             format!("unknown key `{wrong}`{}", suggestion(wrong, known))
         }
-        _ => message.replace("field", "key"),
+        _ => in_plain_words(&message.replace("field", "key")),
+    }
+}
+
+/// What a TOML parser calls the types of Rust, as people call them.
+const TYPES: [(&str, &str); 16] = [
+    ("a borrowed string", "a text"),
+    ("a string", "a text"),
+    ("string ", "the text "),
+    ("a sequence", "a list"),
+    ("sequence", "a list"),
+    ("a map", "a table"),
+    ("map", "a table"),
+    ("struct ", "the table "),
+    ("boolean ", ""),
+    ("a boolean", "true or false"),
+    ("floating point ", "the number "),
+    ("integer ", "the number "),
+    ("f64", "a number"),
+    ("u32", "a whole number of at most 4294967295"),
+    ("u64", "a whole number, not below 0"),
+    ("usize", "a whole number, not below 0"),
+];
+
+/// `invalid type: sequence, expected a string` is `a list instead of a text`.
+fn in_plain_words(message: &str) -> String {
+    if let Some(rest) = message.strip_prefix("duplicate key") {
+        let name = rest.trim().trim_matches('`');
+        return if name.is_empty() {
+            "a key or a table is given twice; lists of tables are written with two brackets, [[policy]]".to_owned()
+        } else {
+            format!(
+                "`{name}` is given twice; lists of tables are written with two brackets, such as [[policy]]"
+            )
+        };
+    }
+    let parts = message
+        .strip_prefix("invalid type: ")
+        .or_else(|| message.strip_prefix("invalid value: "))
+        .and_then(|rest| rest.rsplit_once(", expected "));
+    let Some((found, expected)) = parts else {
+        return message.to_owned();
+    };
+    let plain = |text: &str| {
+        let known = TYPES.iter().find(|(rust, _)| text.starts_with(rust));
+        known.map_or_else(
+            || text.to_owned(),
+            |(rust, word)| format!("{word}{}", &text[rust.len()..]),
+        )
+    };
+    format!("{} instead of {}", plain(found), plain(expected))
+}
+
+/// The key on the line of `text` that holds the byte `at`, if it sets one: what a parser's message leaves out.
+pub fn key_at(text: &str, at: usize) -> Option<&str> {
+    let before = text.get(..at)?;
+    let start = before.rfind('\n').map_or(0, |line| line + 1);
+    let (key, _) = text[start..].lines().next()?.split_once('=')?;
+    let key = key.trim();
+    (!key.is_empty() && !key.starts_with(['#', '['])).then_some(key)
+}
+
+/// As [`toml_message`], with the key that an error about a value's type is of. `at`: where in `text` the error is.
+pub fn toml_error(message: &str, text: &str, at: usize) -> String {
+    let said = toml_message(message);
+    match key_at(text, at) {
+        Some(key) if message.starts_with("invalid ") => format!("`{key}`: {said}"),
+        _ => said,
     }
 }
 
@@ -84,6 +151,23 @@ mod tests {
     fn an_exact_name_beats_a_slip() {
         assert_eq!(closest("teo", ["te", "teo"]), Some((1.0, "teo")));
         assert_eq!(nearest("runtimes", ["runtime", "run"]), Some("runtime"));
+    }
+
+    #[test]
+    fn types_have_names_that_people_know() {
+        let text = "name = 'x'\nrepeats = 'many'\n";
+        let message = "invalid type: string \"many\", expected u32";
+        assert_eq!(
+            toml_error(message, text, 21),
+            "`repeats`: the text \"many\" instead of a whole number of at most 4294967295"
+        );
+        assert_eq!(
+            toml_message("invalid type: sequence, expected a string"),
+            "a list instead of a text"
+        );
+        assert!(toml_message("duplicate key").contains("[[policy]]"));
+        assert_eq!(key_at("", 9), None);
+        assert_eq!(key_at("[a]\nb", 4), None);
     }
 
     #[test]

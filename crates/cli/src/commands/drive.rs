@@ -5,6 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use wakepath_hardware::drive::quirks::{Certainty, Place, Quirks};
 use wakepath_hardware::drive::{DriveLibrary, DriveModel, DriveTable, PowerState};
+use wakepath_hardware::machine;
 use wakepath_units::Microwatts;
 
 use crate::output::{self, Format};
@@ -165,8 +166,14 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
 
 // ---- show
 
+/// A drive of the library by its name, or by a short one as `sim --drive` takes it.
+pub(super) fn find(name: &str) -> anyhow::Result<&'static DriveModel> {
+    let name = machine::DriveModel::library_name(name).unwrap_or(name);
+    Ok(DriveLibrary::builtin().find(name)?)
+}
+
 fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let model = DriveLibrary::builtin().find(&args.name)?;
+    let model = find(&args.name)?;
     let tables: Vec<&DriveTable> = match &args.firmware {
         Some(firmware) => model.tables_of_firmware(firmware)?,
         None => model.tables.iter().collect(),

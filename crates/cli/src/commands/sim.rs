@@ -12,6 +12,7 @@ use wakepath_sim::{
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
+use wakepath_workloads::fio::FioJob;
 use wakepath_workloads::rtapp::MAX_THREADS;
 
 mod drawing;
@@ -101,6 +102,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     if let Some(told) = stands_in.filter(|_| args.idle.is_none() || args.freq.is_none()) {
         eprintln!("wakepath: {told}");
     }
+    note_repeated("--idle", &idle);
+    note_repeated("--freq", &freq);
     let psd = args
         .psd
         .as_deref()
@@ -181,6 +184,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             drive.name
         );
     }
+    for warning in missed_rates(&experiment.workload, &comparison) {
+        eprintln!("wakepath: {}: warning: {warning}", args.job.display());
+    }
     let of_threads = matches!(experiment.workload, Workload::RtApp(_));
     match args.format {
         Format::Json => output::json(out, &comparison),
@@ -216,6 +222,44 @@ fn tell_cut_jobs(experiment: &Experiment, comparison: &Comparison) {
                  --seconds N simulates more or less",
                 job.name
             );
+        }
+    }
+}
+
+/// A rate is reached that differs by no more than this share: fio's own jobs end a little early or late.
+const REACHED: f64 = 0.98;
+
+/// Where the jobs asked for more I/Os per second than were done.
+fn missed_rates(workload: &Workload, comparison: &Comparison) -> Vec<String> {
+    let Workload::Fio(file) = workload else {
+        return Vec::new();
+    };
+    let asked: Option<f64> = file.jobs.iter().map(FioJob::asked_iops).sum();
+    let Some(asked) = asked.filter(|_| !file.jobs.is_empty()) else {
+        return Vec::new();
+    };
+    let missed = comparison
+        .results
+        .iter()
+        .filter(|result| result.iops < REACHED * asked);
+    missed
+        .map(|result| {
+            format!(
+                "the rate asked for is not reached under {}: {asked:.0} I/Os per second asked, {:.0} done",
+                names(result).join(" + "),
+                result.iops
+            )
+        })
+        .collect()
+}
+
+/// Says which policies of an option are named more than once: they run once.
+fn note_repeated(option: &str, specs: &[PolicySpec]) {
+    let mut said: Vec<&PolicySpec> = Vec::new();
+    for (place, spec) in specs.iter().enumerate() {
+        if specs[..place].contains(spec) && !said.contains(&spec) {
+            said.push(spec);
+            eprintln!("wakepath: note: {option} names {spec} more than once; it runs once");
         }
     }
 }
@@ -526,8 +570,8 @@ fn state_rows(result: &CombinationResult) -> Vec<Vec<String>> {
 
 fn switch(text: &str) -> Result<bool, String> {
     match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("on or off".into()),
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err("expected on or off".into()),
     }
 }

@@ -377,6 +377,15 @@ impl DriveModel {
         }
     }
 
+    /// The drive of the library that a short name such as `sn530` means, which [`DriveModel::find`] takes, too.
+    pub fn library_name(short: &str) -> Option<&'static str> {
+        let (_, text) = BUILTIN
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(short.trim()))?;
+        text.lines()
+            .find_map(|line| line.strip_prefix("library = \"")?.strip_suffix('"'))
+    }
+
     /// Parses and checks a drive model; `origin` names it in errors.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use wakepath_units::spelling::{closest, toml_message};
+use wakepath_units::spelling::{closest, toml_error};
 
 use super::Machine;
 use crate::drive::library::LookupError;
@@ -60,6 +60,15 @@ pub enum MachineError {
         /// What the record lacks.
         missing: &'static str,
     },
+    /// A table of idle states that drivers have.
+    #[error(
+        "{name} is a table of idle states of the intel_idle driver, without clock, power and drive; it cannot be simulated by \
+         itself. `wakepath machine show {name}` prints it; a machine is one that `wakepath machine list` has with CPUs"
+    )]
+    OnlyStates {
+        /// What was asked for.
+        name: String,
+    },
     /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
@@ -105,6 +114,14 @@ impl Machine {
         }
         if let Some(system) = crate::recorded::find(name) {
             return Self::from_recorded(system);
+        }
+        if crate::recorded::intel_idle_tables()
+            .iter()
+            .any(|table| table.name == name)
+        {
+            return Err(MachineError::OnlyStates {
+                name: name.to_owned(),
+            });
         }
         let known = builtin_names().collect::<Vec<_>>().join(", ");
         let recorded = crate::recorded::systems().iter().map(|s| s.name.as_str());
@@ -159,7 +176,7 @@ pub(super) fn parse_error(text: &str, origin: &str, e: &toml::de::Error) -> Mach
     MachineError::Parse {
         origin: origin.to_owned(),
         line: text[..at].matches('\n').count() + 1,
-        message: toml_message(e.message()),
+        message: toml_error(e.message(), text, at),
     }
 }
 

@@ -134,7 +134,7 @@ mod tests {
                 "name = 'x'",
                 "name = 'x'\nrepeats = 'many'",
                 2,
-                &["invalid type"],
+                &["`repeats`", "the text \"many\" instead of a whole number"],
             ),
             ("[[policy]]\nidle = 'menu'\n", "", 1, &["no [[policy]]"]),
             ("name = 'x'", "name = ", 1, &[]),

@@ -5,7 +5,7 @@
 
 mod error;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 use wakepath_results::Better;
 
@@ -130,6 +130,7 @@ pub struct PolicyEntry {
     /// The latency request of the whole system (`/dev/cpu_dma_latency`).
     pub system_latency_us: Option<Spanned<u64>>,
     /// Whether a process that waits with io_uring counts as waiting for I/O.
+    #[serde(default, deserialize_with = "switch")]
     pub io_uring_iowait: Option<bool>,
     /// Settings of the measured machine by name, as `wakepath status` lists them.
     #[serde(default)]
@@ -152,6 +153,18 @@ pub struct QuestionEntry {
     pub workloads: Vec<Spanned<String>>,
     /// The policy to compare with; absent: the study's.
     pub baseline: Option<Spanned<String>>,
+}
+
+/// `on` or `off` as on the command line, or TOML's own true or false.
+fn switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    match toml::Value::deserialize(deserializer)? {
+        toml::Value::Boolean(on) => Ok(Some(on)),
+        toml::Value::String(word) if word == "on" => Ok(Some(true)),
+        toml::Value::String(word) if word == "off" => Ok(Some(false)),
+        other => Err(de::Error::custom(format!(
+            "{other} is neither \"on\" nor \"off\""
+        ))),
+    }
 }
 
 fn ten() -> Spanned<u32> {
@@ -207,7 +220,10 @@ impl StudyFile {
     pub fn parse(source: Source<'_>) -> Result<Self, StudyError> {
         let study: Self = toml::from_str(source.text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
-            source.error_at(at, wakepath_units::spelling::toml_message(e.message()))
+            source.error_at(
+                at,
+                wakepath_units::spelling::toml_error(e.message(), source.text, at),
+            )
         })?;
         study.check(source)?;
         Ok(study)

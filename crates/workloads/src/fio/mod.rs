@@ -287,6 +287,26 @@ pub enum ReadWrite {
     RandRw,
 }
 
+impl FioJob {
+    /// The rate that all `numjobs` processes ask for together, in I/Os per second. `None`: it is not limited, or depends on
+    /// more than the rate: both directions are mixed, or the job starts late.
+    pub fn asked_iops(&self) -> Option<f64> {
+        if self.startdelay.1 > Nanoseconds::ZERO {
+            return None;
+        }
+        let of = |iops: Option<u64>, bytes: Option<u64>, block: u64| {
+            let by_bytes = bytes.map(|bytes| bytes as f64 / block.max(1) as f64);
+            iops.map(|iops| iops as f64).or(by_bytes)
+        };
+        let each = match (self.rw.reads(), self.rw.writes()) {
+            (true, false) => of(self.rate_iops.read, self.rate.read, self.block_size.read),
+            (false, true) => of(self.rate_iops.write, self.rate.write, self.block_size.write),
+            _ => None,
+        };
+        Some(each? * f64::from(self.numjobs))
+    }
+}
+
 impl ReadWrite {
     /// All patterns with the names that fio knows them by.
     pub(crate) const NAMES: [(&'static str, Self); 7] = [

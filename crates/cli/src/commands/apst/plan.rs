@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
 use wakepath_hardware::drive::quirks::{Certainty, Place, QuirkKind, Quirks};
-use wakepath_hardware::drive::{Drive, DriveLibrary, id_ctrl};
+use wakepath_hardware::drive::{Drive, id_ctrl};
 use wakepath_policies::apst::{
     ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan,
 };
@@ -170,7 +170,7 @@ fn find(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
         return Ok((id_ctrl::parse(input::name(path), &data)?, Vec::new()));
     }
     let name = args.source.drive.as_deref().unwrap_or_default();
-    let model = DriveLibrary::builtin().find(name)?;
+    let model = drive::find(name)?;
     let tables = match &args.firmware {
         Some(firmware) => model.tables_of_firmware(firmware)?,
         None => model.tables.iter().collect(),

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use wakepath_daemon::{config, daemon};
+use wakepath_daemon::{config, daemon, psd};
 
 use super::RootArgs;
 
@@ -41,7 +41,11 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         return Ok(out.write_all(config::EXAMPLE.as_bytes())?);
     }
     if args.check_config {
-        daemon::load(args.config.as_deref())?;
+        let config = daemon::load(args.config.as_deref())?;
+        if config.psd.enabled {
+            psd::check_ceiling(&args.root.system()?, &config.psd.ceiling)
+                .map_err(|why| anyhow::anyhow!("[psd] {why}"))?;
+        }
         let path = args.config.clone();
         let path = path.unwrap_or_else(|| PathBuf::from(config::PATH));
         let what = if path.exists() {

@@ -71,12 +71,16 @@ pub(crate) struct Args {
     /// How to print it.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Which table to print as CSV.
-    #[arg(long, value_enum, default_value_t)]
-    table: Table,
+    /// Which table to print as CSV [default: states].
+    #[arg(long, value_enum)]
+    table: Option<Table>,
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    ensure!(
+        args.table.is_none() || args.format == Format::Csv,
+        "--table chooses what --format csv prints; the other formats have all tables"
+    );
     if let Some(calls) = &args.calls {
         check_calls(calls, args).with_context(|| calls.display().to_string())?;
     }
@@ -104,7 +108,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     match args.format {
         Format::Json => output::json(out, &report),
-        Format::Csv => tables::csv(&report, args.table, out),
+        Format::Csv => tables::csv(&report, args.table.unwrap_or_default(), out),
         Format::Table => tables::text(&report, out),
     }
 }
@@ -128,18 +132,38 @@ fn with_calls(
     let mut report = None;
     new_file::write(path, args.force, |file| {
         let mut log = BufWriter::new(file);
-        report = Some(replay(Some((args.cpu, &mut log)))?);
+        let of_all = report.insert(replay(Some((args.cpu, &mut log)))?);
         log.flush()?;
         ensure!(
             file.metadata()?.len() > 0,
-            "CPU {} has no idle period in {}; choose another one with --cpu",
+            "CPU {} has no idle period in {}; --cpu can be {}",
             args.cpu,
-            args.trace.display()
+            args.trace.display(),
+            listed(&of_all.cpus)
         );
         Ok(())
     })
     .with_context(|| path.display().to_string())?;
     report.context("no replay")
+}
+
+/// `0-3, 8`.
+fn listed(cpus: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *cpu => *last = *cpu,
+            _ => ranges.push((*cpu, *cpu)),
+        }
+    }
+    let texts = ranges.iter().map(|(first, last)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
+    });
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
