@@ -140,7 +140,7 @@ mod tests {
             ("us = -1", "-1"),
             ("cpus = [0]", "us"),
             ("us = 20\ncpu = [0]", "cpu"),
-            ("us = 20\ncpus = 0", "sequence"),
+            ("us = 20\ncpus = 0", "list"),
         ] {
             let error = rk3399(&format!("\n[[latency_request]]\n{line}\n")).unwrap_err();
             assert!(error.contains(says), "{line}: {error}");
