@@ -7,6 +7,7 @@
 # FOLDER is empty; the system is mounted at FOLDER/root, in the namespace only. As root. `nsenter` gets in.
 set -euo pipefail
 folder=$(realpath "$1")
+repository=$(realpath "$(dirname "$0")/..")
 systemd=/lib/systemd/systemd
 [ -x $systemd ] || {
     echo "no $systemd (Debian: systemd)" >&2
@@ -24,7 +25,6 @@ mount --rbind /dev dev
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
 # A repository below /tmp is still there, as one that is elsewhere, but cannot be changed.
-repository=$(realpath "$(dirname "$0")/..")
 case $repository in
 /tmp/*)
     mkdir -p ".$repository"
