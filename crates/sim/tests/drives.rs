@@ -168,7 +168,11 @@ fn only_drives(count: usize) -> Machine {
 }
 
 fn blocks(machine: &Machine, lines: &str) -> Run {
-    let text = format!("[j]\nfilename=/dev/md0\ndirect=1\n{lines}");
+    blocks_of("/dev/md0", machine, lines)
+}
+
+fn blocks_of(file: &str, machine: &Machine, lines: &str) -> Run {
+    let text = format!("[j]\nfilename={file}\ndirect=1\n{lines}");
     let job = fio::parse(&text, "test.fio").unwrap().into();
     simulate(machine, &job, &combination(None), 1).unwrap()
 }
@@ -212,7 +216,8 @@ fn a_size_makes_as_many_requests_as_in_fio() {
         ("rw=randread\nbs=4k,64k\nsize=100k", 25),
         ("rw=write\nbs=1m\nsize=8m\nnumjobs=3", 24),
     ] {
-        assert_eq!(blocks(&only_drives(1), lines).requests, fio, "{lines}");
+        let run = blocks_of("data", &only_drives(1), lines);
+        assert_eq!(run.requests, fio, "{lines}");
     }
     let mixed = blocks(&only_drives(1), "rw=rw\nbs=4k,16k\nsize=1m");
     let kib = mixed.reads * 4 + mixed.writes * 16;

@@ -116,13 +116,13 @@ mod tests {
     #[test]
     fn only_names_change_however_they_are_written() {
         let temp = tempfile::tempdir().unwrap();
-        let job = "[a]\nrw=randread\nbs=8k\nruntime=1\ntime_based";
+        let job = "[a]\ndirect=1\nrw=randread\nbs=8k\nruntime=1\ntime_based";
         fs::write(temp.path().join("a \"job\".fio"), job).unwrap();
         let study = "\u{feff}# A study.\r\nname = 'x' # short\r\nmachine = \"\"\"rk3399\"\"\"\r\n\
                      \"drive\" = '''\r\nsn530''' # not its own\r\nrepeats = 4\r\n\
                      workload = [{ name = 'ü\"\\', fio = 'a \"job\".fio', fio_options = { bs = '4k' } }, \
                      { name = 'b', rt_app = 'ping-pong.json', seconds = 2, copies = 2 }, \
-                     { name = 'c', fio_job = '''[c]\nruntime=1\ntime_based''', seconds = 3 }]\r\n\
+                     { name = 'c', fio_job = '''[c]\ndirect=1\nruntime=1\ntime_based''', seconds = 3 }]\r\n\
                      policy = [{ name = 'p' }]";
         let plan = Plan::new(study, "x", temp.path(), Target::Sim).unwrap();
         let text = survives(&plan, Target::Sim);
