@@ -1,4 +1,4 @@
-//! What all eBPF programs share: how build scripts compile them ([`build`]), how they are loaded on the running kernel, its
+//! What all eBPF programs share: how build scripts compile them (the module `build`), how they are loaded on the running kernel, its
 //! refusals in words, and what the programs cost.
 
 #[cfg(feature = "build")]
