@@ -410,7 +410,11 @@ mod tests {
             ),
             ("[psb]\n", 1, &["unknown key `psb`", "`psd`"]),
             ("[psd]\n\ntimeout = '3'", 3, &["500µs to 10s", "`3`"]),
-            ("[psd]\ntimeout = 3", 2, &["expected a string"]),
+            (
+                "[psd]\ntimeout = 3",
+                2,
+                &["the number `3` instead of a text"],
+            ),
             ("[psd]\nceiling = 'none'", 2, &["auto", "20us"]),
             ("[psd]\nceiling = ']'", 2, &["auto", "20us"]),
             ("[psd]\nceiling = '20'", 2, &["no unit", "`20us`"]),
