@@ -5,6 +5,7 @@ use wakepath_units::Nanoseconds;
 use super::super::error::{Problem, Verdict, shown};
 use super::super::values::KbBase;
 use super::super::{IoEngine, MAX_IODEPTH, MAX_JOBS, PerDirection, ReadWrite};
+use super::pattern::of_queue;
 use super::{Row, bytes, count, flag};
 
 pub(super) const ROWS: &[Row] = &[
@@ -67,14 +68,9 @@ pub(super) const ROWS: &[Row] = &[
         job.iodepth = value.count(1, MAX_IODEPTH)?;
         Ok(())
     })
-    .judged(|draft, _| {
-        let job = &draft.job;
-        if job.iodepth > 1 && job.ioengine.is_synchronous() {
-            Verdict::Ignored(format!(
-                "has no effect on job `{}`: the engine {} has one I/O in flight at most",
-                shown(&job.name),
-                job.ioengine
-            ))
+    .judged(|draft, value| {
+        if draft.job.iodepth > 1 {
+            of_queue(draft, value)
         } else {
             Verdict::Fine
         }

@@ -116,7 +116,8 @@ pub(super) const ROWS: &[Row] = &[
     Row::refused(&["trim_backlog_batch"], NOT_MODELLED),
 ];
 
-fn of_queue(draft: &Draft, _: &str) -> Verdict {
+/// What options of a queue come to with an engine that has none.
+pub(super) fn of_queue(draft: &Draft, _: &str) -> Verdict {
     let job = &draft.job;
     if job.ioengine.is_synchronous() {
         Verdict::Ignored(format!(
