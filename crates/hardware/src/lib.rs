@@ -1,7 +1,9 @@
 //! What the hardware is: idle states, machines (modelled and recorded) and drives, with the source of
-//! every figure.
+//! every figure. And what it decides by itself: its clock under HWP, and C1 demotion.
 
+pub mod c1_demotion;
 pub mod drive;
+pub mod hwp;
 pub mod idle;
 pub mod kernel_policy;
 pub mod machine;

@@ -5,55 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 use wakepath_hardware::Machine;
-use wakepath_policies::spec::{PolicySpec, SpecError};
+use wakepath_policies::spec::PolicySpec;
 use wakepath_workloads::Workload;
 
+use crate::error::SimError;
+use crate::observe::observer::UntilCancelled;
+use crate::result::Run;
+use crate::result::energy::Energy;
 #[cfg(doc)]
-use crate::ThreadsRun;
-use crate::observer::UntilCancelled;
-use crate::{Energy, Run, SimError, simulate_observed};
-
-/// The policies of one run.
-#[derive(Clone, Debug)]
-pub struct Combination {
-    /// Idle governor.
-    pub idle: PolicySpec,
-    /// Frequency policy.
-    pub freq: PolicySpec,
-    /// Power-sleep demotion prevention, if any.
-    pub psd: Option<PolicySpec>,
-    /// When the drive sleeps, if it has power states; none: never.
-    pub apst: Option<PolicySpec>,
-    /// How long the polling idle state polls; none: as the kernel does now.
-    pub poll: Option<PolicySpec>,
-}
-
-impl Combination {
-    /// The idle governor and the frequency policy of these names, and nothing else.
-    ///
-    /// ```
-    /// use wakepath_sim::Combination;
-    ///
-    /// let psd = Combination {
-    ///     psd: Some("psd[timeout=1ms]".parse()?),
-    ///     ..Combination::named("menu@6.1", "schedutil")?
-    /// };
-    /// assert_eq!(psd.idle.to_string(), "menu@6.1");
-    /// # Ok::<(), wakepath_policies::spec::SpecError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// One of the names is none of a policy.
-    pub fn named(idle: &str, freq: &str) -> Result<Self, SpecError> {
-        Ok(Self {
-            idle: idle.parse()?,
-            freq: freq.parse()?,
-            psd: None,
-            apst: None,
-            poll: None,
-        })
-    }
-}
+use crate::result::threads::ThreadsRun;
+use crate::run::{Combination, simulate_observed};
 
 /// All results of a comparison.
 #[derive(Clone, Debug, Default, Serialize)]

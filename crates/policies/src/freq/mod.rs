@@ -5,7 +5,6 @@
 //! it wants another one. `performance` and `powersave` need no code of their own: they are
 //! [`FrequencyTable::highest`] and [`FrequencyTable::lowest`].
 
-pub mod hwp;
 pub mod hwp_boost;
 pub mod intel_pstate;
 pub mod iowait_boost;

@@ -1,12 +1,12 @@
 //! Requests that are submitted and taken back together, and what a process writes into its buffers before.
 
 use super::Engine;
-use crate::attribution::Part;
-use crate::cpu::{RequestId, TaskId};
-use crate::drive::Direction;
-use crate::observer::Observer;
-use crate::setup::Cycles;
-use crate::task::{Step, Task};
+use crate::basics::Cycles;
+use crate::basics::Direction;
+use crate::basics::{RequestId, TaskId};
+use crate::observe::observer::Observer;
+use crate::state::parts::Part;
+use crate::state::task::{Step, Task};
 use wakepath_workloads::fio::Batching;
 
 impl<O: Observer> Engine<'_, O> {

@@ -1,8 +1,8 @@
 //! Ticks, timers and background work of a CPU.
 
 use super::{Engine, Slot};
-use crate::cpu::{CpuId, Interrupt, NEVER, Timer};
-use crate::observer::Observer;
+use crate::basics::{CpuId, Interrupt, NEVER, Timer};
+use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
     /// Arms the next arrival of a background source on a CPU.

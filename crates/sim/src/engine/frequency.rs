@@ -1,11 +1,12 @@
 //! Utilisation and the clocks that follow it.
 
 use super::{Engine, Slot};
-use crate::cpu::{Cpu, CpuId, Mode};
-use crate::frequency::{Domain, InterruptTime, Report};
-use crate::observer::Observer;
+use crate::basics::CpuId;
+use crate::observe::observer::Observer;
 use crate::setup::Setup;
-use crate::task::Task;
+use crate::state::clocks::{Domain, InterruptTime, Report};
+use crate::state::cpu::{Cpu, Mode};
+use crate::state::task::Task;
 
 /// The slots of time in which the hardware looks at its clocks, where it has any to decide.
 ///

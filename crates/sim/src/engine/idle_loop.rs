@@ -4,9 +4,10 @@ use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery
 use wakepath_units::Nanoseconds;
 
 use super::{Engine, Slot};
-use crate::cpu::{Cpu, CpuId, Mode, NEVER};
-use crate::observer::Observer;
+use crate::basics::{CpuId, NEVER};
+use crate::observe::observer::Observer;
 use crate::setup::Setup;
+use crate::state::cpu::{Cpu, Mode};
 
 impl<O: Observer> Engine<'_, O> {
     #[inline(always)]

@@ -4,9 +4,10 @@ use wakepath_policies::psd::Grant;
 use wakepath_units::Nanoseconds;
 
 use super::Engine;
-use crate::cpu::{CpuId, Interrupt, Mode, Timer};
-use crate::observer::{Observer, RequestStep};
-use crate::task::Program;
+use crate::basics::{CpuId, Interrupt, Timer};
+use crate::observe::observer::{Observer, RequestStep};
+use crate::state::cpu::Mode;
+use crate::state::task::Program;
 
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn interrupt(&mut self, cpu: CpuId, interrupt: Interrupt) {

@@ -3,10 +3,10 @@
 use wakepath_workloads::fio::ExitWhat;
 
 use super::Engine;
-use crate::cpu::Timer;
-use crate::observer::Observer;
+use crate::basics::Timer;
+use crate::observe::observer::Observer;
 use crate::setup::Setup;
-use crate::task::Task;
+use crate::state::task::Task;
 
 /// The jobs of a run.
 #[derive(Debug)]

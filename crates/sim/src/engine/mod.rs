@@ -16,30 +16,30 @@ mod scheduler;
 mod smt;
 mod tasks;
 mod threads;
-pub(crate) mod watchdog;
+mod watchdog;
 
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
 
 use self::frequency::ClockSlots;
 use self::jobs::Jobs;
-pub(crate) use self::smt::CoreUse;
-use crate::SimError;
-use crate::attribution::Parts;
-use crate::cpu::{Cpu, CpuId, Mode, RequestId, TaskId};
-use crate::demotion::Demotion;
-use crate::drive::{Direction, Drive, DriveTotals};
-use crate::frequency::Domain;
-use crate::observer::Observer;
-use crate::power::PowerTracker;
+use crate::basics::{CpuId, RequestId};
+use crate::error::{LATEST, SimError, Stuck};
+use crate::observe::observer::Observer;
+use crate::observe::recorder::Recorder;
 use crate::queue::EventQueue;
 use crate::random::Streams;
-use crate::recorder::Recorder;
 use crate::setup::Setup;
-use crate::task::Task;
-use crate::threads::{TaskStats, Threads};
+use crate::state::clocks::Domain;
+use crate::state::cpu::{Cpu, Mode};
+use crate::state::drive::{Drive, DriveTotals};
+use crate::state::power::PowerTracker;
+use crate::state::request::Request;
+use crate::state::task::Task;
+use crate::state::threads::{TaskStats, Threads};
+use wakepath_hardware::c1_demotion::Demotion;
 
-use watchdog::{Stuck, Watchdog};
+use self::watchdog::Watchdog;
 
 /// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
 /// or timer, each clock one, for the arrival of its next frequency, and each cluster whose hardware
@@ -83,55 +83,6 @@ impl Slot {
             n if n < hardware => Self::Frequency(n - frequencies),
             n if n < devices => Self::Hardware(n - hardware),
             n => Self::Device(n - devices),
-        }
-    }
-}
-
-/// A request on its way. What one drive of several has of it, a piece, is a request of its own until
-/// its completion interrupt has been served.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
-    pub(crate) task: TaskId,
-    pub(crate) direction: Direction,
-    /// The CPU that submitted it.
-    pub(crate) issued_on: CpuId,
-    /// The drive that has it.
-    pub(crate) drive: usize,
-    /// The CPU that takes its completion interrupt.
-    pub(crate) completes_on: CpuId,
-    /// The request that it is a piece of.
-    pub(crate) whole: Option<RequestId>,
-    /// Pieces that the drives have not finished, and those whose interrupt has not been served.
-    pub(crate) unserved: u32,
-    pub(crate) undelivered: u32,
-    pub(crate) bytes: u64,
-    /// When its submission began.
-    pub(crate) begun: u64,
-    /// Its latency so far, up to `cut`.
-    pub(crate) parts: Parts,
-    /// Up to when its time is attributed.
-    pub(crate) cut: u64,
-    /// How long the task's CPU takes to hear of the completion.
-    pub(crate) ipi: u64,
-}
-
-impl Default for Request {
-    /// One in one piece.
-    fn default() -> Self {
-        Self {
-            task: 0,
-            direction: Direction::Read,
-            issued_on: 0,
-            drive: 0,
-            completes_on: 0,
-            whole: None,
-            unserved: 1,
-            undelivered: 1,
-            bytes: 0,
-            begun: 0,
-            parts: Parts::default(),
-            cut: 0,
-            ipi: 0,
         }
     }
 }
@@ -196,7 +147,12 @@ impl<'a, O: Observer> Engine<'a, O> {
             queue: EventQueue::new(2 * (cpus.len() + domains.len()) + devices),
             clock_slots: ClockSlots::of(setup, &domains),
             domains,
-            power: PowerTracker::new(setup),
+            power: PowerTracker::new(
+                &setup.clusters,
+                setup.package_sleep,
+                setup.uncore.as_ref(),
+                setup.states.len() - 1,
+            ),
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
@@ -251,7 +207,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// end.
     pub(crate) fn run(mut self) -> Result<Finished, SimError> {
         let end = self.setup.programs.end.unwrap_or(u64::MAX);
-        let last = end.min(Watchdog::LATEST);
+        let last = end.min(LATEST);
         let devices = self.collected.len() + Self::watched(self.drives.len());
         let mut events = 0;
         let mut watchdog = Watchdog::default();

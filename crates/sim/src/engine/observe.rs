@@ -3,8 +3,8 @@
 use wakepath_units::Nanoseconds;
 
 use super::{Engine, Slot};
-use crate::cpu::CpuId;
-use crate::observer::{Activity, Observer, RequestStep};
+use crate::basics::CpuId;
+use crate::observe::observer::{Activity, Observer, RequestStep};
 
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn observe_cpu(&mut self, cpu: CpuId) {

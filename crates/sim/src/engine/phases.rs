@@ -1,11 +1,12 @@
 //! What a CPU does next, and how far it has come with it.
 
 use super::{Engine, Slot};
-use crate::cpu::{Cpu, CpuId, Interrupt, Mode};
-use crate::frequency::Domain;
-use crate::observer::Observer;
-use crate::setup::{Cycles, FULL_SHARE};
-use crate::task::Step;
+use crate::basics::{CpuId, Interrupt};
+use crate::basics::{Cycles, FULL_SHARE};
+use crate::observe::observer::Observer;
+use crate::state::clocks::Domain;
+use crate::state::cpu::{Cpu, Mode};
+use crate::state::task::Step;
 
 impl<O: Observer> Engine<'_, O> {
     #[inline(always)]

@@ -2,13 +2,16 @@
 
 use wakepath_workloads::fio::Sizes;
 
-use super::{Engine, Request, Slot};
-use crate::attribution::{Part, Work};
-use crate::completion::Coalescing;
-use crate::cpu::{Cpu, CpuId, Interrupt, RequestId, TaskId};
-use crate::drive::{Accepted, Direction, Piece};
-use crate::observer::{Observer, RequestStep};
-use crate::task::Program;
+use super::{Engine, Slot};
+use crate::basics::Direction;
+use crate::basics::{CpuId, Interrupt, RequestId, TaskId};
+use crate::observe::observer::{Observer, RequestStep};
+use crate::state::completion::Coalescing;
+use crate::state::cpu::Cpu;
+use crate::state::drive::{Accepted, Piece};
+use crate::state::parts::{Part, Work};
+use crate::state::request::Request;
+use crate::state::task::Program;
 
 /// How many sizes are drawn at most for a request that has to fit.
 const DRAWS: usize = 1000;

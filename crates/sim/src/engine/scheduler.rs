@@ -7,9 +7,10 @@
 //! idle CPU at its tick.
 
 use super::{Engine, Slot};
-use crate::cpu::{CpuId, Interrupt, Mode, TaskId};
-use crate::observer::Observer;
-use crate::sched::Entity;
+use crate::basics::{CpuId, Interrupt, TaskId};
+use crate::observe::observer::Observer;
+use crate::state::cpu::Mode;
+use crate::state::sched::Entity;
 
 impl<O: Observer> Engine<'_, O> {
     fn is_idle(&self, cpu: CpuId) -> bool {

@@ -5,21 +5,10 @@
 //! Only machines whose description gives these figures pay for any of this.
 
 use super::Engine;
-use crate::cpu::{CpuId, Mode};
-use crate::observer::Observer;
-use crate::setup::FULL_SHARE;
-
-/// What a hardware thread takes of its core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum CoreUse {
-    /// Nothing, or next to it: asleep, or on the way out of that.
-    #[default]
-    None,
-    /// Polling.
-    Polls,
-    /// Tasks and interrupts.
-    Busy,
-}
+use crate::basics::CpuId;
+use crate::basics::FULL_SHARE;
+use crate::observe::observer::Observer;
+use crate::state::cpu::{CoreUse, Mode};
 
 impl<O: Observer> Engine<'_, O> {
     /// A CPU does something else than before.

@@ -4,13 +4,14 @@ use wakepath_policies::psd::Grant;
 use wakepath_units::Nanoseconds;
 
 use super::Engine;
-use crate::attribution::{Part, Work};
-use crate::cpu::{CpuId, Mode, TaskId, Timer};
-use crate::drive::Direction;
-use crate::frequency::Report;
-use crate::observer::{Observer, RequestStep};
-use crate::setup::Cycles;
-use crate::task::{Program, Step};
+use crate::basics::Cycles;
+use crate::basics::Direction;
+use crate::basics::{CpuId, TaskId, Timer};
+use crate::observe::observer::{Observer, RequestStep};
+use crate::state::clocks::Report;
+use crate::state::cpu::Mode;
+use crate::state::parts::{Part, Work};
+use crate::state::task::{Program, Step};
 
 /// What a job does next.
 enum Plan {

@@ -1,13 +1,14 @@
 //! Threads of rt-app tasks: what they do on a CPU, and how they wake each other.
 
 use super::Engine;
-use crate::SimError;
-use crate::cpu::{CpuId, Mode, TaskId, Timer};
-use crate::observer::Observer;
-use crate::program::{Op, TimerId};
-use crate::setup::Cycles;
-use crate::task::{Step, Task};
-use crate::threads::{Blocked, Next, Signalled, ThreadId, WakeUp};
+use crate::basics::Cycles;
+use crate::basics::{CpuId, TaskId, Timer};
+use crate::error::SimError;
+use crate::observe::observer::Observer;
+use crate::state::cpu::Mode;
+use crate::state::program::{Op, TimerId};
+use crate::state::task::{Step, Task};
+use crate::state::threads::{Blocked, Next, Signalled, ThreadId, WakeUp};
 
 /// What a thread's step leaves its CPU to do.
 enum Turn {

@@ -1,5 +1,7 @@
 //! Notices a run that goes nowhere.
 
+use crate::error::Stuck;
+
 /// Looks at a run from time to time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watchdog {
@@ -11,51 +13,10 @@ pub(super) struct Watchdog {
     idle_since: u64,
 }
 
-/// How a run goes nowhere, or too far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Stuck {
-    /// One event follows the other, but time stands still.
-    #[error(
-        "the run was given up: simulated time stands still at {at_ns} ns: {events} events without an end"
-    )]
-    Time {
-        /// When, in ns.
-        at_ns: u64,
-        /// Events at that time.
-        events: u64,
-    },
-    /// Time passes, but nothing comes of it.
-    #[error(
-        "the run was given up: no request was finished between {:.3} s and {:.3} s of simulated time \
-         ({events} events); the job's think time, or the work of ticks, background and interrupts, \
-         leaves no room for it",
-        *from_ns as f64 / 1e9,
-        *to_ns as f64 / 1e9
-    )]
-    Requests {
-        /// Since when, in ns.
-        from_ns: u64,
-        /// Up to when, in ns.
-        to_ns: u64,
-        /// Events in between.
-        events: u64,
-    },
-    /// Beyond what is counted.
-    #[error("the run was given up after {} years of simulated time: it is too long", Watchdog::LATEST / YEAR)]
-    TooLong,
-}
-
-/// A year in ns.
-const YEAR: u64 = 365 * 86_400 * 1_000_000_000;
-
 impl Watchdog {
     /// Events between two looks: rare enough to cost nothing, and more than any machine has at one
     /// instant.
     pub(super) const EVERY: u64 = 1 << 20;
-
-    /// The latest simulated time in ns, about 146 years: half of what the signed nanoseconds of
-    /// governors can count.
-    pub(super) const LATEST: u64 = 1 << 62;
 
     /// Looks without a request before the run is given up: some seconds of real time, and
     /// hours to weeks of simulated time.

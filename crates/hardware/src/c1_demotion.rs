@@ -1,0 +1,107 @@
+//! Demotion of deep idle states by the hardware, which watches how often a CPU wakes up.
+//!
+//! What Intel says of it: above a platform-specific rate of wake-ups, requests for C6 get C1, and a
+//! CPU that stays in C1 long enough goes on to C6. The rates are not published.
+
+use std::collections::VecDeque;
+
+use crate::Machine;
+
+/// When which state is demoted to which.
+#[derive(Clone, Debug)]
+pub struct DemotionRule {
+    /// Index of the state entered instead.
+    pub to: usize,
+    /// Whether each state is demoted.
+    demoted: Vec<bool>,
+    wake_ups: usize,
+    within: u64,
+    undemote: u64,
+}
+
+impl DemotionRule {
+    /// The rule of `machine`; `None` if its hardware does not demote.
+    pub fn new(machine: &Machine) -> Option<Self> {
+        let of = machine.c1_demotion.as_ref()?;
+        let states = &machine.idle_state;
+        Some(Self {
+            to: states.iter().position(|s| s.name == of.to)?,
+            demoted: states.iter().map(|s| of.states.contains(&s.name)).collect(),
+            wake_ups: of.wake_ups.value as usize,
+            within: of.within_us.micros().0,
+            undemote: of.undemote_us.micros().0,
+        })
+    }
+}
+
+/// What the hardware knows of one CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Demotion {
+    /// The last wake-ups, oldest first.
+    recent: VecDeque<u64>,
+    /// Requests demoted.
+    pub demotions: u64,
+    /// Demoted requests that went on to the state asked for.
+    pub undemotions: u64,
+}
+
+impl Demotion {
+    /// The CPU asks for the state of index `state` at `now`, in ns. If that is demoted: when, in ns, it will go on to
+    /// the state asked for (`u64::MAX`: never).
+    pub fn demote(&mut self, rule: &DemotionRule, now: u64, state: usize) -> Option<u64> {
+        let often = self.recent.len() == rule.wake_ups
+            && self
+                .recent
+                .front()
+                .is_some_and(|oldest| now - oldest <= rule.within);
+        if !often || !rule.demoted[state] {
+            return None;
+        }
+        self.demotions += 1;
+        Some(match rule.undemote {
+            0 => u64::MAX,
+            after => now + after,
+        })
+    }
+
+    /// The CPU wakes up at `now`, in ns.
+    pub fn wake_up(&mut self, rule: &DemotionRule, now: u64) {
+        if self.recent.len() == rule.wake_ups {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_wakes_up_often_is_demoted_and_one_that_rests_is_not() {
+        let rule = DemotionRule {
+            to: 1,
+            demoted: vec![false, false, true],
+            wake_ups: 3,
+            within: 100,
+            undemote: 50,
+        };
+        let mut cpu = Demotion::default();
+        for now in [10, 20] {
+            cpu.wake_up(&rule, now);
+            assert_eq!(cpu.demote(&rule, now, 2), None);
+        }
+        cpu.wake_up(&rule, 110);
+        assert_eq!(cpu.demote(&rule, 110, 1), None, "it is shallow already");
+        assert_eq!(cpu.demote(&rule, 110, 2), Some(160));
+        assert_eq!(cpu.demote(&rule, 111, 2), None);
+        cpu.wake_up(&rule, 115);
+        assert_eq!(cpu.demote(&rule, 115, 2), Some(165));
+        let never = DemotionRule {
+            undemote: 0,
+            ..rule
+        };
+        assert_eq!(cpu.demote(&never, 115, 2), Some(u64::MAX));
+        assert_eq!(cpu.demotions, 3);
+    }
+}

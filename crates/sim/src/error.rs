@@ -1,0 +1,114 @@
+//! Why a simulation cannot be had.
+
+use wakepath_policies::spec::SpecError;
+use wakepath_workloads::fio::FioError;
+
+/// A year in ns.
+const YEAR: u64 = 365 * 86_400 * 1_000_000_000;
+
+/// The latest simulated time in ns, about 146 years: half of what the signed nanoseconds of
+/// governors can count.
+pub(crate) const LATEST: u64 = 1 << 62;
+
+/// Why a simulation cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The simulator has no model of something that a job file asks for.
+    #[error(transparent)]
+    Fio(#[from] FioError),
+    /// The simulator has no model of something that the job asks for.
+    #[error("job '{job}': the simulator does not model {what}")]
+    Workload {
+        /// Name of the job.
+        job: String,
+        /// What it asks for.
+        what: String,
+    },
+    /// The simulator has no model of a policy.
+    #[error("policy '{policy}': the simulator does not model {what}")]
+    Policy {
+        /// Name of the policy.
+        policy: String,
+        /// What about it.
+        what: String,
+    },
+    /// A cluster does not say what a frequency policy needs.
+    #[error(
+        "cluster '{cluster}' of this machine gives no {what}, which {policy} needs: add it to the \
+         machine's file (docs/machines.md), or take schedutil, ondemand, performance or powersave"
+    )]
+    NoClock {
+        /// Name of the cluster.
+        cluster: String,
+        /// Name of the policy.
+        policy: String,
+        /// What is missing.
+        what: String,
+    },
+    /// The workload comes to nothing: its threads wait for each other, or do something endless that
+    /// takes no time.
+    #[error("after {seconds} s the workload makes no progress: {what}")]
+    NoProgress {
+        /// Simulated time until then.
+        seconds: f64,
+        /// Who does what.
+        what: String,
+    },
+    /// The run goes nowhere.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
+    /// The jobs end before they have done anything.
+    #[error("no request was finished in {seconds} s of simulated time: the jobs are too short")]
+    NoRequest {
+        /// How long the jobs ran.
+        seconds: f64,
+    },
+    /// A cluster without operating points.
+    #[error("cluster '{0}' has no operating point")]
+    NoFrequency(String),
+    /// An APST policy for a drive without power states.
+    #[error(
+        "drive '{0}' has no power states in this model, so APST has nothing to choose from; name a drive (--drive)"
+    )]
+    NoPowerStates(String),
+    /// A policy of another kind than its place asks for.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The machine's idle states are no state table.
+    #[error(transparent)]
+    IdleStates(#[from] wakepath_hardware::idle::IdleStatesError),
+}
+
+/// How a run goes nowhere, or too far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stuck {
+    /// One event follows the other, but time stands still.
+    #[error(
+        "the run was given up: simulated time stands still at {at_ns} ns: {events} events without an end"
+    )]
+    Time {
+        /// When, in ns.
+        at_ns: u64,
+        /// Events at that time.
+        events: u64,
+    },
+    /// Time passes, but nothing comes of it.
+    #[error(
+        "the run was given up: no request was finished between {:.3} s and {:.3} s of simulated time \
+         ({events} events); the job's think time, or the work of ticks, background and interrupts, \
+         leaves no room for it",
+        *from_ns as f64 / 1e9,
+        *to_ns as f64 / 1e9
+    )]
+    Requests {
+        /// Since when, in ns.
+        from_ns: u64,
+        /// Up to when, in ns.
+        to_ns: u64,
+        /// Events in between.
+        events: u64,
+    },
+    /// Beyond what is counted.
+    #[error("the run was given up after {} years of simulated time: it is too long", LATEST / YEAR)]
+    TooLong,
+}

@@ -1,0 +1,5 @@
+//! What is seen of a run: its requests' latencies and their parts, and every step for who asks for it.
+
+pub(crate) mod attribution;
+pub mod observer;
+pub(crate) mod recorder;

@@ -1,0 +1,458 @@
+//! Pending events, in order of time and of scheduling among equal times.
+//!
+//! Most events are of something that has at most one of them pending (the phase of a CPU, its next
+//! tick or timer, the change of a clock) and is often rescheduled. These have a slot each, where
+//! rescheduling replaces what was there. The others, requests in the drives, wait in a heap.
+//!
+//! What was scheduled last is carried along unstored, since it mostly turns out to be what is next.
+//! Of the rest, only the next few events are in order, in the *front*. What is stored is mostly due
+//! either among the next few, near the end of a short array, or so late that storing it is all there
+//! is to do. When the front is used up, a pass over the slots and the top of the heap finds the next
+//! few.
+
+pub(crate) mod fifo;
+pub mod pattern;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// When something is due, as one number to compare: the time in ns in the upper 64 bits, then its
+/// rank among what is due at the same time, then the number of the event.
+type Due = u128;
+
+const NEVER: Due = Due::MAX;
+/// Bits of an event's number. Ranks have the 36 between it and the time; that they start again from
+/// 0 after as many events matters to nobody: nothing stays pending for that long.
+const NUMBER_BITS: u32 = 28;
+
+fn due_at(time: u64, rank: u64, number: usize) -> Due {
+    Due::from(time) << 64 | Due::from(rank << NUMBER_BITS) | number as Due
+}
+
+const fn time_of(due: Due) -> u64 {
+    (due >> 64) as u64
+}
+
+const fn number_of(due: Due) -> usize {
+    due as usize & ((1 << NUMBER_BITS) - 1)
+}
+
+/// The last moment at or before `time`.
+const fn until(time: u64) -> Due {
+    (time as Due) << 64 | u64::MAX as Due
+}
+
+/// Places of the front, the first of which holds no event.
+const FRONT: usize = 16;
+/// How many events it is good to put in order at once: fewer make for frequent passes over the slots,
+/// more for long moves in the front.
+const FEW: usize = 4;
+const MANY: usize = 12;
+/// Slots that a pass skips together.
+const GROUP: usize = 8;
+
+/// The events of a simulation: `slots` things with one event each at most, and any number of others.
+#[derive(Debug)]
+pub(crate) struct EventQueue {
+    /// The event that was scheduled last, while it need not be stored among the others: mostly one
+    /// event leads to just one other, which is also the next one of all.
+    carried: Due,
+    front: Front,
+    /// Of every slot, whether it is in the front or not, but not carried.
+    due: Vec<Due>,
+    /// No slot of the group that is not in the front is due before.
+    from: Vec<u64>,
+    slots: usize,
+    /// The others that are not in the front.
+    others: BinaryHeap<Reverse<Due>>,
+    scheduled: u64,
+    /// How far a pass looks ahead, in ns.
+    horizon: u64,
+    /// When the last event was due, in ns.
+    now: u64,
+}
+
+/// The events due up to a bound in order, the next one last.
+#[derive(Debug)]
+struct Front {
+    /// First the bound, as if it were the last event, so that what comes sooner than all others is
+    /// found in one comparison; then the events. The rest is unused.
+    places: [Due; FRONT],
+    events: usize,
+    /// A copy of the last of these places: the next event, or the bound.
+    next: Due,
+}
+
+impl Front {
+    fn bound(&self) -> Due {
+        self.places[0]
+    }
+
+    /// Moves the bound; there is no event.
+    fn set_bound(&mut self, bound: Due) {
+        self.places[0] = bound;
+        self.next = bound;
+    }
+
+    /// Takes the next event out. (The remainder spares a check.)
+    #[inline]
+    fn take_next(&mut self) {
+        self.events -= 1;
+        self.next = self.places[self.events % FRONT];
+    }
+
+    /// Puts an event before all others. Returns whether there was room, and it is due by the bound.
+    #[inline]
+    fn put_first(&mut self, due: Due) -> bool {
+        let first = due <= self.next && self.events + 1 < FRONT;
+        if first {
+            self.events += 1;
+            self.places[self.events % FRONT] = due;
+            self.next = due;
+        }
+        first
+    }
+
+    /// Puts an event that is due by the bound in its place. If there is no room, the last one of all
+    /// does not stay; the bound moves before it.
+    fn put(&mut self, due: Due) -> Option<Due> {
+        let mut left = None;
+        if self.events + 1 == FRONT {
+            let last = self.places[1];
+            if due > last {
+                self.places[0] = last;
+                return Some(due);
+            }
+            self.places.copy_within(2.., 1);
+            self.events -= 1;
+            self.places[0] = due.max(self.places[1]);
+            left = Some(last);
+        }
+        let mut place = self.events;
+        while self.places[place] < due {
+            self.places[place + 1] = self.places[place];
+            place -= 1;
+        }
+        self.places[place + 1] = due;
+        self.events += 1;
+        self.next = self.places[self.events];
+        left
+    }
+
+    /// Takes an event out, if it is in here.
+    fn take(&mut self, due: Due) {
+        let events = &self.places[1..=self.events];
+        if let Some(place) = events.iter().rposition(|of| *of == due) {
+            self.places.copy_within(place + 2..=self.events, place + 1);
+            self.take_next();
+        }
+    }
+}
+
+impl EventQueue {
+    pub(crate) fn new(slots: usize) -> Self {
+        let groups = slots.div_ceil(GROUP);
+        Self {
+            carried: NEVER,
+            front: Front {
+                places: [0; FRONT],
+                events: 0,
+                next: 0,
+            },
+            due: vec![NEVER; groups * GROUP],
+            from: vec![u64::MAX; groups],
+            slots,
+            others: BinaryHeap::new(),
+            scheduled: 0,
+            horizon: 1 << 16,
+            now: 0,
+        }
+    }
+
+    #[inline]
+    fn due_at(&mut self, time: u64, number: usize) -> Due {
+        debug_assert!(number < 1 << NUMBER_BITS);
+        self.scheduled = self.scheduled.wrapping_add(1);
+        due_at(time, self.scheduled, number)
+    }
+
+    /// Schedules the event of a slot at `time` ns, in place of one that is pending.
+    #[inline]
+    pub(crate) fn schedule(&mut self, slot: usize, time: u64) {
+        let due = self.due_at(time, slot);
+        if time_of(self.due[slot]) != u64::MAX || time_of(self.carried) != u64::MAX {
+            self.make_way(slot);
+        }
+        self.carry(due);
+    }
+
+    /// Takes back the event of a slot.
+    #[inline]
+    pub(crate) fn cancel(&mut self, slot: usize) {
+        if time_of(self.due[slot]) != u64::MAX {
+            self.unstore(slot);
+        } else if number_of(self.carried) == slot {
+            self.carried = NEVER;
+        }
+    }
+
+    /// When a slot is due; [`u64::MAX`] if it is not.
+    #[inline]
+    pub(crate) fn due(&self, slot: usize) -> u64 {
+        if number_of(self.carried) == slot {
+            time_of(self.carried)
+        } else {
+            time_of(self.due[slot])
+        }
+    }
+
+    /// Adds one of the other events at `time` ns.
+    #[inline]
+    pub(crate) fn push(&mut self, time: u64, other: usize) {
+        let due = self.due_at(time, self.slots + other);
+        if time_of(self.carried) != u64::MAX {
+            self.store_carried();
+        }
+        self.carry(due);
+    }
+
+    /// Carries an event along; nothing is carried.
+    #[inline(always)]
+    fn carry(&mut self, due: Due) {
+        self.carried = due;
+        #[cfg(test)]
+        if tests::STORED_AT_ONCE.get() {
+            self.store_carried();
+        }
+    }
+
+    /// Takes the next event: its time in ns, and its slot, or the number of slots and its own number
+    /// together for one of the others.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<(u64, usize)> {
+        let mut due = self.carried;
+        // With nothing in front, that is if it is due by the bound.
+        if due <= self.front.next {
+            self.carried = NEVER;
+        } else {
+            if self.front.events == 0 && !self.refill() {
+                return None;
+            }
+            due = self.front.next;
+            self.front.take_next();
+            if let Some(due) = self.due.get_mut(number_of(due)) {
+                *due = NEVER;
+            }
+        }
+        self.now = time_of(due);
+        Some((self.now, number_of(due)))
+    }
+
+    /// Forgets what a slot has pending, and stores what is carried of another one.
+    #[inline(never)]
+    fn make_way(&mut self, slot: usize) {
+        if number_of(self.carried) == slot {
+            self.carried = NEVER;
+        } else {
+            self.unstore(slot);
+            self.store_carried();
+        }
+    }
+
+    /// Forgets what is stored of a slot, if anything is.
+    fn unstore(&mut self, slot: usize) {
+        let before = std::mem::replace(&mut self.due[slot], NEVER);
+        if before <= self.front.bound() {
+            self.front.take(before);
+        }
+    }
+
+    /// Puts what is carried among the others, if anything is.
+    fn store_carried(&mut self) {
+        let carried = std::mem::replace(&mut self.carried, NEVER);
+        if carried == NEVER {
+            return;
+        }
+        let number = number_of(carried);
+        if number < self.slots {
+            self.due[number] = carried;
+        }
+        if !self.front.put_first(carried) {
+            self.put(carried);
+        }
+    }
+
+    /// Puts an event where it belongs.
+    fn put(&mut self, due: Due) {
+        let left = if due <= self.front.bound() {
+            self.front.put(due)
+        } else {
+            Some(due)
+        };
+        let Some(late) = left else { return };
+        let number = number_of(late);
+        if number < self.slots {
+            let from = &mut self.from[number / GROUP];
+            *from = time_of(late).min(*from);
+        } else {
+            self.others.push(Reverse(late));
+        }
+    }
+
+    /// Puts the next few in order. Returns whether there are any.
+    #[cold]
+    fn refill(&mut self) -> bool {
+        self.store_carried();
+        if self.front.events > 0 {
+            return true;
+        }
+        let mut start = self.now;
+        loop {
+            self.front
+                .set_bound(until(start.saturating_add(self.horizon).min(u64::MAX - 1)));
+            self.collect_slots();
+            while let Some(Reverse(due)) = self.others.peek()
+                && *due <= self.front.bound()
+            {
+                let due = *due;
+                self.others.pop();
+                self.put(due);
+            }
+            let found = self.front.events;
+            if found > MANY {
+                self.horizon -= self.horizon / 4;
+            } else if found < FEW && self.horizon < u64::MAX / 4 {
+                self.horizon += self.horizon / 4 + 1;
+            }
+            if found > 0 {
+                return true;
+            }
+            let slots = self.from.iter().min().copied().unwrap_or(u64::MAX);
+            let other = self.others.peek().map_or(NEVER, |Reverse(due)| *due);
+            start = slots.min(time_of(other));
+            if start == u64::MAX {
+                return false;
+            }
+        }
+    }
+
+    fn collect_slots(&mut self) {
+        for group in 0..self.from.len() {
+            if Due::from(self.from[group]) << 64 > self.front.bound() {
+                continue;
+            }
+            self.from[group] = u64::MAX;
+            for slot in group * GROUP..(group + 1) * GROUP {
+                let due = self.due[slot];
+                if due <= self.front.bound() {
+                    self.put(due);
+                } else {
+                    self.from[group] = time_of(due).min(self.from[group]);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use wakepath_hardware::Machine;
+    use wakepath_hardware::machine::builtin_names;
+    use wakepath_workloads::{Workload, fio};
+
+    use super::*;
+    use crate::{Combination, simulate};
+
+    thread_local! {
+        /// Events of this thread's simulations are not carried along.
+        pub(super) static STORED_AT_ONCE: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// A run as a text of all that it says.
+    fn run(machine: &Machine, workload: &Workload, idle: &str, freq: &str) -> String {
+        let policies = Combination::named(idle, freq).unwrap();
+        let run = simulate(machine, workload, &policies, 1).unwrap();
+        format!("{} {:?}", serde_json::to_string(&run).unwrap(), run.details)
+    }
+
+    #[test]
+    fn whole_runs_are_the_same_without_carrying() {
+        let job = |lines: &str| -> Workload {
+            let start = "[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\nruntime=1\n";
+            let text = format!("{start}{lines}");
+            fio::parse(&text, "test.fio").unwrap().into()
+        };
+        let jobs = [
+            job("rw=randread\nioengine=psync\n"),
+            job("rw=randrw\nioengine=libaio\niodepth=8\nnumjobs=3\nrate_iops=900\n"),
+            job("rw=randwrite\nioengine=libaio\niodepth=2\nthinktime=300\nthinktime_spin=50\n"),
+        ];
+        for machine in builtin_names() {
+            let machine = Machine::find(machine).unwrap();
+            for (job, (idle, freq)) in jobs.iter().zip([
+                ("teo@6.12", "schedutil"),
+                ("menu@6.12", "performance"),
+                ("ladder", "ondemand"),
+            ]) {
+                let carried = run(&machine, job, idle, freq);
+                STORED_AT_ONCE.set(true);
+                let stored = run(&machine, job, idle, freq);
+                STORED_AT_ONCE.set(false);
+                assert_eq!(carried, stored, "{} {idle} {freq}", machine.name);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_sorted_map(
+            slots in 1_usize..100,
+            // Few distinct times, or many.
+            range in prop::sample::select(vec![4_u64, 50, 1 << 20]),
+            ops in prop::collection::vec((any::<u64>(), 0_usize..1000, 0_u8..8), 1..3000),
+        ) {
+            let mut queue = EventQueue::new(slots);
+            let mut model = BTreeMap::new();
+            let mut rank = 0;
+            for (number, (time, slot, op)) in ops.into_iter().enumerate() {
+                let (time, slot) = (time % range, slot % slots);
+                rank += 1;
+                let pending = |model: &BTreeMap<(u64, usize), usize>| {
+                    model.iter().find(|(_, next)| **next == slot).map(|(due, _)| *due)
+                };
+                match op {
+                    0 | 1 => {
+                        queue.push(time, number);
+                        model.insert((time, rank), slots + number);
+                    }
+                    2 | 3 => {
+                        if let Some(due) = pending(&model) {
+                            model.remove(&due);
+                        }
+                        queue.schedule(slot, time);
+                        model.insert((time, rank), slot);
+                        prop_assert_eq!(queue.due(slot), time);
+                    }
+                    4 => {
+                        if let Some(due) = pending(&model) {
+                            model.remove(&due);
+                        }
+                        queue.cancel(slot);
+                    }
+                    _ => {
+                        let expected = model.pop_first().map(|((time, _), next)| (time, next));
+                        prop_assert_eq!(queue.pop(), expected);
+                    }
+                }
+            }
+            while let Some(((time, _), next)) = model.pop_first() {
+                prop_assert_eq!(queue.pop(), Some((time, next)));
+            }
+            prop_assert_eq!(queue.pop(), None);
+        }
+    }
+}

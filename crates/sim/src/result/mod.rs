@@ -1,0 +1,391 @@
+//! What a simulation says.
+
+pub mod details;
+pub(crate) mod energy;
+pub(crate) mod threads;
+
+use serde::Serialize;
+use wakepath_hardware::{IdleStates, Machine};
+
+use crate::engine::Finished;
+use crate::observe::attribution::Attribution;
+use crate::observe::recorder::Recorder;
+use crate::result::details::Details;
+use crate::result::energy::Energy;
+use crate::result::threads::ThreadsRun;
+use crate::state::clocks::{Domain, HwpBoostRun};
+use crate::state::drive::DriveTotals;
+use crate::state::program::Programs;
+
+/// One run: one policy combination, one seed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// Seed of its random numbers.
+    pub seed: u64,
+    /// Finished requests per second.
+    pub iops: f64,
+    /// Finished requests.
+    pub requests: u64,
+    /// Events that the simulator handled; says what the run cost to simulate.
+    pub events: u64,
+    /// Those of them that were reads.
+    pub reads: u64,
+    /// Those that were writes.
+    pub writes: u64,
+    /// Bytes that they read.
+    pub read_bytes: u64,
+    /// Bytes that they wrote.
+    pub written_bytes: u64,
+    /// Simulated time in seconds.
+    pub seconds: f64,
+    /// Share of the completion interrupts, 0 to 1, on the CPU that had submitted the request.
+    pub same_cpu_share: f64,
+    /// Latency from the start of the system call to its return.
+    pub latency_us: Latency,
+    /// What the latency is made of.
+    pub attribution: LatencyParts,
+    /// Energy by component; absent if the machine's description has no power figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
+    /// Mean frequency in MHz at which tasks ran, weighted by the time that they ran.
+    pub mean_mhz: f64,
+    /// Idle states over all CPUs, shallowest first.
+    pub idle_states: Vec<StateTime>,
+    /// Stays that ended before their target residency although a shallower state was enabled (the
+    /// kernel's `above`).
+    pub too_deep: u64,
+    /// Stays that a deeper enabled state would have fitted (the kernel's `below`).
+    pub too_shallow: u64,
+    /// Each CPU.
+    pub cpus: Vec<CpuTime>,
+    /// Each clock, through the clusters in order.
+    pub clocks: Vec<ClockTime>,
+    /// The threads, if the workload is an rt-app file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadsRun>,
+    /// Jobs, by their place in the file, that were simulated for the longest time and had more to do: see
+    /// [`LONGEST_UNTIMED`](crate::LONGEST_UNTIMED).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cut_jobs: Vec<usize>,
+    /// The drive, if it has power states; of several, the sum over them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drive: Option<DriveRun>,
+    /// Distributions, which JSON leaves out.
+    #[serde(skip)]
+    pub details: Details,
+}
+
+/// What the drive did.
+#[derive(Clone, Debug, Serialize)]
+pub struct DriveRun {
+    /// Average power in mW.
+    pub average_mw: f64,
+    /// Energy in picojoules.
+    pub energy_pj: u64,
+    /// Seconds spent serving requests or emptying the write buffer.
+    pub active_seconds: f64,
+    /// Seconds spent between power states.
+    pub transition_seconds: f64,
+    /// Seconds of its own work while asleep; part of the time in its power states.
+    pub background_seconds: f64,
+    /// Power states with nothing to do, PS0 first. Together with active and transition time they
+    /// make the run.
+    pub states: Vec<DriveStateTime>,
+    /// Requests that found the drive asleep, or falling asleep.
+    pub wake_ups: u64,
+    /// Mean time that those waited for the drive, in microseconds.
+    pub mean_wake_us: f64,
+}
+
+/// Time in a power state of a drive.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DriveStateTime {
+    /// Its number.
+    pub state: usize,
+    /// Seconds in it with nothing to do.
+    pub seconds: f64,
+    /// Times that the drive fell asleep into it.
+    pub entries: u64,
+}
+
+impl DriveRun {
+    fn new(totals: &DriveTotals, end: u64) -> Self {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        Self {
+            // 1 fJ / 1 ns = 1 uW
+            average_mw: totals.energy as f64 / end.max(1) as f64 / 1e3,
+            energy_pj: u64::try_from(totals.energy / 1000).unwrap_or(u64::MAX),
+            active_seconds: seconds(totals.active),
+            transition_seconds: seconds(totals.transition),
+            background_seconds: seconds(totals.background),
+            states: totals
+                .states
+                .iter()
+                .zip(&totals.entries)
+                .enumerate()
+                .map(|(state, (time, entries))| DriveStateTime {
+                    state,
+                    seconds: seconds(*time),
+                    entries: *entries,
+                })
+                .collect(),
+            wake_ups: totals.wake_ups,
+            mean_wake_us: totals.waited as f64 / totals.wake_ups.max(1) as f64 / 1e3,
+        }
+    }
+}
+
+/// Latency of the requests of a run in microseconds. Percentiles are within 0.1 %.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Latency {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// That of the reads; 0 if there were none.
+    pub read_mean: f64,
+    /// That of the writes; 0 if there were none.
+    pub write_mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// What the latency of the requests is made of, in microseconds. The parts add up to the latency.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LatencyParts {
+    /// Mean over all requests.
+    pub mean: Attribution,
+    /// Mean over the requests within 3 % of the median.
+    pub p50: Attribution,
+    /// Mean over the requests within 3 % of the 90th percentile.
+    pub p90: Attribution,
+    /// Mean over the requests within 3 % of the 99th percentile.
+    pub p99: Attribution,
+    /// Mean over the requests within 3 % of the 99.9th percentile.
+    pub p999: Attribution,
+}
+
+/// Time in an idle state.
+#[derive(Clone, Debug, Serialize)]
+pub struct StateTime {
+    /// The state's name.
+    pub name: String,
+    /// Seconds from entry to exit, exit latency included.
+    pub seconds: f64,
+    /// Times entered.
+    pub entries: u64,
+    /// Left before the target residency.
+    pub too_deep: u64,
+    /// Stayed as long as a deeper state wanted.
+    pub too_shallow: u64,
+}
+
+/// What one CPU did.
+#[derive(Clone, Debug, Serialize)]
+pub struct CpuTime {
+    /// Number of the CPU.
+    pub cpu: usize,
+    /// Seconds spent with tasks and interrupts.
+    pub busy_seconds: f64,
+    /// Seconds powered: busy, waking up or polling. The rest it was asleep.
+    pub powered_seconds: f64,
+    /// Seconds asleep.
+    pub asleep_seconds: f64,
+    /// Decisions of the governor that stopped a running tick.
+    pub tick_stops: u64,
+    /// Decisions of the governor.
+    pub selections: u64,
+    /// Seconds in each idle state.
+    pub idle_seconds: Vec<f64>,
+    /// Requests for a deep state that the hardware demoted; the state's own figures count them.
+    pub demotions: u64,
+    /// Those of them that stayed long enough to go on to the state asked for.
+    pub undemotions: u64,
+}
+
+/// What one clock did.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClockTime {
+    /// The first CPU that it drives.
+    pub first_cpu: usize,
+    /// How many it drives.
+    pub cpus: usize,
+    /// Mean frequency in MHz over the time that its CPUs were powered; 0 if they never were.
+    pub mean_mhz: f64,
+    /// How often the frequency changed while one of its CPUs was powered, or on the way to that.
+    pub changes: u64,
+    /// The frequencies at which its CPUs were powered, slowest first.
+    pub residency: Vec<FrequencyTime>,
+    /// HWP dynamic boost, if it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hwp_boost: Option<HwpBoostRun>,
+}
+
+/// Time at a frequency.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct FrequencyTime {
+    /// The frequency in MHz.
+    pub mhz: f64,
+    /// Seconds powered at it, summed over CPUs.
+    pub seconds: f64,
+}
+
+impl ClockTime {
+    fn new(domain: &Domain, finished: &Finished) -> Self {
+        let frequencies = domain.table.as_slice();
+        let mut time = vec![0_u64; frequencies.len()];
+        for cpu in &finished.cpus[domain.cpus.clone()] {
+            for (sum, powered) in time.iter_mut().zip(&cpu.powered) {
+                *sum += powered;
+            }
+        }
+        let residency: Vec<FrequencyTime> = frequencies
+            .iter()
+            .zip(time)
+            .filter(|(_, ns)| *ns > 0)
+            .map(|(frequency, ns)| FrequencyTime {
+                mhz: f64::from(frequency.0) / 1e3,
+                seconds: ns as f64 / 1e9,
+            })
+            .collect();
+        let seconds: f64 = residency.iter().map(|r| r.seconds).sum();
+        let weighted: f64 = residency.iter().map(|r| r.mhz * r.seconds).sum();
+        Self {
+            first_cpu: domain.cpus.start,
+            cpus: domain.cpus.len(),
+            mean_mhz: if seconds > 0.0 {
+                weighted / seconds
+            } else {
+                0.0
+            },
+            changes: domain.changes,
+            residency,
+            hwp_boost: domain.hwp_boosts(),
+        }
+    }
+}
+
+impl Run {
+    pub(crate) fn new(
+        seed: u64,
+        machine: &Machine,
+        states: &IdleStates,
+        programs: &Programs,
+        finished: &Finished,
+    ) -> Self {
+        let seconds = finished.end as f64 / 1e9;
+        let counted_seconds = finished.end.saturating_sub(finished.counts_from) as f64 / 1e9;
+        let recorder = &finished.recorder;
+        let requests = recorder.reads + recorder.writes;
+        let idle_states: Vec<StateTime> = states
+            .iter()
+            .enumerate()
+            .map(|(i, state)| {
+                let sum = |of: fn(&crate::state::cpu::StateStats) -> u64| {
+                    finished.cpus.iter().map(|c| of(&c.stats[i])).sum::<u64>()
+                };
+                StateTime {
+                    name: state.name.clone(),
+                    seconds: sum(|s| s.time) as f64 / 1e9,
+                    entries: sum(|s| s.entries),
+                    too_deep: sum(|s| s.too_deep),
+                    too_shallow: sum(|s| s.too_shallow),
+                }
+            })
+            .collect();
+        let cpus = finished
+            .cpus
+            .iter()
+            .enumerate()
+            .map(|(cpu, c)| CpuTime {
+                cpu,
+                busy_seconds: c.busy as f64 / 1e9,
+                powered_seconds: c.powered.iter().sum::<u64>() as f64 / 1e9,
+                asleep_seconds: c.stats.iter().map(|s| s.asleep).sum::<u64>() as f64 / 1e9,
+                tick_stops: c.tick_stops,
+                selections: c.selections,
+                demotions: finished.demotions.get(cpu).map_or(0, |d| d.demotions),
+                undemotions: finished.demotions.get(cpu).map_or(0, |d| d.undemotions),
+                idle_seconds: c.stats.iter().map(|s| s.time as f64 / 1e9).collect(),
+            })
+            .collect();
+        let threads = (!programs.tasks.is_empty()).then(|| ThreadsRun::new(programs, finished));
+        let busy: u64 = finished.domains.iter().map(Domain::task_time).sum();
+        let khz_time: u128 = finished.domains.iter().map(Domain::task_khz_time).sum();
+        Self {
+            seed,
+            iops: if counted_seconds > 0.0 {
+                requests as f64 / counted_seconds
+            } else {
+                0.0
+            },
+            requests,
+            events: finished.events,
+            reads: recorder.reads,
+            writes: recorder.writes,
+            read_bytes: recorder.read_bytes,
+            written_bytes: recorder.written_bytes,
+            seconds,
+            same_cpu_share: recorder.same_cpu as f64 / recorder.completions.max(1) as f64,
+            latency_us: Latency::new(recorder),
+            energy: Energy::new(
+                machine,
+                finished,
+                threads
+                    .as_ref()
+                    .map_or(requests + recorder.ramped, |t| t.operations),
+            ),
+            threads,
+            attribution: LatencyParts {
+                mean: recorder.parts.mean(),
+                p50: recorder.parts.at_quantile(0.5),
+                p90: recorder.parts.at_quantile(0.9),
+                p99: recorder.parts.at_quantile(0.99),
+                p999: recorder.parts.at_quantile(0.999),
+            },
+            mean_mhz: khz_time as f64 / busy.max(1) as f64 / 1e3,
+            too_deep: idle_states.iter().map(|s| s.too_deep).sum(),
+            too_shallow: idle_states.iter().map(|s| s.too_shallow).sum(),
+            idle_states,
+            cpus,
+            clocks: finished
+                .domains
+                .iter()
+                .map(|d| ClockTime::new(d, finished))
+                .collect(),
+            cut_jobs: finished.cut_jobs.clone(),
+            drive: finished
+                .drives
+                .as_ref()
+                .map(|d| DriveRun::new(&DriveTotals::sum(d), finished.end)),
+            details: Details::new(machine, finished),
+        }
+    }
+}
+
+impl Latency {
+    fn new(recorder: &Recorder) -> Self {
+        let h = recorder.histogram();
+        let at = |quantile| h.value_at_quantile(quantile) as f64 / 1e3;
+        let requests = h.len().max(1) as f64;
+        let mean = |direction: usize, requests: u64| {
+            recorder.latency_sums[direction] as f64 / requests.max(1) as f64 / 1e3
+        };
+        Self {
+            mean: recorder.latency_sums.iter().sum::<u128>() as f64 / requests / 1e3,
+            read_mean: mean(0, recorder.reads),
+            write_mean: mean(1, recorder.writes),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: h.max() as f64 / 1e3,
+        }
+    }
+}

@@ -1,0 +1,669 @@
+//! A machine, a workload and two policies, compiled into what the engine needs.
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{
+    Cluster, DriveModel, Figure, Package, PackageSleep, Runs, Scope, Uncore,
+};
+use wakepath_policies::freq::FrequencyTable;
+use wakepath_policies::idle::stay::FitBounds;
+use wakepath_policies::poll;
+use wakepath_policies::spec::PollPolicy;
+use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
+use wakepath_workloads::Workload;
+use wakepath_workloads::fio::{Batching, ExitWhat, FioJob, Sizes};
+
+use crate::basics::Direction;
+use crate::basics::{Cycles, FULL_SHARE};
+use crate::basics::{Interrupt, NEVER, Timer};
+use crate::error::SimError;
+use crate::random::ServiceTime;
+use crate::state::clocks::cluster::{ClusterSetup, HwpSetup};
+use crate::state::completion::CompletionSetup;
+use crate::state::drive::{Demand, Stripes};
+use crate::state::power::deepest_alone;
+use crate::state::program::Programs;
+use crate::state::sched::Tunables;
+use wakepath_hardware::c1_demotion::DemotionRule;
+
+/// Bytes of the requests that a drive's service times are about.
+const BLOCK: u64 = 4096;
+
+/// The largest block, so that no time overflows.
+const MAX_BLOCK: u64 = 1 << 30;
+
+/// The longest run in ns: a year.
+const MAX_TIME: u64 = 365 * 24 * 3_600_000_000_000;
+
+/// The longest that a job is simulated which says how much it does, and not how long.
+pub const LONGEST_UNTIMED: Nanoseconds = Nanoseconds(60_000_000_000);
+
+/// Cycles that fio takes to fill a KiB of a buffer with random data (`refill_buffers`). Measured: fio 3.33 and its null
+/// engine, 128 KiB writes, on a Xeon of 2.6 GHz: 24.9 us of CPU time per I/O instead of 0.8.
+const FILL_CYCLES_PER_KIB: Cycles = 490;
+
+fn share(of_one: f64) -> u64 {
+    ((of_one * FULL_SHARE as f64).round() as u64).clamp(1, FULL_SHARE)
+}
+
+/// An idle state as it really is.
+#[derive(Clone, Debug)]
+pub(crate) struct TrueState {
+    pub(crate) index: usize,
+    pub(crate) entry: u64,
+    /// Mean.
+    pub(crate) exit: u64,
+    /// How it varies, if it does.
+    pub(crate) exit_spread: Option<ServiceTime>,
+    pub(crate) cold_start: Cycles,
+    pub(crate) whole_cluster: bool,
+    pub(crate) polling: bool,
+    /// Another CPU wakes it without an interrupt.
+    pub(crate) mwait: bool,
+    pub(crate) disabled: bool,
+    /// Declared.
+    pub(crate) target_residency: u64,
+    /// By what is declared, for the kernel's too-deep and too-shallow counters.
+    pub(crate) fit: FitBounds,
+}
+
+/// CPU work that one I/O costs, by where it is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IoCost {
+    submission: Cycles,
+    /// Of the submission, for each KiB beyond [`BLOCK`].
+    per_kib: Cycles,
+    pub(crate) interrupt: Cycles,
+    pub(crate) resume: Cycles,
+}
+
+impl IoCost {
+    /// Of a request of so many bytes.
+    #[inline]
+    pub(crate) fn submission(&self, bytes: u64) -> Cycles {
+        self.submission + self.per_kib * (bytes.saturating_sub(BLOCK) / 1024)
+    }
+
+    /// Whether the bytes matter.
+    #[inline]
+    pub(crate) fn depends_on_bytes(&self) -> bool {
+        self.per_kib > 0
+    }
+}
+
+/// Background work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackgroundSetup {
+    pub(crate) mean_interval: f64,
+    pub(crate) cycles: Cycles,
+    pub(crate) as_task: bool,
+}
+
+/// One job of the workload: what each of its processes does.
+#[derive(Clone, Debug)]
+pub(crate) struct JobSetup {
+    /// Share of reads, 0 to 100.
+    pub(crate) read_percent: u8,
+    pub(crate) depth: u32,
+    /// If requests are submitted or taken back together.
+    pub(crate) batch: Option<Batching>,
+    pub(crate) processes: u32,
+    /// It starts when all jobs of the groups before have ended.
+    pub(crate) group: usize,
+    /// When it stops issuing, in ns from its start.
+    pub(crate) end: Option<u64>,
+    /// Until when its requests do not count, in ns from its start.
+    pub(crate) ramp: u64,
+    /// Each process starts so many ns after the group, from and to.
+    pub(crate) delay: [u64; 2],
+    /// Its end is the end of its group, or of everything.
+    pub(crate) exit: Option<ExitWhat>,
+    /// Index of the job that has to end before it starts.
+    pub(crate) wait_for: Option<usize>,
+    /// The CPUs that its processes may run on in turn, as indices of [`Programs::cpu_sets`]; empty: all.
+    pub(crate) cpu_sets: Vec<usize>,
+    /// That is no limit of its own.
+    pub(crate) cut: bool,
+    /// Time from one read, and from one write, to the next, if that is limited.
+    pub(crate) periods: Option<[Period; 2]>,
+    /// How many bytes each process transfers.
+    pub(crate) bytes: Option<u64>,
+    /// How many requests each process makes.
+    pub(crate) requests: Option<u64>,
+    /// Bytes of a read and of a write.
+    pub(crate) block: [u64; 2],
+    /// Sizes of reads and of writes, where they vary.
+    pub(crate) sizes: Option<[Sizes; 2]>,
+    /// Work to fill a KiB of what is written.
+    pub(crate) fill_cycles: Cycles,
+    /// The size of a request is settled before its submission begins.
+    pub(crate) settles_size: bool,
+    /// Whether offsets are random; otherwise they count up.
+    pub(crate) random: bool,
+    /// Bytes that offsets cover.
+    pub(crate) span: u64,
+    /// Waiting for a completion counts as I/O wait.
+    pub(crate) iowait: bool,
+    /// It thinks between its requests, or their rate is limited.
+    pub(crate) paced: bool,
+    pub(crate) think_time: u64,
+    pub(crate) think_spin: u64,
+    pub(crate) think_cycles: Cycles,
+    pub(crate) think_blocks: u32,
+}
+
+impl JobSetup {
+    /// Whether a process has something left to do that has made so many requests of so many bytes together.
+    #[inline(always)]
+    pub(crate) fn has_more(&self, requests: u64, bytes: u64) -> bool {
+        self.bytes.is_none_or(|n| bytes < n) && self.requests.is_none_or(|n| requests < n)
+    }
+}
+
+/// A rate as a share: `requests` of them, or so many bytes where block sizes vary, take `ns`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Period {
+    ns: u128,
+    requests: u128,
+}
+
+impl Period {
+    /// Before this time, in ns from the start of the job, the request of this number does not begin.
+    pub(crate) fn start_of(self, request: u64) -> u64 {
+        (u128::from(request) * self.ns / self.requests) as u64
+    }
+}
+
+/// How requests reach the drives.
+#[derive(Clone, Debug)]
+pub(crate) struct VolumeSetup {
+    pub(crate) stripes: Stripes,
+    /// Mean time of an access, for reads and writes.
+    pub(crate) access: [ServiceTime; 2],
+    /// Rate of the link in kB/s, for reads and writes; 0: not known.
+    link: [u64; 2],
+    /// Rate of the media for one request; 0: as the link.
+    stream: [u64; 2],
+}
+
+impl VolumeSetup {
+    /// What a request of `bytes`, or a piece of one, asks of its drive.
+    pub(crate) fn demand(&self, direction: Direction, bytes: u64, access: u64) -> Demand {
+        let beyond = bytes.saturating_sub(BLOCK);
+        let (mut link, mut transfer) = (0, 0);
+        if beyond > 0 {
+            let at = |rate: u64| (u128::from(beyond) * 1_000_000 / u128::from(rate.max(1))) as u64;
+            link = at(self.link[direction as usize]);
+            transfer = match self.stream[direction as usize] {
+                0 => link,
+                rate => link.max(at(rate)),
+            };
+        }
+        Demand {
+            direction,
+            access,
+            transfer,
+            link,
+            blocks: bytes.div_ceil(BLOCK),
+        }
+    }
+}
+
+/// Idle states that are looked at side by side: most machines have no more.
+const GROUP: usize = 4;
+
+/// Everything that is the same for every run of one policy combination.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) tick: TickRate,
+    /// Of the tick, in ns.
+    pub(crate) tick_period: u64,
+    pub(crate) states: Vec<TrueState>,
+    /// The declared target residencies of the enabled states, [`GROUP`] by [`GROUP`]; [`NEVER`] for the others.
+    residencies: Vec<[u64; GROUP]>,
+    /// The shallowest enabled state.
+    pub(crate) shallowest: usize,
+    /// How long a polling state spins.
+    pub(crate) poll_limit: Nanoseconds,
+    /// See [`deepest_alone`].
+    deepest_alone: Option<usize>,
+    pub(crate) clusters: Vec<ClusterSetup>,
+    pub(crate) home: usize,
+    pub(crate) ipi: u64,
+    pub(crate) tick_cycles: Cycles,
+    /// Of a task that has moved to another core.
+    pub(crate) migration_cycles: Cycles,
+    pub(crate) io: IoCost,
+    pub(crate) completion: CompletionSetup,
+    pub(crate) demotion: Option<DemotionRule>,
+    pub(crate) uncore: Option<Uncore>,
+    pub(crate) package_sleep: PackageSleep,
+    pub(crate) background: Vec<BackgroundSetup>,
+    pub(crate) volume: VolumeSetup,
+    pub(crate) jobs: Vec<JobSetup>,
+    pub(crate) programs: Programs,
+    pub(crate) tunables: Tunables,
+    /// The clusters differ in capacity.
+    pub(crate) unequal_clusters: bool,
+    /// Threads of some core slow each other down.
+    pub(crate) smt: bool,
+}
+
+impl Setup {
+    pub(crate) fn new(
+        machine: &Machine,
+        workload: &Workload,
+        poll: Option<PollPolicy>,
+    ) -> Result<Self, SimError> {
+        let mut jobs = match workload {
+            Workload::Fio(file) => {
+                file.check_modelled()?;
+                file.jobs
+                    .iter()
+                    .scan(0, |group, j| {
+                        *group += usize::from(j.stonewall && j.line != file.jobs[0].line);
+                        Some(job(j, *group, &machine.drive))
+                    })
+                    .collect::<Result<Vec<_>, _>>()?
+            }
+            Workload::RtApp(_) => Vec::new(),
+        };
+        let declared = machine.declared_idle_states()?;
+        let states: Vec<TrueState> = machine
+            .idle_state
+            .iter()
+            .enumerate()
+            .map(|(index, s)| TrueState {
+                index,
+                entry: s.true_entry_us.micros().0,
+                exit: s.true_exit_us.micros().0,
+                exit_spread: (s.exit_spread.value > 0.0)
+                    .then(|| ServiceTime::new(s.true_exit_us.value * 1e3, s.exit_spread.value)),
+                cold_start: s.cold_start_kcycles.kilocycles(),
+                whole_cluster: s.scope == Scope::Cluster,
+                polling: s.polling,
+                mwait: s.mwait,
+                disabled: s.disabled,
+                target_residency: s.target_residency_us.micros().0,
+                fit: FitBounds::new(&declared, index),
+            })
+            .collect();
+        let clusters = clusters(machine)?;
+        let biggest = clusters.iter().filter_map(|c| c.speed.last()).max();
+        let programs = match workload {
+            Workload::Fio(file) => {
+                let mut programs = Programs::default();
+                for (setup, job) in jobs.iter_mut().zip(&file.jobs) {
+                    setup.wait_for = (job.wait_for.as_ref())
+                        .and_then(|name| file.jobs.iter().position(|other| other.name == *name));
+                    setup.cpu_sets = programs.cpu_sets_of(job, machine.cpus());
+                }
+                programs
+            }
+            Workload::RtApp(file) => {
+                let khz = u64::from(biggest.copied().unwrap_or(1));
+                Programs::new(file, khz, machine.cpus())?
+            }
+        };
+        let home = machine
+            .cluster
+            .iter()
+            .position(|c| c.name == machine.scheduler.home.cluster)
+            .unwrap_or(0);
+        let per_io = machine.io_path.kcycles_per_io.value * 1e3;
+        let spread = machine.drive.spread.value;
+        let service = |mean: &Figure| ServiceTime::new(mean.value * 1e3, spread);
+        let part = |share: f64| (per_io * share).round() as Cycles;
+        Ok(Self {
+            tick: machine.tick_rate(),
+            tick_period: machine.tick_rate().period().0,
+            poll_limit: poll::limit_under(
+                &poll.unwrap_or_default(),
+                &declared,
+                machine.tick_rate(),
+            ),
+            residencies: (states.chunks(GROUP))
+                .map(|states| {
+                    let mut residencies = [NEVER; GROUP];
+                    for (residency, state) in residencies.iter_mut().zip(states) {
+                        if !state.disabled {
+                            *residency = state.target_residency;
+                        }
+                    }
+                    residencies
+                })
+                .collect(),
+            shallowest: states.iter().position(|s| !s.disabled).unwrap_or(0),
+            states,
+            deepest_alone: deepest_alone(machine),
+            clusters,
+            home,
+            ipi: machine.scheduler.ipi_us.micros().0,
+            tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
+            migration_cycles: machine.scheduler.migration_kcycles.kilocycles(),
+            io: IoCost {
+                submission: part(machine.io_path.submission_share.value),
+                per_kib: machine.io_path.kcycles_per_kib.kilocycles(),
+                interrupt: part(machine.io_path.interrupt_share.value),
+                resume: part(machine.io_path.resume_share.value),
+            },
+            completion: CompletionSetup::new(machine),
+            demotion: DemotionRule::new(machine),
+            uncore: machine.uncore.clone(),
+            package_sleep: (machine.package.as_ref())
+                .map_or_else(PackageSleep::default, Package::sleep),
+            background: machine
+                .background
+                .iter()
+                .map(|b| BackgroundSetup {
+                    mean_interval: b.every_ms.value * 1e6,
+                    cycles: b.kcycles.kilocycles(),
+                    as_task: b.runs == Runs::Task,
+                })
+                .collect(),
+            volume: VolumeSetup {
+                stripes: Stripes {
+                    drives: machine.drive.count,
+                    chunk: (machine.drive.chunk_kib.value * 1024.0) as u64,
+                },
+                access: [
+                    service(&machine.drive.read_service_us),
+                    service(&machine.drive.write_service_us),
+                ],
+                link: [
+                    rate(&machine.drive.read_mb_per_s),
+                    rate(&machine.drive.write_mb_per_s),
+                ],
+                stream: [
+                    rate(&machine.drive.read_stream_mb_per_s),
+                    rate(&machine.drive.write_stream_mb_per_s),
+                ],
+            },
+            jobs,
+            programs,
+            tunables: Tunables::new(machine.cpus()),
+            unequal_clusters: machine
+                .cluster
+                .windows(2)
+                .any(|w| w[0].capacity != w[1].capacity),
+            smt: machine
+                .cluster
+                .iter()
+                .any(|c| c.smt_speedup.is_given() || c.smt_poll_loss.is_given()),
+        })
+    }
+
+    /// The state that a CPU in `state` is in while its cluster is up.
+    pub(crate) fn alone_in<'a>(&'a self, state: &'a TrueState) -> &'a TrueState {
+        match self.deepest_alone {
+            Some(index) if state.whole_cluster => &self.states[index],
+            _ => state,
+        }
+    }
+
+    /// The deepest enabled state whose target residency is within this time, else the shallowest enabled one.
+    pub(crate) fn fitting(&self, idle: u64) -> usize {
+        let mut fitting = self.shallowest;
+        // All of them are looked at: nobody can tell which one it will be, and a wrong guess costs more.
+        for (group, residencies) in self.residencies.iter().enumerate() {
+            for (state, residency) in residencies.iter().enumerate() {
+                if *residency <= idle {
+                    fitting = group * GROUP + state;
+                }
+            }
+        }
+        fitting
+    }
+
+    /// What it costs to serve an interrupt.
+    pub(crate) fn cost(&self, interrupt: Interrupt) -> Cycles {
+        match interrupt {
+            Interrupt::Completion(_) => self.io.interrupt,
+            Interrupt::Tick => self.tick_cycles,
+            Interrupt::Timer(Timer::Background(i)) if !self.background[i].as_task => {
+                self.background[i].cycles
+            }
+            Interrupt::Timer(_) | Interrupt::Reschedule => 0,
+        }
+    }
+}
+
+/// How much of the biggest core each core does per clock is its capacity per kHz over the biggest
+/// core's capacity per kHz.
+fn clusters(machine: &Machine) -> Result<Vec<ClusterSetup>, SimError> {
+    let per_khz = |c: &Cluster| f64::from(c.capacity) / f64::from(c.max_frequency().0);
+    let biggest = machine
+        .cluster
+        .iter()
+        .max_by_key(|c| c.capacity)
+        .map_or(1.0, per_khz);
+    let mut first_cpu = 0;
+    machine
+        .cluster
+        .iter()
+        .map(|c| {
+            let relative = per_khz(c) / biggest;
+            let table = FrequencyTable::new(c.frequencies())
+                .ok_or_else(|| SimError::NoFrequency(c.name.clone()))?;
+            let hwp = c.hwp_ramp_ms.is_given().then(|| HwpSetup {
+                ramp: c.hwp_ramp_ms.millis(),
+                full_at: c.hwp_full_at_percent.value / 100.0,
+            });
+            let base = Kilohertz((c.base_mhz.value * 1e3).round() as u32);
+            let setup = ClusterSetup {
+                name: c.name.clone(),
+                first_cpu,
+                cpus: c.cpus,
+                capacity: c.capacity,
+                table,
+                speed: c
+                    .opps
+                    .iter()
+                    .map(|o| (f64::from(o.khz) * relative).round().max(1.0) as u32)
+                    .collect(),
+                transition_latency: c.transition_latency_us.micros().0,
+                stall: c.clock_stall_us.micros().0,
+                threads_per_core: c.threads_per_core,
+                busy_share: if c.smt_speedup.is_given() {
+                    share(c.smt_speedup.value / c.threads_per_core as f64)
+                } else {
+                    FULL_SHARE
+                },
+                poll_share: share(1.0 - c.smt_poll_loss.value),
+                cpus_per_clock: c.cpus_per_clock(),
+                slot: c.clock_slot_us.micros().0,
+                turbo: c
+                    .turbo
+                    .iter()
+                    .map(|t| (t.active_cores, Kilohertz(t.khz)))
+                    .collect(),
+                base: c.base_mhz.is_given().then_some(base),
+                hwp,
+            };
+            first_cpu += c.cpus;
+            Ok(setup)
+        })
+        .collect()
+}
+
+/// In kB/s.
+fn rate(megabytes_per_second: &Figure) -> u64 {
+    (megabytes_per_second.value * 1e3).round() as u64
+}
+
+/// Longest think time: sums of it and of any simulated time cannot overflow.
+const MAX_THINK_TIME: Nanoseconds = Nanoseconds(315_360_000_000_000_000);
+
+/// Longest think time that keeps a CPU busy: its cycles are counted in pieces of a nanosecond.
+const MAX_SPIN: Nanoseconds = Nanoseconds(900_000_000_000);
+
+/// The smallest and the largest block, each of reads and of writes.
+fn bounds(job: &FioJob) -> [[u64; 2]; 2] {
+    let blocks = [job.block_size.read, job.block_size.write];
+    match job.sizes() {
+        None => [blocks, blocks],
+        Some(sizes) => [
+            sizes.each_ref().map(Sizes::smallest),
+            sizes.each_ref().map(Sizes::largest),
+        ],
+    }
+}
+
+/// How many bytes a sequential job with gaps of `skip` bytes transfers: fio ends it where an I/O would reach beyond the end of
+/// the file, and goes on from the other end if the next one would begin there.
+fn with_gaps(size: u64, block: u64, skip: i64) -> u64 {
+    let Some(every) = u64::try_from(skip)
+        .ok()
+        .map(|skip| skip.saturating_add(block))
+    else {
+        return size;
+    };
+    let Some(last) = size.checked_sub(block) else {
+        return 0;
+    };
+    let fit = last / every + 1;
+    match fit.checked_mul(every) {
+        Some(next) if next < size => fit * block,
+        _ => size,
+    }
+}
+
+/// At what distances requests begin, if the job limits their rate, in bytes or in I/Os.
+fn periods(job: &FioJob) -> Option<[Period; 2]> {
+    let (rate, iops) = (&job.rate, &job.rate_iops);
+    // Where sizes vary, fio counts bytes, and an I/O of rate_iops has those of the smallest.
+    let vary = job.block_sizes.vary();
+    let period = |rate: Option<u64>, iops: Option<u64>, block: u64| match (rate, iops) {
+        (Some(rate), _) if rate > 0 => Period {
+            ns: u128::from(if vary { 1 } else { block }) * 1_000_000_000,
+            requests: u128::from(rate),
+        },
+        (_, Some(iops)) if iops > 0 => Period {
+            ns: 1_000_000_000,
+            requests: u128::from(iops) * u128::from(if vary { block } else { 1 }),
+        },
+        // A direction without a limit.
+        _ => Period { ns: 0, requests: 1 },
+    };
+    let [least, _] = bounds(job);
+    let both = [
+        period(rate.read, iops.read, least[0]),
+        period(rate.write, iops.write, least[1]),
+    ];
+    both.iter().any(|p| p.ns > 0).then_some(both)
+}
+
+/// The most that each of a job's times may be, so that sums of them do not overflow.
+fn check_times(job: &FioJob) -> Result<(), String> {
+    for (time, what) in [
+        (job.runtime, "runtime"),
+        (Some(job.ramp_time), "ramp_time"),
+        (Some(job.startdelay.1), "startdelay"),
+    ] {
+        if time.is_some_and(|t| t.0 > MAX_TIME) {
+            return Err(format!("a {what} of more than a year"));
+        }
+    }
+    if job.runtime.is_some_and(|t| t.0 == 0) {
+        return Err("a runtime of 0".to_owned());
+    }
+    Ok(())
+}
+
+fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimError> {
+    let unsupported = |what: &str| SimError::Workload {
+        job: job.name.clone(),
+        what: what.to_owned(),
+    };
+    for (time, most, what) in [
+        (
+            job.thinktime,
+            MAX_THINK_TIME,
+            "thinktime of more than ten years",
+        ),
+        (
+            job.thinktime_spin,
+            MAX_SPIN,
+            "thinktime_spin of more than a quarter of an hour",
+        ),
+    ] {
+        if time > most {
+            return Err(unsupported(what));
+        }
+    }
+    let read_percent = match (job.rw.reads(), job.rw.writes()) {
+        (true, true) => job.rwmixread,
+        (true, false) => 100,
+        _ => 0,
+    };
+    let [least, most] = bounds(job);
+    // The drive's service times are those of 4 KiB requests.
+    for (used, bytes, key, rate) in [
+        (
+            read_percent > 0,
+            most[0],
+            "read_mb_per_s",
+            &drive.read_mb_per_s,
+        ),
+        (
+            read_percent < 100,
+            most[1],
+            "write_mb_per_s",
+            &drive.write_mb_per_s,
+        ),
+    ] {
+        if used && bytes > MAX_BLOCK {
+            return Err(unsupported("blocks of more than 1 GiB"));
+        }
+        if used && bytes > BLOCK && rate.value <= 0.0 {
+            return Err(unsupported(&format!(
+                "blocks of more than 4k on a drive whose rate is not known; give drive.{key} in the machine's file"
+            )));
+        }
+    }
+    let limits = job.limits(drive.capacity());
+    let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
+    let bytes = limits.bytes.map(|bytes| {
+        if one_way && job.step != 0 {
+            with_gaps(bytes, least[usize::from(read_percent == 0)], job.step)
+        } else {
+            bytes
+        }
+    });
+    if bytes == Some(0) {
+        return Err(unsupported("a size of less than a block"));
+    }
+    check_times(job).map_err(|what| unsupported(&what))?;
+    let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
+    let end = limits.time.unwrap_or(longest).min(longest).0;
+    let periods = periods(job);
+    let fill_cycles = FILL_CYCLES_PER_KIB * u64::from(job.refilled_percent()) / 100;
+    Ok(JobSetup {
+        paced: periods.is_some() || job.thinktime.0 > 0,
+        read_percent,
+        depth: job.effective_iodepth(),
+        batch: job.batching(),
+        processes: job.numjobs,
+        group,
+        periods,
+        iowait: job.waits_as_iowait(),
+        end: Some(job.ramp_time.0 + end),
+        cut: limits.time.is_none_or(|t| t.0 > end),
+        ramp: job.ramp_time.0,
+        delay: [job.startdelay.0.0, job.startdelay.1.0],
+        exit: job.exitall.then_some(job.exit_what),
+        wait_for: None,
+        cpu_sets: Vec::new(),
+        bytes,
+        requests: limits.ios,
+        block: [job.block_size.read, job.block_size.write],
+        settles_size: job.block_sizes.vary() || fill_cycles > 0,
+        sizes: job.sizes(),
+        fill_cycles,
+        random: job.rw.is_random(),
+        span: limits.span,
+        think_time: job.thinktime.0,
+        think_spin: job.thinktime_spin.0,
+        think_cycles: job.thinkcycles,
+        think_blocks: job.thinktime_blocks,
+    })
+}

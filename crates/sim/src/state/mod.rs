@@ -1,0 +1,17 @@
+//! What a simulated machine and its workload are at a point in time.
+
+pub(crate) mod clocks;
+pub(crate) mod completion;
+pub(crate) mod cpu;
+pub(crate) mod drive;
+pub(crate) mod parts;
+pub(crate) mod pelt;
+pub(crate) mod power;
+pub(crate) mod program;
+pub(crate) mod request;
+pub(crate) mod sched;
+pub(crate) mod speed;
+pub(crate) mod task;
+pub(crate) mod threads;
+pub(crate) mod timers;
+pub(crate) mod uncore;

@@ -1,0 +1,351 @@
+//! rt-app tasks, compiled into what the engine executes.
+
+use std::collections::BTreeMap;
+
+use wakepath_units::Nanoseconds;
+use wakepath_workloads::fio::{CpusPolicy, FioJob};
+use wakepath_workloads::rtapp::{Event, Phase, RtAppFile, RtTask, Scheduling};
+
+use crate::basics::Cycles;
+use crate::error::SimError;
+use crate::state::sched::Class;
+
+/// One step of a program. Mutexes, conditions, barriers and shared timers are numbered within one
+/// copy of the workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// So much work.
+    Run(Cycles),
+    /// Work for so long.
+    Runtime(u64),
+    /// Sleep for so long.
+    Sleep(u64),
+    /// Sleep until the next period of a timer.
+    Timer {
+        timer: TimerId,
+        period: u64,
+        absolute: bool,
+    },
+    Lock(usize),
+    Unlock(usize),
+    /// Sleep until a condition is signalled, without the mutex, if there is one.
+    Wait {
+        condition: usize,
+        mutex: Option<usize>,
+    },
+    /// Wake the first that waits for a condition.
+    Signal(usize),
+    /// Wake all that wait for a condition.
+    Broadcast(usize),
+    Barrier(usize),
+    Yield,
+    /// Write so many bytes and wait for it.
+    Write(u64),
+}
+
+/// Whose timer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimerId {
+    /// Of the thread.
+    Own(usize),
+    /// Of everybody who names it.
+    Shared(usize),
+}
+
+/// A phase of a program.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage {
+    /// How often; `None` for ever.
+    pub(crate) loops: Option<u64>,
+    /// How the thread is scheduled from here on, if that changes.
+    pub(crate) class: Option<Class>,
+    /// Index of the CPUs that it may use here; `None`: all.
+    pub(crate) allowed: Option<usize>,
+    pub(crate) ops: Vec<Op>,
+}
+
+/// What every thread of a task does.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) instances: u32,
+    pub(crate) delay: u64,
+    /// How often; `None` for ever.
+    pub(crate) loops: Option<u64>,
+    pub(crate) class: Class,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) own_timers: usize,
+}
+
+/// A compiled workload.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Programs {
+    pub(crate) tasks: Vec<Program>,
+    pub(crate) copies: u32,
+    /// From when on loops and wake-ups are counted, in ns.
+    pub(crate) warm_up: u64,
+    /// When the run ends, in ns.
+    pub(crate) end: Option<u64>,
+    pub(crate) mutexes: Vec<String>,
+    pub(crate) conditions: Vec<String>,
+    /// Threads of one copy that meet at each barrier.
+    pub(crate) barriers: Vec<(String, u32)>,
+    pub(crate) shared_timers: usize,
+    /// Sets of CPUs: whether each belongs to it.
+    pub(crate) cpu_sets: Vec<Vec<bool>>,
+}
+
+/// Numbers names in the order of their appearance.
+#[derive(Default)]
+struct Numbers(BTreeMap<String, usize>);
+
+impl Numbers {
+    fn of(&mut self, name: String) -> usize {
+        let next = self.0.len();
+        *self.0.entry(name).or_insert(next)
+    }
+
+    fn names(self) -> Vec<String> {
+        let mut names = vec![String::new(); self.0.len()];
+        for (name, index) in self.0 {
+            names[index] = name;
+        }
+        names
+    }
+}
+
+struct Compiler<'a> {
+    /// Thousands of cycles a second of the biggest core at its highest frequency.
+    khz: u64,
+    cpus: usize,
+    mutexes: Numbers,
+    conditions: Numbers,
+    barriers: Numbers,
+    barrier_users: Vec<u32>,
+    timers: Numbers,
+    cpu_sets: Vec<Vec<bool>>,
+    task: &'a RtTask,
+}
+
+impl Programs {
+    /// The CPUs of each process of a fio job in turn, as indices of `cpu_sets`; empty: all CPUs for all.
+    pub(crate) fn cpu_sets_of(&mut self, job: &FioJob, machine_cpus: usize) -> Vec<usize> {
+        let listed = job.cpus_allowed.iter().flatten().map(|cpu| *cpu as usize);
+        let there: Vec<usize> = listed.filter(|cpu| *cpu < machine_cpus).collect();
+        if there.is_empty() {
+            return Vec::new();
+        }
+        let set = |cpus: &[usize]| (0..machine_cpus).map(|cpu| cpus.contains(&cpu)).collect();
+        let sets: Vec<Vec<bool>> = match job.cpus_policy {
+            CpusPolicy::Shared => vec![set(&there)],
+            CpusPolicy::Split => there.chunks(1).map(set).collect(),
+        };
+        let first = self.cpu_sets.len();
+        self.cpu_sets.extend(sets);
+        (first..self.cpu_sets.len()).collect()
+    }
+
+    /// Compiles a file for a machine of `cpus` CPUs whose biggest core does `khz` thousand cycles a
+    /// second.
+    pub(crate) fn new(file: &RtAppFile, khz: u64, cpus: usize) -> Result<Self, SimError> {
+        let Some(first) = file.tasks.first() else {
+            return Ok(Self::default());
+        };
+        let mut compiler = Compiler {
+            khz,
+            cpus,
+            mutexes: Numbers::default(),
+            conditions: Numbers::default(),
+            barriers: Numbers::default(),
+            barrier_users: Vec::new(),
+            timers: Numbers::default(),
+            cpu_sets: Vec::new(),
+            task: first,
+        };
+        let mut tasks = Vec::with_capacity(file.tasks.len());
+        for task in &file.tasks {
+            compiler.task = task;
+            let for_ever = task.loops.is_none() || task.phases.iter().any(|p| p.loops.is_none());
+            if for_ever && task.instances > 0 && file.duration.is_none() {
+                return Err(compiler
+                    .unsupported("a task without an end; give a duration in the global object"));
+            }
+            tasks.push(compiler.program()?);
+        }
+        Ok(Self {
+            tasks,
+            copies: file.copies,
+            warm_up: file.warm_up.0,
+            end: file.duration.map(|d| d.0),
+            mutexes: compiler.mutexes.names(),
+            conditions: compiler.conditions.names(),
+            barriers: compiler
+                .barriers
+                .names()
+                .into_iter()
+                .zip(compiler.barrier_users)
+                .collect(),
+            shared_timers: compiler.timers.0.len(),
+            cpu_sets: compiler.cpu_sets,
+        })
+    }
+
+    /// Threads of all copies.
+    pub(crate) fn threads(&self) -> usize {
+        let of_one: usize = self.tasks.iter().map(|t| t.instances as usize).sum();
+        of_one * self.copies as usize
+    }
+}
+
+impl Compiler<'_> {
+    fn unsupported(&self, what: &str) -> SimError {
+        SimError::Workload {
+            job: self.task.name.clone(),
+            what: what.to_owned(),
+        }
+    }
+
+    fn program(&mut self) -> Result<Program, SimError> {
+        let task = self.task;
+        let mut own_timers = Numbers::default();
+        let own_cpus = self.cpu_set(task.cpus.as_deref())?;
+        let mut stages = Vec::with_capacity(task.phases.len());
+        for phase in &task.phases {
+            stages.push(self.stage(phase, own_cpus, &mut own_timers)?);
+        }
+        Ok(Program {
+            name: task.name.clone(),
+            instances: task.instances,
+            delay: task.delay.0,
+            loops: task.loops,
+            class: class(task.scheduling),
+            stages,
+            own_timers: own_timers.0.len(),
+        })
+    }
+
+    fn stage(
+        &mut self,
+        phase: &Phase,
+        own_cpus: Option<usize>,
+        own_timers: &mut Numbers,
+    ) -> Result<Stage, SimError> {
+        let allowed = match &phase.cpus {
+            Some(cpus) => self.cpu_set(Some(cpus))?,
+            None => own_cpus,
+        };
+        let mut ops = Vec::with_capacity(phase.events.len());
+        for event in &phase.events {
+            self.event(event, own_timers, &mut ops)?;
+        }
+        Ok(Stage {
+            loops: phase.loops,
+            class: phase.scheduling.map(class),
+            allowed,
+            ops,
+        })
+    }
+
+    fn event(
+        &mut self,
+        event: &Event,
+        own_timers: &mut Numbers,
+        ops: &mut Vec<Op>,
+    ) -> Result<(), SimError> {
+        let suspended = |name: &String| format!("to be resumed (\"suspend\": \"{name}\")");
+        let signalled = |name: &String| format!("for the condition \"{name}\"");
+        let op = match event {
+            Event::Run(time) => Op::Run(self.cycles(*time)),
+            Event::Runtime(time) => Op::Runtime(time.0),
+            Event::Sleep(time) => Op::Sleep(time.0),
+            Event::Timer {
+                timer,
+                period,
+                absolute,
+            } => Op::Timer {
+                timer: if timer.starts_with("unique") {
+                    TimerId::Own(own_timers.of(timer.clone()))
+                } else {
+                    TimerId::Shared(self.timers.of(timer.clone()))
+                },
+                period: period.0,
+                absolute: *absolute,
+            },
+            Event::Lock(mutex) => Op::Lock(self.mutexes.of(mutex.clone())),
+            Event::Unlock(mutex) => Op::Unlock(self.mutexes.of(mutex.clone())),
+            Event::Wait { condition, mutex } => Op::Wait {
+                condition: self.conditions.of(signalled(condition)),
+                mutex: Some(self.mutexes.of(mutex.clone())),
+            },
+            Event::Signal(condition) => Op::Signal(self.conditions.of(signalled(condition))),
+            Event::Broadcast(condition) => Op::Broadcast(self.conditions.of(signalled(condition))),
+            Event::Sync { condition, mutex } => {
+                let mutex = self.mutexes.of(mutex.clone());
+                let condition = self.conditions.of(signalled(condition));
+                ops.extend([Op::Lock(mutex), Op::Signal(condition)]);
+                ops.push(Op::Wait {
+                    condition,
+                    mutex: Some(mutex),
+                });
+                Op::Unlock(mutex)
+            }
+            Event::Barrier(barrier) => {
+                let barrier = self.barriers.of(barrier.clone());
+                if barrier == self.barrier_users.len() {
+                    self.barrier_users.push(0);
+                }
+                self.barrier_users[barrier] += self.task.instances;
+                Op::Barrier(barrier)
+            }
+            Event::Suspend(name) => Op::Wait {
+                condition: self.conditions.of(suspended(name)),
+                mutex: None,
+            },
+            Event::Resume(name) => Op::Broadcast(self.conditions.of(suspended(name))),
+            Event::Yield => Op::Yield,
+            Event::Mem(_) => {
+                return Err(self.unsupported(
+                    "the speed of memory (mem); say how long the work takes with run",
+                ));
+            }
+            Event::IoRun(0) => return Ok(()),
+            Event::IoRun(bytes) => Op::Write(*bytes),
+        };
+        ops.push(op);
+        Ok(())
+    }
+
+    fn cycles(&self, time: Nanoseconds) -> Cycles {
+        let cycles = u128::from(time.0) * u128::from(self.khz) / 1_000_000;
+        u64::try_from(cycles).unwrap_or(u64::MAX)
+    }
+
+    fn cpu_set(&mut self, cpus: Option<&[usize]>) -> Result<Option<usize>, SimError> {
+        let Some(cpus) = cpus else { return Ok(None) };
+        if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= self.cpus) {
+            let what = format!("CPU {cpu}: the machine has CPUs 0 to {}", self.cpus - 1);
+            return Err(self.unsupported(&what));
+        }
+        let set: Vec<bool> = (0..self.cpus).map(|cpu| cpus.contains(&cpu)).collect();
+        let known = self.cpu_sets.iter().position(|s| *s == set);
+        Ok(Some(known.unwrap_or_else(|| {
+            self.cpu_sets.push(set);
+            self.cpu_sets.len() - 1
+        })))
+    }
+}
+
+fn class(scheduling: Scheduling) -> Class {
+    match scheduling {
+        Scheduling::Other { nice } => Class::fair(nice),
+        Scheduling::Idle => Class::Idle,
+        Scheduling::Fifo { priority } => Class::Realtime {
+            priority,
+            round_robin: false,
+        },
+        Scheduling::RoundRobin { priority } => Class::Realtime {
+            priority,
+            round_robin: true,
+        },
+    }
+}

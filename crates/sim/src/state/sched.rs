@@ -1,0 +1,270 @@
+//! What the scheduler knows of a task, and its rules of who runs before whom.
+//!
+//! As the completely fair scheduler of Linux 6.1 (`kernel/sched/fair.c`): the task with the least
+//! virtual run time is next, a task that wakes up is given up to half a period of credit and
+//! takes the CPU from one that is more than the wake-up granularity ahead of it.
+
+use crate::state::pelt::Utilisation;
+
+/// Weight of a task with a nice value of 0.
+const NORMAL_WEIGHT: u32 = 1024;
+
+/// Weight of a `SCHED_IDLE` task.
+const IDLE_WEIGHT: u32 = 3;
+
+/// A round-robin slice in ns (`RR_TIMESLICE`, 100 ms).
+const ROUND_ROBIN_SLICE: u64 = 100_000_000;
+
+/// Scheduling class and priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Fair {
+        weight: u32,
+    },
+    /// Runs when nobody else wants to.
+    Idle,
+    Realtime {
+        priority: u8,
+        round_robin: bool,
+    },
+}
+
+impl Class {
+    /// Of a nice value: each step is worth a quarter.
+    pub(crate) fn fair(nice: i8) -> Self {
+        let weight = f64::from(NORMAL_WEIGHT) / 1.25_f64.powi(i32::from(nice));
+        Self::Fair {
+            weight: weight.round() as u32,
+        }
+    }
+
+    fn realtime(self) -> u8 {
+        match self {
+            Self::Realtime { priority, .. } => priority,
+            _ => 0,
+        }
+    }
+}
+
+/// Lengths of time that the scheduler reckons with, in ns. They grow with the number of CPUs, up to 8.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tunables {
+    /// In which every runnable task should have had its turn (`sched_latency`).
+    pub(crate) latency: u64,
+    /// Shortest turn (`min_granularity`).
+    pub(crate) granularity: u64,
+    /// How far a running task may be ahead of one that wakes up (`wakeup_granularity`).
+    pub(crate) wakeup_granularity: u64,
+}
+
+impl Tunables {
+    pub(crate) fn new(cpus: usize) -> Self {
+        let factor = u64::from(1 + cpus.clamp(1, 8).ilog2());
+        Self {
+            latency: 6_000_000 * factor,
+            granularity: 750_000 * factor,
+            wakeup_granularity: 1_000_000 * factor,
+        }
+    }
+
+    /// Whether a waking task takes the CPU from the running one.
+    pub(crate) fn preempts(&self, woken: &Entity, running: &Entity) -> bool {
+        match (woken.class, running.class) {
+            (Class::Realtime { priority, .. }, of) => priority > of.realtime(),
+            (_, Class::Realtime { .. }) | (Class::Idle, Class::Fair { .. }) => false,
+            (Class::Fair { .. }, Class::Idle) => true,
+            _ => {
+                let ahead = running.vruntime.saturating_sub(woken.vruntime);
+                ahead > woken.scaled(self.wakeup_granularity)
+            }
+        }
+    }
+
+    /// Whether the turn of a task that has run for `ran` ns is over, when these wait.
+    pub(crate) fn turn_is_over<'a>(
+        &self,
+        running: &Entity,
+        ran: u64,
+        waiting: impl Iterator<Item = &'a Entity> + Clone,
+    ) -> bool {
+        if let Class::Realtime {
+            priority,
+            round_robin,
+        } = running.class
+        {
+            let mut others = waiting.map(|e| e.class.realtime());
+            return round_robin && ran >= ROUND_ROBIN_SLICE && others.any(|p| p >= priority);
+        }
+        let count = waiting.clone().count() as u64 + 1;
+        let period = self.latency.max(count * self.granularity);
+        let weights: u64 = waiting.clone().map(|e| u64::from(e.weight())).sum();
+        let weight = u64::from(running.weight());
+        let slice = period * weight / (weights + weight);
+        let Some(first) = waiting.map(|e| e.vruntime).min() else {
+            return false;
+        };
+        ran > slice || (ran >= self.granularity && running.vruntime.saturating_sub(first) > slice)
+    }
+}
+
+/// A task as the scheduler sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Entity {
+    pub(crate) class: Class,
+    /// Index of the CPUs that it may use; `None`: all.
+    pub(crate) allowed: Option<usize>,
+    /// Run time in ns, weighted, relative to that of its run queue.
+    pub(crate) vruntime: u64,
+    /// Its share of its CPU's utilisation.
+    load: Utilisation,
+    /// Capacity times ns that it was given since `load` was brought up to date.
+    ran: u64,
+}
+
+impl Default for Entity {
+    fn default() -> Self {
+        Self {
+            class: Class::Fair {
+                weight: NORMAL_WEIGHT,
+            },
+            allowed: None,
+            vruntime: 0,
+            load: Utilisation::default(),
+            ran: 0,
+        }
+    }
+}
+
+impl Entity {
+    pub(crate) fn weight(&self) -> u32 {
+        match self.class {
+            Class::Fair { weight } => weight,
+            Class::Idle => IDLE_WEIGHT,
+            Class::Realtime { .. } => NORMAL_WEIGHT,
+        }
+    }
+
+    /// Time in ns as virtual run time.
+    fn scaled(&self, time: u64) -> u64 {
+        match self.weight() {
+            NORMAL_WEIGHT => time,
+            weight => time * u64::from(NORMAL_WEIGHT) / u64::from(weight),
+        }
+    }
+
+    /// The task has had a CPU of this capacity for `time` ns.
+    pub(crate) fn charge(&mut self, time: u64, capacity: u32) {
+        self.vruntime += self.scaled(time);
+        self.ran += time * u64::from(capacity);
+    }
+
+    /// Brings the utilisation up to `now`. What it ran since the last time counts as spread evenly
+    /// over that time.
+    pub(crate) fn settle(&mut self, now: u64) {
+        let elapsed = now - self.load.known_ns().min(now);
+        if elapsed >= 1024 {
+            let mean = std::mem::take(&mut self.ran) / elapsed;
+            self.load.advance(now, mean.min(1024) as u32);
+        }
+    }
+
+    /// Its utilisation as of when it was last settled.
+    pub(crate) fn load(&self) -> Utilisation {
+        self.load
+    }
+
+    /// Moves over to a run queue of another least run time.
+    pub(crate) fn migrate(&mut self, from: u64, to: u64) {
+        self.vruntime = (self.vruntime + to).saturating_sub(from);
+    }
+
+    /// Wakes up on a run queue of this least run time: long sleep earns half a period at most.
+    pub(crate) fn place(&mut self, least: u64, tunables: &Tunables) {
+        let credit = least.saturating_sub(tunables.latency / 2);
+        self.vruntime = self.vruntime.max(credit);
+    }
+
+    /// Whom to run first: smaller is sooner.
+    pub(crate) fn rank(&self) -> (u8, u64) {
+        match self.class {
+            Class::Realtime { priority, .. } => (u8::MAX - priority, 0),
+            // The weight of an idle task makes its run time grow fast enough.
+            Class::Fair { .. } | Class::Idle => (u8::MAX, self.vruntime),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fair(nice: i8, vruntime: u64) -> Entity {
+        Entity {
+            class: Class::fair(nice),
+            vruntime,
+            ..Entity::default()
+        }
+    }
+
+    fn realtime(priority: u8, round_robin: bool) -> Entity {
+        Entity {
+            class: Class::Realtime {
+                priority,
+                round_robin,
+            },
+            ..Entity::default()
+        }
+    }
+
+    #[test]
+    fn classes_come_before_run_time() {
+        let rules = Tunables::new(8);
+        let behind = fair(0, 0);
+        let ahead = fair(0, rules.wakeup_granularity + 1);
+        let idle = Entity {
+            class: Class::Idle,
+            ..Entity::default()
+        };
+        assert!(rules.preempts(&behind, &ahead));
+        assert!(!rules.preempts(&behind, &fair(0, rules.wakeup_granularity)));
+        assert!(!rules.preempts(&ahead, &behind));
+        assert!(rules.preempts(&ahead, &idle));
+        assert!(!rules.preempts(&idle, &ahead));
+        assert!(rules.preempts(&realtime(1, false), &behind));
+        assert!(!rules.preempts(&behind, &realtime(1, false)));
+        assert!(rules.preempts(&realtime(2, false), &realtime(1, false)));
+        assert!(!rules.preempts(&realtime(1, false), &realtime(1, false)));
+    }
+
+    #[test]
+    fn turns_are_shared_by_weight() {
+        let rules = Tunables::new(8);
+        let over = |ran, waiting: &[Entity]| rules.turn_is_over(&fair(0, 0), ran, waiting.iter());
+        assert!(!over(u64::MAX / 2, &[]));
+        assert!(!over(rules.latency / 2, &[fair(0, 0)]));
+        assert!(over(rules.latency / 2 + 1, &[fair(0, 0)]));
+        assert!(!over(rules.latency / 2 + 1, &[fair(5, 0)]));
+        let rr = realtime(5, true);
+        assert!(rules.turn_is_over(&rr, ROUND_ROBIN_SLICE, [realtime(5, true)].iter()));
+        assert!(!rules.turn_is_over(&rr, ROUND_ROBIN_SLICE, [fair(0, 0)].iter()));
+        assert!(!rules.turn_is_over(&realtime(5, false), u64::MAX / 2, [rr].iter()));
+    }
+
+    proptest! {
+        #[test]
+        fn utilisation_is_bounded(runs in prop::collection::vec((1_u64..1 << 30, 0_u32..=1024, 0_u64..1 << 30), 1..40)) {
+            let mut entity = Entity::default();
+            let mut now = 0;
+            for (run, capacity, sleep) in runs {
+                now += run;
+                entity.charge(run, capacity);
+                entity.settle(now);
+                prop_assert!(entity.load().get() <= 1024);
+                now += sleep;
+                entity.settle(now);
+            }
+        }
+    }
+}

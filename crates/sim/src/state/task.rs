@@ -1,0 +1,219 @@
+//! Tasks: the processes of fio jobs, the threads of rt-app, and kernel workers.
+
+use crate::basics::Cycles;
+use crate::basics::Direction;
+use crate::basics::{CpuId, RequestId};
+use crate::state::sched::{Class, Entity};
+use crate::state::threads::ThreadId;
+
+/// What a task is, and who knows what it does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// A kernel worker, bound to its CPU.
+    Worker,
+    /// A process of a job.
+    Job,
+    /// A thread of an rt-app task.
+    Thread(ThreadId),
+}
+
+/// What a task's present segment of work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// From user space to the drive's doorbell.
+    Submit,
+    /// From the context switch after a completion back to user space.
+    Resume,
+    /// Nothing: it waits for its requests, or has not begun.
+    Wait,
+    /// Think time that keeps the CPU busy.
+    Think,
+    /// Think time, or an rt-app thread's `runtime`, that it spends looking at the clock, until [`Task::spin_until`].
+    Spin,
+    /// Work of an rt-app thread.
+    Thread,
+    /// Background work.
+    Worker,
+}
+
+/// When a task thinks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    /// When the one in progress is over.
+    until: u64,
+    /// One is due as soon as nothing is in flight.
+    due: bool,
+    /// Requests finished when the last one was due.
+    finished: u64,
+    /// Requests submitted when the last one began.
+    submitted: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    /// The CPU it runs on, or ran on last.
+    pub(crate) cpu: CpuId,
+    pub(crate) program: Program,
+    /// As the scheduler sees it.
+    pub(crate) entity: Entity,
+    /// Index of its job or rt-app task; unused for a worker.
+    pub(crate) job: usize,
+    pub(crate) step: Step,
+    /// Work left of the present step.
+    pub(crate) work: Cycles,
+    /// Time that the present step has had a CPU, and cold-start work that it found there.
+    pub(crate) executed: u64,
+    pub(crate) cold: Cycles,
+    /// What it has to refill of the caches of the core that it has moved to.
+    pub(crate) refill: Cycles,
+    pub(crate) runnable: bool,
+    pub(crate) in_iowait: bool,
+    /// When it started, and from when its requests count.
+    pub(crate) started: u64,
+    pub(crate) counts_from: u64,
+    /// When the submission in progress began.
+    pub(crate) begun: u64,
+    pub(crate) submitted: u64,
+    /// Bytes of the requests submitted.
+    pub(crate) bytes: u64,
+    /// Bytes of the request that a thread has under way.
+    pub(crate) writes: u64,
+    /// The direction of its next request, once it is settled.
+    pub(crate) direction: Option<Direction>,
+    /// Its bytes, where they vary.
+    pub(crate) size: Option<u64>,
+    /// What it writes next is in its buffer.
+    pub(crate) filled: bool,
+    /// Reads and writes submitted, or their bytes where these vary.
+    pub(crate) issued: [u64; 2],
+    /// The next block to read and to write, where they follow each other.
+    pub(crate) next_block: [u64; 2],
+    pub(crate) in_flight: u32,
+    /// Requests that the drive has finished and the task has not seen.
+    pub(crate) completed: Vec<RequestId>,
+    /// It submits several requests together: those of the next batch, with their bytes.
+    pub(crate) gathers: bool,
+    pub(crate) gathered: Vec<(RequestId, u64)>,
+    /// It had as many requests in flight as it may, and takes them back.
+    pub(crate) reaps: bool,
+    /// How many completed requests it waits for, and takes back together at most.
+    pub(crate) wanted: usize,
+    pub(crate) most: usize,
+    /// Requests submitted when it last burnt its think cycles.
+    pub(crate) thought_cycles: u64,
+    /// When the clock ends its spinning.
+    pub(crate) spin_until: u64,
+    pause: Pause,
+}
+
+impl Task {
+    /// A process of a job, about to make its first request.
+    pub(crate) fn job(job: usize, cpu: CpuId) -> Self {
+        Self {
+            program: Program::Job,
+            job,
+            step: Step::Wait,
+            ..Self::worker(cpu)
+        }
+    }
+
+    /// A thread of an rt-app task, about to take its first step. Where it begins is not settled.
+    pub(crate) fn thread(thread: ThreadId, of: usize, class: Class) -> Self {
+        let mut task = Self {
+            program: Program::Thread(thread),
+            job: of,
+            step: Step::Wait,
+            ..Self::worker(0)
+        };
+        task.entity.class = class;
+        task
+    }
+
+    /// A kernel worker bound to a CPU.
+    pub(crate) fn worker(cpu: CpuId) -> Self {
+        Self {
+            cpu,
+            program: Program::Worker,
+            entity: Entity::default(),
+            job: usize::MAX,
+            step: Step::Worker,
+            work: 0,
+            executed: 0,
+            cold: 0,
+            refill: 0,
+            runnable: false,
+            in_iowait: false,
+            started: 0,
+            counts_from: 0,
+            begun: 0,
+            submitted: 0,
+            bytes: 0,
+            writes: 0,
+            direction: None,
+            size: None,
+            filled: false,
+            issued: [0; 2],
+            next_block: [0; 2],
+            in_flight: 0,
+            completed: Vec::new(),
+            gathers: false,
+            gathered: Vec::new(),
+            reaps: false,
+            wanted: 1,
+            most: usize::MAX,
+            thought_cycles: 0,
+            spin_until: 0,
+            pause: Pause::default(),
+        }
+    }
+
+    /// Goes over to a step with this much work.
+    pub(crate) fn begin(&mut self, step: Step, work: Cycles) {
+        self.step = step;
+        self.work = work;
+        self.executed = 0;
+        self.cold = 0;
+    }
+
+    /// Whether the task has to pause before its next request, after `blocks` requests.
+    ///
+    /// As fio 3.33 does it (`handle_thinktime()`, `backend.c`): after each request that it issues it
+    /// counts those completed since it last found a pause due, and then waits for all in flight
+    /// before the pause begins.
+    pub(crate) fn pause_is_due(&mut self, blocks: u64) -> bool {
+        let finished = self.submitted - u64::from(self.in_flight);
+        let p = &mut self.pause;
+        if !p.due && self.submitted > p.submitted && finished >= p.finished + blocks {
+            p.due = true;
+            // fio takes completions one at a time, so it finds what it looks for exactly, unless
+            // those that it waited for before the last pause were more.
+            p.finished = (p.finished + blocks).max(p.submitted);
+        }
+        p.due
+    }
+
+    /// The pause that was due begins, and is over at `until`.
+    pub(crate) fn begin_pause(&mut self, until: u64) {
+        self.pause.due = false;
+        self.pause.submitted = self.submitted;
+        self.pause.until = until;
+    }
+
+    /// When the pause in progress is over.
+    pub(crate) fn pauses_until(&self) -> u64 {
+        self.pause.until
+    }
+
+    /// Whether it runs nowhere but on its CPU.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.program == Program::Worker
+    }
+
+    /// Whether a completion wakes it.
+    pub(crate) fn waits_for_io(&self) -> bool {
+        !self.runnable
+            && self.step == Step::Wait
+            && self.in_flight > 0
+            && self.completed.len() >= self.wanted
+    }
+}
