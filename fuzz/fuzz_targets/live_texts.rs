@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use libfuzzer_sys::fuzz_target;
 use wakepath_live::status::Status;
 use wakepath_live::{
-    Key, Plan, Root, Selection, Session, System, capture, nvme, parse_cpu_list, policy,
+    Key, Plan, Root, Selection, Session, System, capture, nvme, policy,
 };
 
 const CPU: &str = "sys/devices/system/cpu";
@@ -119,7 +119,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     if let Ok(text) = std::str::from_utf8(content) {
-        let _ = parse_cpu_list(text);
+        let _ = wakepath_units::cpus::parse(text);
         let _ = nvme::ApstFeature::parse(text);
         let _ = policy::names::parse(text);
         if let Ok(key) = text.parse::<Key>() {

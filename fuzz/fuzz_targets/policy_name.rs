@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_policies::spec::{PolicySpec, parse_list};
+use wakepath_policies::spec::{PolicySet, PolicySpec, parse_list};
 
 fuzz_target!(|text: &str| {
     if let Ok(spec) = text.parse::<PolicySpec>() {
@@ -10,6 +10,10 @@ fuzz_target!(|text: &str| {
         let back: PolicySpec = printed.parse().expect("own output");
         assert_eq!(back.to_string(), printed);
         assert_eq!(back.policy(), spec.policy());
+    }
+    if let Ok(set) = text.parse::<PolicySet>() {
+        let back: PolicySet = set.to_string().parse().expect("own output");
+        assert_eq!(back, set);
     }
     let _ = parse_list(text);
 });

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use wakepath_units::{Nanoseconds, quantity};
 
 /// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves. Who has the program ignore a closed terminal, as
 /// nohup does, wants that; a shell that has programs in the background of a script ignore Ctrl-C only protects them from
@@ -76,7 +77,7 @@ pub(crate) fn end_after(cleaning_up: impl FnOnce() + Send + 'static) -> anyhow::
 
 /// Parses `500ms`, `30s`, `10m`, `2h`.
 pub(crate) fn duration(text: &str) -> anyhow::Result<Duration> {
-    match wakepath_units::parse_duration(text) {
+    match quantity::time(text).map(Nanoseconds::as_duration) {
         Some(time) if time >= Duration::from_millis(1) => Ok(time),
         _ => bail!("expected a time above 0, such as 500ms, 30s, 10m or 2h"),
     }

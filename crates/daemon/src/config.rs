@@ -14,8 +14,8 @@ use serde::{Deserialize, Deserializer};
 use wakepath_live::policy::names::{self, LiveSetting};
 use wakepath_policies::psd::Grant;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_units::parse_duration;
 use wakepath_units::spelling::toml_message;
+use wakepath_units::{Nanoseconds, quantity};
 
 /// Where the daemon looks for it.
 pub const PATH: &str = "/etc/wakepath/daemon.toml";
@@ -291,7 +291,7 @@ fn grant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Grant, D::Error> 
 
 fn time(text: &str, (least, most): (Duration, Duration)) -> Result<Duration, String> {
     let within = |time: &Duration| (least..=most).contains(time);
-    parse_duration(text).filter(within).ok_or_else(|| {
+    quantity::time(text).map(Nanoseconds::as_duration).filter(within).ok_or_else(|| {
         format!("`{text}` is not possible; expected a time from {least:?} to {most:?}, such as \"{least:?}\"")
     })
 }

@@ -291,7 +291,7 @@ fn better_governor(case: &Case<'_>) -> Option<String> {
     let now = latency(&case.model.now.idle.to_string())?;
     let (name, best) = offered
         .split_whitespace()
-        .filter(|name| *name != case.model.now.idle.info().name)
+        .filter(|name| *name != case.model.now.idle.mechanism().name)
         .filter_map(|name| {
             let versioned = format!("{name}@{}", version(case.system));
             Some((name, latency(&versioned)?))

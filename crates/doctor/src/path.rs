@@ -1,6 +1,6 @@
 //! The way of an I/O: how long a CPU polls for it, and where it completes.
 
-use wakepath_live::{System, parse_cpu_list};
+use wakepath_live::System;
 use wakepath_policies::poll;
 use wakepath_sim::Combination;
 
@@ -13,7 +13,7 @@ const HALTPOLL_DEFAULT: &str = "haltpoll[guest_halt_poll_ns=200000]";
 
 /// The polling limit in force against the gaps of the load.
 pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
-    if case.model.now.idle.info().name == "haltpoll" {
+    if case.model.now.idle.mechanism().name == "haltpoll" {
         return haltpoll(case);
     }
     let states = case.model.machine.declared_idle_states().ok()?;
@@ -132,7 +132,7 @@ fn queues(system: &System, disk: &str) -> Vec<Vec<usize>> {
             .root()
             .optional(&format!("{directory}/{queue}/cpu_list"))?;
         // With a space after each comma.
-        parse_cpu_list(&text.replace(' ', ""))
+        wakepath_units::cpus::parse(&text.replace(' ', ""))
     };
     let numbers = system.root().numbered(&directory, "");
     numbers.into_iter().filter_map(list).collect()

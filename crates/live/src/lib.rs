@@ -43,4 +43,4 @@ pub use policy::Selection;
 pub use root::Root;
 pub use session::{Hold, Restored, Session, restore_before_exit};
 pub use system::System;
-pub use topology::{StateInfo, parse_cpu_list, shallow_ceiling_us};
+pub use topology::{StateInfo, shallow_ceiling_us};

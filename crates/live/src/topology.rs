@@ -1,5 +1,7 @@
 //! What a machine has: CPUs, idle states, frequency policies, drives.
 
+use wakepath_units::cpus;
+
 use crate::{At, Root, System};
 
 /// What block devices are called that are no drives.
@@ -41,7 +43,7 @@ impl System {
     /// The numbers of the CPUs that are online.
     pub fn cpus(&self) -> Vec<usize> {
         let online = self.root().optional(&format!("{CPUS}/online"));
-        let online = online.as_deref().and_then(parse_cpu_list);
+        let online = online.as_deref().and_then(cpus::parse);
         let mut present = self.root().numbered(CPUS, "cpu");
         if let Some(online) = online {
             present.retain(|cpu| online.contains(cpu));
@@ -147,35 +149,4 @@ fn state(root: &Root, directory: &str, index: usize) -> Option<StateInfo> {
         disabled: file("disable").is_some_and(|s| s != "0"),
         name,
     })
-}
-
-/// Parses `0-3,8`, as sysfs writes CPU lists. Large ranges are not CPU lists.
-pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
-    const MOST: usize = 1 << 16;
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',').filter(|p| !p.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if first > last || last >= MOST {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Some(cpus)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_lists_are_read_as_sysfs_writes_them() {
-        assert_eq!(parse_cpu_list("0-2,5\n"), Some(vec![0, 1, 2, 5]));
-        assert_eq!(parse_cpu_list(""), Some(vec![]));
-        for wrong in ["3-1", "x", "0-99999999999", "-1", "1-"] {
-            assert_eq!(parse_cpu_list(wrong), None, "{wrong}");
-        }
-    }
 }

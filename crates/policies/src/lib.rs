@@ -13,6 +13,9 @@
 pub mod apst;
 pub mod freq;
 pub mod idle;
+pub mod mechanism;
 pub mod poll;
 pub mod psd;
 pub mod spec;
+
+pub use spec::{PolicySet, PolicySpec};

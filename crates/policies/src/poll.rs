@@ -4,7 +4,14 @@ use serde::Serialize;
 use wakepath_hardware::IdleStates;
 use wakepath_units::{Nanoseconds, TickRate};
 
-use crate::spec::PollPolicy;
+/// The settings of the polling limit ([`limit`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct PollPolicy {
+    /// An explicit limit in us.
+    pub request_us: Option<u64>,
+    /// Where the limit comes from without one.
+    pub rule: PollRule,
+}
 
 /// No polling limit is shorter (`CPUIDLE_POLL_MIN`).
 const SHORTEST: Nanoseconds = Nanoseconds::from_micros(10);

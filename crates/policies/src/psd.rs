@@ -47,7 +47,112 @@ impl Grant {
     }
 }
 
-/// The settings of PSD. A name such as `psd[timeout=3ms]` parses into it ([`crate::spec`]).
+/// Whose leases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LeaseRule {
+    /// Those of the proposed kernel patch, which last whole ticks.
+    #[default]
+    Patch,
+    /// Those of wakepath's kernel module.
+    Module,
+    /// Those of `wakepath daemon`.
+    Daemon,
+}
+
+impl LeaseRule {
+    /// The I/O of a burst that gives the first lease, where nothing else is said.
+    pub const fn start_after(self) -> u32 {
+        match self {
+            Self::Patch | Self::Module => 1,
+            Self::Daemon => 2,
+        }
+    }
+}
+
+/// A ceiling as people give it: a state's name means another state on another machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum LeaseCeiling {
+    /// A ceiling that needs no machine.
+    Of(Ceiling),
+    /// No deeper than the state of this name.
+    Named(String),
+}
+
+impl LeaseCeiling {
+    /// The ceiling on a machine with these idle states.
+    ///
+    /// # Errors
+    /// No state has the name.
+    pub fn on(&self, states: &IdleStates) -> Result<Ceiling, NoSuchState> {
+        let name = match self {
+            Self::Of(ceiling) => return Ok(*ceiling),
+            Self::Named(name) => name,
+        };
+        let index = states
+            .iter()
+            .position(|state| state.name.eq_ignore_ascii_case(name));
+        index.map(Ceiling::State).ok_or_else(|| NoSuchState {
+            name: name.clone(),
+            known: states.iter().map(|state| state.name.clone()).collect(),
+        })
+    }
+}
+
+/// No idle state of a machine has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no idle state is called `{name}` here; there are {}", known.join(", "))]
+pub struct NoSuchState {
+    /// The name.
+    pub name: String,
+    /// The names that there are, shallowest state first.
+    pub known: Vec<String>,
+}
+
+/// PSD as people give it: what `psd[timeout=3ms,ceiling=C1E]` parses into ([`crate::spec`]).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct PsdSettings {
+    /// How long a lease lasts, in ms; 0 switches PSD off.
+    pub timeout_ms: u32,
+    /// How deeply a CPU with a lease may sleep.
+    pub ceiling: LeaseCeiling,
+    /// What gives a CPU a lease.
+    pub grant: Grant,
+    /// The I/O of a burst that gives the first lease, 1 to 1000.
+    pub start_after: u32,
+    /// Whose leases.
+    pub rule: LeaseRule,
+}
+
+/// Why the leases of a set cannot be simulated or replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PsdError {
+    /// The ceiling names no state of the machine.
+    #[error("ceiling: {0}")]
+    Ceiling(#[from] NoSuchState),
+    /// A rule that has no model yet.
+    #[error("only rule=patch with start_after=1 is modelled; leave out rule and start_after")]
+    NotModelled,
+}
+
+impl PsdSettings {
+    /// The leases on a machine with these idle states.
+    ///
+    /// # Errors
+    /// The ceiling names no state of it, or the rule has no model.
+    pub fn on(&self, states: &IdleStates) -> Result<PsdPolicy, PsdError> {
+        if self.rule != LeaseRule::Patch || self.start_after != self.rule.start_after() {
+            return Err(PsdError::NotModelled);
+        }
+        Ok(PsdPolicy {
+            timeout_ms: self.timeout_ms,
+            ceiling: self.ceiling.on(states)?,
+            grant: self.grant,
+        })
+    }
+}
+
+/// The leases of the patch on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct PsdPolicy {
     /// How long a lease lasts, in ms; 0 switches PSD off.

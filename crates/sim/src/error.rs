@@ -1,5 +1,6 @@
 //! Why a simulation cannot be had.
 
+use wakepath_policies::psd::PsdError;
 use wakepath_policies::spec::SpecError;
 use wakepath_workloads::fio::FioError;
 
@@ -71,6 +72,14 @@ pub enum SimError {
         "drive '{0}' has no power states in this model, so APST has nothing to choose from; name a drive (--drive)"
     )]
     NoPowerStates(String),
+    /// Leases that the simulator cannot have on this machine.
+    #[error("policy '{policy}': {why}")]
+    Psd {
+        /// Name of the policy.
+        policy: String,
+        /// Why.
+        why: PsdError,
+    },
     /// A policy of another kind than its place asks for.
     #[error(transparent)]
     Spec(#[from] SpecError),

@@ -103,7 +103,13 @@ pub fn simulate_observed<O: Observer>(
             what: "it on a machine without a polling idle state".to_owned(),
         });
     }
-    let psd = policies.psd.as_ref().map(PolicySpec::psd).transpose()?;
+    let psd = match &policies.psd {
+        Some(spec) => Some(spec.psd()?.on(&states).map_err(|why| SimError::Psd {
+            policy: spec.to_string(),
+            why,
+        })?),
+        None => None,
+    };
     let apst = policies.apst.as_ref().map(PolicySpec::apst).transpose()?;
     if apst.is_some() && machine.drive.power.is_none() {
         return Err(SimError::NoPowerStates(machine.drive.name.clone()));

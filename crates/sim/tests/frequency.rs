@@ -3,7 +3,7 @@
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Figure, builtin_names};
-use wakepath_policies::spec::registry::{Kind, POLICIES};
+use wakepath_policies::mechanism::{Kind, MECHANISMS};
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{Combination, Run, SimError, simulate, simulate_observed};
 use wakepath_units::{Kilohertz, Nanoseconds};
@@ -271,7 +271,7 @@ fn clocks(machine: &Machine, busy: usize, idle: &str, freq: &str) -> Option<Vec<
 
 #[test]
 fn the_clock_of_busy_cpus_does_not_depend_on_which_idle_states_there_are() {
-    let mut freqs: Vec<&str> = POLICIES
+    let mut freqs: Vec<&str> = MECHANISMS
         .iter()
         .filter(|policy| policy.kind == Kind::Frequency)
         .map(|policy| policy.name)

@@ -1,12 +1,14 @@
-//! What every layer shares: typed units, and [`spelling`], which finds what a misspelt name probably meant.
+//! What every layer shares: typed units, [`quantity`], which reads them with their unit, [`cpus`], which reads lists of
+//! CPUs, and [`spelling`], which finds what a misspelt name probably meant.
 //!
 //! Inside an algorithm a time is an integer number of nanoseconds. At a public boundary it has a
 //! type, so that a caller cannot pass microseconds, a frequency or a capacity by mistake.
 
+pub mod cpus;
+pub mod quantity;
 pub mod spelling;
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,11 @@ impl Nanoseconds {
     /// `s` seconds; saturates at the largest representable time.
     pub const fn from_secs(s: u64) -> Self {
         Self(s.saturating_mul(1_000_000_000))
+    }
+
+    /// This time as the standard library has it.
+    pub const fn as_duration(self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.0)
     }
 
     /// The number of nanoseconds.
@@ -160,24 +167,6 @@ impl Capacity {
     pub const SCALE: Self = Self(1024);
 }
 
-/// Parses a length of time with its unit, as people write it: `500us`, `3ms`, `30s`, `10m`, `2h`.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let at = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    let us = match unit {
-        "us" => 1,
-        "ms" => 1_000,
-        "s" => 1_000_000,
-        "m" => 60_000_000,
-        "h" => 3_600_000_000,
-        _ => return None,
-    };
-    let number: u64 = number.parse().ok()?;
-    number.checked_mul(us).map(Duration::from_micros)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,26 +191,6 @@ mod tests {
         assert_eq!(TickRate::HZ_250.ticks_from_millis(5), 2);
         assert_eq!(TickRate::HZ_1000.ticks_from_millis(3), 3);
         assert_eq!(TickRate::HZ_1000.ticks_from_millis(0), 0);
-    }
-
-    #[test]
-    fn lengths_of_time_have_a_unit() {
-        let parsed = |text: &str| parse_duration(text).map(|d| d.as_micros());
-        assert_eq!(parsed("500us"), Some(500));
-        assert_eq!(parsed("3ms"), Some(3_000));
-        assert_eq!(parsed("2h"), Some(7_200_000_000));
-        for wrong in [
-            "",
-            "3",
-            "ms",
-            "-1s",
-            "1 s",
-            "1.5s",
-            "99999999999999999999s",
-            "9999999999999999h",
-        ] {
-            assert_eq!(parsed(wrong), None, "{wrong}");
-        }
     }
 
     proptest! {

@@ -16,10 +16,10 @@ use wakepath_hardware::IdleStates;
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings, Step};
 use wakepath_policies::idle::Governor;
+use wakepath_policies::mechanism::{MECHANISMS, Place};
 use wakepath_policies::poll;
 use wakepath_policies::psd::Lease;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_policies::spec::registry::{Default as KeyDefault, POLICIES};
 use wakepath_trace::{Call, CallReader, events, read_states};
 use wakepath_units::{Capacity, TickRate};
 
@@ -317,8 +317,10 @@ fn open(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
 struct Listed {
     name: &'static str,
     kind: &'static str,
-    versions: &'static [&'static str],
+    versions: Vec<String>,
     summary: &'static str,
+    source: &'static str,
+    on: Vec<&'static str>,
     settings: Vec<ListedSetting>,
 }
 
@@ -332,25 +334,24 @@ struct ListedSetting {
 }
 
 fn listed() -> Vec<Listed> {
-    POLICIES
+    MECHANISMS
         .iter()
-        .map(|info| Listed {
-            name: info.name,
-            kind: info.kind.name(),
-            versions: info.versions,
-            summary: info.summary,
-            settings: info
+        .map(|mechanism| Listed {
+            name: mechanism.name,
+            kind: mechanism.kind.name(),
+            versions: mechanism.versions.iter().map(ToString::to_string).collect(),
+            summary: mechanism.summary,
+            source: mechanism.source,
+            on: mechanism.on.iter().copied().map(Place::name).collect(),
+            settings: mechanism
                 .keys
                 .iter()
                 .map(|key| ListedSetting {
-                    key: key.name,
-                    default: match key.default {
-                        KeyDefault::Value(value) => value,
-                        KeyDefault::Derived(words) => words,
-                    },
-                    unit: key.unit,
-                    allowed: key.values.describe(),
-                    meaning: key.meaning,
+                    key: key.info().name,
+                    default: key.info().fallback.describe(),
+                    unit: key.info().unit,
+                    allowed: key.describe(),
+                    meaning: key.info().meaning,
                 })
                 .collect(),
         })
@@ -373,11 +374,20 @@ fn list(format: ListFormat, out: &mut impl Write) -> anyhow::Result<()> {
 fn write_csv(policies: &[Listed], out: &mut impl Write) -> anyhow::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record([
-        "policy", "kind", "versions", "summary", "key", "default", "unit", "allowed", "meaning",
+        "policy", "kind", "versions", "summary", "source", "on", "key", "default", "unit",
+        "allowed", "meaning",
     ])?;
     for policy in policies {
         let versions = policy.versions.join(" ");
-        let about = [policy.name, policy.kind, &versions, policy.summary];
+        let on = policy.on.join(" ");
+        let about = [
+            policy.name,
+            policy.kind,
+            &versions,
+            policy.summary,
+            policy.source,
+            &on,
+        ];
         if policy.settings.is_empty() {
             csv.write_record(about.into_iter().chain([""; 5]))?;
         }

@@ -10,7 +10,7 @@ use clap::error::ErrorKind;
 use wakepath_hardware::Machine;
 use wakepath_report::perfetto::Timeline;
 use wakepath_sim::{Combination, Experiment, simulate_observed};
-use wakepath_units::Nanoseconds;
+use wakepath_units::{Nanoseconds, quantity};
 use wakepath_workloads::Workload;
 
 use crate::{new_file, waiting};
@@ -89,20 +89,9 @@ fn narrow(combinations: usize) -> ! {
 }
 
 fn time(text: &str) -> Result<Nanoseconds, String> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let scale = match &text[digits.len()..] {
-        "ns" => 1,
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        _ => return Err("a number with ns, us, ms or s, such as 100ms".into()),
-    };
-    let number: u64 = digits
-        .parse()
-        .map_err(|_| "a whole number with ns, us, ms or s, such as 100ms")?;
-    match number.checked_mul(scale) {
-        None => Err("longer than can be simulated".into()),
-        Some(0) => Err("a timeline of no time shows nothing".into()),
-        Some(ns) => Ok(Nanoseconds(ns)),
+    match quantity::time(text) {
+        None => Err("expected a time with ns, us, ms or s, such as 100ms".into()),
+        Some(Nanoseconds::ZERO) => Err("a timeline of no time shows nothing".into()),
+        Some(time) => Ok(time),
     }
 }

@@ -12,13 +12,13 @@ use wakepath_hardware::machine::{
 };
 use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
-use wakepath_units::{Kilohertz, Nanoseconds};
+use wakepath_units::{Kilohertz, Nanoseconds, cpus};
 
 use super::{irq_time_accounting, tick_rate};
 use crate::nvme::ApstFeature;
 use crate::setting::NO_SYSTEM_LATENCY_LIMIT_US;
 use crate::topology::{CPUS, StateInfo};
-use crate::{Key, Root, Session, System, nvme, parse_cpu_list};
+use crate::{Key, Root, Session, System, nvme};
 
 /// A clock to assume where nothing tells one.
 const ANY_CLOCK: Kilohertz = Kilohertz(2_000_000);
@@ -292,10 +292,7 @@ fn threads(system: &System, machine: &mut Machine) {
     };
     let list = format!("{CPUS}/cpu{first}/topology/thread_siblings_list");
     let told = system.root().optional(&list);
-    let threads = told
-        .as_deref()
-        .and_then(parse_cpu_list)
-        .map_or(0, |l| l.len());
+    let threads = told.as_deref().and_then(cpus::parse).map_or(0, |l| l.len());
     if threads == 0 || !cluster.cpus.is_multiple_of(threads) {
         return;
     }

@@ -1,6 +1,6 @@
 //! The parameters of haltpoll that a machine has, as a policy name writes them.
 
-use wakepath_policies::spec::registry::{Default, POLICIES};
+use wakepath_policies::mechanism::{self, key::Fallback};
 
 use crate::setting::SETTINGS;
 
@@ -18,11 +18,12 @@ impl HaltpollAsSet {
     pub fn of(value: impl Fn(&str) -> Option<String>) -> Self {
         let mut complete = true;
         let mut given = Vec::new();
-        let keys = POLICIES.iter().find(|p| p.name == "haltpoll");
-        for key in keys.map_or(&[][..], |p| p.keys) {
+        let keys = mechanism::find("haltpoll").map_or(&[][..], |haltpoll| haltpoll.keys);
+        for key in keys {
+            let parameter = key.info();
             let info = SETTINGS
                 .iter()
-                .find(|s| s.haltpoll_parameter() == Some(key.name));
+                .find(|s| s.haltpoll_parameter() == Some(parameter.name));
             let found = info
                 .and_then(|info| value(info.name))
                 .map(|text| match text.as_str() {
@@ -30,10 +31,11 @@ impl HaltpollAsSet {
                     "N" => "off".to_owned(),
                     _ => text,
                 });
-            match found.filter(|text| key.values.allow(text)) {
+            match found.filter(|text| key.allows(text)) {
                 None => complete = false,
-                Some(text) if matches!(key.default, Default::Value(value) if value == text) => {}
-                Some(text) => given.push(format!("{}={text}", key.name)),
+                Some(text) if matches!(parameter.fallback, Fallback::Value(value) if value == text) =>
+                    {}
+                Some(text) => given.push(format!("{}={text}", parameter.name)),
             }
         }
         let settings = if given.is_empty() {

@@ -10,7 +10,8 @@ mod idle;
 pub mod names;
 
 use wakepath_policies::idle::IdlePolicy;
-use wakepath_policies::spec::{Policy, PolicySpec};
+use wakepath_policies::mechanism::Policy;
+use wakepath_policies::spec::PolicySpec;
 
 use crate::capture::is_virtual;
 use crate::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US, Scope};
@@ -200,9 +201,9 @@ impl Target<'_> {
     /// A policy that the simulator knows, too.
     fn known(&mut self, spec: &PolicySpec) -> Result<(), LiveError> {
         match spec.policy() {
-            Policy::Idle(policy) => self.idle_governor(spec, policy),
+            Policy::Idle(policy) => self.idle_governor(spec, *policy),
             Policy::Frequency(_) => self.frequency(spec),
-            Policy::Apst(settings) => self.apst(&settings),
+            Policy::Apst(settings) => self.apst(settings),
             Policy::Psd(_) => Err(self.error(
                 "a lease follows each burst of I/O, so a process has to run: `wakepath daemon` does that. \
                  A limit that stays is cpu-latency[limit=20us]",
@@ -211,11 +212,20 @@ impl Target<'_> {
                 "stock kernels take the polling limit from the idle states; switching a state off moves it: \
                  idle-states[ceiling=...]",
             )),
+            Policy::IoUring(_) => Err(self.error(
+                "exists only in the simulator: on a real machine each program asks io_uring for it",
+            )),
+            Policy::IdleStates(_)
+            | Policy::CpuLatency(_)
+            | Policy::FrequencyLimits(_)
+            | Policy::Epp(_)
+            | Policy::HwpBoost(_)
+            | Policy::DriveLatency(_) => Err(self.error("is written by a name of `names`")),
         }
     }
 
     fn idle_governor(&mut self, spec: &PolicySpec, policy: IdlePolicy) -> Result<(), LiveError> {
-        let name = spec.info().name;
+        let name = spec.mechanism().name;
         if matches!(
             policy,
             IdlePolicy::Shallowest | IdlePolicy::Deepest | IdlePolicy::Oracle(_)
@@ -249,7 +259,7 @@ impl Target<'_> {
     }
 
     fn frequency(&mut self, spec: &PolicySpec) -> Result<(), LiveError> {
-        let name = spec.info().name;
+        let name = spec.mechanism().name;
         let driver = self.frequency_driver();
         // These drivers choose frequencies themselves, and give the two names another meaning.
         let active = matches!(driver.as_deref(), Some("intel_pstate" | "amd-pstate-epp"));

@@ -1,168 +1,83 @@
-//! Policy names: `NAME@VERSION[key=value,...]`.
+//! Policies by name: `NAME@VERSION[key=value,...]`, and sets of them joined by ` + `.
 //!
 //! One grammar names every policy everywhere: on the command line, in study files, in results. A
-//! name without version means the newest one, and prints with it; settings that were given print in
-//! the order in which they were given, so that a printed name parses to the same policy and prints
-//! unchanged.
+//! name without version means the newest one, and prints with it. Keys print in the order in which
+//! they were given, so that a printed name parses to the same policy and prints unchanged.
 //!
 //! ```
-//! use wakepath_policies::spec::PolicySpec;
+//! use wakepath_policies::spec::{PolicySet, PolicySpec};
 //!
 //! let menu: PolicySpec = "menu".parse()?;
 //! assert_eq!(menu.to_string(), "menu@6.12");
 //!
-//! let schedutil: PolicySpec = "schedutil[iowait_boost=off]".parse()?;
-//! assert_eq!(schedutil.to_string(), "schedutil[iowait_boost=off]");
+//! let set: PolicySet = "menu@6.1 + cpu-latency[limit=20us]".parse()?;
+//! assert_eq!(set.to_string(), "menu@6.1 + cpu-latency[limit=20us]");
+//! assert!(set.idle().is_some());
 //! # Ok::<(), wakepath_policies::spec::SpecError>(())
 //! ```
 
-pub mod registry;
+mod error;
+mod set;
+pub(crate) mod version;
+
+pub use error::SpecError;
+pub use set::PolicySet;
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
-use wakepath_units::spelling::closest;
-use wakepath_units::{Capacity, Nanoseconds};
+use wakepath_units::spelling::{closest, nearest};
 
-use self::registry::{Default, KeyInfo, Kind, POLICIES, PolicyInfo, Values};
-use crate::apst::{ApstQuirks, ApstRule, ApstSettings};
-use crate::freq::{FreqPolicy, SchedutilSettings, iowait_boost};
-use crate::idle::{HaltpollParameters, IdlePolicy, KernelVersion, OracleGoal};
-use crate::poll::PollRule;
-use crate::psd::{Ceiling, Grant, PsdPolicy};
+use self::error::{names, with_article};
+use crate::apst::ApstSettings;
+use crate::freq::FreqPolicy;
+use crate::idle::{IdlePolicy, KernelVersion};
+use crate::mechanism::key::AnyKey;
+use crate::mechanism::{self, Given, GivenKey, Kind, MECHANISMS, Mechanism, Policy};
+use crate::poll::PollPolicy;
+use crate::psd::PsdSettings;
 
-/// A policy with its version and settings, as its name gives them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One policy with its version and keys, as its name gives them.
+#[derive(Clone)]
 pub struct PolicySpec {
-    info: &'static PolicyInfo,
-    version: Option<&'static str>,
-    given: Vec<(&'static KeyInfo, String)>,
-}
-
-/// A policy's settings in typed form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Policy {
-    /// Which idle state.
-    Idle(IdlePolicy),
-    /// Which frequency.
-    Frequency(FreqPolicy),
-    /// How deeply after I/O.
-    Psd(PsdPolicy),
-    /// When a drive sleeps.
-    Apst(ApstSettings),
-    /// How long to poll.
-    Poll(PollPolicy),
-}
-
-/// The settings of the polling limit ([`crate::poll::limit`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-pub struct PollPolicy {
-    /// An explicit limit in us.
-    pub request_us: Option<u64>,
-    /// Where the limit comes from without one.
-    pub rule: PollRule,
-}
-
-/// Why a text is not the name of a policy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SpecError {
-    /// It does not have the form `NAME@VERSION[key=value,...]`.
-    #[error("`{text}`: {problem}; a policy is written NAME@VERSION[key=value,...]")]
-    Syntax {
-        /// The whole text.
-        text: String,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
-    /// No policy has this name.
-    #[error("no policy is called `{name}`; did you mean `{nearest}`? Known: {known}")]
-    UnknownName {
-        /// The name.
-        name: String,
-        /// The most similar name there is.
-        nearest: &'static str,
-        /// All names there are.
-        known: String,
-    },
-    /// The policy decides something else than what is asked for.
-    #[error("`{name}` is not {wanted} policy but {actual} policy; known: {known}")]
-    WrongKind {
-        /// The policy.
-        name: String,
-        /// What it should decide, with article.
-        wanted: String,
-        /// What it decides, with article.
-        actual: String,
-        /// The policies that would do.
-        known: String,
-    },
-    /// The policy has no such version.
-    #[error("`{name}` has no version `{version}`; {known}")]
-    UnknownVersion {
-        /// The policy.
-        name: &'static str,
-        /// The version.
-        version: String,
-        /// The versions there are.
-        known: String,
-    },
-    /// The policy has no such setting.
-    #[error("`{name}` has no setting `{key}`; {known}")]
-    UnknownKey {
-        /// The policy.
-        name: &'static str,
-        /// The setting.
-        key: String,
-        /// The settings there are.
-        known: String,
-    },
-    /// A setting is given twice.
-    #[error("`{name}`: the setting `{key}` is given twice")]
-    DuplicateKey {
-        /// The policy.
-        name: &'static str,
-        /// The setting.
-        key: &'static str,
-    },
-    /// A setting cannot have this value.
-    #[error("`{name}[{key}={value}]`: expected {allowed}")]
-    BadValue {
-        /// The policy.
-        name: &'static str,
-        /// The setting.
-        key: &'static str,
-        /// The value.
-        value: String,
-        /// What it may be.
-        allowed: String,
-    },
+    mechanism: &'static Mechanism,
+    version: Option<KernelVersion>,
+    keys: Vec<GivenKey>,
+    policy: Policy,
 }
 
 impl PolicySpec {
-    /// What the registry says about this policy.
-    pub fn info(&self) -> &'static PolicyInfo {
-        self.info
+    /// Its mechanism.
+    pub fn mechanism(&self) -> &'static Mechanism {
+        self.mechanism
     }
 
     /// What the policy decides.
     pub fn kind(&self) -> Kind {
-        self.info.kind
+        self.policy.kind()
     }
 
     /// The version, if the policy has versions.
-    pub fn version(&self) -> Option<&'static str> {
+    pub fn version(&self) -> Option<KernelVersion> {
         self.version
     }
 
-    /// The settings that were given, in that order.
+    /// The keys that were given, in that order.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.given.iter().map(|(key, value)| (key.name, &**value))
+        self.keys
+            .iter()
+            .map(|(key, value)| (key.info().name, &**value))
+    }
+
+    /// The policy in typed form.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// The policy as an idle policy, or an error that says what it is instead.
     pub fn idle(&self) -> Result<IdlePolicy, SpecError> {
-        match self.policy() {
+        match self.policy {
             Policy::Idle(policy) => Ok(policy),
             _ => Err(self.wrong_kind(Kind::Idle)),
         }
@@ -170,23 +85,23 @@ impl PolicySpec {
 
     /// The policy as a frequency policy, or an error that says what it is instead.
     pub fn frequency(&self) -> Result<FreqPolicy, SpecError> {
-        match self.policy() {
+        match self.policy {
             Policy::Frequency(policy) => Ok(policy),
             _ => Err(self.wrong_kind(Kind::Frequency)),
         }
     }
 
     /// The policy as PSD settings, or an error that says what it is instead.
-    pub fn psd(&self) -> Result<PsdPolicy, SpecError> {
-        match self.policy() {
-            Policy::Psd(policy) => Ok(policy),
+    pub fn psd(&self) -> Result<PsdSettings, SpecError> {
+        match &self.policy {
+            Policy::Psd(policy) => Ok(policy.clone()),
             _ => Err(self.wrong_kind(Kind::Psd)),
         }
     }
 
     /// The policy as APST settings, or an error that says what it is instead.
     pub fn apst(&self) -> Result<ApstSettings, SpecError> {
-        match self.policy() {
+        match self.policy {
             Policy::Apst(policy) => Ok(policy),
             _ => Err(self.wrong_kind(Kind::Apst)),
         }
@@ -194,7 +109,7 @@ impl PolicySpec {
 
     /// The policy as polling settings, or an error that says what it is instead.
     pub fn poll(&self) -> Result<PollPolicy, SpecError> {
-        match self.policy() {
+        match self.policy {
             Policy::Poll(policy) => Ok(policy),
             _ => Err(self.wrong_kind(Kind::Poll)),
         }
@@ -205,151 +120,66 @@ impl PolicySpec {
             name: self.to_string(),
             wanted: with_article(wanted.name()),
             actual: with_article(self.kind().name()),
-            known: names(|info| info.kind == wanted),
+            known: names(Some(wanted)),
         }
     }
 
-    /// The policy with its settings in typed form.
-    pub fn policy(&self) -> Policy {
-        let version = match self.version {
-            Some("6.1") => KernelVersion::V6_1,
-            _ => KernelVersion::V6_12,
-        };
-        match self.info.name {
-            "menu" => Policy::Idle(IdlePolicy::Menu(version)),
-            "teo" => Policy::Idle(IdlePolicy::Teo(version)),
-            "ladder" => Policy::Idle(IdlePolicy::Ladder(version)),
-            "haltpoll" => Policy::Idle(IdlePolicy::Haltpoll(version, self.haltpoll())),
-            "shallowest" => Policy::Idle(IdlePolicy::Shallowest),
-            "deepest" => Policy::Idle(IdlePolicy::Deepest),
-            "oracle" => Policy::Idle(IdlePolicy::Oracle(match self.word("goal") {
-                "latency" => OracleGoal::Latency,
-                _ => OracleGoal::Energy,
-            })),
-            "schedutil" => Policy::Frequency(FreqPolicy::Schedutil(self.schedutil())),
-            "performance" => Policy::Frequency(FreqPolicy::Performance),
-            "powersave" => Policy::Frequency(FreqPolicy::Powersave),
-            "ondemand" => Policy::Frequency(FreqPolicy::Ondemand),
-            "intel_pstate" => Policy::Frequency(FreqPolicy::IntelPstate {
-                iowait_boost: self.switch("iowait_boost"),
-            }),
-            "intel_pstate-hwp" => Policy::Frequency(FreqPolicy::IntelPstateHwp {
-                dynamic_boost: self.switch("hwp_dynamic_boost"),
-                epp: self.number("epp") as u8,
-            }),
-            "psd" => Policy::Psd(self.psd_settings()),
-            "apst" => Policy::Apst(self.apst_settings()),
-            _ => Policy::Poll(PollPolicy {
-                request_us: self.given_number("request_us"),
-                rule: match self.word("rule") {
-                    "first" => PollRule::First,
-                    _ => PollRule::Current,
-                },
-            }),
-        }
-    }
-
-    fn haltpoll(&self) -> HaltpollParameters {
-        HaltpollParameters {
-            guest_halt_poll_ns: self.number("guest_halt_poll_ns") as u32,
-            guest_halt_poll_shrink: self.number("guest_halt_poll_shrink") as u32,
-            guest_halt_poll_grow: self.number("guest_halt_poll_grow") as u32,
-            guest_halt_poll_grow_start: self.number("guest_halt_poll_grow_start") as u32,
-            guest_halt_poll_allow_shrink: self.switch("guest_halt_poll_allow_shrink"),
-        }
-    }
-
-    fn schedutil(&self) -> SchedutilSettings {
-        SchedutilSettings {
-            boost: iowait_boost::Settings {
-                enabled: self.switch("iowait_boost"),
-                step: match self.word("iowait_boost_step") {
-                    "linear" => iowait_boost::Step::Linear,
-                    _ => iowait_boost::Step::Double,
-                },
-                cap: Capacity(self.number("iowait_boost_cap") as u32),
-            },
-            rate_limit: self
-                .given_number("rate_limit_us")
-                .map(Nanoseconds::from_micros),
-        }
-    }
-
-    fn psd_settings(&self) -> PsdPolicy {
-        let ceiling = self.word("ceiling");
-        PsdPolicy {
-            timeout_ms: registry::milliseconds(self.word("timeout")).unwrap_or(0),
-            ceiling: registry::state_index(ceiling)
-                .map(Ceiling::State)
-                .or(registry::microseconds(ceiling)
-                    .map(|us| Ceiling::Latency(Nanoseconds::from_micros(us))))
-                .unwrap_or(Ceiling::Shallowest),
-            grant: match self.word("grant") {
-                "issue" => Grant::Issue,
-                "both" => Grant::Both,
-                _ => Grant::Completion,
-            },
-        }
-    }
-
-    fn apst_settings(&self) -> ApstSettings {
-        ApstSettings {
-            rule: match self.word("rule") {
-                "legacy" => ApstRule::Legacy,
-                _ => ApstRule::Current,
-            },
-            primary_timeout_ms: self.number("primary_timeout_ms"),
-            secondary_timeout_ms: self.number("secondary_timeout_ms"),
-            primary_tolerance_us: self.number("primary_tolerance_us"),
-            secondary_tolerance_us: self.number("secondary_tolerance_us"),
-            max_latency_us: self.number("max_latency_us"),
-            enabled: true,
-            quirks: ApstQuirks {
-                no_deepest: self.switch("no_deepest"),
-                no_apst: false,
-            },
-        }
-    }
-
-    /// The value of a setting as text: the given one or the default. Values are checked when a name
-    /// is parsed and defaults by a test, so the readers below need no errors.
-    fn word(&self, key: &str) -> &str {
-        let given = self.given().find(|(name, _)| *name == key);
-        let default = || {
-            let info = self.info.keys.iter().find(|info| info.name == key);
-            match info.map(|info| info.default) {
-                Some(Default::Value(value)) => value,
-                _ => "",
-            }
-        };
-        given.map_or_else(default, |(_, value)| value)
-    }
-
-    fn switch(&self, key: &str) -> bool {
-        self.word(key) == "on"
-    }
-
-    fn number(&self, key: &str) -> u64 {
-        let text = self.word(key);
-        let info = self.info.keys.iter().find(|info| info.name == key);
-        if let Some(Values::NamedUpTo(words, _)) = info.map(|info| info.values)
-            && let Some((_, number)) = words.iter().find(|(word, _)| *word == text)
+    /// This policy with another value of a key.
+    ///
+    /// # Errors
+    /// The policy has no such key, or the key cannot have the value.
+    pub fn with(&self, key: &str, value: &str) -> Result<Self, SpecError> {
+        let (key, value) = check_key(self.mechanism, key, value)?;
+        let mut keys = self.keys.clone();
+        match keys
+            .iter_mut()
+            .find(|(given, _)| given.info().name == key.info().name)
         {
-            return *number;
+            Some((_, old)) => *old = value,
+            None => keys.push((key, value)),
         }
-        registry::whole_number(text).unwrap_or(0)
+        Self::new(self.mechanism, self.version, keys)
     }
 
-    fn given_number(&self, key: &str) -> Option<u64> {
-        self.given()
-            .find(|(name, _)| *name == key)
-            .and_then(|(_, value)| registry::whole_number(value))
+    fn new(
+        mechanism: &'static Mechanism,
+        version: Option<KernelVersion>,
+        keys: Vec<GivenKey>,
+    ) -> Result<Self, SpecError> {
+        let policy = (mechanism.build)(&Given {
+            mechanism,
+            version,
+            keys: &keys,
+        })?;
+        Ok(Self {
+            mechanism,
+            version,
+            keys,
+            policy,
+        })
+    }
+}
+
+impl PartialEq for PolicySpec {
+    /// Whether both are written alike.
+    fn eq(&self, other: &Self) -> bool {
+        self.mechanism == other.mechanism
+            && self.version == other.version
+            && self.given().eq(other.given())
+    }
+}
+
+impl Eq for PolicySpec {}
+
+impl fmt::Debug for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.info.name)?;
+        f.write_str(self.mechanism.name)?;
         if let Some(version) = self.version {
             write!(f, "@{version}")?;
         }
@@ -357,7 +187,7 @@ impl fmt::Display for PolicySpec {
             let separator = if i == 0 { '[' } else { ',' };
             write!(f, "{separator}{key}={value}")?;
         }
-        if self.given.is_empty() {
+        if self.keys.is_empty() {
             Ok(())
         } else {
             f.write_str("]")
@@ -381,7 +211,7 @@ impl FromStr for PolicySpec {
             problem,
         };
 
-        let (head, settings) = match text.split_once('[') {
+        let (head, keys) = match text.split_once('[') {
             Some((head, rest)) => {
                 let inside = rest
                     .strip_suffix(']')
@@ -398,97 +228,89 @@ impl FromStr for PolicySpec {
             return Err(syntax("the name is missing"));
         }
 
-        let info = find(name)?;
-        let version = choose_version(info, version)?;
-        let mut given: Vec<(&'static KeyInfo, String)> = Vec::new();
-        if let Some(settings) = settings {
-            for setting in settings.split(',') {
-                let (key, value) = setting
-                    .split_once('=')
-                    .ok_or(syntax("a setting is written key=value"))?;
-                let (key, value) = check_setting(info, key.trim(), value.trim())?;
-                if given.iter().any(|(known, _)| known.name == key.name) {
+        let mechanism = find(name)?;
+        let version = version::choose(mechanism, version)?;
+        let mut given: Vec<GivenKey> = Vec::new();
+        if let Some(keys) = keys {
+            for (key, value) in
+                split_keys(mechanism, keys).ok_or(syntax("a setting is written key=value"))?
+            {
+                let (key, value) = check_key(mechanism, key, &value)?;
+                if given
+                    .iter()
+                    .any(|(known, _)| known.info().name == key.info().name)
+                {
                     return Err(SpecError::DuplicateKey {
-                        name: info.name,
-                        key: key.name,
+                        name: mechanism.name,
+                        key: key.info().name,
                     });
                 }
                 given.push((key, value));
             }
         }
-        Ok(Self {
-            info,
-            version,
-            given,
-        })
+        Self::new(mechanism, version, given)
     }
 }
 
-fn find(name: &str) -> Result<&'static PolicyInfo, SpecError> {
-    POLICIES
-        .iter()
-        .find(|info| info.name == name)
-        .ok_or_else(|| SpecError::UnknownName {
-            name: name.to_owned(),
-            nearest: closest(name, POLICIES.iter().map(|info| info.name))
-                .map_or("", |(_, near)| near),
-            known: names(|_| true),
-        })
-}
-
-fn choose_version(
-    info: &'static PolicyInfo,
-    wanted: Option<&str>,
-) -> Result<Option<&'static str>, SpecError> {
-    let Some(wanted) = wanted else {
-        return Ok(info.versions.last().copied());
-    };
-    match info.versions.iter().find(|version| **version == wanted) {
-        Some(version) => Ok(Some(version)),
-        None => Err(SpecError::UnknownVersion {
-            name: info.name,
-            version: wanted.to_owned(),
-            known: if info.versions.is_empty() {
-                "it has no versions".to_owned()
-            } else {
-                format!("known: {}", info.versions.join(", "))
-            },
-        }),
+/// Splits `a=1,b=2,3` at the commas; what follows a comma and has no `=` belongs to the value of a
+/// list. `None` if there is something else without `=`.
+fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&'a str, String)>> {
+    let mut keys: Vec<(&str, String)> = Vec::new();
+    for part in text.split(',') {
+        if let Some((key, value)) = part.split_once('=') {
+            keys.push((key.trim(), value.trim().to_owned()));
+        } else {
+            let (key, value) = keys.last_mut()?;
+            mechanism.key(key).filter(|key| key.is_list())?;
+            value.push(',');
+            value.push_str(part.trim());
+        }
     }
+    Some(keys)
 }
 
-fn check_setting(
-    info: &'static PolicyInfo,
+fn find(name: &str) -> Result<&'static Mechanism, SpecError> {
+    mechanism::find(name).ok_or_else(|| SpecError::UnknownName {
+        name: name.to_owned(),
+        nearest: closest(name, MECHANISMS.iter().map(|known| known.name))
+            .map_or("", |(_, near)| near),
+        known: names(None),
+    })
+}
+
+fn check_key(
+    mechanism: &'static Mechanism,
     key: &str,
     value: &str,
-) -> Result<(&'static KeyInfo, String), SpecError> {
-    let Some(known) = info.keys.iter().find(|known| known.name == key) else {
-        let known: Vec<_> = info.keys.iter().map(|known| known.name).collect();
+) -> Result<(&'static dyn AnyKey, String), SpecError> {
+    let Some(known) = mechanism.key(key) else {
+        let known: Vec<_> = mechanism.keys.iter().map(|k| k.info().name).collect();
+        let meant = nearest(key, known.iter().copied());
+        let meant = meant.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
         return Err(SpecError::UnknownKey {
-            name: info.name,
+            name: mechanism.name,
             key: key.to_owned(),
             known: if known.is_empty() {
                 "it has no settings".to_owned()
             } else {
-                format!("known: {}", known.join(", "))
+                format!("{meant}known: {}", known.join(", "))
             },
         });
     };
-    if known.values.allow(value) {
+    if known.allows(value) {
         Ok((known, value.to_owned()))
     } else {
         Err(SpecError::BadValue {
-            name: info.name,
-            key: known.name,
+            name: mechanism.name,
+            key: known.info().name,
             value: value.to_owned(),
-            allowed: known.values.describe(),
+            allowed: known.describe(),
         })
     }
 }
 
-/// Splits a list of policy names at its commas, but not at those within brackets:
-/// `menu@6.1,schedutil[iowait_boost=off,rate_limit_us=500]` is two names.
-pub fn split_list(text: &str) -> Result<Vec<&str>, SpecError> {
+/// Splits a text at a separator, but not within brackets.
+fn split_outside(text: &str, separator: char) -> Result<Vec<&str>, SpecError> {
     let syntax = |problem| SpecError::Syntax {
         text: text.to_owned(),
         problem,
@@ -502,7 +324,7 @@ pub fn split_list(text: &str) -> Result<Vec<&str>, SpecError> {
             '[' => inside = true,
             ']' if !inside => return Err(syntax("there is a `]` without a `[`")),
             ']' => inside = false,
-            ',' if !inside => {
+            c if c == separator && !inside => {
                 names.push(text[start..at].trim());
                 start = at + 1;
             }
@@ -514,32 +336,20 @@ pub fn split_list(text: &str) -> Result<Vec<&str>, SpecError> {
     }
     names.push(text[start..].trim());
     if names.iter().any(|name| name.is_empty()) {
-        return Err(syntax("a name in the list is missing"));
+        return Err(syntax("a name is missing"));
     }
     Ok(names)
+}
+
+/// Splits a list of policy names at its commas, but not at those within brackets:
+/// `menu@6.1,schedutil[iowait_boost=off,rate_limit_us=500]` is two names.
+pub fn split_list(text: &str) -> Result<Vec<&str>, SpecError> {
+    split_outside(text, ',')
 }
 
 /// Parses a list of policy names, separated by commas.
 pub fn parse_list(text: &str) -> Result<Vec<PolicySpec>, SpecError> {
     split_list(text)?.into_iter().map(str::parse).collect()
-}
-
-fn names(which: impl Fn(&PolicyInfo) -> bool) -> String {
-    let names: Vec<_> = POLICIES
-        .iter()
-        .filter(|info| which(info))
-        .map(|info| info.name)
-        .collect();
-    names.join(", ")
-}
-
-fn with_article(kind: &str) -> String {
-    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u', 'A']) {
-        "an"
-    } else {
-        "a"
-    };
-    format!("{article} {kind}")
 }
 
 #[cfg(test)]

@@ -1,7 +1,15 @@
 use proptest::prelude::*;
 
-use super::registry::Default as KeyDefault;
+use wakepath_hardware::IdleStates;
+use wakepath_hardware::idle::IdleState;
+use wakepath_units::{Kilohertz, Nanoseconds};
+
 use super::*;
+use crate::apst::{ApstQuirks, ApstRule};
+use crate::freq::{SchedutilSettings, iowait_boost};
+use crate::idle::HaltpollParameters;
+use crate::mechanism::{CpuLatency, Epp, FrequencyLimits, LatencyScope, StateLimit};
+use crate::psd::{Ceiling, Grant, LeaseCeiling, LeaseRule, PsdError, PsdPolicy};
 
 fn parse(text: &str) -> Result<PolicySpec, SpecError> {
     text.parse()
@@ -27,6 +35,12 @@ fn canonical_names_print_back_unchanged() {
         "psd[timeout=3ms,ceiling=shallowest]",
         "psd[ceiling=state:1]",
         "psd[ceiling=20us,grant=both]",
+        "psd[timeout=3ms,ceiling=C1E,start_after=2]",
+        "psd[rule=daemon]",
+        "cpu-latency[limit=20us,cpus=0-3,8]",
+        "idle-states[disable=C3,C6,ceiling=C6]",
+        "frequency[min=1.2GHz,max=2400MHz]",
+        "epp[value=128]",
         "apst[rule=legacy]",
         "poll[request_us=20]",
     ] {
@@ -38,32 +52,6 @@ fn canonical_names_print_back_unchanged() {
 fn bare_names_mean_the_newest_version() {
     for name in ["menu", "teo", "ladder", "haltpoll"] {
         assert_eq!(parse(name).unwrap().to_string(), format!("{name}@6.12"));
-    }
-}
-
-#[test]
-fn every_default_is_an_allowed_value() {
-    for info in POLICIES {
-        for key in info.keys {
-            if let KeyDefault::Value(value) = key.default {
-                assert!(key.values.allow(value), "{} {}", info.name, key.name);
-            }
-        }
-    }
-}
-
-#[test]
-fn every_policy_has_the_kind_that_the_registry_says() {
-    for info in POLICIES {
-        let spec = parse(info.name).unwrap();
-        let kind = match spec.policy() {
-            Policy::Idle(_) => Kind::Idle,
-            Policy::Frequency(_) => Kind::Frequency,
-            Policy::Psd(_) => Kind::Psd,
-            Policy::Apst(_) => Kind::Apst,
-            Policy::Poll(_) => Kind::Poll,
-        };
-        assert_eq!(kind, info.kind, "{}", info.name);
     }
 }
 
@@ -80,7 +68,8 @@ fn defaults_are_those_of_the_types() {
         parse("schedutil").unwrap().frequency(),
         Ok(FreqPolicy::Schedutil(SchedutilSettings::default()))
     );
-    assert_eq!(parse("psd").unwrap().psd(), Ok(PsdPolicy::default()));
+    let psd = parse("psd").unwrap().psd().unwrap();
+    assert_eq!(psd.on(&states(&["POLL"])), Ok(PsdPolicy::default()));
     assert_eq!(
         parse("intel_pstate-hwp").unwrap().frequency(),
         Ok(FreqPolicy::IntelPstateHwp {
@@ -96,10 +85,12 @@ fn settings_arrive() {
         parse("psd[timeout=12ms,ceiling=20us,grant=both]")
             .unwrap()
             .psd(),
-        Ok(PsdPolicy {
+        Ok(PsdSettings {
             timeout_ms: 12,
-            ceiling: Ceiling::Latency(Nanoseconds(20_000)),
+            ceiling: LeaseCeiling::Of(Ceiling::Latency(Nanoseconds(20_000))),
             grant: Grant::Both,
+            start_after: 1,
+            rule: LeaseRule::Patch,
         })
     );
     let apst = parse("apst[rule=legacy,max_latency_us=0,no_deepest=on]").unwrap();
@@ -133,6 +124,75 @@ fn settings_arrive() {
 }
 
 #[test]
+fn settings_of_real_machines_arrive() {
+    let set = |text: &str| text.parse::<PolicySet>().unwrap();
+    let latency = |limit: Option<u64>, scope| CpuLatency {
+        limit: limit.map(Nanoseconds::from_micros),
+        scope,
+    };
+    assert_eq!(
+        set("cpu-latency[limit=20us]").cpu_latency(),
+        Some(&latency(Some(20), LatencyScope::System))
+    );
+    assert_eq!(
+        set("cpu-latency[limit=0.02ms, cpus=8,0-1]").cpu_latency(),
+        Some(&latency(Some(20), LatencyScope::Cpus(vec![0, 1, 8])))
+    );
+    assert_eq!(
+        set("cpu-latency[limit=none,cpus=all]").cpu_latency(),
+        Some(&latency(None, LatencyScope::EachCpu))
+    );
+    let states = set("idle-states[ceiling=C1E,disable=C3,C6]");
+    let states = states.idle_states().unwrap();
+    assert_eq!(states.ceiling, Some(StateLimit::State("C1E".into())));
+    assert_eq!(states.disable, ["C3", "C6"]);
+    assert_eq!(
+        set("frequency[max=2.4GHz]").frequency_limits(),
+        Some(FrequencyLimits {
+            min: None,
+            max: Some(Kilohertz(2_400_000))
+        })
+    );
+    assert_eq!(
+        set("epp[value=power]").epp().and_then(Epp::number),
+        Some(255)
+    );
+    assert_eq!(set("hwp-boost[value=off]").hwp_boost(), Some(false));
+    assert_eq!(set("io_uring[iowait=off]").io_uring_iowait(), Some(false));
+    let tolerance = |text: &str| set(text).drive_latency().unwrap().to_string();
+    assert_eq!(tolerance("drive-latency[tolerance=25ms]"), "25000");
+    assert_eq!(tolerance("drive-latency[tolerance=any]"), "any");
+}
+
+fn states(names: &[&str]) -> IdleStates {
+    let state = |(i, name): (usize, &&str)| IdleState {
+        name: (*name).to_owned(),
+        exit_latency: Nanoseconds(i as u64 * 1_000),
+        target_residency: Nanoseconds(i as u64 * 2_000),
+        polling: i == 0,
+        disabled: false,
+    };
+    IdleStates::new(names.iter().enumerate().map(state).collect()).unwrap()
+}
+
+#[test]
+fn a_ceiling_by_name_is_the_state_of_the_machine() {
+    let skylake = states(&["POLL", "C1", "C1E", "C6"]);
+    let on = |text: &str| parse(text).unwrap().psd().unwrap().on(&skylake);
+    let ceiling = |text: &str| on(text).map(|policy| policy.ceiling);
+    assert_eq!(ceiling("psd[ceiling=C1E]"), Ok(Ceiling::State(2)));
+    assert_eq!(ceiling("psd[ceiling=c1e]"), Ok(Ceiling::State(2)));
+    assert_eq!(
+        on("psd[ceiling=C1X]").unwrap_err().to_string(),
+        "ceiling: no idle state is called `C1X` here; there are POLL, C1, C1E, C6"
+    );
+    for text in ["psd[rule=daemon]", "psd[start_after=2]", "psd[rule=module]"] {
+        assert_eq!(on(text), Err(PsdError::NotModelled), "{text}");
+    }
+    assert!(on("psd[rule=patch,start_after=1]").is_ok());
+}
+
+#[test]
 fn errors_say_what_is_known() {
     assert!(error("menue").contains("did you mean `menu`?"));
     assert!(error("shedutil").contains("did you mean `schedutil`?"));
@@ -146,7 +206,8 @@ fn errors_say_what_is_known() {
     );
     assert_eq!(
         error("psd[time=3ms]"),
-        "`psd` has no setting `time`; known: timeout, ceiling, grant"
+        "`psd` has no setting `time`; did you mean `timeout`? known: timeout, ceiling, grant, \
+         start_after, rule"
     );
     assert_eq!(
         error("menu[x=1]"),
@@ -183,6 +244,30 @@ fn malformed_names_are_refused() {
         "psd[]",
         "psd[timeout]",
         "psd[timeout=3]",
+        "psd[timeout=3ms,]",
+        "psd[timeout=3ms,4ms]",
+        "psd[timeout=0.5ms]",
+        "psd[start_after=0]",
+        "psd[ceiling=20]",
+        "psd[ceiling=20mss]",
+        "idle-states",
+        "idle-states[ceiling=20us",
+        "idle-states[disable=]",
+        "idle-states[disable=C6,,C7]",
+        "cpu-latency",
+        "cpu-latency[limit=20]",
+        "cpu-latency[limit=0.5us]",
+        "cpu-latency[limit=2147483647us]",
+        "cpu-latency[limit=20us,cpus=]",
+        "cpu-latency[limit=20us,cpus=3-1]",
+        "frequency[]",
+        "frequency",
+        "frequency[min=3000MHz,max=1200MHz]",
+        "frequency[min=1200]",
+        "hwp-boost[value=yes]",
+        "drive-latency[tolerance=-1us]",
+        "epp[value=256]",
+        "epp[value=1,value=2]",
         "psd[timeout=-3ms]",
         "psd[timeout=+3ms]",
         "psd[timeout=3ms]x",
@@ -210,47 +295,159 @@ fn lists_split_at_commas_outside_brackets() {
     }
 }
 
-/// Any well-formed name of a policy in the registry.
-fn any_name() -> impl Strategy<Value = String> {
-    let settings = prop::collection::vec((any::<prop::sample::Index>(), 0_u32..2000), 0..4);
-    (
-        (0..POLICIES.len()).prop_map(|i| &POLICIES[i]),
-        any::<prop::sample::Index>(),
-        settings,
-    )
-        .prop_map(|(info, version, settings)| {
-            let mut text = info.name.to_owned();
-            if !info.versions.is_empty() {
-                text = format!("{text}@{}", version.get(info.versions));
-            }
-            let mut parts: Vec<String> = Vec::new();
-            for (index, number) in settings {
-                if info.keys.is_empty() {
-                    break;
-                }
-                let key = index.get(info.keys);
-                if parts
-                    .iter()
-                    .any(|part| part.starts_with(&format!("{}=", key.name)))
-                {
-                    continue;
-                }
-                let value = match key.values {
-                    Values::OneOf(words) => words[number as usize % words.len()].to_owned(),
-                    Values::UpTo(max) => u64::from(number).min(max).to_string(),
-                    Values::NamedUpTo(words, _) => {
-                        words[number as usize % words.len()].0.to_owned()
-                    }
-                    Values::Milliseconds => format!("{number}ms"),
-                    Values::Ceiling => format!("{number}us"),
-                };
-                parts.push(format!("{}={value}", key.name));
-            }
-            if !parts.is_empty() {
-                text = format!("{text}[{}]", parts.join(","));
-            }
-            text
+#[test]
+fn a_set_prints_back_as_written() {
+    for text in [
+        "menu@6.12 + schedutil[iowait_boost=off] + cpu-latency[limit=20us] + \
+         psd[timeout=3ms,ceiling=C1E,start_after=2]",
+        "psd",
+        "performance + teo@6.1",
+        "unchanged",
+    ] {
+        let set: PolicySet = text.parse().unwrap();
+        assert_eq!(set.to_string(), text);
+        let json = serde_json::to_string(&set).unwrap();
+        assert_eq!(json, format!("\"{text}\""));
+        assert_eq!(serde_json::from_str::<PolicySet>(&json).unwrap(), set);
+    }
+    let empty: PolicySet = " ".parse().unwrap();
+    assert!(empty.is_empty());
+    assert_eq!(
+        "menu@6.1+cpu-latency[limit=20us , cpus= 0-3]"
+            .parse::<PolicySet>()
+            .unwrap()
+            .to_string(),
+        "menu@6.1 + cpu-latency[limit=20us,cpus=0-3]"
+    );
+}
+
+#[test]
+fn a_set_has_one_policy_of_a_kind() {
+    let error = |text: &str| text.parse::<PolicySet>().unwrap_err().to_string();
+    assert_eq!(
+        error("menu + psd + teo@6.1"),
+        "`menu@6.12` and `teo@6.1` are both idle policies; a set has at most one"
+    );
+    assert_eq!(
+        error("epp[value=power] + intel_pstate-hwp[epp=12]"),
+        "`epp[value=power]` and `intel_pstate-hwp[epp=12]` both set `epp`; leave one of them out"
+    );
+    assert!(
+        "epp[value=power] + intel_pstate-hwp"
+            .parse::<PolicySet>()
+            .is_ok()
+    );
+    for text in [
+        "menu + ",
+        "+ menu",
+        "menu + + psd",
+        "menu + psd[",
+        "menu psd",
+        "unchanged + menu",
+    ] {
+        assert!(text.parse::<PolicySet>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn sets_are_put_together() {
+    let set = |text: &str| text.parse::<PolicySet>().unwrap();
+    let teo = set("menu + psd").with(parse("teo").unwrap()).unwrap();
+    assert_eq!(teo, set("teo + psd"));
+    assert_eq!(teo.without(Kind::Psd), set("teo"));
+    assert_eq!(
+        teo.or(&set("menu + schedutil")),
+        Ok(set("teo + psd + schedutil"))
+    );
+    assert_eq!(PolicySet::default().or(&teo), Ok(teo.clone()));
+    assert!(
+        set("intel_pstate-hwp[epp=1]")
+            .or(&set("epp[value=2]"))
+            .is_err()
+    );
+    let hwp = parse("intel_pstate-hwp[epp=power]").unwrap();
+    assert_eq!(
+        hwp.with("hwp_dynamic_boost", "on").unwrap().to_string(),
+        "intel_pstate-hwp[epp=power,hwp_dynamic_boost=on]"
+    );
+    assert_eq!(
+        hwp.with("epp", "12").unwrap().frequency(),
+        Ok(FreqPolicy::IntelPstateHwp {
+            dynamic_boost: false,
+            epp: 12
         })
+    );
+    assert!(
+        hwp.with("eep", "12")
+            .unwrap_err()
+            .to_string()
+            .contains("did you mean `epp`")
+    );
+    assert!(hwp.with("epp", "x").is_err());
+}
+
+/// Any well-formed name of a mechanism's policy, with values of every form of key.
+fn any_name() -> impl Strategy<Value = String> {
+    let keys = prop::collection::vec((any::<prop::sample::Index>(), 0_u32..2000), 0..4);
+    ((0..MECHANISMS.len()), any::<prop::sample::Index>(), keys)
+        .prop_map(|(i, version, keys)| name_of(MECHANISMS[i], version, &keys))
+        .prop_filter("keys may contradict each other", |name| parse(name).is_ok())
+}
+
+fn name_of(
+    mechanism: &'static Mechanism,
+    version: prop::sample::Index,
+    choices: &[(prop::sample::Index, u32)],
+) -> String {
+    let mut text = mechanism.name.to_owned();
+    if !mechanism.versions.is_empty() {
+        text = format!("{text}@{}", version.get(mechanism.versions));
+    }
+    let mut keys: Vec<(&str, String)> = mechanism
+        .keys
+        .iter()
+        .map(|key| key.info())
+        .filter(|key| key.fallback == crate::mechanism::key::Fallback::Required)
+        .map(|key| (key.name, key.example.to_owned()))
+        .collect();
+    for (index, number) in choices {
+        if mechanism.keys.is_empty() {
+            break;
+        }
+        let key = index.get(mechanism.keys);
+        let mut values: Vec<String> = key.words().into_iter().map(str::to_owned).collect();
+        values.push(key.info().example.to_owned());
+        values.extend(
+            [
+                format!("{number}"),
+                format!("{number}us"),
+                format!("{number}ms"),
+                format!("{number}MHz"),
+                format!("0-{number}"),
+            ]
+            .into_iter()
+            .filter(|value| key.allows(value)),
+        );
+        let value = values.swap_remove(*number as usize % values.len());
+        match keys.iter_mut().find(|(name, _)| *name == key.info().name) {
+            Some((_, old)) => *old = value,
+            None => keys.push((key.info().name, value)),
+        }
+    }
+    if keys.is_empty() {
+        return text;
+    }
+    let keys: Vec<String> = keys.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    format!("{text}[{}]", keys.join(","))
+}
+
+/// Any set: of policies that contradict an earlier one, none.
+fn any_set() -> impl Strategy<Value = PolicySet> {
+    prop::collection::vec(any_name(), 0..8).prop_map(|names| {
+        names.iter().fold(PolicySet::default(), |set, name| {
+            set.or(&parse(name).unwrap().into()).unwrap_or(set)
+        })
+    })
 }
 
 proptest! {
@@ -258,7 +455,27 @@ proptest! {
     fn printing_is_the_inverse_of_parsing(name in any_name()) {
         let spec = parse(&name).unwrap();
         prop_assert_eq!(spec.to_string(), name);
-        prop_assert_eq!(parse(&spec.to_string()).unwrap(), spec);
+        let again = parse(&spec.to_string()).unwrap();
+        prop_assert_eq!(again.policy(), spec.policy());
+        prop_assert_eq!(again, spec);
+    }
+
+    #[test]
+    fn printing_a_set_is_the_inverse_of_parsing_it(set in any_set()) {
+        let again: PolicySet = set.to_string().parse().unwrap();
+        prop_assert_eq!(again, set);
+    }
+
+    #[test]
+    fn every_other_name_and_key_is_an_error(name in "[a-z_-]{1,20}", policy in any_name()) {
+        prop_assume!(crate::mechanism::find(&name).is_none());
+        prop_assert!(parse(&name).is_err());
+        let policy = parse(&policy).unwrap();
+        prop_assume!(policy.mechanism().key(&name).is_none());
+        prop_assert!(policy.with(&name, "on").is_err());
+        let text = format!("{}[{name}=on]", policy.mechanism().name);
+        let is_unknown = matches!(parse(&text), Err(SpecError::UnknownKey { .. }));
+        prop_assert!(is_unknown, "{}", text);
     }
 
     #[test]
@@ -268,8 +485,9 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in "[a-z@\\[\\],=0-9.é]{0,30}") {
+    fn no_text_makes_the_parser_panic(text in "[a-z@\\[\\],=0-9.é+ ]{0,30}") {
         let _ = parse(&text);
         let _ = parse_list(&text);
+        let _ = text.parse::<PolicySet>();
     }
 }

@@ -7,7 +7,7 @@ use wakepath_hardware::machine::{
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::idle::stay::FitBounds;
 use wakepath_policies::poll;
-use wakepath_policies::spec::PollPolicy;
+use wakepath_policies::poll::PollPolicy;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{Batching, ExitWhat, FioJob, Sizes};

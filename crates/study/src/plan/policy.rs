@@ -6,8 +6,8 @@ use toml::Spanned;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{LatencyRequest, MAX_LATENCY_REQUEST_US, MachineIdleState};
 use wakepath_hardware::recorded::{self, RecordedSystem};
+use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_policies::spec::registry::Kind;
 use wakepath_sim::Combination;
 
 use super::Target;
@@ -61,7 +61,7 @@ impl PlannedPolicy {
                 Kind::Frequency => spec.frequency().map(drop),
                 Kind::Psd => spec.psd().map(drop),
                 Kind::Apst => spec.apst().map(drop),
-                Kind::Poll => spec.poll().map(drop),
+                _ => spec.poll().map(drop),
             };
             of_kind.map_err(|e| source.error(text, e.to_string()))?;
             named.push(spec.to_string());

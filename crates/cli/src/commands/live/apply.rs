@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
-use wakepath_live::{Plan, Selection, Session, parse_cpu_list, policy};
+use wakepath_live::{Plan, Selection, Session, policy};
 
 use super::{HEADER, RootArgs, Row, policies_help};
 use crate::output::{self, Format};
@@ -50,7 +50,7 @@ pub(crate) struct Args {
 struct Cpus(Vec<usize>);
 
 fn cpus(text: &str) -> Result<Cpus, String> {
-    parse_cpu_list(text)
+    wakepath_units::cpus::parse(text)
         .filter(|list| !list.is_empty())
         .map(Cpus)
         .ok_or_else(|| "expected CPUs such as 0-3,8".to_owned())

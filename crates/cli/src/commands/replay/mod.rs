@@ -10,6 +10,7 @@ use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_hardware::Machine;
 use wakepath_live::policy::HaltpollAsSet;
+use wakepath_policies::psd::PsdPolicy;
 use wakepath_policies::spec::{self, PolicySpec};
 use wakepath_replay::{Ran, Report, Setup, States, replay};
 use wakepath_trace::read_states;
@@ -190,7 +191,7 @@ fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
     let psd = args
         .psd
         .as_deref()
-        .map(|name| anyhow::Ok(name.parse::<PolicySpec>()?.psd()?))
+        .map(|name| psd(name, &states))
         .transpose()
         .context("--psd")?;
     let ran = match &args.ran {
@@ -211,6 +212,20 @@ fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
         psd,
         ran,
     })
+}
+
+/// The leases of a name. A ceiling by name has to be the same state on every CPU.
+fn psd(name: &str, states: &[States]) -> anyhow::Result<PsdPolicy> {
+    let settings = name.parse::<PolicySpec>()?.psd()?;
+    let mut on = states.iter().map(|states| settings.on(&states.declared));
+    let first = on.next().context("there are no idle states")??;
+    for other in on {
+        anyhow::ensure!(
+            other? == first,
+            "{name}: CPUs of this recording have the state at another index; give the ceiling as a latency, such as 20us"
+        );
+    }
+    Ok(first)
 }
 
 /// The governor that the recording names, in the version that is nearest to its kernel's: the

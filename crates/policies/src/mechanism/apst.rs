@@ -1,0 +1,88 @@
+//! `apst`: the table of power state transitions that the kernel programs into an NVMe drive.
+
+use super::key::{Key, choice, number, switch};
+use super::{EVERYWHERE, Kind, Mechanism, Policy};
+use crate::apst::{ApstQuirks, ApstRule, ApstSettings};
+
+static RULE: Key<ApstRule> = choice(
+    "rule",
+    &[("current", ApstRule::Current), ("legacy", ApstRule::Legacy)],
+    "current",
+    "legacy",
+    "by tolerances, or by 50 times the transition latency",
+);
+static PRIMARY_TIMEOUT: Key<u64> = number(
+    "primary_timeout_ms",
+    u64::MAX,
+    "100",
+    "ms",
+    "50",
+    "idle time before a quick state",
+);
+static SECONDARY_TIMEOUT: Key<u64> = number(
+    "secondary_timeout_ms",
+    u64::MAX,
+    "2000",
+    "ms",
+    "1000",
+    "idle time before a slow state",
+);
+static PRIMARY_TOLERANCE: Key<u64> = number(
+    "primary_tolerance_us",
+    u64::MAX,
+    "15000",
+    "us",
+    "5000",
+    "how slow a quick state may be",
+);
+static SECONDARY_TOLERANCE: Key<u64> = number(
+    "secondary_tolerance_us",
+    u64::MAX,
+    "100000",
+    "us",
+    "50000",
+    "how slow a slow state may be",
+);
+static MAX_LATENCY: Key<u64> = number(
+    "max_latency_us",
+    u64::MAX,
+    "100000",
+    "us",
+    "25000",
+    "the latency budget; 0 switches APST off",
+);
+static NO_DEEPEST: Key<bool> = switch("no_deepest", "off", "never use the deepest state");
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: "apst",
+    kind: Kind::Apst,
+    versions: &[],
+    summary: "the kernel's NVMe power state transition table",
+    source: "nvme_configure_apst(), drivers/nvme/host/core.c",
+    on: EVERYWHERE,
+    keys: &[
+        &RULE,
+        &PRIMARY_TIMEOUT,
+        &SECONDARY_TIMEOUT,
+        &PRIMARY_TOLERANCE,
+        &SECONDARY_TOLERANCE,
+        &MAX_LATENCY,
+        &NO_DEEPEST,
+    ],
+    overlaps: &[("max_latency_us", Kind::DriveLatency)],
+    build: |given| {
+        Ok(Policy::Apst(ApstSettings {
+            rule: given.get(&RULE)?,
+            primary_timeout_ms: given.get(&PRIMARY_TIMEOUT)?,
+            secondary_timeout_ms: given.get(&SECONDARY_TIMEOUT)?,
+            primary_tolerance_us: given.get(&PRIMARY_TOLERANCE)?,
+            secondary_tolerance_us: given.get(&SECONDARY_TOLERANCE)?,
+            max_latency_us: given.get(&MAX_LATENCY)?,
+            enabled: true,
+            quirks: ApstQuirks {
+                no_deepest: given.get(&NO_DEEPEST)?,
+                no_apst: false,
+            },
+        }))
+    },
+};

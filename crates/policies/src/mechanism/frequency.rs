@@ -1,0 +1,61 @@
+//! `frequency`: the range that the frequency policy may use.
+
+use serde::Serialize;
+use wakepath_units::Kilohertz;
+
+use super::key::{Fallback, Form, Key, KeyInfo};
+use super::{Kind, Mechanism, Place, Policy};
+
+/// Limits to the frequency. At least one is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct FrequencyLimits {
+    /// The lowest frequency to use.
+    pub min: Option<Kilohertz>,
+    /// The highest frequency to use.
+    pub max: Option<Kilohertz>,
+}
+
+const fn limit(name: &'static str, example: &'static str, meaning: &'static str) -> Key<Kilohertz> {
+    Key {
+        info: KeyInfo {
+            name,
+            meaning,
+            unit: "",
+            fallback: Fallback::Derived("unchanged"),
+            example,
+        },
+        words: &[],
+        form: Form::Frequency(|khz| khz),
+    }
+}
+
+static MIN: Key<Kilohertz> = limit("min", "1200MHz", "the lowest frequency to use");
+static MAX: Key<Kilohertz> = limit("max", "2.4GHz", "the highest frequency to use");
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: "frequency",
+    kind: Kind::FrequencyLimits,
+    versions: &[],
+    summary: "the range of frequencies to use",
+    source: "scaling_min_freq and scaling_max_freq, Documentation/admin-guide/pm/cpufreq.rst",
+    on: &[Place::Machine],
+    keys: &[&MIN, &MAX],
+    overlaps: &[],
+    build: |given| {
+        let limits = FrequencyLimits {
+            min: given.given(&MIN)?,
+            max: given.given(&MAX)?,
+        };
+        match limits {
+            FrequencyLimits {
+                min: None,
+                max: None,
+            } => Err(given.error("min or max is missing, as in frequency[max=2.4GHz]")),
+            FrequencyLimits {
+                min: Some(min),
+                max: Some(max),
+            } if min > max => Err(given.error(format!("min ({min}) is above max ({max})"))),
+            limits => Ok(Policy::FrequencyLimits(limits)),
+        }
+    },
+};

@@ -1,0 +1,84 @@
+//! `haltpoll`: the idle governor for guests, with its module parameters.
+
+use super::key::{Fallback, Form, Key, KeyInfo, switch};
+use super::{EVERYWHERE, Kind, Mechanism, Policy};
+use crate::idle::{HaltpollParameters, IdlePolicy};
+use crate::spec::version::KERNELS;
+
+const fn parameter(
+    name: &'static str,
+    default: &'static str,
+    unit: &'static str,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key<u32> {
+    Key {
+        info: KeyInfo {
+            name,
+            meaning,
+            unit,
+            fallback: Fallback::Value(default),
+            example,
+        },
+        words: &[],
+        form: Form::UpTo(u32::MAX as u64, |n| n as u32),
+    }
+}
+
+static LONGEST: Key<u32> = parameter(
+    "guest_halt_poll_ns",
+    "200000",
+    "ns",
+    "50000",
+    "the longest time to poll",
+);
+static SHRINK: Key<u32> = parameter(
+    "guest_halt_poll_shrink",
+    "2",
+    "",
+    "0",
+    "what the time to poll is divided by after a long halt; 0 sets it to zero",
+);
+static GROW: Key<u32> = parameter(
+    "guest_halt_poll_grow",
+    "2",
+    "",
+    "4",
+    "what the time to poll is multiplied with after a short halt",
+);
+static GROW_START: Key<u32> = parameter(
+    "guest_halt_poll_grow_start",
+    "50000",
+    "ns",
+    "10000",
+    "the shortest time to poll to grow from",
+);
+static ALLOW_SHRINK: Key<bool> = switch(
+    "guest_halt_poll_allow_shrink",
+    "on",
+    "whether the time to poll may shrink",
+);
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: "haltpoll",
+    kind: Kind::Idle,
+    versions: KERNELS,
+    summary: "polls before halting, for guests",
+    source: "drivers/cpuidle/governors/haltpoll.c",
+    on: EVERYWHERE,
+    keys: &[&LONGEST, &SHRINK, &GROW, &GROW_START, &ALLOW_SHRINK],
+    overlaps: &[],
+    build: |given| {
+        let parameters = HaltpollParameters {
+            guest_halt_poll_ns: given.get(&LONGEST)?,
+            guest_halt_poll_shrink: given.get(&SHRINK)?,
+            guest_halt_poll_grow: given.get(&GROW)?,
+            guest_halt_poll_grow_start: given.get(&GROW_START)?,
+            guest_halt_poll_allow_shrink: given.get(&ALLOW_SHRINK)?,
+        };
+        Ok(Policy::Idle(IdlePolicy::Haltpoll(
+            given.version(),
+            parameters,
+        )))
+    },
+};

@@ -1,0 +1,96 @@
+//! `idle-states`: switches idle states off, as writing 1 to their `disable` files does.
+
+use serde::Serialize;
+use wakepath_units::{Nanoseconds, quantity};
+
+use super::key::{Fallback, Form, Key, KeyInfo};
+use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
+
+/// Which idle states are switched off.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct IdleStatesLimit {
+    /// States above it are off and those up to it on, except those that the driver has off by default.
+    /// The shallowest state always stays on.
+    pub ceiling: Option<StateLimit>,
+    /// States that are off, by the driver's name.
+    pub disable: Vec<String>,
+}
+
+/// The deepest idle state of several.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum StateLimit {
+    /// All states are allowed.
+    None,
+    /// States with at most this declared exit latency.
+    Latency(Nanoseconds),
+    /// This state, by the driver's name, and shallower ones.
+    State(String),
+}
+
+/// The name of an idle state: a letter, then letters, digits, blanks, `-`, `_` and `.`.
+pub(super) fn state_name(text: &str) -> Option<String> {
+    let name = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !text.ends_with(' ')
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c));
+    name.then(|| text.to_owned())
+}
+
+/// A latency in whole microseconds, which is how the kernel has them.
+pub(super) fn latency(text: &str) -> Option<Nanoseconds> {
+    quantity::time(text).filter(|time| time.0 % 1_000 == 0)
+}
+
+static CEILING: Key<StateLimit> = Key {
+    info: KeyInfo {
+        name: "ceiling",
+        meaning: "the deepest state that stays on: by exit latency or by name; none: all",
+        unit: "",
+        fallback: Fallback::Derived("unchanged"),
+        example: "20us",
+    },
+    words: &[("none", StateLimit::None)],
+    form: Form::Text("a latency such as 20us, or a state such as C1E", |text| {
+        let by_latency = latency(text).map(StateLimit::Latency);
+        by_latency.or_else(|| state_name(text).map(StateLimit::State))
+    }),
+};
+static DISABLE: Key<Vec<String>> = Key {
+    info: KeyInfo {
+        name: "disable",
+        meaning: "states that are switched off",
+        unit: "",
+        fallback: Fallback::Derived("unchanged"),
+        example: "C6",
+    },
+    words: &[],
+    form: Form::List("states such as C6 or C3,C6", |text| {
+        text.split(',')
+            .map(|name| state_name(name.trim()))
+            .collect()
+    }),
+};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: "idle-states",
+    kind: Kind::IdleStates,
+    versions: &[],
+    summary: "switches idle states off",
+    source: "drivers/cpuidle/sysfs.c",
+    on: SIM_AND_MACHINE,
+    keys: &[&CEILING, &DISABLE],
+    overlaps: &[],
+    build: |given| {
+        let limit = IdleStatesLimit {
+            ceiling: given.given(&CEILING)?,
+            disable: given.given(&DISABLE)?.unwrap_or_default(),
+        };
+        if limit.ceiling.is_none() && limit.disable.is_empty() {
+            return Err(
+                given.error("ceiling or disable is missing, as in idle-states[ceiling=20us]")
+            );
+        }
+        Ok(Policy::IdleStates(limit))
+    },
+};

@@ -1,0 +1,326 @@
+//! Every mechanism that a policy set can name, one file each: name, kernel versions, typed keys, the
+//! kernel source that it follows, its rule, and what its keys become.
+//!
+//! Parsing, error messages, help, completions and the tables of the documentation are made from this.
+//! To add one, write its file and name it in [`MECHANISMS`]; a test fails when a file is not named.
+
+pub mod key;
+
+mod apst;
+mod cpu_latency;
+mod deepest;
+mod drive_latency;
+mod epp;
+mod frequency;
+mod haltpoll;
+mod hwp_boost;
+mod idle_states;
+mod intel_pstate;
+mod intel_pstate_hwp;
+mod io_uring;
+mod ladder;
+mod menu;
+mod ondemand;
+mod oracle;
+mod performance;
+mod poll;
+mod powersave;
+mod psd;
+mod schedutil;
+mod shallowest;
+mod teo;
+
+pub use cpu_latency::{CpuLatency, LatencyScope};
+pub use drive_latency::DriveLatency;
+pub use epp::Epp;
+pub use frequency::FrequencyLimits;
+pub use idle_states::{IdleStatesLimit, StateLimit};
+
+use std::fmt;
+
+use self::key::{AnyKey, Fallback, Key};
+use crate::apst::ApstSettings;
+use crate::freq::FreqPolicy;
+use crate::idle::{IdlePolicy, KernelVersion};
+use crate::poll::PollPolicy;
+use crate::psd::PsdSettings;
+use crate::spec::SpecError;
+
+/// All mechanisms, in the order in which they are listed.
+pub static MECHANISMS: &[&Mechanism] = &[
+    &menu::MECHANISM,
+    &teo::MECHANISM,
+    &ladder::MECHANISM,
+    &haltpoll::MECHANISM,
+    &shallowest::MECHANISM,
+    &deepest::MECHANISM,
+    &oracle::MECHANISM,
+    &idle_states::MECHANISM,
+    &cpu_latency::MECHANISM,
+    &poll::MECHANISM,
+    &psd::MECHANISM,
+    &schedutil::MECHANISM,
+    &performance::MECHANISM,
+    &powersave::MECHANISM,
+    &ondemand::MECHANISM,
+    &intel_pstate::MECHANISM,
+    &intel_pstate_hwp::MECHANISM,
+    &frequency::MECHANISM,
+    &epp::MECHANISM,
+    &hwp_boost::MECHANISM,
+    &apst::MECHANISM,
+    &drive_latency::MECHANISM,
+    &io_uring::MECHANISM,
+];
+
+/// A mechanism.
+pub struct Mechanism {
+    /// Its name, without version and keys.
+    pub name: &'static str,
+    /// What it decides. A set has at most one mechanism of each kind.
+    pub kind: Kind,
+    /// Its versions, oldest first. Empty if it has only one. The bare name means the newest.
+    pub versions: &'static [KernelVersion],
+    /// Its rule, in one line.
+    pub summary: &'static str,
+    /// The kernel source that it follows, or where else its rule comes from.
+    pub source: &'static str,
+    /// Where it can act.
+    pub on: &'static [Place],
+    /// Its keys.
+    pub keys: &'static [&'static dyn AnyKey],
+    /// Keys that set the same as another kind of mechanism: both in one set contradict each other.
+    pub overlaps: &'static [(&'static str, Kind)],
+    /// What its keys become.
+    pub(crate) build: fn(&Given<'_>) -> Result<Policy, SpecError>,
+}
+
+/// Where a mechanism can act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// On a simulated machine.
+    Sim,
+    /// On a recording.
+    Replay,
+    /// On a real machine.
+    Machine,
+}
+
+impl Place {
+    /// The command that it stands for.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Replay => "replay",
+            Self::Machine => "apply",
+        }
+    }
+}
+
+/// What a mechanism decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The idle state of a CPU.
+    Idle,
+    /// Which idle states there are to choose from.
+    IdleStates,
+    /// The longest exit latency that the governor may accept.
+    CpuLatency,
+    /// How long the polling idle state polls.
+    Poll,
+    /// How deeply a CPU may sleep after I/O.
+    Psd,
+    /// The frequency of a CPU.
+    Frequency,
+    /// The range of frequencies.
+    FrequencyLimits,
+    /// What the hardware prefers: performance or energy.
+    Epp,
+    /// Whether wake-ups from I/O wait raise the hardware's minimum performance.
+    HwpBoost,
+    /// When a drive goes to sleep by itself.
+    Apst,
+    /// The exit latency that a drive's power states may have.
+    DriveLatency,
+    /// Whether waiting with `io_uring` counts as waiting for I/O.
+    IoUring,
+}
+
+impl Kind {
+    /// What users call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::IdleStates => "idle state",
+            Self::CpuLatency => "CPU latency",
+            Self::Poll => "polling",
+            Self::Psd => "PSD",
+            Self::Frequency => "frequency",
+            Self::FrequencyLimits => "frequency limit",
+            Self::Epp => "EPP",
+            Self::HwpBoost => "HWP boost",
+            Self::Apst => "APST",
+            Self::DriveLatency => "drive latency",
+            Self::IoUring => "io_uring",
+        }
+    }
+}
+
+/// A mechanism's keys in typed form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Which idle state.
+    Idle(IdlePolicy),
+    /// Which idle states there are to choose from.
+    IdleStates(IdleStatesLimit),
+    /// The longest exit latency.
+    CpuLatency(CpuLatency),
+    /// How long to poll.
+    Poll(PollPolicy),
+    /// How deeply after I/O.
+    Psd(PsdSettings),
+    /// Which frequency.
+    Frequency(FreqPolicy),
+    /// The range of frequencies.
+    FrequencyLimits(FrequencyLimits),
+    /// What the hardware prefers.
+    Epp(Epp),
+    /// HWP dynamic boost is on.
+    HwpBoost(bool),
+    /// When a drive sleeps.
+    Apst(ApstSettings),
+    /// A drive's latency tolerance.
+    DriveLatency(DriveLatency),
+    /// Waiting with `io_uring` counts as waiting for I/O.
+    IoUring(bool),
+}
+
+impl Policy {
+    /// What it decides.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Idle(_) => Kind::Idle,
+            Self::IdleStates(_) => Kind::IdleStates,
+            Self::CpuLatency(_) => Kind::CpuLatency,
+            Self::Poll(_) => Kind::Poll,
+            Self::Psd(_) => Kind::Psd,
+            Self::Frequency(_) => Kind::Frequency,
+            Self::FrequencyLimits(_) => Kind::FrequencyLimits,
+            Self::Epp(_) => Kind::Epp,
+            Self::HwpBoost(_) => Kind::HwpBoost,
+            Self::Apst(_) => Kind::Apst,
+            Self::DriveLatency(_) => Kind::DriveLatency,
+            Self::IoUring(_) => Kind::IoUring,
+        }
+    }
+}
+
+/// A key of a policy and its value, as given.
+pub(crate) type GivenKey = (&'static dyn AnyKey, String);
+
+/// What was given for a mechanism.
+pub(crate) struct Given<'a> {
+    pub(crate) mechanism: &'static Mechanism,
+    pub(crate) version: Option<KernelVersion>,
+    pub(crate) keys: &'a [GivenKey],
+}
+
+impl Given<'_> {
+    /// The version; the newest where none was given.
+    pub(crate) fn version(&self) -> KernelVersion {
+        let newest = self.mechanism.versions.last().copied();
+        self.version
+            .or(newest)
+            .unwrap_or(crate::spec::version::NEWEST)
+    }
+
+    /// The value that was given, if any.
+    pub(crate) fn given<T: Clone + Sync>(&self, key: &Key<T>) -> Result<Option<T>, SpecError> {
+        let text = self
+            .keys
+            .iter()
+            .find(|(given, _)| given.info().name == key.info.name);
+        text.map(|(_, text)| self.value(key, text)).transpose()
+    }
+
+    /// The value that was given, or the default.
+    pub(crate) fn get<T: Clone + Sync>(&self, key: &Key<T>) -> Result<T, SpecError> {
+        if let Some(value) = self.given(key)? {
+            return Ok(value);
+        }
+        match key.info.fallback {
+            Fallback::Value(text) => self.value(key, text),
+            Fallback::Derived(_) | Fallback::Required => Err(SpecError::MissingKey {
+                name: self.mechanism.name,
+                key: key.info.name,
+                example: key.info.example,
+            }),
+        }
+    }
+
+    /// The keys contradict each other, or say nothing.
+    pub(crate) fn error(&self, problem: impl Into<String>) -> SpecError {
+        SpecError::Keys {
+            name: self.mechanism.name,
+            problem: problem.into(),
+        }
+    }
+
+    fn value<T: Clone + Sync>(&self, key: &Key<T>, text: &str) -> Result<T, SpecError> {
+        key.parse(text).ok_or_else(|| SpecError::BadValue {
+            name: self.mechanism.name,
+            key: key.info.name,
+            value: text.to_owned(),
+            allowed: key.describe(),
+        })
+    }
+}
+
+impl Mechanism {
+    /// The key of this name.
+    pub fn key(&self, name: &str) -> Option<&'static dyn AnyKey> {
+        self.keys.iter().copied().find(|k| k.info().name == name)
+    }
+
+    /// An example with every key that has to be given.
+    pub fn example(&self) -> String {
+        let required = self.keys.iter().map(|key| key.info());
+        let required: Vec<String> = required
+            .filter(|key| key.fallback == Fallback::Required)
+            .map(|key| format!("{}={}", key.name, key.example))
+            .collect();
+        let first = self.keys.first().map(|key| key.info());
+        match (&required[..], first) {
+            ([], Some(key)) => format!("{}[{}={}]", self.name, key.name, key.example),
+            ([], None) => self.name.to_owned(),
+            (keys, _) => format!("{}[{}]", self.name, keys.join(",")),
+        }
+    }
+}
+
+impl PartialEq for Mechanism {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Mechanism {}
+
+impl fmt::Debug for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The mechanism of this name.
+pub fn find(name: &str) -> Option<&'static Mechanism> {
+    MECHANISMS.iter().copied().find(|m| m.name == name)
+}
+
+/// Mechanisms that act everywhere.
+const EVERYWHERE: &[Place] = &[Place::Sim, Place::Replay, Place::Machine];
+/// Mechanisms that act where time reacts to them.
+const SIM_AND_MACHINE: &[Place] = &[Place::Sim, Place::Machine];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+//! `oracle`: the bound that no governor can reach.
+
+use super::key::{Key, choice};
+use super::{Kind, Mechanism, Place, Policy};
+use crate::idle::{IdlePolicy, OracleGoal};
+
+static GOAL: Key<OracleGoal> = choice(
+    "goal",
+    &[
+        ("energy", OracleGoal::Energy),
+        ("latency", OracleGoal::Latency),
+    ],
+    "energy",
+    "latency",
+    "what it minimises",
+);
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: "oracle",
+    kind: Kind::Idle,
+    versions: &[],
+    summary: "knows how long the CPU will stay idle",
+    source: "of wakepath: the best that is possible on a recording",
+    on: &[Place::Replay],
+    keys: &[&GOAL],
+    overlaps: &[],
+    build: |given| Ok(Policy::Idle(IdlePolicy::Oracle(given.get(&GOAL)?))),
+};

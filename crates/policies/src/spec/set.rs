@@ -1,0 +1,278 @@
+//! A policy set: what a person chooses for one run, or for one machine.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{PolicySpec, SpecError, split_outside};
+use crate::apst::ApstSettings;
+use crate::freq::FreqPolicy;
+use crate::idle::IdlePolicy;
+use crate::mechanism::{
+    CpuLatency, DriveLatency, Epp, FrequencyLimits, IdleStatesLimit, Kind, Policy,
+};
+use crate::poll::PollPolicy;
+use crate::psd::PsdSettings;
+
+/// What the empty set is called: everything stays as it is.
+const UNCHANGED: &str = "unchanged";
+
+/// Policies that hold together, at most one of each [`Kind`]: `menu@6.12 + psd[timeout=3ms]`. What a
+/// set does not name stays as the machine has it; the empty set, `unchanged`, changes nothing.
+///
+/// ```
+/// use wakepath_policies::spec::PolicySet;
+///
+/// let set: PolicySet = "teo + epp[value=power]".parse()?;
+/// let all = set.with("psd".parse()?)?.or(&"menu + schedutil".parse()?)?;
+/// assert_eq!(all.to_string(), "teo@6.12 + epp[value=power] + psd + schedutil");
+/// assert_eq!(PolicySet::default().to_string(), "unchanged");
+/// # Ok::<(), wakepath_policies::spec::SpecError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicySet {
+    policies: Vec<PolicySpec>,
+}
+
+impl PolicySet {
+    /// A set of these policies.
+    ///
+    /// # Errors
+    /// Two of them are of one kind, or set the same.
+    pub fn new(policies: impl IntoIterator<Item = PolicySpec>) -> Result<Self, SpecError> {
+        let mut set = Self::default();
+        for policy in policies {
+            set.push(policy)?;
+        }
+        Ok(set)
+    }
+
+    fn push(&mut self, policy: PolicySpec) -> Result<(), SpecError> {
+        for other in &self.policies {
+            if other.kind() == policy.kind() {
+                return Err(SpecError::SameKind {
+                    first: other.to_string(),
+                    second: policy.to_string(),
+                    kind: policy.kind().name(),
+                });
+            }
+            if let Some(key) = overlap(other, &policy).or_else(|| overlap(&policy, other)) {
+                return Err(SpecError::SetTwice {
+                    first: other.to_string(),
+                    second: policy.to_string(),
+                    key,
+                });
+            }
+        }
+        self.policies.push(policy);
+        Ok(())
+    }
+
+    /// The policies, in the order in which they were given.
+    pub fn policies(&self) -> &[PolicySpec] {
+        &self.policies
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.policies.is_empty()
+    }
+
+    /// The policy of a kind.
+    pub fn get(&self, kind: Kind) -> Option<&PolicySpec> {
+        self.policies.iter().find(|policy| policy.kind() == kind)
+    }
+
+    /// This set with a policy, in place of the one of its kind if there is one.
+    ///
+    /// # Errors
+    /// Another policy of the set sets the same.
+    pub fn with(&self, policy: PolicySpec) -> Result<Self, SpecError> {
+        let mut policies = self.policies.clone();
+        match policies.iter_mut().find(|p| p.kind() == policy.kind()) {
+            Some(old) => *old = policy,
+            None => policies.push(policy),
+        }
+        Self::new(policies)
+    }
+
+    /// This set without the policy of a kind.
+    #[must_use]
+    pub fn without(&self, kind: Kind) -> Self {
+        let kept = self.policies.iter().filter(|policy| policy.kind() != kind);
+        Self {
+            policies: kept.cloned().collect(),
+        }
+    }
+
+    /// This set, and of `other` what this one does not name.
+    ///
+    /// # Errors
+    /// What one of them sets, the other sets in another way, too.
+    pub fn or(&self, other: &Self) -> Result<Self, SpecError> {
+        let missing = other
+            .policies
+            .iter()
+            .filter(|p| self.get(p.kind()).is_none());
+        Self::new(self.policies.iter().chain(missing).cloned())
+    }
+
+    /// The idle governor.
+    pub fn idle(&self) -> Option<IdlePolicy> {
+        self.find(|policy| match policy {
+            Policy::Idle(policy) => Some(*policy),
+            _ => None,
+        })
+    }
+
+    /// The idle states that are switched off.
+    pub fn idle_states(&self) -> Option<&IdleStatesLimit> {
+        self.find(|policy| match policy {
+            Policy::IdleStates(limit) => Some(limit),
+            _ => None,
+        })
+    }
+
+    /// The latency request.
+    pub fn cpu_latency(&self) -> Option<&CpuLatency> {
+        self.find(|policy| match policy {
+            Policy::CpuLatency(latency) => Some(latency),
+            _ => None,
+        })
+    }
+
+    /// How long the polling idle state polls.
+    pub fn poll(&self) -> Option<PollPolicy> {
+        self.find(|policy| match policy {
+            Policy::Poll(policy) => Some(*policy),
+            _ => None,
+        })
+    }
+
+    /// How deeply a CPU may sleep after I/O.
+    pub fn psd(&self) -> Option<&PsdSettings> {
+        self.find(|policy| match policy {
+            Policy::Psd(settings) => Some(settings),
+            _ => None,
+        })
+    }
+
+    /// The frequency policy.
+    pub fn frequency(&self) -> Option<FreqPolicy> {
+        self.find(|policy| match policy {
+            Policy::Frequency(policy) => Some(*policy),
+            _ => None,
+        })
+    }
+
+    /// The range of frequencies.
+    pub fn frequency_limits(&self) -> Option<FrequencyLimits> {
+        self.find(|policy| match policy {
+            Policy::FrequencyLimits(limits) => Some(*limits),
+            _ => None,
+        })
+    }
+
+    /// The energy-performance preference of `epp[value=...]`.
+    pub fn epp(&self) -> Option<Epp> {
+        self.find(|policy| match policy {
+            Policy::Epp(epp) => Some(*epp),
+            _ => None,
+        })
+    }
+
+    /// Whether `hwp-boost[value=...]` switches HWP dynamic boost on.
+    pub fn hwp_boost(&self) -> Option<bool> {
+        self.find(|policy| match policy {
+            Policy::HwpBoost(on) => Some(*on),
+            _ => None,
+        })
+    }
+
+    /// When a drive goes to sleep.
+    pub fn apst(&self) -> Option<ApstSettings> {
+        self.find(|policy| match policy {
+            Policy::Apst(settings) => Some(*settings),
+            _ => None,
+        })
+    }
+
+    /// The latency tolerance of drives.
+    pub fn drive_latency(&self) -> Option<DriveLatency> {
+        self.find(|policy| match policy {
+            Policy::DriveLatency(tolerance) => Some(*tolerance),
+            _ => None,
+        })
+    }
+
+    /// Whether waiting with `io_uring` counts as waiting for I/O.
+    pub fn io_uring_iowait(&self) -> Option<bool> {
+        self.find(|policy| match policy {
+            Policy::IoUring(counts) => Some(*counts),
+            _ => None,
+        })
+    }
+
+    fn find<'a, T>(&'a self, which: impl Fn(&'a Policy) -> Option<T>) -> Option<T> {
+        self.policies
+            .iter()
+            .find_map(|policy| which(policy.policy()))
+    }
+}
+
+/// The key that `one` gives though `other`, a mechanism of its own, sets the same.
+fn overlap(one: &PolicySpec, other: &PolicySpec) -> Option<&'static str> {
+    let overlaps = one.mechanism().overlaps.iter();
+    let mut same = overlaps.filter(|(_, kind)| *kind == other.kind());
+    let (key, _) = same.find(|(key, _)| one.given().any(|(given, _)| given == *key))?;
+    Some(key)
+}
+
+impl From<PolicySpec> for PolicySet {
+    fn from(policy: PolicySpec) -> Self {
+        Self {
+            policies: vec![policy],
+        }
+    }
+}
+
+impl fmt::Display for PolicySet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.policies.is_empty() {
+            return f.write_str(UNCHANGED);
+        }
+        for (i, policy) in self.policies.iter().enumerate() {
+            let separator = if i == 0 { "" } else { " + " };
+            write!(f, "{separator}{policy}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for PolicySet {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        if matches!(text.trim(), "" | UNCHANGED) {
+            return Ok(Self::default());
+        }
+        let names = split_outside(text, '+')?;
+        let policies: Result<Vec<PolicySpec>, SpecError> =
+            names.into_iter().map(str::parse).collect();
+        Self::new(policies?)
+    }
+}
+
+impl Serialize for PolicySet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PolicySet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,35 @@
+//! Lists of CPUs as sysfs writes them: `0-3,8`.
+
+/// No kernel has more CPUs.
+const MOST: usize = 1 << 16;
+
+/// Parses `0-3,8`; ascending, without duplicates. `None` if it is not a list of CPUs; the empty text
+/// is the empty list.
+pub fn parse(text: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',').filter(|p| !p.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last || last >= MOST {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_are_read_as_sysfs_writes_them() {
+        assert_eq!(parse("0-2,5\n"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(parse(""), Some(vec![]));
+        for wrong in ["3-1", "x", "0-99999999999", "-1", "1-"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}

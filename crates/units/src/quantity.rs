@@ -1,0 +1,139 @@
+//! Quantities with their unit, as people write them: `20us`, `1.5ms`, `1.2GHz`, `4k`.
+//!
+//! A decimal fraction is allowed where the result is a whole number of the smallest unit. A sign, an
+//! exponent and a blank are not.
+//!
+//! ```
+//! use wakepath_units::{Kilohertz, Nanoseconds, quantity};
+//!
+//! assert_eq!(quantity::time("20us"), Some(Nanoseconds(20_000)));
+//! assert_eq!(quantity::frequency("1.2GHz"), Some(Kilohertz(1_200_000)));
+//! assert_eq!(quantity::bytes("4k"), Some(4096));
+//! assert_eq!(quantity::time("20"), None);
+//! ```
+
+use crate::{Kilohertz, Nanoseconds};
+
+const TIME: &[(&str, u64)] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+const FREQUENCY: &[(&str, u64)] = &[("kHz", 1), ("MHz", 1_000), ("GHz", 1_000_000)];
+
+const BYTES: &[(&str, u64)] = &[
+    ("", 1),
+    ("k", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+    ("T", 1 << 40),
+];
+
+/// A length of time in `ns`, `us`, `ms`, `s`, `m` (minutes) or `h`. `None` if it is not one, is no
+/// whole number of nanoseconds, or does not fit.
+pub fn time(text: &str) -> Option<Nanoseconds> {
+    scaled(text, TIME).map(Nanoseconds)
+}
+
+/// A frequency in `kHz`, `MHz` or `GHz`. `None` if it is not one, is no whole number of kHz, or does
+/// not fit.
+pub fn frequency(text: &str) -> Option<Kilohertz> {
+    let khz = scaled(text, FREQUENCY)?;
+    u32::try_from(khz).ok().map(Kilohertz)
+}
+
+/// A size in bytes, or in `k`, `M`, `G` or `T` of 1024 each. `None` if it is not one, is no whole
+/// number of bytes, or does not fit.
+pub fn bytes(text: &str) -> Option<u64> {
+    scaled(text, BYTES)
+}
+
+/// A whole number of decimal digits only; `u64::from_str` would also take a plus sign.
+pub fn whole(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let (_, scale) = units.iter().find(|(name, _)| *name == unit)?;
+    let Some((integer, fraction)) = number.split_once('.') else {
+        return whole(number)?.checked_mul(*scale);
+    };
+    let digits = u32::try_from(fraction.len()).ok()?;
+    let tenths = u128::from(whole(fraction)?).checked_mul(u128::from(*scale))?;
+    let divisor = 10_u128.checked_pow(digits)?;
+    if tenths % divisor != 0 {
+        return None;
+    }
+    let below_one = u64::try_from(tenths / divisor).ok()?;
+    whole(integer)?.checked_mul(*scale)?.checked_add(below_one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantities_have_a_unit() {
+        assert_eq!(time("500us"), Some(Nanoseconds(500_000)));
+        assert_eq!(time("1.5ms"), Some(Nanoseconds(1_500_000)));
+        assert_eq!(time("2h"), Some(Nanoseconds(7_200_000_000_000)));
+        assert_eq!(time("0.000000001s"), Some(Nanoseconds(1)));
+        assert_eq!(frequency("1.2GHz"), Some(Kilohertz(1_200_000)));
+        assert_eq!(frequency("800MHz"), Some(Kilohertz(800_000)));
+        assert_eq!(bytes("4k"), Some(4096));
+        assert_eq!(bytes("512"), Some(512));
+        assert_eq!(bytes("1.5M"), Some(1_572_864));
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused() {
+        for wrong in [
+            "",
+            "3",
+            "ms",
+            "-1s",
+            "+1s",
+            "1 s",
+            "1e3us",
+            ".5s",
+            "1.s",
+            "1.2.3s",
+            "0.5ns",
+            "0.0000000001s",
+            "99999999999999999999s",
+            "9999999999999999h",
+            "1.99999999999999999999999999999999999999999s",
+            "3us ",
+            "٣s",
+        ] {
+            assert_eq!(time(wrong), None, "{wrong}");
+        }
+        assert_eq!(frequency("5000GHz"), None);
+        assert_eq!(frequency("1200"), None);
+        assert_eq!(bytes("4kB"), None);
+        assert_eq!(bytes("0.3k"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[0-9.kMGuns ]{0,50}") {
+            let _ = (time(&text), frequency(&text), bytes(&text));
+        }
+
+        #[test]
+        fn thousandths_are_exact(whole in 0_u64..1_000_000, thousandths in 0_u64..1000) {
+            let parsed = time(&format!("{whole}.{thousandths:03}ms"));
+            prop_assert_eq!(parsed, Some(Nanoseconds(whole * 1_000_000 + thousandths * 1_000)));
+        }
+    }
+}
