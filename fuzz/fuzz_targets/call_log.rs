@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_trace::CallReader;
+use wakepath_policies::input::CallReader;
 
 fuzz_target!(|data: &[u8]| {
     let mut clock = 0;

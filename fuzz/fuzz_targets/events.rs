@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_trace::events::{read_hwp_updates, read_lease_events, read_util_updates};
+use wakepath_policies::input::events::{read_hwp_updates, read_lease_events, read_util_updates};
 
 fuzz_target!(|data: &[u8]| {
     let _ = read_util_updates(data, "fuzz.csv");

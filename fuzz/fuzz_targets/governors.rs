@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use wakepath_policies::idle::{
     Governor, HaltpollParameters, IdleGovernor, IdlePolicy, KernelVersion, OracleGoal,
 };
-use wakepath_trace::{CallReader, read_states};
+use wakepath_policies::input::{CallReader, read_states};
 use wakepath_units::TickRate;
 
 const POLICIES: [IdlePolicy; 10] = [

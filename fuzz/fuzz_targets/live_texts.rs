@@ -8,9 +8,7 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
 use wakepath_live::status::Status;
-use wakepath_live::{
-    Key, Plan, Root, Selection, Session, System, capture, nvme, policy,
-};
+use wakepath_live::{Key, Plan, Root, Selection, Session, System, capture, nvme, policy};
 
 const CPU: &str = "sys/devices/system/cpu";
 

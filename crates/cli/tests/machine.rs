@@ -8,7 +8,7 @@ use std::fs;
 
 use predicates::prelude::*;
 use serde_json::Value;
-use wakepath_trace::read_states;
+use wakepath_policies::input::read_states;
 
 use common::wakepath;
 

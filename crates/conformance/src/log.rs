@@ -7,7 +7,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use wakepath_trace::{CallReader, read_states};
+use wakepath_policies::input::{CallReader, read_states};
 use wakepath_units::TickRate;
 
 use crate::program::{Program, Subject};
@@ -79,7 +79,7 @@ fn read_case(states: &Path, calls: &Path) -> Result<Case> {
     let table = read_states(file, &name)?;
     let (file, name) = open(calls)?;
     let calls = CallReader::new(file, &name).map(|call| {
-        let wakepath_trace::Call { query, outcome } = call?;
+        let wakepath_policies::input::Call { query, outcome } = call?;
         Ok(Call {
             sleep_length: query.sleep_length,
             delta_tick: query.delta_tick,

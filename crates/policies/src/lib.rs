@@ -3,7 +3,7 @@
 //! A policy is told what its counterpart in the kernel may know, and returns a decision. The same
 //! code runs in the simulator, over recorded traces and on a real machine. Every rule names the
 //! kernel file and version that it follows; the conformance tool holds each of them against that
-//! very file, compiled.
+//! very file, compiled. What a policy is asked can be written down as text: [`input`].
 
 #![allow(
     clippy::inline_always,
@@ -13,6 +13,7 @@
 pub mod apst;
 pub mod freq;
 pub mod idle;
+pub mod input;
 pub mod mechanism;
 pub mod poll;
 pub mod psd;

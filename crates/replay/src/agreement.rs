@@ -208,7 +208,7 @@ impl Shadow {
     }
 }
 
-/// A line of a governor call log ([`wakepath_trace::calls`]).
+/// A line of a governor call log ([`wakepath_policies::input::Call`]).
 fn write_call(out: &mut dyn Write, query: &IdleQuery, outcome: &IdleOutcome) -> io::Result<()> {
     writeln!(
         out,

@@ -3,8 +3,8 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use wakepath_hardware::{IdleState, IdleStates, Machine};
 use wakepath_policies::idle::{Governor, IdlePolicy, KernelVersion, OracleGoal};
+use wakepath_policies::input::CallReader;
 use wakepath_policies::psd::PsdPolicy;
-use wakepath_trace::CallReader;
 use wakepath_trace::recording::{
     Before, Block, Event, IdleInputs, IdlePeriod, Kind, Metadata, Overwrite, Reader, TimerKind,
     Writer,

@@ -7,10 +7,12 @@
 //! - [`document`]: `result.json`, what was compared, how and with what.
 //! - [`rows`]: the rows of the Parquet tables.
 //! - [`directory`]: writing, one finished run after the other; [`Reader`] reads.
+//! - [`import`]: results of other tools (fio, MMTests, hyperfine) as runs.
 
 mod atomic;
 pub mod directory;
 pub mod document;
+pub mod import;
 mod mean;
 pub mod metric;
 mod reader;

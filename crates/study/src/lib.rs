@@ -1,13 +1,11 @@
 //! Runs that answer a question.
 //!
 //! - [`mod@file`] reads study files, [`plan`] finds what they name, [`run`] runs them.
-//! - [`import`] reads results, and those of other tools.
 //! - [`builtin`] has studies that need no file.
 //! - [`reproduce`] simulates published experiments and sets the result beside the published numbers.
 
 pub mod builtin;
 pub mod file;
-pub mod import;
 pub mod plan;
 pub mod reproduce;
 pub mod run;

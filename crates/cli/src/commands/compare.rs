@@ -10,7 +10,7 @@ use wakepath_compare::results::{
     Comparison, Condition, Options, Row, Source, choose, compare, front,
 };
 use wakepath_compare::{Better, Mean, Metric};
-use wakepath_study::import;
+use wakepath_results::import;
 
 use crate::bars::Canvas;
 use crate::output::{self, PageFormat};

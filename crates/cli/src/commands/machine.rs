@@ -411,7 +411,7 @@ fn state_rows(states: &IdleStates) -> impl Iterator<Item = [String; 4]> {
     })
 }
 
-/// The format of `wakepath_trace::read_states`: no header, times in nanoseconds.
+/// The format of `wakepath_policies::input::read_states`: no header, times in nanoseconds.
 fn write_states(states: &IdleStates, out: &mut impl Write) -> anyhow::Result<()> {
     let mut writer = csv::WriterBuilder::new()
         .has_headers(false)

@@ -16,11 +16,11 @@ use wakepath_hardware::IdleStates;
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings, Step};
 use wakepath_policies::idle::Governor;
+use wakepath_policies::input::{Call, CallReader, events, read_states};
 use wakepath_policies::mechanism::{MECHANISMS, Place};
 use wakepath_policies::poll;
 use wakepath_policies::psd::Lease;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_trace::{Call, CallReader, events, read_states};
 use wakepath_units::{Capacity, TickRate};
 
 #[derive(clap::Args)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use wakepath_report::html::{from_results, render};
 use wakepath_results::Reader;
-use wakepath_study::import;
+use wakepath_results::import;
 
 use crate::new_file;
 

@@ -10,10 +10,10 @@ use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_hardware::Machine;
 use wakepath_live::policy::HaltpollAsSet;
+use wakepath_policies::input::read_states;
 use wakepath_policies::psd::PsdPolicy;
 use wakepath_policies::spec::{self, PolicySpec};
 use wakepath_replay::{Ran, Report, Setup, States, replay};
-use wakepath_trace::read_states;
 use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::TickRate;
 

@@ -15,8 +15,8 @@ use wakepath_results::Run;
 
 use super::Waiting;
 use crate::file::StudyError;
-use crate::import::fio::Output;
 use crate::plan::Reading;
+use wakepath_results::import::fio::Output;
 
 /// How to get fio.
 const NO_FIO: &str = "fio is not installed: `apt install fio` on Debian and Ubuntu, `dnf install fio` on Fedora, \

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::{Run, RunKey};
 use serde::Deserialize;
-use wakepath_results::{Run, RunKey};
 
 use super::Imported;
 

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use wakepath_units::{Capacity, Nanoseconds};
 
-use crate::rows::{ReadError, Rows};
+use super::rows::{ReadError, Rows};
 
 /// The scheduler reports the utilisation of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

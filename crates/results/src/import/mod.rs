@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use wakepath_results::directory::DOCUMENT;
-use wakepath_results::document::{SCHEMA, VERSION};
-use wakepath_results::{
+use crate::directory::DOCUMENT;
+use crate::document::{SCHEMA, VERSION};
+use crate::{
     Backend, Design, Document, METRICS, Machine, Metric, Policy, Reader, ResultsError, Run,
     StudyInfo, Workload,
 };

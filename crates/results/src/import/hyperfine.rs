@@ -1,7 +1,7 @@
 //! hyperfine's JSON output.
 
+use crate::{Run, RunKey};
 use serde::Deserialize;
-use wakepath_results::{Run, RunKey};
 
 use super::Imported;
 

@@ -6,7 +6,7 @@ use wakepath_hardware::idle::MAX_STATES;
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_units::Nanoseconds;
 
-use crate::rows::{ReadError, Rows};
+use super::rows::{ReadError, Rows};
 
 const FIELDS: &[&str] = &[
     "name",

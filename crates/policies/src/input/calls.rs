@@ -2,9 +2,9 @@
 
 use std::io::Read;
 
-use wakepath_policies::idle::{IdleOutcome, IdleQuery};
+use crate::idle::{IdleOutcome, IdleQuery};
 
-use crate::rows::{ReadError, Row, Rows};
+use super::rows::{ReadError, Row, Rows};
 
 const FIELDS: &[&str] = &[
     "sleep_length_ns",

@@ -10,9 +10,9 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::{Run, RunKey};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
-use wakepath_results::{Run, RunKey};
 
 use super::{ImportError, Imported, MAX_BYTES, content, read_bytes};
 

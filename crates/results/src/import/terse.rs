@@ -4,7 +4,7 @@
 //! jobs that ran at once (`numjobs`), and count together, as they do in fio's JSON. Where a file has several invocations,
 //! what comes again after another job, or with other figures of the disks, is of a later one.
 
-use wakepath_results::{Run, RunKey};
+use crate::{Run, RunKey};
 
 use super::Imported;
 use super::fio::PERCENTILES;
