@@ -5,8 +5,8 @@
 use libfuzzer_sys::fuzz_target;
 use wakepath_compare::results::{Options, Source, compare};
 use wakepath_results::Reader;
-use wakepath_study::import::mmtests::Benchmark;
-use wakepath_study::import::parse;
+use wakepath_results::import::mmtests::Benchmark;
+use wakepath_results::import::parse;
 
 fuzz_target!(|text: &str| {
     if let Some((name, log)) = text.split_once('\n')
