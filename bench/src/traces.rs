@@ -230,6 +230,7 @@ fn setup(governors: &str) -> anyhow::Result<Setup> {
     };
     Ok(Setup {
         states: vec![States::declared(Vec::new(), states)],
+        package: None,
         tick: HZ,
         policies: governors.split(',').map(policy).collect::<Result<_, _>>()?,
         psd: None,

@@ -35,6 +35,13 @@ fn the_epyc_traces_wake_up_as_slowly_as_measured() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("epyc.parquet");
     let out = out.to_str().unwrap();
+    // For the package's sake the oracle would be in C2, too; by the CPU alone it takes C1 where that is enough.
+    let alone = folder.path().join("alone.toml");
+    let machine = "../hardware/data/machines/epyc-7502.toml";
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(machine)).unwrap();
+    let (before, package) = text.split_once("[package]").unwrap();
+    let (_, after) = package.split_once("\n[[").unwrap();
+    fs::write(&alone, format!("{before}[[{after}")).unwrap();
     for (mhz, low, high) in MEASURED {
         let file = epyc(mhz);
         let imported = wakepath(&[
@@ -53,7 +60,7 @@ fn the_epyc_traces_wake_up_as_slowly_as_measured() {
             "replay",
             out,
             "--machine",
-            "epyc-7502",
+            alone.to_str().unwrap(),
             "--idle",
             "deepest,oracle",
             "--ran",

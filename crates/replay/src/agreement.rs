@@ -148,6 +148,7 @@ impl Shadow {
             nr_iowait: inputs.iowaiters.unwrap_or(0),
             clock,
             true_idle: period.duration.0,
+            package_saving: 0,
         };
         if let Some(governor) = &mut self.governor {
             let decision = governor.select(&query);

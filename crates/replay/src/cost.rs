@@ -1,11 +1,12 @@
 //! What a stay in an idle state cost, against what the oracle would have done with the same rest.
 //!
-//! The energy of a stay of length *T* in state *s* is *power(s) x T + active power x exit latency(s)*,
-//! as for the oracle itself ([`wakepath_policies::idle::oracle`]). The oracle, which knows the rest's
-//! length, enters one state once.
+//! The energy of a stay is that of the state and of the way in and out
+//! ([`wakepath_policies::idle::power`]), as for the oracle itself. The oracle, which knows the rest's
+//! length, enters one state once. What the package draws comes on top ([`crate::package`]).
 
 use wakepath_policies::idle::OracleGoal;
-use wakepath_policies::idle::oracle::{IdlePower, Oracle};
+use wakepath_policies::idle::oracle::Oracle;
+use wakepath_policies::idle::power::{IdlePower, StatePower};
 use wakepath_policies::idle::stay::FitBounds;
 use wakepath_units::{Nanoseconds, TickRate};
 
@@ -72,6 +73,8 @@ pub struct Best {
     pub state: usize,
     /// How long leaving it takes, in ns.
     pub exit: u64,
+    /// What going in and out takes beyond being in the state, in fJ.
+    transitions: u64,
 }
 
 impl Judge {
@@ -103,14 +106,27 @@ impl Judge {
         self.rules.get(state)
     }
 
-    /// The oracle's state for a rest of `length` ns.
+    /// The oracle's state for a rest of `length` ns in which the package may save `package_saving` fJ.
     #[inline(always)]
-    pub fn best(&self, length: u64, latency_request: i64) -> Best {
-        let state = self.oracle.state_for(length, latency_request);
+    pub fn best(&self, length: u64, package_saving: i64, latency_request: i64) -> Best {
+        let state = self
+            .oracle
+            .state_for(length, package_saving, latency_request);
+        let transitions = match &self.states.power {
+            Some(power) => of_state(power, state).transitions(Nanoseconds(length)),
+            None => 0,
+        };
         Best {
             state,
             exit: self.rules.get(state).map_or(0, |rule| rule.exit),
+            transitions: u64::try_from(transitions).unwrap_or(u64::MAX),
         }
+    }
+
+    /// Whether the package may sleep while a CPU is in this state.
+    #[inline(always)]
+    pub fn is_deepest(&self, state: usize) -> bool {
+        state + 1 == self.rules.len()
     }
 
     /// Accounts a stay. `last`: what came next was the rest's end. Returns how much longer than the
@@ -132,7 +148,7 @@ impl Judge {
         t.too_deep += u64::from(duration < rule.bounds.shortest);
         t.too_shallow += u64::from(duration > rule.bounds.longest);
         if let Some(power) = &self.states.power {
-            let (energy, wasted) = energies(power, &self.states, state, duration, last, best);
+            let (energy, wasted) = energies(power, state, duration, last, best);
             t.energy += energy;
             t.wasted += wasted;
         }
@@ -146,26 +162,24 @@ impl Judge {
     }
 }
 
+fn of_state(power: &IdlePower, state: usize) -> StatePower {
+    power.states.get(state).copied().unwrap_or_default()
+}
+
 /// The energy of a stay, and what of it the oracle would have saved, in fJ.
 #[inline(never)]
 fn energies(
     power: &IdlePower,
-    states: &States,
     state: usize,
     duration: u64,
     last: bool,
     best: Best,
 ) -> (u128, i128) {
-    let of = |state: usize| power.states.get(state).copied().unwrap_or(power.active);
-    let leaving = |state: usize| {
-        let exit = states.declared[state].exit_latency;
-        power.active.femtojoules_over(exit)
-    };
     let time = Nanoseconds(duration);
-    let energy = of(state).femtojoules_over(time) + leaving(state);
-    let mut oracle = of(best.state).femtojoules_over(time);
+    let energy = of_state(power, state).femtojoules(time);
+    let mut oracle = of_state(power, best.state).asleep.femtojoules_over(time);
     if last {
-        oracle += leaving(best.state);
+        oracle += u128::from(best.transitions);
     }
     (energy, energy as i128 - oracle as i128)
 }

@@ -8,6 +8,7 @@ use wakepath_policies::idle::{
 use wakepath_policies::psd::Ceiling;
 
 use crate::cost::{Judge, Totals};
+use crate::package::Tally;
 use crate::rest::Rest;
 
 /// What is the same for all rests of a CPU.
@@ -69,11 +70,18 @@ impl IdleLoop {
         self.tick_stopped = false;
     }
 
-    /// Goes through rests, in their order.
-    pub fn rests(&mut self, terms: Terms<'_>, rests: &[Rest]) {
+    /// Goes through rests, in their order. `package`: what becomes of the package, if that counts, and this governor's
+    /// place in it.
+    pub(crate) fn rests(
+        &mut self,
+        terms: Terms<'_>,
+        rests: &[Rest],
+        package: Option<(&mut Tally, usize)>,
+    ) {
         self.governor.with(Passage {
             terms,
             rests,
+            package,
             poll_limit: self.poll_limit,
             tick_stopped: &mut self.tick_stopped,
             counts: &mut self.counts,
@@ -85,6 +93,7 @@ impl IdleLoop {
 struct Passage<'a> {
     terms: Terms<'a>,
     rests: &'a [Rest],
+    package: Option<(&'a mut Tally, usize)>,
     poll_limit: u64,
     tick_stopped: &'a mut bool,
     counts: &'a mut Counts,
@@ -112,6 +121,7 @@ impl Passage<'_> {
         let mut tick_stopped = *self.tick_stopped && rest.in_loop;
         let mut now = rest.start;
         let mut tick = rest.tick;
+        let mut slept = false;
         loop {
             while tick <= now {
                 tick += period;
@@ -134,6 +144,7 @@ impl Passage<'_> {
                 nr_iowait: rest.iowaiters,
                 clock: now,
                 true_idle: rest.end - now,
+                package_saving: rest.package_saving,
             };
             let IdleDecision { state, stop_tick } = if now < rest.lease_until {
                 ceiling.select(states, governor, &query)
@@ -156,6 +167,16 @@ impl Passage<'_> {
             let end = rest.end.min(polls_until).min(ticks_at);
             let last = end == rest.end;
             let added = judge.account(&mut counts.totals, state, end - now, last, rest.best);
+            if !rest.windows.is_empty()
+                && let Some((tally, place)) = &mut self.package
+            {
+                if !judge.is_deepest(state) {
+                    tally.awake(*place, &rest.windows, now, end);
+                    slept = false;
+                } else if std::mem::replace(&mut slept, true) {
+                    tally.interrupt(*place, &rest.windows, now);
+                }
+            }
             let poll_limit_hit = !last && polls_until <= ticks_at;
             counts.poll_limit_hits += u64::from(poll_limit_hit);
             let outcome = IdleOutcome {

@@ -1,11 +1,12 @@
 //! Replay: what another idle governor would have chosen on a recorded load, and what it would have
 //! cost.
 //!
-//! [`replay`] goes through a recording once. On each CPU it puts together the *rests*: from when the
+//! [`replay`] goes through a recording, twice if the package counts. On each CPU it puts together the *rests*: from when the
 //! CPU ran out of work until something other than its own tick or polling limit woke it
 //! ([`rest`]). Each rest goes through the kernel's idle loop with every governor in question
 //! ([`idle_loop`]), and each stay in an idle state is set against what the oracle would have done
-//! with the rest ([`cost`]). The load itself is as recorded: it does not answer to being served later
+//! with the rest ([`cost`]); so is the sleep of the package, in the times in which every CPU rests
+//! ([`package`]). The load itself is as recorded: it does not answer to being served later
 //! or sooner.
 //!
 //! Beside that, the governor that really ran is asked what it was asked then, to see whether it
@@ -21,10 +22,12 @@ pub mod cost;
 pub mod drives;
 pub mod idle_loop;
 mod leases;
+pub mod package;
 mod report;
 pub mod rest;
 mod run;
 mod setup;
+mod windows;
 
 pub use report::{PolicyReport, Report, StateReport};
 pub use run::{ReplayError, replay};

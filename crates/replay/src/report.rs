@@ -8,6 +8,7 @@ use wakepath_trace::recording::Warning;
 use crate::agreement::Agreement;
 use crate::cost::Totals;
 use crate::drives::DriveReport;
+use crate::package::PackageReport;
 
 /// What came of a replay.
 #[derive(Clone, Debug, Serialize)]
@@ -49,6 +50,8 @@ pub struct PolicyReport {
     pub tick_stops: Option<u64>,
     /// How often polling ended at its limit.
     pub poll_limit_hits: Option<u64>,
+    /// The package, if its power is known.
+    pub package: Option<PackageReport>,
 }
 
 /// What came of a governor in one state.

@@ -5,11 +5,12 @@
 //! other for such a reason are one rest.
 
 use std::hint::select_unpredictable;
+use std::ops::Range;
 
 use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_trace::recording::{Before, IdleRow};
 
-use crate::cost::{Best, Judge};
+use crate::cost::Best;
 
 /// Events this soon after the end of a stay are what ended it, in ns.
 pub const CAUSE_WITHIN: u64 = 50_000;
@@ -28,7 +29,7 @@ pub struct Stay {
 }
 
 /// A rest, with what governors can be told about it. All times in ns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Rest {
     /// When it began and ended.
     pub start: u64,
@@ -50,6 +51,10 @@ pub struct Rest {
     pub woken_by_io: bool,
     /// Until when a PSD lease held; 0: there was none.
     pub lease_until: u64,
+    /// The times in it in which every CPU is idle, among all of them.
+    pub windows: Range<usize>,
+    /// What the package saves if this CPU sleeps as deeply as it can, in fJ.
+    pub package_saving: i64,
     /// What the oracle does with it.
     pub best: Best,
 }
@@ -79,13 +84,15 @@ impl Rest {
             in_loop: first.before() == Before::IdleLoop,
             woken_by_io: false,
             lease_until: 0,
+            windows: 0..0,
+            package_saving: 0,
             best: Best::default(),
         }
     }
 
     /// It ended at `end`. `phase`: a time at which its CPU had a tick; `period`: the tick's.
     #[inline(always)]
-    fn close(&mut self, end: u64, judge: &Judge, period: u64, phase: u64) {
+    fn close(&mut self, end: u64, period: u64, phase: u64) {
         let since = self.start.abs_diff(phase) % period;
         let by_phase = if self.start >= phase {
             self.start - since + period
@@ -95,7 +102,6 @@ impl Rest {
         // Which one it is cannot be foreseen.
         self.tick = select_unpredictable(self.tick == NO_TICK, by_phase, self.tick);
         self.end = end;
-        self.best = judge.best(end - self.start, self.latency_request);
     }
 }
 
@@ -179,17 +185,12 @@ impl Rests {
     /// The last rest is over: something else happened on this CPU. Where one was open, returns it with the stays
     /// before the last one, and the last one. `phase`: a time at which the CPU had a tick; `period`: the tick's, in ns.
     #[inline(always)]
-    pub fn close(
-        &mut self,
-        judge: &Judge,
-        period: u64,
-        phase: u64,
-    ) -> Option<(&mut Rest, &[Stay], Stay)> {
+    pub fn close(&mut self, period: u64, phase: u64) -> Option<(&mut Rest, &[Stay], Stay)> {
         if !std::mem::take(&mut self.open) {
             return None;
         }
         let rest = self.list.last_mut()?;
-        rest.close(self.end, judge, period, phase);
+        rest.close(self.end, period, phase);
         self.longest = self.longest.max(self.end - rest.start);
         Some((rest, &self.earlier, self.last))
     }
@@ -199,6 +200,16 @@ impl Rests {
         if std::mem::take(&mut self.open) {
             self.list.pop();
         }
+    }
+
+    /// When the last stay ended, in ns.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// No rest can get longer.
+    pub fn are_closed(&self) -> bool {
+        !self.open
     }
 
     /// The last rest.

@@ -17,9 +17,11 @@ use crate::cost::{Judge, Totals};
 use crate::drives::Drives;
 use crate::idle_loop::{IdleLoop, Terms};
 use crate::leases::Leases;
+use crate::package::{self, Tally};
 use crate::report::{PolicyReport, Report, StateReport};
-use crate::rest::{CAUSE_WITHIN, LONGEST, Rests, Stay};
+use crate::rest::{CAUSE_WITHIN, LONGEST, Rest, Rests, Stay};
 use crate::setup::{Setup, SetupError, States};
+use crate::windows::{Finder, Windows};
 
 /// Why a replay failed.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +60,8 @@ pub enum ReplayError {
 
 /// No kernel has more CPUs (`NR_CPUS`).
 const MOST_CPUS: u32 = 8192;
+/// A CPU's rest that ended so long before what is read now will not change any more, in ns.
+const SETTLED_AFTER: u64 = 1_000_000_000;
 
 /// What is the same for all CPUs of a kind.
 struct Group<'a> {
@@ -77,6 +81,7 @@ impl<'a> Group<'a> {
 }
 
 struct Cpu<'a> {
+    number: usize,
     group: &'a Group<'a>,
     rests: Rests,
     leases: Option<Leases>,
@@ -88,6 +93,10 @@ struct Cpu<'a> {
     woken_inside: bool,
     phase: u64,
     loops: Vec<IdleLoop>,
+    /// The end of the last rest that all governors have gone through.
+    asked_until: u64,
+    /// A window near the last rest.
+    window: usize,
     recorded: Vec<Totals>,
     recorded_last: (usize, u64),
     /// The governor that ran is asked again, or the calls are wanted.
@@ -119,6 +128,78 @@ struct Common<'a> {
     long_rests: u64,
     clock_jumps: u64,
     hotplug: Hotplug,
+    package: PackageStage,
+}
+
+/// What is done about the package.
+enum PackageStage {
+    /// Nothing: its power is not known.
+    None,
+    /// A first passage looks for the times in which all CPUs rest, and for nothing else.
+    Finds(Finder),
+    /// Its sleep in these times under each governor.
+    Tallies(Box<Tally>),
+}
+
+impl PackageStage {
+    fn tally(&mut self) -> Option<&mut Tally> {
+        match self {
+            Self::Tallies(tally) => Some(tally),
+            Self::None | Self::Finds(_) => None,
+        }
+    }
+
+    /// A rest is over. Takes note of what the oracle and the governor that ran do meanwhile.
+    #[inline(always)]
+    fn end_rest(
+        &mut self,
+        cpu: (usize, &mut usize),
+        judge: &Judge,
+        rest: &mut Rest,
+        earlier: &[Stay],
+        last: Stay,
+    ) {
+        match self {
+            Self::None => {}
+            Self::Finds(finder) => finder.rest(cpu.0, rest.start, rest.end),
+            Self::Tallies(tally) => {
+                let near = cpu.1;
+                rest.windows = tally.windows.within(*near, rest.start, rest.end);
+                *near = rest.windows.end.saturating_sub(1);
+                if !rest.windows.is_empty() {
+                    tally_recorded(tally, judge, rest, earlier, last);
+                }
+            }
+        }
+        let length = rest.end - rest.start;
+        rest.best = judge.best(length, rest.package_saving, rest.latency_request);
+        if let Some(tally) = self.tally()
+            && !judge.is_deepest(rest.best.state)
+        {
+            tally.awake(package::ORACLE, &rest.windows, rest.start, rest.end);
+        }
+    }
+}
+
+/// Takes note of what the governor that ran did in a rest in which the package may sleep.
+fn tally_recorded(tally: &mut Tally, judge: &Judge, rest: &mut Rest, earlier: &[Stay], last: Stay) {
+    rest.package_saving = tally.saving(&rest.windows, rest.end);
+    let mut slept = false;
+    let mut stay_in = |stay: Stay, start: u64| {
+        if !judge.is_deepest(usize::from(stay.state)) {
+            let end = start + stay.duration;
+            tally.awake(package::RECORDED, &rest.windows, start, end);
+            slept = false;
+        } else if std::mem::replace(&mut slept, true) {
+            tally.interrupt(package::RECORDED, &rest.windows, start);
+        }
+    };
+    let mut start = rest.start;
+    for stay in earlier {
+        stay_in(*stay, start);
+        start += stay.duration;
+    }
+    stay_in(last, rest.end - last.duration);
 }
 
 /// What becomes of a governor when its CPU goes off- and online.
@@ -164,17 +245,38 @@ pub fn replay(
         .iter()
         .map(|states| Group::new(states, setup.tick))
         .collect();
-    let calls = calls.map(|(cpu, out)| (cpu, out as &mut dyn Write));
-    let mut run = Run {
-        cpus: Vec::new(),
-        common: Common::new(setup, &groups, calls, hotplug),
-    };
+    let passages = 1 + u64::from(setup.package.is_some());
     let mut events = 0;
-    while let Some(batch) = reader.next_batch()? {
-        events += batch.len() as u64;
-        batch.visit(&mut run)?;
-        progress(events);
-    }
+    let mut go_through = |reader: &mut Reader, run: &mut Run<'_>| -> Result<(), ReplayError> {
+        while let Some(batch) = reader.next_batch()? {
+            events += batch.len() as u64;
+            batch.visit(run)?;
+            run.settle_windows();
+            progress(events / passages);
+        }
+        Ok(())
+    };
+    let package = match setup.package {
+        None => PackageStage::None,
+        Some(package) => {
+            let alone = Setup {
+                policies: Vec::new(),
+                psd: None,
+                ran: None,
+                ..setup.clone()
+            };
+            let sleep = package.sleep;
+            let finder = Finder::new(sleep.hysteresis.0, sleep.delay().0);
+            let mut run = Run::new(&alone, &groups, None, hotplug, PackageStage::Finds(finder));
+            go_through(reader, &mut run)?;
+            reader.rewind();
+            let windows = run.windows();
+            PackageStage::Tallies(Box::new(Tally::new(package, windows, setup.policies.len())))
+        }
+    };
+    let calls = calls.map(|(cpu, out)| (cpu, out as &mut dyn Write));
+    let mut run = Run::new(setup, &groups, calls, hotplug, package);
+    go_through(reader, &mut run)?;
     run.finish(reader.metadata())
 }
 
@@ -196,6 +298,65 @@ impl Visitor for Run<'_> {
 }
 
 impl<'a> Run<'a> {
+    fn new(
+        setup: &'a Setup,
+        groups: &'a [Group<'a>],
+        calls: Option<(u32, &'a mut dyn Write)>,
+        hotplug: Hotplug,
+        package: PackageStage,
+    ) -> Self {
+        Self {
+            cpus: Vec::new(),
+            common: Common::new(setup, groups, calls, hotplug, package),
+        }
+    }
+
+    /// The times in which all CPUs rest, after a passage that looks for them.
+    fn windows(mut self) -> Windows {
+        for cpu in self.cpus.iter_mut().flatten() {
+            self.common.end_rest(cpu);
+        }
+        match self.common.package {
+            PackageStage::Finds(finder) => finder.finish(),
+            PackageStage::None | PackageStage::Tallies(_) => Windows::default(),
+        }
+    }
+
+    /// Adds up the windows that all CPUs have gone through, if they are many.
+    fn settle_windows(&mut self) {
+        let common = &mut self.common;
+        let Some(extents) = common.package.tally().and_then(|tally| {
+            let cpus = &tally.windows.cpus;
+            tally.is_worth_settling().then(|| cpus.clone())
+        }) else {
+            return;
+        };
+        let now = self.cpus.iter().flatten().map(|cpu| cpu.last).max();
+        let now = now.unwrap_or(0);
+        let mut through = u64::MAX;
+        for (number, extent) in extents.into_iter().enumerate() {
+            let Some(extent) = extent else { continue };
+            let Some(Some(cpu)) = self.cpus.get_mut(number) else {
+                through = through.min(extent.first);
+                continue;
+            };
+            if cpu.rests.end().saturating_add(SETTLED_AFTER) < now {
+                if cpu.rests.end() >= extent.last {
+                    common.end_rest(cpu);
+                }
+                if cpu.rests.are_closed() {
+                    common.ask_governors(cpu);
+                }
+            }
+            if cpu.asked_until < extent.last {
+                through = through.min(cpu.asked_until);
+            }
+        }
+        if let Some(tally) = common.package.tally() {
+            tally.settle(through);
+        }
+    }
+
     /// The CPU of the next event, beside what is not of one CPU.
     #[inline(always)]
     fn cpu(
@@ -247,6 +408,9 @@ impl<'a> Run<'a> {
             }
             cpus.push(cpu);
         }
+        if let Some(tally) = self.common.package.tally() {
+            tally.settle(u64::MAX);
+        }
         self.common.report(&cpus, numbers, metadata)
     }
 }
@@ -257,6 +421,7 @@ impl<'a> Common<'a> {
         groups: &'a [Group<'a>],
         calls: Option<(u32, &'a mut dyn Write)>,
         hotplug: Hotplug,
+        package: PackageStage,
     ) -> Self {
         Self {
             setup,
@@ -273,6 +438,7 @@ impl<'a> Common<'a> {
             long_rests: 0,
             clock_jumps: 0,
             hotplug,
+            package,
         }
     }
 
@@ -289,6 +455,7 @@ impl<'a> Common<'a> {
             IdleLoop::new(governor, group.poll_limit, count)
         });
         Cpu {
+            number: cpu as usize,
             group,
             rests: Rests::default(),
             leases: setup.psd.map(|psd| Leases::new(psd, setup.tick)),
@@ -297,6 +464,8 @@ impl<'a> Common<'a> {
             woken_inside: false,
             phase: 0,
             loops: loops.collect(),
+            asked_until: 0,
+            window: 0,
             recorded: vec![Totals::default(); count],
             recorded_last: (0, 0),
             watched: setup.ran.is_some() || self.calls.as_ref().is_some_and(|(of, _)| *of == cpu),
@@ -439,10 +608,12 @@ impl<'a> Common<'a> {
     #[inline(never)]
     fn end_rest(&mut self, cpu: &mut Cpu<'_>) {
         let judge = &cpu.group.judge;
-        let Some((rest, earlier, last)) = cpu.rests.close(judge, self.period, cpu.phase) else {
+        let Some((rest, earlier, last)) = cpu.rests.close(self.period, cpu.phase) else {
             return;
         };
         self.rests += 1;
+        let place = (cpu.number, &mut cpu.window);
+        self.package.end_rest(place, judge, rest, earlier, last);
         rest.lease_until = match &mut cpu.leases {
             Some(leases) => leases.end_for(rest.start),
             None => 0,
@@ -463,15 +634,26 @@ impl<'a> Common<'a> {
     }
 
     /// The rests that are over go through all governors.
-    fn ask_governors(&self, cpu: &mut Cpu<'_>) {
+    fn ask_governors(&mut self, cpu: &mut Cpu<'_>) {
         let terms = Terms {
             states: &cpu.group.states.declared,
             judge: &cpu.group.judge,
             period: self.period,
             ceiling: self.setup.psd.map_or(Ceiling::default(), |psd| psd.ceiling),
         };
-        for idle_loop in &mut cpu.loops {
-            idle_loop.rests(terms, cpu.rests.closed());
+        let rests = cpu.rests.closed();
+        let mut tally = self.package.tally();
+        for (i, idle_loop) in cpu.loops.iter_mut().enumerate() {
+            let tally = tally.as_deref_mut();
+            idle_loop.rests(terms, rests, tally.map(|tally| (tally, package::FIRST + i)));
+        }
+        if let Some(tally) = tally {
+            for rest in rests {
+                tally.end_of_rest(&rest.windows, rest.end, rest.woken_by_io);
+            }
+        }
+        if let Some(last) = rests.last() {
+            cpu.asked_until = last.end;
         }
         cpu.rests.clear();
     }
@@ -526,12 +708,18 @@ impl<'a> Common<'a> {
         let recorded = &metadata.recorded;
         let of = |are: fn(&IdleRow) -> bool| self.flags.of(are);
         let known = |are| (recorded.tick != Recorded::Missing).then(|| of(are));
+        let tally = match &self.package {
+            PackageStage::Tallies(tally) => Some(tally),
+            PackageStage::None | PackageStage::Finds(_) => None,
+        };
+        let package = |governor| tally.map(|tally| tally.report(governor));
         let mut policies = vec![PolicyReport {
             policy: "recorded".to_owned(),
             states: sums_by_state(cpus, |cpu| &cpu.recorded),
             selections: self.periods,
             tick_stops: known(|period| period.stop_tick() == Some(true)),
             poll_limit_hits: known(|period| period.poll_limit_hit() == Some(true)),
+            package: package(package::RECORDED),
         }];
         for (i, (name, _)) in self.setup.policies.iter().enumerate() {
             let sum = |what: fn(&IdleLoop) -> u64| cpus.iter().map(|c| what(&c.loops[i])).sum();
@@ -541,6 +729,7 @@ impl<'a> Common<'a> {
                 selections: sum(|l| l.counts.selections),
                 tick_stops: Some(sum(|l| l.counts.tick_stops)),
                 poll_limit_hits: Some(sum(|l| l.counts.poll_limit_hits)),
+                package: package(package::FIRST + i),
             });
         }
         let agreement = self.setup.ran.as_ref().map(|ran| {
@@ -561,6 +750,24 @@ impl<'a> Common<'a> {
             warnings.warn("clock-jump", || {
                 "the clock of a CPU goes back; the idle period at that place is left out".to_owned()
             });
+        }
+        if let Some(tally) = tally {
+            for _ in 0..tally.silent_cpus() {
+                warnings.warn("silent-cpu", || {
+                    "a CPU of the machine has no idle periods in the recording; for the package's energy it counts as \
+                     asleep"
+                        .to_owned()
+                });
+            }
+            let left_out = tally.windows.left_out;
+            if left_out > 0 {
+                warnings.warn("short-windows", || {
+                    format!(
+                        "too many times in which all CPUs are idle: the package counts as awake in those of up to \
+                         {left_out} ns"
+                    )
+                });
+            }
         }
         let approximate = [
             (

@@ -3,16 +3,20 @@
 use wakepath_hardware::idle::IdleStatesError;
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::idle::IdlePolicy;
-use wakepath_policies::idle::oracle::IdlePower;
+use wakepath_policies::idle::power::IdlePower;
 use wakepath_policies::psd::PsdPolicy;
 use wakepath_trace::recording::Metadata;
 use wakepath_units::{Nanoseconds, TickRate};
+
+use crate::package::Package;
 
 /// What to replay.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The idle states of each group of CPUs.
     pub states: Vec<States>,
+    /// The package of all CPUs, if its power is known.
+    pub package: Option<Package>,
     /// The tick rate.
     pub tick: TickRate,
     /// The governors to run, with the names to report them by.
@@ -100,7 +104,7 @@ impl States {
         groups.collect()
     }
 
-    /// The states of a machine model, with what is known of their true latencies and power. A running
+    /// The states of a machine model, with what is known of their true latencies and power. A polling
     /// CPU's power is that at the highest frequency.
     pub fn of_machine(machine: &Machine) -> Result<Vec<Self>, SetupError> {
         let declared = machine.declared_idle_states()?;
@@ -121,15 +125,8 @@ impl States {
             let cpus = (first..first + cluster.cpus as u32).collect();
             first += cluster.cpus as u32;
             let power = cluster.opps.last().and_then(|opp| {
-                let active = cluster.active_power(opp);
-                (active.0 > 0).then(|| IdlePower {
-                    states: machine
-                        .idle_state
-                        .iter()
-                        .map(|state| cluster.idle_power(state, opp))
-                        .collect(),
-                    active,
-                })
+                let known = cluster.active_power(opp).0 > 0;
+                known.then(|| IdlePower::of_cluster(cluster, opp, &machine.idle_state, &exit))
             });
             Self {
                 cpus,

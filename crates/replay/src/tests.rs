@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use proptest::prelude::*;
+use wakepath_hardware::machine::PackageSleep;
 use wakepath_hardware::{IdleState, IdleStates, Machine};
 use wakepath_policies::idle::{Governor, IdlePolicy, KernelVersion, OracleGoal};
 use wakepath_policies::input::CallReader;
@@ -9,9 +10,10 @@ use wakepath_trace::recording::{
     Before, Block, Event, IdleInputs, IdlePeriod, Kind, Metadata, Overwrite, Reader, TimerKind,
     Writer,
 };
-use wakepath_units::{Nanoseconds, TickRate};
+use wakepath_units::{Microwatts, Nanoseconds, TickRate};
 
 use super::*;
+use crate::package::{Package, PackageReport};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -35,6 +37,7 @@ fn states() -> IdleStates {
 fn setup(policies: &[IdlePolicy]) -> Setup {
     Setup {
         states: vec![States::declared(Vec::new(), states())],
+        package: None,
         tick: TickRate::HZ_250,
         policies: policies.iter().map(|p| (format!("{p:?}"), *p)).collect(),
         psd: None,
@@ -265,6 +268,7 @@ fn chosen_by(policy: IdlePolicy, lengths: &[u64]) -> Vec<Event> {
             nr_iowait: 0,
             clock: now,
             true_idle: length,
+            package_saving: 0,
         };
         let decision = governor.select(&query);
         let start = now;
@@ -354,6 +358,138 @@ proptest! {
         }
         prop_assert_eq!(sum(&report.policies[6], |s| s.slower), 0);
     }
+}
+
+#[test]
+fn the_package_sleeps_while_all_cpus_are_in_their_deepest_state() {
+    let rest = |cpu: u32, start: u64, end: u64, state: u8| Event {
+        cpu,
+        ..idle(end * US, (end - start) * US, state, Before::Task)
+    };
+    let events = [
+        rest(1, 200, 600, 1),
+        rest(0, 0, 1000, 2),
+        rest(1, 700, 2000, 2),
+        rest(0, 1100, 2000, 2),
+        on(2010 * US, Kind::BlockComplete(READ)),
+    ];
+    let mut setup = setup(&[
+        IdlePolicy::Deepest,
+        IdlePolicy::Shallowest,
+        IdlePolicy::Oracle(OracleGoal::Energy),
+    ]);
+    setup.package = Some(Package {
+        idle: Microwatts(1_000_000),
+        awake: Microwatts(10_000_000),
+        sleep: PackageSleep {
+            hysteresis: Nanoseconds(10 * US),
+            entry: Nanoseconds(20 * US),
+            exit: Nanoseconds(40 * US),
+        },
+        waiting: Microwatts(2_000_000),
+        cpus: 3,
+    });
+    let report = run(&events, &setup).unwrap();
+    let packages: Vec<PackageReport> = report
+        .policies
+        .iter()
+        .map(|policy| policy.package.unwrap())
+        .collect();
+    let [recorded, deepest, shallowest, oracle] = packages[..] else {
+        panic!("{packages:?}");
+    };
+    // All CPUs are idle from 0 to 600, 700 to 1000 and 1100 to 2000 us, less the 30 us of falling asleep.
+    assert_eq!((deepest.asleep_ns, deepest.count), (1710 * US, 3));
+    assert_eq!(deepest, oracle);
+    // CPU 1 was in C1 until the end of the first of them.
+    assert_eq!((recorded.asleep_ns, recorded.count), (1140 * US, 2));
+    assert_eq!((shallowest.asleep_ns, shallowest.slower), (0, 0));
+    // 570 us at 10 W more, and one CPU fewer that waits for 40 us at 2 W.
+    let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
+    assert!(close(recorded.wasted_j, 5.7e-3 - 80e-6), "{recorded:?}");
+    // 2 ms at 1 W, what it is awake of that at 10 W, and three CPUs that wait.
+    assert!(
+        close(deepest.energy_j, 2e-3 + 2.9e-3 + 240e-6),
+        "{deepest:?}"
+    );
+    assert_eq!(report.warnings[0].name, "silent-cpu");
+    assert_eq!(report.warnings[0].count, 1);
+
+    // By its latency requests no CPU may sleep so deeply: whoever does it all the same makes each wake-up slower.
+    let mut events = events.to_vec();
+    for event in &mut events {
+        if let Kind::Idle(period) = &mut event.kind {
+            period.inputs.latency_request = Some(0);
+        }
+    }
+    let report = run(&events, &setup).unwrap();
+    let recorded = report.policies[0].package.unwrap();
+    assert_eq!((recorded.slower, recorded.added_latency_ns), (2, 80 * US));
+    assert_eq!(
+        (recorded.slower_io, recorded.added_io_latency_ns),
+        (1, 40 * US)
+    );
+    assert!(recorded.wasted_j < 0.0);
+}
+
+#[test]
+fn a_tick_that_wakes_a_cpu_keeps_the_package_up_for_a_while() {
+    let mut first = idle(13 * MS, 3 * MS, 2, Before::Task);
+    if let Kind::Idle(period) = &mut first.kind {
+        period.got_tick = Some(true);
+    }
+    let events = [first, idle(15 * MS, 2 * MS, 2, Before::IdleLoop)];
+    let mut setup = setup(&[IdlePolicy::Deepest]);
+    setup.package = Some(Package {
+        idle: Microwatts(0),
+        awake: Microwatts(10_000_000),
+        sleep: PackageSleep {
+            hysteresis: Nanoseconds(0),
+            entry: Nanoseconds(20 * US),
+            exit: Nanoseconds(40 * US),
+        },
+        waiting: Microwatts(0),
+        cpus: 1,
+    });
+    let report = run(&events, &setup).unwrap();
+    let asleep = |policy: usize| report.policies[policy].package.unwrap().asleep_ns;
+    assert_eq!(asleep(0), 5 * MS - 20 * US - 60 * US);
+    // `deepest` stops the tick.
+    assert_eq!(asleep(1), 5 * MS - 20 * US);
+}
+
+#[test]
+fn windows_of_a_long_recording_are_added_up_on_the_way() {
+    // CPU 1 is idle all the time, until the end; CPU 2 rests for the last time early on.
+    let rests = 60_000_u64;
+    let mut events = vec![Event {
+        cpu: 2,
+        ..idle(300 * US, 200 * US, 2, Before::Task)
+    }];
+    for i in 0..rests {
+        let state = if i % 4 == 0 { 1 } else { 2 };
+        events.push(idle((i + 1) * 100 * US, 60 * US, state, Before::Task));
+        if i % 1000 == 999 {
+            let end = (i + 1) * 100 * US;
+            events.push(Event {
+                cpu: 1,
+                ..idle(end, 99_990 * US, 2, Before::Task)
+            });
+        }
+    }
+    let mut setup = setup(&[IdlePolicy::Deepest]);
+    setup.package = Some(Package {
+        idle: Microwatts(0),
+        awake: Microwatts(1),
+        sleep: PackageSleep::default(),
+        waiting: Microwatts(0),
+        cpus: 3,
+    });
+    let report = run(&events, &setup).unwrap();
+    let asleep = |policy: usize| report.policies[policy].package.unwrap().asleep_ns;
+    // Until its first rest, 30 us after CPU 1's, CPU 0 counts as asleep.
+    assert_eq!(asleep(1), 30 * US + rests * 60 * US);
+    assert_eq!(asleep(0), rests * 3 / 4 * 60 * US);
 }
 
 #[test]

@@ -126,6 +126,7 @@ pub fn run_ours(governor: &mut impl IdleGovernor, call: &Call) -> u8 {
         nr_iowait: call.nr_iowait,
         clock: call.select_clock,
         true_idle: call.residency,
+        package_saving: 0,
     });
     governor.reflect(
         decision.state,

@@ -7,6 +7,7 @@ pub mod haltpoll;
 pub mod ladder;
 pub mod menu;
 pub mod oracle;
+pub mod power;
 pub mod simple;
 pub mod stay;
 mod table;
@@ -24,7 +25,8 @@ use wakepath_units::{Nanoseconds, TickRate};
 use self::haltpoll::Haltpoll;
 use self::ladder::Ladder;
 use self::menu::{Menu61, Menu612};
-use self::oracle::{IdlePower, Oracle};
+use self::oracle::Oracle;
+use self::power::IdlePower;
 use self::simple::{Deepest, Shallowest};
 use self::table::StateTable;
 use self::teo::{Teo61, Teo612};
@@ -51,6 +53,9 @@ pub struct IdleQuery {
     pub clock: u64,
     /// How long the CPU will really stay idle. Only the `oracle` looks at it.
     pub true_idle: u64,
+    /// What the package saves meanwhile if this CPU is in the deepest state of its list, in fJ. Only the `oracle` looks
+    /// at it.
+    pub package_saving: i64,
 }
 
 /// A governor's answer.

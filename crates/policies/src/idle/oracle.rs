@@ -3,19 +3,11 @@
 
 use wakepath_hardware::IdleStates;
 use wakepath_hardware::idle::MAX_STATES;
-use wakepath_units::{Microwatts, Nanoseconds, TickRate};
+use wakepath_units::{Nanoseconds, TickRate};
 
+use super::power::{IdlePower, StatePower};
 use super::table::{StateSet, StateTable};
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, OracleGoal};
-
-/// What the idle states of a CPU draw.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdlePower {
-    /// Power in each idle state, shallowest first.
-    pub states: Vec<Microwatts>,
-    /// Power while the CPU is on its way out of a state, which is that of a running CPU.
-    pub active: Microwatts,
-}
 
 /// The governor that knows [`IdleQuery::true_idle`].
 ///
@@ -24,11 +16,11 @@ pub struct IdlePower {
 /// - [`OracleGoal::Latency`]: the enabled state that is left soonest, whatever the latency request;
 ///   among equals the one that takes the least energy.
 ///
-/// With power figures, the energy of an idle time *T* in state *s* is
-/// *power(s) x T + active power x exit latency(s)*: the CPU sleeps until the wake-up and then spends
-/// the declared exit latency on the way out. Without them the target residency stands in, which is
-/// by definition the idle time from which a state costs less than the next shallower one: the
-/// deepest state whose target residency is not above *T* wins, or the shallowest if there is none.
+/// With power figures, the energy of an idle time is [`StatePower::femtojoules`], less
+/// [`IdleQuery::package_saving`] in the deepest state of all, in which alone the package sleeps.
+/// Without them the target residency stands in, which is by definition the idle time from which a
+/// state costs less than the next shallower one: the deepest state whose target residency is not
+/// above the idle time wins, or the shallowest if there is none.
 ///
 /// If no state meets the latency request, the shallowest enabled one is taken (state 0 if none is
 /// enabled). The tick is stopped if the state does not poll and the idle time is at least one tick.
@@ -37,8 +29,9 @@ pub struct Oracle {
     pub(in crate::idle) table: StateTable,
     goal: OracleGoal,
     tick: u64,
-    /// Femtojoules per nanosecond in each state, and for leaving each state once.
-    energy: Option<[(u64, u128); MAX_STATES]>,
+    power: Option<[StatePower; MAX_STATES]>,
+    /// The last state of the list.
+    deepest: usize,
 }
 
 impl Oracle {
@@ -48,12 +41,12 @@ impl Oracle {
             table: StateTable::new(states),
             goal,
             tick: tick.period().0,
-            energy: None,
+            power: None,
+            deepest: states.len() - 1,
         }
     }
 
-    /// An oracle that judges energy by power figures. A state without a figure counts as drawing
-    /// the active power.
+    /// An oracle that judges energy by power figures.
     pub fn with_power(
         states: &IdleStates,
         goal: OracleGoal,
@@ -61,23 +54,19 @@ impl Oracle {
         power: &IdlePower,
     ) -> Self {
         let mut oracle = Self::new(states, goal, tick);
-        let mut energy = [(power.active.0, 0); MAX_STATES];
-        for (i, (entry, state)) in energy.iter_mut().zip(states.iter()).enumerate() {
-            let sleeping = power.states.get(i).unwrap_or(&power.active);
-            *entry = (
-                sleeping.0,
-                power.active.femtojoules_over(state.exit_latency),
-            );
+        let mut of_states = [StatePower::default(); MAX_STATES];
+        for (state, power) in of_states.iter_mut().zip(&power.states) {
+            *state = *power;
         }
-        oracle.energy = Some(energy);
+        oracle.power = Some(of_states);
         oracle
     }
 
     /// The member of `states` that takes the least energy for an idle time; the shallower of equals.
     #[inline(always)]
-    fn cheapest(&self, states: StateSet, idle: u64) -> Option<usize> {
-        if let Some(energy) = &self.energy {
-            return cheapest_by_power(energy, states, idle);
+    fn cheapest(&self, states: StateSet, idle: u64, package_saving: i64) -> Option<usize> {
+        if let Some(power) = &self.power {
+            return self.cheapest_by_power(power, states, idle, package_saving);
         }
         let time = i64::try_from(idle).unwrap_or(i64::MAX);
         states
@@ -98,32 +87,37 @@ impl Oracle {
     }
 }
 
-/// As [`Oracle::cheapest`], where the power is known.
-fn cheapest_by_power(
-    energy: &[(u64, u128); MAX_STATES],
-    states: StateSet,
-    idle: u64,
-) -> Option<usize> {
-    (0..MAX_STATES)
-        .filter(|&state| states.contains(state))
-        .min_by_key(|&state| {
-            let (sleeping, leaving) = energy[state];
-            Microwatts(sleeping)
-                .femtojoules_over(Nanoseconds(idle))
-                .saturating_add(leaving)
-        })
-}
-
 impl Oracle {
-    /// The state for an idle time of `true_idle` ns, within a latency request in ns.
+    /// As [`Oracle::cheapest`], where the power is known.
+    fn cheapest_by_power(
+        &self,
+        power: &[StatePower; MAX_STATES],
+        states: StateSet,
+        idle: u64,
+        package_saving: i64,
+    ) -> Option<usize> {
+        (0..MAX_STATES)
+            .filter(|&state| states.contains(state))
+            .min_by_key(|&state| {
+                let saving = if state == self.deepest {
+                    package_saving
+                } else {
+                    0
+                };
+                power[state].femtojoules(Nanoseconds(idle)) as i128 - i128::from(saving)
+            })
+    }
+
+    /// The state for an idle time of `true_idle` ns in which the package may save `package_saving` fJ, within a
+    /// latency request in ns.
     #[inline(always)]
-    pub fn state_for(&self, true_idle: u64, latency_request: i64) -> usize {
+    pub fn state_for(&self, true_idle: u64, package_saving: i64, latency_request: i64) -> usize {
         let enabled = self.table.enabled();
         let candidates = match self.goal {
             OracleGoal::Energy => enabled.without(self.table.slower_than(latency_request)),
             OracleGoal::Latency => self.quickest(enabled),
         };
-        self.cheapest(candidates, true_idle)
+        self.cheapest(candidates, true_idle, package_saving)
             .or(enabled.shallowest())
             .unwrap_or(0)
     }
@@ -132,7 +126,7 @@ impl Oracle {
 impl IdleGovernor for Oracle {
     #[inline(always)]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
-        let state = self.state_for(query.true_idle, query.latency_request);
+        let state = self.state_for(query.true_idle, query.package_saving, query.latency_request);
         IdleDecision {
             state,
             stop_tick: !self.table.polls(state) && query.true_idle >= self.tick,
@@ -147,6 +141,8 @@ mod tests {
     use super::*;
     use crate::idle::testing::{states, tables};
     use proptest::prelude::*;
+    use wakepath_hardware::IdleState;
+    use wakepath_units::Microwatts;
 
     fn query(true_idle: u64, latency_request: i64) -> IdleQuery {
         IdleQuery {
@@ -168,17 +164,42 @@ mod tests {
         assert_eq!(oracle.select(&query(400_000, 50_000)).state, 1);
     }
 
+    /// 1 W in C1; 0.2 W in C2, which takes 10 us to leave at 2 W.
+    fn two_states() -> (IdleStates, IdlePower) {
+        let list = states(&[(0, 0), (10_000, 1)], false);
+        let c1 = StatePower {
+            asleep: Microwatts(1_000_000),
+            ..StatePower::default()
+        };
+        let c2 = StatePower {
+            asleep: Microwatts(200_000),
+            transition: Microwatts(2_000_000),
+            entry: Nanoseconds(0),
+            exit: Nanoseconds(10_000),
+        };
+        let states = vec![c1, c2];
+        (list, IdlePower { states })
+    }
+
     #[test]
     fn with_power_figures_the_break_even_follows_from_them() {
-        let list = states(&[(0, 0), (10_000, 1)], false);
-        let power = IdlePower {
-            states: vec![Microwatts(1_000_000), Microwatts(200_000)],
-            active: Microwatts(2_000_000),
-        };
+        let (list, power) = two_states();
         let mut oracle = Oracle::with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
         // 1 W x T against 0.2 W x T + 2 W x 10 us: equal at 25 us.
         assert_eq!(oracle.select(&query(25_000, i64::MAX)).state, 0);
         assert_eq!(oracle.select(&query(25_001, i64::MAX)).state, 1);
+    }
+
+    #[test]
+    fn what_the_package_saves_counts_for_the_deepest_state() {
+        let (list, power) = two_states();
+        let mut oracle = Oracle::with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
+        // At 5 us C2 costs 21 uJ and C1 5 uJ.
+        for (saving, state) in [(16_000_000_000, 0), (16_000_000_001, 1)] {
+            let mut query = query(5_000, i64::MAX);
+            query.package_saving = saving;
+            assert_eq!(oracle.select(&query).state, state);
+        }
     }
 
     #[test]
@@ -198,9 +219,14 @@ mod tests {
             idle in 0_u64..5_000_000,
             limit in 0_i64..2_000_000,
         ) {
+            let of_state = |(&uw, state): (&u64, &IdleState)| StatePower {
+                asleep: Microwatts(uw),
+                transition: Microwatts(3_000_000),
+                entry: Nanoseconds(0),
+                exit: state.exit_latency,
+            };
             let power = IdlePower {
-                states: draws.iter().map(|&uw| Microwatts(uw)).collect(),
-                active: Microwatts(3_000_000),
+                states: draws.iter().zip(list.iter()).map(of_state).collect(),
             };
             let cost = |i: usize| {
                 u128::from(draws[i]) * u128::from(idle)

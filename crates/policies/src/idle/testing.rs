@@ -65,6 +65,7 @@ pub(crate) fn calls() -> impl Strategy<Value = (IdleQuery, IdleOutcome)> {
                         nr_iowait: waiting,
                         clock,
                         true_idle: stay,
+                        package_saving: 0,
                     },
                     IdleOutcome {
                         clock: after,

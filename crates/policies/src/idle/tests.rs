@@ -59,6 +59,7 @@ fn regular(policy: IdlePolicy, us: u64, timer_us: u64, tick_stopped: bool) -> Id
             nr_iowait: 0,
             clock,
             true_idle: us * 1_000,
+            package_saving: 0,
         });
         governor.reflect(
             decision.state,

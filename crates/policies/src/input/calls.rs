@@ -68,6 +68,7 @@ fn call(row: Row<'_>, clock: &mut u64) -> Result<Call, ReadError> {
         nr_iowait: row.unsigned(4, u64::from(u32::MAX))? as u32,
         clock: row.time_from(5, clock)?,
         true_idle: residency,
+        package_saving: 0,
     };
     let reflect_clock = if residency == 0 {
         row.unsigned(6, u64::MAX)?
@@ -123,6 +124,7 @@ mod tests {
                     nr_iowait: 3,
                     clock: 7,
                     true_idle: 800,
+                    package_saving: 0,
                 },
                 outcome: IdleOutcome {
                     clock: 900,

@@ -43,6 +43,7 @@ impl<O: Observer> Engine<'_, O> {
             nr_iowait: c.nr_iowait,
             clock: now,
             true_idle: 0,
+            package_saving: 0,
         };
         let IdleDecision { state, stop_tick } = match &c.lease {
             Some((lease, policy)) if lease.holds(Nanoseconds(now)) => {

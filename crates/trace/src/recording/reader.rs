@@ -190,6 +190,13 @@ impl<R: ChunkReader + 'static> Reader<R> {
         self.parquet.file_metadata().num_rows().max(0) as u64
     }
 
+    /// Goes back to the first event.
+    pub fn rewind(&mut self) {
+        self.next_group = 0;
+        self.group = None;
+        self.columns.clear();
+    }
+
     /// The next events, or `None` after the last ones.
     pub fn next_batch(&mut self) -> Result<Option<Batch<'_>>, RecordingError> {
         let error = RecordingError::parquet(&self.path);

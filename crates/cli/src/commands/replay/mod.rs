@@ -13,6 +13,7 @@ use wakepath_live::policy::HaltpollAsSet;
 use wakepath_policies::input::read_states;
 use wakepath_policies::psd::PsdPolicy;
 use wakepath_policies::spec::{self, PolicySpec};
+use wakepath_replay::package::Package;
 use wakepath_replay::{Ran, Report, Setup, States, replay};
 use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::TickRate;
@@ -207,6 +208,7 @@ fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
     };
     Ok(Setup {
         states,
+        package: machine.as_ref().and_then(Package::of_machine),
         tick: args.hz.or(recorded_hz).or(of_machine).unwrap_or_default(),
         policies,
         psd,

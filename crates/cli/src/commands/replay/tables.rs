@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use wakepath_replay::drives::DriveReport;
+use wakepath_replay::package::PackageReport;
 use wakepath_replay::{PolicyReport, Report, StateReport};
 
 use crate::output;
@@ -112,11 +113,33 @@ fn states(report: &Report) -> Rows {
     };
     let policies = report.policies.iter();
     policies
-        .flat_map(|policy| policy.states.iter().map(move |state| row(policy, state)))
+        .flat_map(|policy| {
+            let states = policy.states.iter().map(move |state| row(policy, state));
+            let of_package = policy.package.iter();
+            states.chain(of_package.map(|package| package_row(policy, package)))
+        })
         .collect()
 }
 
-const GOVERNORS: [&str; 9] = [
+/// The package asleep, as if it were one more state.
+fn package_row(policy: &PolicyReport, package: &PackageReport) -> Vec<String> {
+    vec![
+        policy.policy.clone(),
+        "package".to_owned(),
+        format!("{:.3}", package.asleep_ns as f64 / 1e6),
+        package.count.to_string(),
+        none(),
+        none(),
+        package.slower.to_string(),
+        micros(package.added_latency_ns),
+        package.slower_io.to_string(),
+        micros(package.added_io_latency_ns),
+        joules(Some(package.wasted_j)),
+        joules(Some(package.energy_j)),
+    ]
+}
+
+const GOVERNORS: [&str; 10] = [
     "governor",
     "asked",
     "tick stops",
@@ -126,11 +149,15 @@ const GOVERNORS: [&str; 9] = [
     "added us",
     "added I/O us",
     "wasted J",
+    "energy J",
 ];
 
 fn governors(report: &Report) -> Rows {
     let row = |p: &PolicyReport| {
         let sum = |what: fn(&StateReport) -> u64| p.states.iter().map(what).sum::<u64>();
+        let package = p.package.unwrap_or_default();
+        let with_package =
+            |of_states: Option<f64>, of_package: f64| joules(of_states.map(|j| j + of_package));
         vec![
             p.policy.clone(),
             p.selections.to_string(),
@@ -138,9 +165,10 @@ fn governors(report: &Report) -> Rows {
             optional(p.poll_limit_hits),
             sum(|s| s.too_deep).to_string(),
             sum(|s| s.too_shallow).to_string(),
-            micros(sum(|s| s.added_latency_ns)),
-            micros(sum(|s| s.added_io_latency_ns)),
-            joules(p.states.iter().map(|s| s.wasted_j).sum()),
+            micros(sum(|s| s.added_latency_ns) + package.added_latency_ns),
+            micros(sum(|s| s.added_io_latency_ns) + package.added_io_latency_ns),
+            with_package(p.states.iter().map(|s| s.wasted_j).sum(), package.wasted_j),
+            with_package(p.states.iter().map(|s| s.energy_j).sum(), package.energy_j),
         ]
     };
     report.policies.iter().map(row).collect()

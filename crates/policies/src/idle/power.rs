@@ -1,0 +1,86 @@
+//! What idle states draw.
+
+use wakepath_hardware::machine::{Cluster, MachineIdleState, Opp};
+use wakepath_units::{Microwatts, Nanoseconds};
+
+/// What the idle states of a CPU draw, shallowest first. A state without an entry draws nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdlePower {
+    /// Each state.
+    pub states: Vec<StatePower>,
+}
+
+/// What a CPU draws in an idle state and on its way in and out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatePower {
+    /// In the state.
+    pub asleep: Microwatts,
+    /// While it enters or leaves the state.
+    pub transition: Microwatts,
+    /// How long entering takes. A CPU that wakes up meanwhile waits for the end of it.
+    pub entry: Nanoseconds,
+    /// How long leaving takes.
+    pub exit: Nanoseconds,
+}
+
+impl IdlePower {
+    /// That of a CPU of `cluster`, whose clock stands at `opp` while it polls. `exit`: how long leaving takes.
+    pub fn of_cluster(
+        cluster: &Cluster,
+        opp: &Opp,
+        states: &[MachineIdleState],
+        exit: &[Nanoseconds],
+    ) -> Self {
+        let of_state = |(state, exit): (&MachineIdleState, &Nanoseconds)| StatePower {
+            asleep: cluster.idle_power(state, opp),
+            transition: cluster.transition_power(state),
+            entry: state.true_entry_us.micros(),
+            exit: *exit,
+        };
+        Self {
+            states: states.iter().zip(exit).map(of_state).collect(),
+        }
+    }
+}
+
+impl StatePower {
+    /// Energy of an idle time, the way in and out included, in fJ.
+    #[inline(always)]
+    pub fn femtojoules(&self, idle: Nanoseconds) -> u128 {
+        self.asleep.femtojoules_over(idle) + self.transitions(idle)
+    }
+
+    /// The part of it that the way in and out takes beyond being in the state.
+    #[inline(always)]
+    pub fn transitions(&self, idle: Nanoseconds) -> u128 {
+        let entering = self.entry.0.min(idle.0);
+        let leaving = if idle < self.entry {
+            self.entry.0 - idle.0
+        } else {
+            self.exit.0
+        };
+        let more = Microwatts(self.transition.0.saturating_sub(self.asleep.0));
+        more.femtojoules_over(Nanoseconds(entering))
+            + self.transition.femtojoules_over(Nanoseconds(leaving))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_in_and_out_takes_energy_of_its_own() {
+        let state = StatePower {
+            asleep: Microwatts(10),
+            transition: Microwatts(100),
+            entry: Nanoseconds(50),
+            exit: Nanoseconds(200),
+        };
+        let energy = |idle| state.femtojoules(Nanoseconds(idle));
+        // Woken while it enters the state, it waits for the rest of the entry and has nothing to leave.
+        assert_eq!(energy(20), 20 * 100 + 30 * 100);
+        assert_eq!(energy(50), 50 * 100 + 200 * 100);
+        assert_eq!(energy(1050), 50 * 100 + 1000 * 10 + 200 * 100);
+    }
+}

@@ -1,0 +1,318 @@
+//! Energy of the package: it sleeps while every CPU is in the deepest state of its list.
+//!
+//! The same rules as the simulator's ([`PackageSleep`]), at the idle times of the recording. In each time in which all CPUs are
+//! idle ([`crate::windows`]), the package falls asleep after the last moment at which a CPU was in another state.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use serde::Serialize;
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::PackageSleep;
+use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
+
+use crate::windows::{Window, Windows};
+
+/// A package, as a machine describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Package {
+    /// Drawn always.
+    pub idle: Microwatts,
+    /// Drawn besides while it is not asleep: by itself, and by the uncore at its lowest clock.
+    pub awake: Microwatts,
+    /// How it falls asleep and wakes up.
+    pub sleep: PackageSleep,
+    /// Drawn by a CPU that waits for it to wake up.
+    pub waiting: Microwatts,
+    /// How many CPUs it has.
+    pub cpus: usize,
+}
+
+impl Package {
+    /// That of a machine; `None` if its description has none.
+    pub fn of_machine(machine: &Machine) -> Option<Self> {
+        let package = machine.package.as_ref()?;
+        let uncores = machine.uncore.as_ref().map_or(0, |uncore| {
+            uncore.power(uncore.clock(Kilohertz(0))).0 * machine.cluster.len() as u64
+        });
+        let deepest = machine.idle_state.last()?;
+        let waiting = machine.cluster.iter().map(|c| c.transition_power(deepest));
+        Some(Self {
+            idle: package.idle_power(),
+            awake: Microwatts(package.active_power().0 + uncores),
+            sleep: package.sleep(),
+            waiting: waiting.max()?,
+            cpus: machine.cpus(),
+        })
+    }
+
+    /// What it saves in these windows if this CPU and all others sleep as deeply as they can, in fJ. `end`: when the CPU
+    /// wakes up.
+    pub(crate) fn saving(&self, windows: &Windows, of_rest: &Range<usize>, end: u64) -> i64 {
+        let slept = self
+            .awake
+            .femtojoules_over(Nanoseconds(windows.sleep_in(of_rest)));
+        let last = of_rest.clone().last().and_then(|last| windows.get(last));
+        let waits = last
+            .filter(|last| last.end == end)
+            .map_or(0, |last| self.wait(last.start, last.end));
+        let waiting = self.waiting.femtojoules_over(Nanoseconds(waits));
+        i64::try_from(slept as i128 - waiting as i128).unwrap_or(i64::MAX)
+    }
+
+    /// How long a CPU that wakes up at `woken` waits if the last one fell asleep at `asleep`, in ns.
+    fn wait(&self, asleep: u64, woken: u64) -> u64 {
+        self.sleep.up_at(Nanoseconds(asleep), Nanoseconds(woken)).0 - woken
+    }
+}
+
+/// The package under a governor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PackageReport {
+    /// How long it slept, in ns.
+    pub asleep_ns: u64,
+    /// How often.
+    pub count: u64,
+    /// Wake-ups that waited longer for it than with the oracle.
+    pub slower: u64,
+    /// By how much, all together, in ns.
+    pub added_latency_ns: u64,
+    /// Those that an I/O completion waited for.
+    pub slower_io: u64,
+    /// By how much, in ns.
+    pub added_io_latency_ns: u64,
+    /// Energy beyond what it takes with the oracle, in J.
+    pub wasted_j: f64,
+    /// Its energy from the first rest to the end of the last one, with that of CPUs that wait for it, in J.
+    pub energy_j: f64,
+}
+
+/// What the CPUs did in a window under one governor.
+#[derive(Clone, Copy, Debug, Default)]
+struct Course {
+    /// Until when some CPU was not in its deepest state, in ns.
+    awake_until: u64,
+    /// How long the package was up because ticks woke a CPU, in ns.
+    interrupted: u64,
+    /// Of the windows from here on, so many more rests end awake ...
+    awake_from_here: i32,
+}
+
+/// Sums over windows, for one governor.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    /// How many rests keep the package awake in the next window.
+    awake: i32,
+    asleep: u64,
+    count: u64,
+    waits: u64,
+    slower: u64,
+    added: u64,
+    slower_io: u64,
+    added_io: u64,
+}
+
+/// Who ended a window.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    by_cpu: bool,
+    by_io: bool,
+}
+
+/// What the CPUs do in each window, until all of them have gone through it. The oracle comes first, then what was recorded, then the
+/// governors.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    package: Package,
+    pub(crate) windows: Windows,
+    governors: usize,
+    /// The window that comes next.
+    first: usize,
+    /// Of each window from there on, the governors' courses.
+    courses: VecDeque<Course>,
+    ends: VecDeque<End>,
+    sums: Vec<Sums>,
+}
+
+/// The oracle among the governors of a [`Tally`].
+pub(crate) const ORACLE: usize = 0;
+/// What was recorded.
+pub(crate) const RECORDED: usize = 1;
+/// The first of the others.
+pub(crate) const FIRST: usize = 2;
+
+/// When so many windows wait for a CPU, it is worth looking for the ones that all CPUs have gone through.
+const WORTH_SETTLING: usize = 1 << 14;
+
+impl Tally {
+    /// For so many governors beside the oracle and the recorded one.
+    pub(crate) fn new(package: Package, windows: Windows, governors: usize) -> Self {
+        Self {
+            package,
+            windows,
+            governors: FIRST + governors,
+            first: 0,
+            courses: VecDeque::new(),
+            ends: VecDeque::new(),
+            sums: vec![Sums::default(); FIRST + governors],
+        }
+    }
+
+    /// What the package saves in a rest that ends at `end`; see [`Package::saving`].
+    pub(crate) fn saving(&self, of_rest: &Range<usize>, end: u64) -> i64 {
+        self.package.saving(&self.windows, of_rest, end)
+    }
+
+    fn course(&mut self, governor: usize, window: usize) -> Option<&mut Course> {
+        let at = window.checked_sub(self.first)?;
+        if self.ends.len() <= at {
+            self.ends.resize(at + 1, End::default());
+            let courses = (at + 1) * self.governors;
+            self.courses.resize(courses, Course::default());
+        }
+        self.courses.get_mut(at * self.governors + governor)
+    }
+
+    /// Under a governor, a CPU was not in its deepest state from `start` to `end`. `of_rest`: the windows of its rest.
+    pub(crate) fn awake(&mut self, governor: usize, of_rest: &Range<usize>, start: u64, end: u64) {
+        let from = self.windows.not_over_by(start, of_rest).max(self.first);
+        let to = self.windows.not_over_by(end, of_rest);
+        if from < to {
+            if let Some(course) = self.course(governor, from) {
+                course.awake_from_here += 1;
+            }
+            if let Some(course) = self.course(governor, to) {
+                course.awake_from_here -= 1;
+            }
+        }
+        let begun = |w: &Window| w.start < end;
+        if to < of_rest.end
+            && self.windows.get(to).is_some_and(begun)
+            && let Some(course) = self.course(governor, to)
+        {
+            course.awake_until = course.awake_until.max(end);
+        }
+    }
+
+    /// Under a governor, a tick woke a CPU at `time`, and it went back to its deepest state.
+    pub(crate) fn interrupt(&mut self, governor: usize, of_rest: &Range<usize>, time: u64) {
+        let up = self.package.sleep.exit.0 + self.package.sleep.delay().0;
+        if up == 0 {
+            return;
+        }
+        let index = self.windows.not_over_by(time, of_rest);
+        let inside = |w: &Window| w.start < time;
+        if index < of_rest.end
+            && self.windows.get(index).is_some_and(inside)
+            && let Some(course) = self.course(governor, index)
+        {
+            course.interrupted += up;
+        }
+    }
+
+    /// A CPU's rest is over at `end`; `by_io`: because of an I/O completion.
+    pub(crate) fn end_of_rest(&mut self, of_rest: &Range<usize>, end: u64, by_io: bool) {
+        let last = of_rest.clone().last();
+        let Some(last) = last.filter(|last| self.windows.get(*last).is_some_and(|w| w.end == end))
+        else {
+            return;
+        };
+        if self.course(ORACLE, last).is_some()
+            && let Some(ended) = self.ends.get_mut(last - self.first)
+        {
+            ended.by_cpu = true;
+            ended.by_io |= by_io;
+        }
+    }
+
+    /// Whether enough windows wait for a CPU to look for those that all have gone through.
+    pub(crate) fn is_worth_settling(&self) -> bool {
+        self.ends.len() >= WORTH_SETTLING
+    }
+
+    /// All CPUs have gone through the windows that end by `time`.
+    pub(crate) fn settle(&mut self, time: u64) {
+        let all = 0..self.windows.len();
+        let before = self.windows.not_over_by(time, &all);
+        while self.first < before {
+            // Windows that nobody has touched yet: everybody slept deeply.
+            let _ = self.course(ORACLE, self.first);
+            let end = self.ends.pop_front().unwrap_or_default();
+            let Some(window) = self.windows.get(self.first).copied() else {
+                return;
+            };
+            let mut of_oracle = 0;
+            for (governor, sums) in self.sums.iter_mut().enumerate() {
+                let course = self.courses.pop_front().unwrap_or_default();
+                let waits = sums.add(&self.package, window, course, end);
+                if governor == ORACLE {
+                    of_oracle = waits;
+                }
+                let added = waits.saturating_sub(of_oracle);
+                sums.slower += u64::from(added > 0);
+                sums.added += added;
+                if end.by_io {
+                    sums.slower_io += u64::from(added > 0);
+                    sums.added_io += added;
+                }
+            }
+            self.first += 1;
+        }
+    }
+
+    /// The package under one governor. All windows are settled.
+    pub(crate) fn report(&self, governor: usize) -> PackageReport {
+        let joules = |femtojoules: i128| femtojoules as f64 / 1e15;
+        let energy = |sums: &Sums| {
+            let span = Nanoseconds(self.windows.span);
+            let awake = Nanoseconds(self.windows.span.saturating_sub(sums.asleep));
+            let energy = self.package.idle.femtojoules_over(span)
+                + self.package.awake.femtojoules_over(awake)
+                + self
+                    .package
+                    .waiting
+                    .femtojoules_over(Nanoseconds(sums.waits));
+            energy as i128
+        };
+        let sums = &self.sums[governor];
+        PackageReport {
+            asleep_ns: sums.asleep,
+            count: sums.count,
+            slower: sums.slower,
+            added_latency_ns: sums.added,
+            slower_io: sums.slower_io,
+            added_io_latency_ns: sums.added_io,
+            wasted_j: joules(energy(sums) - energy(&self.sums[ORACLE])),
+            energy_j: joules(energy(sums)),
+        }
+    }
+
+    /// CPUs of the package that never rest.
+    pub(crate) fn silent_cpus(&self) -> usize {
+        let seen = self.windows.cpus.iter().flatten().count();
+        self.package.cpus.saturating_sub(seen)
+    }
+}
+
+impl Sums {
+    /// Adds a window; returns how long the CPU waits that ends it, in ns.
+    fn add(&mut self, package: &Package, window: Window, course: Course, end: End) -> u64 {
+        self.awake += course.awake_from_here;
+        if self.awake > 0 {
+            return 0;
+        }
+        let from = window.start.max(course.awake_until);
+        let delay = package.sleep.delay().0;
+        let whole = window.end.saturating_sub(from).saturating_sub(delay);
+        let asleep = whole.saturating_sub(course.interrupted);
+        self.asleep += asleep;
+        self.count += u64::from(asleep > 0);
+        let waits = if end.by_cpu {
+            package.wait(from, window.end)
+        } else {
+            0
+        };
+        self.waits += waits;
+        waits
+    }
+}
