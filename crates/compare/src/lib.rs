@@ -29,6 +29,7 @@
 
 mod correction;
 mod differences;
+pub mod figure;
 mod gain;
 pub mod results;
 mod verdict;
@@ -38,5 +39,5 @@ pub use correction::benjamini_hochberg;
 pub use differences::differences;
 pub use gain::{Gain, GainError, RESAMPLES, gain};
 pub use verdict::{Doubt, MOST_RUNS, Verdict, range};
-pub use wakepath_results::{Better, Design, METRICS, Mean, Metric};
+pub use wakepath_results::{Better, Condition, Design, Goal, METRICS, Mean, Metric};
 pub use warnings::{Warning, warnings};

@@ -17,7 +17,7 @@ use wakepath_report::html::view::{Tone, View};
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::rows::{BUSY, PARTS};
 use wakepath_results::{
-    Backend, Design, Document, Idle, METRICS, Machine, Mode, Policy, Question, Reader,
+    Backend, Design, Document, Goal, Idle, METRICS, Machine, Mode, Policy, Question, Reader,
     ResultsError, Run, RunKey, StudyInfo, Workload, Writer,
 };
 
@@ -28,6 +28,8 @@ fn document(repeats: u32) -> Document {
     let question = |ask: &str, metric: &str, policies: &[&str]| Question {
         ask: ask.into(),
         metric: metric.into(),
+        goal: None,
+        keep: vec![],
         policies: policies.iter().map(|p| (*p).to_owned()).collect(),
         workloads: vec![],
         baseline: None,
@@ -284,6 +286,65 @@ fn a_question_is_answered_against_its_own_baseline() {
     // The table keeps the study's.
     let baseline = view.policies.iter().find(|p| p.baseline).unwrap();
     assert_eq!(baseline.name, "menu");
+}
+
+#[test]
+fn a_question_for_the_best_policy_is_answered_first() {
+    let mut document = document(6);
+    let best = |ask: &str, keep: &str| Question {
+        ask: ask.into(),
+        goal: Some(Goal::Minimise),
+        metric: "mean_mw".into(),
+        keep: vec![keep.parse().unwrap()],
+        ..document.questions[0].clone()
+    };
+    let questions = [
+        best("Cheapest?", "p99_us < 230"),
+        best("Faster?", "p99_us < 50"),
+    ];
+    document.questions.extend(questions);
+    let folder = results(&document, |_| {});
+    let view = view_of(&folder);
+    let asked: Vec<&str> = view.answers.iter().map(|a| a.question.as_str()).collect();
+    assert_eq!(
+        asked,
+        [
+            "Cheapest?",
+            "Faster?",
+            "Which is fastest?",
+            "Is ladder worse?"
+        ]
+    );
+    // ladder draws least and is too slow.
+    let [cheapest, faster] = [&view.answers[0], &view.answers[1]];
+    assert!(
+        cheapest.sentence.starts_with("menu: power 500.0 mW")
+            && cheapest.sentence.contains("surely keeps p99_us < 230"),
+        "{cheapest:?}"
+    );
+    assert_eq!(cheapest.tone, Tone::Better);
+    assert!(cheapest.details[1].starts_with("Better, but misses p99_us < 230 by 6.4 %: ladder"));
+    assert!(
+        cheapest
+            .details
+            .iter()
+            .any(|d| d == "menu: idle menu@6.12.")
+    );
+    assert!(
+        faster.sentence.contains("Nearest: teo, misses it"),
+        "{faster:?}"
+    );
+    assert_eq!(faster.tone, Tone::Worse);
+    // Beside other results each study is answered by its own, with the policies as the page calls them.
+    let readers = [&folder, &folder].map(|f| Reader::open(f.path().join("r")).unwrap());
+    let both = from_results::view(&readers, None).unwrap();
+    let first = &both.answers[0].sentence;
+    assert!(
+        both.policies
+            .iter()
+            .any(|p| first.starts_with(&format!("{}: ", p.name))),
+        "{first}"
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Metric;
+use crate::question::Question;
 
 /// What `schema` says in `result.json`.
 pub const SCHEMA: &str = "wakepath-result";
@@ -134,25 +135,6 @@ pub struct Policy {
     pub name: String,
     /// Its settings: `idle`, `freq` and so on with full policy names or values.
     pub settings: BTreeMap<String, String>,
-}
-
-/// A question that the study answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Question {
-    /// In words.
-    pub ask: String,
-    /// Name of the metric that answers it.
-    pub metric: String,
-    /// Policies concerned; empty: all.
-    #[serde(default)]
-    pub policies: Vec<String>,
-    /// Workloads concerned; empty: all.
-    #[serde(default)]
-    pub workloads: Vec<String>,
-    /// The policy to compare with; absent: the study's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub baseline: Option<String>,
 }
 
 impl Document {

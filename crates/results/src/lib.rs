@@ -5,6 +5,7 @@
 //!
 //! - [`metric`]: the metric dictionary, what each number means.
 //! - [`document`]: `result.json`, what was compared, how and with what.
+//! - [`question`]: what a study asks, also with a goal and conditions.
 //! - [`rows`]: the rows of the Parquet tables.
 //! - [`directory`]: writing, one finished run after the other; [`Reader`] reads.
 //! - [`import`]: results of other tools (fio, MMTests, hyperfine) as runs.
@@ -15,14 +16,16 @@ pub mod document;
 pub mod import;
 mod mean;
 pub mod metric;
+pub mod question;
 mod reader;
 pub mod rows;
 mod tables;
 
 pub use directory::{Mode, ResultsError, Writer};
-pub use document::{Backend, Design, Document, Machine, Policy, Question, StudyInfo, Workload};
+pub use document::{Backend, Design, Document, Machine, Policy, StudyInfo, Workload};
 pub use mean::Mean;
 pub use metric::{Better, METRICS, Metric};
+pub use question::{Condition, Goal, Question};
 pub use reader::Reader;
 pub use rows::{
     At, AttributionRow, FrequencyRow, Idle, IdleRow, LatencyRow, MetricRow, Run, RunKey,

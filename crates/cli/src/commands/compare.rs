@@ -6,10 +6,11 @@ mod ranking;
 use std::io::Write;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use wakepath_compare::results::{
-    Comparison, Condition, Options, Row, Source, choose, compare, front,
+    Among, Answer, Comparison, Objective, Options, Row, Source, answers, choose, compare, front,
 };
-use wakepath_compare::{Better, Mean, Metric};
+use wakepath_compare::{Better, Condition, Goal, Mean, Metric};
 use wakepath_results::import;
 
 use crate::bars::Canvas;
@@ -75,13 +76,18 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         .iter()
         .map(|o| Source::read(&o.name, &o.results))
         .collect::<Result<_, _>>()?;
-    let goal = args.minimise.as_ref().or(args.maximise.as_ref());
+    let goal = match (&args.minimise, &args.maximise) {
+        (Some(metric), _) => Some((metric, Goal::Minimise)),
+        (None, Some(metric)) => Some((metric, Goal::Maximise)),
+        (None, None) => None,
+    };
     if goal.is_none() && !args.keep.is_empty() {
         anyhow::bail!(
             "--keep: say what is wanted among what keeps it: --minimise METRIC or --maximise METRIC"
         );
     }
-    let mut metrics: Vec<String> = args.pareto.iter().chain(goal).cloned().collect();
+    let mut metrics: Vec<String> = args.pareto.clone();
+    metrics.extend(goal.map(|(metric, _)| metric.clone()));
     metrics.extend(args.keep.iter().map(|c| c.metric.clone()));
     let asked = !metrics.is_empty();
     if !asked {
@@ -94,23 +100,68 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         level: args.level,
     };
     let comparison = compare(&sources, &options)?;
-    if let Some(goal) = goal {
-        let choice = choose(&comparison, goal, args.minimise.is_some(), &args.keep)?;
+    if let Some((metric, goal)) = goal {
+        let objective = Objective {
+            metric: metric.clone(),
+            goal,
+            keep: args.keep.clone(),
+            among: Among::default(),
+        };
+        let choice = choose(&comparison, &objective)?;
         return ranking::choice(out, &choice, args.top, args.format);
     }
     if asked {
-        let points = front(&comparison, &args.pareto)?;
+        let points = front(&comparison, &args.pareto, &Among::default())?;
         return ranking::front(out, &comparison, &args.pareto, &points, args.format);
     }
+    // Who asks for a part of the results has other questions than the study.
+    let answers = if args.metric.is_empty() && args.workload.is_empty() {
+        answers(&sources, &comparison)
+    } else {
+        Vec::new()
+    };
     match args.format {
-        PageFormat::Json => output::json(out, &comparison),
+        PageFormat::Json => output::json(
+            out,
+            &Compared {
+                answers: &answers,
+                comparison: &comparison,
+            },
+        ),
         PageFormat::Csv => csv(out, &comparison),
-        PageFormat::Table if comparison.policies.len() > ranking::MANY => {
-            ranking::all(out, &comparison, args.top)
+        PageFormat::Table => {
+            answered(out, &answers, &Text)?;
+            if comparison.policies.len() > ranking::MANY {
+                ranking::all(out, &comparison, args.top)
+            } else {
+                print(out, &comparison, &Text, Canvas::of_stdout())
+            }
         }
-        PageFormat::Table => print(out, &comparison, &Text, Canvas::of_stdout()),
-        PageFormat::Markdown => print(out, &comparison, &Markdown, None),
+        PageFormat::Markdown => {
+            answered(out, &answers, &Markdown)?;
+            print(out, &comparison, &Markdown, None)
+        }
     }
+}
+
+/// A comparison in files: the questions of the studies with a goal, then everything.
+#[derive(Serialize)]
+struct Compared<'a> {
+    answers: &'a [Answer],
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+}
+
+/// The questions of the studies that have a goal.
+fn answered(out: &mut impl Write, answers: &[Answer], style: &dyn Style) -> anyhow::Result<()> {
+    for answer in answers {
+        style.heading(out, &answer.question)?;
+        for sentence in &answer.sentences {
+            writeln!(out, "{sentence}")?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
 }
 
 /// How tables are written.

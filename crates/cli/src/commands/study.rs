@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
-use wakepath_results::Mode;
+use wakepath_results::{Goal, Mode, Question};
 use wakepath_study::builtin;
 use wakepath_study::plan::{Plan, Target, Task};
 use wakepath_study::run::{self, Waiting};
@@ -232,7 +232,7 @@ struct Checked {
     baseline: String,
     workloads: Vec<CheckedWorkload>,
     policies: Vec<wakepath_results::Policy>,
-    questions: Vec<wakepath_results::Question>,
+    questions: Vec<Question>,
     /// How long the whole study takes, in seconds, if that can be said.
     seconds: Option<f64>,
     jobs: usize,
@@ -368,8 +368,8 @@ fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
         let rows = checked
             .questions
             .iter()
-            .map(|q| [q.ask.clone(), q.metric.clone()]);
-        output::table(out, ["question", "metric"], rows)?;
+            .map(|q| [q.ask.clone(), what_answers(q)]);
+        output::table(out, ["question", "answered by"], rows)?;
     }
     if checked.repeats < 4 {
         writeln!(
@@ -392,6 +392,19 @@ fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
         )?,
     }
     Ok(())
+}
+
+/// The metric of a question, or its goal and what has to be kept.
+fn what_answers(question: &Question) -> String {
+    let metric = &question.metric;
+    let wanted = match question.goal {
+        None => metric.clone(),
+        Some(Goal::Minimise) => format!("least {metric}"),
+        Some(Goal::Maximise) => format!("most {metric}"),
+    };
+    let keep = question.keep.iter().map(ToString::to_string);
+    let parts: Vec<String> = std::iter::once(wanted).chain(keep).collect();
+    parts.join(", ")
 }
 
 /// A length of time for people.

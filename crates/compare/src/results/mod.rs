@@ -8,7 +8,10 @@ use rayon::prelude::*;
 use serde::Serialize;
 use wakepath_results::{Document, MetricRow, Reader, ResultsError};
 
-pub use choice::{Candidate, Choice, Condition, Figure, Holds, choose, front};
+pub use choice::{
+    Among, Answer, Candidate, Choice, Figure, Holds, Objective, Point, answer, answers, choose,
+    front, front_of,
+};
 
 use crate::differences::machine_kinds;
 use crate::gain::interval_of_mean;
@@ -83,6 +86,16 @@ pub enum CompareError {
         name: String,
         /// What there is.
         known: String,
+    },
+    /// A choice needs a metric that nothing has.
+    #[error(
+        "no policy has `{metric}` on the workload `{workload}`: ask about workloads that have it"
+    )]
+    NoFigures {
+        /// The metric.
+        metric: String,
+        /// The workload.
+        workload: String,
     },
     /// The same name for different things.
     #[error(
@@ -453,7 +466,7 @@ fn metrics(sources: &[Source], options: &Options) -> Result<Vec<Metric>, Compare
     if options.metrics.is_empty() {
         let asked = |name: &str| {
             let mut questions = sources.iter().flat_map(|s| &s.document.questions);
-            questions.any(|q| q.metric == name)
+            questions.any(|q| q.metrics().any(|m| m == name))
         };
         let of_interest = all
             .into_iter()

@@ -55,7 +55,7 @@ pub struct StudyFile {
     pub policy: Vec<PolicyEntry>,
     /// What is asked.
     #[serde(default)]
-    pub question: Vec<QuestionEntry>,
+    pub question: Vec<Spanned<QuestionEntry>>,
 }
 
 /// `[[workload]]`.
@@ -141,10 +141,17 @@ pub struct PolicyEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuestionEntry {
-    /// In words.
-    pub ask: String,
-    /// The metric that answers it.
-    pub metric: Spanned<String>,
+    /// In words; absent: said by what it asks for.
+    pub ask: Option<String>,
+    /// The metric that is compared.
+    pub metric: Option<Spanned<String>>,
+    /// Instead: the metric that the wanted policy has least of.
+    pub minimise: Option<Spanned<String>>,
+    /// Or most of.
+    pub maximise: Option<Spanned<String>>,
+    /// What the wanted policy keeps on every workload: `p99_us < 150`.
+    #[serde(default)]
+    pub keep: Vec<Spanned<String>>,
     /// Policies concerned; absent: all.
     #[serde(default)]
     pub policies: Vec<Spanned<String>>,

@@ -1,6 +1,7 @@
 //! A study with everything found that its file names: machine, workloads, policies, and the list of runs.
 
 mod policy;
+mod question;
 mod stored;
 mod workload;
 
@@ -139,7 +140,7 @@ impl Plan {
             None => 0,
             Some(name) => position(source, "policy", name, &policy_names)?,
         };
-        let questions = questions(&file, source, &workloads, &policy_names, &metrics)?;
+        let questions = question::all(&file, source, &workloads, &policy_names, &metrics)?;
         Ok(Self {
             origin: origin.to_owned(),
             text: text.to_owned(),
@@ -361,37 +362,6 @@ fn position(
         .iter()
         .position(|k| k == wanted)
         .ok_or_else(|| source.error(name, unknown(what, wanted, known)))
-}
-
-fn questions(
-    file: &StudyFile,
-    source: Source<'_>,
-    workloads: &[PlannedWorkload],
-    policies: &[&str],
-    metrics: &[Metric],
-) -> Result<Vec<Question>, StudyError> {
-    let workloads: Vec<&str> = workloads.iter().map(|w| w.name.as_str()).collect();
-    let metrics: Vec<&str> = metrics.iter().map(|m| &*m.name).collect();
-    let all =
-        |what, names: &[Spanned<String>], known: &[&str]| -> Result<Vec<String>, StudyError> {
-            let names = names.iter().map(|name| {
-                position(source, what, name, known)?;
-                Ok(name.get_ref().clone())
-            });
-            names.collect()
-        };
-    let question = |entry: &crate::file::QuestionEntry| {
-        position(source, "metric", &entry.metric, &metrics)?;
-        let baseline = entry.baseline.as_slice();
-        Ok(Question {
-            ask: entry.ask.clone(),
-            metric: entry.metric.get_ref().clone(),
-            policies: all("policy", &entry.policies, policies)?,
-            workloads: all("workload", &entry.workloads, &workloads)?,
-            baseline: all("policy", baseline, policies)?.pop(),
-        })
-    };
-    file.question.iter().map(question).collect()
 }
 
 /// A path as the study's folder has it.

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use serde::Serialize;
-use wakepath_compare::Better;
-use wakepath_compare::results::{Choice, Comparison, Holds, choose};
+use wakepath_compare::figure::Unit;
+use wakepath_compare::results::{Among, Choice, Comparison, Holds, Objective, Point, choose};
+use wakepath_compare::{Better, Goal};
 
 use super::number;
 use crate::output::{self, PageFormat};
@@ -46,19 +46,22 @@ pub(super) fn choice(
             for sentence in &choice.sentences {
                 writeln!(out, "{sentence}")?;
             }
-            writeln!(
-                out,
-                "Intervals of {} % of each mean by Student's t, not corrected for the number of policies.\n",
-                choice.level * 100.0
-            )?;
-            let (unit, factor) = unit(choice);
-            let header = ["rank", "policy", &unit, "conditions", "beyond the limit, %"];
+            writeln!(out)?;
+            let unit = unit(choice);
+            let title = unit.title(&choice.metric.title);
+            let header = [
+                "rank",
+                "policy",
+                &title,
+                "conditions",
+                "beyond the limit, %",
+            ];
             let all = choice.candidates.len();
             let rows = rows
                 .take(top as usize)
                 .zip(&choice.candidates)
                 .map(|(mut row, c)| {
-                    row[2] = number(c.value * factor);
+                    row[2] = number(c.value * unit.factor);
                     row
                 });
             output::table(out, header, rows)?;
@@ -67,19 +70,10 @@ pub(super) fn choice(
     }
 }
 
-/// The title of what a choice is by, and the factor of its values; watts from 10 W on.
-fn unit(choice: &Choice) -> (String, f64) {
-    let metric = &choice.metric;
-    let most = choice
-        .candidates
-        .iter()
-        .map(|c| c.value)
-        .fold(0.0, f64::max);
-    if metric.unit == "mW" && most >= 1e4 {
-        (format!("{}, W", metric.title), 1e-3)
-    } else {
-        (metric.title_with_unit(), 1.0)
-    }
+/// The unit of what a choice is by.
+fn unit(choice: &Choice) -> Unit {
+    let values = choice.candidates.iter().map(|c| c.value);
+    Unit::of_all(&choice.metric.unit, values)
 }
 
 fn left_out(out: &mut impl Write, all: usize, top: u32) -> anyhow::Result<()> {
@@ -92,45 +86,27 @@ fn left_out(out: &mut impl Write, all: usize, top: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A policy of a front in files.
-#[derive(Serialize)]
-struct Point<'a> {
-    policy: &'a str,
-    values: &'a [f64],
-    on_front: bool,
-}
-
 /// The front; files have the other policies, too.
 pub(super) fn front(
     out: &mut impl Write,
     comparison: &Comparison,
     metrics: &[String],
-    points: &[(String, Vec<f64>, bool)],
+    points: &[Point],
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
-        PageFormat::Json => {
-            let points: Vec<Point<'_>> = points
-                .iter()
-                .map(|(policy, values, on_front)| Point {
-                    policy,
-                    values,
-                    on_front: *on_front,
-                })
-                .collect();
-            output::json(
-                out,
-                &serde_json::json!({"metrics": metrics, "points": points}),
-            )
-        }
+        PageFormat::Json => output::json(
+            out,
+            &serde_json::json!({"metrics": metrics, "points": points}),
+        ),
         PageFormat::Csv => {
-            let rows = points.iter().flat_map(|(policy, values, on_front)| {
-                metrics.iter().zip(values).map(move |(metric, value)| {
+            let rows = points.iter().flat_map(|point| {
+                metrics.iter().zip(&point.values).map(|(metric, value)| {
                     [
-                        policy.clone(),
+                        point.policy.clone(),
                         metric.clone(),
                         value.to_string(),
-                        on_front.to_string(),
+                        point.on_front.to_string(),
                     ]
                 })
             });
@@ -142,12 +118,12 @@ pub(super) fn front(
                 metric.map_or_else(|| name.clone(), wakepath_compare::Metric::title_with_unit)
             });
             let header: Vec<String> = std::iter::once("policy".to_owned()).chain(titles).collect();
-            let mut on: Vec<_> = points.iter().filter(|p| p.2).collect();
-            on.sort_by(|a, b| a.1[0].total_cmp(&b.1[0]));
+            let mut on: Vec<_> = points.iter().filter(|p| p.on_front).collect();
+            on.sort_by(|a, b| a.values[0].total_cmp(&b.values[0]));
             let (few, all) = (on.len(), points.len());
-            let rows = on.into_iter().map(|(policy, values, _)| {
-                let mut row = vec![policy.clone()];
-                row.extend(values.iter().map(|v| number(*v)));
+            let rows = on.into_iter().map(|point| {
+                let mut row = vec![point.policy.clone()];
+                row.extend(point.values.iter().map(|v| number(*v)));
                 row
             });
             output::table(out, header, rows)?;
@@ -165,8 +141,16 @@ pub(super) fn front(
 /// A ranking of the policies by each metric, in place of its table.
 pub(super) fn all(out: &mut impl Write, comparison: &Comparison, top: u32) -> anyhow::Result<()> {
     for metric in &comparison.metrics {
-        let minimise = metric.better == Better::Lower;
-        let Ok(ranked) = choose(comparison, &metric.name, minimise, &[]) else {
+        let objective = Objective {
+            metric: metric.name.to_string(),
+            goal: match metric.better {
+                Better::Lower => Goal::Minimise,
+                Better::Higher => Goal::Maximise,
+            },
+            keep: Vec::new(),
+            among: Among::default(),
+        };
+        let Ok(ranked) = choose(comparison, &objective) else {
             writeln!(
                 out,
                 "{}: no policy has it on every workload\n",
@@ -174,14 +158,15 @@ pub(super) fn all(out: &mut impl Write, comparison: &Comparison, top: u32) -> an
             )?;
             continue;
         };
-        let (unit, factor) = unit(&ranked);
+        let unit = unit(&ranked);
+        let title = unit.title(&metric.title);
         let own = |policy: &str| ranked.candidates.iter().position(|c| c.policy == policy);
         let place = own(&comparison.baseline).map_or_else(String::new, |place| {
             format!("; {} is number {}", comparison.baseline, place + 1)
         });
         writeln!(
             out,
-            "{unit}: the best of {} policies, geometric mean over {} workload(s){place}\n",
+            "{title}: the best of {} policies, geometric mean over {} workload(s){place}\n",
             ranked.candidates.len(),
             comparison.workloads.len()
         )?;
@@ -204,12 +189,12 @@ pub(super) fn all(out: &mut impl Write, comparison: &Comparison, top: u32) -> an
                 [
                     (rank + 1).to_string(),
                     c.policy.clone(),
-                    number(c.value * factor),
+                    number(c.value * unit.factor),
                     better.count().to_string(),
                     worse.count().to_string(),
                 ]
             });
-        let header = ["rank", "policy", &unit, "better on", "worse on"];
+        let header = ["rank", "policy", &title, "better on", "worse on"];
         output::table(out, header, rows)?;
         writeln!(out)?;
     }

@@ -1,6 +1,8 @@
 //! Power against latency, with the policies that no other beats in both.
 
 use serde_json::json;
+use wakepath_compare::Better;
+use wakepath_compare::results::front_of;
 
 use super::super::number::{json as number, short};
 use super::super::view::{Metric, Tradeoff, View, Workload};
@@ -35,12 +37,11 @@ pub(super) fn tradeoff(view: &View, workload: &Workload) -> Option<Figure> {
     let mut data = Vec::new();
     for (index, metric) in &metrics {
         let points: Vec<&Tradeoff> = all.iter().filter(|t| t.latency_metric == *index).collect();
-        let front = pareto(
-            &points
-                .iter()
-                .map(|t| (t.latency.mean, t.power.mean))
-                .collect::<Vec<_>>(),
-        );
+        let both: Vec<Vec<f64>> = points
+            .iter()
+            .map(|t| vec![t.latency.mean, t.power.mean])
+            .collect();
+        let front = front_of(&both, &[Better::Lower, Better::Lower]);
         for (point, front) in points.iter().zip(&front) {
             let mut row = vec![
                 policy_name(view, point.policy).to_owned(),
@@ -87,51 +88,4 @@ pub(super) fn tradeoff(view: &View, workload: &Workload) -> Option<Figure> {
         table,
         data: json!({"y": with_unit(power), "metrics": data}),
     })
-}
-
-/// Which points no other one beats: at most as much of both, and less of one.
-pub(crate) fn pareto(points: &[(f64, f64)]) -> Vec<bool> {
-    let beats =
-        |a: &(f64, f64), b: &(f64, f64)| a.0 <= b.0 && a.1 <= b.1 && (a.0 < b.0 || a.1 < b.1);
-    points
-        .iter()
-        .map(|point| {
-            point.0.is_finite()
-                && point.1.is_finite()
-                && !points.iter().any(|other| beats(other, point))
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn the_front_is_what_no_point_beats() {
-        let points = [
-            (1.0, 9.0),
-            (2.0, 5.0),
-            (3.0, 5.0),
-            (4.0, 1.0),
-            (5.0, 2.0),
-            (f64::NAN, 0.0),
-        ];
-        assert_eq!(pareto(&points), [true, true, false, true, false, false]);
-    }
-
-    proptest! {
-        #[test]
-        fn the_front_is_never_empty_and_its_points_do_not_beat_each_other(
-            points in prop::collection::vec((0.0_f64..9.0, 0.0_f64..9.0), 1..30),
-        ) {
-            let front = pareto(&points);
-            let mut on: Vec<_> = points.iter().zip(&front).filter(|(_, f)| **f).map(|(p, _)| *p).collect();
-            prop_assert!(!on.is_empty());
-            on.sort_by(|a, b| a.0.total_cmp(&b.0));
-            prop_assert!(on.windows(2).all(|w| w[0] == w[1] || (w[0].0 < w[1].0 && w[0].1 > w[1].1)));
-        }
-    }
 }

@@ -1,6 +1,6 @@
-//! The questions of the studies, answered in a sentence each.
+//! The questions of the studies, answered in a sentence each: first those that ask for the best policy.
 
-use wakepath_compare::results::CompareError;
+use wakepath_compare::results::{self, CompareError, Holds};
 use wakepath_results::Question;
 
 use super::super::view::{Answer, Row, Tone, View};
@@ -13,11 +13,17 @@ pub(super) fn add(
     compared: &Compared,
 ) -> Result<(), CompareError> {
     let mut answers = Vec::new();
+    let mut best = Vec::new();
     // Of several machines each has its own.
     let mut baselines = (0..view.policies.len()).filter(|p| view.policies[*p].baseline);
     let general = baselines.next().filter(|_| baselines.next().is_none());
     for (index, place) in places.iter().enumerate() {
         for question in &place.reader.document().questions {
+            if question.goal.is_some() {
+                let found = compared.answer(view, index, question);
+                best.push(best_policy(view, question, found));
+                continue;
+            }
             let own = question.baseline.as_deref();
             let own = own.and_then(|name| Some((name, *place.policies.get(name)?)));
             answers.push(match own.filter(|(_, policy)| Some(*policy) != general) {
@@ -29,6 +35,8 @@ pub(super) fn add(
             });
         }
     }
+    best.append(&mut answers);
+    let mut answers = best;
     if answers.is_empty() {
         // Nobody has asked; what the metrics say is still worth a sentence each.
         answers.extend((0..view.metrics.len()).map(|metric| {
@@ -39,6 +47,37 @@ pub(super) fn add(
     }
     view.answers = answers;
     Ok(())
+}
+
+/// The answer to a question for the best policy.
+fn best_policy(view: &View, question: &Question, found: Option<results::Answer>) -> Answer {
+    let Some(found) = found else {
+        return Answer {
+            question: question.ask.clone(),
+            sentence: "These results do not say.".to_owned(),
+            ..Answer::default()
+        };
+    };
+    let mut sentences = found.sentences.into_iter();
+    let sentence = sentences.next().unwrap_or_default();
+    let mut details: Vec<String> = sentences.collect();
+    let first = found.choice.as_ref().and_then(|c| c.candidates.first());
+    let policy = first.and_then(|c| view.policies.iter().find(|p| p.name == c.policy));
+    if let Some(policy) = policy.filter(|p| !p.settings.is_empty()) {
+        let settings = policy.settings.iter().map(|(k, v)| format!("{k} {v}"));
+        let settings: Vec<String> = settings.collect();
+        details.push(format!("{}: {}.", policy.name, settings.join(", ")));
+    }
+    Answer {
+        question: found.question,
+        sentence,
+        details,
+        tone: match first.map(|c| c.holds) {
+            Some(Holds::Surely) => Tone::Better,
+            Some(Holds::Fails) => Tone::Worse,
+            Some(Holds::CannotTell) | None => Tone::Open,
+        },
+    }
 }
 
 /// The answer to a question, from comparisons with `baseline`.

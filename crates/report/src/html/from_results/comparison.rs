@@ -20,6 +20,8 @@ pub(super) struct Compared {
     sources: Vec<Source>,
     /// What the comparison calls the policies of the view.
     policies: BTreeMap<String, usize>,
+    /// The comparison that the page shows; none if there is nothing to compare.
+    comparison: Option<results::Comparison>,
 }
 
 /// Fills in the metrics and the comparison.
@@ -54,10 +56,11 @@ pub(super) fn add(
         policies.map(|(name, index)| (policy_name(&sources, source, name), *index))
     });
     let policies: BTreeMap<String, usize> = named.collect();
-    let compared = Compared {
+    let mut compared = Compared {
         series,
         sources,
         policies,
+        comparison: None,
     };
     let mut policies = compared.policies.iter();
     let wanted = policies.find(|(_, i)| view.policies[**i].baseline);
@@ -82,6 +85,7 @@ pub(super) fn add(
     }
     view.metrics = comparison.metrics.iter().map(described).collect();
     view.rows = compared.rows(view, &comparison.rows);
+    compared.comparison = Some(comparison);
     Ok(compared)
 }
 
@@ -107,6 +111,22 @@ impl Compared {
         let mut found: Vec<Row> = found.collect();
         found.sort_by_key(|r| (r.workload, r.metric, r.policy));
         found
+    }
+
+    /// The answer to a question of result number `index` that has a goal, with the policies as the page calls them.
+    pub(super) fn answer(
+        &self,
+        view: &View,
+        index: usize,
+        question: &Question,
+    ) -> Option<results::Answer> {
+        let comparison = self.comparison.as_ref()?;
+        let mut answer = results::answer(&self.sources, index, question, comparison)?;
+        answer.rename(|policy| {
+            let shown = self.policies.get(policy).map(|i| &view.policies[*i].name);
+            shown.map_or_else(|| policy.to_owned(), Clone::clone)
+        });
+        Some(answer)
     }
 
     /// The comparison of what a question of result number `index` is about with the baseline that it names. Its p-values are

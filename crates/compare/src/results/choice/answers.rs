@@ -1,0 +1,131 @@
+//! The questions of studies that have a goal, answered.
+
+use serde::Serialize;
+use wakepath_results::Question;
+
+use super::{Among, Choice, Objective, choose, front};
+use crate::results::{CompareError, Comparison, Source, policy_name};
+
+/// Most policies of a front that a sentence names.
+const MOST_LISTED: usize = 20;
+
+/// A question that names a goal, with its answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// The question in words.
+    pub question: String,
+    /// The answer; none where the results do not say.
+    pub choice: Option<Choice>,
+    /// Which policies no other one beats in the metrics of the question; empty if it has only one metric.
+    pub front: Vec<String>,
+    /// The answer in sentences, or why there is none.
+    pub sentences: Vec<String>,
+}
+
+/// The answers to all questions of these results that have a goal, in their order. The comparison has to be of these.
+pub fn answers(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
+    let asked = sources.iter().enumerate().flat_map(|(index, source)| {
+        let questions = source.document.questions.iter();
+        questions.filter_map(move |question| answer(sources, index, question, comparison))
+    });
+    asked.collect()
+}
+
+/// The answer to a question of result number `index`, from that result alone; none to a question without a goal.
+pub fn answer(
+    sources: &[Source],
+    index: usize,
+    question: &Question,
+    comparison: &Comparison,
+) -> Option<Answer> {
+    let source = sources.get(index)?;
+    let goal = question.goal?;
+    let document = &source.document;
+    let among = |named: &[String]| {
+        let all = document.policies.iter().map(|p| &p.name);
+        let asked = all.filter(|name| named.is_empty() || named.contains(name));
+        asked
+            .map(|name| policy_name(sources, source, name))
+            .collect()
+    };
+    let among = Among {
+        policies: among(&question.policies),
+        workloads: if question.workloads.is_empty() {
+            document.workloads.iter().map(|w| w.name.clone()).collect()
+        } else {
+            question.workloads.clone()
+        },
+    };
+    let objective = Objective {
+        metric: question.metric.clone(),
+        goal,
+        keep: question.keep.clone(),
+        among,
+    };
+    let mut answer = Answer {
+        question: question.ask.clone(),
+        choice: None,
+        front: Vec::new(),
+        sentences: Vec::new(),
+    };
+    match choose(comparison, &objective) {
+        Ok(choice) => {
+            answer.front =
+                front_policies(comparison, question, &objective.among).unwrap_or_default();
+            answer.choice = Some(choice);
+            answer.say();
+        }
+        Err(error) => answer.sentences = vec![format!("These results do not say: {error}.")],
+    }
+    Some(answer)
+}
+
+/// The front in the metrics of a question, if it has several.
+fn front_policies(
+    comparison: &Comparison,
+    question: &Question,
+    among: &Among,
+) -> Result<Vec<String>, CompareError> {
+    let mut metrics: Vec<String> = Vec::new();
+    for name in question.metrics() {
+        if !metrics.iter().any(|m| m == name) {
+            metrics.push(name.to_owned());
+        }
+    }
+    if metrics.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let points = front(comparison, &metrics, among)?;
+    let on = points.into_iter().filter(|p| p.on_front);
+    Ok(on.map(|p| p.policy).collect())
+}
+
+impl Answer {
+    /// Calls the policies otherwise.
+    pub fn rename(&mut self, name: impl Fn(&str) -> String) {
+        for policy in &mut self.front {
+            *policy = name(policy);
+        }
+        if let Some(choice) = &mut self.choice {
+            for candidate in &mut choice.candidates {
+                candidate.policy = name(&candidate.policy);
+            }
+            choice.say();
+            self.say();
+        }
+    }
+
+    fn say(&mut self) {
+        let choice = self.choice.as_ref();
+        self.sentences = choice.map_or_else(Vec::new, |c| c.sentences.clone());
+        if self.front.len() > 1 {
+            let some = self.front[..self.front.len().min(MOST_LISTED)].join("; ");
+            let more = match self.front.len().saturating_sub(MOST_LISTED) {
+                0 => String::new(),
+                more => format!("; and {more} more"),
+            };
+            let sentence = format!("On the Pareto front in these metrics: {some}{more}.");
+            self.sentences.push(sentence);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Pareto fronts: what nothing else beats.
+
+use serde::Serialize;
+
+use super::{Among, candidates, goal_of};
+use crate::Better;
+use crate::results::{CompareError, Comparison};
+
+/// A policy of a comparison with its values.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// The policy.
+    pub policy: String,
+    /// The geometric mean of each metric over the workloads.
+    pub values: Vec<f64>,
+    /// Whether no other one beats it.
+    pub on_front: bool,
+}
+
+/// Which policies no other one beats in these metrics. In the order of the comparison, those that are beaten too.
+///
+/// # Errors
+/// A metric that the comparison does not have; no policy that has all of them.
+pub fn front(
+    comparison: &Comparison,
+    metrics: &[String],
+    among: &Among,
+) -> Result<Vec<Point>, CompareError> {
+    let better: Vec<Better> = metrics
+        .iter()
+        .map(|name| Ok(goal_of(comparison, name)?.better))
+        .collect::<Result<_, CompareError>>()?;
+    let names: Vec<&str> = metrics.iter().map(String::as_str).collect();
+    let points = candidates(comparison, &names, among)?;
+    let values: Vec<Vec<f64>> = points
+        .iter()
+        .map(|found| {
+            found
+                .rows
+                .iter()
+                .map(|of| super::over_workloads(of))
+                .collect()
+        })
+        .collect();
+    let on = front_of(&values, &better);
+    let points = points.into_iter().zip(values).zip(on);
+    Ok(points
+        .map(|((found, values), on_front)| Point {
+            policy: found.policy.to_owned(),
+            values,
+            on_front,
+        })
+        .collect())
+}
+
+/// Which points no other one beats: one that is as good in all dimensions, and better in one. A point with a value that is no
+/// finite number is never on the front and beats nothing.
+pub fn front_of(points: &[Vec<f64>], better: &[Better]) -> Vec<bool> {
+    let sign = |better: &Better| match better {
+        Better::Lower => 1.0,
+        Better::Higher => -1.0,
+    };
+    let known = |point: &Vec<f64>| point.iter().all(|v| v.is_finite());
+    let beats = |a: &Vec<f64>, b: &Vec<f64>| {
+        let pairs = || {
+            a.iter()
+                .zip(b)
+                .zip(better)
+                .map(|((a, b), better)| (sign(better) * a, sign(better) * b))
+        };
+        pairs().all(|(a, b)| a <= b) && pairs().any(|(a, b)| a < b)
+    };
+    points
+        .iter()
+        .map(|own| {
+            let beaten = |other: &Vec<f64>| known(other) && beats(other, own);
+            known(own) && !points.iter().any(beaten)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_front_is_what_no_point_beats() {
+        let points = [
+            (1.0, 9.0),
+            (2.0, 5.0),
+            (3.0, 5.0),
+            (4.0, 1.0),
+            (5.0, 2.0),
+            (f64::NAN, 0.0),
+            (f64::NEG_INFINITY, 0.0),
+        ];
+        let points = points.map(|(a, b)| vec![a, b]);
+        let lower = [Better::Lower, Better::Lower];
+        let on = [true, true, false, true, false, false, false];
+        assert_eq!(front_of(&points, &lower), on);
+        let mixed = [Better::Lower, Better::Higher];
+        let on = [true, false, false, false, false, false, false];
+        assert_eq!(front_of(&points, &mixed), on);
+    }
+
+    proptest! {
+        #[test]
+        fn the_front_is_never_empty_and_its_points_do_not_beat_each_other(
+            points in prop::collection::vec(prop::collection::vec(0.0_f64..9.0, 2), 1..30),
+        ) {
+            let front = front_of(&points, &[Better::Lower, Better::Lower]);
+            let mut on: Vec<_> = points.iter().zip(&front).filter(|(_, f)| **f).map(|(p, _)| p).collect();
+            prop_assert!(!on.is_empty());
+            on.sort_by(|a, b| a[0].total_cmp(&b[0]));
+            prop_assert!(on.windows(2).all(|w| w[0] == w[1] || (w[0][0] < w[1][0] && w[0][1] > w[1][1])));
+        }
+    }
+}

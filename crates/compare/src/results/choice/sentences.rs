@@ -1,0 +1,184 @@
+//! A choice in sentences.
+
+use wakepath_results::Goal;
+
+use super::{Candidate, Choice, Figure, Holds};
+use crate::Metric;
+use crate::figure::Unit;
+
+/// Of more workloads than this only the mean and both ends are said.
+const MOST_WORKLOADS: usize = 4;
+
+impl Choice {
+    /// Says anew what the candidates are.
+    pub(super) fn say(&mut self) {
+        let mut sentences = Vec::new();
+        if let Some(first) = self.candidates.first() {
+            sentences.push(self.answer(first));
+            let next = self.candidates.get(1);
+            let next = next.filter(|next| next.holds == first.holds);
+            sentences.extend(next.map(|next| self.next(first, next)));
+            if first.holds == Holds::Surely {
+                for holds in [Holds::CannotTell, Holds::Fails] {
+                    sentences.extend(self.better_but(first, holds));
+                }
+            }
+            sentences.push(format!(
+                "Intervals are those of {} % of each mean by Student's t, not corrected for the number of policies.",
+                self.level * 100.0
+            ));
+        }
+        self.sentences = sentences;
+    }
+
+    fn about(&self, name: &str) -> Option<&Metric> {
+        self.metrics.iter().find(|m| m.name == name)
+    }
+
+    fn shown(&self, figure: &Figure) -> String {
+        let about = self.about(&figure.metric);
+        about.map_or_else(String::new, |metric| shown(metric, figure))
+    }
+
+    /// What is minimised or maximised, on each workload or over all of them.
+    fn goal(&self, of: &Candidate) -> String {
+        let what = &self.metric.title;
+        let on = |f: &Figure| format!("{} on {}", self.shown(f), f.workload);
+        if of.figures.len() <= MOST_WORKLOADS {
+            let each: Vec<String> = of.figures.iter().map(on).collect();
+            return format!("{what} {}", each.join(", "));
+        }
+        let by_mean = |a: &&Figure, b: &&Figure| a.mean.total_cmp(&b.mean);
+        let ends = [
+            of.figures.iter().min_by(by_mean),
+            of.figures.iter().max_by(by_mean),
+        ];
+        let [low, high] = ends.map(|end| end.map_or_else(String::new, on));
+        let unit = Unit::of(&self.metric.unit, of.value);
+        format!(
+            "{what} {}{} (geometric mean over {} workloads), from {low} to {high}",
+            unit.figure(of.value, None),
+            with_space(&unit.name),
+            of.figures.len()
+        )
+    }
+
+    /// The figure that is nearest to a limit or furthest beyond one.
+    fn worst(&self, of: &Candidate) -> Option<String> {
+        let figure = of.worst.as_ref()?;
+        let title = &self.about(&figure.metric)?.title;
+        let shown = self.shown(figure);
+        Some(format!("{title} {shown} on {}", figure.workload))
+    }
+
+    fn keep(&self) -> String {
+        let all: Vec<String> = self.keep.iter().map(ToString::to_string).collect();
+        all.join(" and ")
+    }
+
+    fn answer(&self, first: &Candidate) -> String {
+        let (policy, goal, keep) = (&first.policy, self.goal(first), self.keep());
+        match (first.holds, self.worst(first)) {
+            (_, None) => format!("{policy}: {goal}."),
+            (Holds::Surely, Some(worst)) => {
+                format!("{policy}: {goal}; surely keeps {keep}, at worst {worst}.")
+            }
+            (holds, Some(worst)) => {
+                let sure = match holds {
+                    Holds::Fails => "misses it",
+                    _ => "cannot tell whether it keeps it",
+                };
+                let distance = match first.miss_percent {
+                    miss if miss > 0.0 => format!(", {} beyond the limit", percent(miss)),
+                    _ => String::new(),
+                };
+                format!(
+                    "Nothing surely keeps {keep}. Nearest: {policy}, {sure}: {worst}{distance}; {goal}."
+                )
+            }
+        }
+    }
+
+    /// How much more or less of what is wanted another policy has.
+    fn change(&self, first: &Candidate, other: &Candidate) -> String {
+        let percent = (other.value / first.value - 1.0) * 100.0;
+        format!("{} {percent:+.1} %", self.metric.title)
+    }
+
+    fn next(&self, first: &Candidate, next: &Candidate) -> String {
+        let pairs = || first.figures.iter().zip(&next.figures);
+        let overlap = |(a, b): (&Figure, &Figure)| match (a.interval, b.interval) {
+            (Some(a), Some(b)) => a[0] <= b[1] && b[0] <= a[1],
+            _ => false,
+        };
+        let apart = if pairs().any(|(a, b)| a.interval.is_none() || b.interval.is_none()) {
+            "; too few runs for intervals"
+        } else if pairs().all(overlap) {
+            "; the intervals overlap"
+        } else {
+            ""
+        };
+        format!(
+            "Next: {}, {}: {}{apart}.",
+            next.policy,
+            self.change(first, next),
+            self.goal(next)
+        )
+    }
+
+    /// The nearest of the policies that would be better and do not surely keep the conditions.
+    fn better_but(&self, first: &Candidate, holds: Holds) -> Option<String> {
+        let better = |c: &&Candidate| match self.goal {
+            Goal::Minimise => c.value < first.value,
+            Goal::Maximise => c.value > first.value,
+        };
+        let mut missing = self.candidates.iter().filter(|c| c.holds == holds);
+        let near = missing.find(better)?;
+        let worst = self.worst(near)?;
+        let condition = near.condition.as_ref()?;
+        let says = if holds == Holds::Fails {
+            format!("misses {condition} by {}", percent(near.miss_percent))
+        } else {
+            format!("cannot tell whether it keeps {condition}")
+        };
+        let change = self.change(first, near);
+        Some(format!(
+            "Better, but {says}: {}, {change}, {worst}.",
+            near.policy
+        ))
+    }
+}
+
+/// A share of the limit; that of a limit of 0 is no number to show.
+fn percent(of_limit: f64) -> String {
+    if of_limit < 1e6 {
+        format!("{of_limit:.1} %")
+    } else {
+        "far".to_owned()
+    }
+}
+
+fn with_space(unit: &str) -> String {
+    match unit {
+        "" => String::new(),
+        "1/s" => "/s".to_owned(),
+        other => format!(" {other}"),
+    }
+}
+
+/// A figure with its interval and unit.
+fn shown(metric: &Metric, figure: &Figure) -> String {
+    let unit = Unit::of(&metric.unit, figure.mean);
+    let doubt = unit.doubt(figure.interval);
+    let text = |value: f64| crate::figure::digits(value * unit.factor, doubt);
+    let interval = match (figure.interval, figure.runs) {
+        (Some([low, high]), _) => format!("{} to {}", text(low), text(high)),
+        (None, 1) => "1 run".to_owned(),
+        (None, runs) => format!("{runs} runs"),
+    };
+    format!(
+        "{}{} ({interval})",
+        text(figure.mean),
+        with_space(&unit.name)
+    )
+}

@@ -1,0 +1,239 @@
+//! The best policy under conditions, of results made up here.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
+
+use std::collections::BTreeMap;
+
+use wakepath_compare::results::{
+    Among, Choice, CompareError, Holds, Objective, Options, Source, answers, choose, compare,
+};
+use wakepath_compare::{Condition, Design, Goal, METRICS};
+use wakepath_results::document::{SCHEMA, VERSION};
+use wakepath_results::{
+    Backend, Document, Machine, MetricRow, Policy, Question, StudyInfo, Workload,
+};
+
+/// Values of `mean_mw` and `p99_us` by policy, in all runs but for a little noise.
+type Policies<'a> = [(&'a str, f64, f64)];
+
+const WORKLOADS: [&str; 2] = ["reads", "writes"];
+
+fn source(name: &str, policies: &Policies<'_>, runs: u32, noise: f64) -> Source {
+    let document = Document {
+        schema: SCHEMA.into(),
+        version: VERSION,
+        complete: true,
+        study: StudyInfo {
+            name: name.into(),
+            title: String::new(),
+        },
+        backend: Backend::Sim,
+        tools: BTreeMap::new(),
+        machine: Machine {
+            name: name.into(),
+            title: name.into(),
+            cpu_kinds: vec![],
+            idle_states: vec![],
+            drive: String::new(),
+        },
+        workloads: WORKLOADS
+            .map(|name| Workload {
+                name: name.into(),
+                kind: "fio".into(),
+                source: "job.fio".into(),
+            })
+            .into(),
+        policies: policies
+            .iter()
+            .map(|(name, ..)| Policy {
+                name: (*name).to_owned(),
+                settings: BTreeMap::new(),
+            })
+            .collect(),
+        baseline: policies[0].0.to_owned(),
+        repeats: runs,
+        design: Design::Paired,
+        seeds: vec![1],
+        questions: vec![],
+        metrics: METRICS.to_vec(),
+        level: 0.95,
+        margin_percent: 2.0,
+        notes: vec![],
+    };
+    let mut rows = Vec::new();
+    for (number, workload) in WORKLOADS.iter().enumerate() {
+        for (policy, mw, us) in policies {
+            for repeat in 0..runs {
+                let factor = 1.0 + noise * (f64::from(repeat % 5) - 2.0);
+                // The second workload is a little slower.
+                for (metric, value) in [("mean_mw", *mw), ("p99_us", us + number as f64)] {
+                    rows.push(MetricRow {
+                        workload: (*workload).to_owned(),
+                        policy: (*policy).to_owned(),
+                        repeat,
+                        seed: Some(1),
+                        block: repeat,
+                        order: repeat,
+                        metric: metric.to_owned(),
+                        value: value * factor,
+                    });
+                }
+            }
+        }
+    }
+    Source {
+        name: name.to_owned(),
+        document,
+        rows,
+        files: BTreeMap::new(),
+    }
+}
+
+fn least_power(keep: &[&str]) -> Objective {
+    Objective {
+        metric: "mean_mw".into(),
+        goal: Goal::Minimise,
+        keep: keep
+            .iter()
+            .map(|c| c.parse::<Condition>().unwrap())
+            .collect(),
+        among: Among::default(),
+    }
+}
+
+fn chosen(sources: &[Source], objective: &Objective) -> Choice {
+    choose(&compare(sources, &Options::default()).unwrap(), objective).unwrap()
+}
+
+fn order(choice: &Choice) -> Vec<&str> {
+    choice
+        .candidates
+        .iter()
+        .map(|c| c.policy.as_str())
+        .collect()
+}
+
+const THREE: &Policies<'_> = &[
+    ("slow", 20_000.0, 300.0),
+    ("fast", 30_000.0, 100.0),
+    ("hot", 40_000.0, 90.0),
+];
+
+#[test]
+fn the_answer_has_figures_the_next_one_and_what_better_ones_miss() {
+    let source = [source("s", THREE, 5, 0.001)];
+    let choice = chosen(&source, &least_power(&["p99_us < 150"]));
+    assert_eq!(order(&choice), ["fast", "hot", "slow"]);
+    let says = &choice.sentences;
+    assert_eq!(
+        says[0],
+        "fast: power 30.000 W (29.941 to 30.059) on reads, 30.000 W (29.941 to 30.059) on writes; surely keeps \
+         p99_us < 150, at worst p99 latency 101.00 us (100.80 to 101.20) on writes."
+    );
+    assert!(says[1].starts_with("Next: hot, power +33.3 %: power 40.000 W"));
+    assert!(
+        says[2].starts_with("Better, but misses p99_us < 150 by 100.7 %: slow, power -33.3 %"),
+        "{says:?}"
+    );
+    // Two that are alike are said to be.
+    let alike = [("a", 100.0, 9.0), ("b", 100.01, 9.0)];
+    let alike = [self::source("s", &alike, 5, 0.01)];
+    let says = chosen(&alike, &least_power(&[])).sentences;
+    assert!(says[1].ends_with("the intervals overlap."), "{says:?}");
+}
+
+#[test]
+fn without_an_answer_the_nearest_is_named() {
+    let source = [source("s", THREE, 5, 0.001)];
+    let choice = chosen(&source, &least_power(&["p99_us < 50"]));
+    assert_eq!(order(&choice), ["hot", "fast", "slow"]);
+    assert!(
+        choice.sentences[0]
+            .starts_with("Nothing surely keeps p99_us < 50. Nearest: hot, misses it: p99 latency"),
+        "{:?}",
+        choice.sentences
+    );
+    assert!(choice.sentences[0].contains("82.0 % beyond the limit"));
+}
+
+#[test]
+fn too_few_runs_do_not_make_a_policy_that_misses_the_nearest() {
+    // Nothing can be sure with two runs; the cheapest is far beyond the limit.
+    let source = [source("s", THREE, 2, 0.001)];
+    let choice = chosen(&source, &least_power(&["p99_us < 150"]));
+    assert!(
+        choice
+            .candidates
+            .iter()
+            .all(|c| c.holds == Holds::CannotTell)
+    );
+    assert_eq!(order(&choice), ["fast", "hot", "slow"]);
+    assert!(
+        choice.sentences[1].contains("too few runs for intervals"),
+        "{:?}",
+        choice.sentences
+    );
+}
+
+#[test]
+fn the_condition_that_is_in_doubt_is_the_one_that_is_named() {
+    let doubtful = [("a", 1000.0, 149.5), ("b", 1000.0, 149.5)];
+    let source = [source("s", &doubtful, 5, 0.01)];
+    // The power is closer to its limit, by the means, and surely keeps it.
+    let choice = chosen(&source, &least_power(&["mean_mw <= 1020", "p99_us < 152"]));
+    let first = &choice.candidates[0];
+    assert_eq!(first.holds, Holds::CannotTell);
+    assert_eq!(first.condition.as_ref().unwrap().metric, "p99_us");
+}
+
+#[test]
+fn a_question_is_answered_from_its_own_results() {
+    let question = Question {
+        ask: "Cheapest?".into(),
+        metric: "mean_mw".into(),
+        goal: Some(Goal::Minimise),
+        keep: vec!["p99_us < 150".parse().unwrap()],
+        policies: vec!["fast".into(), "hot".into()],
+        workloads: vec!["reads".into()],
+        baseline: None,
+    };
+    let mut sources = [
+        source("board", THREE, 5, 0.001),
+        source(
+            "server",
+            &[("fast", 1.0, 1.0), ("slow", 2.0, 1.0)],
+            5,
+            0.001,
+        ),
+    ];
+    sources[0].document.questions = vec![question];
+    let comparison = compare(&sources, &Options::default()).unwrap();
+    let answers = answers(&sources, &comparison);
+    assert_eq!(answers.len(), 1);
+    let choice = answers[0].choice.as_ref().unwrap();
+    assert_eq!(order(choice), ["board: fast", "board: hot"]);
+    assert_eq!(choice.candidates[0].figures.len(), 1);
+    assert_eq!(answers[0].front, ["board: fast", "board: hot"]);
+}
+
+#[test]
+fn what_a_choice_lacks_is_named() {
+    let mut alone = source("s", THREE, 4, 0.001);
+    alone
+        .rows
+        .retain(|r| r.workload != "writes" || r.metric != "p99_us");
+    let comparison = compare(&[alone], &Options::default()).unwrap();
+    let error = choose(&comparison, &least_power(&["p99_us < 150"])).unwrap_err();
+    assert_eq!(
+        error,
+        CompareError::NoFigures {
+            metric: "p99_us".into(),
+            workload: "writes".into()
+        }
+    );
+    let mut reads = least_power(&["p99_us < 150"]);
+    reads.among.workloads = vec!["reads".into()];
+    assert_eq!(choose(&comparison, &reads).unwrap().candidates.len(), 3);
+}

@@ -1,0 +1,175 @@
+//! Questions that a study answers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A question that a study answers: what differs in a metric, or, with a goal, which policy is best by it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// In words.
+    pub ask: String,
+    /// Name of the metric that answers it.
+    pub metric: String,
+    /// Which policy is wanted; absent: all are compared with the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Goal>,
+    /// What that policy has to keep on every workload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<Condition>,
+    /// Policies concerned; empty: all.
+    #[serde(default)]
+    pub policies: Vec<String>,
+    /// Workloads concerned; empty: all.
+    #[serde(default)]
+    pub workloads: Vec<String>,
+    /// The policy to compare with; absent: the study's. A question with a goal has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+}
+
+impl Question {
+    /// Names of the metrics that the answer needs.
+    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+        let kept = self.keep.iter().map(|c| c.metric.as_str());
+        std::iter::once(self.metric.as_str()).chain(kept)
+    }
+}
+
+/// Whether the policy with least or with most of a metric is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Goal {
+    /// Least.
+    Minimise,
+    /// Most.
+    Maximise,
+}
+
+impl Goal {
+    /// 1 or -1, so that the smaller of two values times this is the wanted one.
+    pub fn sign(self) -> f64 {
+        match self {
+            Self::Minimise => 1.0,
+            Self::Maximise => -1.0,
+        }
+    }
+}
+
+/// A limit that a metric has to keep: `p99_us < 150`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Condition {
+    /// Name of the metric.
+    pub metric: String,
+    /// Whether the metric has to be below the limit, else above it.
+    pub below: bool,
+    /// Whether the limit itself keeps the condition.
+    pub or_equal: bool,
+    /// The limit, in the metric's unit.
+    pub limit: f64,
+}
+
+impl Condition {
+    /// Whether a value keeps it.
+    pub fn keeps(&self, value: f64) -> bool {
+        match (self.below, self.or_equal) {
+            (true, true) => value <= self.limit,
+            (true, false) => value < self.limit,
+            (false, true) => value >= self.limit,
+            (false, false) => value > self.limit,
+        }
+    }
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no condition such as `p99_us < 150`");
+        let at = text.find(['<', '>']).ok_or_else(wrong)?;
+        let (metric, rest) = text.split_at(at);
+        let below = rest.starts_with('<');
+        let rest = &rest[1..];
+        let limit = rest.strip_prefix('=');
+        let number: f64 = limit.unwrap_or(rest).trim().parse().map_err(|_| wrong())?;
+        if metric.trim().is_empty() || !number.is_finite() {
+            return Err(wrong());
+        }
+        Ok(Self {
+            metric: metric.trim().to_owned(),
+            below,
+            or_equal: limit.is_some(),
+            limit: number,
+        })
+    }
+}
+
+impl TryFrom<String> for Condition {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Condition> for String {
+    fn from(condition: Condition) -> Self {
+        condition.to_string()
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.below { '<' } else { '>' };
+        let equal = if self.or_equal { "=" } else { "" };
+        write!(f, "{} {sign}{equal} {}", self.metric, self.limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_print_back_and_odd_ones_are_refused() {
+        for text in ["p99_us < 150", "iops >= 2000", "mean_mw <= 1.5", "x > -3"] {
+            assert_eq!(text.parse::<Condition>().unwrap().to_string(), text);
+        }
+        let dense = "p99_us<150".parse::<Condition>().unwrap();
+        assert_eq!(dense.to_string(), "p99_us < 150");
+        for odd in [
+            "",
+            "p99_us",
+            "p99_us = 3",
+            "< 3",
+            "p99_us < nan",
+            "p99_us << 3",
+            "p99_us < 3 us",
+        ] {
+            assert!(odd.parse::<Condition>().is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_question_survives_json_and_one_without_a_goal_looks_as_before() {
+        let plain = r#"{"ask":"a","metric":"iops","policies":[],"workloads":[]}"#;
+        let question: Question = serde_json::from_str(plain).unwrap();
+        assert_eq!(serde_json::to_string(&question).unwrap(), plain);
+        let asked = Question {
+            goal: Some(Goal::Minimise),
+            keep: vec!["p99_us < 150".parse().unwrap()],
+            ..question
+        };
+        let text = serde_json::to_string(&asked).unwrap();
+        assert!(
+            text.contains(r#""goal":"minimise","keep":["p99_us < 150"]"#),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<Question>(&text).unwrap(), asked);
+        let odd = text.replace("p99_us < 150", "p99_us");
+        assert!(serde_json::from_str::<Question>(&odd).is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! The questions of a study.
+
+use toml::Spanned;
+use wakepath_results::{Condition, Goal, Metric, Question};
+
+use super::{PlannedWorkload, position};
+use crate::file::{QuestionEntry, Source, StudyError, StudyFile};
+
+/// What a question needs to exist.
+struct Known<'a> {
+    metrics: &'a [Metric],
+    policies: &'a [&'a str],
+    workloads: Vec<&'a str>,
+}
+
+/// All questions of the file.
+pub(super) fn all(
+    file: &StudyFile,
+    source: Source<'_>,
+    workloads: &[PlannedWorkload],
+    policies: &[&str],
+    metrics: &[Metric],
+) -> Result<Vec<Question>, StudyError> {
+    let known = Known {
+        metrics,
+        policies,
+        workloads: workloads.iter().map(|w| w.name.as_str()).collect(),
+    };
+    let entries = file.question.iter();
+    entries
+        .map(|entry| question(entry, source, &known))
+        .collect()
+}
+
+fn question(
+    entry: &Spanned<QuestionEntry>,
+    source: Source<'_>,
+    known: &Known<'_>,
+) -> Result<Question, StudyError> {
+    let of = entry.get_ref();
+    let (metric, goal) = match (&of.metric, &of.minimise, &of.maximise) {
+        (Some(metric), None, None) => (metric, None),
+        (None, Some(metric), None) => (metric, Some(Goal::Minimise)),
+        (None, None, Some(metric)) => (metric, Some(Goal::Maximise)),
+        _ => {
+            let message = "a question needs one of `metric`, `minimise` and `maximise`";
+            return Err(source.error(entry, message));
+        }
+    };
+    let metric = find(metric, metric.get_ref(), source, known)?;
+    if goal.is_none()
+        && let Some(condition) = of.keep.first()
+    {
+        let message = "`keep` goes with `minimise` or `maximise`, which say what is wanted among what keeps it";
+        return Err(source.error(condition, message));
+    }
+    if let (Some(_), Some(baseline)) = (goal, &of.baseline) {
+        let message = "a question with `minimise` or `maximise` compares with no baseline";
+        return Err(source.error(baseline, message));
+    }
+    let condition = |text: &Spanned<String>| -> Result<Condition, StudyError> {
+        let parsed = text.get_ref().parse::<Condition>();
+        let condition = parsed.map_err(|message| source.error(text, message))?;
+        find(text, &condition.metric, source, known)?;
+        Ok(condition)
+    };
+    let keep: Vec<Condition> = of
+        .keep
+        .iter()
+        .map(condition)
+        .collect::<Result<_, StudyError>>()?;
+    let named = |what, names: &[Spanned<String>], known: &[&str]| -> Result<Vec<String>, _> {
+        let names = names.iter().map(|name| {
+            position(source, what, name, known)?;
+            Ok(name.get_ref().clone())
+        });
+        names.collect::<Result<_, StudyError>>()
+    };
+    Ok(Question {
+        ask: match &of.ask {
+            Some(ask) => ask.clone(),
+            None => in_words(metric, goal, &keep),
+        },
+        metric: metric.name.to_string(),
+        goal,
+        keep,
+        policies: named("policy", &of.policies, known.policies)?,
+        workloads: named("workload", &of.workloads, &known.workloads)?,
+        baseline: named("policy", of.baseline.as_slice(), known.policies)?.pop(),
+    })
+}
+
+/// The metric that `at` names.
+fn find<'a>(
+    at: &Spanned<String>,
+    name: &str,
+    source: Source<'_>,
+    known: &Known<'a>,
+) -> Result<&'a Metric, StudyError> {
+    let found = known.metrics.iter().find(|m| m.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = known.metrics.iter().map(|m| &*m.name).collect();
+        source.error(at, crate::file::unknown("metric", name, &names))
+    })
+}
+
+fn in_words(metric: &Metric, goal: Option<Goal>, keep: &[Condition]) -> String {
+    let title = &metric.title;
+    let end = match goal {
+        None => return format!("What changes in {title}?"),
+        Some(Goal::Minimise) => "lowest",
+        Some(Goal::Maximise) => "highest",
+    };
+    let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
+    let keep = match keep.join(" and ") {
+        none if none.is_empty() => none,
+        all => format!(" and keeps {all}"),
+    };
+    format!("Which policy has the {end} {title}{keep}?")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use wakepath_results::{Goal, Question};
+
+    use crate::plan::{Plan, Target};
+
+    const STUDY: &str = "name = 's'\nmachine = 'rk3399'\n\
+        [[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\nseconds = 1\n[[policy]]\nname = 'p'\n[[question]]\n";
+
+    fn planned(question: &str) -> Result<Vec<Question>, String> {
+        let text = format!("{STUDY}{question}\n");
+        let plan = Plan::new(&text, "s.toml", Path::new("."), Target::Sim);
+        Ok(plan.map_err(|e| e.to_string())?.questions)
+    }
+
+    #[test]
+    fn a_question_may_want_the_best_policy_under_conditions() {
+        let questions = planned(
+            "minimise = 'mean_mw'\nkeep = ['p99_us<150', 'iops >= 2e3']\nworkloads = ['w']",
+        );
+        let question = &questions.unwrap()[0];
+        assert_eq!(
+            (question.metric.as_str(), question.goal),
+            ("mean_mw", Some(Goal::Minimise))
+        );
+        let kept: Vec<String> = question.keep.iter().map(ToString::to_string).collect();
+        assert_eq!(kept, ["p99_us < 150", "iops >= 2000"]);
+        assert_eq!(
+            question.ask,
+            "Which policy has the lowest power and keeps p99_us < 150 and iops >= 2000?"
+        );
+        let most = &planned("maximise = 'iops'").unwrap()[0];
+        assert_eq!(most.goal, Some(Goal::Maximise));
+        assert_eq!(most.ask, "Which policy has the highest IOPS?");
+        assert_eq!(planned("metric = 'iops'").unwrap()[0].goal, None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_question_has_its_line() {
+        for (question, line, part) in [
+            ("ask = 'x'", 9, "one of `metric`, `minimise` and `maximise`"),
+            (
+                "metric = 'iops'\nminimise = 'mean_mw'",
+                9,
+                "one of `metric`",
+            ),
+            (
+                "minimise = 'mean_mw'\nmaximise = 'iops'",
+                9,
+                "one of `metric`",
+            ),
+            (
+                "metric = 'iops'\nkeep = ['p99_us < 1']",
+                11,
+                "`keep` goes with",
+            ),
+            ("minimise = 'mean_mw'\nbaseline = 'p'", 11, "no baseline"),
+            ("minimise = 'mean_mx'", 10, "did you mean `mean_mw`"),
+            ("minimise = 'mean_mw'\nkeep = ['p99 < 1']", 11, "`p99`"),
+            (
+                "minimise = 'mean_mw'\nkeep = ['p99_us']",
+                11,
+                "no condition such as",
+            ),
+            (
+                "minimise = 'mean_mw'\nkeep = ['']",
+                11,
+                "no condition such as",
+            ),
+            ("minimise = 'mean_mw'\nkeep = 'p99_us < 1'", 11, "expected"),
+            ("minimise = 'mean_mw'\nworkloads = ['v']", 11, "`v`"),
+        ] {
+            let error = planned(question).unwrap_err();
+            assert!(
+                error.contains(&format!("s.toml:{line}")) && error.contains(part),
+                "{question}: {error}"
+            );
+        }
+    }
+}
