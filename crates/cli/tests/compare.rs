@@ -52,7 +52,7 @@ fn a_question_with_a_condition_names_the_policy_that_keeps_it() {
         "{text}"
     );
     assert!(
-        text.contains("Better, but misses p99_us < 150 by 101.3 %: slow"),
+        text.contains("Better, but misses p99_us < 150 by 101 %: slow"),
         "{text}"
     );
     let nearest = with(&["--maximise", "iops", "--keep", "p99_us<50"]);
@@ -118,7 +118,9 @@ fn many_policies_are_ranked() {
     );
     // Of 20 there still is a table with a sentence each; files have all in any case.
     let few = compared(&results[..20], &["--metric", "p99_us"]);
-    assert_eq!(few.matches("better by").count(), 19, "{few}");
+    assert_eq!(few.matches("better by").count(), 18, "{few}");
+    // The second gains less than the margin.
+    assert_eq!(few.matches("cannot tell").count(), 1, "{few}");
     let csv = compared(&results, &["--metric", "p99_us", "--format", "csv"]);
     assert_eq!(csv.lines().count(), 26);
 }

@@ -41,14 +41,40 @@ impl Unit {
         }
     }
 
-    /// A value with the digits that this interval around it deserves, without the unit.
-    pub fn figure(&self, value: f64, interval: Option<[f64; 2]>) -> String {
-        digits(value * self.factor, self.doubt(interval))
+    /// A value in the metric's own unit with the digits that its doubt, also in that unit, deserves; without the unit.
+    pub fn figure(&self, value: f64, doubt: Option<f64>) -> String {
+        let doubt = doubt.map(|d| d * self.factor);
+        digits(value * self.factor, doubt)
     }
 
-    /// Half the width of an interval, in this unit.
-    pub fn doubt(&self, interval: Option<[f64; 2]>) -> Option<f64> {
-        interval.map(|[low, high]| (high - low) / 2.0 * self.factor)
+    /// Both ends of an interval as [`Self::figure`] has the value in it.
+    pub fn interval(&self, value: f64, [low, high]: [f64; 2]) -> String {
+        let decimals = decimals(value * self.factor, Some((high - low) / 2.0 * self.factor));
+        let [low, high] = [low, high].map(|v| format!("{:.decimals$}", v * self.factor));
+        format!("{low} to {high}")
+    }
+}
+
+/// How far a mean may be off: half the width of its interval, else what the runs differ by.
+pub fn doubt(interval: Option<[f64; 2]>, deviation: Option<f64>) -> Option<f64> {
+    let half = interval.map(|[low, high]| (high - low) / 2.0);
+    half.filter(|half| half.is_finite()).or(deviation)
+}
+
+/// Percentages with their signs: down to the second digit of half the width of the interval that they come with, at most two
+/// digits after the point; one where there is no interval.
+pub fn percents<const N: usize>(values: [f64; N], interval: Option<[f64; 2]>) -> [String; N] {
+    let decimals =
+        doubt(interval, None).map_or(1, |half| (1 - exponent(half)).clamp(0, 2)) as usize;
+    values.map(|value| format!("{value:+.decimals$}"))
+}
+
+/// The power of ten of a value's first digit.
+fn exponent(value: f64) -> i32 {
+    if value == 0.0 || !value.is_finite() {
+        0
+    } else {
+        value.abs().log10().floor() as i32
     }
 }
 
@@ -61,13 +87,6 @@ pub fn digits(value: f64, doubt: Option<f64>) -> String {
 
 /// How many digits [`digits`] has after the point.
 pub fn decimals(value: f64, doubt: Option<f64>) -> usize {
-    let exponent = |v: f64| {
-        if v == 0.0 || !v.is_finite() {
-            0
-        } else {
-            v.abs().log10().floor() as i32
-        }
-    };
     let before = exponent(value) + 1;
     let decimals = match doubt.filter(|d| *d > 0.0 && d.is_finite()) {
         Some(doubt) => (1 - exponent(doubt)).clamp(3 - before, 6 - before),
@@ -104,11 +123,31 @@ mod tests {
         let watts = of(&[800.0, 10_000.0, f64::NAN]);
         assert_eq!(watts.title("power"), "power, W");
         assert_eq!(watts.figure(800.0, None), "0.8000");
+        assert_eq!(watts.figure(188_345.0, Some(1_350.0)), "188.3");
         assert_eq!(
-            watts.figure(188_345.0, Some([187_000.0, 189_700.0])),
-            "188.3"
+            watts.interval(188_345.0, [187_000.0, 189_700.0]),
+            "187.0 to 189.7"
         );
         assert_eq!(Unit::of("us", 1e9).name, "us");
         assert_eq!(Unit::of("", 1.0).title("IOPS"), "IOPS");
+    }
+
+    #[test]
+    fn percentages_have_no_more_digits_than_their_interval() {
+        for (value, interval, text) in [
+            (73.214, Some([73.21, 73.22]), "+73.21"),
+            (3.123, Some([2.0, 4.3]), "+3.1"),
+            (-25.4, Some([-60.0, 10.0]), "-25"),
+            (3.123, None, "+3.1"),
+        ] {
+            assert_eq!(percents([value], interval), [text]);
+        }
+    }
+
+    #[test]
+    fn the_doubt_is_that_of_the_interval_or_of_the_runs() {
+        assert_eq!(doubt(Some([1.0, 3.0]), Some(9.0)), Some(1.0));
+        assert_eq!(doubt(Some([1.0, f64::INFINITY]), Some(9.0)), Some(9.0));
+        assert_eq!(doubt(None, None), None);
     }
 }

@@ -159,6 +159,16 @@ pub(crate) fn interval_of_mean(metric: &Metric, values: &[f64], level: f64) -> O
     })
 }
 
+/// The standard deviation of these runs; none of fewer than two.
+pub fn standard_deviation(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    Some((squares / (values.len() as f64 - 1.0)).sqrt())
+}
+
 fn check(baseline: &[f64], series: &[f64], design: Design, level: f64) -> Result<(), GainError> {
     if !(0.5..=0.999).contains(&level) {
         return Err(GainError::Level(level));

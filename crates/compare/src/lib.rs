@@ -37,7 +37,7 @@ mod warnings;
 
 pub use correction::benjamini_hochberg;
 pub use differences::differences;
-pub use gain::{Gain, GainError, RESAMPLES, gain};
+pub use gain::{Gain, GainError, RESAMPLES, gain, standard_deviation};
 pub use verdict::{Doubt, MOST_RUNS, Verdict, range};
 pub use wakepath_results::{Better, Condition, Design, Goal, METRICS, Mean, Metric};
 pub use warnings::{Warning, warnings};

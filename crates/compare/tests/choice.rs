@@ -134,7 +134,7 @@ fn the_answer_has_figures_the_next_one_and_what_better_ones_miss() {
     );
     assert!(says[1].starts_with("Next: hot, power +33.3 %: power 40.000 W"));
     assert!(
-        says[2].starts_with("Better, but misses p99_us < 150 by 100.7 %: slow, power -33.3 %"),
+        says[2].starts_with("Better, but misses p99_us < 150 by 101 %: slow, power -33.3 %"),
         "{says:?}"
     );
     // Two that are alike are said to be.

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use wakepath_compare::figure::{Unit, doubt, percents};
 use wakepath_compare::results::{
     Among, Answer, Comparison, Objective, Options, Row, Source, answers, choose, compare, front,
 };
@@ -214,7 +215,7 @@ fn print(
 ) -> anyhow::Result<()> {
     let mut text = Vec::new();
     for metric in &comparison.metrics {
-        style.heading(&mut text, &title(metric))?;
+        style.heading(&mut text, &title(comparison, metric))?;
         style.table(&mut text, means(comparison, metric))?;
         if let Some(canvas) = canvas {
             drawing::write(&mut text, canvas, comparison, metric)?;
@@ -280,7 +281,7 @@ fn procedure(comparison: &Comparison) -> String {
 }
 
 /// The metric, its unit, its mean and which way is better.
-fn title(metric: &Metric) -> String {
+fn title(comparison: &Comparison, metric: &Metric) -> String {
     let mean = match metric.mean {
         Mean::Arithmetic => "Amean",
         Mean::Harmonic => "Hmean",
@@ -292,25 +293,36 @@ fn title(metric: &Metric) -> String {
     };
     format!(
         "{}: {mean} with standard deviation, and gain in % (plus is better, * significant); {better}",
-        metric.title_with_unit()
+        unit(comparison, metric).title(&metric.title)
     )
 }
 
-/// A number with four significant digits, or all before the point.
-fn number(value: f64) -> String {
-    let magnitude = if value == 0.0 {
-        0.0
-    } else {
-        value.abs().log10().floor()
+/// The unit of a metric's figures in a comparison.
+fn unit(comparison: &Comparison, metric: &Metric) -> Unit {
+    let of = comparison.rows.iter().filter(|r| r.metric == metric.name);
+    Unit::of_all(&metric.unit, of.map(|r| r.mean))
+}
+
+/// A row's mean with the digits that it deserves.
+fn mean(row: &Row, unit: &Unit) -> String {
+    unit.figure(row.mean, doubt(row.interval, row.deviation))
+}
+
+/// The same with the standard deviation behind it, if there are several runs.
+fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
+    let mean = mean(row, unit);
+    let Some(deviation) = row.deviation else {
+        return mean;
     };
-    let decimals = (3.0 - magnitude).clamp(0.0, 6.0) as usize;
-    format!("{value:.decimals$}")
+    let decimals = mean.split_once('.').map_or(0, |(_, after)| after.len());
+    format!("{mean} ± {:.decimals$}", deviation * unit.factor)
 }
 
 /// A line per workload, a column per policy, and the geometric mean below.
 fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
     let mut table = vec![vec!["workload".to_owned()]];
     table[0].extend(comparison.policies.iter().cloned());
+    let unit = unit(comparison, metric);
     let of_metric: Vec<&Row> = comparison
         .rows
         .iter()
@@ -327,14 +339,12 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
         let cell = |policy: &String| {
             let row = rows.iter().find(|r| r.policy == *policy);
             row.map_or_else(String::new, |row| {
-                let spread = row
-                    .deviation
-                    .map_or_else(String::new, |d| format!(" ± {}", number(d)));
                 let star = if row.significant { "*" } else { "" };
                 let gain = row.gain.map_or_else(String::new, |g| {
-                    format!(" ({star}{:+.2} %{star})", g.percent)
+                    let [percent] = percents([g.percent], Some(g.interval));
+                    format!(" ({star}{percent} %{star})")
                 });
-                format!("{}{spread}{gain}", number(row.mean))
+                format!("{}{gain}", mean_and_deviation(row, &unit))
             })
         };
         let mut line = vec![workload.clone()];
@@ -350,7 +360,7 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
         let mut line = vec!["Gmean".to_owned()];
         line.extend(comparison.policies.iter().map(|policy| {
             let found = summaries.iter().find(|s| s.policy == *policy);
-            found.map_or_else(String::new, |s| format!("({:+.2} %)", s.percent))
+            found.map_or_else(String::new, |s| format!("({:+.1} %)", s.percent))
         }));
         table.push(line);
     }
@@ -380,8 +390,12 @@ fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
             row.workload.clone(),
             row.policy.clone(),
             row.sentence.clone(),
-            of(&|g| format!("{:+.2}", g.percent)),
-            of(&|g| format!("{} to {}", bound(g.interval[0]), bound(g.interval[1]))),
+            of(&|g| percents([g.percent], Some(g.interval)).concat()),
+            of(&|g| {
+                let texts = percents(g.interval, Some(g.interval));
+                let [low, high] = [0, 1].map(|end| bound(g.interval[end], &texts[end]));
+                format!("{low} to {high}")
+            }),
             row.corrected_p
                 .map_or_else(String::new, |p| format!("{p:.4}")),
             of(&|g| g.effect.map_or_else(String::new, effect)),
@@ -401,15 +415,12 @@ fn effect(value: f64) -> String {
 }
 
 /// A bound of an interval; one that is far off says no more than that.
-fn bound(percent: f64) -> String {
+fn bound(percent: f64, text: &str) -> String {
     if percent.abs() < FAR {
-        format!("{percent:+.2}")
+        text.to_owned()
     } else {
-        format!(
-            "{}{:+.0}",
-            if percent < 0.0 { '<' } else { '>' },
-            FAR.copysign(percent)
-        )
+        let sign = if percent < 0.0 { '<' } else { '>' };
+        format!("{sign}{:+.0}", FAR.copysign(percent))
     }
 }
 

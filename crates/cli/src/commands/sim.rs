@@ -4,11 +4,13 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use wakepath_compare::figure::Unit;
 use wakepath_hardware::Machine;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::spec::{self, PolicySpec};
 use wakepath_sim::{
-    Combination, CombinationResult, Comparison, DriveRun, Experiment, LONGEST_UNTIMED, compare_all,
+    Combination, CombinationResult, Comparison, DriveRun, Experiment, LONGEST_UNTIMED, Run,
+    compare_all,
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
@@ -16,6 +18,7 @@ use wakepath_workloads::fio::FioJob;
 use wakepath_workloads::rtapp::MAX_THREADS;
 
 mod drawing;
+mod figures;
 mod power;
 mod threads;
 
@@ -298,7 +301,7 @@ fn names(of: &CombinationResult) -> Vec<String> {
 }
 
 /// A header that begins with the columns of [`names`].
-fn header(comparison: &Comparison, columns: &[&'static str]) -> Vec<&'static str> {
+fn header<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
     let mut header = vec!["idle", "freq"];
     if comparison.results.iter().any(|r| r.apst.is_some()) {
         header.push("apst");
@@ -378,6 +381,7 @@ fn write_tables(
         None => String::new(),
     };
     writeln!(out, "{}{drive}: median of {runs} run(s)\n", machine.title)?;
+    let power = figures::power(comparison);
     output::table(
         out,
         header(
@@ -389,25 +393,27 @@ fn write_tables(
                 "p99",
                 "p99.9",
                 "MHz",
-                "mW",
+                &power.name,
                 "uJ per I/O",
                 "too deep",
                 "too shallow",
             ],
         ),
         comparison.results.iter().map(|r| {
+            let median = |median: f64, of: fn(&Run) -> f64| {
+                figures::median(r, Some(median), |run| Some(of(run)))
+            };
             row(
                 r,
                 [
-                    format!("{:.0}", r.iops),
-                    format!("{:.1}", r.mean_us),
-                    format!("{:.1}", r.p50_us),
-                    format!("{:.1}", r.p99_us),
-                    format!("{:.1}", r.p999_us),
-                    format!("{:.0}", r.mean_mhz),
-                    r.mean_mw.map_or_else(String::new, |mw| format!("{mw:.0}")),
-                    r.per_io_uj
-                        .map_or_else(String::new, |uj| format!("{uj:.0}")),
+                    median(r.iops, |run| run.iops),
+                    median(r.mean_us, |run| run.latency_us.mean),
+                    median(r.p50_us, |run| run.latency_us.p50),
+                    median(r.p99_us, |run| run.latency_us.p99),
+                    median(r.p999_us, |run| run.latency_us.p999),
+                    median(r.mean_mhz, |run| run.mean_mhz),
+                    figures::mean_power(r, &power),
+                    figures::energy(r),
                     format!("{:.0}", r.too_deep),
                     format!("{:.0}", r.too_shallow),
                 ],
@@ -479,12 +485,16 @@ fn write_drive(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<
         out,
         "\nDrive: median power; wake-ups and time in % of the first run\n"
     )?;
+    let average =
+        |result: &CombinationResult, drive: &DriveRun| result.drive_mw.unwrap_or(drive.average_mw);
+    let powers = drives.iter().map(|(result, drive)| average(result, drive));
+    let power = Unit::of_all("mW", powers);
     output::table(
         out,
         header(
             comparison,
             &[
-                "mW",
+                &power.name,
                 "wake-ups",
                 "mean wake us",
                 "active",
@@ -506,7 +516,9 @@ fn write_drive(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<
             row(
                 result,
                 [
-                    format!("{:.1}", result.drive_mw.unwrap_or(drive.average_mw)),
+                    figures::median_in(&power, result, Some(average(result, drive)), |run| {
+                        Some(run.drive.as_ref()?.average_mw)
+                    }),
                     drive.wake_ups.to_string(),
                     format!("{:.0}", drive.mean_wake_us),
                     percent(drive.active_seconds),

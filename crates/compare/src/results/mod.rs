@@ -15,7 +15,10 @@ pub use choice::{
 
 use crate::differences::machine_kinds;
 use crate::gain::interval_of_mean;
-use crate::{Design, Gain, Mean, Metric, Verdict, benjamini_hochberg, differences, gain, warnings};
+use crate::{
+    Design, Gain, Mean, Metric, Verdict, benjamini_hochberg, differences, gain, standard_deviation,
+    warnings,
+};
 
 /// Seed of the resampling: the same numbers give the same intervals.
 const SEED: u64 = 1;
@@ -518,7 +521,7 @@ fn row(
         policy: policy.to_owned(),
         runs: values.len(),
         mean: mean(metric, &values),
-        deviation: deviation(&values),
+        deviation: standard_deviation(&values),
         interval: interval_of_mean(metric, &values, level),
         baseline: None,
         design: Design::Unpaired,
@@ -578,15 +581,6 @@ fn mean(metric: &Metric, values: &[f64]) -> f64 {
     } else {
         Mean::Arithmetic.of(values)
     }
-}
-
-fn deviation(values: &[f64]) -> Option<f64> {
-    if values.len() < 2 {
-        return None;
-    }
-    let mean = Mean::Arithmetic.of(values);
-    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-    Some((squares / (values.len() as f64 - 1.0)).sqrt())
 }
 
 /// Corrects the p-values of the comparisons of one question and says what can be said; returns their number.

@@ -278,7 +278,7 @@ const charts = {
     const panels = [
       { title: "Stays per s: too deep ◂ ▸ too shallow", series: [["too deep", 1, -1, 2], ["too shallow", 2, 1, 0]], room: 0.46 },
       { title: "Added latency, us per s", series: [["added latency", 3, 1, 2]], room: 0.27 },
-      { title: "Wasted power, mW", series: [["wasted power", 4, 1, 4]], room: 0.27 },
+      { title: `Wasted power, ${data.power}`, series: [["wasted power", 4, 1, 4]], room: 0.27 },
     ];
     const tall = 30 + rowHeight(rows.length);
     const name = Math.min(chosen.narrow ? 120 : 230, 14 + 6.6 * Math.max(...chosen.names.map((n) => n.length)));
@@ -320,7 +320,7 @@ const charts = {
       const share = (v) => `${short(v)} per s, ${((100 * v) / (entries || 1)).toFixed(1)} %`;
       return tip(chosen.names[row.policy], [
         ["", "stays", `${short(entries)} per s`], ["", "too deep", share(deep)], ["", "too shallow", share(shallow)],
-        ["", "added latency", `${short(added)} us per s`], ["", "wasted power", `${short(wasted)} mW`],
+        ["", "added latency", `${short(added)} us per s`], ["", "wasted power", `${short(wasted)} ${data.power}`],
       ]);
     };
     return {

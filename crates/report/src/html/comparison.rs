@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::number::{percent, short};
+use super::number::{figure, percent, percents, short};
 use super::view::{Row, Tone, View};
 
 /// The comparison of a workload.
@@ -97,12 +97,12 @@ pub(crate) fn blocks(view: &View) -> Vec<Block> {
 fn cell(row: &Row) -> Cell {
     let significant = row.gain.is_some_and(|g| g.significant);
     Cell {
-        mean: short(row.mean),
+        mean: figure(row.mean, row.doubt),
         deviation: deviation(row),
         gain: row.gain.map_or_else(String::new, |g| {
             format!(
                 "{}{}",
-                percent(g.percent),
+                percent(g.percent, g.interval),
                 if significant { " *" } else { "" }
             )
         }),
@@ -127,15 +127,15 @@ pub(crate) fn sentences(view: &View) -> Vec<Sentence> {
         metric: name(view.metrics.get(row.metric).map(|m| &m.title)),
         policy: name(view.policies.get(row.policy).map(|p| &p.name)),
         runs: row.runs,
-        mean: short(row.mean),
+        mean: figure(row.mean, row.doubt),
         deviation: deviation(row),
-        gain: row.gain.map_or_else(String::new, |g| percent(g.percent)),
+        gain: row
+            .gain
+            .map_or_else(String::new, |g| percent(g.percent, g.interval)),
         interval: row
             .gain
             .and_then(|g| g.interval)
-            .map_or_else(String::new, |[from, to]| {
-                format!("{} to {}", percent(from), percent(to))
-            }),
+            .map_or_else(String::new, |ends| percents(ends, Some(ends)).join(" to ")),
         effect: row
             .gain
             .and_then(|g| g.effect)

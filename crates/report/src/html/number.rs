@@ -1,6 +1,7 @@
 //! Numbers as people read them, and as charts get them.
 
 use serde_json::Value;
+use wakepath_compare::figure::{self, digits};
 
 /// More decimals than these nobody counts; such a number has an exponent.
 const MOST_DECIMALS: usize = 9;
@@ -27,8 +28,24 @@ pub(crate) fn short(value: f64) -> String {
             decimals
         }
     };
-    let text = format!("{size:.decimals$}");
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    apart(sign, &format!("{size:.decimals$}"))
+}
+
+/// A figure with the digits that its doubt deserves, four if there is none.
+pub(crate) fn figure(value: f64, doubt: Option<f64>) -> String {
+    if doubt.is_none() || !value.is_finite() {
+        return short(value);
+    }
+    let text = digits(value, doubt);
+    match text.strip_prefix('-') {
+        Some(size) => apart("−", size),
+        None => apart("", &text),
+    }
+}
+
+/// The digits of a number with its thousands apart.
+fn apart(sign: &str, text: &str) -> String {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut out = sign.to_owned();
     for (index, digit) in whole.chars().enumerate() {
         if index > 0 && (whole.len() - index) % 3 == 0 {
@@ -44,13 +61,24 @@ pub(crate) fn short(value: f64) -> String {
     out
 }
 
-/// With its sign, one decimal, in percent.
-pub(crate) fn percent(value: f64) -> String {
-    if !value.is_finite() {
-        return "–".into();
-    }
-    let text = format!("{value:+.1} %");
-    text.replace('-', "−")
+/// Percentages with their signs, and the digits that their interval deserves.
+pub(crate) fn percents<const N: usize>(
+    values: [f64; N],
+    interval: Option<[f64; 2]>,
+) -> [String; N] {
+    let texts = figure::percents(values, interval);
+    std::array::from_fn(|i| {
+        if values[i].is_finite() {
+            format!("{} %", texts[i]).replace('-', "−")
+        } else {
+            "–".into()
+        }
+    })
+}
+
+/// One of them.
+pub(crate) fn percent(value: f64, interval: Option<[f64; 2]>) -> String {
+    percents([value], interval).concat()
 }
 
 /// A share of 0 to 1 in percent.
@@ -101,8 +129,13 @@ mod tests {
         ] {
             assert_eq!(short(value), text);
         }
-        assert_eq!(percent(-3.26), "−3.3 %");
-        assert_eq!(percent(3.26), "+3.3 %");
+        assert_eq!(percent(-3.26, None), "−3.3 %");
+        assert_eq!(percent(3.26, Some([2.26, 4.26])), "+3.3 %");
+        assert_eq!(percent(33.26, Some([-2.0, 70.0])), "+33 %");
+        assert_eq!(percent(f64::NAN, None), "–");
+        assert_eq!(figure(12_345.678, Some(2.0)), "12\u{202f}345.7");
+        assert_eq!(figure(-3.0, Some(0.5)), "−3.00");
+        assert_eq!(figure(1.234_56, None), "1.235");
         assert_eq!(share(0.1234), "12.34 %");
     }
 

@@ -109,7 +109,7 @@ pub struct Metric {
     pub name: String,
     /// Its title.
     pub title: String,
-    /// Its unit; empty for counts.
+    /// Its unit on the page; empty for counts.
     pub unit: String,
     /// What it is.
     pub meaning: String,
@@ -128,6 +128,8 @@ pub struct Row {
     pub policy: usize,
     /// Mean over the runs, as the metric takes it.
     pub mean: f64,
+    /// How far the mean may be off: half its interval, else what the runs differ by; none of a single run.
+    pub doubt: Option<f64>,
     /// Standard deviation in percent of the mean; none of a single run.
     pub deviation_percent: Option<f64>,
     /// Number of runs.

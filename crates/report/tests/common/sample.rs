@@ -112,6 +112,7 @@ fn row(workload: usize, metric: usize, policy: usize) -> Row {
         metric,
         policy,
         mean: 100.0 * (1.0 + gain / 100.0) * 10_f64.powi(metric as i32),
+        doubt: Some(10_f64.powi(metric as i32)),
         deviation_percent: Some(1.5),
         runs: 10,
         gain: (policy > 0).then_some(Gain {

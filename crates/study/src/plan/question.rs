@@ -190,7 +190,11 @@ mod tests {
                 11,
                 "no condition such as",
             ),
-            ("minimise = 'mean_mw'\nkeep = 'p99_us < 1'", 11, "expected"),
+            (
+                "minimise = 'mean_mw'\nkeep = 'p99_us < 1'",
+                11,
+                "instead of a list",
+            ),
             ("minimise = 'mean_mw'\nworkloads = ['v']", 11, "`v`"),
         ] {
             let error = planned(question).unwrap_err();

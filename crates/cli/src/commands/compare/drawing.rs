@@ -5,7 +5,7 @@ use std::io::Write;
 use wakepath_compare::results::{Comparison, Row};
 use wakepath_compare::{Metric, Verdict};
 
-use super::number;
+use super::{mean, unit};
 use crate::bars::{Canvas, Hue, on_linear_scale};
 
 /// Columns of a histogram and of a bar.
@@ -23,12 +23,13 @@ pub(super) fn write(
     comparison: &Comparison,
     metric: &Metric,
 ) -> anyhow::Result<()> {
+    let unit = unit(comparison, metric);
     let rows = || comparison.rows.iter().filter(|r| r.metric == metric.name);
     let width = |text: &dyn Fn(&Row) -> String| {
         let widths = rows().map(|row| text(row).chars().count());
         widths.max().unwrap_or(0)
     };
-    let (names, means) = (width(&|r| name(&r.policy)), width(&|r| number(r.mean)));
+    let (names, means) = (width(&|r| name(&r.policy)), width(&|r| mean(r, &unit)));
     let narrow = names + BAR + means + 4;
     if narrow > canvas.width {
         return Ok(());
@@ -45,7 +46,11 @@ pub(super) fn write(
             [value.min(from), value.max(to)]
         });
         let scale = if with_histogram {
-            format!(", and the runs from {} to {}", number(from), number(to))
+            format!(
+                ", and the runs from {} to {}",
+                unit.figure(from, None),
+                unit.figure(to, None)
+            )
         } else {
             String::new()
         };
@@ -57,7 +62,7 @@ pub(super) fn write(
                 "  {:<names$} {}{padding} {:>means$}",
                 name(&row.policy),
                 canvas.paint(&bar, hue(row)),
-                number(row.mean)
+                mean(row, &unit)
             );
             if with_histogram {
                 let runs = on_linear_scale(&row.values, [from, to], HISTOGRAM);

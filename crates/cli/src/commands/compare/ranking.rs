@@ -6,7 +6,6 @@ use wakepath_compare::figure::Unit;
 use wakepath_compare::results::{Among, Choice, Comparison, Holds, Objective, Point, choose};
 use wakepath_compare::{Better, Goal};
 
-use super::number;
 use crate::output::{self, PageFormat};
 
 /// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
@@ -61,7 +60,7 @@ pub(super) fn choice(
                 .take(top as usize)
                 .zip(&choice.candidates)
                 .map(|(mut row, c)| {
-                    row[2] = number(c.value * unit.factor);
+                    row[2] = unit.figure(c.value, c.doubt);
                     row
                 });
             output::table(out, header, rows)?;
@@ -113,9 +112,16 @@ pub(super) fn front(
             output::csv(out, ["policy", "metric", "value", "on_front"], rows)
         }
         PageFormat::Table | PageFormat::Markdown => {
-            let titles = metrics.iter().map(|name| {
+            let units: Vec<Unit> = (0..metrics.len())
+                .map(|i| {
+                    let metric = comparison.metrics.iter().find(|m| m.name == metrics[i]);
+                    let own = metric.map_or("", |m| &m.unit);
+                    Unit::of_all(own, points.iter().map(|p| p.values[i]))
+                })
+                .collect();
+            let titles = metrics.iter().zip(&units).map(|(name, unit)| {
                 let metric = comparison.metrics.iter().find(|m| m.name == *name);
-                metric.map_or_else(|| name.clone(), wakepath_compare::Metric::title_with_unit)
+                unit.title(metric.map_or(name, |m| &m.title))
             });
             let header: Vec<String> = std::iter::once("policy".to_owned()).chain(titles).collect();
             let mut on: Vec<_> = points.iter().filter(|p| p.on_front).collect();
@@ -123,7 +129,8 @@ pub(super) fn front(
             let (few, all) = (on.len(), points.len());
             let rows = on.into_iter().map(|point| {
                 let mut row = vec![point.policy.clone()];
-                row.extend(point.values.iter().map(|v| number(*v)));
+                let values = point.values.iter().zip(&point.doubts).zip(&units);
+                row.extend(values.map(|((value, doubt), unit)| unit.figure(*value, *doubt)));
                 row
             });
             output::table(out, header, rows)?;
@@ -189,7 +196,7 @@ pub(super) fn all(out: &mut impl Write, comparison: &Comparison, top: u32) -> an
                 [
                     (rank + 1).to_string(),
                     c.policy.clone(),
-                    number(c.value * unit.factor),
+                    unit.figure(c.value, c.doubt),
                     better.count().to_string(),
                     worse.count().to_string(),
                 ]

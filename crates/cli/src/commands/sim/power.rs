@@ -2,24 +2,46 @@
 
 use std::io::Write;
 
-use wakepath_sim::{Comparison, Energy};
+use wakepath_compare::figure::{self, Unit};
+use wakepath_sim::{CombinationResult, Comparison, Energy};
 
 use super::{header, row};
 use crate::output;
 
-/// What each kind of component drew; nothing if the machine's description has no power figures.
+/// What each kind of component drew; nothing if the machine's description has no power figures. All have as many digits
+/// after the point as the largest deserves.
 pub(super) fn write(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
-    let rows: Vec<Vec<String>> = (comparison.results.iter())
-        .filter_map(|result| {
-            let run = result.runs.first()?;
-            let energy = run.energy.as_ref()?;
-            Some(row(result, components(energy, run.seconds)))
-        })
+    let drew = |result: &CombinationResult| {
+        let run = result.runs.first()?;
+        Some(components(run.energy.as_ref()?, run.seconds))
+    };
+    let all: Vec<_> = (comparison.results.iter())
+        .filter_map(|result| Some((result, drew(result)?)))
         .collect();
-    if rows.is_empty() {
+    if all.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nMean power by component in mW, first run\n")?;
+    let powers = || all.iter().flat_map(|(_, c)| c.milliwatts).flatten();
+    let unit = Unit::of_all("mW", powers());
+    let largest = powers().fold(0.0, f64::max) * unit.factor;
+    let decimals = figure::decimals(largest, None).min(1);
+    let rows = all.iter().map(|(result, of)| {
+        let [cpus, clusters, uncore, package, drives, rest] = of
+            .milliwatts
+            .map(|mw| mw.map_or_else(String::new, |mw| format!("{:.decimals$}", mw * unit.factor)));
+        let clock = of
+            .uncore_mhz
+            .map_or_else(String::new, |mhz| format!("{mhz:.0}"));
+        row(
+            result,
+            [cpus, clusters, uncore, clock, package, drives, rest],
+        )
+    });
+    writeln!(
+        out,
+        "\nMean power by component in {}, first run\n",
+        unit.name
+    )?;
     let columns = [
         "CPUs",
         "clusters",
@@ -32,21 +54,25 @@ pub(super) fn write(out: &mut impl Write, comparison: &Comparison) -> anyhow::Re
     output::table(out, header(comparison, &columns), rows)
 }
 
-fn components(energy: &Energy, seconds: f64) -> [String; 7] {
-    let power = |millijoules: f64| format!("{:.0}", millijoules / seconds.max(1e-9));
-    let sum = |parts: &[f64]| match parts {
-        [] => String::new(),
-        parts => power(parts.iter().sum()),
-    };
-    [
-        sum(&energy.cpus_mj),
-        sum(&energy.clusters_mj),
-        sum(&energy.uncores_mj),
-        energy
-            .uncore_mhz
-            .map_or_else(String::new, |mhz| format!("{mhz:.0}")),
-        power(energy.package_mj),
-        sum(&energy.drives_mj),
-        format!("{:.0}", energy.idle_mw),
-    ]
+/// What a run's components drew.
+struct Components {
+    /// CPUs, clusters, uncore, package, drives, the whole machine at rest; none where there is no such part.
+    milliwatts: [Option<f64>; 6],
+    uncore_mhz: Option<f64>,
+}
+
+fn components(energy: &Energy, seconds: f64) -> Components {
+    let power = |millijoules: f64| millijoules / seconds.max(1e-9);
+    let sum = |parts: &[f64]| (!parts.is_empty()).then(|| power(parts.iter().sum()));
+    Components {
+        milliwatts: [
+            sum(&energy.cpus_mj),
+            sum(&energy.clusters_mj),
+            sum(&energy.uncores_mj),
+            Some(power(energy.package_mj)),
+            sum(&energy.drives_mj),
+            Some(energy.idle_mw),
+        ],
+        uncore_mhz: energy.uncore_mhz,
+    }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use wakepath_hardware::Machine;
 use wakepath_sim::{CombinationResult, Comparison, Run, TaskRun};
 
-use super::{header, row, write_states};
+use super::{figures, header, row, write_states};
 use crate::output;
 
 /// Each task of a run.
@@ -70,6 +70,7 @@ pub(super) fn write_tables(
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
     writeln!(out, "{}: median of {runs} run(s)\n", machine.title)?;
+    let power = figures::power(comparison);
     output::table(
         out,
         header(
@@ -77,23 +78,24 @@ pub(super) fn write_tables(
             &[
                 "operations/s",
                 "MHz",
-                "mW",
+                &power.name,
                 "uJ per operation",
                 "too deep",
                 "too shallow",
             ],
         ),
         comparison.results.iter().map(|r| {
-            let number = |n: Option<f64>| n.map_or_else(String::new, |n| format!("{n:.0}"));
             row(
                 r,
                 [
-                    number(r.operations_per_second),
-                    number(Some(r.mean_mhz)),
-                    number(r.mean_mw),
-                    number(r.per_io_uj),
-                    number(Some(r.too_deep)),
-                    number(Some(r.too_shallow)),
+                    figures::median(r, r.operations_per_second, |run| {
+                        Some(run.threads.as_ref()?.operations_per_second)
+                    }),
+                    figures::median(r, Some(r.mean_mhz), |run| Some(run.mean_mhz)),
+                    figures::mean_power(r, &power),
+                    figures::energy(r),
+                    format!("{:.0}", r.too_deep),
+                    format!("{:.0}", r.too_shallow),
                 ],
             )
         }),

@@ -13,6 +13,9 @@ pub struct Point {
     pub policy: String,
     /// The geometric mean of each metric over the workloads.
     pub values: Vec<f64>,
+    /// How far each may be off; none of too few runs.
+    #[serde(skip)]
+    pub doubts: Vec<Option<f64>>,
     /// Whether no other one beats it.
     pub on_front: bool,
 }
@@ -32,36 +35,37 @@ pub fn front(
         .collect::<Result<_, CompareError>>()?;
     let names: Vec<&str> = metrics.iter().map(String::as_str).collect();
     let points = candidates(comparison, &names, among)?;
-    let values: Vec<Vec<f64>> = points
-        .iter()
+    let mut points: Vec<Point> = points
+        .into_iter()
         .map(|found| {
-            found
-                .rows
-                .iter()
-                .map(|of| super::over_workloads(of))
-                .collect()
+            let figures = found.rows.iter().map(|of| super::over_workloads(of));
+            let (values, doubts) = figures.unzip();
+            Point {
+                policy: found.policy.to_owned(),
+                values,
+                doubts,
+                on_front: false,
+            }
         })
         .collect();
+    let values: Vec<&[f64]> = points.iter().map(|p| p.values.as_slice()).collect();
     let on = front_of(&values, &better);
-    let points = points.into_iter().zip(values).zip(on);
-    Ok(points
-        .map(|((found, values), on_front)| Point {
-            policy: found.policy.to_owned(),
-            values,
-            on_front,
-        })
-        .collect())
+    for (point, on) in points.iter_mut().zip(on) {
+        point.on_front = on;
+    }
+    Ok(points)
 }
 
 /// Which points no other one beats: one that is as good in all dimensions, and better in one. A point with a value that is no
 /// finite number is never on the front and beats nothing.
-pub fn front_of(points: &[Vec<f64>], better: &[Better]) -> Vec<bool> {
+pub fn front_of(points: &[impl AsRef<[f64]>], better: &[Better]) -> Vec<bool> {
+    let points: Vec<&[f64]> = points.iter().map(AsRef::as_ref).collect();
     let sign = |better: &Better| match better {
         Better::Lower => 1.0,
         Better::Higher => -1.0,
     };
-    let known = |point: &Vec<f64>| point.iter().all(|v| v.is_finite());
-    let beats = |a: &Vec<f64>, b: &Vec<f64>| {
+    let known = |point: &[f64]| point.iter().all(|v| v.is_finite());
+    let beats = |a: &[f64], b: &[f64]| {
         let pairs = || {
             a.iter()
                 .zip(b)
@@ -73,7 +77,7 @@ pub fn front_of(points: &[Vec<f64>], better: &[Better]) -> Vec<bool> {
     points
         .iter()
         .map(|own| {
-            let beaten = |other: &Vec<f64>| known(other) && beats(other, own);
+            let beaten = |other: &&[f64]| known(other) && beats(other, own);
             known(own) && !points.iter().any(beaten)
         })
         .collect()

@@ -13,6 +13,7 @@ pub use answers::{Answer, answer, answers};
 pub use front::{Point, front, front_of};
 
 use super::{CompareError, Comparison, Row};
+use crate::figure::doubt;
 use crate::{Mean, Metric};
 
 /// What to choose among.
@@ -100,6 +101,9 @@ pub struct Candidate {
     pub policy: String,
     /// The geometric mean over the workloads of what is minimised or maximised.
     pub value: f64,
+    /// How far that may be off by the intervals of its figures; none of too few runs.
+    #[serde(skip)]
+    pub doubt: Option<f64>,
     /// What is minimised or maximised, on each workload.
     pub figures: Vec<Figure>,
     /// Whether all conditions are kept on all workloads.
@@ -146,9 +150,11 @@ pub fn choose(comparison: &Comparison, objective: &Objective) -> Result<Choice, 
         .collect::<Result<_, _>>()?;
     let found = candidates(comparison, &names, &objective.among)?;
     let candidate = |Found { policy, rows }: Found<'_>| {
+        let (value, doubt) = over_workloads(&rows[0]);
         let mut found = Candidate {
             policy: policy.to_owned(),
-            value: over_workloads(&rows[0]),
+            value,
+            doubt,
             figures: rows[0].iter().map(|row| Figure::from(*row)).collect(),
             holds: Holds::Surely,
             miss_percent: f64::NEG_INFINITY,
@@ -263,13 +269,29 @@ fn candidates<'a>(
     })
 }
 
-/// The geometric mean over the workloads; the arithmetic one if a mean is not above 0.
-fn over_workloads(rows: &[&Row]) -> f64 {
+/// The geometric mean over the workloads, the arithmetic one if a mean is not above 0; and how far it may be off if the
+/// figures are off independently of each other.
+fn over_workloads(rows: &[&Row]) -> (f64, Option<f64>) {
     let means: Vec<f64> = rows.iter().map(|row| row.mean).collect();
-    let mean = if means.iter().all(|m| *m > 0.0) {
+    let doubts = rows.iter().map(|r| doubt(r.interval, r.deviation));
+    let doubts: Option<Vec<f64>> = doubts.collect();
+    let positive = means.iter().all(|m| *m > 0.0);
+    let mean = if positive {
         Mean::Geometric
     } else {
         Mean::Arithmetic
     };
-    mean.of(&means)
+    let value = mean.of(&means);
+    let together = |doubts: Vec<f64>| {
+        // A geometric mean is off by a share.
+        let terms = doubts.iter().zip(&means).map(|(doubt, mean)| {
+            if positive {
+                doubt / mean * value
+            } else {
+                *doubt
+            }
+        });
+        terms.map(|t| t.powi(2)).sum::<f64>().sqrt() / means.len() as f64
+    };
+    (value, doubts.map(together))
 }

@@ -4,7 +4,7 @@ use wakepath_results::Goal;
 
 use super::{Candidate, Choice, Figure, Holds};
 use crate::Metric;
-use crate::figure::Unit;
+use crate::figure::{Unit, doubt};
 
 /// Of more workloads than this only the mean and both ends are said.
 const MOST_WORKLOADS: usize = 4;
@@ -57,7 +57,7 @@ impl Choice {
         let unit = Unit::of(&self.metric.unit, of.value);
         format!(
             "{what} {}{} (geometric mean over {} workloads), from {low} to {high}",
-            unit.figure(of.value, None),
+            unit.figure(of.value, of.doubt),
             with_space(&unit.name),
             of.figures.len()
         )
@@ -152,7 +152,8 @@ impl Choice {
 /// A share of the limit; that of a limit of 0 is no number to show.
 fn percent(of_limit: f64) -> String {
     if of_limit < 1e6 {
-        format!("{of_limit:.1} %")
+        let decimals = usize::from(of_limit < 100.0);
+        format!("{of_limit:.decimals$} %")
     } else {
         "far".to_owned()
     }
@@ -169,16 +170,11 @@ fn with_space(unit: &str) -> String {
 /// A figure with its interval and unit.
 fn shown(metric: &Metric, figure: &Figure) -> String {
     let unit = Unit::of(&metric.unit, figure.mean);
-    let doubt = unit.doubt(figure.interval);
-    let text = |value: f64| crate::figure::digits(value * unit.factor, doubt);
+    let mean = unit.figure(figure.mean, doubt(figure.interval, None));
     let interval = match (figure.interval, figure.runs) {
-        (Some([low, high]), _) => format!("{} to {}", text(low), text(high)),
+        (Some(ends), _) => unit.interval(figure.mean, ends),
         (None, 1) => "1 run".to_owned(),
         (None, runs) => format!("{runs} runs"),
     };
-    format!(
-        "{}{} ({interval})",
-        text(figure.mean),
-        with_space(&unit.name)
-    )
+    format!("{mean}{} ({interval})", with_space(&unit.name))
 }

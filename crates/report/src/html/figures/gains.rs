@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::number::{json as number, percent};
+use super::super::number::{json as number, percent, percents};
 use super::super::view::{Row, View};
 use super::{Choice, Figure, Table, alt, policy_name};
 
@@ -30,14 +30,14 @@ pub(crate) fn gains(view: &View) -> Option<Figure> {
     );
     for row in &rows {
         let Some(gain) = row.gain else { continue };
-        let [from, to] = gain
-            .interval
-            .map_or(["–".into(), "–".into()], |i| i.map(percent));
+        let [from, to] = gain.interval.map_or(["–".into(), "–".into()], |ends| {
+            percents(ends, Some(ends))
+        });
         table.row([
             workload(row.workload).to_owned(),
             metric(row.metric).to_owned(),
             policy_name(view, row.policy).to_owned(),
-            percent(gain.percent),
+            percent(gain.percent, gain.interval),
             from,
             to,
             if gain.significant { "yes" } else { "no" }.into(),
@@ -59,7 +59,7 @@ pub(crate) fn gains(view: &View) -> Option<Figure> {
                     workload(r.workload),
                     metric(r.metric),
                     policy_name(view, r.policy),
-                    percent(r.gain.map_or(f64::NAN, |g| g.percent))
+                    r.gain.map_or_else(String::new, |g| percent(g.percent, g.interval))
                 )
             }),
         ),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
+use wakepath_compare::figure::Unit;
 
 use super::super::number::{json as number, share, short};
 use super::super::view::{Idle, View, Workload};
@@ -103,19 +104,25 @@ pub(super) fn misfits(view: &View, workload: &Workload) -> Option<Figure> {
     if kinds.is_empty() || !any {
         return None;
     }
-    let mut table = Table::new(
-        3,
-        [
-            "CPUs",
-            "policy",
-            "state",
-            "entries per s",
-            "too deep per s",
-            "too shallow per s",
-            "added latency, us per s",
-            "wasted power, mW",
-        ],
-    );
+    let wasted = |of: &Idle| {
+        of.states
+            .iter()
+            .filter(|s| !s.busy)
+            .map(|s| s.wasted_mw)
+            .sum()
+    };
+    let power = Unit::of_all("mW", workload.idle.iter().map(wasted));
+    let head = [
+        "CPUs",
+        "policy",
+        "state",
+        "entries per s",
+        "too deep per s",
+        "too shallow per s",
+        "added latency, us per s",
+    ];
+    let head = head.map(str::to_owned).into_iter();
+    let mut table = Table::new(3, head.chain([power.title("wasted power")]));
     for of in &workload.idle {
         for s in of.states.iter().filter(|s| !s.busy) {
             let mut row = vec![
@@ -129,7 +136,7 @@ pub(super) fn misfits(view: &View, workload: &Workload) -> Option<Figure> {
                     s.too_deep,
                     s.too_shallow,
                     s.added_us,
-                    s.wasted_mw,
+                    s.wasted_mw * power.factor,
                 ]
                 .map(short),
             );
@@ -144,7 +151,7 @@ pub(super) fn misfits(view: &View, workload: &Workload) -> Option<Figure> {
                 s.too_deep,
                 s.too_shallow,
                 s.added_us,
-                s.wasted_mw,
+                s.wasted_mw * power.factor,
             ];
             for (sum, value) in sums.iter_mut().zip(values) {
                 *sum += value;
@@ -166,14 +173,17 @@ pub(super) fn misfits(view: &View, workload: &Workload) -> Option<Figure> {
             let _ = write!(clause, ", {} us per second added to wake-ups", short(added));
         }
         if wasted.is_finite() {
-            let _ = write!(clause, ", {} mW wasted", short(wasted));
+            let _ = write!(clause, ", {} {} wasted", short(wasted), power.name);
         }
         clause
     };
     Some(Figure {
         id: String::new(),
         kind: "misfits",
-        title: "Too deep and too shallow, stays per s, and what they cost, us per s and mW".into(),
+        title: format!(
+            "Too deep and too shallow, stays per s, and what they cost, us per s and {}",
+            power.name
+        ),
         note: "Too deep: the stay ended before the state's target residency; the CPU woke up later than it had to. Too \
                shallow: a deeper state would have fitted; energy was wasted."
             .into(),
@@ -184,6 +194,7 @@ pub(super) fn misfits(view: &View, workload: &Workload) -> Option<Figure> {
         choices: kind_choice(&kinds),
         table,
         data: json!({
+            "power": power.name,
             "kinds": kinds.iter().map(|kind| json!({
                 "name": kind,
                 "rows": workload.idle.iter().filter(|i| i.cpu_kind == *kind).map(|of| {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use wakepath_compare::figure::{Unit, doubt};
 use wakepath_compare::results::{self, CompareError, Options, Source, compare, policy_name};
 use wakepath_compare::{Verdict, differences};
 use wakepath_results::{Better, Metric, Question};
@@ -9,7 +10,7 @@ use wakepath_results::{Better, Metric, Question};
 use super::super::view::{self, Row, Tone, View};
 use super::{FromResultsError, Place, rows, unplaced};
 
-/// Values by workload, metric and policy.
+/// Values by workload, metric and policy; those of the view's metrics in the units of the page.
 pub(super) type Series = BTreeMap<(usize, String, usize), Vec<f64>>;
 
 /// What was compared.
@@ -22,6 +23,8 @@ pub(super) struct Compared {
     policies: BTreeMap<String, usize>,
     /// The comparison that the page shows; none if there is nothing to compare.
     comparison: Option<results::Comparison>,
+    /// The units of the metrics of the view on the page.
+    units: Vec<Unit>,
 }
 
 /// Fills in the metrics and the comparison.
@@ -61,6 +64,7 @@ pub(super) fn add(
         sources,
         policies,
         comparison: None,
+        units: Vec::new(),
     };
     let mut policies = compared.policies.iter();
     let wanted = policies.find(|(_, i)| view.policies[**i].baseline);
@@ -83,7 +87,20 @@ pub(super) fn add(
     if let Some(policy) = compared.policies.get(&comparison.baseline) {
         view.policies[*policy].baseline = true;
     }
-    view.metrics = comparison.metrics.iter().map(described).collect();
+    let of = |metric: &Metric| {
+        let rows = comparison.rows.iter().filter(|r| r.metric == metric.name);
+        Unit::of_all(&metric.unit, rows.map(|r| r.mean))
+    };
+    compared.units = comparison.metrics.iter().map(of).collect();
+    let metrics = comparison.metrics.iter().zip(&compared.units);
+    view.metrics = metrics.map(|(m, unit)| described(m, unit)).collect();
+    for ((_, name, _), values) in &mut compared.series {
+        if let Some(metric) = view.metrics.iter().position(|m| m.name == *name) {
+            for value in values {
+                *value *= compared.units[metric].factor;
+            }
+        }
+    }
     view.rows = compared.rows(view, &comparison.rows);
     compared.comparison = Some(comparison);
     Ok(compared)
@@ -106,7 +123,8 @@ impl Compared {
             let workload = view.workloads.iter().position(|w| w.name == row.workload)?;
             let metric = view.metrics.iter().position(|m| m.name == row.metric)?;
             let policy = *self.policies.get(&row.policy)?;
-            Some(shown(row, workload, metric, policy))
+            let unit = self.units.get(metric)?;
+            Some(shown(row, [workload, metric, policy], unit))
         });
         let mut found: Vec<Row> = found.collect();
         found.sort_by_key(|r| (r.workload, r.metric, r.policy));
@@ -164,23 +182,24 @@ impl Compared {
     }
 }
 
-fn described(metric: &Metric) -> view::Metric {
+fn described(metric: &Metric, unit: &Unit) -> view::Metric {
     view::Metric {
         name: metric.name.to_string(),
         title: metric.title.to_string(),
-        unit: metric.unit.to_string(),
+        unit: unit.name.clone(),
         meaning: metric.meaning.to_string(),
         higher_is_better: metric.better == Better::Higher,
     }
 }
 
 /// A row of the comparison as the page has it.
-fn shown(row: &results::Row, workload: usize, metric: usize, policy: usize) -> Row {
+fn shown(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &Unit) -> Row {
     Row {
         workload,
         metric,
         policy,
-        mean: row.mean,
+        mean: row.mean * unit.factor,
+        doubt: doubt(row.interval, row.deviation).map(|d| d * unit.factor),
         deviation_percent: row
             .deviation
             .map(|d| 100.0 * d / row.mean.abs())

@@ -1,0 +1,47 @@
+//! Medians of runs with the digits that the runs' spread deserves.
+
+use wakepath_compare::figure::Unit;
+use wakepath_compare::standard_deviation;
+use wakepath_sim::{CombinationResult, Comparison, Run};
+
+/// The unit of the mean power of all combinations.
+pub(super) fn power(comparison: &Comparison) -> Unit {
+    let all = comparison.results.iter().filter_map(|r| r.mean_mw);
+    Unit::of_all("mW", all)
+}
+
+/// A combination's mean power.
+pub(super) fn mean_power(result: &CombinationResult, unit: &Unit) -> String {
+    median_in(unit, result, result.mean_mw, |run| {
+        Some(run.energy.as_ref()?.mean_mw)
+    })
+}
+
+/// Energy per I/O or operation in uJ.
+pub(super) fn energy(result: &CombinationResult) -> String {
+    median(result, result.per_io_uj, |run| {
+        run.energy.as_ref()?.per_io_uj
+    })
+}
+
+/// A median, of which `of` is the value of a run; nothing where there is none.
+pub(super) fn median(
+    result: &CombinationResult,
+    median: Option<f64>,
+    of: impl Fn(&Run) -> Option<f64>,
+) -> String {
+    median_in(&Unit::of("", 0.0), result, median, of)
+}
+
+/// The same in a unit.
+pub(super) fn median_in(
+    unit: &Unit,
+    result: &CombinationResult,
+    median: Option<f64>,
+    of: impl Fn(&Run) -> Option<f64>,
+) -> String {
+    let runs: Vec<f64> = result.runs.iter().filter_map(of).collect();
+    median.map_or_else(String::new, |median| {
+        unit.figure(median, standard_deviation(&runs))
+    })
+}
