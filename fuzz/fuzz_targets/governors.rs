@@ -9,11 +9,13 @@ use wakepath_policies::idle::{
 use wakepath_policies::input::{CallReader, read_states};
 use wakepath_units::TickRate;
 
-const POLICIES: [IdlePolicy; 10] = [
+const POLICIES: [IdlePolicy; 12] = [
     IdlePolicy::Menu(KernelVersion::V6_1),
     IdlePolicy::Menu(KernelVersion::V6_12),
     IdlePolicy::Teo(KernelVersion::V6_1),
     IdlePolicy::Teo(KernelVersion::V6_12),
+    IdlePolicy::Menu(KernelVersion::V7_3),
+    IdlePolicy::Teo(KernelVersion::V7_3),
     IdlePolicy::Ladder(KernelVersion::V6_12),
     IdlePolicy::Haltpoll(
         KernelVersion::V6_12,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
-use wakepath_policies::idle::{self, IdleGovernor};
+use wakepath_policies::idle::{self, IdleGovernor, WithGovernor};
 
 use crate::checks::{Setting, governor_of, policy_name, run_ours};
 use crate::compare::version_of;
@@ -140,16 +140,21 @@ pub fn run_own_side(setting: Setting, log: Log, passes: u32, seed: u64) -> Resul
 
 /// Which governor it is, is settled once per log, as the kernel settles it once per machine.
 fn decide_all(governor: &mut idle::Governor, calls: &[Call]) -> u32 {
-    use idle::Governor::{Haltpoll, Ladder, Menu61, Menu612, Teo61, Teo612};
-    match governor {
-        Menu61(governor) => sum_decisions(governor, calls),
-        Menu612(governor) => sum_decisions(governor, calls),
-        Teo61(governor) => sum_decisions(governor, calls),
-        Teo612(governor) => sum_decisions(governor, calls),
-        Ladder(governor) => sum_decisions(governor, calls),
-        Haltpoll(governor) => sum_decisions(governor, calls),
-        other => sum_decisions(other, calls),
+    struct Sum<'a> {
+        calls: &'a [Call],
+        sum: &'a mut u32,
     }
+    impl WithGovernor for Sum<'_> {
+        fn run<G: IdleGovernor>(self, governor: &mut G) {
+            *self.sum = sum_decisions(governor, self.calls);
+        }
+    }
+    let mut sum = 0;
+    governor.with(Sum {
+        calls,
+        sum: &mut sum,
+    });
+    sum
 }
 
 /// As in the C program, the decisions are used for something, lest they be left out.

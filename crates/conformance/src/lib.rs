@@ -3,6 +3,7 @@
 //! The kernel's files come from Debian's source packages ([`source`]), are compiled at test time,
 //! whole or cut to single functions ([`cut`], [`program`]), and run over generated inputs
 //! ([`generate`]) side by side with ours ([`checks`], [`compare`]). Not one decision may differ.
+//! [`recorded`] are decisions of releases whose source is no longer to be had.
 //! [`log`] has the kernel answer a call log from elsewhere.
 //! [`mutants`] shows that the comparison can fail, [`coverage`] that the inputs get everywhere, and
 //! [`mod@bench`] compares the speed.
@@ -17,6 +18,7 @@ pub mod log;
 pub mod mutants;
 pub mod program;
 pub mod record;
+pub mod recorded;
 pub mod report;
 pub mod shrink;
 pub mod source;

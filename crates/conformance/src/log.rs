@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -32,9 +32,7 @@ impl Named {
         let (governor, version) = name
             .split_once('@')
             .with_context(|| format!("{name}: expected GOVERNOR@VERSION, such as menu@6.12"))?;
-        let subject = Subject::GOVERNORS
-            .into_iter()
-            .find(|subject| subject.name() == governor);
+        let subject = Subject::named(governor);
         let version = VERSIONS.into_iter().find(|known| *known == version);
         Ok(Self {
             subject: subject.with_context(|| {
@@ -75,10 +73,18 @@ fn read_case(states: &Path, calls: &Path) -> Result<Case> {
         let file = File::open(path).with_context(|| path.display().to_string())?;
         anyhow::Ok((BufReader::new(file), path.display().to_string()))
     };
-    let (file, name) = open(states)?;
-    let table = read_states(file, &name)?;
-    let (file, name) = open(calls)?;
-    let calls = CallReader::new(file, &name).map(|call| {
+    let (states, states_name) = open(states)?;
+    let (calls, calls_name) = open(calls)?;
+    parse_case((states, &states_name), (calls, &calls_name))
+}
+
+/// A state table and a call log from their text; each with a name for messages.
+pub(crate) fn parse_case(
+    (states, states_name): (impl Read, &str),
+    (calls, calls_name): (impl Read, &str),
+) -> Result<Case> {
+    let table = read_states(states, states_name)?;
+    let calls = CallReader::new(calls, calls_name).map(|call| {
         let wakepath_policies::input::Call { query, outcome } = call?;
         Ok(Call {
             sleep_length: query.sleep_length,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use wakepath_conformance::bench::{self, Log};
 use wakepath_conformance::checks::Setting;
@@ -278,15 +278,9 @@ fn run(cli: &Cli) -> Result<bool> {
             passes,
             seed,
         } => {
-            let subject = Subject::GOVERNORS
-                .into_iter()
-                .find(|subject| subject.name() == governor)
-                .with_context(|| format!("no governor {governor}"))?;
-            let version = match version.as_str() {
-                "6.1" => KernelVersion::V6_1,
-                "6.12" => KernelVersion::V6_12,
-                other => bail!("no kernel version {other}"),
-            };
+            let subject =
+                Subject::named(governor).with_context(|| format!("no governor {governor}"))?;
+            let version: KernelVersion = version.parse()?;
             let setting = Setting {
                 subject,
                 version,

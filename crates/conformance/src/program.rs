@@ -124,6 +124,13 @@ impl Subject {
     /// The four governors.
     pub const GOVERNORS: [Self; 4] = [Self::Menu, Self::Teo, Self::Ladder, Self::Haltpoll];
 
+    /// The governor of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::GOVERNORS
+            .into_iter()
+            .find(|subject| subject.name() == name)
+    }
+
     /// Its name in tables and messages.
     pub const fn name(self) -> &'static str {
         match self {

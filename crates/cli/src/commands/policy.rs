@@ -17,11 +17,16 @@ use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings, Step};
 use wakepath_policies::idle::Governor;
 use wakepath_policies::input::{Call, CallReader, events, read_states};
-use wakepath_policies::mechanism::{MECHANISMS, Place};
+use wakepath_policies::mechanism::{MECHANISMS, Mechanism, Place};
 use wakepath_policies::poll;
 use wakepath_policies::psd::Lease;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_units::{Capacity, TickRate};
+use wakepath_policies::spec::version::BARE;
+use wakepath_units::{Capacity, KernelVersion, TickRate};
+
+mod kernels;
+
+use self::kernels::Generation;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -37,6 +42,7 @@ enum Verb {
     HwpBoost(HwpBoostArgs),
     Psd(PsdArgs),
     List(ListArgs),
+    Kernels(kernels::Args),
 }
 
 pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
@@ -47,6 +53,7 @@ pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
         Verb::HwpBoost(args) => hwp_boost(&args, out),
         Verb::Psd(args) => psd(&args, out),
         Verb::List(args) => list(args.format, out),
+        Verb::Kernels(args) => kernels::run(&args, out),
     }
 }
 
@@ -318,6 +325,8 @@ struct Listed {
     name: &'static str,
     kind: &'static str,
     versions: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    generations: Vec<Generation>,
     summary: &'static str,
     source: &'static str,
     on: Vec<&'static str>,
@@ -339,7 +348,8 @@ fn listed() -> Vec<Listed> {
         .map(|mechanism| Listed {
             name: mechanism.name,
             kind: mechanism.kind.name(),
-            versions: mechanism.versions.iter().map(ToString::to_string).collect(),
+            versions: versions(mechanism),
+            generations: kernels::generations(mechanism.name),
             summary: mechanism.summary,
             source: mechanism.source,
             on: mechanism.on.iter().copied().map(Place::name).collect(),
@@ -358,6 +368,12 @@ fn listed() -> Vec<Listed> {
         .collect()
 }
 
+/// The series of kernels whose names it takes as version.
+fn versions(mechanism: &Mechanism) -> Vec<String> {
+    let series = KernelVersion::all_series().filter(|_| mechanism.versioned);
+    series.map(|version| version.to_string()).collect()
+}
+
 fn list(format: ListFormat, out: &mut impl Write) -> anyhow::Result<()> {
     let policies = listed();
     match format {
@@ -366,7 +382,10 @@ fn list(format: ListFormat, out: &mut impl Write) -> anyhow::Result<()> {
             writeln!(out)?;
         }
         ListFormat::Csv => write_csv(&policies, out)?,
-        ListFormat::Table => writeln!(out, "{}", table(&policies))?,
+        ListFormat::Table => {
+            writeln!(out, "{}", table(&policies))?;
+            writeln!(out, "{}", kernels::summary())?;
+        }
     }
     Ok(())
 }
@@ -407,15 +426,11 @@ fn table(policies: &[Listed]) -> Table {
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_header(["policy", "kind", "what it goes by", "settings (default)"]);
     for policy in policies {
-        let names = if policy.versions.is_empty() {
-            policy.name.to_owned()
-        } else {
-            let names: Vec<_> = policy
-                .versions
-                .iter()
-                .map(|version| format!("{}@{version}", policy.name))
-                .collect();
-            names.join("\n")
+        let name = match (policy.versions.first(), policy.versions.last()) {
+            (Some(first), Some(last)) => {
+                format!("{0}@{first}\n{0}@{BARE} to {0}@{last}", policy.name)
+            }
+            _ => policy.name.to_owned(),
         };
         let settings: Vec<_> = policy
             .settings
@@ -429,7 +444,7 @@ fn table(policies: &[Listed]) -> Table {
             })
             .collect();
         table.add_row([
-            names,
+            name,
             policy.kind.to_owned(),
             policy.summary.to_owned(),
             settings.join("\n"),

@@ -3,6 +3,7 @@
 //! A governor is asked ([`IdleGovernor::select`]) when a CPU runs out of work, and told afterwards
 //! what came of it ([`IdleGovernor::reflect`]). [`Governor`] is any one of them.
 
+pub mod generations;
 pub mod haltpoll;
 pub mod ladder;
 pub mod menu;
@@ -16,20 +17,19 @@ pub mod teo;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use std::fmt;
-
 use serde::Serialize;
 use wakepath_hardware::IdleStates;
+pub use wakepath_units::KernelVersion;
 use wakepath_units::{Nanoseconds, TickRate};
 
 use self::haltpoll::Haltpoll;
 use self::ladder::Ladder;
-use self::menu::{Menu61, Menu612};
+use self::menu::{AnyMenu, for_each_menu};
 use self::oracle::Oracle;
 use self::power::IdlePower;
 use self::simple::{Deepest, Shallowest};
 use self::table::StateTable;
-use self::teo::{Teo61, Teo612};
+use self::teo::{AnyTeo, Teo61, for_each_teo};
 
 /// States that pay off sooner than this are chosen without a look at the timers
 /// (`RESIDENCY_THRESHOLD_NS`, `drivers/cpuidle/governors/gov.h`, Linux 6.12).
@@ -103,26 +103,6 @@ pub trait WithGovernor {
     fn run<G: IdleGovernor>(self, governor: &mut G);
 }
 
-/// The kernel version whose behaviour a policy follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum KernelVersion {
-    /// Linux 6.1, as Debian's `linux-source-6.1`.
-    #[serde(rename = "6.1")]
-    V6_1,
-    /// Linux 6.12, as Debian's `linux-source-6.12`.
-    #[serde(rename = "6.12")]
-    V6_12,
-}
-
-impl fmt::Display for KernelVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V6_1 => "6.1",
-            Self::V6_12 => "6.12",
-        })
-    }
-}
-
 /// What the oracle minimises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -165,9 +145,9 @@ impl Default for HaltpollParameters {
 /// ([`crate::spec`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum IdlePolicy {
-    /// [`Menu61`] or [`Menu612`].
+    /// [`menu`] as a kernel has it.
     Menu(KernelVersion),
-    /// [`Teo61`] or [`Teo612`].
+    /// [`teo`] as a kernel has it.
     Teo(KernelVersion),
     /// [`Ladder`]; its versions do not differ.
     Ladder(KernelVersion),
@@ -188,10 +168,9 @@ pub enum IdlePolicy {
     reason = "each variant is documented as a type of its own"
 )]
 pub enum Governor {
-    Menu61(Menu61),
-    Menu612(Menu612),
+    Menu(AnyMenu),
     Teo61(Teo61),
-    Teo612(Teo612),
+    Teo(AnyTeo),
     Ladder(Ladder),
     Haltpoll(Haltpoll),
     Shallowest(Shallowest),
@@ -203,10 +182,9 @@ pub enum Governor {
 macro_rules! for_each_governor {
     ($governor:expr, $name:ident => $what:expr) => {
         match $governor {
-            Governor::Menu61($name) => $what,
-            Governor::Menu612($name) => $what,
+            Governor::Menu(menu) => for_each_menu!(menu, $name => $what),
             Governor::Teo61($name) => $what,
-            Governor::Teo612($name) => $what,
+            Governor::Teo(teo) => for_each_teo!(teo, $name => $what),
             Governor::Ladder($name) => $what,
             Governor::Haltpoll($name) => $what,
             Governor::Shallowest($name) => $what,
@@ -219,12 +197,10 @@ macro_rules! for_each_governor {
 impl Governor {
     /// The governor for a CPU that has never been idle.
     pub fn new(policy: &IdlePolicy, states: &IdleStates, tick: TickRate) -> Self {
-        use KernelVersion::{V6_1, V6_12};
         match *policy {
-            IdlePolicy::Menu(V6_1) => Self::Menu61(Menu61::new(states, tick)),
-            IdlePolicy::Menu(V6_12) => Self::Menu612(Menu612::new(states, tick)),
-            IdlePolicy::Teo(V6_1) => Self::Teo61(Teo61::new(states, tick)),
-            IdlePolicy::Teo(V6_12) => Self::Teo612(Teo612::new(states, tick)),
+            IdlePolicy::Menu(kernel) => Self::Menu(AnyMenu::new(kernel, states, tick)),
+            IdlePolicy::Teo(kernel) => AnyTeo::new(kernel, states, tick)
+                .map_or_else(|| Self::Teo61(Teo61::new(states, tick)), Self::Teo),
             IdlePolicy::Ladder(_) => Self::Ladder(Ladder::new(states)),
             IdlePolicy::Haltpoll(version, parameters) => {
                 Self::Haltpoll(Haltpoll::new(states, version, parameters))

@@ -42,6 +42,18 @@ impl StateSet {
         Self(self.0 & (!1 << state))
     }
 
+    /// `state` and the members deeper than it.
+    #[inline]
+    pub(crate) fn from(self, state: usize) -> Self {
+        Self(self.0 & (!0 << state))
+    }
+
+    /// `state` and the members shallower than it.
+    #[inline]
+    pub(crate) fn up_to(self, state: usize) -> Self {
+        self.shallower_than(state + 1)
+    }
+
     #[inline]
     pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)

@@ -2,25 +2,39 @@
 
 use proptest::prelude::*;
 
+use super::generations::Generation;
 use super::stay::NO_LATENCY_REQUEST;
 use super::testing::{calls, states, tables};
 use super::*;
 
-const KERNELS_OWN: [IdlePolicy; 6] = [
-    IdlePolicy::Menu(KernelVersion::V6_1),
-    IdlePolicy::Menu(KernelVersion::V6_12),
-    IdlePolicy::Teo(KernelVersion::V6_1),
-    IdlePolicy::Teo(KernelVersion::V6_12),
-    IdlePolicy::Ladder(KernelVersion::V6_1),
-    IdlePolicy::Ladder(KernelVersion::V6_12),
-];
+/// A kernel of every generation of menu or teo.
+fn kernels<'g>(generations: impl Iterator<Item = &'g Generation>) -> Vec<KernelVersion> {
+    let first = generations.map(|generation| {
+        let (major, minor, patch) = generation.since[0];
+        format!("{major}.{minor}.{patch}").parse().unwrap()
+    });
+    first.collect()
+}
+
+fn menus() -> Vec<IdlePolicy> {
+    let kernels = kernels(menu::generations());
+    kernels.into_iter().map(IdlePolicy::Menu).collect()
+}
+
+fn menus_and_teos() -> Vec<IdlePolicy> {
+    let teos = kernels(teo::generations());
+    let mut both = menus();
+    both.extend(teos.into_iter().map(IdlePolicy::Teo));
+    both
+}
 
 fn all() -> Vec<IdlePolicy> {
-    let haltpoll = |version| IdlePolicy::Haltpoll(version, HaltpollParameters::default());
-    let mut all = KERNELS_OWN.to_vec();
+    let mut all = menus_and_teos();
+    for version in [KernelVersion::V6_1, KernelVersion::V6_12] {
+        all.push(IdlePolicy::Ladder(version));
+        all.push(IdlePolicy::Haltpoll(version, HaltpollParameters::default()));
+    }
     all.extend([
-        haltpoll(KernelVersion::V6_1),
-        haltpoll(KernelVersion::V6_12),
         IdlePolicy::Shallowest,
         IdlePolicy::Deepest,
         IdlePolicy::Oracle(OracleGoal::Energy),
@@ -76,7 +90,7 @@ fn regular(policy: IdlePolicy, us: u64, timer_us: u64, tick_stopped: bool) -> Id
 
 #[test]
 fn all_learn_that_idles_are_short_although_the_timer_is_far() {
-    for policy in &KERNELS_OWN[..4] {
+    for policy in &menus_and_teos() {
         let decision = regular(*policy, 50, 3_900, false);
         assert_eq!(
             decision,
@@ -91,7 +105,7 @@ fn all_learn_that_idles_are_short_although_the_timer_is_far() {
 
 #[test]
 fn all_trust_a_timer_that_always_fires() {
-    for policy in &KERNELS_OWN[..4] {
+    for policy in &menus_and_teos() {
         let decision = regular(*policy, 20_000, 20_000, false);
         assert_eq!(
             decision,
@@ -106,7 +120,7 @@ fn all_trust_a_timer_that_always_fires() {
 
 #[test]
 fn with_the_tick_stopped_menu_and_teo_go_for_the_timer() {
-    for policy in &KERNELS_OWN[..4] {
+    for policy in &menus_and_teos() {
         let decision = regular(*policy, 50, 50_000, true);
         assert_eq!(
             decision,
@@ -207,6 +221,40 @@ fn a_ladder_over_one_polling_state_steps_to_a_state_that_does_not_exist() {
     assert_eq!(governor.select(&request(1)).state, 0);
 }
 
+#[test]
+fn every_kernel_has_the_generation_that_began_last_before_it() {
+    let index = |kernel: &str, of: &[&Generation]| {
+        generations::index_of(of.iter().copied(), kernel.parse().unwrap())
+    };
+    let menus: Vec<_> = menu::generations().collect();
+    let teos: Vec<_> = teo::generations().collect();
+    for (kernel, menu, teo) in [
+        ("6.1.0", "6.1", "6.1"),
+        ("6.1", "6.1.158", "6.1"),
+        ("6.12.30", "6.12", "6.12"),
+        ("6.12.31", "6.12.31", "6.12"),
+        ("6.12.48", "6.12.44", "6.12"),
+        ("6.12.60", "6.12.58", "6.12"),
+        ("6.12.117", "6.12.75", "6.12.64"),
+        ("6.12", "6.12.75", "6.12.64"),
+        ("6.14.2", "6.13", "6.14"),
+        ("6.16", "6.15", "6.14"),
+        ("6.17", "6.17.8, 6.18", "6.14"),
+        ("6.18.0", "6.17.8, 6.18", "6.14"),
+        ("6.18", "6.18.14, 6.19.4", "6.18.3"),
+        ("6.19.0", "6.18.3, 6.19", "6.19"),
+        ("7.0", "7.0", "7.0"),
+        ("7.3.4", "7.1", "7.1"),
+    ] {
+        assert_eq!(
+            menus[index(kernel, &menus)].begins(),
+            menu,
+            "menu of {kernel}"
+        );
+        assert_eq!(teos[index(kernel, &teos)].begins(), teo, "teo of {kernel}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
@@ -234,7 +282,7 @@ proptest! {
         history in prop::collection::vec(calls(), 1..40),
         off in 1_usize..10,
     ) {
-        for policy in &KERNELS_OWN[..4] {
+        for policy in &menus_and_teos() {
             let mut governor = Governor::new(policy, &list, TickRate::HZ_250);
             governor.set_disabled(0, false);
             governor.set_disabled(off, true);
@@ -252,7 +300,7 @@ proptest! {
         list in tables(),
         history in prop::collection::vec(calls(), 1..40),
     ) {
-        for policy in &KERNELS_OWN[..2] {
+        for policy in &menus() {
             let mut governor = Governor::new(policy, &list, TickRate::HZ_250);
             governor.set_disabled(0, false);
             for (query, outcome) in &history {

@@ -56,7 +56,7 @@ static NO_DEEPEST: Key<bool> = switch("no_deepest", "off", "never use the deepes
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "apst",
     kind: Kind::Apst,
-    versions: &[],
+    versioned: false,
     summary: "the kernel's NVMe power state transition table",
     source: "nvme_configure_apst(), drivers/nvme/host/core.c",
     on: EVERYWHERE,

@@ -56,7 +56,7 @@ static CPUS: Key<LatencyScope> = Key {
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "cpu-latency",
     kind: Kind::CpuLatency,
-    versions: &[],
+    versioned: false,
     summary: "no idle state with a longer exit latency: what governors are told, the states stay on",
     source: "cpuidle_governor_latency_req(), drivers/cpuidle/governor.c",
     on: SIM_AND_MACHINE,

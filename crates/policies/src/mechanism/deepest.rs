@@ -6,7 +6,7 @@ use crate::idle::IdlePolicy;
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "deepest",
     kind: Kind::Idle,
-    versions: &[],
+    versioned: false,
     summary: "always the deepest enabled state within the latency request",
     source: "of wakepath: the most sleep",
     on: &[Place::Sim, Place::Replay],

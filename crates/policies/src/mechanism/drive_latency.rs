@@ -50,7 +50,7 @@ static TOLERANCE: Key<DriveLatency> = Key {
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "drive-latency",
     kind: Kind::DriveLatency,
-    versions: &[],
+    versioned: false,
     summary: "the latency that the kernel's APST table of a drive may use",
     source: "nvme_set_latency_tolerance(), drivers/nvme/host/core.c",
     on: SIM_AND_MACHINE,

@@ -78,7 +78,7 @@ static VALUE: Key<Epp> = Key {
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "epp",
     kind: Kind::Epp,
-    versions: &[],
+    versioned: false,
     summary: "the energy-performance preference of the hardware",
     source: "energy_performance_preference of cpufreq, Documentation/admin-guide/pm/intel_pstate.rst",
     on: SIM_AND_MACHINE,

@@ -35,7 +35,7 @@ static MAX: Key<Kilohertz> = limit("max", "2.4GHz", "the highest frequency to us
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "frequency",
     kind: Kind::FrequencyLimits,
-    versions: &[],
+    versioned: false,
     summary: "the range of frequencies to use",
     source: "scaling_min_freq and scaling_max_freq, Documentation/admin-guide/pm/cpufreq.rst",
     on: &[Place::Machine],

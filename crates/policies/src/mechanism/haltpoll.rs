@@ -3,7 +3,6 @@
 use super::key::{Fallback, Form, Key, KeyInfo, switch};
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
 use crate::idle::{HaltpollParameters, IdlePolicy};
-use crate::spec::version::KERNELS;
 
 const fn parameter(
     name: &'static str,
@@ -62,7 +61,7 @@ static ALLOW_SHRINK: Key<bool> = switch(
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "haltpoll",
     kind: Kind::Idle,
-    versions: KERNELS,
+    versioned: true,
     summary: "polls before halting, for guests",
     source: "drivers/cpuidle/governors/haltpoll.c",
     on: EVERYWHERE,

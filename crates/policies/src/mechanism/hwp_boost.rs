@@ -18,7 +18,7 @@ static VALUE: Key<bool> = Key {
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "hwp-boost",
     kind: Kind::HwpBoost,
-    versions: &[],
+    versioned: false,
     summary: "HWP dynamic boost: three steps up within a burst of wake-ups from I/O wait",
     source: "drivers/cpufreq/intel_pstate.c",
     on: SIM_AND_MACHINE,

@@ -75,7 +75,7 @@ static DISABLE: Key<Vec<String>> = Key {
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "idle-states",
     kind: Kind::IdleStates,
-    versions: &[],
+    versioned: false,
     summary: "switches idle states off",
     source: "drivers/cpuidle/sysfs.c",
     on: SIM_AND_MACHINE,

@@ -7,7 +7,7 @@ use crate::freq::FreqPolicy;
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "intel_pstate",
     kind: Kind::Frequency,
-    versions: &[],
+    versioned: false,
     summary: "intel_pstate in active mode without HWP, powersave algorithm",
     source: "drivers/cpufreq/intel_pstate.c",
     on: SIM_AND_MACHINE,

@@ -25,7 +25,7 @@ static EPP: Key<u8> = Key {
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "intel_pstate-hwp",
     kind: Kind::Frequency,
-    versions: &[],
+    versioned: false,
     summary: "intel_pstate in active mode with HWP, powersave algorithm",
     source: "drivers/cpufreq/intel_pstate.c",
     on: SIM_AND_MACHINE,

@@ -18,7 +18,7 @@ static IOWAIT: Key<bool> = Key {
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "io_uring",
     kind: Kind::IoUring,
-    versions: &[],
+    versioned: false,
     summary: "whether waiting with io_uring counts as waiting for I/O",
     source: "IORING_ENTER_NO_IOWAIT, io_uring/io_uring.c, Linux 6.15",
     on: &[Place::Sim],

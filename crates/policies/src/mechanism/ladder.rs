@@ -2,12 +2,11 @@
 
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
 use crate::idle::IdlePolicy;
-use crate::spec::version::KERNELS;
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "ladder",
     kind: Kind::Idle,
-    versions: KERNELS,
+    versioned: true,
     summary: "one state deeper after four long stays, one back after a short one",
     source: "drivers/cpuidle/governors/ladder.c",
     on: EVERYWHERE,

@@ -2,12 +2,11 @@
 
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
 use crate::idle::IdlePolicy;
-use crate::spec::version::KERNELS;
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "menu",
     kind: Kind::Idle,
-    versions: KERNELS,
+    versioned: true,
     summary: "the next timer, corrected by experience, unless wake-ups show a pattern",
     source: "drivers/cpuidle/governors/menu.c",
     on: EVERYWHERE,

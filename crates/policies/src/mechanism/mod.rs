@@ -79,8 +79,9 @@ pub struct Mechanism {
     pub name: &'static str,
     /// What it decides. A set has at most one mechanism of each kind.
     pub kind: Kind,
-    /// Its versions, oldest first. Empty if it has only one. The bare name means the newest.
-    pub versions: &'static [KernelVersion],
+    /// Kernels differ in it, and its name takes one of them as version. A bare name means that of
+    /// [`crate::spec::version::BARE`].
+    pub versioned: bool,
     /// Its rule, in one line.
     pub summary: &'static str,
     /// The kernel source that it follows, or where else its rule comes from.
@@ -226,12 +227,9 @@ pub(crate) struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// The version; the newest where none was given.
+    /// The version; that of a bare name where none was given.
     pub(crate) fn version(&self) -> KernelVersion {
-        let newest = self.mechanism.versions.last().copied();
-        self.version
-            .or(newest)
-            .unwrap_or(crate::spec::version::NEWEST)
+        self.version.unwrap_or(crate::spec::version::BARE)
     }
 
     /// The value that was given, if any.

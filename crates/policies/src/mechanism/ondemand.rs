@@ -6,7 +6,7 @@ use crate::freq::FreqPolicy;
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "ondemand",
     kind: Kind::Frequency,
-    versions: &[],
+    versioned: false,
     summary: "the share of busy time, sampled",
     source: "drivers/cpufreq/cpufreq_ondemand.c",
     on: SIM_AND_MACHINE,

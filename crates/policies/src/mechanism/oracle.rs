@@ -18,7 +18,7 @@ static GOAL: Key<OracleGoal> = choice(
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "oracle",
     kind: Kind::Idle,
-    versions: &[],
+    versioned: false,
     summary: "knows how long the CPU will stay idle",
     source: "of wakepath: the best that is possible on a recording",
     on: &[Place::Replay],

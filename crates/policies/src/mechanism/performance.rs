@@ -6,7 +6,7 @@ use crate::freq::FreqPolicy;
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "performance",
     kind: Kind::Frequency,
-    versions: &[],
+    versioned: false,
     summary: "always the highest frequency",
     source: "drivers/cpufreq/cpufreq_performance.c",
     on: SIM_AND_MACHINE,

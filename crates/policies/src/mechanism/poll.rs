@@ -26,7 +26,7 @@ static RULE: Key<PollRule> = choice(
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "poll",
     kind: Kind::Poll,
-    versions: &[],
+    versioned: false,
     summary: "how long the polling idle state polls",
     source: "cpuidle_poll_time(), drivers/cpuidle/cpuidle.c",
     on: &[Place::Sim],

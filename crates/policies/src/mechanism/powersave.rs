@@ -6,7 +6,7 @@ use crate::freq::FreqPolicy;
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "powersave",
     kind: Kind::Frequency,
-    versions: &[],
+    versioned: false,
     summary: "always the lowest frequency",
     source: "drivers/cpufreq/cpufreq_powersave.c",
     on: SIM_AND_MACHINE,

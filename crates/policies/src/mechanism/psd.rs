@@ -82,7 +82,7 @@ fn ceiling(text: &str) -> Option<LeaseCeiling> {
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "psd",
     kind: Kind::Psd,
-    versions: &[],
+    versioned: false,
     summary: "no deep sleep for a while after an I/O completion",
     source: "a proposed kernel patch, in no released kernel; wakepath's module and daemon",
     on: EVERYWHERE,

@@ -42,7 +42,7 @@ static RATE_LIMIT: Key<u64> = Key {
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "schedutil",
     kind: Kind::Frequency,
-    versions: &[],
+    versioned: false,
     summary: "the scheduler's utilisation signals",
     source: "kernel/sched/cpufreq_schedutil.c",
     on: SIM_AND_MACHINE,

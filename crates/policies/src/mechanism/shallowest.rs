@@ -6,7 +6,7 @@ use crate::idle::IdlePolicy;
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "shallowest",
     kind: Kind::Idle,
-    versions: &[],
+    versioned: false,
     summary: "always the shallowest enabled state",
     source: "of wakepath: the least latency",
     on: &[Place::Sim, Place::Replay],

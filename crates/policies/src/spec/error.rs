@@ -38,14 +38,14 @@ pub enum SpecError {
         known: String,
     },
     /// The policy has no such version.
-    #[error("`{name}` has no version `{version}`; {known}")]
+    #[error("`{name}@{version}`: {problem}")]
     UnknownVersion {
         /// The policy.
         name: &'static str,
         /// The version.
         version: String,
-        /// The versions there are.
-        known: String,
+        /// What is wrong with it, and which there are.
+        problem: String,
     },
     /// The policy has no such key.
     #[error("`{name}` has no setting `{key}`; {known}")]

@@ -1,7 +1,7 @@
 //! Policies by name: `NAME@VERSION[key=value,...]`, and sets of them joined by ` + `.
 //!
 //! One grammar names every policy everywhere: on the command line, in study files, in results. A
-//! name without version means the newest one, and prints with it. Keys print in the order in which
+//! name without version means that of [`version::BARE`], and prints with it. Keys print in the order in which
 //! they were given, so that a printed name parses to the same policy and prints unchanged.
 //!
 //! ```
@@ -18,7 +18,7 @@
 
 mod error;
 mod set;
-pub(crate) mod version;
+pub mod version;
 
 pub use error::SpecError;
 pub use set::PolicySet;

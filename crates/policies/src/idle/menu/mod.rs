@@ -1,31 +1,33 @@
 //! The menu governor: expect the CPU to sleep until the next timer, corrected by experience, unless
 //! its recent wake-ups show a pattern.
 //!
-//! Source: `drivers/cpuidle/governors/menu.c`, Linux 6.1 ([`Menu61`]) and Debian's 6.12
-//! ([`Menu612`]). Both keep the same memory, which is in this module.
+//! What differs from kernel to kernel is in [`generations`]; everything else is here.
 
+mod generations;
 mod pattern;
-mod v6_1;
-mod v6_12;
 
-pub use v6_1::Menu61;
-pub use v6_12::Menu612;
+use wakepath_hardware::IdleStates;
+use wakepath_units::{KernelVersion, TickRate};
 
-use self::pattern::{AllZero, RecentIntervals};
+use self::generations::{BeatsPolling, GENERATIONS, Lookup, Outliers, Rules};
+use self::pattern::RecentIntervals;
+use super::generations::{Generation, any_generation, index_of};
 use super::table::StateTable;
-use super::{IdleDecision, IdleOutcome};
+use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS};
 
 /// A correction factor of one: 1024 times the 8 steps over which it is averaged.
 const UNITY: u32 = 1024 * 8;
 /// Idle times from here on count as perfectly predicted.
 const LONG_ENOUGH_NS: u64 = 50_000_000;
 
-/// What menu remembers of a CPU. `BUCKETS` is how many correction factors it keeps apart.
+/// The menu governor of generation `GENERATION`, an index into [`GENERATIONS`].
 #[derive(Clone, Debug)]
-struct Memory<const BUCKETS: usize> {
-    /// How much of the time to the next timer the CPU really slept, by order of magnitude of that
-    /// time. [`UNITY`] is all of it.
-    factors: [u32; BUCKETS],
+pub struct Menu<const GENERATION: usize> {
+    pub(in crate::idle) table: StateTable,
+    tick: u64,
+    /// How much of the time to the next timer the CPU really slept, by order of magnitude of that time; the second six
+    /// while tasks wait for I/O, where these count. [`UNITY`] is all of it.
+    factors: [u32; 12],
     intervals: RecentIntervals,
     /// The bucket of the last prediction.
     bucket: usize,
@@ -33,41 +35,185 @@ struct Memory<const BUCKETS: usize> {
     next_timer: u64,
 }
 
-impl<const BUCKETS: usize> Memory<BUCKETS> {
-    fn new() -> Self {
-        let mut intervals = RecentIntervals::new();
-        // Before its first decision a device looks like one whose driver has refused a state.
-        intervals.push(u32::MAX);
-        Self {
-            factors: [UNITY; BUCKETS],
-            intervals,
+impl<const GENERATION: usize> Menu<GENERATION> {
+    const RULES: Rules = GENERATIONS[GENERATION].rules;
+
+    /// A CPU that has never been idle.
+    pub fn new(states: &IdleStates, tick: TickRate) -> Self {
+        let mut menu = Self {
+            table: StateTable::new(states),
+            tick: tick.period().0,
+            factors: [UNITY; 12],
+            intervals: RecentIntervals::new(),
             bucket: 0,
             next_timer: 0,
+        };
+        // Before its first decision a device looks like one whose driver has refused a state.
+        menu.forget_refused();
+        menu
+    }
+
+    /// The driver refused the state.
+    #[inline]
+    fn forget_refused(&mut self) {
+        if Self::RULES.refusal_forgets {
+            self.intervals.push_unknown();
         }
     }
 
-    /// The time to the next timer, corrected by experience, in microseconds. The kernel's 64-bit
-    /// product wraps and its result is cut to 32 bits; a timer far away shows both.
+    /// The interval that recent ones promise, in ns; longer than any timer's if they promise none.
     #[inline]
-    fn corrected_timer_us(&self) -> u32 {
+    fn typical(&self) -> u64 {
+        let rules = &Self::RULES;
+        let typical = match rules.outliers {
+            Outliers::Longest => self
+                .intervals
+                .typical_without_longest(rules.scattered, rules.zeros_repeat),
+            Outliers::Farthest => self.intervals.typical_without_farthest(rules.scattered),
+        };
+        u64::from(typical.unwrap_or(u32::MAX)) * 1_000
+    }
+
+    /// The time to the next timer, corrected by experience, in ns. The kernel's 64-bit
+    /// product wraps and its result is cut to 32 bits of microseconds; a timer far away shows both.
+    #[inline]
+    fn corrected_timer(&self) -> u64 {
         let unit = u64::from(UNITY) * 1_000;
         let scaled = self
             .next_timer
             .wrapping_mul(u64::from(self.factors[self.bucket]));
-        (scaled.wrapping_add(unit / 2) / unit) as u32
+        u64::from((scaled.wrapping_add(unit / 2) / unit) as u32) * 1_000
     }
 
-    /// Learns from how the stay in state `entered` ended.
-    ///
-    /// The kernel does this at the start of the next decision. Nothing that it uses changes in
-    /// between, so it may as well be done here.
+    /// Remembers when the next timer is due, in ns.
     #[inline]
-    fn learn(&mut self, table: &StateTable, tick: u64, entered: usize, outcome: &IdleOutcome) {
+    fn expect_timer(&mut self, next_timer: u64, nr_iowait: u32) {
+        self.next_timer = next_timer;
+        self.bucket = magnitude(next_timer)
+            + if Self::RULES.iowait && nr_iowait > 0 {
+                6
+            } else {
+                0
+            };
+    }
+}
+
+any_generation!(
+    $ menu AnyMenu for_each_menu Menu: G0
+    G1 = 1 G2 = 2 G3 = 3 G4 = 4 G5 = 5 G6 = 6 G7 = 7
+    G8 = 8 G9 = 9 G10 = 10 G11 = 11 G12 = 12 G13 = 13 G14 = 14
+    G15 = 15 G16 = 16 G17 = 17 G18 = 18 G19 = 19 G20 = 20
+);
+
+impl AnyMenu {
+    /// menu as a kernel has it, for a CPU that has never been idle.
+    pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Self {
+        Self::of_generation(index_of(generations(), kernel), states, tick)
+    }
+}
+
+/// The generations of menu, oldest series first.
+pub fn generations() -> impl Iterator<Item = &'static Generation> {
+    const LIST: &[generations::Entry] = &GENERATIONS;
+    LIST.iter().map(|entry| &entry.generation)
+}
+
+impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
+    #[inline(always)]
+    fn select(&mut self, query: &IdleQuery) -> IdleDecision {
+        let rules = &Self::RULES;
+        let always = rules.lookup == Lookup::Always;
+        let mut typical = if always { 0 } else { self.typical() };
+        let looked_up = always
+            || typical > RESIDENCY_THRESHOLD_NS as u64
+            || rules.lookup == Lookup::UnlessSoonWithTick && query.tick_stopped;
+        let delta_tick = if !looked_up {
+            // Too short for the timers to matter, so they are taken to be far away and the tick
+            // to be half a period off.
+            self.expect_timer(i64::MAX as u64, query.nr_iowait);
+            (self.tick / 2) as i64
+        } else if query.sleep_length < 0 {
+            self.expect_timer(0, query.nr_iowait);
+            0
+        } else {
+            self.expect_timer(query.sleep_length as u64, query.nr_iowait);
+            query.delta_tick
+        };
+
+        let next_timer = self.next_timer;
+        let table = &self.table;
+        let no_choice = rules.one_state_shortcut && table.count() <= 1;
+        if no_choice || only_state_0_will_do(table, next_timer, query.latency_request) {
+            return IdleDecision {
+                state: 0,
+                stop_tick: !table.polls(0),
+            };
+        }
+
+        if always {
+            typical = self.typical();
+        }
+        let mut predicted = typical;
+        if looked_up {
+            predicted = predicted.min(self.corrected_timer());
+        }
+        let mut latency = query.latency_request;
+        if query.tick_stopped {
+            // With no tick to correct a wrong guess, rely on the timer rather than on experience, unless the timer itself
+            // corrects it soon.
+            if predicted < self.tick && next_timer > rules.near_timer_ticks * self.tick {
+                predicted = next_timer;
+            }
+        } else if rules.iowait {
+            let tolerated = if query.nr_iowait == 0 {
+                predicted
+            } else {
+                predicted / io_wait_divisor(query.nr_iowait)
+            };
+            latency = (latency as u64).min(tolerated) as i64;
+        }
+
+        let walked = walk(table, latency, predicted);
+        let candidate = Candidate {
+            chosen: walked.chosen,
+            next: walked
+                .stopped_by
+                .filter(|stop| {
+                    if rules.latency_first {
+                        !stop.too_slow
+                    } else {
+                        stop.too_long
+                    }
+                })
+                .map(|stop| stop.state),
+            predicted,
+            delta_tick,
+        };
+        settle(table, self.tick, query.tick_stopped, candidate, |next| {
+            // Sleeping beats polling unless a timer is about to fire.
+            let residency = table.target_residency(next);
+            residency as u64 <= next_timer
+                && match rules.beats_polling {
+                    BeatsPolling::Tolerated => table.exit_latency(next) <= latency,
+                    BeatsPolling::Predicted => table.exit_latency(next) as u64 <= predicted,
+                    BeatsPolling::PredictedAndSoon => {
+                        residency < RESIDENCY_THRESHOLD_NS
+                            && table.exit_latency(next) as u64 <= predicted
+                    }
+                }
+        })
+    }
+
+    /// The kernel learns at the start of the next decision. Nothing that it uses changes in between, so it may as well be
+    /// done here.
+    #[inline(always)]
+    fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         if outcome.residency == 0 {
-            self.intervals.push(u32::MAX);
+            self.forget_refused();
             return;
         }
-        let slept = if outcome.got_tick && self.next_timer > tick {
+        let table = &self.table;
+        let slept = if outcome.got_tick && self.next_timer > self.tick {
             // Kept from sleeping on by a tick that menu itself left running: it might have been
             // a long sleep, though not a perfect one.
             LONG_ENOUGH_NS * 9 / 10
@@ -92,8 +238,19 @@ impl<const BUCKETS: usize> Memory<BUCKETS> {
         let factor = &mut self.factors[self.bucket];
         *factor = *factor - *factor / 8 + share as u32;
 
-        self.intervals.push((slept / 1_000) as u32);
+        let longest = match Self::RULES.outliers {
+            Outliers::Longest => i32::MAX as u32,
+            Outliers::Farthest => u32::MAX - 1,
+        };
+        self.intervals.push((slept / 1_000) as u32, longest);
     }
+}
+
+/// The divisor of the tolerated latency. The kernel computes it in 32 bits and then extends it as a
+/// signed number; it is odd, hence never zero.
+#[inline]
+fn io_wait_divisor(waiting: u32) -> u64 {
+    i64::from(waiting.wrapping_mul(10).wrapping_add(1) as i32) as u64
 }
 
 /// The order of magnitude of a duration: below 10 us, 100 us, 1 ms, 10 ms, 100 ms, or longer.
@@ -147,12 +304,11 @@ fn walk(table: &StateTable, latency: i64, predicted: u64) -> Walk {
     }
 }
 
-/// Where there is nothing to choose: one state only, no latency allowed, or a timer or latency
-/// request too near for state 1 while state 0 is enabled.
+/// Where there is nothing to choose: no latency allowed, or a timer or latency request too near for state 1 while
+/// state 0 is enabled.
 #[inline]
 fn only_state_0_will_do(table: &StateTable, next_timer: u64, latency_request: i64) -> bool {
-    table.count() <= 1
-        || latency_request == 0
+    latency_request == 0
         || table.is_enabled(0)
             && (next_timer < table.target_residency(1) as u64
                 || latency_request < table.exit_latency(1))

@@ -1,11 +1,16 @@
-//! Does the CPU wake at regular intervals? The part of menu that does not look at timers.
+//! Does the CPU wake at regular intervals? The part of menu that does not look at timers
+//! (`get_typical_interval()`, `drivers/cpuidle/governors/menu.c`).
+
+use super::generations::Scattered;
 
 /// How many intervals are remembered.
 const REMEMBERED: usize = 8;
 /// Fewer samples than this (three quarters) are no basis for anything but a very steady interval.
 const ENOUGH: u64 = 6;
+/// So many scattered intervals are a basis for their longest.
+const ENOUGH_SCATTERED: u64 = 4;
 /// Marks an interval that does not count.
-const NOT_COUNTED: i32 = -1;
+const UNKNOWN: u32 = u32::MAX;
 
 /// The last eight measured idle intervals, in microseconds.
 ///
@@ -13,7 +18,7 @@ const NOT_COUNTED: i32 = -1;
 /// without going over the intervals.
 #[derive(Clone, Debug)]
 pub(super) struct RecentIntervals {
-    intervals: [i32; REMEMBERED],
+    intervals: [u32; REMEMBERED],
     oldest: usize,
     totals: Totals,
 }
@@ -22,76 +27,87 @@ pub(super) struct RecentIntervals {
 struct Totals {
     count: u64,
     sum: u64,
-    /// Modulo 2^64. The squared deviations computed from it fit, whatever was lost on the way.
+    /// Modulo 2^64, as the kernel's.
     squares: u64,
 }
 
 impl Totals {
     #[inline]
-    fn add(&mut self, interval: i32) {
-        let value = interval.max(0) as u64;
-        self.count += u64::from(interval >= 0);
+    fn add(&mut self, interval: u32) {
+        let counts = interval != UNKNOWN;
+        let value = if counts { u64::from(interval) } else { 0 };
+        self.count += u64::from(counts);
         self.sum += value;
         self.squares = self.squares.wrapping_add(value * value);
     }
 
     #[inline]
-    fn remove(&mut self, interval: i32, times: u64) {
-        let value = interval.max(0) as u64;
-        self.count -= times * u64::from(interval >= 0);
-        self.sum -= times * value;
-        self.squares = self
-            .squares
-            .wrapping_sub((value * value).wrapping_mul(times));
+    fn remove(&mut self, interval: u32) {
+        let counts = interval != UNKNOWN;
+        let value = if counts { u64::from(interval) } else { 0 };
+        self.count -= u64::from(counts);
+        self.sum -= value;
+        self.squares = self.squares.wrapping_sub(value * value);
     }
 
-    /// Without an interval that counts.
+    /// Without so many intervals of one length, which count.
     #[inline]
-    fn without(self, interval: i32) -> Self {
-        let value = interval as u64;
+    fn without(self, interval: u32, times: u64) -> Self {
+        let value = u64::from(interval);
         Self {
-            count: self.count - 1,
-            sum: self.sum - value,
-            squares: self.squares.wrapping_sub(value * value),
+            count: self.count - times,
+            sum: self.sum - times * value,
+            squares: self
+                .squares
+                .wrapping_sub((value * value).wrapping_mul(times)),
         }
     }
 
-    /// These, if all intervals are about as long.
-    ///
-    /// They are if the standard deviation is at most 20 us or, given six samples or more, below a sixth of the mean.
+    #[inline]
+    fn mean(self) -> u64 {
+        self.share_of(self.sum)
+    }
+
+    /// What falls to one of them. Division by a known number is quick.
+    #[inline]
+    fn share_of(self, total: u64) -> u64 {
+        match self.count {
+            8 => total / 8,
+            7 => total / 7,
+            6 => total / 6,
+            count => total / count.max(1),
+        }
+    }
+
+    /// Whether all intervals are about as long: the standard deviation is at most 20 us or, given six samples or
+    /// more, below a sixth of the mean.
+    #[inline]
+    fn steady(self, mean: u64, variance: u64) -> bool {
+        let proportionate =
+            self.count >= ENOUGH && variance <= u64::MAX / 36 && mean * mean > 36 * variance;
+        variance <= 400 || proportionate
+    }
+
+    /// The interval that repeats, of steady ones.
+    #[inline]
+    fn repeats(self, zeros_repeat: bool) -> Option<u32> {
+        (self.sum > 0 || zeros_repeat).then(|| self.mean() as u32)
+    }
+
+    /// These, if they are about as long by the mean of their squared deviations from their mean.
     #[inline]
     fn if_steady(self) -> Option<Self> {
         if self.count == 0 {
             return None;
         }
         let mean = self.mean();
-        let variance = self.deviations(mean) / self.count;
-        let proportionate =
-            self.count >= ENOUGH && variance <= u64::MAX / 36 && mean * mean > 36 * variance;
-        (variance <= 400 || proportionate).then_some(self)
-    }
-
-    #[inline]
-    fn mean(self) -> u64 {
-        self.sum / self.count
-    }
-
-    /// Sum of the squared deviations from `mean`: below 2^64 for eight values below 2^31.
-    #[inline]
-    fn deviations(self, mean: u64) -> u64 {
-        self.squares
+        // Below 2^64 for eight values below 2^31, whatever was lost on the way.
+        let deviations = self
+            .squares
             .wrapping_sub((2 * mean).wrapping_mul(self.sum))
-            .wrapping_add((mean * mean).wrapping_mul(self.count))
+            .wrapping_add((mean * mean).wrapping_mul(self.count));
+        self.steady(mean, self.share_of(deviations)).then_some(self)
     }
-}
-
-/// What intervals that are all zero say.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum AllZero {
-    /// Expect a wake-up at once (Linux 6.1).
-    IsAPattern,
-    /// Nothing (Linux 6.12).
-    SaysNothing,
 }
 
 impl RecentIntervals {
@@ -107,94 +123,157 @@ impl RecentIntervals {
         }
     }
 
-    /// Remembers an interval in place of the oldest. One of 2^31 us or more counts as "unknown".
+    /// Remembers an interval in place of the oldest. One above `longest` counts as unknown.
     #[inline]
-    pub(super) fn push(&mut self, us: u32) {
-        let new = i32::try_from(us).unwrap_or(NOT_COUNTED);
+    pub(super) fn push(&mut self, us: u32, longest: u32) {
+        let new = if us <= longest { us } else { UNKNOWN };
         let slot = &mut self.intervals[self.oldest % REMEMBERED];
-        self.totals.remove(*slot, 1);
+        self.totals.remove(*slot);
         self.totals.add(new);
         *slot = new;
         self.oldest = (self.oldest + 1) % REMEMBERED;
     }
 
+    /// Remembers an interval of which nothing is known.
+    #[inline]
+    pub(super) fn push_unknown(&mut self) {
+        self.push(UNKNOWN, UNKNOWN);
+    }
+
+    /// The interval that repeats, if one does.
+    ///
+    /// If the intervals are not about as long, the shortest or the longest of those left, whichever is farther from
+    /// their mean, is taken for an outlier and left out, for as long as more than six samples remain (Linux 6.15 to 7.3).
+    #[inline]
+    pub(super) fn typical_without_farthest(&self, scattered: Scattered) -> Option<u32> {
+        let mut rest = self.totals;
+        let (mut shortest, mut longest) = (0, UNKNOWN - 1);
+        loop {
+            // Nothing is left, or nothing but zeros.
+            if rest.sum == 0 {
+                return None;
+            }
+            let mean = rest.mean();
+            // The kernel's difference of two truncated numbers, one of them modulo 2^64.
+            let variance = rest.share_of(rest.squares).wrapping_sub(mean * mean);
+            if rest.steady(mean, variance) {
+                return Some(mean as u32);
+            }
+            let few = rest.count <= ENOUGH;
+            if few && scattered == Scattered::Nothing {
+                return None;
+            }
+            let (least, greatest) = self.ends(shortest, longest);
+            if few {
+                return (rest.count >= ENOUGH_SCATTERED).then_some(greatest);
+            }
+            let outlier = if mean - u64::from(least) > u64::from(greatest) - mean {
+                shortest = least + 1;
+                least
+            } else {
+                longest = greatest - 1;
+                greatest
+            };
+            rest = rest.without(outlier, self.times(outlier));
+        }
+    }
+
+    /// The shortest and the longest interval within these bounds.
+    #[inline]
+    fn ends(&self, shortest: u32, longest: u32) -> (u32, u32) {
+        let within = |us: u32| us >= shortest && us <= longest;
+        self.intervals
+            .iter()
+            .fold((u32::MAX, 0), |(least, greatest), &us| {
+                (
+                    least.min(if within(us) { us } else { u32::MAX }),
+                    greatest.max(if within(us) { us } else { 0 }),
+                )
+            })
+    }
+
     /// The interval that repeats, if one does.
     ///
     /// If the intervals are not about as long, the longest of them are taken for outliers and left out, for as long
-    /// as more than six samples remain (`get_typical_interval()`, `drivers/cpuidle/governors/menu.c`, Linux 6.1 and
-    /// 6.12).
+    /// as more than six samples remain (Linux 6.1 to 6.14).
     #[inline]
-    pub(super) fn typical(&self, zeros: AllZero) -> Option<u32> {
-        let steady = if self.totals.count == REMEMBERED as u64 {
-            // Known to the compiler, so that no division is one.
-            let all = Totals {
-                count: REMEMBERED as u64,
-                ..self.totals
-            };
-            all.if_steady()
-                .or_else(|| self.steady_without_outliers(all))
-        } else {
-            self.steady_among_few()
-        }?;
-        (steady.sum > 0 || zeros == AllZero::IsAPattern).then(|| steady.mean() as u32)
-    }
-
-    /// All but the one or two longest intervals, if these are steady.
-    #[inline]
-    fn steady_without_outliers(&self, all: Totals) -> Option<Totals> {
+    pub(super) fn typical_without_longest(
+        &self,
+        scattered: Scattered,
+        zeros_repeat: bool,
+    ) -> Option<u32> {
+        if self.totals.count != REMEMBERED as u64 {
+            return self.typical_among_few(scattered, zeros_repeat);
+        }
+        // Known to the compiler, so that no division is one.
+        let all = Totals {
+            count: REMEMBERED as u64,
+            ..self.totals
+        };
+        if let Some(steady) = all.if_steady() {
+            return steady.repeats(zeros_repeat);
+        }
         let [longest, second] = self.two_longest();
         if longest == second {
-            return self.steady_among_few();
+            return self.typical_among_few(scattered, zeros_repeat);
         }
-        let rest = all.without(longest);
+        let rest = all.without(longest, 1);
         if let Some(steady) = rest.if_steady() {
-            return Some(steady);
+            return steady.repeats(zeros_repeat);
         }
         if self.times(second) > 1 {
-            return self.steady_among_few();
+            return self.typical_among_few(scattered, zeros_repeat);
         }
-        rest.without(second).if_steady()
+        let rest = rest.without(second, 1);
+        match rest.if_steady() {
+            Some(steady) => steady.repeats(zeros_repeat),
+            None => self.longest_of(rest, second.saturating_sub(1), scattered),
+        }
     }
 
-    /// As many intervals as are steady, whether all count or not, and whether some are as long as others or not.
+    /// As [`Self::typical_without_longest`], whether all intervals count or not, and whether some are as long as
+    /// others or not.
     #[inline(never)]
-    fn steady_among_few(&self) -> Option<Totals> {
+    fn typical_among_few(&self, scattered: Scattered, zeros_repeat: bool) -> Option<u32> {
         let mut rest = self.totals;
         // Longer intervals are left out.
-        let mut ceiling = i32::MAX;
+        let mut ceiling = UNKNOWN - 1;
         loop {
             if let Some(steady) = rest.if_steady() {
-                return Some(steady);
+                return steady.repeats(zeros_repeat);
             }
             if rest.count <= ENOUGH {
-                return None;
+                return self.longest_of(rest, ceiling, scattered);
             }
-            let longest = self
-                .intervals
-                .iter()
-                .map(|&i| if i <= ceiling { i } else { NOT_COUNTED })
-                .fold(NOT_COUNTED, i32::max);
-            ceiling = longest - 1;
-            rest.remove(longest, self.times(longest));
+            let (_, longest) = self.ends(0, ceiling);
+            ceiling = longest.saturating_sub(1);
+            rest = rest.without(longest, self.times(longest));
         }
+    }
+
+    /// What scattered intervals promise of which those up to `ceiling` are left.
+    #[inline]
+    fn longest_of(&self, rest: Totals, ceiling: u32, scattered: Scattered) -> Option<u32> {
+        let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
+        enough.then(|| self.ends(0, ceiling).1)
     }
 
     /// How many intervals are of this length.
     #[inline]
-    fn times(&self, interval: i32) -> u64 {
-        let equal = self.intervals.iter().map(|&i| i32::from(i == interval));
-        equal.sum::<i32>() as u64
+    fn times(&self, interval: u32) -> u64 {
+        let equal = self.intervals.iter().map(|&i| u32::from(i == interval));
+        u64::from(equal.sum::<u32>())
     }
 
-    /// The longest interval and the second one, which may be as long.
+    /// The longest interval and the second one, which may be as long, if all count.
     #[inline]
-    fn two_longest(&self) -> [i32; 2] {
+    fn two_longest(&self) -> [u32; 2] {
         // Pairs, then fours, then all: no comparison has to wait for more than a few others.
         let pair = |i: usize| {
             let [x, y] = [self.intervals[i], self.intervals[i + 1]];
             [x.max(y), x.min(y)]
         };
-        let merge = |x: [i32; 2], y: [i32; 2]| [x[0].max(y[0]), x[0].min(y[0]).max(x[1].max(y[1]))];
+        let merge = |x: [u32; 2], y: [u32; 2]| [x[0].max(y[0]), x[0].min(y[0]).max(x[1].max(y[1]))];
         merge(merge(pair(0), pair(2)), merge(pair(4), pair(6)))
     }
 }
@@ -204,63 +283,126 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn after(intervals: &[u32]) -> RecentIntervals {
+    const OLD_LONGEST: u32 = i32::MAX as u32;
+
+    fn after(intervals: &[u32], longest: u32) -> RecentIntervals {
         let mut recent = RecentIntervals::new();
         for &us in intervals {
-            recent.push(us);
+            recent.push(us, longest);
         }
         recent
     }
 
-    /// The definition, straight from the sample values.
-    fn by_definition(intervals: &[u32]) -> Option<u32> {
-        let mut kept: Vec<i128> = intervals
-            .iter()
-            .filter(|&&i| i < 1 << 31)
-            .map(|&i| i128::from(i))
-            .collect();
+    fn old(intervals: &[u32], zeros_repeat: bool) -> Option<u32> {
+        after(intervals, OLD_LONGEST).typical_without_longest(Scattered::Nothing, zeros_repeat)
+    }
+
+    fn new(intervals: &[u32], scattered: Scattered) -> Option<u32> {
+        after(intervals, u32::MAX - 1).typical_without_farthest(scattered)
+    }
+
+    /// The definition, straight from the sample values; the spread is that which the generation reckons with.
+    fn by_definition(
+        kept: Vec<i128>,
+        scattered: Scattered,
+        zeros_repeat: bool,
+        spread: impl Fn(&[i128]) -> i128,
+        outlier: impl Fn(&[i128], i128) -> i128,
+    ) -> Option<u32> {
+        let mut kept = kept;
         loop {
             let n = kept.len() as i128;
             if n == 0 {
                 return None;
             }
             let mean = kept.iter().sum::<i128>() / n;
-            let variance = kept.iter().map(|v| (v - mean) * (v - mean)).sum::<i128>() / n;
-            if variance <= 400 || n >= 6 && mean * mean > 36 * variance {
-                return Some(mean as u32);
+            let variance = spread(&kept);
+            let proportionate =
+                n >= 6 && variance <= i128::from(u64::MAX / 36) && mean * mean > 36 * variance;
+            if variance <= 400 || proportionate {
+                let says_something = zeros_repeat || kept.iter().any(|&us| us > 0);
+                return says_something.then_some(mean as u32);
             }
             if n <= 6 {
-                return None;
+                let longest = kept.iter().max().map(|&us| us as u32);
+                return longest.filter(|_| n >= 4 && scattered == Scattered::Longest);
             }
-            let longest = kept.iter().copied().max().unwrap_or(0);
-            kept.retain(|&v| v != longest);
+            let out = outlier(&kept, mean);
+            kept.retain(|&v| v != out);
+        }
+    }
+
+    fn deviations_from_the_mean(kept: &[i128]) -> i128 {
+        let n = kept.len() as i128;
+        let mean = kept.iter().sum::<i128>() / n;
+        kept.iter().map(|v| (v - mean) * (v - mean)).sum::<i128>() / n
+    }
+
+    /// Of numbers of 64 bits without sign, as in the kernel.
+    fn mean_square_less_squared_mean(kept: &[i128]) -> i128 {
+        let n = kept.len() as i128;
+        let mean = kept.iter().sum::<i128>() / n;
+        let squares = kept.iter().map(|v| v * v).sum::<i128>() % (1 << 64);
+        (squares / n - mean * mean).rem_euclid(1 << 64)
+    }
+
+    fn longest(kept: &[i128], _: i128) -> i128 {
+        kept.iter().copied().max().unwrap_or(0)
+    }
+
+    fn farthest(kept: &[i128], mean: i128) -> i128 {
+        let least = kept.iter().copied().min().unwrap_or(0);
+        let greatest = longest(kept, mean);
+        if mean - least > greatest - mean {
+            least
+        } else {
+            greatest
         }
     }
 
     #[test]
     fn a_steady_interval_is_found_in_spite_of_two_outliers() {
-        let recent = after(&[100, 101, 99, 5_000, 100, 100, 90_000, 100]);
-        assert_eq!(recent.typical(AllZero::SaysNothing), Some(100));
+        let high = [100, 101, 99, 5_000, 100, 100, 90_000, 100];
+        assert_eq!(old(&high, false), Some(100));
+        assert_eq!(new(&high, Scattered::Nothing), Some(100));
+        let both_ends = [1_000, 1_000, 3, 1_000, 1_000, 90_000, 1_000, 1_000];
+        // Six equal intervals were left out as the longest.
+        assert_eq!(old(&both_ends, false), Some(3));
+        assert_eq!(new(&both_ends, Scattered::Nothing), Some(1_000));
     }
 
     #[test]
-    fn scattered_intervals_have_no_pattern() {
-        let recent = after(&[10, 900, 40, 5_000, 200, 70_000, 90_000, 1_000]);
-        assert_eq!(recent.typical(AllZero::IsAPattern), None);
+    fn scattered_intervals_have_no_pattern_or_promise_their_longest() {
+        let scattered = [10, 900, 40, 5_000, 200, 70_000, 90_000, 1_000];
+        assert_eq!(old(&scattered, true), None);
+        let recent = after(&scattered, OLD_LONGEST);
+        assert_eq!(
+            recent.typical_without_longest(Scattered::Longest, false),
+            Some(5_000)
+        );
+        assert_eq!(new(&scattered, Scattered::Nothing), None);
+        assert_eq!(new(&scattered, Scattered::Longest), Some(5_000));
     }
 
     #[test]
-    fn the_versions_differ_where_all_intervals_are_zero() {
-        assert_eq!(after(&[]).typical(AllZero::IsAPattern), Some(0));
-        assert_eq!(after(&[]).typical(AllZero::SaysNothing), None);
-        let nearly = after(&[0, 0, 0, 0, 0, 0, 0, 1]);
-        assert_eq!(nearly.typical(AllZero::SaysNothing), Some(0));
+    fn generations_differ_where_all_intervals_are_zero() {
+        assert_eq!(old(&[], true), Some(0));
+        assert_eq!(old(&[], false), None);
+        assert_eq!(new(&[], Scattered::Longest), None);
+        let nearly = [0, 0, 0, 0, 0, 0, 0, 1];
+        assert_eq!(old(&nearly, false), Some(0));
+        assert_eq!(new(&nearly, Scattered::Nothing), Some(0));
     }
 
     #[test]
     fn unknown_intervals_do_not_count() {
-        let recent = after(&[u32::MAX; 8]);
-        assert_eq!(recent.typical(AllZero::IsAPattern), None);
+        assert_eq!(old(&[u32::MAX; 8], true), None);
+        assert_eq!(new(&[u32::MAX; 8], Scattered::Longest), None);
+        // An interval of 2^31 us counts from Linux 6.15 on.
+        let mut long = [u32::MAX; 8];
+        long[3] = 1 << 31;
+        assert_eq!(old(&long, true), None);
+        assert_eq!(new(&long, Scattered::Nothing), Some(1 << 31));
     }
 
     proptest! {
@@ -271,14 +413,39 @@ mod tests {
                     0_u32..2_000,
                     90_u32..110,
                     any::<u32>(),
+                    Just(u32::MAX),
                     0x7fff_fff0_u32..0x8000_0010,
                 ],
                 8..40,
-            )
+            ),
+            scattered in prop_oneof![Just(Scattered::Nothing), Just(Scattered::Longest)],
         ) {
-            let recent = after(&intervals);
             let last = &intervals[intervals.len() - 8..];
-            prop_assert_eq!(recent.typical(AllZero::IsAPattern), by_definition(last));
+            let counting = |most: u32| -> Vec<i128> {
+                last.iter().filter(|&&us| us <= most).map(|&us| i128::from(us)).collect()
+            };
+            for zeros in [true, false] {
+                prop_assert_eq!(
+                    after(&intervals, OLD_LONGEST).typical_without_longest(scattered, zeros),
+                    by_definition(
+                        counting(OLD_LONGEST),
+                        scattered,
+                        zeros,
+                        deviations_from_the_mean,
+                        longest,
+                    )
+                );
+            }
+            prop_assert_eq!(
+                after(&intervals, u32::MAX - 1).typical_without_farthest(scattered),
+                by_definition(
+                    counting(u32::MAX - 1),
+                    scattered,
+                    false,
+                    mean_square_less_squared_mean,
+                    farthest,
+                )
+            );
         }
     }
 }

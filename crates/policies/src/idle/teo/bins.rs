@@ -13,6 +13,10 @@ pub(super) const PULSE: u32 = 1024;
 type Word = u64;
 
 const RECENT: Word = 1 << 32;
+/// What is added to hits and intercepts so that the top bit of each tells those of 8 or more.
+const FROM_8: Word = 0x7ff8_7ff8;
+/// The top bits of hits and intercepts.
+const TOP: Word = 0x8000_8000;
 /// An eighth of hits and intercepts, but not of recent intercepts, stays after a shift by three.
 const EIGHTHS: Word = 0x1fff_1fff;
 
@@ -22,7 +26,10 @@ pub(super) struct Event(Word);
 
 impl Event {
     pub(super) const HIT: Self = Self(PULSE as Word);
-    pub(super) const INTERCEPT: Self = Self((PULSE as Word) << 16 | RECENT);
+    /// An intercept where recent ones are counted as well.
+    pub(super) const INTERCEPT: Self = Self(Self::PLAIN_INTERCEPT.0 | RECENT);
+    /// An intercept where only counters that decay are kept.
+    pub(super) const PLAIN_INTERCEPT: Self = Self((PULSE as Word) << 16);
 }
 
 /// Counters of a bin or sums of them.
@@ -70,9 +77,25 @@ impl Bins {
     /// Takes an eighth off all hits and intercepts.
     #[inline]
     pub(super) fn decay(&mut self) {
+        self.replace_each(|word| word - ((word >> 3) & EIGHTHS));
+    }
+
+    /// Takes an eighth off all hits and intercepts, or sets them to 0 if that is nothing. There are no recent intercepts.
+    #[inline]
+    pub(super) fn decay_to_zero(&mut self) {
+        self.replace_each(|word| {
+            let kept = (word + FROM_8) & TOP;
+            // All bits of those that are kept.
+            let mask = kept | (kept - (kept >> 15));
+            (word - ((word >> 3) & EIGHTHS)) & mask
+        });
+    }
+
+    #[inline]
+    fn replace_each(&mut self, by: impl Fn(Word) -> Word) {
         let of = |counters: &mut [Word]| {
             for word in counters {
-                *word -= (*word >> 3) & EIGHTHS;
+                *word = by(*word);
             }
         };
         if self.used == FEW {
@@ -80,6 +103,22 @@ impl Bins {
         } else {
             of(&mut self.counters);
         }
+    }
+
+    /// All hits and intercepts, whether [`Bins::add_up`] was called or not.
+    #[inline]
+    pub(super) fn sum(&self) -> u32 {
+        let all = Sums::from(self.counters[..self.used].iter().sum::<Word>());
+        all.hits + all.intercepts
+    }
+
+    /// The bin with most intercepts of the first so many; of equal ones the deepest.
+    #[inline]
+    pub(super) fn most_intercepts(&self, bins: usize) -> usize {
+        let intercepts = |bin: usize| Sums::from(self.counters[bin]).intercepts;
+        (0..bins.min(MAX_STATES))
+            .max_by_key(|&bin| intercepts(bin))
+            .unwrap_or(0)
     }
 
     /// All hits and intercepts. Like [`Bins::below`] it is up to date after [`Bins::add_up`].
@@ -154,6 +193,8 @@ mod tests {
                     sums.hits -= sums.hits >> 3;
                     sums.intercepts -= sums.intercepts >> 3;
                 }
+                let before = plain.iter().map(|sums| sums.hits + sums.intercepts).sum::<u32>();
+                prop_assert_eq!(bins.sum(), before);
                 let event = if kind == 0 {
                     plain[bin].hits += PULSE;
                     Event::HIT
@@ -179,6 +220,35 @@ mod tests {
                 }
                 prop_assert_eq!(bins.total(), sums.hits + sums.intercepts);
                 prop_assert_eq!(bins.all_intercepts(), sums.intercepts);
+            }
+        }
+
+        #[test]
+        fn a_counter_below_8_decays_to_zero(
+            events in prop::collection::vec((0..MAX_STATES, any::<bool>()), 1..120),
+        ) {
+            let mut bins = Bins::new(MAX_STATES);
+            let mut plain = [[0_u32; 2]; MAX_STATES];
+            for (bin, hit) in events {
+                bins.decay_to_zero();
+                for counter in plain.as_flattened_mut() {
+                    *counter = if *counter < 8 { 0 } else { *counter - *counter / 8 };
+                }
+                bins.add(bin, if hit { Event::HIT } else { Event::PLAIN_INTERCEPT });
+                plain[bin][usize::from(!hit)] += PULSE;
+                bins.add_up();
+                let most = plain[..MAX_STATES - 1].iter().map(|counters| counters[1]).max();
+                let last = plain[..MAX_STATES - 1]
+                    .iter()
+                    .rposition(|counters| Some(counters[1]) == most);
+                prop_assert_eq!(Some(bins.most_intercepts(MAX_STATES - 1)), last);
+                let mut sums = Sums::default();
+                for (state, [hits, intercepts]) in plain.iter().enumerate() {
+                    prop_assert_eq!(bins.below(state), sums);
+                    sums.hits += hits;
+                    sums.intercepts += intercepts;
+                }
+                prop_assert_eq!(bins.sum(), sums.hits + sums.intercepts);
             }
         }
     }

@@ -1,21 +1,49 @@
 //! The timer-events-oriented governor: trust the next timer unless most recent wake-ups came before
 //! it, and then choose the state that most of those early wake-ups would have suited.
 //!
-//! Source: `drivers/cpuidle/governors/teo.c`, Linux 6.1 ([`Teo61`]) and 6.12 ([`Teo612`]).
+//! Source: `drivers/cpuidle/governors/teo.c`. [`Teo61`] is that of Linux 6.1; what differs between later kernels is in
+//! [`generations`].
 //!
 //! Every idle state stands for a bin of idle durations, from its target residency to that of the
 //! next state. A wake-up in the bin of the timer that was expected is a *hit* there; one in a
 //! shallower bin is an *intercept* in that shallower bin.
 
 mod bins;
+mod generations;
+mod since_6_12;
 mod v6_1;
-mod v6_12;
 
+pub use since_6_12::Teo;
 pub use v6_1::Teo61;
-pub use v6_12::Teo612;
 
+use wakepath_hardware::IdleStates;
+use wakepath_units::{KernelVersion, TickRate};
+
+use self::generations::GENERATIONS;
 use super::IdleOutcome;
+use super::generations::{Generation, any_generation, index_of};
 use super::table::{StateSet, StateTable};
+
+any_generation!(
+    $ teo AnyTeo for_each_teo Teo: G0
+    G1 = 1 G2 = 2 G3 = 3 G4 = 4 G5 = 5 G6 = 6 G7 = 7
+);
+
+impl AnyTeo {
+    /// teo as a kernel from 6.12 on has it, for a CPU that has never been idle; none for an older kernel, which has
+    /// [`Teo61`].
+    pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Option<Self> {
+        let later = index_of(generations(), kernel).checked_sub(1)?;
+        Some(Self::of_generation(later, states, tick))
+    }
+}
+
+/// The generations of teo, oldest series first.
+pub fn generations() -> impl Iterator<Item = &'static Generation> {
+    const FIRST: &Generation = &generations::LINUX_6_1;
+    const LATER: &[generations::Entry] = &GENERATIONS;
+    std::iter::once(FIRST).chain(LATER.iter().map(|entry| &entry.generation))
+}
 
 /// The idle period that has just been decided on.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,90 @@
+//! `wakepath policy kernels`: what kernels changed in menu and teo.
+
+use std::io::Write;
+
+use serde::Serialize;
+use wakepath_policies::idle::{menu, teo};
+
+use crate::output::{self, Format};
+
+/// Print what kernels changed in the idle governors menu and teo.
+///
+/// Each line is a generation: it begins with a release, of one series or of several, and lasts until another
+/// generation of that series begins. `compared` names the release whose own C code decided the same over every input;
+/// without one, only the description of the change was to be had.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  wakepath policy kernels --format csv")]
+pub(super) struct Args {
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// What some kernels have in common in a governor.
+#[derive(Serialize)]
+pub(super) struct Generation {
+    governor: &'static str,
+    /// The releases that it begins with.
+    from: String,
+    /// The release whose C it was compared with.
+    compared: Option<&'static str>,
+    change: &'static str,
+}
+
+/// The generations of a governor; none for a policy that kernels did not change.
+pub(super) fn generations(name: &'static str) -> Vec<Generation> {
+    let generations: Vec<_> = match name {
+        "menu" => menu::generations().collect(),
+        "teo" => teo::generations().collect(),
+        _ => Vec::new(),
+    };
+    generations
+        .into_iter()
+        .map(|generation| Generation {
+            governor: name,
+            from: generation.begins(),
+            compared: generation.compared,
+            change: generation.change,
+        })
+        .collect()
+}
+
+/// How many generations there are, in a line.
+pub(super) fn summary() -> String {
+    let all = ["menu", "teo"].map(generations);
+    let count = all.iter().flatten().count();
+    let compared = all
+        .iter()
+        .flatten()
+        .filter(|g| g.compared.is_some())
+        .count();
+    format!(
+        "Kernels changed menu and teo {} times; {compared} of {count} generations are compared with the kernel's C, {} are \
+         not compared: wakepath policy kernels",
+        count - 2,
+        count - compared
+    )
+}
+
+pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let all: Vec<_> = ["menu", "teo"].into_iter().flat_map(generations).collect();
+    let header = ["governor", "from", "compared", "change"];
+    let rows = |none: &str| -> Vec<[String; 4]> {
+        all.iter()
+            .map(|generation| {
+                [
+                    generation.governor.to_owned(),
+                    generation.from.clone(),
+                    generation.compared.unwrap_or(none).to_owned(),
+                    generation.change.to_owned(),
+                ]
+            })
+            .collect()
+    };
+    match args.format {
+        Format::Json => output::json(out, &all),
+        Format::Csv => output::csv(out, header, rows("")),
+        Format::Table => output::table(out, header, rows("not compared")),
+    }
+}

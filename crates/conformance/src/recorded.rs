@@ -1,0 +1,108 @@
+//! Decisions of menu and teo of releases whose source no package archive has any more, over logs in `data/`.
+//!
+//! The decisions are those of the kernel's own C, compiled with -O2. `data/README.md` says where they come from.
+
+use std::io::Read as _;
+
+use anyhow::{Context as _, Result, ensure};
+use lzma_rust2::XzReader;
+use wakepath_policies::idle::KernelVersion;
+use wakepath_units::TickRate;
+
+use crate::log::parse_case;
+use crate::program::Subject;
+use crate::record::{Case, decision_byte};
+
+/// Packed logs: for each a line `log NUMBER hz RATE`, a line `states`, the table, a line `calls` and the calls.
+const LOGS: &[u8] = include_bytes!("../data/logs.txt.xz");
+/// Packed decisions: for each governor, release and log a line `GOVERNOR RELEASE NUMBER DECISIONS`, with a digit per
+/// decision that keeps the tick and a letter from `a` on per decision that stops it.
+const DECISIONS: &[u8] = include_bytes!("../data/decisions.txt.xz");
+
+/// A log that several releases have decided on.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// Its number, `03`.
+    pub number: String,
+    /// Ticks per second.
+    pub tick: TickRate,
+    /// Its table and calls.
+    pub case: Case,
+}
+
+/// What a release decided on a log.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// `menu` or `teo`.
+    pub subject: Subject,
+    /// The release.
+    pub kernel: KernelVersion,
+    /// The number of the log.
+    pub log: String,
+    /// A byte per call, as [`decision_byte`] makes it.
+    pub decisions: Vec<u8>,
+}
+
+/// All logs.
+///
+/// # Errors
+/// The data is damaged.
+pub fn logs() -> Result<Vec<Log>> {
+    let text = unpack(LOGS)?;
+    text.split("log ").skip(1).map(log).collect()
+}
+
+fn log(text: &str) -> Result<Log> {
+    let parts = || {
+        let (head, rest) = text.split_once("\nstates\n")?;
+        let (states, calls) = rest.split_once("calls\n")?;
+        let (number, hz) = head.split_once(" hz ")?;
+        Some((number, hz, states, calls))
+    };
+    let (number, hz, states, calls) = parts().context("a log without head, states or calls")?;
+    let name = format!("log {number}");
+    Ok(Log {
+        tick: TickRate::new(hz.parse()?).with_context(|| format!("{name}: no tick rate: {hz}"))?,
+        case: parse_case((states.as_bytes(), &name), (calls.as_bytes(), &name))?,
+        number: number.to_owned(),
+    })
+}
+
+/// All decisions.
+///
+/// # Errors
+/// The data is damaged.
+pub fn decisions() -> Result<Vec<Decided>> {
+    unpack(DECISIONS)?.lines().map(decided).collect()
+}
+
+fn decided(line: &str) -> Result<Decided> {
+    let parts: Vec<_> = line.split(' ').collect();
+    let [governor, kernel, log, decisions] = parts[..] else {
+        anyhow::bail!("not GOVERNOR RELEASE NUMBER DECISIONS: {line:.40}");
+    };
+    let decision = |letter: u8| {
+        let (first, stop_tick) = if letter.is_ascii_digit() {
+            (b'0', false)
+        } else {
+            (b'a', true)
+        };
+        let state = letter.wrapping_sub(first);
+        ensure!(state < 10, "not a decision: {letter}");
+        Ok(decision_byte(usize::from(state), stop_tick))
+    };
+    Ok(Decided {
+        subject: Subject::named(governor).with_context(|| format!("no governor {governor}"))?,
+        kernel: kernel.parse()?,
+        log: log.to_owned(),
+        decisions: decisions.bytes().map(decision).collect::<Result<_>>()?,
+    })
+}
+
+fn unpack(packed: &[u8]) -> Result<String> {
+    let mut text = String::new();
+    XzReader::new(packed, true)
+        .read_to_string(&mut text)
+        .context("the recorded decisions are damaged")?;
+    Ok(text)
+}

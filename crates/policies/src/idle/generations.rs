@@ -1,0 +1,82 @@
+//! Kernels change their governors in stable releases too. A generation is what some releases have in common.
+
+use wakepath_units::KernelVersion;
+
+/// What some releases of Linux have in common in one governor.
+#[derive(Clone, Copy, Debug)]
+pub struct Generation {
+    /// The releases that it begins with, one for each series that it came to. It lasts until another begins.
+    pub since: &'static [(u16, u16, u16)],
+    /// The release whose own C decided the same in every case that was compared; none where only the description of
+    /// the change was to be had.
+    pub compared: Option<&'static str>,
+    /// What changed with it.
+    pub change: &'static str,
+}
+
+impl Generation {
+    /// The releases that it begins with, `6.12.56, 6.17.6`.
+    pub fn begins(&self) -> String {
+        let names: Vec<_> = self
+            .since
+            .iter()
+            .map(|(major, minor, patch)| match patch {
+                0 => format!("{major}.{minor}"),
+                _ => format!("{major}.{minor}.{patch}"),
+            })
+            .collect();
+        names.join(", ")
+    }
+}
+
+/// The index of the generation that a kernel belongs to: the one that began last before it.
+pub(super) fn index_of<'g>(
+    generations: impl IntoIterator<Item = &'g Generation>,
+    kernel: KernelVersion,
+) -> usize {
+    let begun = generations
+        .into_iter()
+        .enumerate()
+        .flat_map(|(index, generation)| generation.since.iter().map(move |since| (*since, index)))
+        .filter(|(since, _)| *since <= kernel.release());
+    begun.max().map_or(0, |(_, index)| index)
+}
+
+/// Defines an enum over all generations of a governor, each compiled on its own, and a macro that evaluates an expression
+/// for whichever it is.
+macro_rules! any_generation {
+    ($d:tt $module:ident $any:ident $each:ident $governor:ident: $first:ident $($later:ident = $index:literal)+) => {
+        /// The governor of any generation. `G7` is that of index 7 in the list of generations.
+        #[derive(Clone, Debug)]
+        #[expect(missing_docs, reason = "the list of generations describes them")]
+        pub enum $any {
+            $first($governor<0>),
+            $($later($governor<$index>),)+
+        }
+
+        impl $any {
+            /// The governor of the generation of this index, for a CPU that has never been idle.
+            fn of_generation(
+                index: usize,
+                states: &wakepath_hardware::IdleStates,
+                tick: wakepath_units::TickRate,
+            ) -> Self {
+                match index {
+                    $($index => Self::$later($governor::new(states, tick)),)+
+                    _ => Self::$first($governor::new(states, tick)),
+                }
+            }
+        }
+
+        macro_rules! $each {
+            ($d governor:expr, $d name:ident => $d what:expr) => {
+                match $d governor {
+                    $crate::idle::$module::$any::$first($d name) => $d what,
+                    $($crate::idle::$module::$any::$later($d name) => $d what,)+
+                }
+            };
+        }
+        pub(in crate::idle) use $each;
+    };
+}
+pub(super) use any_generation;

@@ -1,0 +1,249 @@
+//! What teo does in which kernel from 6.12 on: the rules of every generation, each as what it changed of another.
+//! [`super::Teo61`] is 6.1's, which works differently.
+//!
+//! Sources: `drivers/cpuidle/governors/teo.c` of Linux 6.12.117, 7.2.13 and 7.3.4, decisions of the releases named under
+//! `compared`, and for the others the changes as they were posted and merged.
+
+use super::super::generations::Generation;
+
+/// What one generation of teo does where generations differ.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// How it is told that a wake-up only cut a long sleep short.
+    pub(super) cut_short: CutShort,
+    /// What counts as a hit.
+    pub(super) hit: Hit,
+    /// Which wake-ups by the tick count as hits whatever the timer.
+    pub(super) tick_wakeups: TickWakeups,
+    /// What the kernel takes for the number of all wake-ups.
+    pub(super) total: Total,
+    /// A counter below 8, an eighth of which is 0, becomes 0.
+    pub(super) decays_to_zero: bool,
+    /// Which wake-ups keep the tick, and how many of all it takes.
+    pub(super) keeps_tick: KeepsTick,
+    /// When the next timer is looked up.
+    pub(super) lookup: Lookup,
+    /// Which shallower state is taken if most wake-ups come early.
+    pub(super) search: Search,
+    /// With the tick stopped, a timer that is near does not lead to a state that pays off within a tick.
+    pub(super) near_timer_must_leave_a_tick: bool,
+    /// With the tick stopped and the timer more than two ticks away, a state that pays off within a tick gives way to
+    /// the deepest one that the timer leaves time for.
+    pub(super) stopped_tick_deepens: bool,
+    /// With one state there is nothing to choose, and the tick is left alone.
+    pub(super) one_state_shortcut: bool,
+}
+
+/// How it is told that a wake-up only cut a long sleep short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CutShort {
+    /// By the time that passed until the governor was told: at least that to the timer. A polling limit, or a tick before
+    /// a later timer, counts as such a time.
+    Time,
+    /// By a polling limit, or a tick before a later timer.
+    Cause,
+    /// By a polling limit.
+    PollingLimit,
+}
+
+/// What counts as a hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hit {
+    /// A sleep that ended in the bin of the timer. There is one more bin for sleeps of a tick or more, behind that of the
+    /// deepest state, if that state pays off within a tick.
+    OneMoreBin,
+    /// A sleep that ended in the bin of the timer.
+    SameBin,
+    /// As before, and less than half an exit latency before the timer.
+    NearTimer,
+}
+
+/// Which wake-ups by the tick count as hits whatever the timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TickWakeups {
+    /// None.
+    Unnoticed,
+    /// If they are more than two thirds of all wake-ups: as one of the deepest state.
+    IfMost,
+    /// As before; otherwise, if fewer than two thirds of all were intercepts within a tick, as one of the timer's bin.
+    IfMostOrUnexpected,
+}
+
+/// What the kernel takes for the number of all wake-ups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Total {
+    /// The sum of all counters.
+    Sum,
+    /// A counter of its own, which decays like the others and is rounded otherwise.
+    Counter,
+}
+
+/// Which wake-ups keep the tick, and how many of all it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeepsTick {
+    /// More than five eighths, all intercepts.
+    Intercepts,
+    /// More than five eighths, intercepts after a tick or later. The test was the wrong way round.
+    LateIntercepts,
+    /// More than five eighths, intercepts within a tick.
+    EarlyIntercepts,
+    /// Two thirds or more, intercepts within a tick.
+    TwoThirdsEarlyIntercepts,
+}
+
+/// When the next timer is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lookup {
+    /// Unless state 0 was chosen, or a state that pays off within 15 us while state 0 polls.
+    UnlessShallow,
+    /// Unless state 0 or one that pays off within 15 us was chosen, and wake-ups within 15 us are half of all or the
+    /// latency request is below 7.5 us.
+    MostAreLong,
+    /// As before, and whenever the tick is stopped.
+    MostAreLongOrTickStopped,
+}
+
+/// Which shallower state is taken if most wake-ups come early: the deepest of those that would have suited more than half
+/// of the early ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Search {
+    /// If it is enabled and, with the tick stopped, pays off after a tick or more; otherwise the shallowest such state
+    /// between it and the candidate.
+    FirstSuitable,
+    /// Of the enabled ones and, with the tick stopped, no shallower than the first that pays off after a tick or more.
+    DownToTick,
+    /// As before, and no deeper than the bin with most intercepts.
+    DownToTickFromMost,
+    /// Of the enabled ones, no deeper than the bin with most intercepts.
+    FromMost,
+}
+
+const LINUX_6_12: Rules = Rules {
+    cut_short: CutShort::Time,
+    hit: Hit::OneMoreBin,
+    tick_wakeups: TickWakeups::Unnoticed,
+    total: Total::Sum,
+    decays_to_zero: false,
+    keeps_tick: KeepsTick::Intercepts,
+    lookup: Lookup::UnlessShallow,
+    search: Search::FirstSuitable,
+    near_timer_must_leave_a_tick: true,
+    stopped_tick_deepens: false,
+    one_state_shortcut: true,
+};
+const LINUX_6_12_64: Rules = Rules {
+    near_timer_must_leave_a_tick: false,
+    ..LINUX_6_12
+};
+const LINUX_6_14: Rules = Rules {
+    cut_short: CutShort::Cause,
+    hit: Hit::SameBin,
+    total: Total::Counter,
+    keeps_tick: KeepsTick::LateIntercepts,
+    lookup: Lookup::MostAreLong,
+    ..LINUX_6_12
+};
+const LINUX_6_18_3: Rules = Rules {
+    near_timer_must_leave_a_tick: false,
+    ..LINUX_6_14
+};
+const LINUX_6_19: Rules = Rules {
+    cut_short: CutShort::PollingLimit,
+    tick_wakeups: TickWakeups::IfMost,
+    total: Total::Sum,
+    decays_to_zero: true,
+    keeps_tick: KeepsTick::EarlyIntercepts,
+    search: Search::DownToTick,
+    ..LINUX_6_18_3
+};
+const LINUX_7_0: Rules = Rules {
+    hit: Hit::NearTimer,
+    tick_wakeups: TickWakeups::IfMostOrUnexpected,
+    keeps_tick: KeepsTick::TwoThirdsEarlyIntercepts,
+    search: Search::DownToTickFromMost,
+    one_state_shortcut: false,
+    ..LINUX_6_19
+};
+const LINUX_7_1: Rules = Rules {
+    lookup: Lookup::MostAreLongOrTickStopped,
+    search: Search::FromMost,
+    stopped_tick_deepens: true,
+    ..LINUX_7_0
+};
+
+/// A generation and its rules; 6.1's are not in this form.
+pub(super) struct Entry {
+    pub(super) generation: Generation,
+    pub(super) rules: Rules,
+}
+
+const fn entry(
+    since: &'static [(u16, u16, u16)],
+    rules: Rules,
+    compared: Option<&'static str>,
+    change: &'static str,
+) -> Entry {
+    Entry {
+        generation: Generation {
+            since,
+            compared,
+            change,
+        },
+        rules,
+    }
+}
+
+/// The generation of [`super::Teo61`].
+pub(super) const LINUX_6_1: Generation = Generation {
+    since: &[(6, 1, 0)],
+    compared: Some("6.1.192"),
+    change: "the last nine wake-ups count one by one",
+};
+
+/// All generations from 6.12 on, oldest series first. [`super::AnyTeo`] has a variant for each, in this order.
+pub(super) const GENERATIONS: [Entry; 8] = [
+    entry(
+        &[(6, 12, 0)],
+        LINUX_6_12,
+        Some("6.12.8"),
+        "no list of recent intercepts; a bin for sleeps of a tick or more",
+    ),
+    entry(
+        &[(6, 12, 64)],
+        LINUX_6_12_64,
+        Some("6.12.117"),
+        "with the tick stopped, a near timer may lead to a state that pays off within a tick",
+    ),
+    entry(&[(6, 13, 0)], LINUX_6_12, None, "as 6.12.0"),
+    entry(
+        &[(6, 14, 0)],
+        LINUX_6_14,
+        Some("6.17.8"),
+        "wake-ups within 15 us are counted, and decide with the latency request whether the timer is looked up",
+    ),
+    entry(
+        &[(6, 18, 3)],
+        LINUX_6_18_3,
+        Some("6.18.15"),
+        "with the tick stopped, a near timer may lead to a state that pays off within a tick",
+    ),
+    entry(
+        &[(6, 19, 0)],
+        LINUX_6_19,
+        Some("6.19.11"),
+        "wake-ups by the tick are counted; intercepts within a tick keep the tick, not later ones; counters decay to 0; \
+         another search for a shallower state",
+    ),
+    entry(
+        &[(7, 0, 0)],
+        LINUX_7_0,
+        None,
+        "a hit must come close to the timer; the bin with most intercepts bounds the search for a shallower state",
+    ),
+    entry(
+        &[(7, 1, 0)],
+        LINUX_7_1,
+        Some("7.1.13"),
+        "with the tick stopped, the timer is always looked up and, if far, leads to a deep state",
+    ),
+];

@@ -1,0 +1,371 @@
+//! teo as in Linux 6.12 to 7.3, which looks at the timers only where they matter.
+
+use wakepath_hardware::IdleStates;
+use wakepath_units::TickRate;
+
+use super::bins::{Bins, Event, PULSE};
+use super::generations::{
+    CutShort, GENERATIONS, Hit, KeepsTick, Lookup, Rules, Search, TickWakeups, Total,
+};
+use super::{Expectation, early_wakeup_state};
+use crate::idle::table::StateTable;
+use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS};
+
+/// A latency request below this forces shallow states, whatever wakes the CPU (`LATENCY_THRESHOLD_NS`).
+const LATENCY_THRESHOLD_NS: i64 = RESIDENCY_THRESHOLD_NS / 2;
+
+/// The teo governor of generation `GENERATION`, an index into [`GENERATIONS`].
+#[derive(Clone, Debug)]
+pub struct Teo<const GENERATION: usize> {
+    pub(in crate::idle) table: StateTable,
+    tick: i64,
+    expected: Expectation,
+    bins: Bins,
+    /// What the kernel takes for the number of all wake-ups.
+    total: u32,
+    /// With [`Hit::OneMoreBin`]: there is one more bin, behind that of the deepest state, because that state pays off
+    /// within a tick.
+    tick_bin: bool,
+    /// The hits in that bin.
+    tick_hits: u32,
+    /// Wake-ups by the tick.
+    tick_wakeups: u32,
+    /// The intercepts that [`KeepsTick`] tells apart.
+    tick_intercepts: u32,
+    /// Wake-ups within 15 us.
+    short_idles: u32,
+}
+
+impl<const GENERATION: usize> Teo<GENERATION> {
+    const RULES: Rules = GENERATIONS[GENERATION].rules;
+
+    /// A CPU that has never been idle.
+    pub fn new(states: &IdleStates, tick: TickRate) -> Self {
+        let table = StateTable::new(states);
+        let tick = tick.period().0 as i64;
+        let mut teo = Self {
+            tick,
+            expected: Expectation::new(&table, 0, 0),
+            bins: Bins::new(states.len()),
+            total: 0,
+            tick_bin: table.target_residency(table.deepest_index()) < tick,
+            tick_hits: 0,
+            tick_wakeups: 0,
+            tick_intercepts: 0,
+            short_idles: 0,
+            table,
+        };
+        // A zeroed device looks as if it had just left state 0 after no time, when a timer was
+        // due.
+        teo.learn(0, &IdleOutcome::default());
+        teo
+    }
+
+    /// An eighth of a counter is forgotten.
+    #[inline]
+    fn decay(counter: &mut u32) {
+        let eighth = *counter >> 3;
+        *counter = if Self::RULES.decays_to_zero && eighth == 0 {
+            0
+        } else {
+            *counter - eighth
+        };
+    }
+
+    /// Learns from how the stay in state `entered` ended.
+    ///
+    /// The kernel does this at the start of the next decision. Nothing that it uses changes in between, so it may as well
+    /// be done here.
+    #[inline]
+    fn learn(&mut self, entered: usize, outcome: &IdleOutcome) {
+        if Self::RULES.decays_to_zero {
+            self.bins.decay_to_zero();
+        } else {
+            self.bins.decay();
+        }
+        match Self::RULES.hit {
+            Hit::OneMoreBin => self.learn_with_tick_bin(entered, outcome),
+            Hit::SameBin | Hit::NearTimer => self.learn_with_causes(entered, outcome),
+        }
+        self.bins.add_up();
+        match Self::RULES.total {
+            Total::Sum => self.total = self.bins.total() + self.tick_hits,
+            Total::Counter => {
+                Self::decay(&mut self.total);
+                self.total += PULSE;
+            }
+        }
+    }
+
+    /// As in Linux 6.12 and 6.13.
+    #[inline]
+    fn learn_with_tick_bin(&mut self, entered: usize, outcome: &IdleOutcome) {
+        let measured = self
+            .expected
+            .measured(&self.table, self.tick, entered, outcome);
+        Self::decay(&mut self.tick_hits);
+        let past_the_tick = self.tick_bin && self.expected.sleep_length >= self.tick;
+        if past_the_tick && measured >= self.tick as u64 {
+            self.tick_hits += PULSE;
+        } else {
+            let bin = self.expected.measured_bin(&self.table, measured);
+            let hit = bin == self.expected.bin && !past_the_tick;
+            self.bins.add(
+                bin,
+                if hit {
+                    Event::HIT
+                } else {
+                    Event::PLAIN_INTERCEPT
+                },
+            );
+        }
+    }
+
+    /// As from Linux 6.14 on.
+    #[inline]
+    fn learn_with_causes(&mut self, entered: usize, outcome: &IdleOutcome) {
+        let rules = &Self::RULES;
+        let Expectation {
+            sleep_length, bin, ..
+        } = self.expected;
+        let exit_latency = self.table.exit_latency(entered);
+        let measured = self.measured_by_cause(entered, outcome);
+
+        Self::decay(&mut self.tick_intercepts);
+        Self::decay(&mut self.tick_wakeups);
+        if rules.tick_wakeups != TickWakeups::Unnoticed && outcome.got_tick {
+            self.tick_wakeups += PULSE;
+            let before = self.bins.sum();
+            if 3 * self.tick_wakeups > 2 * (before + PULSE) {
+                self.bins.add(self.table.deepest_index(), Event::HIT);
+                return;
+            }
+            if rules.tick_wakeups == TickWakeups::IfMostOrUnexpected
+                && 3 * self.tick_intercepts < 2 * before
+            {
+                self.bins.add(bin, Event::HIT);
+                return;
+            }
+        }
+
+        let measured_bin = super::bin(&self.table, measured.min(sleep_length));
+        let on_time =
+            rules.hit != Hit::NearTimer || sleep_length.wrapping_sub(measured) < exit_latency / 2;
+        if measured_bin == bin && on_time {
+            self.bins.add(measured_bin, Event::HIT);
+        } else {
+            self.bins.add(measured_bin, Event::PLAIN_INTERCEPT);
+            let counts = match rules.keeps_tick {
+                KeepsTick::Intercepts => false,
+                KeepsTick::LateIntercepts => measured >= self.tick,
+                KeepsTick::EarlyIntercepts | KeepsTick::TwoThirdsEarlyIntercepts => {
+                    measured <= self.tick
+                }
+            };
+            self.tick_intercepts += if counts { PULSE } else { 0 };
+        }
+    }
+
+    /// How long the CPU is taken to have slept: [`i64::MAX`] if something only cut a long sleep short. Counts short
+    /// idles.
+    #[inline]
+    fn measured_by_cause(&mut self, entered: usize, outcome: &IdleOutcome) -> i64 {
+        let polled_enough = outcome.poll_limit_hit && self.table.polls(entered);
+        let cut_short = match Self::RULES.cut_short {
+            CutShort::Time | CutShort::Cause => {
+                polled_enough || outcome.got_tick && self.expected.sleep_length > self.tick
+            }
+            CutShort::PollingLimit => polled_enough,
+        };
+        Self::decay(&mut self.short_idles);
+        if cut_short {
+            return i64::MAX;
+        }
+        let exit_latency = self.table.exit_latency(entered);
+        let residency = outcome.residency as i64;
+        // On average the exit takes perhaps half of its worst case.
+        let complete = residency >= exit_latency;
+        let slept = if complete {
+            residency - exit_latency / 2
+        } else {
+            residency / 2
+        };
+        let short = !complete || slept < RESIDENCY_THRESHOLD_NS;
+        self.short_idles += if short { PULSE } else { 0 };
+        slept
+    }
+
+    /// Looks for a shallower state than `candidate` if most wake-ups come before its target
+    /// residency. `first` is the first enabled state.
+    #[inline]
+    fn heed_early_wakeups(&self, first: usize, candidate: usize, tick_stopped: bool) -> usize {
+        let table = &self.table;
+        let early = self.bins.below(candidate);
+        if 2 * early.intercepts <= self.total.wrapping_sub(early.hits) {
+            return candidate;
+        }
+        // The deepest state with most of the early wake-ups in its own or a deeper bin.
+        let mut majority = candidate;
+        while majority > 0 {
+            majority -= 1;
+            if 2 * self.bins.below(majority).intercepts < early.intercepts {
+                break;
+            }
+        }
+        let leaves_a_tick = |state| table.target_residency(state) >= self.tick;
+        match Self::RULES.search {
+            Search::FirstSuitable => {
+                early_wakeup_state(table.enabled(), candidate, majority, |state| {
+                    !tick_stopped || leaves_a_tick(state)
+                })
+            }
+            Search::DownToTick | Search::DownToTickFromMost | Search::FromMost => {
+                let mut shallowest = first;
+                if Self::RULES.search != Search::FromMost && tick_stopped {
+                    while shallowest < candidate && !leaves_a_tick(shallowest) {
+                        shallowest += 1;
+                    }
+                }
+                if Self::RULES.search != Search::DownToTick {
+                    majority = majority.min(self.bins.most_intercepts(table.deepest_index()));
+                }
+                let between = table.enabled().shallower_than(candidate).from(shallowest);
+                between
+                    .up_to(majority)
+                    .deepest()
+                    .or(between.shallowest())
+                    .unwrap_or(candidate)
+            }
+        }
+    }
+
+    /// Whether the tick does no harm: most wake-ups come before it would.
+    #[inline]
+    fn tick_does_no_harm(&self) -> bool {
+        let five_eighths = self.total / 2 + self.total / 8;
+        match Self::RULES.keeps_tick {
+            KeepsTick::Intercepts => self.bins.all_intercepts() > five_eighths,
+            KeepsTick::LateIntercepts | KeepsTick::EarlyIntercepts => {
+                self.tick_intercepts > five_eighths
+            }
+            KeepsTick::TwoThirdsEarlyIntercepts => 3 * self.tick_intercepts >= 2 * self.total,
+        }
+    }
+
+    /// Whether a wake-up is expected so soon after state `state` is entered that the timers do not matter.
+    #[inline]
+    fn timers_do_not_matter(&self, state: usize, query: &IdleQuery) -> bool {
+        let soon = self.table.target_residency(state) < RESIDENCY_THRESHOLD_NS;
+        let most_are_short =
+            2 * self.short_idles >= self.total || query.latency_request < LATENCY_THRESHOLD_NS;
+        match Self::RULES.lookup {
+            Lookup::UnlessShallow => state == 0 || self.table.polls(0) && soon,
+            Lookup::MostAreLong => (state == 0 || soon) && most_are_short,
+            Lookup::MostAreLongOrTickStopped => {
+                !query.tick_stopped && (state == 0 || soon) && most_are_short
+            }
+        }
+    }
+}
+
+/// A decision that leaves the tick alone.
+#[inline]
+fn keeping_tick(state: usize) -> IdleDecision {
+    IdleDecision {
+        state,
+        stop_tick: false,
+    }
+}
+
+/// A decision that stops the tick.
+#[inline]
+fn stopping_tick(state: usize) -> IdleDecision {
+    IdleDecision {
+        state,
+        stop_tick: true,
+    }
+}
+
+impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
+    #[inline(always)]
+    fn select(&mut self, query: &IdleQuery) -> IdleDecision {
+        let rules = &Self::RULES;
+        let table = &self.table;
+        // Nothing is expected wherever the timers are not looked at.
+        self.expected = Expectation::endless(table, query.clock);
+        let enabled = table.enabled();
+        let (Some(first), Some(deepest)) = (enabled.shallowest(), enabled.deepest()) else {
+            return keeping_tick(0);
+        };
+        if rules.one_state_shortcut && table.count() < 2 {
+            return keeping_tick(0);
+        }
+
+        let mut state = deepest;
+        let mut duration;
+        let mut delta_tick = self.tick / 2;
+        if deepest == first {
+            // No choice; only whether the tick may stop is open.
+            duration = table.target_residency(state);
+        } else {
+            state = self.heed_early_wakeups(first, deepest, query.tick_stopped);
+            if rules.lookup == Lookup::UnlessShallow && state == 0 {
+                // Looked at only to learn afterwards whether the guess was right.
+                self.expected = Expectation::new(table, query.sleep_length, query.clock);
+                return keeping_tick(0);
+            }
+            let allowed = enabled
+                .deeper_than(0)
+                .without(table.slower_than(query.latency_request));
+            state = state.min(allowed.deepest().unwrap_or(0));
+            if self.timers_do_not_matter(state, query) {
+                return keeping_tick(state);
+            }
+
+            duration = query.sleep_length;
+            delta_tick = query.delta_tick;
+            self.expected = Expectation::new(table, duration, query.clock);
+            if rules.stopped_tick_deepens
+                && query.tick_stopped
+                && duration > 2 * self.tick
+                && table.target_residency(state) < self.tick
+            {
+                let fitting = allowed
+                    .deeper_than(state)
+                    .without(table.longer_than(duration));
+                return stopping_tick(fitting.deepest().unwrap_or(state));
+            }
+            if state == 0 {
+                return keeping_tick(0);
+            }
+            if table.target_residency(state) > duration {
+                let shallower = table.shallower_for(state, duration);
+                let wrong = rules.near_timer_must_leave_a_tick
+                    && query.tick_stopped
+                    && table.target_residency(shallower) < self.tick;
+                if !wrong {
+                    state = shallower;
+                }
+            }
+            if table.target_residency(state) < self.tick && self.tick_does_no_harm() {
+                duration = self.tick / 2;
+            }
+        }
+
+        let stop = !table.polls(state) && duration >= self.tick;
+        if stop || query.tick_stopped {
+            return stopping_tick(state);
+        }
+        if state > first && table.target_residency(state) > delta_tick {
+            state = table.shallower_for(state, delta_tick);
+        }
+        keeping_tick(state)
+    }
+
+    #[inline(always)]
+    fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
+        if outcome.residency > 0 {
+            self.learn(entered, outcome);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Versions of Linux whose policies are known: 6.1, and 6.12 to 7.3, with their stable releases.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize, de};
+
+/// A version of Linux, as a person writes it: `6.12`, `6.12.48` or `7.3`.
+///
+/// Without a third number it means the newest stable release of its series, which is what distributions ship. It
+/// orders and prints by what was written, so that a name prints back unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KernelVersion {
+    major: u16,
+    minor: u16,
+    /// The newest stable release if there is none.
+    patch: Option<u16>,
+}
+
+/// The series that are known, oldest first.
+const SERIES: [(u16, u16); 13] = [
+    (6, 1),
+    (6, 12),
+    (6, 13),
+    (6, 14),
+    (6, 15),
+    (6, 16),
+    (6, 17),
+    (6, 18),
+    (6, 19),
+    (7, 0),
+    (7, 1),
+    (7, 2),
+    (7, 3),
+];
+
+/// The highest third number that is taken for a stable release's.
+const LAST_PATCH: u16 = 999;
+
+/// Why a text is not a version of Linux that is known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}`: {problem}")]
+pub struct KernelVersionError {
+    text: String,
+    problem: String,
+}
+
+impl KernelVersionError {
+    /// What is wrong, and which versions there are, without the text.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
+impl KernelVersion {
+    /// Linux 6.1, as Debian 12 has it.
+    pub const V6_1: Self = Self::series(6, 1);
+    /// Linux 6.12, as Debian 13 has it.
+    pub const V6_12: Self = Self::series(6, 12);
+    /// Linux 7.3, the newest that is known.
+    pub const V7_3: Self = Self::series(7, 3);
+
+    const fn series(major: u16, minor: u16) -> Self {
+        Self {
+            major,
+            minor,
+            patch: None,
+        }
+    }
+
+    /// Every series that is known, oldest first, each as its newest stable release.
+    pub fn all_series() -> impl Iterator<Item = Self> {
+        SERIES
+            .into_iter()
+            .map(|(major, minor)| Self::series(major, minor))
+    }
+
+    /// The kernel that `uname -r` or a capture names, such as `6.12.48+deb13-amd64` or `6.16.0-rc3`.
+    ///
+    /// # Errors
+    /// The text does not begin with a version that is known.
+    pub fn of_release(release: &str) -> Result<Self, KernelVersionError> {
+        let end = release
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(release.len());
+        let mut numbers = release[..end].split('.').filter(|part| !part.is_empty());
+        let written: Vec<_> = numbers.by_ref().take(3).collect();
+        written
+            .join(".")
+            .parse()
+            .map_err(|error: KernelVersionError| KernelVersionError {
+                text: release.to_owned(),
+                ..error
+            })
+    }
+
+    /// Its series and stable release, for a look-up in a table of releases. The newest stable release is
+    /// [`u16::MAX`].
+    pub const fn release(self) -> (u16, u16, u16) {
+        let patch = match self.patch {
+            Some(patch) => patch,
+            None => u16::MAX,
+        };
+        (self.major, self.minor, patch)
+    }
+
+    /// Whether it has a change that came with a release, such as `(6, 12, 78)`, of one of these series or, at the
+    /// latest, with the last release of the list.
+    pub fn has(self, releases: &[(u16, u16, u16)]) -> bool {
+        let (major, minor, patch) = self.release();
+        let own = releases
+            .iter()
+            .find(|(in_major, in_minor, _)| (*in_major, *in_minor) == (major, minor));
+        match own {
+            Some((.., since)) => patch >= *since,
+            None => releases
+                .iter()
+                .max()
+                .is_some_and(|newest| self.release() >= *newest),
+        }
+    }
+}
+
+impl fmt::Display for KernelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)?;
+        match self.patch {
+            Some(patch) => write!(f, ".{patch}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for KernelVersion {
+    type Err = KernelVersionError;
+
+    fn from_str(text: &str) -> Result<Self, KernelVersionError> {
+        let error = |problem: String| KernelVersionError {
+            text: text.to_owned(),
+            problem,
+        };
+        let number = |part: &str| {
+            let plain = part == "0" || !part.starts_with('0');
+            let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+            (digits && plain)
+                .then(|| part.parse::<u16>().ok())
+                .flatten()
+        };
+        let parts: Option<Vec<_>> = text.split('.').map(number).collect();
+        let (major, minor, patch) = match parts.as_deref() {
+            Some(&[major, minor]) => (major, minor, None),
+            Some(&[major, minor, patch]) if patch <= LAST_PATCH => (major, minor, Some(patch)),
+            _ => {
+                return Err(error(
+                    "not a kernel version; write one such as 6.12, 6.12.48 or 7.3".to_owned(),
+                ));
+            }
+        };
+        if !SERIES.contains(&(major, minor)) {
+            return Err(error(format!(
+                "the policies of this kernel are not known; the nearest known ones are {}, of {}",
+                nearest(major, minor),
+                names(&SERIES),
+            )));
+        }
+        Ok(Self {
+            major,
+            minor,
+            patch,
+        })
+    }
+}
+
+/// The series that are known before and after this one.
+fn nearest(major: u16, minor: u16) -> String {
+    let before = SERIES.iter().rfind(|known| **known < (major, minor));
+    let after = SERIES.iter().find(|known| **known > (major, minor));
+    let near: Vec<_> = before.into_iter().chain(after).copied().collect();
+    names(&near)
+}
+
+fn names(series: &[(u16, u16)]) -> String {
+    let names: Vec<_> = series
+        .iter()
+        .map(|(major, minor)| format!("{major}.{minor}"))
+        .collect();
+    names.join(", ")
+}
+
+impl Serialize for KernelVersion {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for KernelVersion {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> KernelVersion {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_version_prints_as_written() {
+        for text in ["6.1", "6.12.0", "6.12.48", "6.19", "7.3", "7.3.4"] {
+            assert_eq!(version(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_known_version_is_refused_with_the_nearest() {
+        for text in [
+            "",
+            "6",
+            "six",
+            "6.12.",
+            "6.012",
+            "6.12.4.1",
+            "6.12.1000",
+            "+6.12",
+            "6.-1",
+        ] {
+            let error = text.parse::<KernelVersion>().unwrap_err().to_string();
+            assert!(error.contains("not a kernel version"), "{error}");
+        }
+        for (text, near) in [
+            ("6.5", "are 6.1, 6.12, of"),
+            ("6.20", "are 6.19, 7.0, of"),
+            ("5.15.3", "are 6.1, of"),
+            ("7.4", "are 7.3, of"),
+        ] {
+            let error = text.parse::<KernelVersion>().unwrap_err().to_string();
+            assert!(error.contains(near), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_release_string_tells_its_version() {
+        for (release, expected) in [
+            ("6.12.48+deb13-amd64", "6.12.48"),
+            ("6.16.0-rc3", "6.16.0"),
+            ("6.17-rc2", "6.17"),
+            ("7.0.9-204.fc44.x86_64", "7.0.9"),
+            ("6.1.0.21-x", "6.1.0"),
+        ] {
+            let found = KernelVersion::of_release(release).map(|found| found.to_string());
+            assert_eq!(found.as_deref(), Ok(expected));
+        }
+        assert!(KernelVersion::of_release("5.15.0").is_err());
+        assert!(KernelVersion::of_release("").is_err());
+    }
+
+    #[test]
+    fn a_change_is_in_its_series_from_its_release_on() {
+        let shortcut = [(6, 12, 78), (7, 0, 0)];
+        for (text, has) in [
+            ("6.1", false),
+            ("6.12.77", false),
+            ("6.12.78", true),
+            ("6.12", true),
+            ("6.13", false),
+            ("6.19.11", false),
+            ("7.0", true),
+            ("7.3.4", true),
+        ] {
+            assert_eq!(version(text).has(&shortcut), has, "{text}");
+        }
+    }
+}
