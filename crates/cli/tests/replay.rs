@@ -174,6 +174,29 @@ fn the_call_log_runs_through_policy_idle() {
 }
 
 #[test]
+fn files_have_more_digits_than_people_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("e.parquet");
+    let out = out.to_str().unwrap();
+    wakepath(&["import", epyc(2500).to_str().unwrap(), "-o", out]).success();
+    let of = |more: &[&str]| {
+        let machine = ["replay", out, "--machine", "epyc-7502"];
+        let done = wakepath(&[&machine, more].concat()).success();
+        String::from_utf8(done.get_output().stdout.clone()).unwrap()
+    };
+    let energy = |line: &str, separator| {
+        let package = line.contains("package").then_some(line)?;
+        Some(package.rsplit(separator).next()?.trim().to_owned())
+    };
+    let (text, csv) = (of(&[]), of(&["--table", "states", "--format", "csv"]));
+    let read = text.lines().find_map(|l| energy(l, ' ')).unwrap();
+    let full = csv.lines().find_map(|l| energy(l, ',')).unwrap();
+    assert!(read.len() <= 8 && full.len() > 10, "{read} {full}");
+    let [read, full] = [read, full].map(|v| v.parse::<f64>().unwrap());
+    assert!((read - full).abs() <= 0.05, "{read} {full}");
+}
+
+#[test]
 fn only_files_are_replaced_and_links_are_followed() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use wakepath_compare::figure;
 use wakepath_replay::drives::DriveReport;
 use wakepath_replay::package::PackageReport;
 use wakepath_replay::{PolicyReport, Report, StateReport};
@@ -30,10 +31,11 @@ type Rows = Vec<Vec<String>>;
 
 /// One table as CSV.
 pub(super) fn csv(report: &Report, table: Table, out: &mut impl Write) -> anyhow::Result<()> {
-    let of_drives = |header: &[&'static str], rows: fn(&DriveReport) -> Rows| {
+    let numbers = Numbers::Full;
+    let of_drives = |header: &[&'static str], rows: fn(&DriveReport, Numbers) -> Rows| {
         let with_name = |drive: &DriveReport| {
             let name = drive.name.clone();
-            rows(drive)
+            rows(drive, numbers)
                 .into_iter()
                 .map(move |row| [vec![name.clone()], row].concat())
         };
@@ -41,10 +43,10 @@ pub(super) fn csv(report: &Report, table: Table, out: &mut impl Write) -> anyhow
         (header, report.drives.iter().flat_map(with_name).collect())
     };
     let (header, rows): (Vec<&str>, Rows) = match table {
-        Table::States => (STATES.to_vec(), states(report)),
-        Table::Governors => (GOVERNORS.to_vec(), governors(report)),
-        Table::Agreement => (AGREEMENT.to_vec(), agreement(report)),
-        Table::Drives => of_drives(&DRIVES, |drive| vec![requests(drive)]),
+        Table::States => (STATES.to_vec(), states(report, numbers)),
+        Table::Governors => (GOVERNORS.to_vec(), governors(report, numbers)),
+        Table::Agreement => (AGREEMENT.to_vec(), agreement(report, numbers)),
+        Table::Drives => of_drives(&DRIVES, |drive, _| vec![requests(drive)]),
         Table::Gaps => of_drives(&GAPS, gaps),
         Table::Timeouts => of_drives(&TIMEOUTS, timeouts),
     };
@@ -53,6 +55,7 @@ pub(super) fn csv(report: &Report, table: Table, out: &mut impl Write) -> anyhow
 
 /// All of it as text.
 pub(super) fn text(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+    let numbers = Numbers::Read;
     writeln!(
         out,
         "{} idle periods in {} rests over {:.3} s; {} rests ended by an I/O completion",
@@ -62,10 +65,10 @@ pub(super) fn text(report: &Report, out: &mut impl Write) -> anyhow::Result<()> 
         report.io_wake_ups
     )?;
     writeln!(out)?;
-    output::table(out, STATES, states(report))?;
+    output::table(out, STATES, states(report, numbers))?;
     writeln!(out)?;
-    output::table(out, GOVERNORS, governors(report))?;
-    notes(report, out)?;
+    output::table(out, GOVERNORS, governors(report, numbers))?;
+    notes(report, numbers, out)?;
     for drive in &report.drives {
         writeln!(out)?;
         writeln!(
@@ -73,8 +76,8 @@ pub(super) fn text(report: &Report, out: &mut impl Write) -> anyhow::Result<()> 
             "{}: {} requests issued, {} of {} completions on the issuing CPU",
             drive.name, drive.issued, drive.same_cpu, drive.completions
         )?;
-        output::table(out, GAPS, gaps(drive))?;
-        output::table(out, TIMEOUTS, timeouts(drive))?;
+        output::table(out, GAPS, gaps(drive, numbers))?;
+        output::table(out, TIMEOUTS, timeouts(drive, numbers))?;
     }
     Ok(())
 }
@@ -94,21 +97,21 @@ const STATES: [&str; 12] = [
     "energy J",
 ];
 
-fn states(report: &Report) -> Rows {
+fn states(report: &Report, numbers: Numbers) -> Rows {
     let row = |policy: &PolicyReport, s: &StateReport| {
         vec![
             policy.policy.clone(),
             s.state.clone(),
-            format!("{:.3}", s.time_ns as f64 / 1e6),
+            numbers.millis(s.time_ns),
             s.count.to_string(),
             s.too_deep.to_string(),
             s.too_shallow.to_string(),
             s.slower.to_string(),
-            micros(s.added_latency_ns),
+            numbers.micros(s.added_latency_ns),
             s.slower_io.to_string(),
-            micros(s.added_io_latency_ns),
-            joules(s.wasted_j),
-            joules(s.energy_j),
+            numbers.micros(s.added_io_latency_ns),
+            numbers.joules(s.wasted_j),
+            numbers.joules(s.energy_j),
         ]
     };
     let policies = report.policies.iter();
@@ -116,26 +119,26 @@ fn states(report: &Report) -> Rows {
         .flat_map(|policy| {
             let states = policy.states.iter().map(move |state| row(policy, state));
             let of_package = policy.package.iter();
-            states.chain(of_package.map(|package| package_row(policy, package)))
+            states.chain(of_package.map(|package| package_row(policy, package, numbers)))
         })
         .collect()
 }
 
 /// The package asleep, as if it were one more state.
-fn package_row(policy: &PolicyReport, package: &PackageReport) -> Vec<String> {
+fn package_row(policy: &PolicyReport, package: &PackageReport, numbers: Numbers) -> Vec<String> {
     vec![
         policy.policy.clone(),
         "package".to_owned(),
-        format!("{:.3}", package.asleep_ns as f64 / 1e6),
+        numbers.millis(package.asleep_ns),
         package.count.to_string(),
         none(),
         none(),
         package.slower.to_string(),
-        micros(package.added_latency_ns),
+        numbers.micros(package.added_latency_ns),
         package.slower_io.to_string(),
-        micros(package.added_io_latency_ns),
-        joules(Some(package.wasted_j)),
-        joules(Some(package.energy_j)),
+        numbers.micros(package.added_io_latency_ns),
+        numbers.joules(Some(package.wasted_j)),
+        numbers.joules(Some(package.energy_j)),
     ]
 }
 
@@ -152,12 +155,13 @@ const GOVERNORS: [&str; 10] = [
     "energy J",
 ];
 
-fn governors(report: &Report) -> Rows {
+fn governors(report: &Report, numbers: Numbers) -> Rows {
     let row = |p: &PolicyReport| {
         let sum = |what: fn(&StateReport) -> u64| p.states.iter().map(what).sum::<u64>();
         let package = p.package.unwrap_or_default();
-        let with_package =
-            |of_states: Option<f64>, of_package: f64| joules(of_states.map(|j| j + of_package));
+        let with_package = |of_states: Option<f64>, of_package: f64| {
+            numbers.joules(of_states.map(|j| j + of_package))
+        };
         vec![
             p.policy.clone(),
             p.selections.to_string(),
@@ -165,8 +169,8 @@ fn governors(report: &Report) -> Rows {
             optional(p.poll_limit_hits),
             sum(|s| s.too_deep).to_string(),
             sum(|s| s.too_shallow).to_string(),
-            micros(sum(|s| s.added_latency_ns) + package.added_latency_ns),
-            micros(sum(|s| s.added_io_latency_ns) + package.added_io_latency_ns),
+            numbers.micros(sum(|s| s.added_latency_ns) + package.added_latency_ns),
+            numbers.micros(sum(|s| s.added_io_latency_ns) + package.added_io_latency_ns),
             with_package(p.states.iter().map(|s| s.wasted_j).sum(), package.wasted_j),
             with_package(p.states.iter().map(|s| s.energy_j).sum(), package.energy_j),
         ]
@@ -184,11 +188,13 @@ const AGREEMENT: [&str; 6] = [
 ];
 
 /// A row for each reason; the numbers before it are the same in all.
-fn agreement(report: &Report) -> Rows {
+fn agreement(report: &Report, numbers: Numbers) -> Rows {
     let Some((name, found)) = &report.agreement else {
         return Vec::new();
     };
-    let share = found.share().map_or_else(none, percent);
+    let share = found
+        .share()
+        .map_or_else(none, |share| numbers.percent(share));
     let row = |count: u64, reason: &str| {
         vec![
             name.clone(),
@@ -216,13 +222,13 @@ fn requests(drive: &DriveReport) -> Vec<String> {
 
 const GAPS: [&str; 4] = ["idle from us", "to us", "gaps", "total ms"];
 
-fn gaps(drive: &DriveReport) -> Rows {
+fn gaps(drive: &DriveReport, numbers: Numbers) -> Rows {
     let row = |gap: &wakepath_replay::drives::Gap| {
         vec![
             gap.from_us.to_string(),
             gap.to_us.to_string(),
             gap.count.to_string(),
-            format!("{:.3}", gap.total_us as f64 / 1e3),
+            numbers.millis(gap.total_us.saturating_mul(1000)),
         ]
     };
     drive.gaps.iter().map(row).collect()
@@ -230,20 +236,20 @@ fn gaps(drive: &DriveReport) -> Rows {
 
 const TIMEOUTS: [&str; 4] = ["entry + exit ms", "APST timeout ms", "wake-ups", "asleep %"];
 
-fn timeouts(drive: &DriveReport) -> Rows {
+fn timeouts(drive: &DriveReport, numbers: Numbers) -> Rows {
     let row = |t: &wakepath_replay::drives::Timeout| {
         vec![
             t.transition_ms.to_string(),
             t.timeout_ms
-                .map_or_else(|| "never".to_owned(), |ms| format!("{ms:.3}")),
+                .map_or_else(|| "never".to_owned(), |ms| numbers.of(ms, 3)),
             t.wake_ups.to_string(),
-            format!("{:.1}", 100.0 * t.asleep),
+            numbers.of(100.0 * t.asleep, 1),
         ]
     };
     drive.timeouts.iter().map(row).collect()
 }
 
-fn notes(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+fn notes(report: &Report, numbers: Numbers, out: &mut impl Write) -> anyhow::Result<()> {
     writeln!(out)?;
     if let Some((name, agreement)) = &report.agreement
         && let Some(share) = agreement.share()
@@ -253,7 +259,7 @@ fn notes(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
             "{name} answers as recorded in {} of {} periods ({} %)",
             agreement.same_state,
             agreement.periods,
-            percent(share)
+            numbers.percent(share)
         )?;
         for (reason, count) in &agreement.reasons {
             writeln!(out, "  otherwise {count}: {reason}")?;
@@ -289,14 +295,43 @@ fn optional(count: Option<u64>) -> String {
     count.map_or_else(none, |count| count.to_string())
 }
 
-fn joules(value: Option<f64>) -> String {
-    value.map_or_else(none, |joules| format!("{joules:.6}"))
+/// How numbers are written.
+#[derive(Clone, Copy)]
+enum Numbers {
+    /// All of them.
+    Full,
+    /// For reading.
+    Read,
 }
 
-fn micros(ns: u64) -> String {
-    format!("{:.1}", ns as f64 / 1e3)
-}
+impl Numbers {
+    fn of(self, value: f64, decimals: usize) -> String {
+        match self {
+            Self::Full => value.to_string(),
+            Self::Read => format!("{value:.decimals$}"),
+        }
+    }
 
-fn percent(share: f64) -> String {
-    format!("{:.2}", 100.0 * share)
+    /// To read, a recording has no interval that would limit its digits: six of them, down to microjoules.
+    fn joules(self, value: Option<f64>) -> String {
+        value.map_or_else(none, |joules| {
+            let decimals = match joules {
+                0.0 => 0,
+                _ => figure::decimals(joules, Some(f64::MIN_POSITIVE)).min(6),
+            };
+            self.of(joules, decimals)
+        })
+    }
+
+    fn millis(self, ns: u64) -> String {
+        self.of(ns as f64 / 1e6, 3)
+    }
+
+    fn micros(self, ns: u64) -> String {
+        self.of(ns as f64 / 1e3, 1)
+    }
+
+    fn percent(self, share: f64) -> String {
+        self.of(100.0 * share, 2)
+    }
 }
