@@ -11,7 +11,8 @@ trap 'rm -rf "$folder"' EXIT
 # What most people come for, and for so long that it counts more than anything else.
 sed 's/^runtime=.*/runtime=300/' workloads/part-b-rk3399.fio >"$folder/job.fio"
 for job in "$folder/job.fio" workloads/tiobench-like.fio workloads/async-random.fio workloads/part-e-mixed.fio; do
-    "$PROGRAM" sim "$job" --machine rk3399 --idle menu@6.1,menu@6.12,teo@6.1,teo@6.12,ladder --runs 2 --seed 1000
+    "$PROGRAM" sim "$job" --machine rk3399 --runs 2 --seed 1000 \
+        --policy menu@6.1 --policy menu@6.12 --policy teo@6.1 --policy teo@6.12 --policy ladder
 done
 zstd --quiet -d crates/trace/tests/data/arm-sched-load.trace.dat.zst -o "$folder/trace.dat"
 for _ in 1 2 3; do

@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use wakepath_hardware::Machine;
-use wakepath_sim::{Combination, Run, simulate};
+use wakepath_policies::PolicySet;
+use wakepath_sim::{Run, simulate};
 use wakepath_workloads::{Workload, fio};
 
 use crate::{Effort, median, report, timed};
@@ -17,7 +18,7 @@ const SERVER: &str = "[reader]\nfilename=/dev/md0\nrw=randread\nbs=4k\ndirect=1\
 pub struct Case {
     machine: Machine,
     workload: Workload,
-    policies: Combination,
+    policies: PolicySet,
 }
 
 impl Case {
@@ -25,7 +26,7 @@ impl Case {
         Ok(Self {
             machine,
             workload: fio::parse(job, "bench.fio")?.into(),
-            policies: Combination::named(idle, freq)?,
+            policies: PolicySet::named([idle, freq])?,
         })
     }
 

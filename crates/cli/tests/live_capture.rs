@@ -112,7 +112,7 @@ fn the_machine_file_has_the_drive_with_its_power_states() {
             file,
             "--runs",
             "1",
-            "--apst",
+            "--policy",
             "apst",
         ])
     };

@@ -201,7 +201,7 @@ fn a_recorded_system_is_simulated_under_what_it_ran() {
     sim("turin0", &[])
         .stdout(predicate::str::contains("performance"))
         .stderr(predicate::str::contains("amd-pstate-epp"));
-    sim("turin0", &["--idle", "menu", "--freq", "schedutil"])
+    sim("turin0", &["--policy", "menu + schedutil"])
         .stdout(predicate::str::contains("schedutil"))
         .stderr("");
 }

@@ -8,12 +8,13 @@
 use std::path::Path;
 
 use wakepath_hardware::Machine;
+use wakepath_policies::PolicySet;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::Package;
 use wakepath_replay::{PolicyReport, Report, Setup, States, replay};
 use wakepath_sim::observer::{Activity, Observer};
-use wakepath_sim::{Combination, simulate_observed};
+use wakepath_sim::simulate_observed;
 use wakepath_trace::recording::{
     Before, Event, IdleInputs, IdlePeriod, Kind, Metadata, Overwrite, Reader, Writer,
 };
@@ -90,7 +91,7 @@ fn only(machine: &Machine, state: &str) -> Machine {
 fn simulate(machine: &Machine, recording: &Path) -> (f64, f64) {
     let job = "[j]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\ntime_based\nruntime=2\nrate_iops=500\n";
     let workload = fio::parse(job, "test.fio").unwrap().into();
-    let policies = Combination::named("deepest", "powersave").unwrap();
+    let policies = PolicySet::named(["deepest", "powersave"]).unwrap();
     let writer = Writer::create(recording, Overwrite::Yes, Metadata::default()).unwrap();
     let mut recorder = Recorder {
         writer,

@@ -23,16 +23,20 @@ fn sim(job: &str, arguments: &[&str]) -> assert_cmd::assert::Assert {
 }
 
 #[test]
-fn one_result_per_combination_with_its_runs() {
+fn one_result_per_policy_set_with_its_runs() {
     let assert = sim(
         JOB,
         &[
             "--machine",
             "rk3399",
-            "--idle",
-            "menu@6.1,teo",
-            "--freq",
-            "schedutil,schedutil[iowait_boost=off]",
+            "--policy",
+            "menu@6.1",
+            "--policy",
+            "schedutil[iowait_boost=off] + menu@6.1",
+            "--policy",
+            "teo",
+            "--policy",
+            "teo + idle-states[disable=cpu-sleep,cluster-sleep] + cpu-latency[limit=20us]",
             "--runs",
             "3",
             "--seed",
@@ -43,17 +47,18 @@ fn one_result_per_combination_with_its_runs() {
     )
     .success();
     let results = json(&assert)["results"].as_array().unwrap().clone();
-    let names: Vec<(&str, &str)> = results
+    let names: Vec<&str> = results
         .iter()
-        .map(|r| (r["idle"].as_str().unwrap(), r["freq"].as_str().unwrap()))
+        .map(|r| r["policy"].as_str().unwrap())
         .collect();
     assert_eq!(
         names,
         [
-            ("menu@6.1", "schedutil"),
-            ("menu@6.1", "schedutil[iowait_boost=off]"),
-            ("teo@6.12", "schedutil"),
-            ("teo@6.12", "schedutil[iowait_boost=off]"),
+            "menu@6.1 + schedutil",
+            "menu@6.1 + schedutil[iowait_boost=off]",
+            "teo@6.12 + schedutil",
+            "teo@6.12 + schedutil + idle-states[disable=cpu-sleep,cluster-sleep] + \
+             cpu-latency[limit=20us]",
         ]
     );
     for result in &results {
@@ -83,7 +88,8 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn any_number_of_jobs_gives_the_same_bytes() {
     let run = |jobs| {
-        let arguments = ["--machine", "rk3399", "--idle", "menu,teo", "--runs", "4"];
+        let sets = ["--policy", "menu", "--policy", "teo"];
+        let arguments = [&["--machine", "rk3399", "--runs", "4"], &sets[..]].concat();
         let assert = sim(
             JOB,
             &[&arguments[..], &["--format", "json", "--jobs", jobs]].concat(),
@@ -105,12 +111,12 @@ fn csv_has_a_line_per_run() {
     .success();
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
     assert_eq!(text.lines().count(), 3);
-    assert!(text.starts_with("idle,freq,seed,iops,"));
+    assert!(text.starts_with("policy,seed,iops,"));
     assert!(
         text.lines()
             .nth(1)
             .unwrap()
-            .starts_with("menu@6.12,schedutil,1,")
+            .starts_with("menu@6.12 + schedutil,1,")
     );
 }
 
@@ -118,13 +124,13 @@ fn csv_has_a_line_per_run() {
 fn policies_that_can_mean_nothing_here_are_refused() {
     let machine = ["--machine", "rk3399"];
     fails_with(
-        sim(JOB, &[&machine[..], &["--idle", "teo,oracle"]].concat()),
+        sim(JOB, &[&machine[..], &["--policy", "oracle"]].concat()),
         &["oracle", "nobody can know it before", "wakepath replay"],
     );
     fails_with(
         sim(
             JOB,
-            &[&machine[..], &["--poll", "poll[rule=first]"]].concat(),
+            &[&machine[..], &["--policy", "poll[rule=first]"]].concat(),
         ),
         &["poll[rule=first]", "without a polling idle state"],
     );
@@ -141,24 +147,24 @@ fn unknown_names_suggest_the_nearest() {
         sim(JOB, &["--machine", "rk3398"]),
         &["rk3398", "did you mean 'rk3399'"],
     );
-    fails_with(
-        sim(JOB, &[machine.as_slice(), &["--idle", "tea"]].concat()),
-        &["tea", "teo"],
-    );
-    fails_with(
-        sim(
-            JOB,
-            &[machine.as_slice(), &["--freq", "schedutil[iowait_bost=on]"]].concat(),
+    for (set, says) in [
+        ("tea", "did you mean `teo`"),
+        (
+            "menu + schedutil[iowait_bost=on]",
+            "did you mean `iowait_boost`",
         ),
-        &["iowait_bost", "iowait_boost"],
-    );
-    fails_with(
-        sim(
-            JOB,
-            &[machine.as_slice(), &["--idle", "schedutil"]].concat(),
+        (
+            "menu + teo",
+            "`menu@6.12` and `teo@6.12` are both idle policies",
         ),
-        &["schedutil"],
-    );
+        ("menu + ", "a name is missing"),
+        ("psd[timeout=3]", "expected whole milliseconds such as 5ms"),
+    ] {
+        sim(JOB, &[machine.as_slice(), &["--policy", set]].concat())
+            .code(2)
+            .stdout("")
+            .stderr(predicate::str::contains(says));
+    }
 }
 
 #[test]
@@ -317,7 +323,7 @@ fn what_is_not_modelled_is_refused_by_name() {
         &["direct=1"],
     );
     fails_with(
-        sim(JOB, &["--machine", "rk3399", "--freq", "intel_pstate"]),
+        sim(JOB, &["--machine", "rk3399", "--policy", "intel_pstate"]),
         &["intel_pstate", "'little'", "base_mhz"],
     );
 }
@@ -327,19 +333,19 @@ fn idle_states_can_be_switched_off() {
     let machine = ["--machine", "rk3399", "--runs", "1", "--format", "json"];
     let off = |names: &'static str| {
         let mut all = machine.to_vec();
-        all.extend(["--disable-idle", names]);
+        all.extend(["--policy", names]);
         all
     };
-    let states = &json(&sim(JOB, &off("cpu-sleep,cluster-sleep")).success())["results"][0]["runs"]
-        [0]["idle_states"];
+    let states = &json(&sim(JOB, &off("idle-states[disable=cpu-sleep,cluster-sleep]")).success())["results"]
+        [0]["runs"][0]["idle_states"];
     assert!(states[0]["entries"].as_u64() > Some(0));
     assert_eq!(
         (&states[1]["entries"], &states[2]["entries"]),
         (&0.into(), &0.into())
     );
     fails_with(
-        sim(JOB, &off("C6")),
-        &["--disable-idle", "'C6'", "WFI, cpu-sleep"],
+        sim(JOB, &off("idle-states[disable=C6]")),
+        &["`C6`", "WFI, cpu-sleep"],
     );
 }
 
@@ -347,20 +353,13 @@ fn idle_states_can_be_switched_off() {
 fn io_uring_can_wait_without_counting_as_iowait() {
     let iops = |arguments: &[&str]| {
         let job = format!("{JOB}ioengine=io_uring\n");
-        let mut all = vec![
-            "--machine",
-            "rk3399",
-            "--idle",
-            "menu@6.1",
-            "--format",
-            "json",
-        ];
+        let mut all = vec!["--machine", "rk3399", "--format", "json", "--policy"];
         all.extend(arguments);
         json(&sim(&job, &all).success())["results"][0]["iops"].clone()
     };
-    assert_eq!(iops(&[]), iops(&["--io-uring-iowait", "on"]));
-    assert_ne!(iops(&[]), iops(&["--io-uring-iowait", "off"]));
-    sim(JOB, &["--machine", "rk3399", "--io-uring-iowait", "no"]).code(2);
+    let counts = iops(&["menu@6.1"]);
+    assert_eq!(counts, iops(&["menu@6.1 + io_uring[iowait=on]"]));
+    assert_ne!(counts, iops(&["menu@6.1 + io_uring[iowait=off]"]));
 }
 
 #[test]
@@ -405,7 +404,7 @@ fn a_machine_shows_where_its_figures_come_from() {
     );
 }
 
-/// Frequency policies as `sim --help` names them, with their settings.
+/// Frequency policies, with their settings.
 const FREQUENCY_POLICIES: [&str; 10] = [
     "schedutil",
     "schedutil[iowait_boost=off]",
@@ -433,7 +432,7 @@ fn every_frequency_policy_gives_a_result_or_one_error_on_every_machine() {
             let job = "[j]\nrw=randread\ndirect=1\nruntime=5ms\ntime_based\n";
             let assert = sim(
                 job,
-                &["--machine", machine, "--freq", policy, "--runs", "1"],
+                &["--machine", machine, "--policy", policy, "--runs", "1"],
             );
             let output = assert.get_output();
             let name = policy.split('[').next().unwrap();
@@ -448,53 +447,37 @@ fn every_frequency_policy_gives_a_result_or_one_error_on_every_machine() {
             }
         }
     }
-    fails_with(
-        sim(
-            JOB,
-            &[
-                "--machine",
-                "laptop",
-                "--freq",
-                "intel_pstate-hwp[dynamic_boost=on]",
-            ],
-        ),
-        &["hwp_dynamic_boost"],
-    );
+    let wrong = "intel_pstate-hwp[dynamic_boost=on]";
+    sim(JOB, &["--machine", "laptop", "--policy", wrong])
+        .code(2)
+        .stderr(predicate::str::contains("hwp_dynamic_boost"));
 }
 
 #[test]
 fn a_rate_that_is_not_reached_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let job = folder.path().join("job.fio");
-    let says = |rate: &str, idle: &str| {
+    let says = |rate: &str, policies: &[&str]| {
         let text = format!(
             "[r]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nruntime=50ms\ntime_based\n{rate}\n"
         );
         std::fs::write(&job, text).unwrap();
         let job = job.to_str().unwrap();
-        let args = [
-            "sim",
-            job,
-            "--machine",
-            "rk3399",
-            "--runs",
-            "1",
-            "--idle",
-            idle,
-        ];
+        let mut args = vec!["sim", job, "--machine", "rk3399", "--runs", "1"];
+        args.extend(policies.iter().flat_map(|set| ["--policy", set]));
         let output = assert_cmd::Command::cargo_bin("wakepath")
             .unwrap()
             .args(args)
             .unwrap();
         String::from_utf8(output.stderr).unwrap()
     };
-    let said = says("rate_iops=200000", "menu");
+    let said = says("rate_iops=200000", &["menu"]);
     assert!(said.contains("200000 I/Os per second asked"), "{said}");
-    assert_eq!(says("rate_iops=200", "menu"), "");
-    assert_eq!(says("", "menu"), "");
-    let said = says("", "menu,menu");
+    assert_eq!(says("rate_iops=200", &["menu"]), "");
+    assert_eq!(says("", &["menu"]), "");
+    let said = says("", &["menu", "schedutil"]);
     assert!(
-        said.contains("menu@6.12 more than once; it runs once"),
+        said.contains("menu@6.12 + schedutil more than once; it runs once"),
         "{said}"
     );
 }

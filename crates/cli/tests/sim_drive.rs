@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use common::{fails_with, json, repository, wakepath};
 
-const BOTH: &str = "apst[rule=legacy],apst";
+const BOTH: [&str; 4] = ["--policy", "apst[rule=legacy]", "--policy", "apst"];
 
 fn workflow(number: usize) -> String {
     let root = repository();
@@ -33,7 +33,7 @@ fn results(number: usize, arguments: &[&str]) -> Vec<Value> {
 #[test]
 fn each_workflow_runs_and_its_drive_time_adds_up() {
     for number in 1..=7 {
-        for result in results(number, &["--drive", "sn530", "--apst", BOTH]) {
+        for result in results(number, &[&["--drive", "sn530"], &BOTH[..]].concat()) {
             let run = &result["runs"][0];
             let drive = &run["drive"];
             let states = drive["states"].as_array().unwrap();
@@ -50,41 +50,39 @@ fn each_workflow_runs_and_its_drive_time_adds_up() {
 }
 
 #[test]
-fn policies_are_a_dimension_and_print_in_full() {
-    let names: Vec<(String, String)> = results(
-        2,
-        &[
-            "--idle",
-            "menu@6.1,teo",
-            "--drive",
-            "760p",
-            "--apst",
-            "apst[rule=legacy],apst[max_latency_us=0]",
-        ],
-    )
-    .iter()
-    .map(|r| {
-        let name = |key: &str| r[key].as_str().unwrap().to_owned();
-        (name("idle"), name("apst"))
-    })
-    .collect();
-    let expected = [
-        ("menu@6.1", "apst[rule=legacy]"),
-        ("menu@6.1", "apst[max_latency_us=0]"),
-        ("teo@6.12", "apst[rule=legacy]"),
-        ("teo@6.12", "apst[max_latency_us=0]"),
+fn policy_sets_print_in_full() {
+    let sets = [
+        "menu@6.1 + apst[rule=legacy]",
+        "apst[max_latency_us=0]",
+        "teo",
     ];
-    let expected = expected.map(|(a, b)| (a.to_owned(), b.to_owned()));
-    assert_eq!(names, expected);
+    let mut arguments = vec!["--drive", "760p"];
+    arguments.extend(sets.iter().flat_map(|set| ["--policy", set]));
+    let results = results(2, &arguments);
+    let names: Vec<&str> = results
+        .iter()
+        .filter_map(|r| r["policy"].as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "menu@6.1 + schedutil + apst[rule=legacy]",
+            "menu@6.12 + schedutil + apst[max_latency_us=0]",
+            "teo@6.12 + schedutil + apst",
+        ]
+    );
 }
 
 #[test]
 fn apst_switched_off_keeps_the_drive_awake() {
-    let off = &results(7, &["--drive", "sn530", "--apst", "apst[max_latency_us=0]"])[0];
+    let off = &results(
+        7,
+        &["--drive", "sn530", "--policy", "apst[max_latency_us=0]"],
+    )[0];
     assert_eq!(off["runs"][0]["drive"]["wake_ups"], 0);
     // The kernel's default rule otherwise.
     let default = &results(7, &["--drive", "sn530"])[0];
-    assert_eq!(default["apst"], "apst");
+    assert_eq!(default["policy"], "menu@6.12 + schedutil + apst");
     assert!(default["runs"][0]["drive"]["wake_ups"].as_u64().unwrap() > 100);
     assert!(default["drive_mw"].as_f64() < off["drive_mw"].as_f64());
 }
@@ -92,16 +90,15 @@ fn apst_switched_off_keeps_the_drive_awake() {
 #[test]
 fn without_a_drive_nothing_is_said_of_one() {
     let plain = &results(7, &[])[0];
-    for key in ["apst", "drive_mw"] {
-        assert!(plain.get(key).is_none(), "{key}");
-    }
+    assert!(plain.get("drive_mw").is_none());
+    assert_eq!(plain["policy"], "menu@6.12 + schedutil");
     assert!(plain["runs"][0].get("drive").is_none());
     sim(7, &[]).stdout(predicate::str::contains("Drive: median").not());
 }
 
 #[test]
 fn table_and_csv_show_the_drive() {
-    let both = ["--drive", "sn530", "--apst", BOTH];
+    let both = [&["--drive", "sn530"], &BOTH[..]].concat();
     sim(4, &both)
         .success()
         .stdout(predicate::str::contains("; WD PC SN530 256GB: median"))
@@ -109,7 +106,7 @@ fn table_and_csv_show_the_drive() {
     let assert = sim(4, &[&both[..], &["--format", "csv"]].concat()).success();
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
     let header = text.lines().next().unwrap();
-    assert!(header.starts_with("idle,freq,apst,seed,iops,"), "{header}");
+    assert!(header.starts_with("policy,seed,iops,"), "{header}");
     assert!(header.ends_with(",drive_mw,drive_wake_ups,drive_mean_wake_us"));
     assert_eq!(text.lines().count(), 3);
 }
@@ -144,16 +141,11 @@ fn any_drive_of_the_library_and_any_model_file_will_do() {
 fn mistakes_are_one_message() {
     fails_with(sim(7, &["--drive", "PC SN530"]), &["--drive"]);
     fails_with(sim(7, &["--drive", "no such drive"]), &["--drive"]);
-    fails_with(
-        sim(7, &["--drive", "sn530", "--apst", "apst[rule=old]"]),
-        &["--apst", "legacy"],
-    );
-    fails_with(
-        sim(7, &["--drive", "sn530", "--apst", "menu"]),
-        &["menu", "APST"],
-    );
+    sim(7, &["--drive", "sn530", "--policy", "apst[rule=old]"])
+        .code(2)
+        .stderr(predicate::str::contains("legacy"));
     fails_with(sim(7, &["--drive", "no/such.toml"]), &["no/such.toml"]);
-    fails_with(sim(7, &["--apst", "apst"]), &["--drive"]);
+    fails_with(sim(7, &["--policy", "apst"]), &["--drive"]);
 }
 
 #[test]

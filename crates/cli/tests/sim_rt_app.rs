@@ -60,18 +60,20 @@ fn threads_have_a_table_of_their_own() {
 #[test]
 fn more_pairs_do_more_and_a_shorter_polling_limit_does_not_help() {
     let file = workload("ping-pong.json");
-    let base = [
-        "--machine",
-        "intel-tbench-80t",
-        "--freq",
-        "performance",
-        "--runs",
-        "1",
-    ];
+    let base = ["--machine", "intel-tbench-80t", "--runs", "1"];
+    let performance = ["--policy", "performance"];
     let run = |more: &[&str]| operations(&[&[file.as_str()], &base[..], more].concat());
-    let (one, four) = (run(&[])[0], run(&["--copies", "4"])[0]);
+    let (one, four) = (
+        run(&performance)[0],
+        run(&[&performance[..], &["--copies", "4"]].concat())[0],
+    );
     assert!(four > 3.0 * one && four < 5.0 * one, "{one} {four}");
-    let limits = run(&["--idle", "menu@6.1", "--poll", "poll[rule=first],poll"]);
+    let limits = run(&[
+        "--policy",
+        "menu@6.1 + performance + poll[rule=first]",
+        "--policy",
+        "menu@6.1 + performance + poll",
+    ]);
     assert!(limits[0] <= limits[1], "{limits:?}");
 }
 
@@ -79,11 +81,12 @@ fn more_pairs_do_more_and_a_shorter_polling_limit_does_not_help() {
 fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
     let file = workload("worker-pool.json");
     let run = |jobs: &str| {
-        let idle = ["--idle", "menu,teo", "--format", "json", "--jobs", jobs];
+        let sets = ["--policy", "menu", "--policy", "teo"];
+        let more = [&sets[..], &["--format", "json", "--jobs", jobs]].concat();
         stdout(
             &[
                 &[file.as_str(), "--machine", "laptop", "--runs", "3"],
-                &idle[..],
+                &more[..],
             ]
             .concat(),
         )

@@ -9,9 +9,10 @@ use wakepath_conformance::record::{Call, Case, State, Toggle, decision_byte};
 use wakepath_conformance::source::{KernelSource, VERSIONS, cache_dir};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::LatencyRequest;
+use wakepath_policies::PolicySet;
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_sim::observer::Observer;
-use wakepath_sim::{Combination, simulate_observed};
+use wakepath_sim::simulate_observed;
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio;
 
@@ -105,7 +106,7 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
             let program = Program::build(subject, &source, setting.tick.hz(), None)?;
             let name = format!("{}@{version}", subject.name());
             let mut log = CallLog::default();
-            let policies = Combination::named(&name, "performance")?;
+            let policies = PolicySet::named([&*name, "performance"])?;
             simulate_observed(&machine, &workload, &policies, 1, &mut log)?;
             for (cpu, (calls, simulated)) in log.calls.into_iter().enumerate() {
                 let request = [20_000, 0, 2_000].get(cpu).copied().unwrap_or(20_000);

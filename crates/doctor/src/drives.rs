@@ -5,7 +5,6 @@ use wakepath_hardware::drive::quirks::Quirks;
 use wakepath_live::nvme::{self, ApstFeature};
 use wakepath_live::policy::{kernel_apst, place};
 use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
-use wakepath_sim::Combination;
 
 use crate::model::{SELDOM, difference, simulate};
 use crate::{Case, Finding};
@@ -167,12 +166,7 @@ fn why_empty(planned: &ApstPlan, settings: &ApstSettings) -> String {
 /// What sleeping would save and cost, on this machine with this drive.
 fn costs(case: &mut Case<'_>, drive: &Drive, finding: Finding) -> Finding {
     let machine = case.model.with_drive(drive);
-    let never = |apst: &str| {
-        Some(Combination {
-            apst: Some(apst.parse().ok()?),
-            ..case.model.now.clone()
-        })
-    };
+    let never = |apst: &str| case.model.now.with(apst.parse().ok()?).ok();
     let (Some(off), Some(on)) = (never("apst[max_latency_us=0]"), never("apst")) else {
         return finding;
     };

@@ -1,6 +1,7 @@
 //! Frequencies: a boost that is off where it would help.
 
-use wakepath_sim::Combination;
+use wakepath_policies::freq::FreqPolicy;
+use wakepath_policies::mechanism::Kind;
 
 use crate::model::READS;
 use crate::{Case, Finding};
@@ -11,16 +12,17 @@ pub(crate) fn boost(case: &mut Case<'_>) -> Option<Finding> {
     if case.system.root().optional(path)? != "0" {
         return None;
     }
-    let now = case.model.now.freq.to_string();
-    let with = now.replace("hwp_dynamic_boost=off", "hwp_dynamic_boost=on");
+    let now = case.model.now.get(Kind::Frequency)?.clone();
     // Under the governor performance there is nothing to raise.
-    if with == now {
+    let FreqPolicy::IntelPstateHwp {
+        dynamic_boost: false,
+        ..
+    } = now.frequency().ok()?
+    else {
         return None;
-    }
-    let policies = Combination {
-        freq: with.parse().ok()?,
-        ..case.model.now.clone()
     };
+    let boosted = now.with("hwp_dynamic_boost", "on").ok()?;
+    let policies = case.model.now.with(boosted).ok()?;
     let simulated = case
         .model
         .against(&case.model.machine, &policies, READS, "boost on");

@@ -2,7 +2,7 @@
 
 use wakepath_hardware::Machine;
 use wakepath_live::shallow_ceiling_us;
-use wakepath_sim::Combination;
+use wakepath_policies::mechanism::Kind;
 
 use crate::counters::{self, Counted};
 use crate::model::{QUIET, READS, difference, simulate, version};
@@ -155,7 +155,7 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
     if difference.weight < MATTERS || difference.us_per_io <= 0.0 {
         return None;
     }
-    let governor = case.model.now.idle.to_string();
+    let governor = case.model.name_of(Kind::Idle);
     Some(
         Finding::new(
             "deep-states",
@@ -193,7 +193,7 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
         states.iter().map(|c| c.below).sum(),
     );
     let share = |count: u64| count as f64 / usage as f64;
-    let governor = case.model.now.idle.to_string();
+    let governor = case.model.name_of(Kind::Idle);
     let listed = |count: fn(&Counted) -> u64| {
         let parts = states.iter().filter(|c| count(c) > 0);
         let parts: Vec<String> = parts
@@ -281,17 +281,15 @@ fn better_governor(case: &Case<'_>) -> Option<String> {
     let path = "sys/devices/system/cpu/cpuidle/available_governors";
     let offered = case.system.root().optional(path)?;
     let latency = |idle: &str| {
-        let policies = Combination {
-            idle: idle.parse().ok()?,
-            ..case.model.now.clone()
-        };
+        let policies = case.model.now.with(idle.parse().ok()?).ok()?;
         let result = simulate(&case.model.machine, &policies, READS).ok()?;
         Some(result.mean_us)
     };
-    let now = latency(&case.model.now.idle.to_string())?;
+    let running = case.model.now.get(Kind::Idle)?;
+    let now = latency(&running.to_string())?;
     let (name, best) = offered
         .split_whitespace()
-        .filter(|name| *name != case.model.now.idle.mechanism().name)
+        .filter(|name| *name != running.mechanism().name)
         .filter_map(|name| {
             let versioned = format!("{name}@{}", version(case.system));
             Some((name, latency(&versioned)?))

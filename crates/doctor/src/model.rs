@@ -5,7 +5,9 @@ use wakepath_hardware::machine::{DriveModel, MachineError};
 use wakepath_live::capture::machine::describe;
 use wakepath_live::policy::HaltpollAsSet;
 use wakepath_live::{System, setting};
-use wakepath_sim::{Combination, CombinationResult, SimError, compare};
+use wakepath_policies::PolicySet;
+use wakepath_policies::mechanism::Kind;
+use wakepath_sim::{PolicyResult, SimError, compare};
 use wakepath_workloads::fio;
 
 /// Seeds of the runs; medians over them.
@@ -29,7 +31,7 @@ pub(crate) struct Model {
     /// What is known of it; idle states are disabled as they are.
     pub(crate) machine: Machine,
     /// The policies that it runs.
-    pub(crate) now: Combination,
+    pub(crate) now: PolicySet,
 }
 
 /// What the present way costs against another one.
@@ -50,9 +52,9 @@ impl Model {
         let (machine, mut notes) = describe(system, "this machine")?;
         let idle = idle_policy(system);
         let freq = frequency_policy(system);
-        let now = Combination::named(&idle, &freq).or_else(|e| {
+        let now = PolicySet::named([&*idle, &*freq]).or_else(|e| {
             notes.push(format!("{e}; simulated with menu and schedutil instead"));
-            Combination::named("menu", "schedutil")
+            PolicySet::named(["menu", "schedutil"])
         });
         let now = now.map_err(|e| MachineError::Invalid {
             origin: machine.name.clone(),
@@ -62,11 +64,17 @@ impl Model {
         Ok((Self { machine, now }, notes))
     }
 
+    /// What people call the policy of a kind that it runs.
+    pub(crate) fn name_of(&self, kind: Kind) -> String {
+        let policy = self.now.get(kind);
+        policy.map(ToString::to_string).unwrap_or_default()
+    }
+
     /// What the present way costs against another machine or other policies.
     pub(crate) fn against(
         &self,
         machine: &Machine,
-        policies: &Combination,
+        policies: &PolicySet,
         load: &str,
         what: &str,
     ) -> Result<Difference, SimError> {
@@ -90,9 +98,9 @@ impl Model {
 /// Simulates the machine doing one of the loads above.
 pub(crate) fn simulate(
     machine: &Machine,
-    policies: &Combination,
+    policies: &PolicySet,
     load: &str,
-) -> Result<CombinationResult, SimError> {
+) -> Result<PolicyResult, SimError> {
     let job = match load {
         QUIET => QUIET_JOB,
         SELDOM => SELDOM_JOB,
@@ -106,16 +114,12 @@ pub(crate) fn simulate(
         std::slice::from_ref(policies),
         &SEEDS,
     )?;
-    #[expect(clippy::expect_used, reason = "one result per combination")]
+    #[expect(clippy::expect_used, reason = "one result per policy set")]
     Ok(comparison.results.into_iter().next().expect("one result"))
 }
 
 /// What `now` costs more than `then`.
-pub(crate) fn difference(
-    now: &CombinationResult,
-    then: &CombinationResult,
-    how: String,
-) -> Difference {
+pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -> Difference {
     let us_per_io = now.mean_us - then.mean_us;
     // Drives with power states are part of it.
     let mw = now.mean_mw.zip(then.mean_mw).map(|(n, t)| n - t);

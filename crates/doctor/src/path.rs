@@ -1,8 +1,8 @@
 //! The way of an I/O: how long a CPU polls for it, and where it completes.
 
 use wakepath_live::System;
+use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::poll;
-use wakepath_sim::Combination;
 
 use crate::counters;
 use crate::model::READS;
@@ -13,7 +13,7 @@ const HALTPOLL_DEFAULT: &str = "haltpoll[guest_halt_poll_ns=200000]";
 
 /// The polling limit in force against the gaps of the load.
 pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
-    if case.model.now.idle.mechanism().name == "haltpoll" {
+    if matches!(case.model.now.idle(), Some(IdlePolicy::Haltpoll(..))) {
         return haltpoll(case);
     }
     let states = case.model.machine.declared_idle_states().ok()?;
@@ -34,10 +34,8 @@ pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
         case.model.machine.tick_rate().hz()
     ));
     // What polling through a read would be worth, as far as the kernel could be asked for it.
-    let policies = Combination {
-        poll: format!("poll[request_us={}]", gap_us.ceil()).parse().ok(),
-        ..case.model.now.clone()
-    };
+    let poll = format!("poll[request_us={}]", gap_us.ceil());
+    let policies = case.model.now.with(poll.parse().ok()?).ok()?;
     let what = format!("a limit of {:.0} us", gap_us.ceil());
     let simulated = case
         .model
@@ -60,10 +58,7 @@ fn haltpoll(case: &mut Case<'_>) -> Option<Finding> {
     if ns > 0 {
         return None;
     }
-    let policies = Combination {
-        idle: HALTPOLL_DEFAULT.parse().ok()?,
-        ..case.model.now.clone()
-    };
+    let policies = case.model.now.with(HALTPOLL_DEFAULT.parse().ok()?).ok()?;
     let simulated = case
         .model
         .against(&case.model.machine, &policies, READS, HALTPOLL_DEFAULT);

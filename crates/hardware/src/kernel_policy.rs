@@ -5,9 +5,9 @@ use crate::recorded::RecordedSystem;
 /// Idle governor and frequency policy of a recorded system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelPolicy {
-    /// The idle governor, as `--idle` takes it.
+    /// The idle governor, as policy sets name it.
     pub idle: String,
-    /// The frequency policy, as `--freq` takes it.
+    /// The frequency policy, as policy sets name it.
     pub freq: String,
     /// What stands in for a policy that is not simulated, for people.
     pub stands_in: Option<String>,

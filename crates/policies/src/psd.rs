@@ -8,6 +8,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::idle::{IdleDecision, IdleGovernor, IdleQuery};
+use crate::mechanism::{NoSuchState, state_index};
 
 /// How deeply a CPU with a lease may sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
@@ -89,24 +90,8 @@ impl LeaseCeiling {
             Self::Of(ceiling) => return Ok(*ceiling),
             Self::Named(name) => name,
         };
-        let index = states
-            .iter()
-            .position(|state| state.name.eq_ignore_ascii_case(name));
-        index.map(Ceiling::State).ok_or_else(|| NoSuchState {
-            name: name.clone(),
-            known: states.iter().map(|state| state.name.clone()).collect(),
-        })
+        state_index(states, name).map(Ceiling::State)
     }
-}
-
-/// No idle state of a machine has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no idle state is called `{name}` here; there are {}", known.join(", "))]
-pub struct NoSuchState {
-    /// The name.
-    pub name: String,
-    /// The names that there are, shallowest state first.
-    pub known: Vec<String>,
 }
 
 /// PSD as people give it: what `psd[timeout=3ms,ceiling=C1E]` parses into ([`crate::spec`]).

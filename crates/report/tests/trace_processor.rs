@@ -12,8 +12,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
+use wakepath_policies::PolicySet;
 use wakepath_report::perfetto::Timeline;
-use wakepath_sim::{Combination, Run, simulate_observed};
+use wakepath_sim::{Run, simulate_observed};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio;
 
@@ -34,15 +35,7 @@ fn case(
 ) -> Case {
     let text = format!("[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{lines}");
     let job = fio::parse(&text, "test.fio").unwrap().into();
-    let policies = Combination {
-        psd: Some("psd[timeout=1ms]".parse().unwrap()),
-        apst: machine
-            .drive
-            .power
-            .is_some()
-            .then(|| "apst".parse().unwrap()),
-        ..Combination::named(idle, freq).unwrap()
-    };
+    let policies = PolicySet::named([idle, freq, "psd[timeout=1ms]"]).unwrap();
     let span = Nanoseconds::from_secs(3600);
     let mut timeline = Timeline::new(Vec::new(), &machine, &job, span);
     let run = simulate_observed(&machine, &job, &policies, 1, &mut timeline).unwrap();

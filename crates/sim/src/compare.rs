@@ -1,11 +1,11 @@
-//! The same workload under several combinations of policies.
+//! The same workload under several policy sets.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_policies::spec::PolicySpec;
+use wakepath_policies::PolicySet;
 use wakepath_workloads::Workload;
 
 use crate::error::SimError;
@@ -14,42 +14,21 @@ use crate::result::Run;
 use crate::result::energy::Energy;
 #[cfg(doc)]
 use crate::result::threads::ThreadsRun;
-use crate::run::{Combination, simulate_observed};
+use crate::run::simulate_observed;
+use crate::setup::policies::in_force;
 
 /// All results of a comparison.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Comparison {
-    /// One per combination, in the order given.
-    pub results: Vec<CombinationResult>,
+    /// One per policy set, in the order given.
+    pub results: Vec<PolicyResult>,
 }
 
-/// The runs of one combination, and their medians.
+/// The runs under one policy set, and their medians.
 #[derive(Clone, Debug, Serialize)]
-pub struct CombinationResult {
-    /// Full name of the idle governor.
-    #[serde(serialize_with = "as_text")]
-    pub idle: PolicySpec,
-    /// Full name of the frequency policy.
-    #[serde(serialize_with = "as_text")]
-    pub freq: PolicySpec,
-    /// Full name of the PSD policy.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "as_optional_text"
-    )]
-    pub psd: Option<PolicySpec>,
-    /// Full name of the APST policy.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "as_optional_text"
-    )]
-    pub apst: Option<PolicySpec>,
-    /// Full name of the polling policy.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "as_optional_text"
-    )]
-    pub poll: Option<PolicySpec>,
+pub struct PolicyResult {
+    /// The policies in force: those that were asked for, then those of the machine's kernel.
+    pub policy: PolicySet,
     /// Operations per second of an rt-app workload ([`ThreadsRun`]), median over the runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operations_per_second: Option<f64>,
@@ -82,18 +61,6 @@ pub struct CombinationResult {
     pub runs: Vec<Run>,
 }
 
-fn as_text<S: Serializer>(spec: &PolicySpec, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(spec)
-}
-
-#[expect(clippy::ref_option, reason = "the signature that serde asks for")]
-fn as_optional_text<S: Serializer>(
-    spec: &Option<PolicySpec>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    spec.as_ref().map(ToString::to_string).serialize(serializer)
-}
-
 /// Who waits for a comparison: is told of progress, and may call it off.
 pub struct Waiting<'a> {
     /// Called after every finished run, on the thread that did it.
@@ -102,7 +69,7 @@ pub struct Waiting<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
-/// One workload on one machine, under several combinations of policies.
+/// One workload on one machine, under several policy sets.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// The machine.
@@ -110,10 +77,10 @@ pub struct Experiment {
     /// The workload.
     pub workload: Workload,
     /// What is compared.
-    pub combinations: Vec<Combination>,
+    pub policies: Vec<PolicySet>,
 }
 
-/// Runs every combination with every seed, on all threads of the current rayon pool. Runs of the
+/// Runs every policy set with every seed, on all threads of the current rayon pool. Runs of the
 /// same seed see the same drive and the same background, whatever their policies; the result does
 /// not depend on the number of threads.
 ///
@@ -122,7 +89,7 @@ pub struct Experiment {
 pub fn compare(
     machine: &Machine,
     workload: &Workload,
-    combinations: &[Combination],
+    policies: &[PolicySet],
     seeds: &[u64],
 ) -> Result<Comparison, SimError> {
     let waiting = Waiting {
@@ -132,7 +99,7 @@ pub fn compare(
     let experiment = Experiment {
         machine: machine.clone(),
         workload: workload.clone(),
-        combinations: combinations.to_vec(),
+        policies: policies.to_vec(),
     };
     let results = compare_all(&waiting, &[experiment], seeds)?;
     Ok(results.into_iter().next().unwrap_or_default())
@@ -141,7 +108,7 @@ pub fn compare(
 /// As [`compare`], for several experiments and for somebody who waits; one comparison per
 /// experiment. All begin with the first seed before any goes on to the second, so that somebody who
 /// calls it off has about as many runs of each. Then the results have the runs that were
-/// finished, and only combinations with at least one.
+/// finished, and only policy sets with at least one.
 ///
 /// # Errors
 /// As [`compare`].
@@ -150,9 +117,9 @@ pub fn compare_all(
     experiments: &[Experiment],
     seeds: &[u64],
 ) -> Result<Vec<Comparison>, SimError> {
-    let combinations: Vec<(&Experiment, &Combination)> = experiments
+    let pairs: Vec<(&Experiment, &PolicySet)> = experiments
         .iter()
-        .flat_map(|e| e.combinations.iter().map(move |c| (e, c)))
+        .flat_map(|e| e.policies.iter().map(move |c| (e, c)))
         .collect();
     let cancelled = || waiting.cancelled.load(Ordering::Relaxed);
     // The earliest run that has failed: what comes after it need not be done.
@@ -161,8 +128,8 @@ pub fn compare_all(
         if cancelled() || index > failed.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let (e, c) = combinations[index % combinations.len()];
-        let seed = seeds[index / combinations.len()];
+        let (e, c) = pairs[index % pairs.len()];
+        let seed = seeds[index / pairs.len()];
         let mut observer = UntilCancelled(waiting.cancelled);
         let run = simulate_observed(&e.machine, &e.workload, c, seed, &mut observer)
             .inspect_err(|_| _ = failed.fetch_min(index, Ordering::Relaxed))?;
@@ -174,38 +141,34 @@ pub fn compare_all(
         Ok(Some(run))
     };
     // The bridge hands the runs out in order, which plain parallel iterators do not.
-    let mut runs: Vec<(usize, Result<Option<Run>, SimError>)> = (0..combinations.len()
-        * seeds.len())
+    let mut runs: Vec<(usize, Result<Option<Run>, SimError>)> = (0..pairs.len() * seeds.len())
         .par_bridge()
         .map(|index| (index, one(index)))
         .collect();
     runs.sort_unstable_by_key(|(index, _)| *index);
-    let mut finished: Vec<Vec<Run>> = combinations.iter().map(|_| Vec::new()).collect();
+    let mut finished: Vec<Vec<Run>> = pairs.iter().map(|_| Vec::new()).collect();
     for (index, run) in runs {
-        finished[index % combinations.len()].extend(run?);
+        finished[index % pairs.len()].extend(run?);
     }
     let mut finished = finished.into_iter();
-    let comparison = |e: &Experiment| Comparison {
-        results: (e.combinations.iter().zip(finished.by_ref()))
+    let comparison = |e: &Experiment| -> Result<Comparison, SimError> {
+        let results = (e.policies.iter().zip(finished.by_ref()))
             .filter(|(_, runs)| !runs.is_empty() || !cancelled())
-            .map(|(combination, runs)| summarise(combination, runs))
-            .collect(),
+            .map(|(policies, runs)| Ok(summarise(in_force(&e.machine, policies)?, runs)))
+            .collect::<Result<_, SimError>>()?;
+        Ok(Comparison { results })
     };
-    Ok(experiments.iter().map(comparison).collect())
+    experiments.iter().map(comparison).collect()
 }
 
-fn summarise(of: &Combination, runs: Vec<Run>) -> CombinationResult {
+fn summarise(policy: PolicySet, runs: Vec<Run>) -> PolicyResult {
     let median_of = |value: fn(&Run) -> f64| median(runs.iter().map(value).collect());
     let drive_mw: Option<Vec<f64>> = runs
         .iter()
         .map(|r| Some(r.drive.as_ref()?.average_mw))
         .collect();
-    CombinationResult {
-        idle: of.idle.clone(),
-        freq: of.freq.clone(),
-        psd: of.psd.clone(),
-        apst: of.apst.clone(),
-        poll: of.poll.clone(),
+    PolicyResult {
+        policy,
         operations_per_second: runs
             .iter()
             .map(|r| Some(r.threads.as_ref()?.operations_per_second))

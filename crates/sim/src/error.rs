@@ -1,6 +1,5 @@
 //! Why a simulation cannot be had.
 
-use wakepath_policies::psd::PsdError;
 use wakepath_policies::spec::SpecError;
 use wakepath_workloads::fio::FioError;
 
@@ -72,15 +71,15 @@ pub enum SimError {
         "drive '{0}' has no power states in this model, so APST has nothing to choose from; name a drive (--drive)"
     )]
     NoPowerStates(String),
-    /// Leases that the simulator cannot have on this machine.
+    /// A policy that this machine cannot have.
     #[error("policy '{policy}': {why}")]
-    Psd {
+    OnMachine {
         /// Name of the policy.
         policy: String,
-        /// Why.
-        why: PsdError,
+        /// What the machine lacks.
+        why: String,
     },
-    /// A policy of another kind than its place asks for.
+    /// The policy of a recorded system is none that there is.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The machine's idle states are no state table.

@@ -22,9 +22,7 @@ mod run;
 mod setup;
 mod state;
 
-pub use compare::{
-    CombinationResult, Comparison, Experiment, Waiting, compare, compare_all, median,
-};
+pub use compare::{Comparison, Experiment, PolicyResult, Waiting, compare, compare_all, median};
 pub use error::{SimError, Stuck};
 pub use observe::attribution::Attribution;
 pub use observe::observer;
@@ -37,6 +35,7 @@ pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,
     StateTime,
 };
-pub use run::{Combination, simulate, simulate_observed};
+pub use run::{simulate, simulate_observed};
 pub use setup::LONGEST_UNTIMED;
+pub use setup::policies::{in_force, machine_under};
 pub use state::clocks::HwpBoostRun;

@@ -1,10 +1,10 @@
 //! One run: a machine, a workload and policies in, a result out.
 
 use wakepath_hardware::Machine;
+use wakepath_policies::PolicySet;
+use wakepath_policies::idle::Governor;
 use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
-use wakepath_policies::idle::{Governor, IdlePolicy};
 use wakepath_policies::psd::Lease;
-use wakepath_policies::spec::{PolicySpec, SpecError};
 use wakepath_workloads::Workload;
 
 use crate::engine::Engine;
@@ -12,60 +12,32 @@ use crate::error::SimError;
 use crate::observe::observer::{Observer, Unobserved};
 use crate::result::Run;
 use crate::setup::Setup;
+use crate::setup::policies::{Policies, in_force, machine_under};
 use crate::state::clocks::Domain;
 use crate::state::cpu::Cpu;
 use crate::state::drive::{Drive, DriveSetup};
 
-/// The policies of one run.
-#[derive(Clone, Debug)]
-pub struct Combination {
-    /// Idle governor.
-    pub idle: PolicySpec,
-    /// Frequency policy.
-    pub freq: PolicySpec,
-    /// Power-sleep demotion prevention, if any.
-    pub psd: Option<PolicySpec>,
-    /// When the drive sleeps, if it has power states; none: never.
-    pub apst: Option<PolicySpec>,
-    /// How long the polling idle state polls; none: as the kernel does now.
-    pub poll: Option<PolicySpec>,
-}
-
-impl Combination {
-    /// The idle governor and the frequency policy of these names, and nothing else.
-    ///
-    /// ```
-    /// use wakepath_sim::Combination;
-    ///
-    /// let psd = Combination {
-    ///     psd: Some("psd[timeout=1ms]".parse()?),
-    ///     ..Combination::named("menu@6.1", "schedutil")?
-    /// };
-    /// assert_eq!(psd.idle.to_string(), "menu@6.1");
-    /// # Ok::<(), wakepath_policies::spec::SpecError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// One of the names is none of a policy.
-    pub fn named(idle: &str, freq: &str) -> Result<Self, SpecError> {
-        Ok(Self {
-            idle: idle.parse()?,
-            freq: freq.parse()?,
-            psd: None,
-            apst: None,
-            poll: None,
-        })
-    }
-}
-
-/// Simulates one run.
+/// Simulates one run. What `policies` does not name is as the machine's kernel has it ([`in_force`]).
+///
+/// ```
+/// use wakepath_hardware::Machine;
+/// use wakepath_sim::simulate;
+/// use wakepath_workloads::fio;
+///
+/// let machine = Machine::find("rk3399")?;
+/// let job = "[reads]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\ntime_based\nruntime=10ms\n";
+/// let job = fio::parse(job, "reads.fio")?;
+/// let run = simulate(&machine, &job.into(), &"menu + psd[timeout=1ms]".parse()?, 1)?;
+/// assert!(run.iops > 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// The machine, the workload or a policy asks for something that is not modelled.
 pub fn simulate(
     machine: &Machine,
     workload: &Workload,
-    policies: &Combination,
+    policies: &PolicySet,
     seed: u64,
 ) -> Result<Run, SimError> {
     simulate_observed(machine, workload, policies, seed, &mut Unobserved)
@@ -79,46 +51,19 @@ pub fn simulate(
 pub fn simulate_observed<O: Observer>(
     machine: &Machine,
     workload: &Workload,
-    policies: &Combination,
+    policies: &PolicySet,
     seed: u64,
     observer: &mut O,
 ) -> Result<Run, SimError> {
-    let poll = policies.poll.as_ref().map(PolicySpec::poll).transpose()?;
-    let setup = Setup::new(machine, workload, poll)?;
+    let machine = &*machine_under(machine, policies)?;
     let states = machine.declared_idle_states()?;
-    let idle = policies.idle.idle()?;
-    if let IdlePolicy::Oracle(_) = idle {
-        return Err(SimError::Policy {
-            policy: policies.idle.to_string(),
-            what: "it: how long a CPU stays idle follows from what is decided here, so nobody can know it before; \
-                   'wakepath replay' sets other governors against it"
-                .to_owned(),
-        });
-    }
-    if let Some(poll) = &policies.poll
-        && !states.iter().any(|s| s.polling && !s.disabled)
-    {
-        return Err(SimError::Policy {
-            policy: poll.to_string(),
-            what: "it on a machine without a polling idle state".to_owned(),
-        });
-    }
-    let psd = match &policies.psd {
-        Some(spec) => Some(spec.psd()?.on(&states).map_err(|why| SimError::Psd {
-            policy: spec.to_string(),
-            why,
-        })?),
-        None => None,
-    };
-    let apst = policies.apst.as_ref().map(PolicySpec::apst).transpose()?;
-    if apst.is_some() && machine.drive.power.is_none() {
-        return Err(SimError::NoPowerStates(machine.drive.name.clone()));
-    }
+    let policies = Policies::new(machine, &states, &in_force(machine, policies)?)?;
+    let setup = Setup::new(machine, workload, &policies)?;
     let latency_request = |cpu: usize| {
         let request = machine.latency_request(cpu);
         request.map_or(NO_LATENCY_REQUEST, |limit| limit.0 as i64)
     };
-    let drive = DriveSetup::new(&machine.drive, apst.as_ref());
+    let drive = DriveSetup::new(&machine.drive, policies.apst.as_ref());
     let drives = (0..machine.drive.count)
         .map(|_| Drive::new(&drive))
         .collect();
@@ -133,17 +78,19 @@ pub fn simulate_observed<O: Observer>(
                 cluster,
                 index,
                 of,
-                &policies.freq,
+                (policies.frequency, &policies.frequency_name),
                 setup.tick,
                 machine.irq_time_accounting.value > 0.0,
             )?);
         }
         cpus.extend((0..cluster.cpus).map(|cpu| {
-            let lease = psd.map(|p| (Lease::new(p.timeout_ms, setup.tick), p));
+            let lease = policies
+                .psd
+                .map(|p| (Lease::new(p.timeout_ms, setup.tick), p));
             Cpu::new(
                 index,
                 first_domain + cpu / cluster.cpus_per_clock,
-                Governor::new(&idle, &states, setup.tick),
+                Governor::new(&policies.idle, &states, setup.tick),
                 latency_request(cluster.first_cpu + cpu),
                 lease,
                 states.len(),

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use wakepath_hardware::Machine;
 use wakepath_hardware::drive::DriveLibrary;
 use wakepath_hardware::machine::DriveModel;
-use wakepath_sim::{Combination, Run, simulate};
+use wakepath_policies::PolicySet;
+use wakepath_sim::{Run, simulate};
 use wakepath_workloads::{Workload, fio};
 
 const APST: [&str; 5] = [
@@ -16,11 +17,9 @@ const APST: [&str; 5] = [
     "apst[no_deepest=on]",
 ];
 
-fn combination(apst: Option<&str>) -> Combination {
-    Combination {
-        apst: apst.map(|a| a.parse().unwrap()),
-        ..Combination::named("menu", "schedutil").unwrap()
-    }
+/// Without an APST policy the drive never sleeps.
+fn policies(apst: Option<&str>) -> PolicySet {
+    PolicySet::named([apst.unwrap_or("apst[max_latency_us=0]")]).unwrap()
 }
 
 fn job(lines: &str) -> Workload {
@@ -36,7 +35,7 @@ fn laptop_with(drive: DriveModel) -> Machine {
 
 fn run(drive: &str, lines: &str, apst: Option<&str>) -> Run {
     let machine = laptop_with(DriveModel::find(drive).unwrap());
-    simulate(&machine, &job(lines), &combination(apst), 1).unwrap()
+    simulate(&machine, &job(lines), &policies(apst), 1).unwrap()
 }
 
 proptest! {
@@ -57,7 +56,7 @@ proptest! {
             "rw={rw}\nioengine=libaio\niodepth={depth}\nruntime=1s\nthinktime={think_ms}ms\n\
              thinktime_blocks={blocks}\n"
         ));
-        let run = simulate(&machine, &job, &combination(Some(APST[apst])), seed).unwrap();
+        let run = simulate(&machine, &job, &policies(Some(APST[apst])), seed).unwrap();
         let d = run.drive.unwrap();
         let states: f64 = d.states.iter().map(|s| s.seconds).sum();
         prop_assert!((states + d.active_seconds + d.transition_seconds - run.seconds).abs() < 1e-6);
@@ -101,7 +100,7 @@ fn a_full_buffer_slows_writes_down_to_the_media() {
     buffer.kib.value = 64.0;
     buffer.media_us.value = 500.0;
     let writes = job("rw=write\nioengine=libaio\niodepth=8\nruntime=2s\n");
-    let run = simulate(&laptop_with(drive), &writes, &combination(None), 1).unwrap();
+    let run = simulate(&laptop_with(drive), &writes, &policies(None), 1).unwrap();
     assert!((1950.0..2050.0).contains(&run.iops), "{}", run.iops);
     let d = run.drive.unwrap();
     assert!(d.active_seconds > 0.99 * run.seconds);
@@ -111,13 +110,15 @@ fn a_full_buffer_slows_writes_down_to_the_media() {
 fn apst_needs_a_drive_with_power_states() {
     let machine = Machine::find("rk3399").unwrap();
     let job = job("rw=randread\nruntime=10ms\n");
-    let error = simulate(&machine, &job, &combination(Some("apst")), 1).unwrap_err();
+    let error = simulate(&machine, &job, &policies(Some("apst")), 1).unwrap_err();
     assert!(error.to_string().contains("--drive"), "{error}");
-    let wrong = Combination {
-        apst: Some("menu".parse().unwrap()),
-        ..combination(None)
-    };
-    assert!(simulate(&machine, &job, &wrong, 1).is_err());
+    let error = simulate(
+        &machine,
+        &job,
+        &"drive-latency[tolerance=any]".parse().unwrap(),
+        1,
+    );
+    assert!(error.unwrap_err().to_string().contains("--drive"));
 }
 
 /// What fio 3.33 does at depth 4 with a pause after every block: it fills the queue once, waits for
@@ -174,7 +175,7 @@ fn blocks(machine: &Machine, lines: &str) -> Run {
 fn blocks_of(file: &str, machine: &Machine, lines: &str) -> Run {
     let text = format!("[j]\nfilename={file}\ndirect=1\n{lines}");
     let job = fio::parse(&text, "test.fio").unwrap().into();
-    simulate(machine, &job, &combination(None), 1).unwrap()
+    simulate(machine, &job, &policies(None), 1).unwrap()
 }
 
 /// 4 KiB take a millisecond over the link in these drives, beyond the first ones.

@@ -3,7 +3,8 @@
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Figure, Origin};
-use wakepath_sim::{Combination, Run, SimError, simulate};
+use wakepath_policies::PolicySet;
+use wakepath_sim::{Run, SimError, simulate};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{self, FioJobFile};
@@ -14,7 +15,7 @@ fn parse(lines: &str) -> FioJobFile {
 }
 
 fn try_run(workload: &Workload) -> Result<Run, SimError> {
-    let policies = Combination::named("menu@6.1", "performance").unwrap();
+    let policies = PolicySet::named(["menu@6.1", "performance"]).unwrap();
     simulate(&Machine::find("rk3399").unwrap(), workload, &policies, 1)
 }
 
@@ -192,9 +193,12 @@ fn filling_buffers_takes_the_cpu_before_each_write() {
 #[test]
 fn io_uring_waits_as_iowait_unless_told_not_to_and_libaio_does_not() {
     let iops = |engine: &str, no_iowait: bool| {
-        let mut file = parse(&format!("rw=randread\nioengine={engine}\nruntime=1"));
-        file.jobs[0].no_iowait = no_iowait;
-        try_run(&file.into()).unwrap().iops
+        let file = parse(&format!("rw=randread\nioengine={engine}\nruntime=1"));
+        let iowait = no_iowait.then_some("io_uring[iowait=off]");
+        let policies = PolicySet::named(["menu@6.1", "performance"].into_iter().chain(iowait));
+        let machine = Machine::find("rk3399").unwrap();
+        let run = simulate(&machine, &file.into(), &policies.unwrap(), 1);
+        run.unwrap().iops
     };
     let same = |a: f64, b: f64| (a - b).abs() < 1e-9;
     let waiting = iops("psync", false);
@@ -245,7 +249,7 @@ fn what_would_overflow_or_never_end_is_refused() {
 fn a_spin_takes_its_time_at_any_frequency_and_beside_any_sibling() {
     // Requests have the same period whether the job spins through its pauses or sleeps.
     let period_ms = |machine: &Machine, freq: &str, jobs: u64, lines: &str| {
-        let policies = Combination::named("shallowest", freq).unwrap();
+        let policies = PolicySet::named(["shallowest", freq]).unwrap();
         let lines =
             format!("rw=randread\nruntime=4\ntime_based\nthinktime=500ms\nnumjobs={jobs}\n{lines}");
         let run = simulate(machine, &parse(&lines).into(), &policies, 1).unwrap();
@@ -278,7 +282,7 @@ fn a_spin_takes_its_time_at_any_frequency_and_beside_any_sibling() {
 fn processes_begin_on_cores_of_their_own() {
     let mut machine = Machine::find("intel-tbench-80t").unwrap();
     machine.background.clear();
-    let policies = Combination::named("menu", "performance").unwrap();
+    let policies = PolicySet::named(["menu", "performance"]).unwrap();
     let of = |jobs: usize| {
         let lines =
             format!("rw=randread\nruntime=200ms\ntime_based\nthinkcycles=1000000\nnumjobs={jobs}");
@@ -306,7 +310,7 @@ fn run_jobs(sections: &str) -> Run {
         "[global]\nfilename=/dev/nvme0n1\ndirect=1\nrw=randread\nruntime=1s\ntime_based\nrate_iops=1000\n{sections}"
     );
     let file = fio::parse(&text, "test.fio").unwrap();
-    let policies = Combination::named("menu", "performance").unwrap();
+    let policies = PolicySet::named(["menu", "performance"]).unwrap();
     simulate(&machine, &file.into(), &policies, 1).unwrap()
 }
 
@@ -408,7 +412,7 @@ fn a_device_ends_a_job_even_before_its_runtime() {
             value: 0.001,
             origin: Origin::Assumed("for a test".to_owned()),
         };
-        let policies = Combination::named("menu@6.1", "performance").unwrap();
+        let policies = PolicySet::named(["menu@6.1", "performance"]).unwrap();
         let job = parse(&format!("rw=randread\n{lines}"));
         let run = simulate(&machine, &job.into(), &policies, 1).unwrap();
         assert_eq!(run.requests, requests, "{lines}");

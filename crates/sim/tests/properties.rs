@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{C1Demotion, Cluster, Figure, TurboLimit, Uncore};
-use wakepath_sim::{Combination, Experiment, SimError, Waiting, compare, compare_all, simulate};
+use wakepath_policies::PolicySet;
+use wakepath_sim::{Experiment, SimError, Waiting, compare, compare_all, simulate};
 use wakepath_units::Kilohertz;
 use wakepath_workloads::{Workload, fio};
 
@@ -39,11 +40,8 @@ const FREQ: [&str; 13] = [
 ];
 const PSD: [Option<&str>; 3] = [None, Some("psd"), Some("psd[timeout=1ms,ceiling=20us]")];
 
-fn combination(idle: &str, freq: &str, psd: Option<&str>) -> Combination {
-    Combination {
-        psd: psd.map(|p| p.parse().unwrap()),
-        ..Combination::named(idle, freq).unwrap()
-    }
+fn combination(idle: &str, freq: &str, psd: Option<&str>) -> PolicySet {
+    PolicySet::named([idle, freq].into_iter().chain(psd)).unwrap()
 }
 
 fn job(lines: &str) -> Workload {
@@ -415,7 +413,7 @@ fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
     let experiment = Experiment {
         machine,
         workload: job,
-        combinations: combinations.to_vec(),
+        policies: combinations.to_vec(),
     };
     let after = |runs: usize| {
         let cancelled = AtomicBool::new(runs == 0);
@@ -444,7 +442,11 @@ fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
         assert_eq!(kept.len(), runs);
         // Each is the same as in the whole comparison.
         for result in &some.results {
-            let of_all = all.results.iter().find(|r| r.idle == result.idle).unwrap();
+            let of_all = all
+                .results
+                .iter()
+                .find(|r| r.policy == result.policy)
+                .unwrap();
             for run in &result.runs {
                 let same = of_all.runs.iter().find(|r| r.seed == run.seed).unwrap();
                 let text = |run| serde_json::to_string(run).unwrap();

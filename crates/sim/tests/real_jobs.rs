@@ -8,7 +8,8 @@
 use std::path::PathBuf;
 
 use wakepath_hardware::Machine;
-use wakepath_sim::{Combination, SimError, simulate};
+use wakepath_policies::PolicySet;
+use wakepath_sim::{SimError, simulate};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio;
 
@@ -23,7 +24,7 @@ fn real_jobs_that_are_modelled_run() {
         return;
     };
     let machine = Machine::find("xeon-e3-1240v5").unwrap();
-    let policies = Combination::named("menu@6.1", "performance").unwrap();
+    let policies = PolicySet::named(["menu@6.1", "performance"]).unwrap();
     let mut failed = Vec::new();
     let mut ran = 0;
     for entry in entries {

@@ -4,14 +4,15 @@
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Figure;
-use wakepath_sim::{Combination, Run, SimError, TaskRun, simulate};
+use wakepath_policies::PolicySet;
+use wakepath_sim::{Run, SimError, TaskRun, simulate};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::rtapp::{self, Event, Phase, RtAppFile, RtTask, Scheduling};
 
 const MACHINES: [&str; 3] = ["rk3399", "intel-tbench-80t", "laptop"];
 
-fn combination(idle: &str, freq: &str) -> Combination {
-    Combination::named(idle, freq).unwrap()
+fn combination(idle: &str, freq: &str) -> PolicySet {
+    PolicySet::named([idle, freq]).unwrap()
 }
 
 fn file(tasks: &str) -> RtAppFile {

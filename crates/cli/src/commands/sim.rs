@@ -1,4 +1,4 @@
-//! `wakepath sim`: a fio job or an rt-app file on a modelled machine, under every combination of the given policies.
+//! `wakepath sim`: a fio job or an rt-app file on a modelled machine, under the given policy sets.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,10 +7,9 @@ use anyhow::{Context, bail};
 use wakepath_compare::figure::Unit;
 use wakepath_hardware::Machine;
 use wakepath_hardware::recorded::{self, RecordedSystem};
-use wakepath_policies::spec::{self, PolicySpec};
+use wakepath_policies::PolicySet;
 use wakepath_sim::{
-    Combination, CombinationResult, Comparison, DriveRun, Experiment, LONGEST_UNTIMED, Run,
-    compare_all,
+    Comparison, DriveRun, Experiment, LONGEST_UNTIMED, PolicyResult, Run, compare_all, in_force,
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
@@ -29,48 +28,26 @@ use crate::waiting::{self, Jobs};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Example:
-  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 \\
-      --idle menu@6.1,teo@6.12 --freq 'schedutil,schedutil[iowait_boost=off]'
-  wakepath sim workloads/part-d-7.fio --machine laptop --drive sn530 --apst 'apst[rule=legacy],apst'
+  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --policy menu@6.1 --policy 'teo + schedutil[iowait_boost=off]'
+  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --policy '' --policy 'cpu-latency[limit=20us]'
+  wakepath sim workloads/part-d-7.fio --machine laptop --drive sn530 --policy 'apst[rule=legacy]' --policy apst
   wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --perfetto menu.pftrace
-  wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --freq performance \\
-      --poll 'poll,poll[rule=first]'")]
+  wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --policy performance --policy 'performance + poll[rule=first]'")]
 pub(crate) struct Args {
     /// fio job file, or rt-app file (*.json).
     job: PathBuf,
     /// Built-in machine, recorded system, or a machine file (*.toml).
     #[arg(long)]
     machine: String,
-    /// Idle governors, separated by commas. By default menu, or what a recorded system ran.
-    #[arg(long, value_name = "A,B")]
-    idle: Option<String>,
-    /// Frequency policies, separated by commas: schedutil, ondemand, performance, powersave, and on
-    /// machines that say what they need, intel_pstate and intel_pstate-hwp, for example
-    /// intel_pstate-hwp[hwp_dynamic_boost=on]. By default schedutil, or what a recorded system ran.
-    #[arg(long, value_name = "C,D")]
-    freq: Option<String>,
-    /// Power-sleep demotion prevention in all runs, for example psd[timeout=3ms].
-    #[arg(long)]
-    psd: Option<String>,
-    /// Whether a process that waits with io_uring counts as waiting for I/O; off is what
-    /// IORING_ENTER_NO_IOWAIT asks for (Linux 6.15).
-    #[arg(long, value_name = "on|off", default_value = "on", value_parser = switch, action = clap::ArgAction::Set)]
-    io_uring_iowait: bool,
-    /// Idle states to switch off, separated by commas, as writing 1 to their `disable` files does.
-    #[arg(long, value_name = "S,T", value_delimiter = ',')]
-    disable_idle: Vec<String>,
+    /// Policies that hold together, such as 'menu + schedutil + psd[timeout=3ms]'; give it again for each set to
+    /// compare. What a set does not name is as the machine's kernel has it. `wakepath policy list` has them all.
+    #[arg(long, value_name = "SET")]
+    policy: Vec<PolicySet>,
     /// The machine's drive instead of its own: sn530, 760p, pm991, bc511, kbg40zns, any drive of
-    /// `wakepath drive list`, a drive model file (*.toml), or another one of a captured machine, such as nvme1.
+    /// `wakepath drive list`, a drive model file (*.toml), or another one of a captured machine, such as nvme1. A drive
+    /// with power states sleeps by the kernel's default unless the set has an apst.
     #[arg(long, value_name = "NAME")]
     drive: Option<String>,
-    /// When the drive sleeps: APST policies, separated by commas. A drive with power states, of --drive or of a captured
-    /// machine, sleeps by the kernel's default.
-    #[arg(long, value_name = "E,F")]
-    apst: Option<String>,
-    /// How long the polling idle state polls: policies, separated by commas, for example
-    /// poll,poll[rule=first].
-    #[arg(long, value_name = "G,H")]
-    poll: Option<String>,
     /// How often to run an rt-app workload side by side, each copy with threads and resources of its
     /// own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -79,7 +56,7 @@ pub(crate) struct Args {
     /// 60 s.
     #[arg(long, value_name = "N", value_parser = seconds)]
     seconds: Option<Nanoseconds>,
-    /// Runs per combination, each with a seed of its own.
+    /// Runs per policy set, each with a seed of its own.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
     /// Seed of the first run; the others count up from it.
@@ -96,77 +73,26 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let mut machine = Machine::find(&args.machine)?;
-    let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
-    let ran_idle = ran.as_ref().map_or("menu", |ran| &ran.idle);
-    let ran_freq = ran.as_ref().map_or("schedutil", |ran| &ran.freq);
-    let idle = spec::parse_list(args.idle.as_deref().unwrap_or(ran_idle)).context("--idle")?;
-    let freq = spec::parse_list(args.freq.as_deref().unwrap_or(ran_freq)).context("--freq")?;
-    let stands_in = ran.as_ref().and_then(|ran| ran.stands_in.as_ref());
-    if let Some(told) = stands_in.filter(|_| args.idle.is_none() || args.freq.is_none()) {
-        eprintln!("wakepath: {told}");
-    }
-    note_repeated("--idle", &idle);
-    note_repeated("--freq", &freq);
-    let psd = args
-        .psd
-        .as_deref()
-        .map(str::parse::<PolicySpec>)
-        .transpose()
-        .context("--psd")?;
     if let Some(name) = &args.drive {
         let drive = machine.find_drive(name).context("--drive")?;
         machine.replace_drive(drive);
     }
-    let mut apst = vec![None];
-    if machine.drive.power.is_some() || args.apst.is_some() {
-        apst = spec::parse_list(args.apst.as_deref().unwrap_or("apst"))
-            .context("--apst")?
-            .into_iter()
-            .map(Some)
-            .collect();
-    }
-    let off: Vec<&str> = args.disable_idle.iter().map(String::as_str).collect();
-    machine
-        .disable_idle_states(&off)
-        .context("--disable-idle")?;
-    let mut poll = vec![None];
-    if let Some(names) = &args.poll {
-        let names = spec::parse_list(names).context("--poll")?;
-        poll = names.into_iter().map(Some).collect();
-    }
+    let policies = policies(&machine, &args.policy)?;
     let mut workload = Workload::load(&args.job)?;
     if let Workload::Fio(file) = &mut workload {
         for job in &mut file.jobs {
-            job.no_iowait = !args.io_uring_iowait;
             job.at_most = args.seconds;
         }
     }
     if let Some(copies) = args.copies {
         workload = copied(workload, copies).context("--copies")?;
     }
-    let combinations: Vec<Combination> = idle
-        .iter()
-        .flat_map(|idle| freq.iter().map(move |freq| (idle, freq)))
-        .flat_map(|(idle, freq)| {
-            let psd = &psd;
-            let with = move |apst: &Option<PolicySpec>, poll: &Option<PolicySpec>| Combination {
-                idle: idle.clone(),
-                freq: freq.clone(),
-                psd: psd.clone(),
-                apst: apst.clone(),
-                poll: poll.clone(),
-            };
-            let poll = &poll;
-            apst.iter()
-                .flat_map(move |apst| poll.iter().map(move |poll| with(apst, poll)))
-        })
-        .collect();
     let seeds = seeds(args.seed, args.runs);
-    let all = combinations.len() * seeds.len();
+    let all = policies.len() * seeds.len();
     let experiments = [Experiment {
         machine,
         workload,
-        combinations,
+        policies,
     }];
     let [experiment] = &experiments;
     let comparison = waiting::with_progress(args.jobs, all, "runs", |waiting| {
@@ -249,22 +175,33 @@ fn missed_rates(workload: &Workload, comparison: &Comparison) -> Vec<String> {
         .map(|result| {
             format!(
                 "the rate asked for is not reached under {}: {asked:.0} I/Os per second asked, {:.0} done",
-                names(result).join(" + "),
+                result.policy,
                 result.iops
             )
         })
         .collect()
 }
 
-/// Says which policies of an option are named more than once: they run once.
-fn note_repeated(option: &str, specs: &[PolicySpec]) {
-    let mut said: Vec<&PolicySpec> = Vec::new();
-    for (place, spec) in specs.iter().enumerate() {
-        if specs[..place].contains(spec) && !said.contains(&spec) {
-            said.push(spec);
-            eprintln!("wakepath: note: {option} names {spec} more than once; it runs once");
+/// The policy sets to run, each once.
+fn policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
+    let unchanged = [PolicySet::default()];
+    let given = if given.is_empty() { &unchanged } else { given };
+    let open = |set: &PolicySet| set.idle().is_none() || set.frequency().is_none();
+    let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
+    let stands_in = ran.and_then(|ran| ran.stands_in);
+    if let Some(told) = stands_in.filter(|_| given.iter().any(open)) {
+        eprintln!("wakepath: {told}");
+    }
+    let mut policies: Vec<PolicySet> = Vec::new();
+    for set in given {
+        let set = in_force(machine, set).context("--policy")?;
+        if policies.contains(&set) {
+            eprintln!("wakepath: note: --policy names {set} more than once; it runs once");
+        } else {
+            policies.push(set);
         }
     }
+    Ok(policies)
 }
 
 /// The workload so many times side by side.
@@ -285,57 +222,32 @@ pub(crate) fn seeds(first: u64, runs: u32) -> Vec<u64> {
         .collect()
 }
 
-/// The names that tell one combination from another; APST and polling policies only where there are any.
-fn names(of: &CombinationResult) -> Vec<String> {
-    let given = [
-        Some(&of.idle),
-        Some(&of.freq),
-        of.apst.as_ref(),
-        of.poll.as_ref(),
-    ];
-    given
-        .into_iter()
-        .flatten()
-        .map(ToString::to_string)
-        .collect()
+/// A header that begins with the policies.
+fn header<'a>(columns: &[&'a str]) -> Vec<&'a str> {
+    [&["policy"], columns].concat()
 }
 
-/// A header that begins with the columns of [`names`].
-fn header<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
-    let mut header = vec!["idle", "freq"];
-    if comparison.results.iter().any(|r| r.apst.is_some()) {
-        header.push("apst");
-    }
-    if comparison.results.iter().any(|r| r.poll.is_some()) {
-        header.push("poll");
-    }
-    header.extend(columns);
-    header
-}
-
-fn row<const N: usize>(of: &CombinationResult, columns: [String; N]) -> Vec<String> {
-    let mut row = names(of);
+fn row<const N: usize>(of: &PolicyResult, columns: [String; N]) -> Vec<String> {
+    let mut row = vec![of.policy.to_string()];
     row.extend(columns);
     row
 }
 
 fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
-    let mut header = header(
-        comparison,
-        &[
-            "seed",
-            "iops",
-            "mean_us",
-            "p50_us",
-            "p99_us",
-            "p999_us",
-            "mean_mhz",
-            "mean_mw",
-            "too_deep",
-            "too_shallow",
-        ],
-    );
-    if comparison.results.iter().any(|r| r.apst.is_some()) {
+    let mut header = header(&[
+        "seed",
+        "iops",
+        "mean_us",
+        "p50_us",
+        "p99_us",
+        "p999_us",
+        "mean_mhz",
+        "mean_mw",
+        "too_deep",
+        "too_shallow",
+    ]);
+    let mut runs = comparison.results.iter().flat_map(|result| &result.runs);
+    if runs.any(|run| run.drive.is_some()) {
         header.extend(["drive_mw", "drive_wake_ups", "drive_mean_wake_us"]);
     }
     let rows = comparison.results.iter().flat_map(|result| {
@@ -384,21 +296,18 @@ fn write_tables(
     let power = figures::power(comparison);
     output::table(
         out,
-        header(
-            comparison,
-            &[
-                "IOPS",
-                "mean us",
-                "p50",
-                "p99",
-                "p99.9",
-                "MHz",
-                &power.name,
-                "uJ per I/O",
-                "too deep",
-                "too shallow",
-            ],
-        ),
+        header(&[
+            "IOPS",
+            "mean us",
+            "p50",
+            "p99",
+            "p99.9",
+            "MHz",
+            &power.name,
+            "uJ per I/O",
+            "too deep",
+            "too shallow",
+        ]),
         comparison.results.iter().map(|r| {
             let median = |median: f64, of: fn(&Run) -> f64| {
                 figures::median(r, Some(median), |run| Some(of(run)))
@@ -427,21 +336,18 @@ fn write_tables(
     )?;
     output::table(
         out,
-        header(
-            comparison,
-            &[
-                "of",
-                "submit",
-                "queue",
-                "wake",
-                "drive",
-                "irq",
-                "idle exit",
-                "low MHz",
-                "wait",
-                "resume",
-            ],
-        ),
+        header(&[
+            "of",
+            "submit",
+            "queue",
+            "wake",
+            "drive",
+            "irq",
+            "idle exit",
+            "low MHz",
+            "wait",
+            "resume",
+        ]),
         comparison.results.iter().flat_map(attribution_rows),
     )?;
     write_states(out, machine, comparison)?;
@@ -461,10 +367,7 @@ fn write_states(
     )?;
     output::table(
         out,
-        header(
-            comparison,
-            &["state", "time %", "entries", "too deep", "too shallow"],
-        ),
+        header(&["state", "time %", "entries", "too deep", "too shallow"]),
         comparison.results.iter().flat_map(state_rows),
     )?;
     power::write(out, comparison)
@@ -473,7 +376,7 @@ fn write_states(
 /// What the drive drew, and its share of time per power state in the first run; nothing if no drive
 /// was named.
 fn write_drive(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
-    let drives: Vec<(&CombinationResult, &DriveRun)> = comparison
+    let drives: Vec<(&PolicyResult, &DriveRun)> = comparison
         .results
         .iter()
         .filter_map(|r| Some((r, r.runs.first()?.drive.as_ref()?)))
@@ -486,22 +389,19 @@ fn write_drive(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<
         "\nDrive: median power; wake-ups and time in % of the first run\n"
     )?;
     let average =
-        |result: &CombinationResult, drive: &DriveRun| result.drive_mw.unwrap_or(drive.average_mw);
+        |result: &PolicyResult, drive: &DriveRun| result.drive_mw.unwrap_or(drive.average_mw);
     let powers = drives.iter().map(|(result, drive)| average(result, drive));
     let power = Unit::of_all("mW", powers);
     output::table(
         out,
-        header(
-            comparison,
-            &[
-                &power.name,
-                "wake-ups",
-                "mean wake us",
-                "active",
-                "changing",
-                "power states",
-            ],
-        ),
+        header(&[
+            &power.name,
+            "wake-ups",
+            "mean wake us",
+            "active",
+            "changing",
+            "power states",
+        ]),
         drives.iter().map(|(result, drive)| {
             let all = drive.active_seconds
                 + drive.transition_seconds
@@ -531,7 +431,7 @@ fn write_drive(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<
 }
 
 /// The parts of the mean and of the 99th percentile of the first run.
-fn attribution_rows(result: &CombinationResult) -> Vec<Vec<String>> {
+fn attribution_rows(result: &PolicyResult) -> Vec<Vec<String>> {
     let Some(run) = result.runs.first() else {
         return Vec::new();
     };
@@ -540,7 +440,7 @@ fn attribution_rows(result: &CombinationResult) -> Vec<Vec<String>> {
         ("p99", &run.attribution.p99),
     ]
     .map(|(of, attribution)| {
-        let mut row = names(result);
+        let mut row = vec![result.policy.to_string()];
         row.push(of.to_owned());
         row.extend(attribution.parts().iter().map(|(_, us)| format!("{us:.1}")));
         row
@@ -549,7 +449,7 @@ fn attribution_rows(result: &CombinationResult) -> Vec<Vec<String>> {
 }
 
 /// One row per idle state of the first run, and one for the time in between.
-fn state_rows(result: &CombinationResult) -> Vec<Vec<String>> {
+fn state_rows(result: &PolicyResult) -> Vec<Vec<String>> {
     let Some(run) = result.runs.first() else {
         return Vec::new();
     };
@@ -578,12 +478,4 @@ fn state_rows(result: &CombinationResult) -> Vec<Vec<String>> {
         ["(busy)".into(), percent(busy), none(), none(), none()],
     ));
     rows
-}
-
-fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "on" | "true" => Ok(true),
-        "off" | "false" => Ok(false),
-        _ => Err("expected on or off".into()),
-    }
 }

@@ -8,8 +8,9 @@ use anyhow::Context;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use wakepath_hardware::Machine;
+use wakepath_policies::PolicySet;
 use wakepath_report::perfetto::Timeline;
-use wakepath_sim::{Combination, Experiment, simulate_observed};
+use wakepath_sim::{Experiment, simulate_observed};
 use wakepath_units::{Nanoseconds, quantity};
 use wakepath_workloads::Workload;
 
@@ -17,7 +18,7 @@ use crate::{new_file, waiting};
 
 #[derive(clap::Args)]
 pub(crate) struct TimelineArgs {
-    /// Write a timeline of the first run for Perfetto; needs a single combination of policies.
+    /// Write a timeline of the first run for Perfetto; needs a single policy set.
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     /// How much of the run, from its start: a number with ns, us, ms or s.
@@ -34,8 +35,8 @@ impl TimelineArgs {
         let Some(path) = &self.perfetto else {
             return Ok(());
         };
-        let [policies] = &of.combinations[..] else {
-            narrow(of.combinations.len());
+        let [policies] = &of.policies[..] else {
+            narrow(of.policies.len());
         };
         new_file::check(path, self.force)
             .and_then(|()| self.write_to(path, &of.machine, &of.workload, policies, seed))
@@ -47,7 +48,7 @@ impl TimelineArgs {
         path: &Path,
         machine: &Machine,
         workload: &Workload,
-        policies: &Combination,
+        policies: &PolicySet,
         seed: u64,
     ) -> anyhow::Result<()> {
         new_file::write(path, self.force, |file| {
@@ -76,15 +77,13 @@ impl Write for UntilCancelled<'_> {
     }
 }
 
-/// A usage error: more than one combination.
-fn narrow(combinations: usize) -> ! {
+/// A usage error: more than one policy set.
+fn narrow(sets: usize) -> ! {
     let mut cli = crate::Cli::command();
     cli.build();
     let mut sim = cli.find_subcommand("sim").cloned().unwrap_or(cli);
-    let message = format!(
-        "--perfetto draws one combination of policies, and there are {combinations}; \
-         name one governor in --idle and one policy in --freq"
-    );
+    let message =
+        format!("--perfetto draws one policy set, and there are {sets}; give --policy once");
     sim.error(ErrorKind::TooManyValues, message).exit()
 }
 

@@ -42,14 +42,24 @@ impl Machine {
         requests.map(|r| Nanoseconds::from_micros(r.us)).min()
     }
 
-    /// Gives every CPU this request in us in place of its own, as writing its `pm_qos_resume_latency_us` does.
-    /// A request for the whole system stays in force.
+    /// Gives every CPU this request in us in place of its own ([`Machine::set_latency_requests`]).
     pub fn set_cpu_latency_request(&mut self, us: u64) {
-        self.latency_requests.retain(|r| r.cpus.is_empty());
-        self.latency_requests.push(LatencyRequest {
-            us,
-            cpus: (0..self.cpus()).collect(),
+        let cpus: Vec<usize> = (0..self.cpus()).collect();
+        self.set_latency_requests(&cpus, Some(us));
+    }
+
+    /// Gives these CPUs this request in us in place of their own, or none, as writing their
+    /// `pm_qos_resume_latency_us` does. Requests for the whole system stay in force.
+    pub fn set_latency_requests(&mut self, cpus: &[usize], us: Option<u64>) {
+        self.latency_requests.retain_mut(|request| {
+            let of_system = request.cpus.is_empty();
+            request.cpus.retain(|cpu| !cpus.contains(cpu));
+            of_system || !request.cpus.is_empty()
         });
+        self.latency_requests.extend(us.map(|us| LatencyRequest {
+            us,
+            cpus: cpus.to_vec(),
+        }));
     }
 
     /// The deepest idle state that a CPU may be in: enabled and within its latency request, or else the shallowest

@@ -1,6 +1,7 @@
 //! `idle-states`: switches idle states off, as writing 1 to their `disable` files does.
 
 use serde::Serialize;
+use wakepath_hardware::IdleStates;
 use wakepath_units::{Nanoseconds, quantity};
 
 use super::key::{Fallback, Form, Key, KeyInfo};
@@ -25,6 +26,56 @@ pub enum StateLimit {
     Latency(Nanoseconds),
     /// This state, by the driver's name, and shallower ones.
     State(String),
+}
+
+/// No idle state of a machine has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no idle state is called `{name}` here; there are {}", known.join(", "))]
+pub struct NoSuchState {
+    /// The name.
+    pub name: String,
+    /// The names that there are, shallowest state first.
+    pub known: Vec<String>,
+}
+
+/// The index of the state of this name. Capital and small letters are alike.
+///
+/// # Errors
+/// No state has it.
+pub fn state_index(states: &IdleStates, name: &str) -> Result<usize, NoSuchState> {
+    let index = states
+        .iter()
+        .position(|state| state.name.eq_ignore_ascii_case(name));
+    index.ok_or_else(|| NoSuchState {
+        name: name.to_owned(),
+        known: states.iter().map(|state| state.name.clone()).collect(),
+    })
+}
+
+impl IdleStatesLimit {
+    /// The states that it switches off, ascending. The shallowest state that is on stays on, unless it is
+    /// named.
+    ///
+    /// # Errors
+    /// The machine has no state of a name.
+    pub fn switched_off(&self, states: &IdleStates) -> Result<Vec<usize>, NoSuchState> {
+        let named = self.disable.iter().map(|name| state_index(states, name));
+        let mut off = named.collect::<Result<Vec<usize>, NoSuchState>>()?;
+        let limit = match &self.ceiling {
+            None | Some(StateLimit::None) => Nanoseconds(u64::MAX),
+            Some(StateLimit::Latency(limit)) => *limit,
+            Some(StateLimit::State(name)) => states[state_index(states, name)?].exit_latency,
+        };
+        let on = |index: &usize| !states[*index].disabled && !off.contains(index);
+        let shallowest = (0..states.len()).find(on);
+        let above =
+            |index: &usize| states[*index].exit_latency > limit && Some(*index) != shallowest;
+        let too_deep: Vec<usize> = (0..states.len()).filter(above).collect();
+        off.extend(too_deep);
+        off.sort_unstable();
+        off.dedup();
+        Ok(off)
+    }
 }
 
 /// The name of an idle state: a letter, then letters, digits, blanks, `-`, `_` and `.`.

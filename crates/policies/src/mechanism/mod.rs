@@ -34,7 +34,7 @@ pub use cpu_latency::{CpuLatency, LatencyScope};
 pub use drive_latency::DriveLatency;
 pub use epp::Epp;
 pub use frequency::FrequencyLimits;
-pub use idle_states::{IdleStatesLimit, StateLimit};
+pub use idle_states::{IdleStatesLimit, NoSuchState, StateLimit, state_index};
 
 use std::fmt;
 
@@ -123,6 +123,8 @@ impl Place {
 pub enum Kind {
     /// The idle state of a CPU.
     Idle,
+    /// The frequency of a CPU.
+    Frequency,
     /// Which idle states there are to choose from.
     IdleStates,
     /// The longest exit latency that the governor may accept.
@@ -131,8 +133,6 @@ pub enum Kind {
     Poll,
     /// How deeply a CPU may sleep after I/O.
     Psd,
-    /// The frequency of a CPU.
-    Frequency,
     /// The range of frequencies.
     FrequencyLimits,
     /// What the hardware prefers: performance or energy.

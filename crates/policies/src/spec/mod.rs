@@ -141,6 +141,16 @@ impl PolicySpec {
         Self::new(self.mechanism, self.version, keys)
     }
 
+    /// This policy without some keys, which then have their defaults. A key that has to be given stays.
+    pub(crate) fn without(&self, keys: &[&str]) -> Self {
+        let kept = self
+            .keys
+            .iter()
+            .filter(|(key, _)| !keys.contains(&key.info().name));
+        let kept = kept.cloned().collect();
+        Self::new(self.mechanism, self.version, kept).unwrap_or_else(|_| self.clone())
+    }
+
     fn new(
         mechanism: &'static Mechanism,
         version: Option<KernelVersion>,

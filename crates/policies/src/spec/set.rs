@@ -25,7 +25,7 @@ const UNCHANGED: &str = "unchanged";
 /// use wakepath_policies::spec::PolicySet;
 ///
 /// let set: PolicySet = "teo + epp[value=power]".parse()?;
-/// let all = set.with("psd".parse()?)?.or(&"menu + schedutil".parse()?)?;
+/// let all = set.with("psd".parse()?)?.or(&"menu + schedutil".parse()?);
 /// assert_eq!(all.to_string(), "teo@6.12 + epp[value=power] + psd + schedutil");
 /// assert_eq!(PolicySet::default().to_string(), "unchanged");
 /// # Ok::<(), wakepath_policies::spec::SpecError>(())
@@ -46,6 +46,16 @@ impl PolicySet {
             set.push(policy)?;
         }
         Ok(set)
+    }
+
+    /// A set of the policies of these names.
+    ///
+    /// # Errors
+    /// As [`PolicySet::new`], or one of the names is of no policy.
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, SpecError> {
+        let policies: Result<Vec<PolicySpec>, SpecError> =
+            names.into_iter().map(str::parse).collect();
+        Self::new(policies?)
     }
 
     fn push(&mut self, policy: PolicySpec) -> Result<(), SpecError> {
@@ -106,16 +116,33 @@ impl PolicySet {
         }
     }
 
-    /// This set, and of `other` what this one does not name.
-    ///
-    /// # Errors
-    /// What one of them sets, the other sets in another way, too.
-    pub fn or(&self, other: &Self) -> Result<Self, SpecError> {
-        let missing = other
-            .policies
-            .iter()
-            .filter(|p| self.get(p.kind()).is_none());
-        Self::new(self.policies.iter().chain(missing).cloned())
+    /// This set, and of `other` what this one does not say: policies of other kinds, without keys that
+    /// set what this set sets.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        let mut all = self.clone();
+        for policy in &other.policies {
+            let said = |kind: Kind| self.get(kind).is_some();
+            let overlaps = self
+                .policies
+                .iter()
+                .any(|own| overlap(own, policy).is_some());
+            if said(policy.kind()) || overlaps {
+                continue;
+            }
+            let twice = policy.mechanism().overlaps.iter();
+            let twice = twice.filter(|(_, kind)| said(*kind)).map(|(key, _)| *key);
+            all.policies
+                .push(policy.without(&twice.collect::<Vec<_>>()));
+        }
+        all
+    }
+
+    /// This set in the order of [`Kind`]: the same for all sets of the same policies.
+    #[must_use]
+    pub fn sorted(mut self) -> Self {
+        self.policies.sort_by_key(PolicySpec::kind);
+        self
     }
 
     /// The idle governor.
@@ -257,10 +284,7 @@ impl FromStr for PolicySet {
         if matches!(text.trim(), "" | UNCHANGED) {
             return Ok(Self::default());
         }
-        let names = split_outside(text, '+')?;
-        let policies: Result<Vec<PolicySpec>, SpecError> =
-            names.into_iter().map(str::parse).collect();
-        Self::new(policies?)
+        Self::named(split_outside(text, '+')?)
     }
 }
 

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use prost::Message;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{DriveModel, builtin_names};
+use wakepath_policies::PolicySet;
 use wakepath_sim::observer::Observer;
-use wakepath_sim::{Combination, Run, simulate, simulate_observed};
+use wakepath_sim::{Run, simulate, simulate_observed};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, fio};
 
@@ -110,8 +111,8 @@ impl Read {
     }
 }
 
-fn combination(idle: &str, freq: &str) -> Combination {
-    Combination::named(idle, freq).unwrap()
+fn combination(idle: &str, freq: &str) -> PolicySet {
+    PolicySet::named([idle, freq]).unwrap()
 }
 
 fn job(lines: &str) -> Workload {
@@ -137,7 +138,7 @@ fn machine(polling: bool) -> Machine {
 fn draw(
     machine: &Machine,
     job: &Workload,
-    policies: &Combination,
+    policies: &PolicySet,
     span: Nanoseconds,
 ) -> (Run, Vec<u8>) {
     let mut timeline = Timeline::new(Vec::new(), machine, job, span);
@@ -291,10 +292,7 @@ fn sleeping_drives_are_drawn_with_their_power_states() {
     machine.drive.count = 2;
     machine.drive.chunk_kib.value = 64.0;
     let job = job("rw=randread\nthinktime=700ms\nruntime=20s\n");
-    let policies = Combination {
-        apst: Some("apst".parse().unwrap()),
-        ..combination("menu", "schedutil")
-    };
+    let policies = combination("menu", "schedutil");
     let (run, trace) = draw(&machine, &job, &policies, HOUR);
     let plain = simulate(&machine, &job, &policies, 1).unwrap();
     assert_eq!(

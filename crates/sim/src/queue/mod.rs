@@ -362,10 +362,11 @@ mod tests {
     use proptest::prelude::*;
     use wakepath_hardware::Machine;
     use wakepath_hardware::machine::builtin_names;
+    use wakepath_policies::PolicySet;
     use wakepath_workloads::{Workload, fio};
 
     use super::*;
-    use crate::{Combination, simulate};
+    use crate::simulate;
 
     thread_local! {
         /// Events of this thread's simulations are not carried along.
@@ -374,7 +375,7 @@ mod tests {
 
     /// A run as a text of all that it says.
     fn run(machine: &Machine, workload: &Workload, idle: &str, freq: &str) -> String {
-        let policies = Combination::named(idle, freq).unwrap();
+        let policies = PolicySet::named([idle, freq]).unwrap();
         let run = simulate(machine, workload, &policies, 1).unwrap();
         format!("{} {:?}", serde_json::to_string(&run).unwrap(), run.details)
     }

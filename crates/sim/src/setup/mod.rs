@@ -1,5 +1,7 @@
 //! A machine, a workload and two policies, compiled into what the engine needs.
 
+pub(crate) mod policies;
+
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
     Cluster, DriveModel, Figure, Package, PackageSleep, Runs, Scope, Uncore,
@@ -7,7 +9,6 @@ use wakepath_hardware::machine::{
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::idle::stay::FitBounds;
 use wakepath_policies::poll;
-use wakepath_policies::poll::PollPolicy;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{Batching, ExitWhat, FioJob, Sizes};
@@ -17,6 +18,7 @@ use crate::basics::{Cycles, FULL_SHARE};
 use crate::basics::{Interrupt, NEVER, Timer};
 use crate::error::SimError;
 use crate::random::ServiceTime;
+use crate::setup::policies::Policies;
 use crate::state::clocks::cluster::{ClusterSetup, HwpSetup};
 use crate::state::completion::CompletionSetup;
 use crate::state::drive::{Demand, Stripes};
@@ -252,7 +254,7 @@ impl Setup {
     pub(crate) fn new(
         machine: &Machine,
         workload: &Workload,
-        poll: Option<PollPolicy>,
+        policies: &Policies,
     ) -> Result<Self, SimError> {
         let mut jobs = match workload {
             Workload::Fio(file) => {
@@ -261,7 +263,7 @@ impl Setup {
                     .iter()
                     .scan(0, |group, j| {
                         *group += usize::from(j.stonewall && j.line != file.jobs[0].line);
-                        Some(job(j, *group, &machine.drive))
+                        Some(job(j, *group, &machine.drive, policies.io_uring_iowait))
                     })
                     .collect::<Result<Vec<_>, _>>()?
             }
@@ -317,7 +319,7 @@ impl Setup {
             tick: machine.tick_rate(),
             tick_period: machine.tick_rate().period().0,
             poll_limit: poll::limit_under(
-                &poll.unwrap_or_default(),
+                &policies.poll.unwrap_or_default(),
                 &declared,
                 machine.tick_rate(),
             ),
@@ -569,7 +571,12 @@ fn check_times(job: &FioJob) -> Result<(), String> {
     Ok(())
 }
 
-fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimError> {
+fn job(
+    job: &FioJob,
+    group: usize,
+    drive: &DriveModel,
+    io_uring_iowait: bool,
+) -> Result<JobSetup, SimError> {
     let unsupported = |what: &str| SimError::Workload {
         job: job.name.clone(),
         what: what.to_owned(),
@@ -645,7 +652,7 @@ fn job(job: &FioJob, group: usize, drive: &DriveModel) -> Result<JobSetup, SimEr
         processes: job.numjobs,
         group,
         periods,
-        iowait: job.waits_as_iowait(),
+        iowait: job.waits_as_iowait(io_uring_iowait),
         end: Some(job.ramp_time.0 + end),
         cut: limits.time.is_none_or(|t| t.0 > end),
         ramp: job.ramp_time.0,

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{LatencyRequest, MAX_LATENCY_REQUEST_US, MachineIdleState};
-use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::mechanism::Kind;
-use wakepath_policies::spec::PolicySpec;
-use wakepath_sim::Combination;
+use wakepath_policies::spec::{PolicySet, PolicySpec};
 
 use super::Target;
 use crate::file::{PolicyEntry, Source, StudyError, unknown};
@@ -24,8 +22,8 @@ pub struct PlannedPolicy {
     pub idle: Option<PolicySpec>,
     /// The frequency policy, if it names one.
     pub freq: Option<PolicySpec>,
-    /// What is simulated: what is not named is what a recorded system ran, on others `menu` and `schedutil`.
-    pub combination: Combination,
+    /// Its policies.
+    pub policies: PolicySet,
     /// Idle states switched off, by name.
     pub disable_idle: Vec<String>,
     /// Idle states that take longer to leave, in us, are switched off.
@@ -71,7 +69,7 @@ impl PlannedPolicy {
         let idle = spec("idle", Kind::Idle, &entry.idle)?;
         let freq = spec("freq", Kind::Frequency, &entry.freq)?;
         let psd = spec("psd", Kind::Psd, &entry.psd)?;
-        let mut apst = spec("apst", Kind::Apst, &entry.apst)?;
+        let apst = spec("apst", Kind::Apst, &entry.apst)?;
         let poll = spec("poll", Kind::Poll, &entry.poll)?;
         let mut add = |key: &str, text: String| {
             named.push(format!("{key}={text}"));
@@ -132,37 +130,28 @@ impl PlannedPolicy {
                 return Err(source.error(value, message));
             }
         }
-        if target == Target::Sim
-            && apst.is_none()
-            && machine.is_some_and(|m| m.drive.power.is_some())
-        {
-            // The drive has power states: as the kernel does by itself.
-            apst = "apst".parse().ok();
-        }
         let named = if named.is_empty() {
             "unchanged".to_owned()
         } else {
             named.join(", ")
         };
         let name = entry.name.as_ref().map_or(named, |n| n.get_ref().clone());
-        let ran = machine.and_then(|machine| recorded::find(&machine.name));
-        let ran = ran.map(RecordedSystem::kernel_policy);
-        let (idle_name, freq_name) = ran.as_ref().map_or(("menu", "schedutil"), |ran| {
-            (ran.idle.as_str(), ran.freq.as_str())
-        });
-        let mut combination = Combination::named(idle_name, freq_name)
+        let iowait = entry.io_uring_iowait.unwrap_or(true);
+        let io_uring = if iowait {
+            None
+        } else {
+            Some("io_uring[iowait=off]")
+        };
+        let specs = [&idle, &freq, &psd, &apst, &poll].into_iter().flatten();
+        let policies = PolicySet::new(specs.cloned())
+            .map(|set| set.or(&PolicySet::named(io_uring).unwrap_or_default()))
             .map_err(|e| StudyError::Settings(e.to_string()))?;
-        combination.idle = idle.clone().unwrap_or(combination.idle);
-        combination.freq = freq.clone().unwrap_or(combination.freq);
-        combination.psd = psd;
-        combination.apst = apst;
-        combination.poll = poll;
         let policy = Self {
             name,
             settings,
             idle,
             freq,
-            combination,
+            policies,
             disable_idle,
             idle_latency_us: number(&entry.idle_latency_us),
             cpu_latency_us: number(&entry.cpu_latency_us),

@@ -140,7 +140,7 @@ impl Plans {
     /// Number of simulations per seed.
     pub fn runs(&self) -> usize {
         let experiments = self.0.iter().flat_map(|(_, plan)| &plan.experiments);
-        experiments.map(|e| e.combinations.len()).sum()
+        experiments.map(|e| e.policies.len()).sum()
     }
 
     /// Simulates them with every seed. When `waiting` calls it off, the result has the parts all of
@@ -184,7 +184,7 @@ impl Plans {
 
 /// How many combinations each experiment has.
 fn combinations(experiments: &[Experiment]) -> impl Iterator<Item = usize> {
-    experiments.iter().map(|e| e.combinations.len())
+    experiments.iter().map(|e| e.policies.len())
 }
 
 /// Simulates these parts with every seed.

@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 use wakepath_hardware::{IdleState, IdleStates, Machine};
+use wakepath_policies::PolicySet;
 use wakepath_policies::poll;
-use wakepath_sim::{Combination, CombinationResult, Comparison, Experiment};
+use wakepath_sim::{Comparison, Experiment, PolicyResult};
 use wakepath_units::{Nanoseconds, TickRate};
 use wakepath_workloads::rtapp::{self, RtAppFile};
 
@@ -75,13 +76,8 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let data: Data = toml::from_str(PART_A)?;
     let machine = Machine::find(&data.machine)?;
     let tbench = rtapp::parse(TBENCH, "tbench-like.json")?;
-    let combination = |poll: &str| -> Result<Combination, ReproduceError> {
-        Ok(Combination {
-            poll: Some(poll.parse()?),
-            ..Combination::named(&data.idle, &data.freq)?
-        })
-    };
-    let combinations = vec![combination(&data.before)?, combination(&data.after)?];
+    let with = |poll: &str| PolicySet::named([&*data.idle, &*data.freq, poll]);
+    let policies = vec![with(&data.before)?, with(&data.after)?];
     let experiments = data
         .row
         .iter()
@@ -94,7 +90,7 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
                 ..tbench.clone()
             }
             .into(),
-            combinations: combinations.clone(),
+            policies: policies.clone(),
         })
         .collect();
     Ok(Plan::new(experiments, move |comparisons| {
@@ -181,7 +177,7 @@ fn limit(data: &LimitData) -> Result<Cell, ReproduceError> {
     ))
 }
 
-fn operations(results: &[CombinationResult], index: usize) -> f64 {
+fn operations(results: &[PolicyResult], index: usize) -> f64 {
     let of = results.get(index).and_then(|r| r.operations_per_second);
     of.unwrap_or_default()
 }
@@ -204,7 +200,7 @@ fn scaling(rows: &[RowData], comparisons: &[Comparison]) -> Vec<Cell> {
     .collect()
 }
 
-fn gain(data: &Data, row: &RowData, results: &[CombinationResult]) -> Cell {
+fn gain(data: &Data, row: &RowData, results: &[PolicyResult]) -> Cell {
     let percent = |before: f64, after: f64| (after / before - 1.0) * 100.0;
     Cell::new(
         vec![

@@ -3,8 +3,9 @@
 
 use serde::Deserialize;
 use wakepath_hardware::Machine;
-use wakepath_policies::spec::SpecError;
-use wakepath_sim::{Combination, Comparison, Experiment};
+use wakepath_policies::mechanism::Kind;
+use wakepath_policies::spec::{PolicySet, SpecError};
+use wakepath_sim::{Comparison, Experiment};
 use wakepath_workloads::{Workload, fio};
 
 use super::{
@@ -94,15 +95,15 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let data: Data = toml::from_str(PART_B)?;
     let machine = Machine::find(&data.machine)?;
     let workload = job("")?;
-    let combinations = data
+    let policies = data
         .cell
         .iter()
-        .map(|cell| Combination::named(&cell.idle, &cell.freq))
+        .map(|cell| PolicySet::named([&*cell.idle, &*cell.freq]))
         .collect::<Result<Vec<_>, SpecError>>()?;
     let on = |machine: &Machine, workload: &Workload| Experiment {
         machine: machine.clone(),
         workload: workload.clone(),
-        combinations: combinations.clone(),
+        policies: policies.clone(),
     };
     let predicted = Machine::find(&data.prediction.machine)?;
     let mut experiments = vec![on(&machine, &workload), on(&predicted, &workload)];
@@ -212,7 +213,10 @@ fn measured_cells(published: &[DataCell], simulated: Option<&Comparison>) -> Vec
         .zip(results)
         .map(|(cell, result)| {
             Cell::new(
-                vec![result.idle.to_string(), result.freq.to_string()],
+                [Kind::Idle, Kind::Frequency]
+                    .map(|kind| result.policy.get(kind).map(ToString::to_string))
+                    .map(Option::unwrap_or_default)
+                    .to_vec(),
                 Published::Runs(cell.iops.clone()),
                 Value::Number(result.iops),
                 cell.fitted,

@@ -5,7 +5,8 @@
 
 use serde::Deserialize;
 use wakepath_hardware::Machine;
-use wakepath_sim::{Combination, CombinationResult, Comparison, Experiment, median};
+use wakepath_policies::PolicySet;
+use wakepath_sim::{Comparison, Experiment, PolicyResult, median};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::rtapp::{self, Event, RtTask};
 use wakepath_workloads::{Workload, fio};
@@ -134,15 +135,15 @@ impl Row {
 /// The benchmarks, each with the boost and without.
 pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let data: Data = toml::from_str(PART_C)?;
-    let combination = |freq: &str| Combination::named(&data.idle, freq);
-    let combinations = vec![combination(&data.without)?, combination(&data.with)?];
+    let under = |freq: &str| PolicySet::named([&*data.idle, freq]);
+    let policies = vec![under(&data.without)?, under(&data.with)?];
     let warm_up = Nanoseconds::from_millis(data.warm_up_milliseconds);
     let mut experiments = Vec::with_capacity(data.row.len() + 2);
     let mut add = |machine: &str, name: &str, clients| -> Result<(), ReproduceError> {
         experiments.push(Experiment {
             machine: Machine::find(machine)?,
             workload: workload(name, clients, warm_up)?,
-            combinations: combinations.clone(),
+            policies: policies.clone(),
         });
         Ok(())
     };
@@ -234,7 +235,7 @@ impl Change {
         let [without, with] = &comparison.results[..] else {
             return None;
         };
-        let power = |result: &CombinationResult| result.mean_mw.unwrap_or(f64::NAN);
+        let power = |result: &PolicyResult| result.mean_mw.unwrap_or(f64::NAN);
         Some(Self {
             rate: rate(with) / rate(without),
             power: power(with) / power(without),
@@ -252,12 +253,12 @@ impl Change {
 }
 
 /// Operations a second, or requests where the workload is a fio job; median over the runs.
-fn rate(result: &CombinationResult) -> f64 {
+fn rate(result: &PolicyResult) -> f64 {
     result.operations_per_second.unwrap_or(result.iops)
 }
 
 /// Mean power of all CPUs in mW; median over the runs.
-fn cpu_power(result: &CombinationResult) -> f64 {
+fn cpu_power(result: &PolicyResult) -> f64 {
     let of_run = result.runs.iter().filter_map(|run| {
         let energy = run.energy.as_ref()?;
         Some(energy.cpus_mj.iter().sum::<f64>() / run.seconds)
@@ -265,7 +266,7 @@ fn cpu_power(result: &CombinationResult) -> f64 {
     median(of_run.collect())
 }
 
-fn raises(result: &CombinationResult) -> u64 {
+fn raises(result: &PolicyResult) -> u64 {
     let clocks = result.runs.iter().flat_map(|run| &run.clocks);
     let boosts = clocks.filter_map(|clock| clock.hwp_boost.as_ref());
     boosts.map(|boost| boost.raises).sum()

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::apst;
-use wakepath_policies::spec::PolicySpec;
-use wakepath_sim::{Combination, CombinationResult, Comparison, Experiment};
+use wakepath_policies::spec::{PolicySet, PolicySpec};
+use wakepath_sim::{Comparison, Experiment, PolicyResult};
 use wakepath_workloads::fio;
 
 use super::{
@@ -112,8 +112,8 @@ struct LatencyData {
 struct Pair {
     drive: String,
     workflow: usize,
-    legacy: CombinationResult,
-    current: CombinationResult,
+    legacy: PolicyResult,
+    current: PolicyResult,
 }
 
 impl Pair {
@@ -129,7 +129,7 @@ impl Pair {
 
     /// Change of power from the legacy to the current rule in percent.
     fn power_change(&self) -> f64 {
-        let of = |r: &CombinationResult| r.drive_mw.unwrap_or_default();
+        let of = |r: &PolicyResult| r.drive_mw.unwrap_or_default();
         (of(&self.current) / of(&self.legacy) - 1.0) * 100.0
     }
 }
@@ -138,13 +138,8 @@ impl Pair {
 pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let data: Data = toml::from_str(PART_D)?;
     let machine = Machine::find(&data.machine)?;
-    let combination = |apst: &str| -> Result<Combination, ReproduceError> {
-        Ok(Combination {
-            apst: Some(apst.parse()?),
-            ..Combination::named(&data.idle, &data.freq)?
-        })
-    };
-    let rules = vec![combination(&data.legacy)?, combination(&data.current)?];
+    let under = |apst: &str| PolicySet::named([&*data.idle, &*data.freq, apst]);
+    let rules = vec![under(&data.legacy)?, under(&data.current)?];
     let mut tables = Vec::new();
     let mut experiments = Vec::new();
     let mut of_experiment = Vec::new();
@@ -170,7 +165,7 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
             experiments.push(Experiment {
                 machine: machine.clone(),
                 workload: fio::parse(text, origin)?.into(),
-                combinations: rules.clone(),
+                policies: rules.clone(),
             });
         }
     }
@@ -332,7 +327,7 @@ fn power(data: &Data, pairs: &[Pair]) -> Vec<Cell> {
                 .power
                 .iter()
                 .find(|p| p.drive == pair.drive && p.workflows.contains(&pair.workflow));
-            let mw = |r: &CombinationResult| format!("{:.1}", r.drive_mw.unwrap_or_default());
+            let mw = |r: &PolicyResult| format!("{:.1}", r.drive_mw.unwrap_or_default());
             Cell::new(
                 vec![
                     pair.drive.clone(),
@@ -401,7 +396,7 @@ fn latency(data: &Data, pairs: &[Pair]) -> Vec<Cell> {
         .filter(|p| p.workflow == SINGLE_READS)
         .flat_map(|pair| {
             let published = data.latency.iter().find(|l| l.drive == pair.drive);
-            let cell = |rule: &str, result: &CombinationResult, ms: Option<(f64, bool)>| {
+            let cell = |rule: &str, result: &PolicyResult, ms: Option<(f64, bool)>| {
                 Cell::new(
                     vec![pair.drive.clone(), rule.to_owned()],
                     ms.map_or(Published::Nothing, |(ms, _)| Published::Number(ms)),

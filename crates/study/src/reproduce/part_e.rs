@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 use wakepath_hardware::Machine;
-use wakepath_sim::{Combination, CombinationResult, Experiment, Run, median};
+use wakepath_policies::PolicySet;
+use wakepath_sim::{Experiment, PolicyResult, Run, median};
 use wakepath_workloads::fio;
 
 use super::{
@@ -96,7 +97,7 @@ struct Simulated {
 }
 
 impl Figures {
-    fn of(result: &CombinationResult) -> Self {
+    fn of(result: &PolicyResult) -> Self {
         let over_runs = |value: fn(&Run) -> f64| median(result.runs.iter().map(value).collect());
         Self {
             read: Simulated {
@@ -127,11 +128,8 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
     let mut shallow = machine.clone();
     let off: Vec<&str> = data.ceiling.iter().map(String::as_str).collect();
     shallow.disable_idle_states(&off)?;
-    let combination = |idle: &str, psd: bool| -> Result<Combination, ReproduceError> {
-        Ok(Combination {
-            psd: psd.then(|| data.psd.parse()).transpose()?,
-            ..Combination::named(idle, &data.freq)?
-        })
+    let under = |idle: &str, psd: Option<&str>| {
+        PolicySet::named([idle, &*data.freq].into_iter().chain(psd))
     };
     let mut experiments = Vec::new();
     for (_, origin, text) in JOBS {
@@ -140,12 +138,12 @@ pub(super) fn plan() -> Result<Plan, ReproduceError> {
             experiments.push(Experiment {
                 machine: machine.clone(),
                 workload: workload.clone(),
-                combinations: vec![combination(idle, false)?, combination(idle, true)?],
+                policies: vec![under(idle, None)?, under(idle, Some(&data.psd))?],
             });
             experiments.push(Experiment {
                 machine: shallow.clone(),
                 workload: workload.clone(),
-                combinations: vec![combination(idle, false)?],
+                policies: vec![under(idle, None)?],
             });
         }
     }

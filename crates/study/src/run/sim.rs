@@ -12,7 +12,6 @@ use wakepath_results::{Mode, Run, Writer};
 use wakepath_sim::observer::Observer;
 use wakepath_sim::simulate_observed;
 use wakepath_units::Nanoseconds;
-use wakepath_workloads::Workload;
 
 use super::{Waiting, rows, timeline};
 use crate::file::StudyError;
@@ -149,9 +148,8 @@ impl<'a> Experiments<'a> {
             let message = format!("{} cannot be simulated", of_workload.name);
             return Err(StudyError::Settings(message));
         };
-        let workload = with_iowait(workload, of_policy.io_uring_iowait);
         let machine = &self.machines[policy];
-        let run = simulate_observed(machine, &workload, &of_policy.combination, seed, observer);
+        let run = simulate_observed(machine, workload, &of_policy.policies, seed, observer);
         let run = run.map_err(|source| StudyError::Simulation {
             workload: of_workload.name.clone(),
             policy: of_policy.name.clone(),
@@ -159,20 +157,6 @@ impl<'a> Experiments<'a> {
         })?;
         then(&run);
         Ok(())
-    }
-}
-
-/// The workload with io_uring's waiting counted or not.
-fn with_iowait(workload: &Workload, iowait: bool) -> std::borrow::Cow<'_, Workload> {
-    match workload {
-        Workload::Fio(file) if !iowait => {
-            let mut file = file.clone();
-            for job in &mut file.jobs {
-                job.no_iowait = true;
-            }
-            std::borrow::Cow::Owned(file.into())
-        }
-        _ => std::borrow::Cow::Borrowed(workload),
     }
 }
 

@@ -168,9 +168,6 @@ pub struct FioJob {
     pub cpus_allowed: Option<Vec<u32>>,
     /// How processes share them. Default [`CpusPolicy::Shared`].
     pub cpus_policy: CpusPolicy,
-    /// io_uring is told not to count its waits as waiting for I/O (`IORING_ENTER_NO_IOWAIT`, Linux
-    /// 6.15). No option of fio 3.33; false unless set afterwards.
-    pub no_iowait: bool,
     /// Longest that it is simulated, whatever it asks for. No option of fio; `None` unless set afterwards.
     pub at_most: Option<Nanoseconds>,
 }
@@ -221,17 +218,16 @@ impl Default for FioJob {
             wait_for: None,
             cpus_allowed: None,
             cpus_policy: CpusPolicy::default(),
-            no_iowait: false,
             at_most: None,
         }
     }
 }
 
 impl FioJob {
-    /// Whether the kernel counts a process of the job that waits as waiting for I/O.
-    pub const fn waits_as_iowait(&self) -> bool {
-        self.ioengine.waits_as_iowait()
-            && !(matches!(self.ioengine, IoEngine::IoUring) && self.no_iowait)
+    /// Whether the kernel counts a process of the job that waits as waiting for I/O. `io_uring` is whether
+    /// it counts one that waits with `io_uring`.
+    pub const fn waits_as_iowait(&self, io_uring: bool) -> bool {
+        self.ioengine.waits_as_iowait() && (io_uring || !matches!(self.ioengine, IoEngine::IoUring))
     }
 }
 

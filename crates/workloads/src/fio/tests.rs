@@ -458,7 +458,6 @@ mod properties {
                 wait_for: None,
                 cpus_allowed: cpus.map(|cpus| cpus.into_iter().collect()),
                 cpus_policy: if split { CpusPolicy::Split } else { CpusPolicy::Shared },
-                no_iowait: false,
                 at_most: None,
             }
         }

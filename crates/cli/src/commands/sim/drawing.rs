@@ -2,9 +2,8 @@
 
 use std::io::Write;
 
-use wakepath_sim::{CombinationResult, Comparison};
+use wakepath_sim::{Comparison, PolicyResult};
 
-use super::names;
 use crate::bars::{Canvas, on_log_scale};
 
 /// Columns of a histogram and of a bar.
@@ -16,14 +15,14 @@ pub(super) fn write(out: &mut impl Write, comparison: &Comparison) -> anyhow::Re
     let Some(canvas) = Canvas::of_stdout() else {
         return Ok(());
     };
-    let label = |of: &CombinationResult| names(of).join(" ");
+    let label = |of: &PolicyResult| of.policy.to_string();
     let width = comparison
         .results
         .iter()
         .map(|r| label(r).chars().count())
         .max()
         .unwrap_or(0);
-    let buckets = |of: &CombinationResult| {
+    let buckets = |of: &PolicyResult| {
         let of_first = of
             .runs
             .first()

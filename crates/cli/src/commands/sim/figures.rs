@@ -2,7 +2,7 @@
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::standard_deviation;
-use wakepath_sim::{CombinationResult, Comparison, Run};
+use wakepath_sim::{Comparison, PolicyResult, Run};
 
 /// The unit of the mean power of all combinations.
 pub(super) fn power(comparison: &Comparison) -> Unit {
@@ -11,14 +11,14 @@ pub(super) fn power(comparison: &Comparison) -> Unit {
 }
 
 /// A combination's mean power.
-pub(super) fn mean_power(result: &CombinationResult, unit: &Unit) -> String {
+pub(super) fn mean_power(result: &PolicyResult, unit: &Unit) -> String {
     median_in(unit, result, result.mean_mw, |run| {
         Some(run.energy.as_ref()?.mean_mw)
     })
 }
 
 /// Energy per I/O or operation in uJ.
-pub(super) fn energy(result: &CombinationResult) -> String {
+pub(super) fn energy(result: &PolicyResult) -> String {
     median(result, result.per_io_uj, |run| {
         run.energy.as_ref()?.per_io_uj
     })
@@ -26,7 +26,7 @@ pub(super) fn energy(result: &CombinationResult) -> String {
 
 /// A median, of which `of` is the value of a run; nothing where there is none.
 pub(super) fn median(
-    result: &CombinationResult,
+    result: &PolicyResult,
     median: Option<f64>,
     of: impl Fn(&Run) -> Option<f64>,
 ) -> String {
@@ -36,7 +36,7 @@ pub(super) fn median(
 /// The same in a unit.
 pub(super) fn median_in(
     unit: &Unit,
-    result: &CombinationResult,
+    result: &PolicyResult,
     median: Option<f64>,
     of: impl Fn(&Run) -> Option<f64>,
 ) -> String {

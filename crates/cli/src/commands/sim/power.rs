@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use wakepath_compare::figure::{self, Unit};
-use wakepath_sim::{CombinationResult, Comparison, Energy};
+use wakepath_sim::{Comparison, Energy, PolicyResult};
 
 use super::{header, row};
 use crate::output;
@@ -11,7 +11,7 @@ use crate::output;
 /// What each kind of component drew; nothing if the machine's description has no power figures. All have as many digits
 /// after the point as the largest deserves.
 pub(super) fn write(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
-    let drew = |result: &CombinationResult| {
+    let drew = |result: &PolicyResult| {
         let run = result.runs.first()?;
         Some(components(run.energy.as_ref()?, run.seconds))
     };
@@ -51,7 +51,7 @@ pub(super) fn write(out: &mut impl Write, comparison: &Comparison) -> anyhow::Re
         "drives",
         "at rest",
     ];
-    output::table(out, header(comparison, &columns), rows)
+    output::table(out, header(&columns), rows)
 }
 
 /// What a run's components drew.

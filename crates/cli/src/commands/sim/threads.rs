@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use wakepath_hardware::Machine;
-use wakepath_sim::{CombinationResult, Comparison, Run, TaskRun};
+use wakepath_sim::{Comparison, PolicyResult, Run, TaskRun};
 
 use super::{figures, header, row, write_states};
 use crate::output;
@@ -60,7 +60,7 @@ pub(super) fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow
             })
         })
     });
-    output::csv(out, header(comparison, &columns), rows)
+    output::csv(out, header(&columns), rows)
 }
 
 pub(super) fn write_tables(
@@ -73,17 +73,14 @@ pub(super) fn write_tables(
     let power = figures::power(comparison);
     output::table(
         out,
-        header(
-            comparison,
-            &[
-                "operations/s",
-                "MHz",
-                &power.name,
-                "uJ per operation",
-                "too deep",
-                "too shallow",
-            ],
-        ),
+        header(&[
+            "operations/s",
+            "MHz",
+            &power.name,
+            "uJ per operation",
+            "too deep",
+            "too shallow",
+        ]),
         comparison.results.iter().map(|r| {
             row(
                 r,
@@ -121,13 +118,13 @@ pub(super) fn write_tables(
     ];
     output::table(
         out,
-        header(comparison, &columns),
+        header(&columns),
         comparison.results.iter().flat_map(task_rows),
     )?;
     write_states(out, machine, comparison)
 }
 
-fn task_rows(result: &CombinationResult) -> Vec<Vec<String>> {
+fn task_rows(result: &PolicyResult) -> Vec<Vec<String>> {
     let Some(run) = result.runs.first() else {
         return Vec::new();
     };

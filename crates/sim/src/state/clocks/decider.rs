@@ -3,7 +3,6 @@
 use wakepath_policies::freq::ondemand::{Ondemand, Sample};
 use wakepath_policies::freq::schedutil::{CpuSignal, Schedutil};
 use wakepath_policies::freq::{FreqPolicy, transition_delay};
-use wakepath_policies::spec::PolicySpec;
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
 use super::Report;
@@ -38,7 +37,8 @@ impl Decider {
     pub(super) fn new(
         cluster: &ClusterSetup,
         cpus: usize,
-        policy: &PolicySpec,
+        policy: FreqPolicy,
+        name: &str,
         tick: TickRate,
     ) -> Result<(Self, usize), SimError> {
         let table = cluster.table.clone();
@@ -46,10 +46,10 @@ impl Decider {
         let latency = Nanoseconds(cluster.transition_latency);
         let missing = |what: &str| SimError::NoClock {
             cluster: cluster.name.clone(),
-            policy: policy.to_string(),
+            policy: name.to_owned(),
             what: what.to_owned(),
         };
-        Ok(match policy.frequency()? {
+        Ok(match policy {
             FreqPolicy::Performance => (Self::Fixed, highest),
             FreqPolicy::Powersave => (Self::Fixed, 0),
             FreqPolicy::Schedutil(settings) => {

@@ -10,8 +10,7 @@ mod intel;
 
 use std::ops::Range;
 
-use wakepath_policies::freq::FrequencyTable;
-use wakepath_policies::spec::PolicySpec;
+use wakepath_policies::freq::{FreqPolicy, FrequencyTable};
 use wakepath_units::{Kilohertz, TickRate};
 
 use self::decider::Decider;
@@ -86,13 +85,13 @@ impl Domain {
         cluster: &ClusterSetup,
         index: usize,
         cpus: Range<usize>,
-        policy: &PolicySpec,
+        (policy, name): (FreqPolicy, &str),
         tick: TickRate,
         irq_time_accounting: bool,
     ) -> Result<Self, SimError> {
         let table = cluster.table.clone();
         let highest = table.as_slice().len() - 1;
-        let (decider, start) = Decider::new(cluster, cpus.len(), policy, tick)?;
+        let (decider, start) = Decider::new(cluster, cpus.len(), policy, name, tick)?;
         let points: Vec<Point> = (table.as_slice().iter().zip(&cluster.speed))
             .map(|(frequency, speed)| Point {
                 frequency: *frequency,

@@ -24,19 +24,8 @@ pub(super) fn plan(system: &System, of: &PlannedPolicy) -> Result<Plan, StudyErr
                 .to_owned(),
         ));
     }
-    let combination = &of.combination;
-    let specs = [
-        &of.idle,
-        &of.freq,
-        &combination.psd,
-        &combination.apst,
-        &combination.poll,
-    ];
-    let mut policies: Vec<String> = specs
-        .into_iter()
-        .flatten()
-        .map(ToString::to_string)
-        .collect();
+    let specs = of.policies.policies();
+    let mut policies: Vec<String> = specs.iter().map(ToString::to_string).collect();
     if let Some(us) = of.idle_latency_us {
         policies.push(format!("idle-states[ceiling={us}us]"));
     }

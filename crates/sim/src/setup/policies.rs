@@ -1,0 +1,226 @@
+//! What a run obeys: a policy set, and what the machine's kernel does where the set says nothing.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use wakepath_hardware::machine::{LatencyRequest, MachineError};
+use wakepath_hardware::recorded::{self, RecordedSystem};
+use wakepath_hardware::{IdleStates, Machine};
+use wakepath_policies::PolicySet;
+use wakepath_policies::apst::ApstSettings;
+use wakepath_policies::freq::FreqPolicy;
+use wakepath_policies::idle::IdlePolicy;
+use wakepath_policies::mechanism::{
+    CpuLatency, DriveLatency, Epp, IdleStatesLimit, Kind, LatencyScope, Place,
+};
+use wakepath_policies::poll::PollPolicy;
+use wakepath_policies::psd::PsdPolicy;
+use wakepath_units::Nanoseconds;
+
+use crate::error::SimError;
+
+/// The policies of a run on one machine, in typed form.
+pub(crate) struct Policies {
+    pub(crate) idle: IdlePolicy,
+    pub(crate) frequency: FreqPolicy,
+    /// What people call the frequency policy.
+    pub(crate) frequency_name: String,
+    pub(crate) psd: Option<PsdPolicy>,
+    /// `None`: the drive has no power states.
+    pub(crate) apst: Option<ApstSettings>,
+    pub(crate) poll: Option<PollPolicy>,
+    /// Whether waiting with `io_uring` counts as waiting for I/O.
+    pub(crate) io_uring_iowait: bool,
+}
+
+/// The set with what it does not name: what a recorded system's kernel ran, on other machines `menu`
+/// and `schedutil`; and `apst` for a drive with power states. In the order of [`Kind`].
+///
+/// ```
+/// use wakepath_hardware::Machine;
+/// use wakepath_sim::in_force;
+///
+/// let machine = Machine::find("rk3399")?;
+/// let set = in_force(&machine, &"psd".parse()?)?;
+/// assert_eq!(set.to_string(), "menu@6.12 + schedutil + psd");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The kernel of a recorded system ran what there is no policy of.
+pub fn in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimError> {
+    let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
+    let mut kernel = match &ran {
+        Some(ran) => vec![ran.idle.as_str(), ran.freq.as_str()],
+        None => vec!["menu", "schedutil"],
+    };
+    if machine.drive.power.is_some() {
+        kernel.push("apst");
+    }
+    Ok(set.or(&PolicySet::named(kernel)?).sorted())
+}
+
+/// The machine with the idle states that a set leaves on, under the latency requests of the set.
+///
+/// # Errors
+/// The set names an idle state or a CPU that the machine does not have, or leaves no idle state.
+pub fn machine_under<'a>(
+    machine: &'a Machine,
+    set: &PolicySet,
+) -> Result<Cow<'a, Machine>, SimError> {
+    let mut machine = Cow::Borrowed(machine);
+    let named = |kind: Kind, why: String| SimError::OnMachine {
+        policy: set.get(kind).map(ToString::to_string).unwrap_or_default(),
+        why,
+    };
+    if let Some(limit) = set.idle_states() {
+        limit_states(machine.to_mut(), limit).map_err(|why| named(Kind::IdleStates, why))?;
+    }
+    if let Some(latency) = set.cpu_latency() {
+        request_latency(machine.to_mut(), latency).map_err(|why| named(Kind::CpuLatency, why))?;
+    }
+    Ok(machine)
+}
+
+fn limit_states(machine: &mut Machine, limit: &IdleStatesLimit) -> Result<(), String> {
+    let states = machine.declared_idle_states().map_err(|e| e.to_string())?;
+    let off = limit.switched_off(&states).map_err(|e| e.to_string())?;
+    let off: Vec<&str> = off.iter().map(|i| states[*i].name.as_str()).collect();
+    machine
+        .disable_idle_states(&off)
+        .map_err(|e: MachineError| e.to_string())
+}
+
+fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), String> {
+    let limit = latency.limit.map(Nanoseconds::as_micros);
+    let cpus = machine.cpus();
+    match &latency.scope {
+        // A request more, of another process: those that there are stay in force.
+        LatencyScope::System => {
+            let request = limit.map(LatencyRequest::system);
+            machine.latency_requests.extend(request);
+        }
+        LatencyScope::EachCpu => {
+            machine.set_latency_requests(&(0..cpus).collect::<Vec<_>>(), limit);
+        }
+        LatencyScope::Cpus(of) => {
+            if let Some(cpu) = of.iter().find(|cpu| **cpu >= cpus) {
+                return Err(format!(
+                    "there is no CPU {cpu} here; the last is {}",
+                    cpus.saturating_sub(1)
+                ));
+            }
+            machine.set_latency_requests(of, limit);
+        }
+    }
+    Ok(())
+}
+
+impl Policies {
+    /// The policies of a set that names an idle and a frequency policy ([`in_force`]).
+    pub(crate) fn new(
+        machine: &Machine,
+        states: &IdleStates,
+        set: &PolicySet,
+    ) -> Result<Self, SimError> {
+        for policy in set.policies() {
+            if !policy.mechanism().on.contains(&Place::Sim) {
+                return Err(not_modelled(policy, elsewhere(policy.mechanism().on)));
+            }
+        }
+        let Some(idle) = set.idle() else {
+            return Err(not_modelled(set, "a machine without an idle governor"));
+        };
+        let poll = set.get(Kind::Poll);
+        if let Some(poll) = poll
+            && !states.iter().any(|s| s.polling && !s.disabled)
+        {
+            return Err(not_modelled(
+                poll,
+                "it on a machine without a polling idle state",
+            ));
+        }
+        let psd = set.psd().map(|psd| psd.on(states)).transpose();
+        let psd = psd.map_err(|why| SimError::OnMachine {
+            policy: set
+                .get(Kind::Psd)
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            why: why.to_string(),
+        })?;
+        let frequency = set.get(Kind::Frequency);
+        Ok(Self {
+            idle,
+            frequency: frequency_policy(set)?,
+            frequency_name: frequency.map(ToString::to_string).unwrap_or_default(),
+            psd,
+            apst: drive_settings(machine, set)?,
+            poll: set.poll(),
+            io_uring_iowait: set.io_uring_iowait().unwrap_or(true),
+        })
+    }
+}
+
+fn not_modelled(policy: &dyn fmt::Display, what: &str) -> SimError {
+    SimError::Policy {
+        policy: policy.to_string(),
+        what: what.to_owned(),
+    }
+}
+
+/// Why a mechanism is not simulated.
+fn elsewhere(on: &[Place]) -> &'static str {
+    if on.contains(&Place::Replay) {
+        "it: how long a CPU stays idle follows from what is decided here, so nobody can know it before; \
+         'wakepath replay' sets other governors against it"
+    } else {
+        "it; it acts on real machines only"
+    }
+}
+
+/// The frequency policy with what `epp` and `hwp-boost` say.
+fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
+    let Some(policy) = set.frequency() else {
+        return Err(not_modelled(set, "a machine without a frequency policy"));
+    };
+    let FreqPolicy::IntelPstateHwp { dynamic_boost, epp } = policy else {
+        return match set.get(Kind::Epp).or_else(|| set.get(Kind::HwpBoost)) {
+            Some(of_hwp) => Err(not_modelled(
+                of_hwp,
+                "it without intel_pstate-hwp; add intel_pstate-hwp to the set",
+            )),
+            None => Ok(policy),
+        };
+    };
+    let epp = match set.epp().map(Epp::number) {
+        None => epp,
+        Some(Some(number)) => number,
+        Some(None) => {
+            return Err(not_modelled(
+                &"epp[value=default]",
+                "what the firmware set; give a name or a number",
+            ));
+        }
+    };
+    Ok(FreqPolicy::IntelPstateHwp {
+        dynamic_boost: set.hwp_boost().unwrap_or(dynamic_boost),
+        epp,
+    })
+}
+
+/// The APST settings with what `drive-latency` says.
+fn drive_settings(machine: &Machine, set: &PolicySet) -> Result<Option<ApstSettings>, SimError> {
+    if set.apst().is_none() && set.drive_latency().is_none() {
+        return Ok(None);
+    }
+    if machine.drive.power.is_none() {
+        return Err(SimError::NoPowerStates(machine.drive.name.clone()));
+    }
+    let mut settings = set.apst().unwrap_or_default();
+    match set.drive_latency() {
+        Some(DriveLatency::Limit(limit)) => settings.max_latency_us = limit.as_micros(),
+        Some(DriveLatency::Any) => settings.max_latency_us = u64::MAX,
+        Some(DriveLatency::Auto) | None => {}
+    }
+    Ok(Some(settings))
+}

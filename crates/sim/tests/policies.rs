@@ -1,0 +1,204 @@
+//! What policy sets mean to a simulated machine.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{DriveModel, LatencyRequest, builtin_names};
+use wakepath_policies::PolicySet;
+use wakepath_policies::mechanism::{MECHANISMS, Place};
+use wakepath_sim::{Run, SimError, in_force, machine_under, simulate};
+use wakepath_workloads::{Workload, fio};
+
+const SERVER: &str = "skylake-2s-server";
+
+fn set(text: &str) -> PolicySet {
+    text.parse().unwrap()
+}
+
+fn job() -> Workload {
+    let text = "[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\nrw=randread\nthinktime=1ms\n\
+                time_based\nruntime=100ms\n";
+    fio::parse(text, "test.fio").unwrap().into()
+}
+
+fn run_on(machine: &Machine, policies: &str) -> Result<Run, SimError> {
+    simulate(machine, &job(), &set(policies), 1)
+}
+
+/// All that a run says.
+fn all(machine: &Machine, policies: &str) -> String {
+    let run = run_on(machine, policies);
+    assert!(run.is_ok(), "{policies}: {:?}", run.err());
+    let run = run.unwrap();
+    format!("{} {:?}", serde_json::to_string(&run).unwrap(), run.details)
+}
+
+#[test]
+fn what_a_set_does_not_name_is_as_the_kernel_has_it() {
+    let machine = Machine::find("rk3399").unwrap();
+    assert_eq!(
+        all(&machine, "unchanged"),
+        all(&machine, "schedutil + menu")
+    );
+    assert_ne!(all(&machine, "unchanged"), all(&machine, "performance"));
+    let mut laptop = Machine::find("laptop").unwrap();
+    laptop.drive = DriveModel::find("sn530").unwrap();
+    let in_force = in_force(&laptop, &set("teo@6.1")).unwrap();
+    assert_eq!(in_force, set("teo@6.1 + schedutil + apst"));
+}
+
+#[test]
+fn every_mechanism_says_rightly_whether_it_is_simulated() {
+    let mut machine = Machine::find("intel-tbench-80t").unwrap();
+    machine.drive = DriveModel::find("sn530").unwrap();
+    for mechanism in MECHANISMS {
+        let text = match mechanism.name {
+            "epp" | "hwp-boost" => format!("{} + intel_pstate-hwp", mechanism.example()),
+            "idle-states" => "idle-states[ceiling=20us]".to_owned(),
+            _ => mechanism.example(),
+        };
+        let machine = match mechanism.name {
+            "epp" | "hwp-boost" | "intel_pstate-hwp" | "intel_pstate" => {
+                Machine::find(SERVER).unwrap()
+            }
+            _ => machine.clone(),
+        };
+        let ran = run_on(&machine, &text);
+        let expected = mechanism.on.contains(&Place::Sim);
+        assert_eq!(ran.is_ok(), expected, "{text}: {:?}", ran.err());
+    }
+}
+
+#[test]
+fn idle_states_above_the_ceiling_are_off() {
+    let server = Machine::find(SERVER).unwrap();
+    let off = |text: &str| -> Vec<String> {
+        let machine = machine_under(&server, &set(text)).unwrap();
+        let off = machine.idle_state.iter().filter(|s| s.disabled);
+        off.map(|s| s.name.clone()).collect()
+    };
+    assert!(off("menu").is_empty());
+    let by_name = off("idle-states[disable=c6]");
+    assert_eq!(by_name, ["C6"]);
+    assert!(off("idle-states[ceiling=C1E]").contains(&"C6".to_owned()));
+    assert_eq!(
+        off("idle-states[ceiling=C1E]"),
+        off("idle-states[ceiling=10us]")
+    );
+    // The shallowest state stays on.
+    assert_eq!(
+        off("idle-states[ceiling=0us]").len(),
+        server.idle_state.len() - 1
+    );
+    let residency = |text: &str| -> f64 {
+        let run = run_on(&server, text).unwrap();
+        let deep = run.idle_states.iter().filter(|s| s.name.starts_with("C6"));
+        deep.map(|s| s.entries as f64).sum()
+    };
+    assert!(residency("menu") > 0.0);
+    assert!(residency("menu + idle-states[ceiling=C1E]") == 0.0);
+    for (text, says) in [
+        ("idle-states[disable=C9]", "there are POLL, C1, C1E"),
+        ("idle-states[ceiling=C9]", "there are POLL, C1, C1E"),
+    ] {
+        let error = run_on(&server, text).unwrap_err().to_string();
+        assert!(error.contains(text) && error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn latency_requests_reach_the_cpus() {
+    let server = Machine::find(SERVER).unwrap();
+    let requests = |text: &str| {
+        machine_under(&server, &set(text))
+            .unwrap()
+            .latency_requests
+            .clone()
+    };
+    assert_eq!(
+        requests("cpu-latency[limit=20us]"),
+        [LatencyRequest::system(20)]
+    );
+    assert_eq!(
+        requests("cpu-latency[limit=5us,cpus=1-2]"),
+        [LatencyRequest {
+            us: 5,
+            cpus: vec![1, 2]
+        }]
+    );
+    assert_eq!(
+        requests("cpu-latency[limit=5us,cpus=all]")[0].cpus.len(),
+        server.cpus()
+    );
+    assert!(requests("cpu-latency[limit=none]").is_empty());
+    let mut asked = server.clone();
+    asked.set_cpu_latency_request(7);
+    let lifted = machine_under(&asked, &set("cpu-latency[limit=none,cpus=0]")).unwrap();
+    assert_eq!(lifted.latency_request(0), None);
+    assert_eq!(lifted.latency_request(1).map(|limit| limit.0), Some(7_000));
+    let error = run_on(&server, "cpu-latency[limit=5us,cpus=0,9999]").unwrap_err();
+    assert!(error.to_string().contains("no CPU 9999"), "{error}");
+    assert_ne!(
+        all(&server, "menu"),
+        all(&server, "menu + cpu-latency[limit=2us]")
+    );
+}
+
+/// A ceiling by name means the state of this machine.
+#[test]
+fn a_lease_ceiling_by_name_is_the_one_by_index() {
+    let server = Machine::find(SERVER).unwrap();
+    let index = server
+        .idle_state
+        .iter()
+        .position(|s| s.name == "C1E")
+        .unwrap();
+    let by_index = format!("psd[ceiling=state:{index}]");
+    assert_eq!(all(&server, "psd[ceiling=C1E]"), all(&server, &by_index));
+    assert_ne!(all(&server, "psd[ceiling=C1E]"), all(&server, "psd"));
+    for (text, says) in [
+        ("psd[ceiling=C9]", "there are POLL, C1, C1E"),
+        ("psd[rule=daemon]", "rule=patch"),
+        ("psd[start_after=2]", "start_after=1"),
+    ] {
+        let error = run_on(&server, text).unwrap_err().to_string();
+        assert!(error.contains(text) && error.contains(says), "{error}");
+    }
+}
+
+/// EPP and boost on their own change the policy that is there; they are the same as its keys.
+#[test]
+fn settings_of_their_own_are_keys_of_the_policy() {
+    let server = Machine::find(SERVER).unwrap();
+    for (apart, together) in [
+        (
+            "intel_pstate-hwp + epp[value=power]",
+            "intel_pstate-hwp[epp=power]",
+        ),
+        (
+            "hwp-boost[value=on] + intel_pstate-hwp",
+            "intel_pstate-hwp[hwp_dynamic_boost=on]",
+        ),
+    ] {
+        assert_eq!(all(&server, apart), all(&server, together), "{apart}");
+    }
+    let error = run_on(&server, "schedutil + epp[value=power]").unwrap_err();
+    assert!(
+        error.to_string().contains("add intel_pstate-hwp"),
+        "{error}"
+    );
+    let mut laptop = Machine::find("laptop").unwrap();
+    laptop.drive = DriveModel::find("sn530").unwrap();
+    assert_eq!(
+        all(&laptop, "drive-latency[tolerance=0us]"),
+        all(&laptop, "apst[max_latency_us=0]")
+    );
+}
+
+#[test]
+fn the_kernel_of_every_machine_is_simulated() {
+    for name in builtin_names() {
+        let machine = Machine::find(name).unwrap();
+        let ran = in_force(&machine, &PolicySet::default());
+        assert!(ran.is_ok(), "{name}: {:?}", ran.err());
+    }
+}
