@@ -570,6 +570,29 @@ fn a_cpu_that_comes_online_gets_leases() {
 }
 
 #[test]
+fn a_policy_that_is_off_is_a_metric() {
+    let machine = copy_of_laptop();
+    let folder = folder();
+    let port = free_port();
+    let text = format!(
+        "[psd]\nceiling = 'C9'\n[boost]\nmode = 'off'\n[metrics]\nport = {port}\n[[drive]]\nmodel = 'WDC*'\nac = 'apst'\n"
+    );
+    let config_path = config(folder.path(), &text);
+    let root = machine.path().to_str().unwrap();
+    let mut daemon = Daemon::start(&["--root", root, "--config", &config_path], &[]);
+    daemon.until("off: psd: ");
+    daemon.until("table of");
+    let metrics = scrape(port, "GET /metrics HTTP/1.1\r\n\r\n");
+    for (policy, value) in [("psd", 0), ("drives", 1)] {
+        let line = format!("wakepath_policy_in_force{{policy=\"{policy}\"}} {value}\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
+    // What is not asked for is not off.
+    assert!(!metrics.contains("policy=\"boost\""), "{metrics}");
+    daemon.stop();
+}
+
+#[test]
 fn a_minimum_that_somebody_else_sets_is_not_boosted() {
     let test = "a_minimum_that_somebody_else_sets_is_not_boosted";
     if !possible(test) {

@@ -453,31 +453,127 @@ fn every_frequency_policy_gives_a_result_or_one_error_on_every_machine() {
         .stderr(predicate::str::contains("hwp_dynamic_boost"));
 }
 
-#[test]
-fn a_rate_that_is_not_reached_is_a_warning() {
+/// What `sim` says of a job of 50 ms with these lines, and its rows.
+fn said_of(lines: &str, arguments: &[&str]) -> (String, usize) {
     let folder = tempfile::tempdir().unwrap();
     let job = folder.path().join("job.fio");
-    let says = |rate: &str, policies: &[&str]| {
-        let text = format!(
-            "[r]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nruntime=50ms\ntime_based\n{rate}\n"
-        );
-        std::fs::write(&job, text).unwrap();
-        let job = job.to_str().unwrap();
-        let mut args = vec!["sim", job, "--machine", "rk3399", "--runs", "1"];
-        args.extend(policies.iter().flat_map(|set| ["--policy", set]));
-        let output = assert_cmd::Command::cargo_bin("wakepath")
-            .unwrap()
-            .args(args)
-            .unwrap();
-        String::from_utf8(output.stderr).unwrap()
-    };
-    let said = says("rate_iops=200000", &["menu"]);
-    assert!(said.contains("200000 I/Os per second asked"), "{said}");
-    assert_eq!(says("rate_iops=200", &["menu"]), "");
-    assert_eq!(says("", &["menu"]), "");
-    let said = says("", &["menu", "schedutil"]);
+    let text = format!(
+        "[r]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\n{lines}\nruntime=50ms\ntime_based\n"
+    );
+    std::fs::write(&job, text).unwrap();
+    let fixed = [
+        "sim",
+        job.to_str().unwrap(),
+        "--machine",
+        "xeon-e3-1240v5",
+        "--runs",
+        "1",
+        "--format",
+        "csv",
+    ];
+    let assert = wakepath(&[&fixed, arguments].concat()).success();
+    let output = assert.get_output();
+    let rows = String::from_utf8_lossy(&output.stdout).lines().count() - 1;
+    (String::from_utf8(output.stderr.clone()).unwrap(), rows)
+}
+
+#[test]
+fn a_rate_that_is_not_reached_is_a_warning() {
+    let says = |lines: &str| said_of(lines, &[]).0;
+    let said = says("rate_iops=200000");
+    let wanted = "job `r` does not reach the 200000 I/Os per second that it asks for: ";
+    assert!(said.contains(wanted), "{said}");
+    let late = says("rate_iops=200000\nstartdelay=1s");
+    assert!(late.contains(wanted), "{late}");
+    let mixed = says("rw=randrw\nrate_iops=100,200000");
     assert!(
-        said.contains("menu@6.12 + schedutil more than once; it runs once"),
+        mixed.contains("200000 I/Os of write per second in job `r`"),
+        "{mixed}"
+    );
+    for fine in [
+        "rate_iops=200",
+        "rate_iops=200\nstartdelay=1s",
+        "rw=randrw\nrate_iops=100",
+        "",
+    ] {
+        assert_eq!(says(fine), "", "{fine}");
+    }
+}
+
+#[test]
+fn a_policy_that_is_named_twice_runs_once() {
+    let (said, rows) = said_of(
+        "",
+        &[
+            "--policy",
+            "menu",
+            "--policy",
+            "teo",
+            "--policy",
+            "schedutil + menu@6.12",
+        ],
+    );
+    assert!(
+        said.ends_with("menu@6.12 + schedutil more than once; it runs once\n"),
         "{said}"
     );
+    assert_eq!(rows, 2);
+}
+
+#[test]
+fn a_block_of_less_than_a_sector_is_a_warning() {
+    let said = said_of("bs=1", &[]).0;
+    assert!(
+        said.contains(":6: `bs` is 1 byte(s)") && said.contains("`1k`"),
+        "{said}"
+    );
+    assert_eq!(said_of("bs=512", &[]).0, "");
+}
+
+#[test]
+fn seconds_bound_a_job_that_has_no_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("job.fio");
+    let text = "[r]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\nsize=1t\nrate_iops=10\n";
+    std::fs::write(&job, text).unwrap();
+    let run = |more: &[&str]| {
+        let fixed = [
+            "sim",
+            job.to_str().unwrap(),
+            "--machine",
+            "rk3399",
+            "--runs",
+            "1",
+            "--format",
+            "json",
+        ];
+        let assert = wakepath(&[&fixed, more].concat()).success();
+        let seconds = json(&assert)["results"][0]["runs"][0]["seconds"]
+            .as_f64()
+            .unwrap();
+        let said = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+        (seconds.round() as u64, said)
+    };
+    let (seconds, said) = run(&[]);
+    assert!(
+        seconds == 60 && said.contains("than the 60 s"),
+        "{seconds}: {said}"
+    );
+    let (seconds, said) = run(&["--seconds", "2"]);
+    assert!(
+        seconds == 2 && said.contains("job `r` has more to do than the 2 s"),
+        "{seconds}: {said}"
+    );
+    for wrong in ["0", "-1", "1e12", "nan", "2s", ""] {
+        let arguments = [
+            "sim",
+            job.to_str().unwrap(),
+            "--machine",
+            "rk3399",
+            &format!("--seconds={wrong}"),
+        ];
+        let assert = wakepath(&arguments).code(2);
+        let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(said.contains("expected seconds"), "{wrong}: {said}");
+    }
 }

@@ -1557,3 +1557,58 @@ fn force_replaces_no_results_of_others() {
     );
     assert!(theirs.join("runs/1.json").exists());
 }
+
+/// A fast job and an endless one, neither of which gets what it asks for, under policies that are the same.
+const TOO_MUCH: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
+    [[workload]]\nname = '100 k/s'\n\
+    fio_job = \"[r]\\nfilename=/dev/nvme0n1\\ndirect=1\\nrw=randread\\nrate_iops=100000\\nruntime=20ms\\ntime_based\"\n\
+    [[workload]]\nname = 'endless'\n\
+    fio_job = \"[e]\\nfilename=/dev/nvme0n1\\ndirect=1\\nrw=randread\\nsize=1t\\nrate_iops=1\"\n\
+    [[policy]]\nname = 'menu'\nidle = 'menu@6.12'\n\
+    [[policy]]\nname = 'also menu'\nidle = 'menu'\n";
+
+#[test]
+fn what_a_study_asked_for_and_did_not_get_is_told_everywhere() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = written(temp.path(), TOO_MUCH);
+    let dir = temp.path().join("results").display().to_string();
+    let page = temp.path().join("page.html");
+    let slow = "workload `100 k/s` does not reach the 100000 I/Os per second that it asks for: ";
+    let cut = "workload `endless` was cut after 60 s with more to do";
+    let told = |assert: assert_cmd::assert::Assert| {
+        let output = assert.success().get_output().clone();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let run = told(wakepath(&["study", "run", &study, "-o", &dir]));
+    let compared = told(wakepath(&["compare", &dir, "--metric", "iops"]));
+    for said in [&run, &compared] {
+        assert!(said.contains(slow), "{said}");
+        assert!(said.contains(cut), "{said}");
+    }
+    assert!(
+        run.contains("policies `menu` and `also menu` have the same settings"),
+        "{run}"
+    );
+    told(wakepath(&["report", &dir, "-o", page.to_str().unwrap()]));
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("100000 I&#x2f;Os per second that it asks for"));
+    assert!(page.contains("was cut after 60 s"));
+    // The results have what was asked for, and a directory makes them again whatever its workloads are called.
+    let document = json(
+        &wakepath(&[
+            "study",
+            "check",
+            &format!("{dir}/study.toml"),
+            "--format",
+            "json",
+        ])
+        .success(),
+    );
+    assert_eq!(document["workloads"][0]["name"], "100 k/s");
+    let document: serde_json::Value =
+        serde_json::from_slice(&fs::read(Path::new(&dir).join("result.json")).unwrap()).unwrap();
+    assert_eq!(
+        document["workloads"][0]["rates"][0]["per_second"],
+        100_000.0
+    );
+}

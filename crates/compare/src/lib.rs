@@ -32,12 +32,14 @@ mod differences;
 pub mod figure;
 mod gain;
 pub mod results;
+mod shortfalls;
 mod verdict;
 mod warnings;
 
 pub use correction::benjamini_hochberg;
 pub use differences::differences;
 pub use gain::{Gain, GainError, RESAMPLES, gain, standard_deviation};
+pub use shortfalls::{missed_rate, shortfalls};
 pub use verdict::{Doubt, MOST_RUNS, Verdict, range};
 pub use wakepath_results::{Better, Condition, Design, Goal, METRICS, Mean, Metric};
 pub use warnings::{Warning, warnings};

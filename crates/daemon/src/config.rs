@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 use wakepath_live::policy::names::{self, LiveSetting};
 use wakepath_policies::psd::Grant;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_units::spelling::toml_message;
+use wakepath_units::spelling::toml_error;
 use wakepath_units::{Nanoseconds, quantity};
 
 /// Where the daemon looks for it.
@@ -259,7 +259,7 @@ impl Config {
             ConfigError::File {
                 origin: origin.to_owned(),
                 line: before.matches('\n').count() + 1,
-                message: toml_message(e.message()),
+                message: toml_error(e.message(), text, at),
             }
         })
     }
@@ -409,11 +409,16 @@ mod tests {
                 &["unknown key `timout`", "did you mean `timeout`"][..],
             ),
             ("[psb]\n", 1, &["unknown key `psb`", "`psd`"]),
-            ("[psd]\n\ntimeout = '3'", 3, &["500µs to 10s", "`3`"]),
+            (
+                "[psd]\n\ntimeout = '3'",
+                3,
+                &["`timeout`: `3`", "500µs to 10s"],
+            ),
+            ("psd = 1", 1, &["`psd`: the number `1` instead of a table"]),
             (
                 "[psd]\ntimeout = 3",
                 2,
-                &["the number `3` instead of a text"],
+                &["`timeout`: the number `3` instead of a text"],
             ),
             ("[psd]\nceiling = 'none'", 2, &["auto", "20us"]),
             ("[psd]\nceiling = ']'", 2, &["auto", "20us"]),

@@ -1,5 +1,6 @@
 //! The daemon: starts what the configuration asks for, waits, acts, and puts everything back.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -233,9 +234,38 @@ struct Measure {
     next: Option<Instant>,
 }
 
+/// What the configuration asks for and cannot be had.
+#[derive(Default)]
+struct Missing {
+    why: Vec<String>,
+    /// The policies concerned: `psd`, `boost`, `drives`.
+    policies: BTreeSet<&'static str>,
+}
+
+impl Missing {
+    fn add(&mut self, policy: &'static str, why: String) {
+        self.policies.insert(policy);
+        self.why.push(why);
+    }
+
+    /// What a configuration asks for, and whether all of it is there.
+    fn policies_of(&self, config: &Config) -> Vec<(&'static str, bool)> {
+        let boosts = config.boost.mode != crate::config::BoostMode::Off;
+        let asked = [
+            ("psd", config.psd.enabled),
+            ("boost", boosts),
+            ("drives", !config.drive.is_empty()),
+        ];
+        let asked = asked.into_iter().filter(|(_, asked)| *asked);
+        asked
+            .map(|(policy, _)| (policy, !self.policies.contains(policy)))
+            .collect()
+    }
+}
+
 impl Daemon {
     fn start(system: &System, session: Session, config: &Config) -> Result<Self, DaemonError> {
-        let mut missing = Vec::new();
+        let mut missing = Missing::default();
         let mut metrics = Metrics::default();
         let mut at_once: Vec<(Key, String)> = Vec::new();
 
@@ -248,9 +278,9 @@ impl Daemon {
                 }
                 Ok(None) => match Limits::new(system, &config.psd.ceiling) {
                     Ok(found) => limits = Some(found),
-                    Err(why) => missing.push(format!("psd: {why}")),
+                    Err(why) => missing.add("psd", format!("psd: {why}")),
                 },
-                Err(why) => missing.push(format!("psd: {why}")),
+                Err(why) => missing.add("psd", format!("psd: {why}")),
             }
         }
         let mut raising = None;
@@ -267,32 +297,32 @@ impl Daemon {
                     at_once.extend(kernel);
                     raising = own;
                 }
-                Err(why) => missing.push(format!("boost: {why}")),
+                Err(why) => missing.add("boost", format!("boost: {why}")),
             }
         }
         let (mut drives, unfit) = Drives::new(system, config);
         if drives.profiles.is_empty() && unfit.is_empty() && !config.drive.is_empty() {
             let names = system.drives();
-            missing.push(match names.len() {
+            let why = match names.len() {
                 0 => "drives: this machine shows no NVMe drive".to_owned(),
                 _ => format!("drives: no profile fits any of {}", names.join(", ")),
-            });
+            };
+            missing.add("drives", why);
         }
         // A drive may answer another time; what a policy asks of it will not be there then either.
         let passes = unfit
             .iter()
             .any(|(_, why)| !matches!(why, LiveError::Policy { .. }));
-        missing.extend(
-            unfit
-                .iter()
-                .map(|(name, why)| format!("drive {name}: {why}")),
-        );
+        for (name, why) in &unfit {
+            missing.add("drives", format!("drive {name}: {why}"));
+        }
         for profile in &drives.profiles {
             if profile.observes() && profile.observed().next().is_none() {
-                missing.push(format!(
+                let why = format!(
                     "observed timeouts of {}: this machine shows no block device of it; those of the policy hold",
                     profile.name
-                ));
+                );
+                missing.add("drives", why);
             }
         }
         // The programs first: without them there are no leases to keep old values for.
@@ -304,16 +334,17 @@ impl Daemon {
             match start_watch(config, raising.is_some(), observed.clone()) {
                 Ok(started) => watch = Some(started),
                 Err(why) => {
-                    for (what, there) in [
-                        ("psd", limits.take().is_some()),
-                        ("boost", raising.take().is_some()),
+                    for (policy, what, there) in [
+                        ("psd", "psd", limits.take().is_some()),
+                        ("boost", "boost", raising.take().is_some()),
                         (
+                            "drives",
                             "observed timeouts, instead of which those of the policy hold",
                             !observed.is_empty(),
                         ),
                     ] {
                         if there {
-                            missing.push(format!("{what}: {why}"));
+                            missing.add(policy, format!("{what}: {why}"));
                         }
                     }
                 }
@@ -326,9 +357,9 @@ impl Daemon {
                 && drives.profiles.is_empty()
         };
         if nothing(&drives) {
-            return Err(DaemonError::nothing(&missing, passes));
+            return Err(DaemonError::nothing(&missing.why, passes));
         }
-        for why in &missing {
+        for why in &missing.why {
             log::warning(&format!("off: {why}"));
         }
 
@@ -357,12 +388,16 @@ impl Daemon {
             }
         });
         if nothing(&drives) {
-            missing.extend(refused);
-            return Err(DaemonError::nothing(&missing, true));
+            missing.why.extend(refused);
+            return Err(DaemonError::nothing(&missing.why, true));
         }
         for why in &refused {
             log::warning(&format!("off: {why}"));
         }
+        if !refused.is_empty() {
+            missing.policies.insert("drives");
+        }
+        metrics.policies = missing.policies_of(config);
         let server = match config.metrics.port {
             0 => None,
             port => {

@@ -22,6 +22,8 @@ const MAX_CLIENTS: usize = 4;
 /// What is counted.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
+    /// What the configuration asks for, `psd`, `boost` and `drives`, and whether all of it is in force.
+    pub policies: Vec<(&'static str, bool)>,
     /// I/Os seen, by CPU.
     pub ios: Vec<u64>,
     /// CPUs that have a lease now.
@@ -68,6 +70,21 @@ impl Metrics {
                 format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")),
                 "1".to_owned(),
             )],
+        );
+        let policies = self.policies.iter();
+        let policies: Vec<_> = policies
+            .map(|(policy, on)| {
+                (
+                    format!("{{policy=\"{policy}\"}}"),
+                    u8::from(*on).to_string(),
+                )
+            })
+            .collect();
+        metric(
+            "policy_in_force",
+            "gauge",
+            "1 if all that the configuration asks of this policy is in force, 0 if it or a part of it is off.",
+            &policies,
         );
         let ios = self.ios.iter().enumerate();
         let ios: Vec<_> = ios
@@ -271,6 +288,7 @@ mod tests {
     #[test]
     fn metrics_are_in_the_text_format() {
         let metrics = Metrics {
+            policies: vec![("psd", false), ("boost", true)],
             ios: vec![3, 4],
             leases_given: 2,
             timed: Some(Cost {
@@ -291,6 +309,8 @@ mod tests {
                     && line.rsplit(' ').next().unwrap().parse::<u64>().is_ok());
             assert!(known, "{line}");
         }
+        assert!(text.contains("wakepath_policy_in_force{policy=\"psd\"} 0\n"));
+        assert!(text.contains("wakepath_policy_in_force{policy=\"boost\"} 1\n"));
         assert!(text.contains("wakepath_ios_total{cpu=\"1\"} 4\n"));
         assert!(text.contains("wakepath_ebpf_timed_nanoseconds_total 500\n"));
     }

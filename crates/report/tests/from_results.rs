@@ -59,6 +59,7 @@ fn document(repeats: u32) -> Document {
                 name: name.into(),
                 kind: "fio".into(),
                 source: "job.fio".into(),
+                rates: Vec::new(),
             })
             .into(),
         policies: POLICIES

@@ -116,7 +116,7 @@ pub struct CpuKind {
 }
 
 /// A workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Its name in the tables.
@@ -125,6 +125,23 @@ pub struct Workload {
     pub kind: String,
     /// Its file under `workloads/`, or the command.
     pub source: String,
+    /// The rates that its jobs ask for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<RequestedRate>,
+}
+
+/// A rate that a fio job asks for (`rate`, `rate_iops`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestedRate {
+    /// Name of the job.
+    pub job: String,
+    /// `read` or `write`.
+    pub direction: String,
+    /// Per second, of all processes of the job together.
+    pub per_second: f64,
+    /// `I/Os` or `bytes`.
+    pub unit: String,
 }
 
 /// What is compared: one value of every setting.

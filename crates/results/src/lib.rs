@@ -22,7 +22,9 @@ pub mod rows;
 mod tables;
 
 pub use directory::{Mode, ResultsError, Writer};
-pub use document::{Backend, Design, Document, Machine, Policy, StudyInfo, Workload};
+pub use document::{
+    Backend, Design, Document, Machine, Policy, RequestedRate, StudyInfo, Workload,
+};
 pub use mean::Mean;
 pub use metric::{Better, METRICS, Metric};
 pub use question::{Condition, Goal, Question};

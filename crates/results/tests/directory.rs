@@ -41,6 +41,7 @@ fn document() -> Document {
             name: "reads".to_owned(),
             kind: "fio".to_owned(),
             source: "workloads/reads.fio".to_owned(),
+            rates: Vec::new(),
         }],
         policies: vec![Policy {
             name: "menu".to_owned(),

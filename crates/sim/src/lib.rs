@@ -30,6 +30,7 @@ pub use observe::observer;
 pub use queue::pattern;
 pub use result::details;
 pub use result::energy::Energy;
+pub use result::rates::RateRun;
 pub use result::threads::{Spread, TaskRun, ThreadsRun, WakeAttribution};
 pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,

@@ -100,7 +100,7 @@ pub fn simulate_observed<O: Observer>(
     }
     let engine = Engine::new(&setup, cpus, domains, &states, drives, seed, observer);
     let finished = engine.run()?;
-    let run = Run::new(seed, machine, &states, &setup.programs, &finished);
+    let run = Run::new(seed, machine, workload, &states, &setup.programs, &finished);
     if run.requests == 0 && !setup.jobs.is_empty() && !observer.has_enough() {
         return Err(SimError::NoRequest {
             seconds: run.seconds,

@@ -315,6 +315,51 @@ fn run_jobs(sections: &str) -> Run {
 }
 
 #[test]
+fn a_rate_says_what_it_came_to_however_its_job_starts_and_mixes() {
+    let rates = |sections: &str| {
+        let run = run_jobs(sections);
+        let of = run.rates.iter();
+        of.map(|r| {
+            (
+                r.job,
+                r.direction,
+                r.unit,
+                r.asked,
+                (r.share() * 100.0).round(),
+            )
+        })
+        .collect::<Vec<_>>()
+    };
+    let reached = (0, "read", "1/s", 1000.0, 100.0);
+    assert_eq!(rates("[a]\n"), [reached]);
+    assert_eq!(rates("[a]\nstartdelay=2s\n"), [reached]);
+    assert_eq!(rates("[a]\nramp_time=1s\n"), [reached]);
+    // A pause of 3 ms after each I/O leaves room for no more than 333 per second in each process.
+    let paused = run_jobs("[a]\nthinktime=3ms\nnumjobs=2\nstartdelay=500ms\n");
+    let [rate] = &paused.rates[..] else {
+        panic!("{:?}", paused.rates)
+    };
+    assert!((rate.asked - 2000.0).abs() < 1e-9);
+    assert!(rate.done < 667.0, "{rate:?}");
+    assert!((rate.done / paused.iops - 1.0).abs() < 0.01, "{rate:?}");
+    // Both directions of a mixed job have a rate; only those that it uses count.
+    let mixed = "[a]\nrw=randrw\nrate_iops=100,20000\n";
+    let found = rates(mixed);
+    assert_eq!(found[0], (0, "read", "1/s", 100.0, 100.0));
+    assert!(found[1].1 == "write" && found[1].4 < 90.0, "{found:?}");
+    assert_eq!(rates(&format!("{mixed}rwmixread=100\n")).len(), 1);
+    // Bytes count where bytes are asked for, also where sizes vary.
+    for sizes in ["bs=4k", "bssplit=4k/50:8k/50"] {
+        let run = run(&format!("rw=randread\nrate=1m\nruntime=1\n{sizes}"));
+        let [rate] = &run.rates[..] else {
+            panic!("{:?}", run.rates)
+        };
+        assert_eq!((rate.unit, rate.asked), ("B/s", 1_048_576.0));
+        assert!(rate.share() > 0.98, "{rate:?}");
+    }
+}
+
+#[test]
 fn a_ramp_comes_before_the_runtime_and_does_not_count() {
     let plain = run_jobs("[a]\n");
     let ramped = run_jobs("[a]\nramp_time=2s\n");

@@ -60,7 +60,7 @@ pub fn toml_message(message: &str) -> String {
 }
 
 /// What a TOML parser calls the types of Rust, as people call them.
-const TYPES: [(&str, &str); 16] = [
+const TYPES: [(&str, &str); 15] = [
     ("a borrowed string", "a text"),
     ("a string", "a text"),
     ("string ", "the text "),
@@ -68,7 +68,6 @@ const TYPES: [(&str, &str); 16] = [
     ("sequence", "a list"),
     ("a map", "a table"),
     ("map", "a table"),
-    ("struct ", "the table "),
     ("boolean ", ""),
     ("a boolean", "true or false"),
     ("floating point ", "the number "),
@@ -99,6 +98,10 @@ fn in_plain_words(message: &str) -> String {
         return message.to_owned();
     };
     let plain = |text: &str| {
+        // Its name is one of the program.
+        if text.starts_with("struct ") {
+            return "a table".to_owned();
+        }
         let known = TYPES.iter().find(|(rust, _)| text.starts_with(rust));
         known.map_or_else(
             || text.to_owned(),
@@ -117,11 +120,18 @@ pub fn key_at(text: &str, at: usize) -> Option<&str> {
     (!key.is_empty() && !key.starts_with(['#', '['])).then_some(key)
 }
 
-/// As [`toml_message`], with the key that an error about a value's type is of. `at`: where in `text` the error is.
+/// As [`toml_message`], with the key that an error about a value is of. `at`: where in `text` the error is.
 pub fn toml_error(message: &str, text: &str, at: usize) -> String {
     let said = toml_message(message);
+    // These are about keys, and name them.
+    let of_key = ["unknown field", "missing field", "duplicate key"];
     match key_at(text, at) {
-        Some(key) if message.starts_with("invalid ") => format!("`{key}`: {said}"),
+        Some(key)
+            if !of_key.iter().any(|start| message.starts_with(start))
+                && !said.contains(&format!("`{key}`")) =>
+        {
+            format!("`{key}`: {said}")
+        }
         _ => said,
     }
 }
@@ -165,6 +175,21 @@ mod tests {
             toml_message("invalid type: sequence, expected a string"),
             "a list instead of a text"
         );
+        assert_eq!(
+            toml_error(
+                "invalid type: integer `1`, expected struct PsdConfig",
+                "psd = 1",
+                6
+            ),
+            "`psd`: the number `1` instead of a table"
+        );
+        assert_eq!(
+            toml_error("`0s` is not possible", "[psd]\ntimeout = \"0s\"", 16),
+            "`timeout`: `0s` is not possible"
+        );
+        for of_key in ["unknown field `b`, expected `a`", "missing field `a`"] {
+            assert!(!toml_error(of_key, "b = 1", 0).starts_with("`b`: "));
+        }
         assert!(toml_message("duplicate key").contains("[[policy]]"));
         assert_eq!(key_at("", 9), None);
         assert_eq!(key_at("[a]\nb", 4), None);

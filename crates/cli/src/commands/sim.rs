@@ -5,15 +5,17 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use wakepath_compare::figure::Unit;
+use wakepath_compare::missed_rate;
 use wakepath_hardware::Machine;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
 use wakepath_sim::{
-    Comparison, DriveRun, Experiment, LONGEST_UNTIMED, PolicyResult, Run, compare_all, in_force,
+    Comparison, DriveRun, Experiment, LONGEST_UNTIMED, PolicyResult, RateRun, Run, compare_all,
+    in_force, median,
 };
+use wakepath_study::plan::requested_rates;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
-use wakepath_workloads::fio::FioJob;
 use wakepath_workloads::rtapp::MAX_THREADS;
 
 mod drawing;
@@ -113,7 +115,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             drive.name
         );
     }
-    for warning in missed_rates(&experiment.workload, &comparison) {
+    if let Some(warning) = missed_rates(&experiment.workload, &comparison) {
         eprintln!("wakepath: {}: warning: {warning}", args.job.display());
     }
     let of_threads = matches!(experiment.workload, Workload::RtApp(_));
@@ -155,31 +157,20 @@ fn tell_cut_jobs(experiment: &Experiment, comparison: &Comparison) {
     }
 }
 
-/// A rate is reached that differs by no more than this share: fio's own jobs end a little early or late.
-const REACHED: f64 = 0.98;
-
-/// Where the jobs asked for more I/Os per second than were done.
-fn missed_rates(workload: &Workload, comparison: &Comparison) -> Vec<String> {
-    let Workload::Fio(file) = workload else {
-        return Vec::new();
+/// Where the jobs asked for more than was done.
+fn missed_rates(workload: &Workload, comparison: &Comparison) -> Option<String> {
+    let rates = requested_rates(workload);
+    let reached = |result: &PolicyResult| {
+        let of_run = |run: &Run| run.rates.iter().map(RateRun::share).min_by(f64::total_cmp);
+        let shares: Option<Vec<f64>> = result.runs.iter().map(of_run).collect();
+        Some((result.policy.to_string(), 100.0 * median(shares?)))
     };
-    let asked: Option<f64> = file.jobs.iter().map(FioJob::asked_iops).sum();
-    let Some(asked) = asked.filter(|_| !file.jobs.is_empty()) else {
-        return Vec::new();
+    let reached: Vec<(String, f64)> = comparison.results.iter().filter_map(reached).collect();
+    let who = match &rates[..] {
+        [only] => format!("job `{}`", only.job),
+        _ => "the workload".to_owned(),
     };
-    let missed = comparison
-        .results
-        .iter()
-        .filter(|result| result.iops < REACHED * asked);
-    missed
-        .map(|result| {
-            format!(
-                "the rate asked for is not reached under {}: {asked:.0} I/Os per second asked, {:.0} done",
-                result.policy,
-                result.iops
-            )
-        })
-        .collect()
+    missed_rate(&who, &rates, &reached)
 }
 
 /// The policy sets to run, each once.

@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
-use wakepath_results::{Goal, Mode, Question};
+use wakepath_compare::results::Source;
+use wakepath_compare::shortfalls;
+use wakepath_results::{Goal, Mode, Question, Reader};
 use wakepath_study::builtin;
 use wakepath_study::plan::{Plan, Target, Task};
 use wakepath_study::run::{self, Waiting};
@@ -291,11 +293,7 @@ fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
         seconds,
         jobs,
     };
-    for workload in &plan.workloads {
-        for warning in &workload.warnings {
-            eprintln!("wakepath: {}: line {warning}", workload.name);
-        }
-    }
+    tell_notes(&plan);
     match args.format {
         Format::Json => output::json(out, &checked),
         Format::Csv => {
@@ -307,6 +305,18 @@ fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
             output::csv(out, ["workload", "policy", "runs"], rows)
         }
         Format::Table => explain(out, &checked),
+    }
+}
+
+/// What was accepted and a reader should know of.
+fn tell_notes(plan: &Plan) {
+    for workload in &plan.workloads {
+        for warning in &workload.warnings {
+            eprintln!("wakepath: {}: line {warning}", workload.name);
+        }
+    }
+    for note in plan.notes() {
+        eprintln!("wakepath: note: {note}");
     }
 }
 
@@ -426,11 +436,7 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
         (false, true) => Mode::Replace,
         (false, false) => Mode::New,
     };
-    for workload in &plan.workloads {
-        for warning in &workload.warnings {
-            eprintln!("wakepath: {}: line {warning}", workload.name);
-        }
-    }
+    tell_notes(&plan);
     waiting::counting(args.jobs, plan.runs(), "runs", |finished, cancelled| {
         let waiting = Waiting {
             finished,
@@ -442,6 +448,10 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
         }
         Ok(())
     })?;
+    let source = Source::read("", &Reader::open(&dir)?)?;
+    for warning in shortfalls(&[("", &source)]) {
+        eprintln!("wakepath: warning: {warning}");
+    }
     let dir = dir.display();
     writeln!(
         out,

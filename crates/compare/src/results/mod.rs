@@ -16,8 +16,8 @@ pub use choice::{
 use crate::differences::machine_kinds;
 use crate::gain::interval_of_mean;
 use crate::{
-    Design, Gain, Mean, Metric, Verdict, benjamini_hochberg, differences, gain, standard_deviation,
-    warnings,
+    Design, Gain, Mean, Metric, Verdict, benjamini_hochberg, differences, gain, shortfalls,
+    standard_deviation, warnings,
 };
 
 /// Seed of the resampling: the same numbers give the same intervals.
@@ -642,5 +642,7 @@ fn notes(sources: &[Source]) -> Vec<String> {
     }
     let named: Vec<(&str, &Source)> = sources.iter().map(|s| (s.name.as_str(), s)).collect();
     notes.extend(differences(&named));
+    let warnings = shortfalls(&named);
+    notes.extend(warnings.into_iter().map(|w| format!("warning: {w}")));
     notes
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Run, RunKey};
+use crate::{RequestedRate, Run, RunKey};
 use serde::Deserialize;
 
 use super::Imported;
@@ -114,6 +114,33 @@ impl Output {
     /// A job failed, or nothing was done.
     pub fn fill(&self, run: &mut Run) -> Result<(), String> {
         fill(run, &self.jobs.iter().collect::<Vec<_>>())
+    }
+
+    /// How many percent of these rates were reached, of several the least; `None` if that cannot be told, because
+    /// `group_reporting` has put jobs of several names together.
+    pub fn reached(&self, rates: &[RequestedRate]) -> Option<f64> {
+        let of_rate = |rate: &RequestedRate| {
+            let jobs = self.jobs.iter().filter(|job| job.jobname == rate.job);
+            let done = jobs.map(|job| {
+                let of = match rate.direction.as_str() {
+                    "write" => &job.write,
+                    _ => &job.read,
+                };
+                let amount = match rate.unit.as_str() {
+                    "bytes" => of.io_bytes,
+                    _ => of.total_ios,
+                };
+                amount as f64 / (of.runtime.max(1) as f64 / 1e3)
+            });
+            let done: Vec<f64> = done.collect();
+            let same = rates
+                .iter()
+                .filter(|r| (&r.job, &r.direction) == (&rate.job, &rate.direction));
+            let asked: f64 = same.map(|r| r.per_second).sum();
+            (!done.is_empty()).then(|| (100.0 * done.iter().sum::<f64>() / asked).min(100.0))
+        };
+        let all: Option<Vec<f64>> = rates.iter().map(of_rate).collect();
+        all?.into_iter().min_by(f64::total_cmp)
     }
 }
 
@@ -402,6 +429,33 @@ mod tests {
             "{:?}",
             imported.notes
         );
+    }
+
+    #[test]
+    fn a_rate_that_a_measurement_does_not_reach_has_its_share() {
+        let rate = |job: &str, direction: &str, per_second: f64, unit: &str| RequestedRate {
+            job: job.to_owned(),
+            direction: direction.to_owned(),
+            per_second,
+            unit: unit.to_owned(),
+        };
+        // Two processes of `a`, and a job that writes.
+        let text = r#"{"fio version": "fio-3.33", "jobs": [
+            {"jobname": "a", "read": {"total_ios": 300, "runtime": 1000}},
+            {"jobname": "a", "read": {"total_ios": 100, "runtime": 500}},
+            {"jobname": "b", "write": {"io_bytes": 5000, "total_ios": 5, "runtime": 1000}}]}"#;
+        let output = Output::find(text).unwrap().unwrap();
+        let a = rate("a", "read", 1000.0, "I/Os");
+        assert_eq!(output.reached(std::slice::from_ref(&a)), Some(50.0));
+        let b = rate("b", "write", 20_000.0, "bytes");
+        assert_eq!(output.reached(&[a, b]), Some(25.0));
+        // Whatever fio does too early is no more than what was asked for.
+        assert_eq!(
+            output.reached(&[rate("a", "read", 100.0, "I/Os")]),
+            Some(100.0)
+        );
+        assert_eq!(output.reached(&[rate("c", "read", 100.0, "I/Os")]), None);
+        assert_eq!(output.reached(&[]), None);
     }
 
     #[test]

@@ -257,6 +257,7 @@ impl Imported {
                     name: run.key.workload.clone(),
                     kind: kind.to_owned(),
                     source: name.to_owned(),
+                    rates: Vec::new(),
                 });
             }
             if !policies.iter().any(|p| p.name == run.key.policy) {

@@ -118,6 +118,8 @@ pub(crate) struct Engine<'a, O> {
     migrations: u64,
     /// Jobs that ended before they had done what they ask for, since nobody simulates them for longer.
     cut_jobs: Vec<usize>,
+    /// What the rates of each job came to, of its reads and of its writes.
+    rates: Vec<[RateSums; 2]>,
     /// Why the run has no result.
     failure: Option<SimError>,
     /// Events that were only there for the observer.
@@ -174,6 +176,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             waiting: 0,
             migrations: 0,
             cut_jobs: Vec::new(),
+            rates: vec![[RateSums::default(); 2]; setup.jobs.len()],
             failure: None,
             looks: 0,
             jobs: Jobs::new(setup),
@@ -302,12 +305,22 @@ impl<'a, O: Observer> Engine<'a, O> {
                 self.cut_jobs.sort_unstable();
                 self.cut_jobs
             },
+            rates: self.rates,
             drives: {
                 let totals = self.drives.into_iter().map(|d| d.finish(self.now));
                 totals.collect::<Option<Vec<_>>>()
             },
         }
     }
+}
+
+/// What a rate of a job came to, over all processes that have ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RateSums {
+    /// I/Os that it asked for, or bytes where block sizes vary.
+    pub(crate) asked: f64,
+    /// Those that were issued.
+    pub(crate) issued: u64,
 }
 
 /// What a run leaves behind.
@@ -326,6 +339,7 @@ pub(crate) struct Finished {
     pub(crate) threads: Vec<TaskStats>,
     pub(crate) migrations: u64,
     pub(crate) cut_jobs: Vec<usize>,
+    pub(crate) rates: Vec<[RateSums; 2]>,
     /// Of each drive, if they have power states.
     pub(crate) drives: Option<Vec<DriveTotals>>,
 }

@@ -199,6 +199,7 @@ impl<O: Observer> Engine<'_, O> {
             Plan::End => {
                 self.jobs_running -= 1;
                 self.note_cut(task);
+                self.note_rates(task);
                 self.block(cpu, task, false);
                 self.job_process_ended(self.tasks[task].job);
             }
@@ -279,6 +280,22 @@ impl<O: Observer> Engine<'_, O> {
         if job.cut && over && job.has_more(t.submitted, t.bytes) && !self.cut_jobs.contains(&t.job)
         {
             self.cut_jobs.push(t.job);
+        }
+    }
+
+    /// Adds what the rates of a job that ends asked for since its start, and what it issued.
+    fn note_rates(&mut self, task: TaskId) {
+        let t = &self.tasks[task];
+        let Some(periods) = self.setup.jobs[t.job].periods else {
+            return;
+        };
+        let time = self.now.saturating_sub(t.started);
+        for (sums, (period, issued)) in self.rates[t.job]
+            .iter_mut()
+            .zip(periods.into_iter().zip(t.issued))
+        {
+            sums.asked += period.asked_in(time);
+            sums.issued += issued;
         }
     }
 

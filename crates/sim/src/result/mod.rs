@@ -2,16 +2,19 @@
 
 pub mod details;
 pub(crate) mod energy;
+pub(crate) mod rates;
 pub(crate) mod threads;
 
 use serde::Serialize;
 use wakepath_hardware::{IdleStates, Machine};
+use wakepath_workloads::Workload;
 
 use crate::engine::Finished;
 use crate::observe::attribution::Attribution;
 use crate::observe::recorder::Recorder;
 use crate::result::details::Details;
 use crate::result::energy::Energy;
+use crate::result::rates::RateRun;
 use crate::result::threads::ThreadsRun;
 use crate::state::clocks::{Domain, HwpBoostRun};
 use crate::state::drive::DriveTotals;
@@ -67,6 +70,9 @@ pub struct Run {
     /// [`LONGEST_UNTIMED`](crate::LONGEST_UNTIMED).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut_jobs: Vec<usize>,
+    /// The rates that jobs ask for, in the order of the file, reads before writes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<RateRun>,
     /// The drive, if it has power states; of several, the sum over them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveRun>,
@@ -275,6 +281,7 @@ impl Run {
     pub(crate) fn new(
         seed: u64,
         machine: &Machine,
+        workload: &Workload,
         states: &IdleStates,
         programs: &Programs,
         finished: &Finished,
@@ -360,6 +367,7 @@ impl Run {
                 .map(|d| ClockTime::new(d, finished))
                 .collect(),
             cut_jobs: finished.cut_jobs.clone(),
+            rates: rates::all(workload, &finished.rates),
             drive: finished
                 .drives
                 .as_ref()

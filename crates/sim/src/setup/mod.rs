@@ -11,7 +11,7 @@ use wakepath_policies::idle::stay::FitBounds;
 use wakepath_policies::poll;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
-use wakepath_workloads::fio::{Batching, ExitWhat, FioJob, Sizes};
+use wakepath_workloads::fio::{Batching, ExitWhat, FioJob, Rate, Sizes};
 
 use crate::basics::Direction;
 use crate::basics::{Cycles, FULL_SHARE};
@@ -172,6 +172,14 @@ impl Period {
     /// Before this time, in ns from the start of the job, the request of this number does not begin.
     pub(crate) fn start_of(self, request: u64) -> u64 {
         (u128::from(request) * self.ns / self.requests) as u64
+    }
+
+    /// How many requests, or bytes where block sizes vary, the rate asks for in so many ns; 0 without a limit.
+    pub(crate) fn asked_in(self, ns: u64) -> f64 {
+        if self.ns == 0 {
+            return 0.0;
+        }
+        self.requests as f64 / self.ns as f64 * ns as f64
     }
 }
 
@@ -531,26 +539,23 @@ fn with_gaps(size: u64, block: u64, skip: i64) -> u64 {
 
 /// At what distances requests begin, if the job limits their rate, in bytes or in I/Os.
 fn periods(job: &FioJob) -> Option<[Period; 2]> {
-    let (rate, iops) = (&job.rate, &job.rate_iops);
     // Where sizes vary, fio counts bytes, and an I/O of rate_iops has those of the smallest.
     let vary = job.block_sizes.vary();
-    let period = |rate: Option<u64>, iops: Option<u64>, block: u64| match (rate, iops) {
-        (Some(rate), _) if rate > 0 => Period {
+    let period = |rate: Option<Rate>, block: u64| match rate {
+        Some(Rate::Bytes(bytes)) => Period {
             ns: u128::from(if vary { 1 } else { block }) * 1_000_000_000,
-            requests: u128::from(rate),
+            requests: u128::from(bytes),
         },
-        (_, Some(iops)) if iops > 0 => Period {
+        Some(Rate::Ios(ios)) => Period {
             ns: 1_000_000_000,
-            requests: u128::from(iops) * u128::from(if vary { block } else { 1 }),
+            requests: u128::from(ios) * u128::from(if vary { block } else { 1 }),
         },
         // A direction without a limit.
-        _ => Period { ns: 0, requests: 1 },
+        None => Period { ns: 0, requests: 1 },
     };
+    let rates = job.rates();
     let [least, _] = bounds(job);
-    let both = [
-        period(rate.read, iops.read, least[0]),
-        period(rate.write, iops.write, least[1]),
-    ];
+    let both = [period(rates.read, least[0]), period(rates.write, least[1])];
     both.iter().any(|p| p.ns > 0).then_some(both)
 }
 

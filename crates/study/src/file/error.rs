@@ -117,7 +117,9 @@ mod tests {
                 &["fio_options"],
             ),
             ("fio_job = ''", "fio_job = ''\ncopies = 2", 5, &["rt-app"]),
-            ("name = 'w'", "name = 'a/b'", 3, &["no `/`"]),
+            ("name = 'w'", "name = \"a\\nb\"", 3, &["no line breaks"]),
+            ("name = 'x'", "name = 'a/b'", 1, &["no `/`", "directory"]),
+            ("idle = 'menu'", "name = ''", 6, &["1 to 100 bytes"]),
             (
                 "name = 'x'",
                 "name = 'x'\nrepeats = 0",

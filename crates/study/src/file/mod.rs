@@ -15,6 +15,9 @@ pub(crate) use error::unknown;
 /// Largest study file.
 pub const MAX_BYTES: u64 = 1 << 20;
 
+/// Longest name.
+const MAX_NAME_BYTES: usize = 100;
+
 /// Most runs of each workload under each policy.
 const MAX_REPEATS: u32 = 100_000;
 
@@ -238,6 +241,10 @@ impl StudyFile {
 
     fn check(&self, source: Source<'_>) -> Result<(), StudyError> {
         check_name(source, &self.name)?;
+        if self.name.get_ref().contains('/') {
+            let message = "the name of a study has no `/`: it becomes that of a directory";
+            return Err(source.error(&self.name, message));
+        }
         let within = |value: &Spanned<f64>, what: &str, low: f64, high: f64| {
             let number = *value.get_ref();
             if (low..=high).contains(&number) {
@@ -270,16 +277,18 @@ impl StudyFile {
             names.push(name);
             workload.check(source)?;
         }
+        for name in self.policy.iter().filter_map(|policy| policy.name.as_ref()) {
+            check_name(source, name)?;
+        }
         Ok(())
     }
 }
 
-/// Names become parts of paths and columns.
+/// Names are parts of tables and messages.
 fn check_name(source: Source<'_>, name: &Spanned<String>) -> Result<(), StudyError> {
     let text = name.get_ref();
-    let odd = |c: char| c.is_control() || c == '/';
-    if text.trim().is_empty() || text.len() > 100 || text.contains(odd) {
-        let message = "a name has 1 to 100 letters, and no `/` or line breaks";
+    if text.trim().is_empty() || text.len() > MAX_NAME_BYTES || text.contains(char::is_control) {
+        let message = format!("a name has 1 to {MAX_NAME_BYTES} bytes, and no line breaks");
         return Err(source.error(name, message));
     }
     Ok(())

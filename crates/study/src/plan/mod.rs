@@ -18,7 +18,7 @@ use wakepath_results::{
 };
 
 pub use policy::PlannedPolicy;
-pub use workload::{PlannedWorkload, Reading, Task};
+pub use workload::{PlannedWorkload, Reading, Task, requested_rates};
 
 use crate::builtin;
 use crate::file::{MAX_BYTES, Source, StudyError, StudyFile, unknown};
@@ -153,6 +153,21 @@ impl Plan {
             metrics,
             file,
         })
+    }
+
+    /// What a reader of the study should know of it: policies that are the same by several names.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (index, policy) in self.policies.iter().enumerate() {
+            let mut before = self.policies[..index].iter();
+            if let Some(first) = before.find(|p| p.settings == policy.settings) {
+                notes.push(format!(
+                    "policies `{}` and `{}` have the same settings",
+                    first.name, policy.name
+                ));
+            }
+        }
+        notes
     }
 
     /// Runs of each workload under each policy.

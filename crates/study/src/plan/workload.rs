@@ -6,7 +6,7 @@ use std::path::Path;
 
 use regex::Regex;
 use toml::Spanned;
-use wakepath_results::{Better, Mean, Metric};
+use wakepath_results::{Better, Mean, Metric, RequestedRate};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, fio, rtapp};
 
@@ -122,14 +122,18 @@ impl PlannedWorkload {
             name: self.name.clone(),
             kind: kind.to_owned(),
             source: source.unwrap_or_default(),
+            rates: self.workload().map(requested_rates).unwrap_or_default(),
         }
     }
 
     /// The path of its copy in the result directory, if it has a file.
+    ///
+    /// A `/` of its name is `%2F` there, and a `%` is `%25`.
     pub fn file_name(&self) -> Option<String> {
+        let name = self.name.replace('%', "%25").replace('/', "%2F");
         match self.task {
-            Task::Fio { .. } => Some(format!("workloads/{}.fio", self.name)),
-            Task::RtApp { .. } => Some(format!("workloads/{}.json", self.name)),
+            Task::Fio { .. } => Some(format!("workloads/{name}.fio")),
+            Task::RtApp { .. } => Some(format!("workloads/{name}.json")),
             Task::Command { .. } => None,
         }
     }
@@ -167,6 +171,31 @@ impl PlannedWorkload {
             Workload::RtApp(file) => file.duration,
         }
     }
+}
+
+/// The rates that the jobs of a workload ask for, in the order of the file.
+pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
+    let Workload::Fio(file) = workload else {
+        return Vec::new();
+    };
+    let of_job = |job: &fio::FioJob| {
+        let rates = job.rates();
+        let each = [("read", rates.read), ("write", rates.write)];
+        let (name, processes) = (job.name.clone(), f64::from(job.numjobs));
+        each.into_iter().filter_map(move |(direction, rate)| {
+            let (rate, unit) = match rate? {
+                fio::Rate::Bytes(bytes) => (bytes, "bytes"),
+                fio::Rate::Ios(ios) => (ios, "I/Os"),
+            };
+            Some(RequestedRate {
+                job: name.clone(),
+                direction: direction.to_owned(),
+                per_second: rate as f64 * processes,
+                unit: unit.to_owned(),
+            })
+        })
+    };
+    file.jobs.iter().flat_map(of_job).collect()
 }
 
 /// The text of a file beside the study, or of a built-in workload.

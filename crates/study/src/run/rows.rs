@@ -5,6 +5,7 @@ use wakepath_hardware::machine::{Cluster, MachineIdleState};
 use wakepath_results::rows::BUSY;
 use wakepath_results::{At, Idle, Run};
 use wakepath_sim::details::{ClusterDetails, Stays};
+use wakepath_sim::{LONGEST_UNTIMED, RateRun};
 
 /// Puts what the simulator says into `run`.
 pub fn fill(run: &mut Run, machine: &Machine, simulated: &wakepath_sim::Run) {
@@ -61,6 +62,12 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
             ("p999_us", latency.p999),
             ("max_us", latency.max),
         ]);
+    }
+    if let Some(reached) = run.rates.iter().map(RateRun::share).min_by(f64::total_cmp) {
+        all.push(("rate_reached", reached * 100.0));
+    }
+    if !run.cut_jobs.is_empty() {
+        all.push(("cut_after_s", LONGEST_UNTIMED.as_secs_f64()));
     }
     if let Some(threads) = &run.threads {
         all.push(("ops_per_s", threads.operations_per_second));

@@ -283,23 +283,29 @@ pub enum ReadWrite {
     RandRw,
 }
 
+/// How fast I/Os of one direction are wanted, at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Bytes per second (fio's `rate`), at least 1.
+    Bytes(u64),
+    /// I/Os per second (fio's `rate_iops`), at least 1.
+    Ios(u64),
+}
+
 impl FioJob {
-    /// The rate that all `numjobs` processes ask for together, in I/Os per second. `None`: it is not limited, or depends on
-    /// more than the rate: both directions are mixed, or the job starts late.
-    pub fn asked_iops(&self) -> Option<f64> {
-        if self.startdelay.1 > Nanoseconds::ZERO {
-            return None;
+    /// The rates that each process asks for in the directions that it has.
+    pub fn rates(&self) -> PerDirection<Option<Rate>> {
+        let of = |used: bool, bytes: Option<u64>, ios: Option<u64>| {
+            let rate = bytes.map(Rate::Bytes).or(ios.map(Rate::Ios));
+            rate.filter(|rate| used && !matches!(rate, Rate::Bytes(0) | Rate::Ios(0)))
+        };
+        let mixed = self.rw.reads() && self.rw.writes();
+        let reads = self.rw.reads() && !(mixed && self.rwmixread == 0);
+        let writes = self.rw.writes() && !(mixed && self.rwmixread == 100);
+        PerDirection {
+            read: of(reads, self.rate.read, self.rate_iops.read),
+            write: of(writes, self.rate.write, self.rate_iops.write),
         }
-        let of = |iops: Option<u64>, bytes: Option<u64>, block: u64| {
-            let by_bytes = bytes.map(|bytes| bytes as f64 / block.max(1) as f64);
-            iops.map(|iops| iops as f64).or(by_bytes)
-        };
-        let each = match (self.rw.reads(), self.rw.writes()) {
-            (true, false) => of(self.rate_iops.read, self.rate.read, self.block_size.read),
-            (false, true) => of(self.rate_iops.write, self.rate.write, self.block_size.write),
-            _ => None,
-        };
-        Some(each? * f64::from(self.numjobs))
     }
 }
 

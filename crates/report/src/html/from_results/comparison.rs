@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wakepath_compare::figure::{Unit, doubt};
 use wakepath_compare::results::{self, CompareError, Options, Source, compare, policy_name};
-use wakepath_compare::{Verdict, differences};
+use wakepath_compare::{Verdict, differences, shortfalls};
 use wakepath_results::{Better, Metric, Question};
 
 use super::super::view::{self, Row, Tone, View};
@@ -107,14 +107,17 @@ pub(super) fn add(
 }
 
 impl Compared {
-    /// What differs between the results besides their policies. They are called by what is behind their policies.
-    pub(super) fn differences(&self, suffixes: &[String]) -> Vec<String> {
+    /// What differs between the results besides their policies, and where runs did less than was asked for. Results are
+    /// called by what is behind their policies.
+    pub(super) fn cautions(&self, suffixes: &[String]) -> Vec<String> {
         let names = suffixes.iter().map(|suffix| {
             let inside = suffix.strip_prefix(" (").and_then(|s| s.strip_suffix(')'));
             inside.unwrap_or(suffix)
         });
         let named: Vec<(&str, &Source)> = names.zip(&self.sources).collect();
-        differences(&named)
+        let mut cautions = differences(&named);
+        cautions.extend(shortfalls(&named));
+        cautions
     }
 
     /// Rows of a comparison as the page has them.

@@ -96,7 +96,7 @@ pub fn view(results: &[Reader], baseline: Option<&str>) -> Result<View, FromResu
     }
     provenance::add(&mut view, results, &suffixes);
     let compared = comparison::add(&mut view, &places, found.is_some())?;
-    view.cautions.extend(compared.differences(&suffixes));
+    view.cautions.extend(compared.cautions(&suffixes));
     distributions::add(&mut view, &places, &compared.series)?;
     idle::add(&mut view, &places)?;
     timeline::add(&mut view, &places)?;

@@ -26,7 +26,7 @@ use self::counters::Counters;
 use self::energy::Meter;
 use super::Waiting;
 use crate::file::StudyError;
-use crate::plan::{Plan, PlannedWorkload, Task};
+use crate::plan::{Plan, PlannedWorkload, Task, requested_rates};
 
 /// What was found before a measurement.
 #[derive(Clone, Debug)]
@@ -178,7 +178,9 @@ fn measure(
     // What is looked at while the workload runs.
     let mut look = || meter.look();
     let took = match &plan.workloads[workload].task {
-        Task::Fio { text, .. } => program::fio(text, run, waiting, &mut look)?,
+        Task::Fio { text, workload } => {
+            program::fio(text, &requested_rates(workload), run, waiting, &mut look)?
+        }
         Task::Command { words, readings } => {
             program::command(words, readings, run, waiting, &mut look)?
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::NamedTempFile;
-use wakepath_results::Run;
+use wakepath_results::{RequestedRate, Run};
 
 use super::Waiting;
 use crate::file::StudyError;
@@ -48,9 +48,10 @@ pub(super) fn fio_version() -> Result<String, StudyError> {
     }
 }
 
-/// Runs a fio job in the current directory, and calls `look` several times a second. Returns how long it took.
+/// Runs a fio job that asks for these rates in the current directory, and calls `look` several times a second. Returns how long it took.
 pub(super) fn fio(
     text: &str,
+    rates: &[RequestedRate],
     run: &mut Run,
     waiting: &Waiting<'_>,
     look: &mut dyn FnMut(),
@@ -69,6 +70,9 @@ pub(super) fn fio(
     output
         .fill(run)
         .map_err(|e| format!("{e}{}", finished.last_words()))?;
+    if let Some(percent) = output.reached(rates) {
+        run.metrics.push(("rate_reached".to_owned(), percent));
+    }
     Ok(finished.took)
 }
 

@@ -4,7 +4,7 @@ use wakepath_units::Nanoseconds;
 
 use super::super::error::{Problem, Verdict, shown};
 use super::super::values::KbBase;
-use super::super::{IoEngine, MAX_IODEPTH, MAX_JOBS, PerDirection, ReadWrite};
+use super::super::{FioJob, IoEngine, MAX_IODEPTH, MAX_JOBS, PerDirection, ReadWrite};
 use super::pattern::of_queue;
 use super::{Row, bytes, count, flag};
 
@@ -63,6 +63,7 @@ pub(super) const ROWS: &[Row] = &[
         job.block_size.write = sizes.write.unwrap_or(job.block_size.write);
         Ok(())
     })
+    .judged(|draft, _| of_sector(&draft.job))
     .printed(|job| Some(format!("{},{}", job.block_size.read, job.block_size.write))),
     Row::sets(&["iodepth"], |job, value| {
         job.iodepth = value.count(1, MAX_IODEPTH)?;
@@ -173,6 +174,24 @@ pub(super) const ROWS: &[Row] = &[
     .flag()
     .printed(|job| Some(flag(job.stonewall))),
 ];
+
+/// Bytes of the smallest sector that drives have.
+const SECTOR: u64 = 512;
+
+/// Whether an I/O is at least a sector.
+fn of_sector(job: &FioJob) -> Verdict {
+    let blocks = [
+        (job.rw.reads(), job.block_size.read),
+        (job.rw.writes(), job.block_size.write),
+    ];
+    let used = blocks.into_iter().filter(|(used, _)| *used);
+    match used.map(|(_, bytes)| bytes).min() {
+        Some(bytes) if bytes < SECTOR => Verdict::Ignored(format!(
+            "is {bytes} byte(s), and a drive takes no less than {SECTOR}: is `{bytes}k` meant?"
+        )),
+        _ => Verdict::Fine,
+    }
+}
 
 fn microseconds(time: Nanoseconds) -> String {
     format!("{}us", time.as_micros())

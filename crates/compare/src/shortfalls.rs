@@ -1,0 +1,167 @@
+//! Where runs did less than their workload asks for.
+
+use std::collections::BTreeMap;
+
+use wakepath_results::{Mean, MetricRow, RequestedRate};
+
+use crate::results::Source;
+
+/// Percent of a rate that count as reached: fio's own jobs end a little early or late.
+const REACHED: f64 = 98.0;
+
+/// Most policies that a sentence names.
+const NAMED: usize = 3;
+
+/// Workloads that do not reach a rate that they ask for, and workloads that were cut short, each in a sentence. Results are
+/// called as given here; of one that is called "" only the workload is named.
+pub fn shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for (name, source) in sources {
+        let of = |metric: &'static str| {
+            let rows = source.rows.iter().filter(move |row| row.metric == metric);
+            rows.collect::<Vec<&MetricRow>>()
+        };
+        let (reached, cut) = (of("rate_reached"), of("cut_after_s"));
+        for workload in &source.document.workloads {
+            let who = match *name {
+                "" => format!("workload `{}`", workload.name),
+                name => format!("{name}: workload `{}`", workload.name),
+            };
+            let mine = reached.iter().filter(|row| row.workload == workload.name);
+            let mut by_policy: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+            for row in mine {
+                by_policy.entry(&row.policy).or_default().push(row.value);
+            }
+            let policies = source.document.policies.iter();
+            let shares: Vec<(String, f64)> = policies
+                .filter_map(|policy| {
+                    let values = by_policy.get(policy.name.as_str())?;
+                    Some((policy.name.clone(), Mean::Arithmetic.of(values)))
+                })
+                .collect();
+            sentences.extend(missed_rate(&who, &workload.rates, &shares));
+            if let Some(row) = cut.iter().find(|row| row.workload == workload.name) {
+                sentences.push(format!(
+                    "{who} was cut after {} s with more to do: `runtime` in the job or `seconds` of the workload sets \
+                     another time",
+                    row.value
+                ));
+            }
+        }
+    }
+    sentences
+}
+
+/// What to say if `who` asks for these rates, and reaches so many percent of one of them under each policy.
+pub fn missed_rate(
+    who: &str,
+    rates: &[RequestedRate],
+    reached: &[(String, f64)],
+) -> Option<String> {
+    let mut missed: Vec<&(String, f64)> = reached.iter().filter(|(_, p)| *p < REACHED).collect();
+    missed.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let [(_, least), ..] = missed[..] else {
+        return None;
+    };
+    let most = missed.last().map_or(least, |(_, most)| most);
+    let share = |percent: &f64| match rates {
+        [only] => amount(only, only.per_second * percent / 100.0),
+        _ => format!("{percent:.0} %"),
+    };
+    let under = if missed.len() <= NAMED {
+        let each = missed
+            .iter()
+            .map(|(policy, p)| format!("{} under {policy}", share(p)));
+        each.collect::<Vec<_>>().join(", ")
+    } else {
+        let (from, to) = (share(least), share(most));
+        let range = if from == to {
+            from
+        } else {
+            format!("{from} to {to}")
+        };
+        format!(
+            "{range} under {} of {} policies",
+            missed.len(),
+            reached.len()
+        )
+    };
+    if let [only] = rates {
+        let asked = amount(only, only.per_second);
+        return Some(format!(
+            "{who} does not reach the {asked} per second that it asks for: {under}"
+        ));
+    }
+    let asked = rates.iter().map(|rate| {
+        let (amount, direction) = (amount(rate, rate.per_second), &rate.direction);
+        format!("{amount} of {direction} per second in job `{}`", rate.job)
+    });
+    let asked: Vec<String> = asked.collect();
+    Some(format!(
+        "{who} does not reach all rates that it asks for ({}), and the slowest is at {under}",
+        asked.join(", ")
+    ))
+}
+
+/// So much of a rate, in words.
+fn amount(rate: &RequestedRate, per_second: f64) -> String {
+    if rate.unit == "bytes" {
+        format!("{:.1} MB", per_second / 1e6)
+    } else {
+        format!("{per_second:.0} {}", rate.unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(job: &str, per_second: f64, unit: &str) -> RequestedRate {
+        RequestedRate {
+            job: job.to_owned(),
+            direction: "read".to_owned(),
+            per_second,
+            unit: unit.to_owned(),
+        }
+    }
+
+    fn said(rates: &[RequestedRate], reached: &[(&str, f64)]) -> String {
+        let reached: Vec<(String, f64)> =
+            reached.iter().map(|(n, p)| ((*n).to_owned(), *p)).collect();
+        missed_rate("workload `w`", rates, &reached).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_rate_that_is_not_reached_is_told_with_what_was_done() {
+        let one = [rate("r", 200_000.0, "I/Os")];
+        assert_eq!(said(&one, &[("a", 98.0), ("b", 100.0)]), "");
+        assert_eq!(said(&one, &[]), "");
+        assert_eq!(
+            said(&one, &[("a", 44.4), ("b", 99.0), ("c", 40.0)]),
+            "workload `w` does not reach the 200000 I/Os per second that it asks for: 80000 I/Os under c, 88800 I/Os \
+             under a"
+        );
+        let bytes = [rate("r", 1e8, "bytes")];
+        assert_eq!(
+            said(&bytes, &[("a", 50.0)]),
+            "workload `w` does not reach the 100.0 MB per second that it asks for: 50.0 MB under a"
+        );
+    }
+
+    #[test]
+    fn many_rates_and_many_policies_are_summed_up() {
+        let two = [rate("r", 2000.0, "I/Os"), rate("s", 1e6, "bytes")];
+        let many: Vec<(&str, f64)> = vec![
+            ("a", 40.0),
+            ("b", 50.0),
+            ("c", 60.0),
+            ("d", 70.0),
+            ("e", 99.0),
+        ];
+        assert_eq!(
+            said(&two, &many),
+            "workload `w` does not reach all rates that it asks for (2000 I/Os of read per second in job `r`, 1.0 MB of \
+             read per second in job `s`), and the slowest is at 40 % to 70 % under 4 of 5 policies"
+        );
+    }
+}
