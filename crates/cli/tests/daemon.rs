@@ -717,7 +717,10 @@ fn systemd_is_told() {
     let hear = || {
         let mut buffer = [0; 4096];
         let length = socket.recv(&mut buffer).unwrap();
-        String::from_utf8(buffer[..length].to_vec()).unwrap()
+        String::from_utf8(buffer[..length].to_vec())
+            .unwrap()
+            .trim_end()
+            .to_owned()
     };
     let environment = [
         ("NOTIFY_SOCKET", path.to_str().unwrap()),

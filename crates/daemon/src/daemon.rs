@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
+use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wakepath_ebpf::{LoadError, chain};
 use wakepath_live::capture::tick_rate;
@@ -23,7 +24,6 @@ use crate::lease::{Change, Leases};
 use crate::log;
 use crate::managed_setting::{ManagedSetting, Outcome};
 use crate::metrics::{Metrics, Server};
-use crate::notify::{self, Notify};
 use crate::power::on_mains;
 use crate::profile::{CheckOutcome, Profile, profiles};
 use crate::psd::{Limits, module_settings};
@@ -80,6 +80,12 @@ impl DaemonError {
     }
 }
 
+/// Tells systemd, if it started us.
+fn tell(state: &[NotifyState]) {
+    // The manager may be restarting; what matters is told again.
+    let _ = sd_notify::notify(state);
+}
+
 /// Runs until SIGTERM or SIGINT, and puts everything back.
 ///
 /// # Errors
@@ -87,7 +93,6 @@ impl DaemonError {
 pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
     // Before the first change, so that a signal never ends us in the middle of one.
     let signals = Signals::new()?;
-    let notify = Notify::from_environment();
     let mut config = load(path)?;
     let session = Session::open(system)?;
     let recovered = session.recovered();
@@ -101,12 +106,12 @@ pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
         log::info(note);
     }
     let mut daemon = Daemon::start(system, session, &config)?;
-    notify.tell(&format!("READY=1\nSTATUS={}", daemon.status()));
+    tell(&[NotifyState::Ready, NotifyState::Status(&daemon.status())]);
     loop {
-        match daemon.serve(&signals, &notify)? {
+        match daemon.serve(&signals)? {
             Ended::Stop => break,
             Ended::Reload => {
-                notify.tell("STATUS=Reloading");
+                tell(&[NotifyState::Status("Reloading")]);
                 let refused = match load(path) {
                     Ok(new) => {
                         let Some(session) = daemon.stop()? else {
@@ -133,11 +138,11 @@ pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
                         log::error(&format!("not reloaded, the old configuration stays: {why}"));
                     }
                 }
-                notify.tell(&format!("STATUS={}", daemon.status()));
+                tell(&[NotifyState::Status(&daemon.status())]);
             }
         }
     }
-    notify.tell("STOPPING=1");
+    tell(&[NotifyState::Stopping]);
     daemon.stop()?;
     Ok(())
 }
@@ -449,14 +454,16 @@ impl Daemon {
     }
 
     /// Waits and acts until a signal comes.
-    fn serve(&mut self, signals: &Signals, notify: &Notify) -> Result<Ended, DaemonError> {
-        let alive = notify::watchdog().map(|time| time / 2);
+    fn serve(&mut self, signals: &Signals) -> Result<Ended, DaemonError> {
+        let alive = sd_notify::watchdog_enabled()
+            .filter(|time| !time.is_zero())
+            .map(|time| time / 2);
         let mut alive_next = alive.map(|_| Instant::now());
         loop {
             if let (Some(every), Some(next)) = (alive, alive_next)
                 && next <= Instant::now()
             {
-                notify.tell("WATCHDOG=1");
+                tell(&[NotifyState::Watchdog]);
                 alive_next = Some(Instant::now() + every);
             }
             let asked = self.wait(signals, alive_next)?;

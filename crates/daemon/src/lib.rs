@@ -13,7 +13,6 @@ pub mod lease;
 pub mod log;
 pub mod managed_setting;
 pub mod metrics;
-pub mod notify;
 pub mod power;
 pub mod profile;
 pub mod psd;
