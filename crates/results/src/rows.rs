@@ -5,8 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::tables::table;
-
 /// Which run: the columns that all tables but [`MetricRow`] and [`TimelineRow`] begin with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,132 +17,132 @@ pub struct RunKey {
     pub repeat: u32,
 }
 
-table! {
-    /// A number that a run gave: `metrics.parquet`.
-    MetricRow {
-        /// Name of the workload.
-        workload: String,
-        /// Name of the policy.
-        policy: String,
-        /// Which repeat, from 0.
-        repeat: u32,
-        /// Seed of its random numbers; none if it was measured.
-        seed: Option<u64>,
-        /// The block of runs that belong together, from 0.
-        block: u32,
-        /// Which run of the session it was, from 0.
-        order: u32,
-        /// Name of the metric.
-        metric: String,
-        /// Its value, in the metric's unit; always finite.
-        value: f64,
-    }
+/// A number that a run gave: `metrics.parquet`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricRow {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the policy.
+    pub policy: String,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// Seed of its random numbers; none if it was measured.
+    pub seed: Option<u64>,
+    /// The block of runs that belong together, from 0.
+    pub block: u32,
+    /// Which run of the session it was, from 0.
+    pub order: u32,
+    /// Name of the metric.
+    pub metric: String,
+    /// Its value, in the metric's unit; always finite.
+    pub value: f64,
 }
 
-table! {
-    /// Requests of about the same latency: `latency.parquet`.
-    LatencyRow {
-        /// Name of the workload.
-        workload: String,
-        /// Name of the policy.
-        policy: String,
-        /// Which repeat, from 0.
-        repeat: u32,
-        /// Shortest latency of the bucket in ns.
-        low_ns: u64,
-        /// Longest latency of the bucket in ns.
-        high_ns: u64,
-        /// Requests in it.
-        count: u64,
-    }
+/// Requests of about the same latency: `latency.parquet`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatencyRow {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the policy.
+    pub policy: String,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// Shortest latency of the bucket in ns.
+    pub low_ns: u64,
+    /// Longest latency of the bucket in ns.
+    pub high_ns: u64,
+    /// Requests in it.
+    pub count: u64,
 }
 
-table! {
-    /// What latency is made of: `attribution.parquet`. The parts of one `at` add up to its latency.
-    AttributionRow {
-        /// Name of the workload.
-        workload: String,
-        /// Name of the policy.
-        policy: String,
-        /// Which repeat, from 0.
-        repeat: u32,
-        /// Of which requests: `mean`, or about a percentile, `p50`, `p90`, `p99`, `p99.9`.
-        at: String,
-        /// The part of the way; [`crate::rows::PARTS`] has the order.
-        part: String,
-        /// Its time in ns.
-        ns: f64,
-    }
+/// What latency is made of: `attribution.parquet`. The parts of one `at` add up to its latency.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttributionRow {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the policy.
+    pub policy: String,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// Of which requests: `mean`, or about a percentile, `p50`, `p90`, `p99`, `p99.9`.
+    pub at: String,
+    /// The part of the way; [`crate::rows::PARTS`] has the order.
+    pub part: String,
+    /// Its time in ns.
+    pub ns: f64,
 }
 
-table! {
-    /// Time in an idle state, over all CPUs of a kind: `idle.parquet`.
-    IdleRow {
-        /// Name of the workload.
-        workload: String,
-        /// Name of the policy.
-        policy: String,
-        /// Which repeat, from 0.
-        repeat: u32,
-        /// The kind of CPU.
-        cpu_kind: String,
-        /// Name of the state, or [`crate::rows::BUSY`].
-        state: String,
-        /// Time in it, summed over the CPUs, in ns.
-        time_ns: u64,
-        /// Times entered.
-        entries: u64,
-        /// Stays that were too short for it although a shallower state was enabled, judged by the true idle
-        /// time: from entry to the event that ended it.
-        too_deep: u64,
-        /// Stays that were long enough for a deeper enabled state, judged in the same way.
-        too_shallow: u64,
-        /// What too deep stays took longer to wake up than from the state that would have fitted, in ns; none if that
-        /// is not known, as in a measurement.
-        added_latency_ns: Option<u64>,
-        /// What too deep and too shallow stays cost in energy beyond the states that would have fitted, in uJ; none
-        /// if that is not known, as in a measurement or without power figures.
-        wasted_energy_uj: Option<f64>,
-    }
+/// Time in an idle state, over all CPUs of a kind: `idle.parquet`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdleRow {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the policy.
+    pub policy: String,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// The kind of CPU.
+    pub cpu_kind: String,
+    /// Name of the state, or [`crate::rows::BUSY`].
+    pub state: String,
+    /// Time in it, summed over the CPUs, in ns.
+    pub time_ns: u64,
+    /// Times entered.
+    pub entries: u64,
+    /// Stays that were too short for it although a shallower state was enabled, judged by the true idle
+    /// time: from entry to the event that ended it.
+    pub too_deep: u64,
+    /// Stays that were long enough for a deeper enabled state, judged in the same way.
+    pub too_shallow: u64,
+    /// What too deep stays took longer to wake up than from the state that would have fitted, in ns; none if that
+    /// is not known, as in a measurement.
+    pub added_latency_ns: Option<u64>,
+    /// What too deep and too shallow stays cost in energy beyond the states that would have fitted, in uJ; none
+    /// if that is not known, as in a measurement or without power figures.
+    pub wasted_energy_uj: Option<f64>,
 }
 
-table! {
-    /// Time powered at a frequency, over all CPUs of a kind: `frequency.parquet`.
-    FrequencyRow {
-        /// Name of the workload.
-        workload: String,
-        /// Name of the policy.
-        policy: String,
-        /// Which repeat, from 0.
-        repeat: u32,
-        /// The kind of CPU.
-        cpu_kind: String,
-        /// The frequency in kHz.
-        khz: u64,
-        /// Time busy, waking up or polling at it, summed over the CPUs, in ns.
-        time_ns: u64,
-    }
+/// Time powered at a frequency, over all CPUs of a kind: `frequency.parquet`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrequencyRow {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the policy.
+    pub policy: String,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// The kind of CPU.
+    pub cpu_kind: String,
+    /// The frequency in kHz.
+    pub khz: u64,
+    /// Time busy, waking up or polling at it, summed over the CPUs, in ns.
+    pub time_ns: u64,
 }
 
-table! {
-    /// A stretch of a timeline: `timeline.parquet`. Of each workload under each policy a few milliseconds around a
-    /// request of about the median latency and around one of about the 99th percentile.
-    TimelineRow {
-        /// Name of the workload.
-        workload: String,
-        /// Name of the policy.
-        policy: String,
-        /// Around which request: `p50` or `p99`.
-        at: String,
-        /// Where: a CPU, a clock, the drive, a request.
-        track: String,
-        /// What: an idle state, a task, a frequency, a part of a request's way.
-        name: String,
-        /// Its start in ns since the start of the run.
-        start_ns: u64,
-        /// Its end in ns since the start of the run.
-        end_ns: u64,
-    }
+/// A stretch of a timeline: `timeline.parquet`. Of each workload under each policy a few milliseconds around a
+/// request of about the median latency and around one of about the 99th percentile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimelineRow {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the policy.
+    pub policy: String,
+    /// Around which request: `p50` or `p99`.
+    pub at: String,
+    /// Where: a CPU, a clock, the drive, a request.
+    pub track: String,
+    /// What: an idle state, a task, a frequency, a part of a request's way.
+    pub name: String,
+    /// Its start in ns since the start of the run.
+    pub start_ns: u64,
+    /// Its end in ns since the start of the run.
+    pub end_ns: u64,
 }
 
 /// The state under which [`IdleRow`] has the time that CPUs were not idle.
