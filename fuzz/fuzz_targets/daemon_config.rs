@@ -8,8 +8,10 @@ use wakepath_daemon::config::Config;
 fuzz_target!(|text: &str| {
     match Config::parse("fuzz.toml", text) {
         Ok(config) => {
-            assert!(config.psd.timeout.0.as_micros() >= 500);
-            assert!((1..=1000).contains(&config.psd.start_after.0));
+            if let Some(psd) = config.policy.leases() {
+                assert!((1..=10_000).contains(&psd.timeout_ms));
+                assert!((1..=1000).contains(&psd.start_after));
+            }
             for drive in config.drive {
                 let _ = wakepath_daemon::profile::matches(&drive.model, text);
             }

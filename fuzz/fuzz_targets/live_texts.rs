@@ -108,18 +108,19 @@ fuzz_target!(|data: &[u8]| {
     let _ = wakepath_daemon::power::on_mains(system.root());
     for name in [
         "idle-states[ceiling=C1]",
-        "cpu-latency[limit=20us]",
+        "cpu-latency[limit=20us,cpus=all]",
+        "idle-states[disable=C1]",
         "menu",
         "intel_pstate-hwp",
     ] {
-        if let Ok(wanted) = policy::resolve(&system, &[name], &Selection::default()) {
+        let set = name.parse().expect("a policy set");
+        if let Ok(wanted) = policy::resolve(&system, &set, &Selection::default()) {
             let _ = Plan::new(&system, wanted);
         }
     }
     if let Ok(text) = std::str::from_utf8(content) {
         let _ = wakepath_units::cpus::parse(text);
         let _ = nvme::ApstFeature::parse(text);
-        let _ = policy::names::parse(text);
         if let Ok(key) = text.parse::<Key>() {
             assert!(!key.path().contains("..") && !key.path().starts_with('/'));
         }

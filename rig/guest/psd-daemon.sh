@@ -1,9 +1,6 @@
 # The x86 guest, after psd.sh: without `wakepath daemon`, with it, and after it.
 cat >/tmp/daemon.toml <<TOML
-[psd]
-timeout = "60ms"
-ceiling = "20us"
-start-after = 1
+policy = ["psd[timeout=60ms,ceiling=20us,start_after=1]"]
 [boost]
 mode = "off"
 TOML

@@ -8,6 +8,7 @@ mod commands;
 mod input;
 mod new_file;
 mod output;
+mod policy_set;
 mod until;
 mod waiting;
 

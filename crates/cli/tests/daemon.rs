@@ -219,7 +219,9 @@ fn leases_follow_bursts_on_this_machine_with_two_writes_each() {
     let port = free_port();
     let config = config(
         folder.path(),
-        &format!("[psd]\nceiling = '21us'\n[boost]\nmode = 'off'\n[metrics]\nport = {port}\n"),
+        &format!(
+            "policy = ['psd[ceiling=21us]']\n[boost]\nmode = 'off'\n[metrics]\nport = {port}\n"
+        ),
     );
     // Every time somebody has written to a limit.
     let notes = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
@@ -289,7 +291,7 @@ fn what_a_killed_daemon_has_left_is_put_back() {
     // So long that a lease is in force when it is killed.
     let config = config(
         folder.path(),
-        "[psd]\nceiling = '22us'\ntimeout = '10s'\n[boost]\nmode = 'off'\n",
+        "policy = ['psd[ceiling=22us,timeout=10s]']\n[boost]\nmode = 'off'\n",
     );
     let mut daemon = Daemon::start(&["--config", &config], &[]);
     daemon.until("leases on");
@@ -299,7 +301,7 @@ fn what_a_killed_daemon_has_left_is_put_back() {
             "the CPUs of this machine have stricter limits already",
         );
     }
-    let other = wakepath(&["apply", "cpu-latency[limit=50us]"]);
+    let other = wakepath(&["apply", "cpu-latency[limit=50us,cpus=all]"]);
     fails_with(other, &["another wakepath", &daemon.child.id().to_string()]);
     daemon.kill();
     assert!(limits(root).values().any(|limit| limit == "22"));
@@ -334,7 +336,7 @@ fn a_captured_machine_gets_leases_boost_and_tables() {
     let before = content(machine.path());
     let folder = folder();
     let data = data(folder.path());
-    let text = "[psd]\ntimeout = '30ms'\n[boost]\nmode = 'on'\n[drives]\ncheck = '1s'\n\
+    let text = "policy = ['psd[timeout=30ms]']\n[boost]\nmode = 'on'\n[drives]\ncheck = '1s'\n\
                 [[drive]]\nmodel = 'WDC*'\nac = 'apst'\nbattery = 'apst[rule=legacy]'\n";
     let config_path = config(folder.path(), text);
     let root = machine.path().to_str().unwrap();
@@ -385,13 +387,13 @@ fn a_captured_machine_gets_leases_boost_and_tables() {
     assert_ne!(fs::read(&table).unwrap(), on_mains);
 
     // A mistake in the new configuration leaves the old one in force; then it is reloaded.
-    config(folder.path(), "[psd]\ntimout = '3ms'\n");
+    config(folder.path(), "policy = ['psd[timout=3ms]']\n");
     daemon.signal(Signal::HUP);
     let said = daemon.until("not reloaded");
     assert!(said.contains("did you mean `timeout`"), "{said}");
     config(
         folder.path(),
-        "[psd]\nceiling = 'C6'\ntimeout = '10s'\n[boost]\nmode = 'off'\n",
+        "policy = ['psd[ceiling=C6,timeout=10s]']\n[boost]\nmode = 'off'\n",
     );
     daemon.signal(Signal::HUP);
     let said = daemon.until("leases on");
@@ -418,7 +420,7 @@ fn what_somebody_else_sets_meanwhile_stays() {
     let machine = copy_of_laptop();
     let folder = folder();
     let data = data(folder.path());
-    let text = "[psd]\nceiling = '20us'\ntimeout = '5ms'\n[boost]\nmode = 'off'\n";
+    let text = "policy = ['psd[ceiling=20us,timeout=5ms]']\n[boost]\nmode = 'off'\n";
     let config_path = config(folder.path(), text);
     let root = machine.path().to_str().unwrap();
     let arguments = ["--root", root, "--config", &config_path];
@@ -490,7 +492,7 @@ fn a_server_without_a_boost_of_the_kernels_gets_one() {
         });
         policies.max().unwrap().trim().to_owned()
     };
-    let config_path = config(folder.path(), "[psd]\nenabled = false\n");
+    let config_path = config(folder.path(), "policy = []\n");
     let mut daemon = Daemon::start(&["--root", root, "--config", &config_path], &[]);
     daemon.until("I/O boost");
     assert!(
@@ -527,7 +529,7 @@ fn a_cpu_that_comes_online_gets_leases() {
     let port = free_port();
     // So long that a lease is in force when the metrics are asked for.
     let text = format!(
-        "[psd]\nceiling = '20us'\ntimeout = '10s'\n[boost]\nmode = 'off'\n[metrics]\nport = {port}\n"
+        "policy = ['psd[ceiling=20us,timeout=10s]']\n[boost]\nmode = 'off'\n[metrics]\nport = {port}\n"
     );
     let config_path = config(folder.path(), &text);
     let root = machine.path().to_str().unwrap();
@@ -575,7 +577,7 @@ fn a_policy_that_is_off_is_a_metric() {
     let folder = folder();
     let port = free_port();
     let text = format!(
-        "[psd]\nceiling = 'C9'\n[boost]\nmode = 'off'\n[metrics]\nport = {port}\n[[drive]]\nmodel = 'WDC*'\nac = 'apst'\n"
+        "policy = ['psd[ceiling=C9]']\n[boost]\nmode = 'off'\n[metrics]\nport = {port}\n[[drive]]\nmodel = 'WDC*'\nac = 'apst'\n"
     );
     let config_path = config(folder.path(), &text);
     let root = machine.path().to_str().unwrap();
@@ -601,7 +603,7 @@ fn a_minimum_that_somebody_else_sets_is_not_boosted() {
     let machine = copy_of_laptop();
     let folder = folder();
     let data = data(folder.path());
-    let text = "[psd]\nenabled = false\n[boost]\nmode = 'on'\n";
+    let text = "policy = []\n[boost]\nmode = 'on'\n";
     let config_path = config(folder.path(), text);
     let root = machine.path().to_str().unwrap();
     let mut daemon = Daemon::start(&["--root", root, "--config", &config_path], &[]);
@@ -638,7 +640,7 @@ fn a_configuration_that_cannot_be_started_leaves_the_old_one_in_force() {
     let folder = folder();
     let data = data(folder.path());
     let good = format!(
-        "[psd]\nceiling = '20us'\n[boost]\nmode = 'off'\n[metrics]\nport = {}\n",
+        "policy = ['psd[ceiling=20us]']\n[boost]\nmode = 'off'\n[metrics]\nport = {}\n",
         free_port()
     );
     let config_path = config(folder.path(), &good);
@@ -648,11 +650,11 @@ fn a_configuration_that_cannot_be_started_leaves_the_old_one_in_force() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
     for (text, why) in [
-        ("[psd]\nceiling = 'C9'\n[boost]\nmode = 'off'\n", "C9"),
         (
-            "[psd]\nenabled = false\n[boost]\nmode = 'off'\n",
-            "asks for nothing",
+            "policy = ['psd[ceiling=C9]']\n[boost]\nmode = 'off'\n",
+            "C9",
         ),
+        ("policy = []\n[boost]\nmode = 'off'\n", "asks for nothing"),
         (
             &format!("[metrics]\nport = {port}\n"),
             &format!("port {port} of 127.0.0.1"),
@@ -686,14 +688,14 @@ fn the_kernel_module_is_used_where_it_is_loaded() {
     let folder = folder();
     let config = config(
         folder.path(),
-        "[psd]\ntimeout = '2500us'\n[boost]\nmode = 'off'\n",
+        "policy = ['psd[timeout=5ms]']\n[boost]\nmode = 'off'\n",
     );
     let root = machine.path().to_str().unwrap();
     let mut daemon = Daemon::start(&["--root", root, "--config", &config], &[]);
     daemon.until("kernel module");
     assert_eq!(
         fs::read_to_string(parameters.join("timeout_ms")).unwrap(),
-        "3\n"
+        "5\n"
     );
     assert_eq!(
         fs::read_to_string(parameters.join("ceiling_us")).unwrap(),
@@ -777,23 +779,23 @@ fn what_is_missing_is_said() {
     check("").success();
     check(&fs::read_to_string("../daemon/data/daemon.toml").unwrap()).success();
     fails_with(
-        check("[psd]\nceling = '2us'\n"),
-        &["daemon.toml:2", "`celing`", "did you mean `ceiling`"],
+        check("policy = ['psd[celing=2us]']\n"),
+        &["daemon.toml:1", "`celing`", "did you mean `ceiling`"],
     );
-    fails_with(check("[psd]\nthermal = 0\n"), &["unknown key `thermal`"]);
-    let wrong = config(folder.path(), "[psd]\nceling = '2us'\n");
+    fails_with(check("thermal = 0\n"), &["unknown key `thermal`"]);
+    let wrong = config(folder.path(), "policy = ['psd[celing=2us]']\n");
     let run = wakepath(&["daemon", "--root", root, "--config", &wrong]);
-    fails_with_code(NOT_AGAIN, run, &["daemon.toml:2", "`celing`"]);
+    fails_with_code(NOT_AGAIN, run, &["daemon.toml:1", "`celing`"]);
     let unit = fs::read_to_string("../../packaging/systemd/wakepath.service").unwrap();
     assert!(unit.contains(&format!("\nRestartPreventExitStatus={NOT_AGAIN}\n")));
     let nowhere = wakepath(&["daemon", "--check-config", "--config", "/nonexistent.toml"]);
     fails_with(nowhere, &["/nonexistent.toml"]);
     let example = wakepath(&["daemon", "--print-config"]).success();
-    assert!(String::from_utf8_lossy(&example.get_output().stdout).contains("[psd]"));
+    assert!(String::from_utf8_lossy(&example.get_output().stdout).contains("policy = "));
 }
 
 /// Only drives are looked after, which needs no eBPF.
-const DRIVES: &str = "[psd]\nenabled = false\n[boost]\nmode = 'off'\n[drives]\ncheck = '1s'\n";
+const DRIVES: &str = "policy = []\n[boost]\nmode = 'off'\n[drives]\ncheck = '1s'\n";
 
 #[test]
 fn a_drive_that_has_no_table_or_does_not_answer_keeps_nothing_from_the_rest() {
@@ -947,7 +949,7 @@ fn a_ceiling_that_this_machine_has_not_is_found_when_the_file_is_checked() {
     let root = machine.path().to_str().unwrap();
     let config = machine.path().join("daemon.toml");
     let check = |ceiling: &str| {
-        fs::write(&config, format!("[psd]\nceiling = '{ceiling}'\n")).unwrap();
+        fs::write(&config, format!("policy = ['psd[ceiling={ceiling}]']\n")).unwrap();
         let path = config.to_str().unwrap();
         common::wakepath(&["daemon", "--check-config", "--config", path, "--root", root])
     };

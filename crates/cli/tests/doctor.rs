@@ -109,7 +109,7 @@ fn deep_states_cost_io_until_a_limit_keeps_cpus_out_of_them() {
         }
     });
     assert!(found["costs_us_per_io"].as_f64().unwrap() > 1.0);
-    assert!(text(&found, "fix").contains("cpu-latency[limit=2us]"));
+    assert!(text(&found, "fix").contains("cpu-latency[limit=2us,cpus=all]"));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn switching_deep_states_off_everywhere_costs_power() {
             );
         }
     });
-    assert!(text(&limited, "fix").contains("cpu-latency[limit=none]"));
+    assert!(text(&limited, "fix").contains("cpu-latency[limit=none,cpus=all]"));
     let booted = found_with("deep-states-off", |root| {
         set(root, "proc/cmdline", "quiet intel_idle.max_cstate=1");
     });

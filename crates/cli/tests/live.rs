@@ -17,7 +17,7 @@ use wakepath_live::{Key, System};
 const MANY: [&str; 7] = [
     "teo",
     "idle-states[ceiling=20us]",
-    "cpu-latency[limit=50us]",
+    "cpu-latency[limit=50us,cpus=all]",
     "intel_pstate-hwp[epp=power,hwp_dynamic_boost=on]",
     "frequency[min=800MHz,max=2000MHz]",
     "drive-latency[tolerance=25000us]",
@@ -76,7 +76,7 @@ fn a_thousand_killed_applies_leave_nothing_behind() {
     for i in 0..1000 {
         // Every fourth time it is the second apply that is killed, or the restore.
         match i % 4 {
-            1 => apply(&["ladder", "cpu-latency[limit=0us]"], &root),
+            1 => apply(&["ladder", "cpu-latency[limit=0us,cpus=all]"], &root),
             2 => apply(&MANY, &root),
             _ => {}
         }
@@ -126,7 +126,10 @@ fn possible() -> Vec<&'static str> {
         .filter(|name| *name != now && known.split_whitespace().any(|k| k == *name))
         .take(1)
         .collect();
-    policies.extend(["cpu-latency[limit=50us]", "idle-states[ceiling=0us]"]);
+    policies.extend([
+        "cpu-latency[limit=50us,cpus=all]",
+        "idle-states[ceiling=0us]",
+    ]);
     policies.retain(|policy| {
         let tried = Command::new(env!("CARGO_BIN_EXE_wakepath"))
             .args(["apply", policy, "--for", "1ms"])
@@ -157,7 +160,7 @@ fn fifty_killed_applies_on_this_machine_leave_nothing_behind() {
     assert!(restore(&[]));
     for i in 0..50 {
         if i % 2 == 1 {
-            apply(&["cpu-latency[limit=0us]"], &[]);
+            apply(&["cpu-latency[limit=0us,cpus=all]"], &[]);
         }
         kill(&policies, &[], time, part(i));
         assert!(restore(&[]), "run {i}");
@@ -200,10 +203,7 @@ fn what_is_applied_for_a_while_goes_back_by_itself_and_at_a_signal() {
     let machine = copy_of_laptop();
     let before = content(machine.path());
     let root = ["--root", machine.path().to_str().unwrap()];
-    apply(
-        &["teo", "system-latency[limit=10us]", "--for", "1ms"],
-        &root,
-    );
+    apply(&["teo", "cpu-latency[limit=10us]", "--for", "1ms"], &root);
     assert!(different(&content(machine.path()), &before).is_empty());
 
     let mut child = start(&["apply", "teo", "--for", "1h"], &root);
@@ -231,7 +231,7 @@ fn a_server_is_changed_and_put_back_and_says_what_it_lacks() {
     let policies = [
         "teo",
         "idle-states[ceiling=C1]",
-        "cpu-latency[limit=1us]",
+        "cpu-latency[limit=1us,cpus=all]",
         "frequency[min=2000MHz]",
         "epp[value=power]",
         "drive-latency[tolerance=25000us]",
@@ -271,6 +271,16 @@ fn errors_say_what_to_do() {
         wakepath(&arguments)
     };
     fails_with(apply("tea", &[]), &["did you mean `teo`", "idle-states"]);
+    // Several arguments are one set, which has at most one policy of a kind.
+    fails_with(apply("menu", &["teo"]), &["both idle policies"]);
+    fails_with(apply("menu + ", &[]), &["a name is missing", "A + B"]);
+    fails_with(apply("unchanged", &[]), &["changes nothing"]);
+    fails_with(apply("", &[]), &["changes nothing"]);
+    fails_with(apply("cpu-latency[limit=20]", &[]), &["20us", "none"]);
+    fails_with(
+        apply("cpu-latency[limit=20us]", &["--cpus", "0"]),
+        &["cpus=all"],
+    );
     fails_with(
         apply("menu", &["--cpus", "5"]),
         &["no CPU 5", "the last is 1"],

@@ -256,7 +256,7 @@ fn without_root_it_says_what_it_could_not_read() {
         let missing = not_read.iter().find(of).unwrap();
         assert_eq!(missing["why"], "needs root");
     }
-    let apply = unprivileged(&[program, "apply", "cpu-latency[limit=50us]"]).unwrap();
+    let apply = unprivileged(&[program, "apply", "cpu-latency[limit=50us,cpus=all]"]).unwrap();
     assert_eq!(apply.status.code(), Some(1));
     let message = String::from_utf8(apply.stderr).unwrap();
     assert!(message.contains("/var/lib/wakepath"), "{message}");

@@ -130,7 +130,7 @@ fn the_package_installs_everything_and_its_removal_restores() {
     dpkg(&["--install", package.to_str().unwrap()]);
     check_unit(test, root, folder.path());
     let applied = Command::new(root.join("usr/bin/wakepath"))
-        .args(["apply", "teo", "cpu-latency[limit=20us]", "--root"])
+        .args(["apply", "teo", "cpu-latency[limit=20us,cpus=all]", "--root"])
         .arg(root)
         .output()
         .unwrap();
@@ -305,7 +305,7 @@ fn the_service_runs_under_systemd() {
     let data = data(on_disk.path());
 
     systemd.must(&format!("dpkg --install {}", package.display()));
-    systemd.must("printf '[psd]\\ntimeout = \"900ms\"\\n' >/etc/wakepath/daemon.toml");
+    systemd.must("echo 'policy = [\"psd[timeout=900ms]\"]' >/etc/wakepath/daemon.toml");
     // Not by itself: whoever installs it may want to look at its configuration first.
     assert_eq!(systemd.property("ActiveState"), "inactive");
     systemd.must("systemctl daemon-reload");
@@ -332,7 +332,7 @@ fn the_service_runs_under_systemd() {
         systemd.said().contains("unknown")
     });
     assert_eq!(systemd.property("ActiveState"), "active");
-    systemd.must("printf '[psd]\\ntimeout = \"800ms\"\\n' >/etc/wakepath/daemon.toml");
+    systemd.must("echo 'policy = [\"psd[timeout=800ms]\"]' >/etc/wakepath/daemon.toml");
     systemd.must("systemctl reload wakepath");
     systemd.until("the reload", || systemd.said().contains("reloaded"));
 
@@ -343,7 +343,7 @@ fn the_service_runs_under_systemd() {
     sleep(Duration::from_secs(1));
     assert_eq!(systemd.property("ActiveState"), "failed");
     assert_eq!(systemd.property("ExecMainStatus"), "78");
-    systemd.must("printf '[psd]\\ntimeout = \"800ms\"\\n' >/etc/wakepath/daemon.toml");
+    systemd.must("echo 'policy = [\"psd[timeout=800ms]\"]' >/etc/wakepath/daemon.toml");
     systemd.must("systemctl start wakepath");
 
     until_leased(&systemd, &data, &before);

@@ -3,7 +3,6 @@
 //! Every key has a default, so that an empty file is a valid one. What is not in these structures cannot be expressed:
 //! there is no way to thermal or critical limits.
 
-use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -11,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
-use wakepath_live::policy::names::{self, LiveSetting};
-use wakepath_policies::psd::Grant;
+use wakepath_policies::PolicySet;
+use wakepath_policies::mechanism::Kind;
+use wakepath_policies::psd::{LeaseRule, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_units::spelling::toml_error;
 use wakepath_units::{Nanoseconds, quantity};
@@ -23,8 +23,8 @@ pub const PATH: &str = "/etc/wakepath/daemon.toml";
 pub const EXAMPLE: &str = include_str!("../data/daemon.toml");
 /// No configuration is longer.
 const MAX_BYTES: u64 = 1 << 20;
-/// A lease shorter than the time to set it is none; longer, and the limit may as well stay.
-const TIMEOUTS: (Duration, Duration) = (Duration::from_micros(500), Duration::from_secs(10));
+/// A lease that lasts longer may as well stay.
+const LONGEST_LEASE_MS: u32 = 10_000;
 
 /// Why a configuration is not used.
 #[derive(Debug, thiserror::Error)]
@@ -58,11 +58,13 @@ pub enum ConfigError {
 }
 
 /// The configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Config {
-    /// Power-sleep demotion prevention.
-    pub psd: PsdConfig,
+    /// What CPUs get.
+    pub policy: CpuPolicy,
+    /// Leave leases to the kernel module `wakepath_psd` where it is loaded.
+    pub kernel_module: bool,
     /// I/O boost.
     pub boost: BoostConfig,
     /// How drives are looked after.
@@ -71,25 +73,6 @@ pub struct Config {
     pub drive: Vec<DriveConfig>,
     /// Metrics.
     pub metrics: MetricsConfig,
-}
-
-/// `[psd]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
-pub struct PsdConfig {
-    /// Leases are given.
-    pub enabled: bool,
-    /// How long a lease outlasts the last I/O.
-    pub timeout: LeaseTime,
-    /// What a CPU with a lease may do.
-    pub ceiling: Ceiling,
-    /// What counts: completions, as in the proposed kernel patch, issues, or both.
-    #[serde(deserialize_with = "grant")]
-    pub grant: Grant,
-    /// With which I/O of a burst the lease begins.
-    pub start_after: Count,
-    /// Leave leases to the kernel module `wakepath_psd` where it is loaded.
-    pub kernel_module: bool,
 }
 
 /// `[boost]`.
@@ -159,43 +142,28 @@ pub struct MetricsConfig {
     pub port: u16,
 }
 
-/// How long a lease outlasts the last I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseTime(pub Duration);
+/// The policies that CPUs get while the daemon runs: `["psd[timeout=3ms,ceiling=C1E]"]`. Other policies stay
+/// without a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuPolicy(PolicySet);
 
 /// How often something is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval(pub Duration);
 
-/// A small number of I/Os.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count(pub u32);
-
-/// What a CPU with a lease may do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Ceiling {
-    /// Sleep in C1 and C1E.
-    #[default]
-    Auto,
-    /// Sleep in states with at most this exit latency in us; 0: poll.
-    Latency(u64),
-    /// Sleep in this state, by the driver's name for it, and shallower ones.
-    State(String),
-}
-
 /// A policy that makes APST tables, such as `apst[rule=legacy]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApstPolicy(pub String);
+pub struct ApstPolicy(pub PolicySet);
 
-impl Default for PsdConfig {
+impl Default for Config {
     fn default() -> Self {
         Self {
-            enabled: true,
-            timeout: LeaseTime(Duration::from_millis(3)),
-            ceiling: Ceiling::Auto,
-            grant: Grant::Completion,
-            start_after: Count(2),
+            policy: CpuPolicy(cpu_policy("psd").map_or_else(|_| PolicySet::default(), Into::into)),
             kernel_module: true,
+            boost: BoostConfig::default(),
+            drives: DrivesConfig::default(),
+            drive: Vec::new(),
+            metrics: MetricsConfig::default(),
         }
     }
 }
@@ -278,78 +246,70 @@ fn from_text<'de, D: Deserializer<'de>, T>(
     parse(&text).map_err(serde::de::Error::custom)
 }
 
-fn grant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Grant, D::Error> {
-    from_text(deserializer, |text| match text {
-        "completion" => Ok(Grant::Completion),
-        "issue" => Ok(Grant::Issue),
-        "both" => Ok(Grant::Both),
-        _ => Err(format!(
-            "`{text}` is not possible; expected completion, issue or both"
-        )),
-    })
-}
-
-fn time(text: &str, (least, most): (Duration, Duration)) -> Result<Duration, String> {
-    let within = |time: &Duration| (least..=most).contains(time);
-    quantity::time(text).map(Nanoseconds::as_duration).filter(within).ok_or_else(|| {
-        format!("`{text}` is not possible; expected a time from {least:?} to {most:?}, such as \"{least:?}\"")
-    })
-}
-
-impl<'de> Deserialize<'de> for LeaseTime {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer, |text| time(text, TIMEOUTS).map(Self))
+impl CpuPolicy {
+    /// The leases that CPUs get, by the daemon's rule; `None`: no leases.
+    pub fn leases(&self) -> Option<&PsdSettings> {
+        self.0.psd().filter(|psd| psd.timeout_ms > 0)
     }
+}
+
+/// A policy of CPUs, as the daemon has it.
+struct CpuPolicySpec(PolicySpec);
+
+impl<'de> Deserialize<'de> for CpuPolicySpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        from_text(deserializer, |text| cpu_policy(text).map(Self))
+    }
+}
+
+impl<'de> Deserialize<'de> for CpuPolicy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let policies = Vec::<CpuPolicySpec>::deserialize(deserializer)?;
+        PolicySet::new(policies.into_iter().map(|policy| policy.0))
+            .map(Self)
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+fn cpu_policy(text: &str) -> Result<PolicySpec, String> {
+    let spec: PolicySpec = text.parse().map_err(|e| format!("{e}"))?;
+    let psd = match spec.kind() {
+        Kind::Psd => spec.psd().map_err(|e| e.to_string())?,
+        Kind::Apst => {
+            return Err(format!(
+                "`{spec}` is for drives: write it as `ac` of a [[drive]]"
+            ));
+        }
+        _ => {
+            return Err(format!(
+                "the daemon gives leases, psd[...]; `wakepath apply '{spec}'` needs no process"
+            ));
+        }
+    };
+    let rule = spec.given().find(|(key, _)| *key == "rule");
+    if rule.is_some() && psd.rule != LeaseRule::Daemon {
+        return Err(format!(
+            "`{spec}`: the daemon's leases follow rule=daemon; leave `rule` out"
+        ));
+    }
+    if psd.timeout_ms > LONGEST_LEASE_MS {
+        return Err(format!(
+            "`{spec}`: a lease lasts 0ms (none) to {LONGEST_LEASE_MS}ms"
+        ));
+    }
+    spec.with("rule", "daemon").map_err(|e| e.to_string())
 }
 
 impl<'de> Deserialize<'de> for Interval {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const RANGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(86_400));
-        from_text(deserializer, |text| time(text, RANGE).map(Self))
-    }
-}
-
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = u32::deserialize(deserializer)?;
-        if (1..=1000).contains(&number) {
-            return Ok(Self(number));
-        }
-        Err(serde::de::Error::custom(format!(
-            "{number} is not possible; expected 1 to 1000"
-        )))
-    }
-}
-
-impl<'de> Deserialize<'de> for Ceiling {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const LEAST: Duration = Duration::from_secs(1);
+        const MOST: Duration = Duration::from_secs(86_400);
         from_text(deserializer, |text| {
-            if text == "auto" {
-                return Ok(Self::Auto);
-            }
-            // No driver has a state of such a name.
-            if text.parse::<u64>().is_ok() {
-                return Err(format!(
-                    "`{text}` has no unit; expected `{text}us`, `auto`, or a state such as C1E"
-                ));
-            }
-            let name = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
-            let own = if text.chars().all(name) {
-                names::parse(&format!("idle-states[ceiling={text}]"))
-            } else {
-                Ok(None)
-            };
-            match own {
-                Ok(Some(LiveSetting::IdleStates(names::Ceiling::Latency(us)))) => {
-                    Ok(Self::Latency(us))
-                }
-                Ok(Some(LiveSetting::IdleStates(names::Ceiling::State(name)))) => {
-                    Ok(Self::State(name))
-                }
-                _ => Err(format!(
-                    "`{text}` is not possible; expected auto, a latency such as 20us, or a state such as C1E"
-                )),
-            }
+            let time = quantity::time(text).map(Nanoseconds::as_duration);
+            let within = time.filter(|time| (LEAST..=MOST).contains(time));
+            within.map(Self).ok_or_else(|| {
+                format!("`{text}` is not possible; expected a time from {LEAST:?} to {MOST:?}, such as \"60s\"")
+            })
         })
     }
 }
@@ -359,18 +319,8 @@ impl<'de> Deserialize<'de> for ApstPolicy {
         from_text(deserializer, |text| {
             let spec: PolicySpec = text.parse().map_err(|e| format!("`{text}`: {e}"))?;
             spec.apst().map_err(|e| format!("`{text}`: {e}"))?;
-            Ok(Self(text.to_owned()))
+            Ok(Self(spec.into()))
         })
-    }
-}
-
-impl fmt::Display for Ceiling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Latency(us) => write!(f, "{us}us"),
-            Self::State(name) => f.write_str(name),
-        }
     }
 }
 
@@ -401,30 +351,68 @@ mod tests {
     }
 
     #[test]
+    fn leases_follow_the_daemons_rule() {
+        use wakepath_policies::psd::LeaseCeiling;
+
+        let leases = |policy: &str| {
+            let config = Config::parse("x", &format!("policy = [{policy}]")).unwrap();
+            config.policy.leases().cloned()
+        };
+        let default = Config::default();
+        assert_eq!(leases("'psd'").as_ref(), default.policy.leases());
+        let psd = leases("'psd[timeout=5ms]'").unwrap();
+        assert_eq!(
+            (psd.timeout_ms, psd.start_after, psd.rule, psd.ceiling),
+            (5, 2, LeaseRule::Daemon, LeaseCeiling::Auto)
+        );
+        let psd = leases("'psd[ceiling=C1E,start_after=1,rule=daemon]'").unwrap();
+        assert_eq!(
+            (psd.start_after, psd.ceiling),
+            (1, LeaseCeiling::Named("C1E".to_owned()))
+        );
+        assert_eq!(leases(""), None);
+        assert_eq!(leases("'psd[timeout=0ms]'"), None);
+    }
+
+    #[test]
     fn every_mistake_has_its_line_and_a_way_out() {
         for (text, line, parts) in [
             (
-                "[psd]\ntimout = '3ms'",
-                2,
-                &["unknown key `timout`", "did you mean `timeout`"][..],
+                "polcy = ['psd']",
+                1,
+                &["unknown key `polcy`", "did you mean `policy`"][..],
             ),
-            ("[psb]\n", 1, &["unknown key `psb`", "`psd`"]),
+            ("[psd]\n", 1, &["unknown key `psd`", "policy"]),
             (
-                "[psd]\n\ntimeout = '3'",
-                3,
-                &["`timeout`: `3`", "500µs to 10s"],
-            ),
-            ("psd = 1", 1, &["`psd`: the number `1` instead of a table"]),
-            (
-                "[psd]\ntimeout = 3",
+                "\npolicy = [\n  'psd[timeout=3]',\n]",
                 2,
-                &["`timeout`: the number `3` instead of a text"],
+                &["policy", "psd[timeout=3]", "whole milliseconds"],
             ),
-            ("[psd]\nceiling = 'none'", 2, &["auto", "20us"]),
-            ("[psd]\nceiling = ']'", 2, &["auto", "20us"]),
-            ("[psd]\nceiling = '20'", 2, &["no unit", "`20us`"]),
-            ("[psd]\ngrant = 'all'", 2, &["completion, issue or both"]),
-            ("[psd]\nstart-after = 0", 2, &["1 to 1000"]),
+            ("\npolicy = ['psd[timeout=11s]']", 2, &["10000ms"]),
+            (
+                "policy = ['psd[timeout=2500us]']",
+                1,
+                &["whole milliseconds"],
+            ),
+            (
+                "policy = ['psd[ceiling=20]']",
+                1,
+                &["policy", "ceiling=20", "20us", "C1E"],
+            ),
+            ("policy = ['psd[ceiling=]']", 1, &["20us"]),
+            (
+                "policy = ['psd[grant=all]']",
+                1,
+                &["completion or issue or both"],
+            ),
+            ("policy = ['psd[start_after=0]']", 1, &["1 to 1000"]),
+            ("policy = ['psd[start-after=1]']", 1, &["start_after"]),
+            ("policy = ['psd[rule=patch]']", 1, &["leave `rule` out"]),
+            ("policy = ['psd', 'psd']", 1, &["at most one"]),
+            ("policy = ['menu']", 1, &["wakepath apply 'menu@6.12'"]),
+            ("policy = ['apst']", 1, &["[[drive]]"]),
+            ("policy = 'psd'", 1, &["list"]),
+            ("policy = [3]", 1, &["the number `3` instead of a text"]),
             ("[boost]\nmode = 'yes'", 2, &["auto", "on"]),
             ("[metrics]\nport = 65536", 2, &["65536"]),
             (
@@ -464,7 +452,7 @@ mod tests {
         ] {
             for text in [
                 format!("{key} = 1"),
-                format!("[psd]\n{key} = 1"),
+                format!("policy = ['psd[{key}=1]']"),
                 format!("[drives]\n{key} = 1"),
             ] {
                 Config::parse("d.toml", &text).unwrap_err();
@@ -476,8 +464,8 @@ mod tests {
         #[test]
         fn no_text_panics(text in "\\PC{0,200}") {
             let _ = Config::parse("x", &text);
-            let _ = Config::parse("x", &format!("[psd]\ntimeout = '{text}'"));
-            let _ = Config::parse("x", &format!("[psd]\nceiling = '{text}'"));
+            let _ = Config::parse("x", &format!("policy = ['psd[timeout={text}]']"));
+            let _ = Config::parse("x", &format!("policy = ['psd[ceiling={text}]']"));
         }
     }
 }

@@ -16,6 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wakepath_ebpf::{LoadError, chain};
 use wakepath_live::capture::tick_rate;
 use wakepath_live::{Hold, Key, LiveError, Plan, Session, System, Wanted};
+use wakepath_policies::psd::LeaseRule;
 use wakepath_units::TickRate;
 
 use crate::boost::{self, Boost, BoostOwner};
@@ -257,7 +258,7 @@ impl Missing {
     fn policies_of(&self, config: &Config) -> Vec<(&'static str, bool)> {
         let boosts = config.boost.mode != crate::config::BoostMode::Off;
         let asked = [
-            ("psd", config.psd.enabled),
+            ("psd", config.policy.leases().is_some()),
             ("boost", boosts),
             ("drives", !config.drive.is_empty()),
         ];
@@ -275,13 +276,14 @@ impl Daemon {
         let mut at_once: Vec<(Key, String)> = Vec::new();
 
         let mut limits = None;
-        if config.psd.enabled {
-            match module_settings(system, &config.psd) {
+        if let Some(psd) = config.policy.leases() {
+            let module = config.kernel_module.then(|| module_settings(system, psd));
+            match module.unwrap_or(Ok(None)) {
                 Ok(Some(settings)) => {
                     metrics.kernel_module = true;
                     at_once.extend(settings);
                 }
-                Ok(None) => match Limits::new(system, &config.psd.ceiling) {
+                Ok(None) => match Limits::new(system, &psd.ceiling) {
                     Ok(found) => limits = Some(found),
                     Err(why) => missing.add("psd", format!("psd: {why}")),
                 },
@@ -753,10 +755,13 @@ fn leave(profile: &Profile, model: &str, hold: &Hold) -> Option<LiveError> {
 }
 
 fn start_watch(config: &Config, boost: bool, drives: Vec<Vec<u32>>) -> Result<Watch, LoadError> {
+    // Boost without leases goes by the bursts that leases would go by.
+    let psd = config.policy.leases().cloned();
+    let psd = psd.unwrap_or_else(|| LeaseRule::Daemon.settings());
     Watch::start(Watched {
-        timeout: config.psd.timeout.0,
-        grant: config.psd.grant,
-        first: config.psd.start_after.0,
+        timeout: Duration::from_millis(psd.timeout_ms.into()),
+        grant: psd.grant,
+        first: psd.start_after,
         heard: if boost { boost::EVENTS_PER_BURST } else { 1 },
         drives,
         kernel_timers: true,

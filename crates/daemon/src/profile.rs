@@ -270,7 +270,7 @@ impl Profile {
             drives: Some(vec![self.name.clone()]),
             ..Selection::default()
         };
-        let wanted = policy::resolve(system, &[policy.0.as_str()], &selection)?;
+        let wanted = policy::resolve(system, &policy.0, &selection)?;
         let text = wanted.values.into_iter().next().map(|(_, value)| value);
         let text = text.unwrap_or_default();
         Ok(match (gaps, ApstFeature::parse(&text)) {

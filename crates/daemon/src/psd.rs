@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wakepath_live::setting::NO_LATENCY_LIMIT_US;
-use wakepath_live::{At, Hold, Key, LiveError, Plan, System, Wanted, setting, shallow_ceiling_us};
+use wakepath_live::setting::{resume_latency, resume_limit_us};
+use wakepath_live::{
+    At, Hold, Key, LiveError, Plan, System, Wanted, find_state, setting, shallow_ceiling,
+};
+use wakepath_policies::psd::{Ceiling, LeaseCeiling, PsdSettings};
+use wakepath_units::Nanoseconds;
 
-use crate::config::{Ceiling, PsdConfig};
 use crate::lease::Change;
 use crate::managed_setting::{ManagedSetting, Outcome};
 
@@ -16,7 +19,7 @@ const MODULE: &str = "sys/module/wakepath_psd/parameters/timeout_ms";
 /// The limits of the CPUs that can have leases.
 #[derive(Debug)]
 pub struct Limits {
-    ceiling: Ceiling,
+    ceiling: LeaseCeiling,
     /// Of every CPU that was looked at; `None`: it gets no leases.
     cpus: BTreeMap<usize, Option<Limit>>,
 }
@@ -39,7 +42,11 @@ enum Without {
 }
 
 impl Limit {
-    fn of(system: &System, cpu: usize, ceiling: &Ceiling) -> Result<Result<Self, Without>, String> {
+    fn of(
+        system: &System,
+        cpu: usize,
+        ceiling: &LeaseCeiling,
+    ) -> Result<Result<Self, Without>, String> {
         let Some(us) = ceiling_us(system, cpu, ceiling)? else {
             return Ok(Err(Without::States));
         };
@@ -48,16 +55,12 @@ impl Limit {
         let Some((key, old)) = old else {
             return Ok(Err(Without::File));
         };
-        if limit_us(&old) <= us {
+        if resume_limit_us(&old).is_some_and(|old| old <= us) {
             return Ok(Err(Without::Need));
         }
-        let value = match us {
-            0 => "n/a".to_owned(),
-            us => us.to_string(),
-        };
         Ok(Ok(Self {
             own: ManagedSetting::new(key),
-            value,
+            value: resume_latency(Some(us)),
         }))
     }
 
@@ -71,7 +74,7 @@ impl Limits {
     ///
     /// # Errors
     /// What is missing.
-    pub fn new(system: &System, ceiling: &Ceiling) -> Result<Self, String> {
+    pub fn new(system: &System, ceiling: &LeaseCeiling) -> Result<Self, String> {
         let mut limits = Self {
             ceiling: ceiling.clone(),
             cpus: BTreeMap::new(),
@@ -172,68 +175,63 @@ impl Limits {
     }
 }
 
-/// A limit of a CPU in us, as the kernel writes it.
-fn limit_us(text: &str) -> u64 {
-    match text {
-        "n/a" => 0,
-        "0" => NO_LATENCY_LIMIT_US,
-        us => us.parse().unwrap_or(NO_LATENCY_LIMIT_US),
+/// The ceiling on a CPU in us; `None` if it has no idle states that tell.
+fn ceiling_us(system: &System, cpu: usize, ceiling: &LeaseCeiling) -> Result<Option<u64>, String> {
+    if let LeaseCeiling::Of(Ceiling::Latency(limit)) = ceiling {
+        return Ok(Some(limit.as_micros()));
     }
-}
-
-/// The ceiling on a CPU; `None` if it has no idle states that tell.
-fn ceiling_us(system: &System, cpu: usize, ceiling: &Ceiling) -> Result<Option<u64>, String> {
     let states = system.idle_states(cpu);
-    match ceiling {
-        Ceiling::State(_) if states.is_empty() => Ok(None),
-        // 0 would be polling, whatever a driver declares.
-        Ceiling::Auto => Ok(shallow_ceiling_us(states.iter()).map(|us| us.max(1))),
-        Ceiling::Latency(us) => Ok(Some(*us)),
-        Ceiling::State(name) => {
-            let state = states.iter().find(|s| s.name.eq_ignore_ascii_case(name));
-            let known = || {
-                let names = states
-                    .iter()
-                    .map(|s| format!("{} ({} us)", s.name, s.latency_us));
-                names.collect::<Vec<_>>().join(", ")
+    let Some(first) = states.first() else {
+        return Ok(None);
+    };
+    let wrong = |why: String| format!("ceiling: {why}");
+    Ok(match ceiling {
+        LeaseCeiling::Auto => shallow_ceiling(states.iter()).map(Nanoseconds::as_micros),
+        LeaseCeiling::Named(name) => Some(find_state(&states, name).map_err(wrong)?.latency_us),
+        LeaseCeiling::Of(Ceiling::State(index)) => {
+            let state = states.iter().find(|state| state.index == *index);
+            let missing = || {
+                wrong(format!(
+                    "there is no idle state {index}; cpu{cpu} has {}",
+                    states.len()
+                ))
             };
-            state.map(|s| Some(s.latency_us)).ok_or_else(|| {
-                format!(
-                    "ceiling: no idle state '{name}'; this machine has {}",
-                    known()
-                )
-            })
+            Some(state.ok_or_else(missing)?.latency_us)
         }
-    }
+        LeaseCeiling::Of(Ceiling::Shallowest) => Some(first.latency_us),
+        LeaseCeiling::Of(Ceiling::Latency(limit)) => Some(limit.as_micros()),
+    })
 }
 
 /// Whether the ceiling means something on every CPU of this machine.
 ///
 /// # Errors
 /// It names an idle state that a CPU has not; the message says which it has.
-pub fn check_ceiling(system: &System, ceiling: &Ceiling) -> Result<(), String> {
+pub fn check_ceiling(system: &System, ceiling: &LeaseCeiling) -> Result<(), String> {
     let mut cpus = system.cpus().into_iter();
     cpus.try_for_each(|cpu| ceiling_us(system, cpu, ceiling).map(drop))
 }
 
-/// The parameters of the kernel module, if it is loaded and shall be used.
+/// The parameters of the kernel module, if it is loaded.
+///
+/// # Errors
+/// The ceiling means nothing on this machine.
 pub fn module_settings(
     system: &System,
-    config: &PsdConfig,
+    psd: &PsdSettings,
 ) -> Result<Option<Vec<(Key, String)>>, String> {
-    if !config.kernel_module || !system.root().exists(MODULE) {
+    if !system.root().exists(MODULE) {
         return Ok(None);
     }
     let mut lowest: Option<u64> = None;
     for cpu in system.cpus() {
-        let us = ceiling_us(system, cpu, &config.ceiling)?;
+        let us = ceiling_us(system, cpu, &psd.ceiling)?;
         lowest = [lowest, us].into_iter().flatten().min();
     }
     let us = lowest.ok_or("this machine shows no idle states (no cpuidle driver)")?;
-    let ms = config.timeout.0.as_micros().div_ceil(1000);
     let key = |name: &str| name.parse::<Key>();
     Ok(Some(vec![
         (key("psd-ceiling")?, us.to_string()),
-        (key("psd-timeout")?, ms.to_string()),
+        (key("psd-timeout")?, psd.timeout_ms.to_string()),
     ]))
 }

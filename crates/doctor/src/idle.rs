@@ -1,7 +1,6 @@
 //! Idle states: switched off, too deep, too shallow, never reached.
 
 use wakepath_hardware::Machine;
-use wakepath_live::shallow_ceiling_us;
 use wakepath_policies::mechanism::Kind;
 
 use crate::counters::{self, Counted};
@@ -41,7 +40,7 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
         evidence.push(format!(
             "every CPU has a latency limit (pm_qos_resume_latency_us), the highest is {us} us"
         ));
-        fixes.push(case.apply("cpu-latency[limit=none]"));
+        fixes.push(case.apply("cpu-latency[limit=none,cpus=all]"));
     }
     let boot = case
         .system
@@ -129,7 +128,8 @@ fn keeps_shallow(word: &str, states: usize) -> bool {
 
 /// The ceiling of a latency limit that leaves the shallow states.
 fn shallow_ceiling(states: &[Counted]) -> Option<u64> {
-    shallow_ceiling_us(states.iter().map(|c| &c.state))
+    let ceiling = wakepath_live::shallow_ceiling(states.iter().map(|c| &c.state));
+    ceiling.map(wakepath_units::Nanoseconds::as_micros)
 }
 
 /// The machine with this latency limit on every CPU.
@@ -172,7 +172,7 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
                 .collect::<Vec<_>>()
                 .join(", ")
         ))
-        .fix(case.apply(&format!("cpu-latency[limit={ceiling}us]")))
+        .fix(case.apply(&format!("cpu-latency[limit={ceiling}us,cpus=all]")))
         .costs(&difference),
     )
 }
@@ -225,7 +225,7 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
         finding.weight = relative(case, lost / usage as f64);
         finding.fix = better_governor(case).or_else(|| {
             let ceiling = shallow_ceiling(&states)?;
-            Some(case.apply(&format!("cpu-latency[limit={ceiling}us]")))
+            Some(case.apply(&format!("cpu-latency[limit={ceiling}us,cpus=all]")))
         });
         findings.push(finding);
     }

@@ -3,7 +3,7 @@
 //!
 //! - [`setting`]: every setting as data: its scope, where it is, its unit, what it may be.
 //! - [`System`]: reads, writes and verifies one setting, on this machine or in a captured one.
-//! - [`policy`]: what a policy name such as `menu` or `idle-states[ceiling=20us]` sets on this machine.
+//! - [`policy`]: what a policy set such as `menu + idle-states[ceiling=20us]` changes on this machine.
 //! - [`Plan`]: what would be written, with old and new values.
 //! - [`Session`]: takes the lock, keeps the journal of old values, applies and restores.
 //!
@@ -14,11 +14,12 @@
 //! use wakepath_live::{Plan, Selection, Session, System, policy};
 //!
 //! let system = System::live();
-//! let wanted = policy::resolve(&system, &["menu", "idle-states[ceiling=20us]"], &Selection::default())?;
+//! let set = "menu + idle-states[ceiling=20us]".parse()?;
+//! let wanted = policy::resolve(&system, &set, &Selection::default())?;
 //! let hold = Session::open(&system)?.hold(&Plan::new(&system, wanted)?)?;
 //! // ... measure; when `hold` goes out of scope, everything is as it was.
 //! hold.release()?;
-//! # Ok::<(), wakepath_live::LiveError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub mod capture;
@@ -43,4 +44,4 @@ pub use policy::Selection;
 pub use root::Root;
 pub use session::{Hold, Restored, Session, restore_before_exit};
 pub use system::System;
-pub use topology::{StateInfo, shallow_ceiling_us};
+pub use topology::{StateInfo, find_state, shallow_ceiling};

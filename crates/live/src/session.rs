@@ -107,7 +107,7 @@ impl Session {
             return Err(LiveError::Policy {
                 policy: change.key.to_string(),
                 why: "the kernel drops this request when the process that holds it ends; keep one with \
-                      --for 10m, or use cpu-latency[limit=...], which stays by itself"
+                      --for 10m, or use cpu-latency[limit=...,cpus=all], which stays by itself"
                     .to_owned(),
             });
         }

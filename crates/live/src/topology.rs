@@ -1,6 +1,7 @@
 //! What a machine has: CPUs, idle states, frequency policies, drives.
 
-use wakepath_units::cpus;
+use wakepath_policies::psd::auto_ceiling;
+use wakepath_units::{Nanoseconds, cpus};
 
 use crate::{At, Root, System};
 
@@ -27,16 +28,36 @@ pub struct StateInfo {
     pub disabled: bool,
 }
 
-/// States that take longer to leave are deep: reviewers of the kernel asked for a ceiling "just above
-/// C1/C1E", which are left within 10 us on every recorded system.
-const SHALLOW_US: u64 = 10;
+impl StateInfo {
+    /// Declared exit latency.
+    pub const fn latency(&self) -> Nanoseconds {
+        Nanoseconds::from_micros(self.latency_us)
+    }
+}
 
-/// The ceiling just above C1 and C1E in us: the declared exit latency of the deepest state that is still shallow, or
-/// of the shallowest state that sleeps.
-pub fn shallow_ceiling_us<'a>(states: impl Iterator<Item = &'a StateInfo> + Clone) -> Option<u64> {
-    let sleeping = states.filter(|s| !s.polling).map(|s| s.latency_us);
-    let shallow = sleeping.clone().filter(|us| *us <= SHALLOW_US);
-    shallow.max().or_else(|| sleeping.min())
+/// The state of this name. Capital and small letters are alike.
+///
+/// # Errors
+/// There is none; the message lists those that there are.
+pub fn find_state<'a>(states: &'a [StateInfo], name: &str) -> Result<&'a StateInfo, String> {
+    let found = states.iter().find(|s| s.name.eq_ignore_ascii_case(name));
+    found.ok_or_else(|| {
+        let known: Vec<String> = states
+            .iter()
+            .map(|s| format!("{} ({} us)", s.name, s.latency_us))
+            .collect();
+        format!(
+            "no idle state '{name}'; this machine has {}",
+            known.join(", ")
+        )
+    })
+}
+
+/// The latency just above C1 and C1E ([`auto_ceiling`]); `None` if no state sleeps.
+pub fn shallow_ceiling<'a>(
+    states: impl Iterator<Item = &'a StateInfo> + Clone,
+) -> Option<Nanoseconds> {
+    auto_ceiling(states.filter(|s| !s.polling).map(StateInfo::latency))
 }
 
 impl System {

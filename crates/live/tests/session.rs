@@ -11,7 +11,7 @@ use wakepath_live::{Key, LiveError, Plan, Selection, Session, policy};
 const MANY: &[&str] = &[
     "teo",
     "idle-states[ceiling=20us]",
-    "cpu-latency[limit=50us]",
+    "cpu-latency[limit=50us,cpus=all]",
     "intel_pstate-hwp[epp=power,hwp_dynamic_boost=on]",
     "frequency[min=800MHz,max=2000MHz]",
     "drive-latency[tolerance=25000us]",
@@ -52,7 +52,11 @@ fn what_is_applied_is_in_force_and_is_put_back_to_the_byte() {
 fn a_second_apply_keeps_the_first_values() {
     let (directory, system) = laptop();
     let before = content(directory.path());
-    for policies in [&["teo"][..], &["ladder", "cpu-latency[limit=0us]"], MANY] {
+    for policies in [
+        &["teo"][..],
+        &["ladder", "cpu-latency[limit=0us,cpus=all]"],
+        MANY,
+    ] {
         let mut session = Session::open(&system).unwrap();
         session.apply(&plan(&system, policies)).unwrap();
     }
@@ -68,7 +72,7 @@ fn what_is_held_goes_back_to_what_was_applied() {
     session.apply(&plan(&system, &["teo"])).unwrap();
     let applied = content(directory.path());
 
-    let held = plan(&system, &["ladder", "system-latency[limit=10us]"]);
+    let held = plan(&system, &["ladder", "cpu-latency[limit=10us]"]);
     let hold = session.hold(&held).unwrap();
     assert!(content(directory.path()) != applied);
     let message = Session::open(&system).unwrap_err();
@@ -101,7 +105,7 @@ fn what_is_reserved_can_change_again_and_again() {
     let (directory, system) = laptop();
     let before = content(directory.path());
     let session = Session::open(&system).unwrap();
-    let limits = plan(&system, &["cpu-latency[limit=20us]"]);
+    let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
     let hold = session.reserve(&limits).unwrap();
     // In the journal, and not yet in force.
     assert_same(directory.path(), &before);
@@ -128,7 +132,7 @@ fn what_is_reserved_can_change_again_and_again() {
 fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
     let (directory, system) = laptop();
     let session = Session::open(&system).unwrap();
-    let wanted = ["cpu-latency[limit=20us]", "frequency[min=2000MHz]"];
+    let wanted = ["cpu-latency[limit=20us,cpus=all]", "frequency[min=2000MHz]"];
     let plan = plan(&system, &wanted);
     let key = |text: &str| text.parse::<Key>().unwrap();
     let [cpu0, cpu1] = ["cpu-latency:cpu0", "cpu-latency:cpu1"].map(key);
@@ -229,7 +233,7 @@ fn a_restart_resets_settings_by_itself() {
         .path()
         .join("sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us");
     let mut session = Session::open(&system).unwrap();
-    let both = plan(&system, &["teo", "cpu-latency[limit=50us]"]);
+    let both = plan(&system, &["teo", "cpu-latency[limit=50us,cpus=all]"]);
     session.apply(&both).unwrap();
     drop(session);
     // The new boot comes up with another governor; the latency limit is still ours.
@@ -250,11 +254,11 @@ fn a_request_that_needs_a_process_is_not_applied_for_good() {
     let (_directory, system) = laptop();
     let mut session = Session::open(&system).unwrap();
     let error = session
-        .apply(&plan(&system, &["system-latency[limit=10us]"]))
+        .apply(&plan(&system, &["cpu-latency[limit=10us]"]))
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("--for") && error.contains("cpu-latency"),
+        error.contains("--for") && error.contains("cpus=all"),
         "{error}"
     );
 }
@@ -292,7 +296,6 @@ fn frequency_limits_never_cross() {
 fn policies_that_cannot_be_applied_say_why_and_what_can() {
     let (_directory, system) = laptop();
     for (name, says) in [
-        ("menuu", "did you mean"),
         ("psd", "daemon"),
         ("oracle", "simulator"),
         ("powersave", "epp[value=power]"),
@@ -301,9 +304,13 @@ fn policies_that_cannot_be_applied_say_why_and_what_can() {
         ("haltpoll", "ladder, menu, teo"),
         ("frequency[max=9000MHz]", "4700000"),
         ("idle-states[ceiling=C3]", "C6 (170 us)"),
+        ("idle-states[disable=C3]", "C6 (170 us)"),
         ("poll[request_us=20]", "idle-states"),
+        ("io_uring[iowait=off]", "simulator"),
+        ("cpu-latency[limit=20us,cpus=0-2]", "no CPU 2"),
     ] {
-        let planned = policy::resolve(&system, &[name], &Selection::default())
+        let set = name.parse().unwrap();
+        let planned = policy::resolve(&system, &set, &Selection::default())
             .and_then(|wanted| Plan::new(&system, wanted));
         let message = planned.unwrap_err().to_string();
         assert!(message.contains(says), "{name}: {message}");
@@ -317,7 +324,75 @@ fn policies_that_cannot_be_applied_say_why_and_what_can() {
             drives,
             force: false,
         };
-        policy::resolve(&system, &["menu"], &selection).unwrap_err();
+        policy::resolve(&system, &"menu".parse().unwrap(), &selection).unwrap_err();
+    }
+}
+
+#[test]
+fn a_set_changes_what_it_names_and_nothing_else() {
+    let (_directory, system) = laptop();
+    let of = |name: &str| -> Vec<(String, String)> {
+        let changes = plan(&system, &[name]).changes.into_iter();
+        changes
+            .map(|c| (c.key.to_string(), c.new.unwrap_or_default()))
+            .collect()
+    };
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    };
+    assert_eq!(
+        of("idle-states[disable=c6]"),
+        pairs(&[
+            ("idle-state-off:cpu0/state2", "1"),
+            ("idle-state-off:cpu1/state2", "1"),
+        ])
+    );
+    for (name, value) in [("20us", "20"), ("0us", "n/a"), ("none", "0")] {
+        assert_eq!(
+            of(&format!("cpu-latency[limit={name},cpus=1]")),
+            pairs(&[("cpu-latency:cpu1", value)])
+        );
+    }
+    assert_eq!(
+        of("cpu-latency[limit=none]"),
+        pairs(&[("system-latency", "2000000000")])
+    );
+    assert_eq!(of("unchanged"), []);
+    // A limit of the whole system cannot be that of some CPUs.
+    let selection = Selection {
+        cpus: Some(vec![0]),
+        ..Selection::default()
+    };
+    let resolve = |name: &str| policy::resolve(&system, &name.parse().unwrap(), &selection);
+    let error = resolve("cpu-latency[limit=20us]").unwrap_err().to_string();
+    assert!(error.contains("cpus=all"), "{error}");
+    let of_one = resolve("cpu-latency[limit=20us,cpus=all]").unwrap();
+    assert_eq!(of_one.values.len(), 1);
+}
+
+#[test]
+fn a_governor_of_another_kernel_is_told() {
+    let (directory, system) = laptop();
+    let notes = |name: &str| plan(&system, &[name]).notes;
+    let release = directory.path().join("proc/sys/kernel/osrelease");
+    for (running, name, says) in [
+        ("6.12.9-amd64", "menu", None),
+        ("6.12.9-amd64", "menu@6.1", Some("6.12.9-amd64")),
+        ("6.1.0-18-amd64", "menu@6.1.0", None),
+        ("6.1.0-18-amd64", "teo", None),
+        ("6.12.48-amd64", "menu@6.12.48", None),
+        ("6.12.48-amd64", "menu@6.12.9", Some("6.12.48-amd64")),
+        ("nonsense", "menu@6.1", Some("nonsense")),
+    ] {
+        fs::write(&release, format!("{running}\n")).unwrap();
+        let notes = notes(name);
+        match says {
+            None => assert!(notes.is_empty(), "{notes:?}"),
+            Some(says) => assert!(notes[0].contains(says), "{notes:?}"),
+        }
     }
 }
 
@@ -339,7 +414,7 @@ fn a_drive_that_apst_breaks_is_left_alone_unless_forced() {
             force,
             ..Selection::default()
         };
-        policy::resolve(&system, &["apst"], &selection).unwrap()
+        policy::resolve(&system, &"apst".parse().unwrap(), &selection).unwrap()
     };
     let (careful, forced) = (planned(false), planned(true));
     assert!(careful.notes[0].contains("--force"), "{:?}", careful.notes);

@@ -62,6 +62,27 @@ pub enum LeaseRule {
 }
 
 impl LeaseRule {
+    /// The leases of this rule where nothing else is said.
+    pub const fn settings(self) -> PsdSettings {
+        PsdSettings {
+            timeout_ms: 3,
+            ceiling: self.ceiling(),
+            grant: Grant::Completion,
+            start_after: self.start_after(),
+            rule: self,
+        }
+    }
+
+    /// How deeply a CPU with a lease may sleep, where nothing else is said.
+    pub const fn ceiling(self) -> LeaseCeiling {
+        match self {
+            Self::Patch => LeaseCeiling::Of(Ceiling::Shallowest),
+            // `ceiling_us` of module/wakepath_psd.c.
+            Self::Module => LeaseCeiling::Of(Ceiling::Latency(Nanoseconds(20_000))),
+            Self::Daemon => LeaseCeiling::Auto,
+        }
+    }
+
     /// The I/O of a burst that gives the first lease, where nothing else is said.
     pub const fn start_after(self) -> u32 {
         match self {
@@ -78,6 +99,29 @@ pub enum LeaseCeiling {
     Of(Ceiling),
     /// No deeper than the state of this name.
     Named(String),
+    /// Just above C1 and C1E ([`auto_ceiling`]).
+    Auto,
+}
+
+/// States that take longer to leave are deep: reviewers of the kernel asked for a ceiling "just above
+/// C1/C1E", which are left within 10 us on every recorded system.
+const SHALLOW: Nanoseconds = Nanoseconds(10_000);
+
+/// The latency just above C1 and C1E: the exit latency of the deepest state that is still shallow, or of
+/// the shallowest one; at least 1 us, since 0 would be polling. `sleeping`: the exit latencies of the states
+/// that do not poll. `None` if there is no such state.
+///
+/// ```
+/// use wakepath_policies::psd::auto_ceiling;
+/// use wakepath_units::Nanoseconds;
+///
+/// let skylake = [2, 10, 85].map(Nanoseconds::from_micros);
+/// assert_eq!(auto_ceiling(skylake.into_iter()), Some(Nanoseconds(10_000)));
+/// ```
+pub fn auto_ceiling(sleeping: impl Iterator<Item = Nanoseconds> + Clone) -> Option<Nanoseconds> {
+    let shallow = sleeping.clone().filter(|latency| *latency <= SHALLOW);
+    let ceiling = shallow.max().or_else(|| sleeping.min())?;
+    Some(ceiling.max(Nanoseconds::from_micros(1)))
 }
 
 impl LeaseCeiling {
@@ -89,6 +133,11 @@ impl LeaseCeiling {
         let name = match self {
             Self::Of(ceiling) => return Ok(*ceiling),
             Self::Named(name) => name,
+            Self::Auto => {
+                let sleeping = states.iter().filter(|state| !state.polling);
+                let ceiling = auto_ceiling(sleeping.map(|state| state.exit_latency));
+                return Ok(ceiling.map_or(Ceiling::Shallowest, Ceiling::Latency));
+            }
         };
         state_index(states, name).map(Ceiling::State)
     }

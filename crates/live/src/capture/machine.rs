@@ -16,7 +16,7 @@ use wakepath_units::{Kilohertz, Nanoseconds, cpus};
 
 use super::{irq_time_accounting, tick_rate};
 use crate::nvme::ApstFeature;
-use crate::setting::NO_SYSTEM_LATENCY_LIMIT_US;
+use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, resume_limit_us};
 use crate::topology::{CPUS, StateInfo};
 use crate::{Key, Root, Session, System, nvme};
 
@@ -265,11 +265,7 @@ fn latency_requests(system: &System) -> Vec<LatencyRequest> {
         let Some(limit) = read(&key) else { continue };
         let is_held =
             |(of, value): &(Key, Option<String>)| *of == key && value.as_ref() == Some(&limit);
-        let us = match limit.as_str() {
-            "n/a" => Some(0),
-            "0" => None,
-            us => us.parse().ok().filter(|us| *us <= MAX_LATENCY_REQUEST_US),
-        };
+        let us = resume_limit_us(&limit).filter(|us| *us <= MAX_LATENCY_REQUEST_US);
         if let Some(us) = us
             && !held.iter().any(is_held)
         {

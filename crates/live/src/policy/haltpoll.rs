@@ -2,7 +2,7 @@
 
 use wakepath_policies::mechanism::{self, key::Fallback};
 
-use crate::setting::SETTINGS;
+use crate::setting::SettingInfo;
 
 /// What a policy name says of haltpoll's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,10 +21,7 @@ impl HaltpollAsSet {
         let keys = mechanism::find("haltpoll").map_or(&[][..], |haltpoll| haltpoll.keys);
         for key in keys {
             let parameter = key.info();
-            let info = SETTINGS
-                .iter()
-                .find(|s| s.haltpoll_parameter() == Some(parameter.name));
-            let found = info
+            let found = SettingInfo::of_haltpoll(parameter.name)
                 .and_then(|info| value(info.name))
                 .map(|text| match text.as_str() {
                     "Y" => "on".to_owned(),

@@ -1,24 +1,21 @@
-//! What a policy name sets on a machine.
-//!
-//! The names are those of every other command (`menu`, `teo`, `schedutil`, `intel_pstate-hwp[epp=power]`,
-//! `apst[rule=legacy]`), and in the same form those that exist only on a real machine ([`names::NAMES`]),
-//! such as `idle-states[ceiling=20us]`.
+//! What a policy set changes on a machine.
 
 mod apst;
 mod haltpoll;
 mod idle;
-pub mod names;
 
+use wakepath_policies::PolicySet;
 use wakepath_policies::idle::IdlePolicy;
-use wakepath_policies::mechanism::Policy;
+use wakepath_policies::mechanism::{CpuLatency, FrequencyLimits, LatencyScope, Policy};
 use wakepath_policies::spec::PolicySpec;
+use wakepath_policies::spec::version::BARE;
+use wakepath_units::{KernelVersion, Nanoseconds};
 
 use crate::capture::is_virtual;
-use crate::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US, Scope};
+use crate::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US, Scope, SettingInfo};
 use crate::{At, Key, LiveError, System, Wanted};
 pub use apst::{kernel_apst, place};
 pub use haltpoll::HaltpollAsSet;
-use names::LiveSetting;
 
 /// Which CPUs and drives a policy is for.
 #[derive(Clone, Debug, Default)]
@@ -31,28 +28,25 @@ pub struct Selection {
     pub force: bool,
 }
 
-/// What the policies set on this machine. A later one wins where two set the same.
+/// What the set changes on this machine. Policies that it does not name stay as they are.
 ///
 /// # Errors
-/// A name is unknown, or the machine cannot do it; the message says what it can.
+/// The machine cannot do it; the message says what it can.
 pub fn resolve(
     system: &System,
-    policies: &[&str],
+    set: &PolicySet,
     selection: &Selection,
 ) -> Result<Wanted, LiveError> {
     check_selection(system, selection)?;
     let mut wanted = Wanted::default();
-    for text in policies {
+    for spec in set.policies() {
         let mut target = Target {
             system,
             selection,
-            text,
+            spec,
             wanted: &mut wanted,
         };
-        match names::parse(text).map_err(|why| target.error(why))? {
-            Some(own) => target.own(&own)?,
-            None => target.known(&text.parse().map_err(|e| target.unknown(&e))?)?,
-        }
+        target.set()?;
     }
     Ok(wanted)
 }
@@ -65,13 +59,8 @@ fn check_selection(system: &System, selection: &Selection) -> Result<(), LiveErr
             why,
         })
     };
-    let cpus = system.cpus();
-    if let Some(cpu) = selection.cpus.iter().flatten().find(|c| !cpus.contains(c)) {
-        let last = cpus.last().copied().unwrap_or(0);
-        return missing(
-            "--cpus",
-            format!("no CPU {cpu} is online; the last is {last}"),
-        );
+    if let Some(cpus) = &selection.cpus {
+        check_cpus(system, cpus).or_else(|why| missing("--cpus", why))?;
     }
     let drives = system.drives();
     if let Some(drive) = selection
@@ -90,30 +79,31 @@ fn check_selection(system: &System, selection: &Selection) -> Result<(), LiveErr
     Ok(())
 }
 
+/// All of these CPUs have to be online.
+fn check_cpus(system: &System, cpus: &[usize]) -> Result<(), String> {
+    let online = system.cpus();
+    cpus.iter()
+        .find(|cpu| !online.contains(cpu))
+        .map_or(Ok(()), |cpu| {
+            let last = online.last().copied().unwrap_or(0);
+            Err(format!("no CPU {cpu} is online; the last is {last}"))
+        })
+}
+
 /// A policy being turned into settings.
 pub(crate) struct Target<'a> {
     pub(crate) system: &'a System,
     pub(crate) selection: &'a Selection,
-    /// As the user wrote it.
-    text: &'a str,
+    spec: &'a PolicySpec,
     wanted: &'a mut Wanted,
 }
 
 impl Target<'_> {
     pub(crate) fn error(&self, why: impl Into<String>) -> LiveError {
         LiveError::Policy {
-            policy: self.text.to_owned(),
+            policy: self.spec.to_string(),
             why: why.into(),
         }
-    }
-
-    /// An unknown name: the nearest one may be a policy or a live setting.
-    fn unknown(&self, error: &wakepath_policies::spec::SpecError) -> LiveError {
-        let own: Vec<&str> = names::NAMES.iter().map(|n| n.name).collect();
-        self.error(format!(
-            "{error}; on a real machine also {}",
-            own.join(", ")
-        ))
     }
 
     pub(crate) fn note(&mut self, note: impl Into<String>) {
@@ -132,12 +122,22 @@ impl Target<'_> {
 
     /// Wants a value everywhere that the setting exists and is selected.
     fn want_everywhere(&mut self, name: &str, value: &str) -> Result<(), LiveError> {
+        self.want_where(name, value, |_| true)
+    }
+
+    /// The same where a test holds.
+    fn want_where(
+        &mut self,
+        name: &str,
+        value: &str,
+        test: impl Fn(&At) -> bool,
+    ) -> Result<(), LiveError> {
         let info = setting::known(name);
         let places: Vec<At> = self
             .system
             .places(info.scope)
             .into_iter()
-            .filter(|at| self.selected(at))
+            .filter(|at| self.selected(at) && test(at))
             .filter(|at| {
                 Key::new(info, at.clone()).is_some_and(|key| self.system.root().exists(&key.path()))
             })
@@ -198,15 +198,23 @@ impl Target<'_> {
         format!("{what} (/{path}){hypervisor}")
     }
 
-    /// A policy that the simulator knows, too.
-    fn known(&mut self, spec: &PolicySpec) -> Result<(), LiveError> {
-        match spec.policy() {
-            Policy::Idle(policy) => self.idle_governor(spec, *policy),
-            Policy::Frequency(_) => self.frequency(spec),
+    /// What the policy sets.
+    fn set(&mut self) -> Result<(), LiveError> {
+        match self.spec.policy() {
+            Policy::Idle(policy) => self.idle_governor(*policy),
+            Policy::IdleStates(limit) => self.idle_states(limit),
+            Policy::CpuLatency(latency) => self.cpu_latency(latency),
+            Policy::Frequency(_) => self.frequency(),
+            Policy::FrequencyLimits(limits) => self.frequency_limits(*limits),
+            Policy::Epp(epp) => self.want_everywhere("epp", &epp.to_string()),
+            Policy::HwpBoost(on) => self.boost(*on),
             Policy::Apst(settings) => self.apst(settings),
+            Policy::DriveLatency(tolerance) => {
+                self.want_everywhere("drive-latency", &tolerance.to_string())
+            }
             Policy::Psd(_) => Err(self.error(
                 "a lease follows each burst of I/O, so a process has to run: `wakepath daemon` does that. \
-                 A limit that stays is cpu-latency[limit=20us]",
+                 A limit that stays is cpu-latency[limit=20us,cpus=all]",
             )),
             Policy::Poll(_) => Err(self.error(
                 "stock kernels take the polling limit from the idle states; switching a state off moves it: \
@@ -215,16 +223,11 @@ impl Target<'_> {
             Policy::IoUring(_) => Err(self.error(
                 "exists only in the simulator: on a real machine each program asks io_uring for it",
             )),
-            Policy::IdleStates(_)
-            | Policy::CpuLatency(_)
-            | Policy::FrequencyLimits(_)
-            | Policy::Epp(_)
-            | Policy::HwpBoost(_)
-            | Policy::DriveLatency(_) => Err(self.error("is written by a name of `names`")),
         }
     }
 
-    fn idle_governor(&mut self, spec: &PolicySpec, policy: IdlePolicy) -> Result<(), LiveError> {
+    fn idle_governor(&mut self, policy: IdlePolicy) -> Result<(), LiveError> {
+        let spec = self.spec;
         let name = spec.mechanism().name;
         if matches!(
             policy,
@@ -235,30 +238,61 @@ impl Target<'_> {
             ));
         }
         self.want("idle-governor", At::System, name);
-        if self.text.contains('@') {
-            let running = self.system.root().optional("proc/sys/kernel/osrelease");
-            let running = running.unwrap_or_else(|| "unknown".to_owned());
+        let bare = spec.version() == Some(BARE);
+        if !bare && spec.version() != Some(kernel_version(self.system)) {
+            let running = release(self.system).unwrap_or_else(|| "unknown".to_owned());
             self.note(format!(
                 "{spec}: the running kernel ({running}) has its own version of {name}; that is the one that runs"
             ));
         }
         for (key, value) in spec.given() {
-            let info = setting::SETTINGS
-                .iter()
-                .find(|s| s.haltpoll_parameter() == Some(key));
             let value = match value {
                 "on" => "Y",
                 "off" => "N",
                 number => number,
             };
-            if let Some(info) = info {
+            if let Some(info) = SettingInfo::of_haltpoll(key) {
                 self.want(info.name, At::System, value);
             }
         }
         Ok(())
     }
 
-    fn frequency(&mut self, spec: &PolicySpec) -> Result<(), LiveError> {
+    fn cpu_latency(&mut self, latency: &CpuLatency) -> Result<(), LiveError> {
+        let limit = latency.limit.map(Nanoseconds::as_micros);
+        let each = setting::resume_latency(limit);
+        match &latency.scope {
+            LatencyScope::System if self.selection.cpus.is_some() => Err(self.error(
+                "without `cpus` it holds for the whole system, whatever --cpus says; \
+                 cpu-latency[limit=20us,cpus=all] holds for those of --cpus",
+            )),
+            LatencyScope::System => {
+                let us = limit.unwrap_or(NO_SYSTEM_LATENCY_LIMIT_US);
+                self.want_everywhere("system-latency", &us.to_string())
+            }
+            LatencyScope::EachCpu => self.want_everywhere("cpu-latency", &each),
+            LatencyScope::Cpus(cpus) => {
+                check_cpus(self.system, cpus).map_err(|why| self.error(why))?;
+                self.want_where(
+                    "cpu-latency",
+                    &each,
+                    |at| matches!(at, At::Cpu(cpu) if cpus.contains(cpu)),
+                )
+            }
+        }
+    }
+
+    fn frequency_limits(&mut self, limits: FrequencyLimits) -> Result<(), LiveError> {
+        for (name, limit) in [("frequency-min", limits.min), ("frequency-max", limits.max)] {
+            if let Some(khz) = limit {
+                self.want_everywhere(name, &khz.0.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn frequency(&mut self) -> Result<(), LiveError> {
+        let spec = self.spec;
         let name = spec.mechanism().name;
         let driver = self.frequency_driver();
         // These drivers choose frequencies themselves, and give the two names another meaning.
@@ -308,35 +342,22 @@ impl Target<'_> {
     fn boost(&mut self, on: bool) -> Result<(), LiveError> {
         self.want_everywhere("hwp-dynamic-boost", if on { "1" } else { "0" })
     }
+}
 
-    /// A policy that exists only on a real machine.
-    fn own(&mut self, own: &LiveSetting) -> Result<(), LiveError> {
-        match own {
-            LiveSetting::IdleStates(ceiling) => self.idle_states(ceiling),
-            LiveSetting::CpuLatency(limit) => {
-                // In this file 0 means no limit; no latency at all is `n/a`.
-                let value = match limit {
-                    None => "0".to_owned(),
-                    Some(0) => "n/a".to_owned(),
-                    Some(us) => us.to_string(),
-                };
-                self.want_everywhere("cpu-latency", &value)
-            }
-            LiveSetting::SystemLatency(limit) => {
-                let us = limit.unwrap_or(NO_SYSTEM_LATENCY_LIMIT_US);
-                self.want_everywhere("system-latency", &us.to_string())
-            }
-            LiveSetting::Frequency { min, max } => {
-                for (name, limit) in [("frequency-min", min), ("frequency-max", max)] {
-                    if let Some(khz) = limit {
-                        self.want_everywhere(name, &khz.to_string())?;
-                    }
-                }
-                Ok(())
-            }
-            LiveSetting::Epp(value) => self.want_everywhere("epp", value),
-            LiveSetting::HwpBoost(on) => self.boost(*on),
-            LiveSetting::DriveLatency(value) => self.want_everywhere("drive-latency", value),
+/// The running kernel, or the nearest whose policies are known.
+pub fn kernel_version(system: &System) -> KernelVersion {
+    let release = release(system).unwrap_or_default();
+    KernelVersion::of_release(&release).unwrap_or_else(|_| {
+        let mut parts = release.split(['.', '-']).map_while(|p| p.parse().ok());
+        let series: (u32, u32) = (parts.next().unwrap_or(6), parts.next().unwrap_or(12));
+        match series {
+            series if series < (6, 12) => KernelVersion::V6_1,
+            (6, _) => KernelVersion::V6_12,
+            _ => KernelVersion::V7_3,
         }
-    }
+    })
+}
+
+fn release(system: &System) -> Option<String> {
+    system.root().optional("proc/sys/kernel/osrelease")
 }

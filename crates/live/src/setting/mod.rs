@@ -3,7 +3,9 @@
 
 mod value;
 
-pub use value::{NO_LATENCY_LIMIT_US, NO_SYSTEM_LATENCY_LIMIT_US, same};
+pub use value::{
+    NO_LATENCY_LIMIT_US, NO_SYSTEM_LATENCY_LIMIT_US, resume_latency, resume_limit_us, same,
+};
 
 /// What a setting belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,7 +100,7 @@ impl PartialEq for SettingInfo {
 impl Eq for SettingInfo {}
 
 const CPUIDLE: &str = "sys/devices/system/cpu/cpuidle/current_governor";
-const HALTPOLL: &str = "guest_halt_poll_";
+const HALTPOLL: &str = "sys/module/haltpoll/parameters/";
 
 const fn file(
     name: &'static str,
@@ -193,10 +195,17 @@ impl SettingInfo {
         SETTINGS.iter().position(|s| s == self).unwrap_or(0)
     }
 
-    /// The short name of a haltpoll parameter as policies know it.
-    pub(crate) fn haltpoll_parameter(&self) -> Option<&'static str> {
-        let (_, name) = self.path.rsplit_once('/')?;
-        name.starts_with(HALTPOLL).then_some(name)
+    /// The setting of a parameter of haltpoll, by the name that policies and the kernel have for it.
+    pub(crate) fn of_haltpoll(parameter: &str) -> Option<&'static Self> {
+        let ends = |info: &&Self| {
+            info.path
+                .rsplit_once('/')
+                .is_some_and(|(_, name)| name == parameter)
+        };
+        let parameters = SETTINGS
+            .iter()
+            .filter(|info| info.path.starts_with(HALTPOLL));
+        parameters.into_iter().find(ends)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Values as texts: what is possible, and when two texts mean the same.
 
+use wakepath_policies::mechanism::Epp;
+
 use super::{SettingInfo, Values};
 
 /// No latency limit of a CPU: `PM_QOS_RESUME_LATENCY_NO_CONSTRAINT` (`include/linux/pm_qos.h`, Linux 6.12).
@@ -9,13 +11,23 @@ pub const NO_LATENCY_LIMIT_US: u64 = i32::MAX as u64;
 /// (`include/linux/pm_qos.h`, Linux 6.12).
 pub const NO_SYSTEM_LATENCY_LIMIT_US: u64 = 2_000_000_000;
 
-/// The energy-performance preferences that have names (`drivers/cpufreq/intel_pstate.c`, Linux 6.12).
-const EPP: [(&str, u64); 4] = [
-    ("performance", 0x00),
-    ("balance_performance", 0x80),
-    ("balance_power", 0xC0),
-    ("power", 0xFF),
-];
+/// A latency limit of a CPU as its file takes it: 0 means no limit there, and no latency at all is `n/a`.
+pub fn resume_latency(limit_us: Option<u64>) -> String {
+    match limit_us {
+        None => "0".to_owned(),
+        Some(0) => "n/a".to_owned(),
+        Some(us) => us.to_string(),
+    }
+}
+
+/// The latency limit of a CPU that its file tells, in us; `None` if there is none.
+pub fn resume_limit_us(text: &str) -> Option<u64> {
+    match text {
+        "0" => None,
+        "n/a" => Some(0),
+        us => us.parse().ok(),
+    }
+}
 
 impl SettingInfo {
     /// Checks a value. `beside` reads a file beside the setting's own, if it is there.
@@ -82,8 +94,8 @@ fn meaning(setting: &SettingInfo, value: &str) -> String {
             other => other.to_owned(),
         },
         Values::ListedOrUpTo(..) => {
-            let named = EPP.iter().find(|(name, _)| *name == value);
-            named.map_or_else(|| plain_number(value), |(_, number)| number.to_string())
+            let number = Epp::parse(value).and_then(Epp::number);
+            number.map_or_else(|| plain_number(value), |number| number.to_string())
         }
         _ => plain_number(value),
     }

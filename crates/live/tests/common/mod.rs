@@ -29,6 +29,7 @@ pub(crate) fn assert_same(directory: &Path, before: &BTreeMap<String, Vec<u8>>) 
 
 /// What the policies change on a machine.
 pub(crate) fn plan(system: &System, policies: &[&str]) -> Plan {
-    let wanted = policy::resolve(system, policies, &Selection::default()).unwrap();
+    let set = policies.join(" + ").parse().unwrap();
+    let wanted = policy::resolve(system, &set, &Selection::default()).unwrap();
     Plan::new(system, wanted).unwrap()
 }

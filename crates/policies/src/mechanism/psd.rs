@@ -22,12 +22,15 @@ static TIMEOUT: Key<Nanoseconds> = Key {
 static CEILING: Key<LeaseCeiling> = Key {
     info: KeyInfo {
         name: "ceiling",
-        meaning: "how deeply a CPU with a lease may sleep",
+        meaning: "how deeply a CPU with a lease may sleep; auto: in C1 and C1E",
         unit: "",
-        fallback: Fallback::Value("shallowest"),
+        fallback: Fallback::Derived("shallowest; 20us under rule=module, auto under rule=daemon"),
         example: "20us",
     },
-    words: &[("shallowest", LeaseCeiling::Of(Ceiling::Shallowest))],
+    words: &[
+        ("shallowest", LeaseCeiling::Of(Ceiling::Shallowest)),
+        ("auto", LeaseCeiling::Auto),
+    ],
     form: Form::Text(
         "a latency such as 20us, a state by name such as C1E, or by index such as state:1",
         ceiling,
@@ -92,7 +95,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
         let rule = given.get(&RULE)?;
         Ok(Policy::Psd(PsdSettings {
             timeout_ms: (given.get(&TIMEOUT)?.0 / 1_000_000) as u32,
-            ceiling: given.get(&CEILING)?,
+            ceiling: given.given(&CEILING)?.unwrap_or_else(|| rule.ceiling()),
             grant: given.get(&GRANT)?,
             start_after: given
                 .given(&START_AFTER)?
@@ -101,3 +104,21 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
         }))
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::PolicySpec;
+
+    #[test]
+    fn what_is_not_given_is_what_the_rule_has() {
+        for (name, rule) in [
+            ("psd", LeaseRule::Patch),
+            ("psd[rule=module]", LeaseRule::Module),
+            ("psd[rule=daemon]", LeaseRule::Daemon),
+        ] {
+            let spec: PolicySpec = name.parse().unwrap();
+            assert_eq!(spec.psd(), Ok(rule.settings()), "{name}");
+        }
+    }
+}

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use serde::Serialize;
 use wakepath_live::{Plan, Selection, Session, policy};
+use wakepath_policies::mechanism::Place;
 
 use super::{HEADER, RootArgs, Row, policies_help};
 use crate::output::{self, Format};
+use crate::policy_set::{self, SetText};
 use crate::until::{self, Until};
 use crate::waiting;
 
 const EXAMPLES: &str = "\
 Examples:
-  wakepath apply teo 'cpu-latency[limit=20us]'
+  wakepath apply 'teo + cpu-latency[limit=20us,cpus=all]'
   wakepath apply 'idle-states[ceiling=C1E]' --cpus 0-3 --for 10m
   wakepath apply apst --drives nvme0 --dry-run
   wakepath restore";
@@ -21,8 +23,8 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_help()))]
 pub(crate) struct Args {
-    /// Policies; of two that set the same, the later one wins. `--help` lists them.
-    #[arg(required = true, value_name = "POLICY")]
+    /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
+    #[arg(required = true, value_name = "SET", value_parser = SetText(Place::Machine), hide_possible_values = true)]
     policies: Vec<String>,
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = until::duration)]
@@ -71,9 +73,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         drives: args.drives.clone(),
         force: args.force,
     };
-    let policies: Vec<&str> = args.policies.iter().map(String::as_str).collect();
+    let set = policy_set::join(&args.policies)?;
+    anyhow::ensure!(
+        !set.is_empty(),
+        "{set} changes nothing; name a policy, such as menu"
+    );
     let plan = || -> anyhow::Result<Plan> {
-        let wanted = policy::resolve(&system, &policies, &selection)?;
+        let wanted = policy::resolve(&system, &set, &selection)?;
         Ok(Plan::new(&system, wanted)?)
     };
     if args.dry_run {

@@ -42,9 +42,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     if args.check_config {
         let config = daemon::load(args.config.as_deref())?;
-        if config.psd.enabled {
-            psd::check_ceiling(&args.root.system()?, &config.psd.ceiling)
-                .map_err(|why| anyhow::anyhow!("[psd] {why}"))?;
+        if let Some(leases) = config.policy.leases() {
+            psd::check_ceiling(&args.root.system()?, &leases.ceiling)
+                .map_err(|why| anyhow::anyhow!("policy: {why}"))?;
         }
         let path = args.config.clone();
         let path = path.unwrap_or_else(|| PathBuf::from(config::PATH));

@@ -14,6 +14,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use wakepath_live::{Change, Root, System, setting};
+use wakepath_policies::mechanism::Place;
+
+use crate::policy_set::mechanisms;
 
 /// Which machine.
 #[derive(clap::Args)]
@@ -119,18 +122,16 @@ fn short(value: &str) -> String {
 
 /// What can be set, for `--help`.
 fn policies_help() -> String {
-    let mut text = String::from(
-        "Policies, the same names as everywhere:\n  \
-         menu, teo, ladder, haltpoll[...]      the idle governor\n  \
-         schedutil, performance, ondemand ...  the frequency governor\n  \
-         intel_pstate-hwp[epp=...,hwp_dynamic_boost=on]\n  \
-         apst[...]                             the drive's table, as `wakepath apst plan` makes it\n\
-         and on real machines only:\n",
-    );
-    for info in wakepath_live::policy::names::NAMES {
-        let _ = write!(text, "  {}\n      {}\n", info.example, info.summary);
+    let mut text = String::from("Policies, a set of which is written A + B:\n");
+    for mechanism in mechanisms(Place::Machine) {
+        let _ = writeln!(
+            text,
+            "  {}\n      {}",
+            mechanism.example(),
+            mechanism.summary
+        );
     }
-    text.push_str("\nSettings that they change:\n");
+    text.push_str("`wakepath policy list` has the keys of each.\n\nSettings that they change:\n");
     for info in setting::SETTINGS {
         let _ = writeln!(text, "  {:<20} {}", info.name, info.meaning);
     }

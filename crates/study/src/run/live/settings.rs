@@ -2,6 +2,7 @@
 
 use wakepath_live::setting;
 use wakepath_live::{Hold, Key, LiveError, Plan, Selection, Session, System, policy};
+use wakepath_policies::spec::{PolicySet, PolicySpec, SpecError};
 
 use crate::file::{StudyError, unknown};
 use crate::plan::PlannedPolicy;
@@ -24,43 +25,9 @@ pub(super) fn plan(system: &System, of: &PlannedPolicy) -> Result<Plan, StudyErr
                 .to_owned(),
         ));
     }
-    let specs = of.policies.policies();
-    let mut policies: Vec<String> = specs.iter().map(ToString::to_string).collect();
-    if let Some(us) = of.idle_latency_us {
-        policies.push(format!("idle-states[ceiling={us}us]"));
-    }
-    if let Some(us) = of.cpu_latency_us {
-        policies.push(format!("cpu-latency[limit={us}us]"));
-    }
-    if let Some(us) = of.system_latency_us {
-        policies.push(format!("system-latency[limit={us}us]"));
-    }
-    let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
-    let mut wanted = policy::resolve(system, &policies, &Selection::default())
-        .map_err(|e| named(e.to_string()))?;
-    for state in &of.disable_idle {
-        let mut known: Vec<String> = Vec::new();
-        let before = wanted.values.len();
-        for cpu in system.cpus() {
-            for info in system.idle_states(cpu) {
-                if info.name == *state {
-                    let at = wakepath_live::At::IdleState {
-                        cpu,
-                        state: info.index,
-                    };
-                    let key = setting::find("idle-state-off").and_then(|s| Key::new(s, at));
-                    wanted.values.extend(key.map(|k| (k, "1".to_owned())));
-                }
-                if !known.contains(&info.name) {
-                    known.push(info.name);
-                }
-            }
-        }
-        if wanted.values.len() == before {
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            return Err(named(unknown("idle state of this machine", state, &known)));
-        }
-    }
+    let set = policy_set(of).map_err(|e| named(e.to_string()))?;
+    let mut wanted =
+        policy::resolve(system, &set, &Selection::default()).map_err(|e| named(e.to_string()))?;
     for (name, value) in &of.set {
         let Some(info) = setting::find(name) else {
             let known: Vec<&str> = setting::SETTINGS.iter().map(|s| s.name).collect();
@@ -77,6 +44,27 @@ pub(super) fn plan(system: &System, of: &PlannedPolicy) -> Result<Plan, StudyErr
         wanted.values.extend(keys.map(|key| (key, value.clone())));
     }
     Plan::new(system, wanted).map_err(|e| named(e.to_string()))
+}
+
+/// The set that the keys of a study mean.
+fn policy_set(of: &PlannedPolicy) -> Result<PolicySet, SpecError> {
+    let mut policies: Vec<PolicySpec> = of.policies.policies().to_vec();
+    let mut states = Vec::new();
+    if let Some(us) = of.idle_latency_us {
+        states.push(format!("ceiling={us}us"));
+    }
+    if !of.disable_idle.is_empty() {
+        states.push(format!("disable={}", of.disable_idle.join(",")));
+    }
+    if !states.is_empty() {
+        policies.push(format!("idle-states[{}]", states.join(",")).parse()?);
+    }
+    for (limit, cpus) in [(of.cpu_latency_us, ",cpus=all"), (of.system_latency_us, "")] {
+        if let Some(us) = limit {
+            policies.push(format!("cpu-latency[limit={us}us{cpus}]").parse()?);
+        }
+    }
+    PolicySet::new(policies)
 }
 
 /// The right to change settings, if any policy of a plan needs it.

@@ -1,0 +1,50 @@
+//! Policy sets as arguments.
+
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Command};
+use wakepath_policies::PolicySet;
+use wakepath_policies::mechanism::{Kind, MECHANISMS, Mechanism, Place};
+use wakepath_policies::spec::SpecError;
+
+/// The text of a set. Shells complete it with the mechanisms of a place.
+#[derive(Clone, Copy)]
+pub(crate) struct SetText(pub(crate) Place);
+
+/// The mechanisms that can be given there.
+pub(crate) fn mechanisms(place: Place) -> impl Iterator<Item = &'static Mechanism> {
+    // Leases on a machine need a process that runs: the daemon.
+    let leases = place == Place::Machine;
+    MECHANISMS
+        .iter()
+        .copied()
+        .filter(move |m| m.on.contains(&place) && !(leases && m.kind == Kind::Psd))
+}
+
+impl TypedValueParser for SetText {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let names = mechanisms(self.0).map(|m| PossibleValue::new(m.name).help(m.summary));
+        Some(Box::new(names))
+    }
+}
+
+/// One set of all arguments.
+///
+/// # Errors
+/// One of them is no policy set, or two contradict each other.
+pub(crate) fn join(texts: &[String]) -> Result<PolicySet, SpecError> {
+    let sets: Result<Vec<PolicySet>, SpecError> = texts.iter().map(|text| text.parse()).collect();
+    PolicySet::new(sets?.iter().flat_map(|set| set.policies().to_vec()))
+}
