@@ -11,7 +11,7 @@ use wakepath_policies::input::{CallReader, read_states};
 use wakepath_units::TickRate;
 
 use crate::program::{Program, Subject};
-use crate::record::{Call, Case, State, Toggle, decision_text};
+use crate::record::{Call, Case, State, decision_text};
 use crate::source::{KernelSource, VERSIONS};
 
 /// A governor of a kernel version.
@@ -85,20 +85,8 @@ pub(crate) fn parse_case(
 ) -> Result<Case> {
     let table = read_states(states, states_name)?;
     let calls = CallReader::new(calls, calls_name).map(|call| {
-        let wakepath_policies::input::Call { query, outcome } = call?;
-        Ok(Call {
-            sleep_length: query.sleep_length,
-            delta_tick: query.delta_tick,
-            latency_request: query.latency_request,
-            select_clock: query.clock,
-            reflect_clock: outcome.clock,
-            residency: outcome.residency,
-            nr_iowait: query.nr_iowait,
-            tick_stopped: query.tick_stopped,
-            got_tick: outcome.got_tick,
-            poll_limit_hit: outcome.poll_limit_hit,
-            toggle: Toggle::default(),
-        })
+        let call = call?;
+        anyhow::Ok(Call::from((&call.query, &call.outcome)))
     });
     Ok(Case {
         halt_poll: None,

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use wakepath_policies::idle::{IdleOutcome, IdleQuery};
 
 /// The kernel's default latency request in ns, which limits nothing.
 pub const NO_LATENCY_LIMIT: i64 = 2_147_483_647_000;
@@ -56,6 +57,24 @@ pub struct Call {
     /// A state that is switched on or off in sysfs before the call. The text format has no place
     /// for it, and the benchmark leaves it out.
     pub toggle: Toggle,
+}
+
+impl From<(&IdleQuery, &IdleOutcome)> for Call {
+    fn from((query, outcome): (&IdleQuery, &IdleOutcome)) -> Self {
+        Self {
+            sleep_length: query.sleep_length,
+            delta_tick: query.delta_tick,
+            latency_request: query.latency_request,
+            select_clock: query.clock,
+            reflect_clock: outcome.clock,
+            residency: outcome.residency,
+            nr_iowait: query.nr_iowait,
+            tick_stopped: query.tick_stopped,
+            got_tick: outcome.got_tick,
+            poll_limit_hit: outcome.poll_limit_hit,
+            toggle: Toggle::default(),
+        }
+    }
 }
 
 /// A state that is switched on or off, or none.

@@ -5,7 +5,7 @@ use anyhow::Result;
 use wakepath_conformance::checks::{Check as _, Governor, Setting};
 use wakepath_conformance::compare::version_of;
 use wakepath_conformance::program::{Program, Subject, compiler_found};
-use wakepath_conformance::record::{Call, Case, State, Toggle, decision_byte};
+use wakepath_conformance::record::{Call, Case, State, decision_byte};
 use wakepath_conformance::source::{KernelSource, VERSIONS, cache_dir};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::LatencyRequest;
@@ -37,19 +37,7 @@ impl Observer for CallLog {
         };
         let (calls, decisions) = &mut self.calls[cpu];
         decisions.push(decision_byte(decision.state, decision.stop_tick));
-        calls.push(Call {
-            sleep_length: query.sleep_length,
-            delta_tick: query.delta_tick,
-            latency_request: query.latency_request,
-            select_clock: query.clock,
-            reflect_clock: outcome.clock,
-            residency: outcome.residency,
-            nr_iowait: query.nr_iowait,
-            tick_stopped: query.tick_stopped,
-            got_tick: outcome.got_tick,
-            poll_limit_hit: outcome.poll_limit_hit,
-            toggle: Toggle::default(),
-        });
+        calls.push(Call::from((&query, outcome)));
     }
 }
 

@@ -2,22 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::watch::{Event, Kind};
+use wakepath_policies::psd::HeardLease;
+
+use crate::watch::Event;
 
 /// The leases of all CPUs.
 #[derive(Debug, Default)]
 pub struct Leases {
-    cpus: BTreeMap<usize, Lease>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Lease {
-    /// The latest I/O that we heard of.
-    last_ns: u64,
-    /// The CPU has one.
-    wanted: bool,
-    /// It is in force.
-    given: bool,
+    cpus: BTreeMap<usize, HeardLease>,
 }
 
 /// What to do about a CPU.
@@ -34,39 +26,28 @@ impl Leases {
     pub fn handle(&mut self, events: &[Event]) -> Vec<Change> {
         for event in events {
             let lease = self.cpus.entry(event.cpu).or_default();
-            match event.kind {
-                Kind::Io => {
-                    lease.last_ns = lease.last_ns.max(event.time_ns);
-                    lease.wanted = true;
-                }
-                // An end that knows less than we do was overtaken by an I/O.
-                Kind::Quiet if event.time_ns < lease.last_ns => {}
-                Kind::Quiet => lease.wanted = false,
-            }
+            lease.hear(event.kind, event.time_ns);
         }
-        let mut changes = Vec::new();
-        for (cpu, lease) in &mut self.cpus {
-            if lease.wanted != lease.given {
-                lease.given = lease.wanted;
-                changes.push(Change {
-                    cpu: *cpu,
-                    give: lease.wanted,
-                });
-            }
-        }
-        changes
+        let changes = self.cpus.iter_mut().filter_map(|(cpu, lease)| {
+            let give = lease.change()?;
+            Some(Change { cpu: *cpu, give })
+        });
+        changes.collect()
     }
 
     /// How many CPUs have one.
     pub fn given(&self) -> usize {
-        self.cpus.values().filter(|lease| lease.given).count()
+        self.cpus.values().filter(|lease| lease.is_given()).count()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::Kind;
     use proptest::prelude::*;
+    use wakepath_policies::psd::{Lease, LeaseRule, PsdPolicy};
+    use wakepath_units::{Nanoseconds, TickRate};
 
     const fn event(cpu: usize, kind: Kind, time_ns: u64) -> Event {
         Event { time_ns, cpu, kind }
@@ -85,26 +66,6 @@ mod tests {
         };
         assert_eq!(leases.handle(&[event(1, Kind::Quiet, 30)]), [back]);
         assert_eq!(leases.given(), 0);
-    }
-
-    #[test]
-    fn an_end_that_was_overtaken_does_not_count() {
-        let mut leases = Leases::default();
-        leases.handle(&[event(0, Kind::Io, 10)]);
-        assert_eq!(
-            leases.handle(&[event(0, Kind::Io, 50), event(0, Kind::Quiet, 20)]),
-            []
-        );
-        assert_eq!(leases.given(), 1);
-    }
-
-    #[test]
-    fn what_begins_and_ends_at_once_changes_nothing() {
-        let mut leases = Leases::default();
-        assert_eq!(
-            leases.handle(&[event(0, Kind::Io, 10), event(0, Kind::Quiet, 10)]),
-            []
-        );
     }
 
     proptest! {
@@ -126,6 +87,48 @@ mod tests {
                 }
             }
             prop_assert_eq!(leases.given(), given.iter().filter(|g| **g).count());
+        }
+
+        /// `psd[rule=daemon]`, by which studies say what the daemon would do.
+        #[test]
+        fn user_space_gives_the_leases_of_the_rule(
+            ios in prop::collection::vec((0_usize..3, 1_u64..3_000_000), 1..100),
+            start_after in 1_u32..4,
+        ) {
+            let policy = PsdPolicy {
+                timeout_ms: 2,
+                start_after,
+                rule: LeaseRule::Daemon,
+                ..PsdPolicy::default()
+            };
+            let mut rules = [(); 3].map(|()| Lease::new(&policy, TickRate::HZ_250));
+            let mut leases = Leases::default();
+            let mut given = [false; 3];
+            let mut hear = |given: &mut [bool; 3], event| {
+                for change in leases.handle(&[event]) {
+                    given[change.cpu] = change.give;
+                }
+            };
+            let mut now = 10_000_000;
+            for (cpu, gap) in ios {
+                now += gap;
+                // What the program in the kernel tells, in the order of time.
+                let mut ended: Vec<(u64, usize)> = (0..3)
+                    .map(|of| (rules[of].end().0, of))
+                    .filter(|(end, of)| given[*of] && (*end < now || *end == now && *of != cpu))
+                    .collect();
+                ended.sort_unstable();
+                for (end, of) in ended {
+                    hear(&mut given, event(of, Kind::Quiet, end));
+                }
+                let held = rules[cpu].holds(Nanoseconds(now));
+                rules[cpu].io(Nanoseconds(now));
+                if !held && rules[cpu].holds(Nanoseconds(now)) {
+                    hear(&mut given, event(cpu, Kind::Io, now));
+                }
+                let holds = [0, 1, 2].map(|cpu: usize| rules[cpu].holds(Nanoseconds(now)));
+                prop_assert_eq!(given, holds);
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use aya::util::nr_cpus;
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 use rustix::time::{ClockId, clock_gettime};
 use wakepath_ebpf::{LoadError, Meter, Overhead, cause, chain, kernel_types, refusal};
+pub use wakepath_policies::psd::BurstEvent as Kind;
 use wakepath_policies::psd::Grant;
 
 use crate::gaps::{CLASSES, Gaps};
@@ -52,15 +53,6 @@ pub struct Event {
     pub cpu: usize,
     /// What.
     pub kind: Kind,
-}
-
-/// What can happen on a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// One of the first I/Os of a burst.
-    Io,
-    /// The burst is over.
-    Quiet,
 }
 
 /// `struct wp_cpu` of `bpf/wire.h`.

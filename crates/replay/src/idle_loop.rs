@@ -2,10 +2,10 @@
 //! `kernel/sched/idle.c`, Linux 6.1 and 6.12).
 
 use wakepath_hardware::IdleStates;
-use wakepath_policies::idle::{
-    Governor, IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, WithGovernor,
-};
+use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
+use wakepath_policies::idle::{Governor, IdleGovernor, IdleOutcome, WithGovernor};
 use wakepath_policies::psd::Ceiling;
+use wakepath_units::Nanoseconds;
 
 use crate::cost::{Judge, Totals};
 use crate::package::Tally;
@@ -126,45 +126,40 @@ impl Passage<'_> {
             while tick <= now {
                 tick += period;
             }
-            let sleep_length = if now > rest.start && rest.timer <= now as i64 {
+            let next_timer = if now > rest.start && rest.timer <= now as i64 {
                 rest.unknown
             } else {
                 rest.timer.saturating_sub_unsigned(now)
             };
-            let delta_tick = if tick_stopped {
-                sleep_length
-            } else {
-                sleep_length.min((tick - now) as i64)
-            };
-            let query = IdleQuery {
-                sleep_length,
-                delta_tick,
+            let clock = Nanoseconds(now);
+            let looks_at = rest.lease.next_look(clock).map_or(u64::MAX, |at| at.0);
+            let call = IdleCall {
+                now,
+                next_timer: next_timer.min((looks_at - now).min(i64::MAX as u64) as i64),
                 tick_stopped,
+                tick,
+                keeps_tick: false,
                 latency_request: rest.latency_request,
                 nr_iowait: rest.iowaiters,
-                clock: now,
                 true_idle: rest.end - now,
                 package_saving: rest.package_saving,
             };
-            let IdleDecision { state, stop_tick } = if now < rest.lease_until {
-                ceiling.select(states, governor, &query)
-            } else {
-                governor.select(&query)
-            };
-            let state = state.min(states.len() - 1);
+            let ceiling = rest.lease.holds(clock).then_some(ceiling);
+            let choice = call.choose(&call.query(), states, governor, ceiling);
+            let state = choice.state;
             counts.selections += 1;
-            if stop_tick && !tick_stopped {
+            if choice.stops_tick {
                 tick_stopped = true;
                 counts.tick_stops += 1;
             }
             let polls_until = if judge.rule(state).is_some_and(|rule| rule.polling) {
-                let own = governor.poll_limit().map(|limit| limit.0);
-                now.saturating_add(own.unwrap_or(self.poll_limit).max(1))
+                let limit = poll_limit(governor, Nanoseconds(self.poll_limit));
+                now.saturating_add(limit.0.max(1))
             } else {
                 u64::MAX
             };
             let ticks_at = if tick_stopped { u64::MAX } else { tick };
-            let end = rest.end.min(polls_until).min(ticks_at);
+            let end = rest.end.min(polls_until).min(ticks_at).min(looks_at);
             let last = end == rest.end;
             let added = judge.account(&mut counts.totals, state, end - now, last, rest.best);
             if !rest.windows.is_empty()
@@ -177,15 +172,9 @@ impl Passage<'_> {
                     tally.interrupt(*place, &rest.windows, now);
                 }
             }
-            let poll_limit_hit = !last && polls_until <= ticks_at;
+            let poll_limit_hit = !last && polls_until == end;
             counts.poll_limit_hits += u64::from(poll_limit_hit);
-            let outcome = IdleOutcome {
-                clock: end,
-                // 0 would mean that the driver refused the state.
-                residency: (end - now).max(1),
-                got_tick: end == ticks_at,
-                poll_limit_hit,
-            };
+            let outcome = IdleOutcome::of_stay(now, end, end == ticks_at, poll_limit_hit);
             governor.reflect(state, &outcome);
             if last {
                 *self.tick_stopped = tick_stopped;

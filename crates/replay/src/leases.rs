@@ -5,59 +5,56 @@
 
 use std::collections::VecDeque;
 
-use wakepath_policies::psd::{Lease, PsdPolicy};
+use wakepath_policies::psd::{Lease, LeaseRule, LeaseView, PsdPolicy};
 use wakepath_units::{Nanoseconds, TickRate};
 
-/// So many grants can have come since a rest began, each in a tick of its own. A completion ends all idle states but
-/// the polling one, which gives up after a tick at most.
-const MOST: usize = 64;
+/// So many I/Os can have come since a rest began. A completion ends all idle states but the polling one, which gives up
+/// after a tick at most.
+const MOST: usize = 1024;
 
-/// The lease of a CPU, and what may have been granted since its last rest began.
+/// The lease of a CPU, and the I/Os since its last rest began.
 #[derive(Clone, Debug)]
 pub(crate) struct Leases {
     lease: Lease,
-    tick: u64,
-    /// The first one of each tick: the others change nothing.
-    grants: VecDeque<u64>,
+    /// Of I/Os within this time, which begins with a tick, the first one alone counts; 0: each counts.
+    alike: u64,
+    ios: VecDeque<u64>,
 }
 
 impl Leases {
     /// No lease yet.
-    pub(crate) fn new(psd: PsdPolicy, tick: TickRate) -> Self {
+    pub(crate) fn new(psd: &PsdPolicy, tick: TickRate) -> Self {
+        let by_tick = psd.rule == LeaseRule::Patch && psd.start_after == 1;
         Self {
-            lease: Lease::new(psd.timeout_ms, tick),
-            tick: tick.period().0,
-            grants: VecDeque::new(),
+            lease: Lease::new(psd, tick),
+            alike: if by_tick { tick.period().0 } else { 0 },
+            ios: VecDeque::new(),
         }
     }
 
-    /// The lease is granted or extended at `time`.
-    pub(crate) fn grant(&mut self, time: u64) {
-        let tick = |time| time / self.tick;
-        if self
-            .grants
-            .back()
-            .is_some_and(|&last| tick(last) == tick(time))
-        {
+    /// An I/O that counts, at `time`.
+    pub(crate) fn io(&mut self, time: u64) {
+        let alike = |&last: &u64| self.alike > 0 && last / self.alike == time / self.alike;
+        if self.ios.back().is_some_and(alike) {
             return;
         }
-        if self.grants.len() == MOST
-            && let Some(oldest) = self.grants.pop_front()
+        if self.ios.len() == MOST
+            && let Some(oldest) = self.ios.pop_front()
         {
-            self.lease.grant(Nanoseconds(oldest));
+            self.lease.io(Nanoseconds(oldest));
         }
-        self.grants.push_back(time);
+        self.ios.push_back(time);
     }
 
-    /// Until when the lease holds that a rest finds which begins at `start`. Rests are asked about in their order.
-    pub(crate) fn end_for(&mut self, start: u64) -> u64 {
-        while let Some(&time) = self.grants.front()
+    /// The lease that a rest finds which begins at `start`. Rests are asked about in their order.
+    pub(crate) fn found_at(&mut self, start: u64) -> LeaseView {
+        while let Some(&time) = self.ios.front()
             && time <= start
         {
-            self.lease.grant(Nanoseconds(time));
-            self.grants.pop_front();
+            self.lease.io(Nanoseconds(time));
+            self.ios.pop_front();
         }
-        self.lease.end().0
+        self.lease.view(Nanoseconds(start))
     }
 }
 
@@ -67,25 +64,53 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    /// Until when the lease holds that a rest finds which begins at `start`, in ns; 0: none holds.
+    fn end(leases: &mut Leases, start: u64) -> u64 {
+        let lease = leases.found_at(start);
+        let last = (0..100).rfind(|ms| lease.holds(Nanoseconds(start + ms * MS)));
+        last.map_or(0, |ms| start + (ms + 1) * MS)
+    }
+
     #[test]
-    fn a_grant_holds_for_rests_that_begin_after_it() {
-        let mut leases = Leases::new(PsdPolicy::default(), TickRate::HZ_1000);
-        leases.grant(10 * MS);
-        leases.grant(10 * MS + 1);
-        assert_eq!(leases.end_for(10 * MS - 1), 0);
-        assert_eq!(leases.end_for(10 * MS), 13 * MS);
-        leases.grant(20 * MS);
-        assert_eq!(leases.end_for(19 * MS), 13 * MS);
-        assert_eq!(leases.end_for(30 * MS), 23 * MS);
+    fn a_lease_holds_for_rests_that_begin_after_the_io() {
+        for rule in [LeaseRule::Patch, LeaseRule::Module, LeaseRule::Daemon] {
+            let psd = PsdPolicy {
+                timeout_ms: 4,
+                rule,
+                ..PsdPolicy::default()
+            };
+            let mut leases = Leases::new(&psd, TickRate::HZ_1000);
+            leases.io(10 * MS);
+            assert_eq!(end(&mut leases, 9 * MS), 0, "{rule:?}");
+            assert_eq!(end(&mut leases, 10 * MS), 14 * MS, "{rule:?}");
+            leases.io(20 * MS);
+            assert_eq!(end(&mut leases, 19 * MS), 0, "{rule:?}");
+            assert_eq!(end(&mut leases, 22 * MS), 24 * MS, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn ios_of_one_tick_are_alike_for_the_patch_alone() {
+        for (rule, expected) in [(LeaseRule::Patch, 12), (LeaseRule::Daemon, 14)] {
+            let psd = PsdPolicy {
+                timeout_ms: 4,
+                rule,
+                ..PsdPolicy::default()
+            };
+            let mut leases = Leases::new(&psd, TickRate::HZ_250);
+            leases.io(8 * MS);
+            leases.io(9 * MS);
+            assert_eq!(end(&mut leases, 10 * MS), expected * MS, "{rule:?}");
+        }
     }
 
     #[test]
     fn a_cpu_that_never_rests_takes_no_memory() {
-        let mut leases = Leases::new(PsdPolicy::default(), TickRate::HZ_1000);
+        let mut leases = Leases::new(&PsdPolicy::default(), TickRate::HZ_1000);
         for tick in 0..10_000 {
-            leases.grant(tick * MS);
+            leases.io(tick * MS);
         }
-        assert_eq!(leases.grants.len(), MOST);
-        assert_eq!(leases.end_for(9_999 * MS), 10_002 * MS);
+        assert_eq!(leases.ios.len(), MOST);
+        assert_eq!(end(&mut leases, 9_999 * MS), 10_002 * MS);
     }
 }

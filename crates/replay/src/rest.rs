@@ -8,6 +8,7 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
+use wakepath_policies::psd::LeaseView;
 use wakepath_trace::recording::{Before, IdleRow};
 
 use crate::cost::Best;
@@ -49,8 +50,8 @@ pub struct Rest {
     pub in_loop: bool,
     /// An I/O completion ended it.
     pub woken_by_io: bool,
-    /// Until when a PSD lease held; 0: there was none.
-    pub lease_until: u64,
+    /// The PSD lease that the CPU found.
+    pub lease: LeaseView,
     /// The times in it in which every CPU is idle, among all of them.
     pub windows: Range<usize>,
     /// What the package saves if this CPU sleeps as deeply as it can, in fJ.
@@ -83,7 +84,7 @@ impl Rest {
             iowaiters: first.iowaiters().unwrap_or(0),
             in_loop: first.before() == Before::IdleLoop,
             woken_by_io: false,
-            lease_until: 0,
+            lease: LeaseView::default(),
             windows: 0..0,
             package_saving: 0,
             best: Best::default(),

@@ -458,7 +458,7 @@ impl<'a> Common<'a> {
             number: cpu as usize,
             group,
             rests: Rests::default(),
-            leases: setup.psd.map(|psd| Leases::new(psd, setup.tick)),
+            leases: setup.psd.map(|psd| Leases::new(&psd, setup.tick)),
             woken_at: None,
             completed_at: 0,
             woken_inside: false,
@@ -614,10 +614,9 @@ impl<'a> Common<'a> {
         self.rests += 1;
         let place = (cpu.number, &mut cpu.window);
         self.package.end_rest(place, judge, rest, earlier, last);
-        rest.lease_until = match &mut cpu.leases {
-            Some(leases) => leases.end_for(rest.start),
-            None => 0,
-        };
+        if let Some(leases) = &mut cpu.leases {
+            rest.lease = leases.found_at(rest.start);
+        }
         let mut account = |stay: Stay, last| {
             let state = usize::from(stay.state);
             judge.account(&mut cpu.recorded, state, stay.duration, last, rest.best)
@@ -663,7 +662,7 @@ impl<'a> Common<'a> {
         if let (Some(leases), Some(psd)) = (&mut cpu.leases, self.setup.psd)
             && counts(psd.grant)
         {
-            leases.grant(time);
+            leases.io(time);
         }
     }
 

@@ -33,6 +33,8 @@ pub(crate) enum Timer {
     Background(usize),
     /// The end of a task's sleep.
     Task(TaskId),
+    /// A PSD lease of the module or the daemon looks whether it is over.
+    Lease,
 }
 
 /// Which way the data goes.

@@ -84,9 +84,7 @@ pub fn simulate_observed<O: Observer>(
             )?);
         }
         cpus.extend((0..cluster.cpus).map(|cpu| {
-            let lease = policies
-                .psd
-                .map(|p| (Lease::new(p.timeout_ms, setup.tick), p));
+            let lease = policies.psd.map(|p| (Lease::new(&p, setup.tick), p));
             Cpu::new(
                 index,
                 first_domain + cpu / cluster.cpus_per_clock,

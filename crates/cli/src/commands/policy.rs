@@ -19,7 +19,7 @@ use wakepath_policies::idle::Governor;
 use wakepath_policies::input::{Call, CallReader, events, read_states};
 use wakepath_policies::mechanism::{MECHANISMS, Mechanism, Place};
 use wakepath_policies::poll;
-use wakepath_policies::psd::Lease;
+use wakepath_policies::psd::{Lease, PsdPolicy};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_policies::spec::version::BARE;
 use wakepath_units::{Capacity, KernelVersion, TickRate};
@@ -292,10 +292,14 @@ fn hwp_boost(args: &HwpBoostArgs, out: &mut impl Write) -> anyhow::Result<()> {
 
 fn psd(args: &PsdArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let (input, name) = open(args.events.as_deref())?;
-    let mut lease = Lease::new(args.timeout_ms, args.tick.rate);
+    let policy = PsdPolicy {
+        timeout_ms: args.timeout_ms,
+        ..PsdPolicy::default()
+    };
+    let mut lease = Lease::new(&policy, args.tick.rate);
     for event in events::read_lease_events(input, &name)? {
         if event.completion {
-            lease.grant(event.time);
+            lease.io(event.time);
         } else {
             writeln!(out, "{}", u8::from(lease.holds(event.time)))?;
         }

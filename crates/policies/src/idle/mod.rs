@@ -5,6 +5,7 @@
 
 pub mod generations;
 pub mod haltpoll;
+pub mod kernel;
 pub mod ladder;
 pub mod menu;
 pub mod oracle;

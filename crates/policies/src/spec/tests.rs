@@ -9,7 +9,7 @@ use crate::apst::{ApstQuirks, ApstRule};
 use crate::freq::{SchedutilSettings, iowait_boost};
 use crate::idle::HaltpollParameters;
 use crate::mechanism::{CpuLatency, Epp, FrequencyLimits, LatencyScope, StateLimit};
-use crate::psd::{Ceiling, Grant, LeaseCeiling, LeaseRule, PsdError, PsdPolicy};
+use crate::psd::{Ceiling, Grant, LeaseCeiling, LeaseRule, PsdPolicy};
 
 fn parse(text: &str) -> Result<PolicySpec, SpecError> {
     text.parse()
@@ -186,10 +186,19 @@ fn a_ceiling_by_name_is_the_state_of_the_machine() {
         on("psd[ceiling=C1X]").unwrap_err().to_string(),
         "ceiling: no idle state is called `C1X` here; there are POLL, C1, C1E, C6"
     );
-    for text in ["psd[rule=daemon]", "psd[start_after=2]", "psd[rule=module]"] {
-        assert_eq!(on(text), Err(PsdError::NotModelled), "{text}");
+    for (text, rule, start_after) in [
+        ("psd", LeaseRule::Patch, 1),
+        ("psd[start_after=3]", LeaseRule::Patch, 3),
+        ("psd[rule=module]", LeaseRule::Module, 1),
+        ("psd[rule=daemon]", LeaseRule::Daemon, 2),
+    ] {
+        let policy = on(text).unwrap();
+        assert_eq!(
+            (policy.rule, policy.start_after),
+            (rule, start_after),
+            "{text}"
+        );
     }
-    assert!(on("psd[rule=patch,start_after=1]").is_ok());
 }
 
 #[test]

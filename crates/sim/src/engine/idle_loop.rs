@@ -1,6 +1,7 @@
 //! The kernel's idle loop: asking the governor, entering, leaving, telling it.
 
-use wakepath_policies::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
+use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
+use wakepath_policies::idle::{IdleGovernor, IdleOutcome};
 use wakepath_units::Nanoseconds;
 
 use super::{Engine, Slot};
@@ -27,42 +28,33 @@ impl<O: Observer> Engine<'_, O> {
         let can_stop = c.tick_stopped
             || wheel.saturating_sub(now) > period
             || wheel.saturating_sub(now / period * period) > period;
-        let tick = if c.tick_stopped { NEVER } else { c.next_tick };
-        let next_timer = timer.min(wheel);
-        let delta_tick = until(now, next_timer.min(tick));
-        let sleep_length = if can_stop {
-            until(now, next_timer)
-        } else {
-            delta_tick
-        };
-        let query = IdleQuery {
-            sleep_length,
-            delta_tick,
+        let call = IdleCall {
+            now,
+            next_timer: until(now, timer.min(wheel)),
             tick_stopped: c.tick_stopped,
+            tick: c.next_tick,
+            keeps_tick: !can_stop,
             latency_request: c.latency_request,
             nr_iowait: c.nr_iowait,
-            clock: now,
             true_idle: 0,
             package_saving: 0,
         };
-        let IdleDecision { state, stop_tick } = match &c.lease {
-            Some((lease, policy)) if lease.holds(Nanoseconds(now)) => {
-                policy.ceiling.select(self.states, &mut c.governor, &query)
-            }
-            _ => c.governor.select(&query),
+        let query = call.query();
+        let ceiling = match &c.lease {
+            Some((lease, policy)) if lease.holds(Nanoseconds(now)) => Some(policy.ceiling),
+            _ => None,
         };
+        let choice = call.choose(&query, self.states, &mut c.governor, ceiling);
         if O::WATCHES {
-            let decision = IdleDecision { state, stop_tick };
-            self.observer.idle_choice(cpu, &query, decision);
+            self.observer.idle_choice(cpu, &query, choice.decision);
         }
         c.selections += 1;
-        let stopped = stop_tick && can_stop && !c.tick_stopped;
-        if stopped {
+        if choice.stops_tick {
             c.tick_stopped = true;
             c.next_tick = NEVER;
             c.tick_stops += 1;
         }
-        c.state = state.min(self.setup.states.len() - 1);
+        c.state = choice.state;
         c.idle_since = now;
         c.mode = Mode::Idle;
         c.stats[c.state].entries += 1;
@@ -83,13 +75,13 @@ impl<O: Observer> Engine<'_, O> {
             self.power.cpu_asleep(now, c.cluster, whole, really);
         }
         if entered.polling {
-            let limit = c.governor.poll_limit().unwrap_or(self.setup.poll_limit).0;
+            let limit = poll_limit(&c.governor, self.setup.poll_limit).0;
             c.polling_until = Some(now + limit);
             self.begin_phase(cpu, Mode::Idle, limit);
         }
         self.core_use_changed(cpu);
         self.observe_cpu(cpu);
-        if stopped {
+        if choice.stops_tick {
             self.arm_clock(cpu);
         }
     }
@@ -163,8 +155,7 @@ impl Cpu {
         self.polling_until = None;
         self.awake_since = now;
         self.poll_limit_hit = poll_limit_hit;
-        // A residency of 0 would mean that the driver refused the state.
-        self.unreflected = Some(residency.max(1));
+        self.unreflected = Some(IdleOutcome::residency_of(residency));
         let entered = &setup.states[self.state];
         let stats = &mut self.stats[self.state];
         stats.time += residency - std::mem::take(&mut self.busy_in_stay);

@@ -69,6 +69,10 @@ impl<O: Observer> Engine<'_, O> {
                     self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
                 }
             },
+            Interrupt::Timer(Timer::Lease) => {
+                self.cpus[cpu].lease_timer = false;
+                self.arm_lease(cpu);
+            }
             Interrupt::Reschedule => {}
         }
     }
@@ -78,7 +82,22 @@ impl<O: Observer> Engine<'_, O> {
         if let Some((lease, policy)) = &mut self.cpus[cpu].lease
             && occasion(policy.grant)
         {
-            lease.grant(Nanoseconds(self.now));
+            lease.io(Nanoseconds(self.now));
+            self.arm_lease(cpu);
+        }
+    }
+
+    /// Starts the timer of a lease that has one, unless it runs.
+    fn arm_lease(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu];
+        let now = Nanoseconds(self.now);
+        if !c.lease_timer
+            && let Some((lease, _)) = &c.lease
+            && let Some(look) = lease.view(now).next_look(now)
+        {
+            c.lease_timer = true;
+            c.timers.add(look.0, Timer::Lease);
+            self.arm_clock(cpu);
         }
     }
 

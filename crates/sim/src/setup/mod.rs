@@ -428,7 +428,7 @@ impl Setup {
     pub(crate) fn cost(&self, interrupt: Interrupt) -> Cycles {
         match interrupt {
             Interrupt::Completion(_) => self.io.interrupt,
-            Interrupt::Tick => self.tick_cycles,
+            Interrupt::Tick | Interrupt::Timer(Timer::Lease) => self.tick_cycles,
             Interrupt::Timer(Timer::Background(i)) if !self.background[i].as_task => {
                 self.background[i].cycles
             }

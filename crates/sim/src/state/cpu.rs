@@ -117,6 +117,8 @@ pub(crate) struct Cpu {
     pub(crate) latency_request: i64,
     /// Power-sleep demotion prevention, if in use.
     pub(crate) lease: Option<(Lease, PsdPolicy)>,
+    /// Its timer runs.
+    pub(crate) lease_timer: bool,
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(crate) in_idle_loop: bool,
     pub(crate) idle_since: u64,
@@ -202,6 +204,7 @@ impl Cpu {
             governor,
             latency_request,
             lease,
+            lease_timer: false,
             in_idle_loop: true,
             idle_since: 0,
             wake_began: 0,

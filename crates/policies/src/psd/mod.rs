@@ -1,11 +1,16 @@
 //! Power-sleep demotion prevention (PSD): after a block I/O completion a CPU may not sleep deeply
 //! for a while, because the next one is probably near.
 //!
-//! Source: the proposed kernel patch of that name; it is in no released kernel.
+//! Source: the proposed kernel patch of that name; it is in no released kernel. wakepath's kernel module and its daemon do
+//! it by rules of their own ([`Lease`]).
+
+mod lease;
+
+pub use lease::{BurstEvent, HeardLease, Lease, LeaseView};
 
 use serde::Serialize;
 use wakepath_hardware::IdleStates;
-use wakepath_units::{Nanoseconds, TickRate};
+use wakepath_units::Nanoseconds;
 
 use crate::idle::{IdleDecision, IdleGovernor, IdleQuery};
 use crate::mechanism::{NoSuchState, state_index};
@@ -164,29 +169,25 @@ pub enum PsdError {
     /// The ceiling names no state of the machine.
     #[error("ceiling: {0}")]
     Ceiling(#[from] NoSuchState),
-    /// A rule that has no model yet.
-    #[error("only rule=patch with start_after=1 is modelled; leave out rule and start_after")]
-    NotModelled,
 }
 
 impl PsdSettings {
     /// The leases on a machine with these idle states.
     ///
     /// # Errors
-    /// The ceiling names no state of it, or the rule has no model.
+    /// The ceiling names no state of it.
     pub fn on(&self, states: &IdleStates) -> Result<PsdPolicy, PsdError> {
-        if self.rule != LeaseRule::Patch || self.start_after != self.rule.start_after() {
-            return Err(PsdError::NotModelled);
-        }
         Ok(PsdPolicy {
             timeout_ms: self.timeout_ms,
             ceiling: self.ceiling.on(states)?,
             grant: self.grant,
+            start_after: self.start_after,
+            rule: self.rule,
         })
     }
 }
 
-/// The leases of the patch on one machine.
+/// Leases on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct PsdPolicy {
     /// How long a lease lasts, in ms; 0 switches PSD off.
@@ -195,6 +196,10 @@ pub struct PsdPolicy {
     pub ceiling: Ceiling,
     /// What gives one.
     pub grant: Grant,
+    /// The I/O of a burst that gives the first lease.
+    pub start_after: u32,
+    /// Whose leases.
+    pub rule: LeaseRule,
 }
 
 impl Default for PsdPolicy {
@@ -203,50 +208,9 @@ impl Default for PsdPolicy {
             timeout_ms: 3,
             ceiling: Ceiling::default(),
             grant: Grant::default(),
+            start_after: 1,
+            rule: LeaseRule::default(),
         }
-    }
-}
-
-/// The lease of one CPU. Its clock is the tick: a lease is granted and ends on tick boundaries.
-#[derive(Clone, Copy, Debug)]
-pub struct Lease {
-    tick: Nanoseconds,
-    timeout_ticks: u64,
-    expires: u64,
-}
-
-impl Lease {
-    /// No lease yet. `timeout_ms` is how long one lasts, rounded up to whole ticks; 0 means that
-    /// none is ever granted.
-    pub fn new(timeout_ms: u32, tick: TickRate) -> Self {
-        Self {
-            tick: tick.period(),
-            timeout_ticks: tick.ticks_from_millis(u64::from(timeout_ms)),
-            expires: 0,
-        }
-    }
-
-    /// Whole ticks since the clock's zero.
-    fn ticks(self, now: Nanoseconds) -> u64 {
-        now.0 / self.tick.0
-    }
-
-    /// Grants or extends the lease at `now`. It is never shortened.
-    pub fn grant(&mut self, now: Nanoseconds) {
-        if self.timeout_ticks > 0 {
-            let expires = self.ticks(now).saturating_add(self.timeout_ticks);
-            self.expires = self.expires.max(expires);
-        }
-    }
-
-    /// Whether the lease holds at `now`.
-    pub fn holds(self, now: Nanoseconds) -> bool {
-        self.ticks(now) < self.expires
-    }
-
-    /// The time from which on it does not hold any more.
-    pub fn end(self) -> Nanoseconds {
-        Nanoseconds(self.expires.saturating_mul(self.tick.0))
     }
 }
 
@@ -322,36 +286,7 @@ mod tests {
     use crate::idle::testing::{calls, states, tables};
     use crate::idle::{Governor, IdlePolicy, KernelVersion};
     use proptest::prelude::*;
-
-    const MS: u64 = 1_000_000;
-
-    #[test]
-    fn three_milliseconds_are_one_tick_of_250_hz() {
-        let mut lease = Lease::new(3, TickRate::HZ_250);
-        assert!(!lease.holds(Nanoseconds(0)));
-        lease.grant(Nanoseconds(5 * MS));
-        // Granted in the tick from 4 ms to 8 ms, so it ends at 8 ms.
-        assert!(lease.holds(Nanoseconds(5 * MS)));
-        assert!(lease.holds(Nanoseconds(8 * MS - 1)));
-        assert!(!lease.holds(Nanoseconds(8 * MS)));
-        assert_eq!(lease.end(), Nanoseconds(8 * MS));
-    }
-
-    #[test]
-    fn an_older_grant_does_not_shorten_a_lease() {
-        let mut lease = Lease::new(3, TickRate::HZ_1000);
-        lease.grant(Nanoseconds(10 * MS));
-        lease.grant(Nanoseconds(9 * MS));
-        assert!(lease.holds(Nanoseconds(13 * MS - 1)));
-        assert!(!lease.holds(Nanoseconds(13 * MS)));
-    }
-
-    #[test]
-    fn no_timeout_means_no_lease() {
-        let mut lease = Lease::new(0, TickRate::HZ_1000);
-        lease.grant(Nanoseconds(10 * MS));
-        assert!(!lease.holds(Nanoseconds(10 * MS)));
-    }
+    use wakepath_units::TickRate;
 
     #[test]
     fn a_request_below_the_ceiling_counts() {
@@ -376,27 +311,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn a_lease_lasts_its_timeout_to_within_a_tick(
-            now in 0_u64..1 << 50,
-            timeout in 1_u32..10_000,
-            after in 0_u64..20_000_000_000,
-            hz in 1_u32..=1000,
-        ) {
-            let tick = TickRate::new(hz).unwrap();
-            let mut lease = Lease::new(timeout, tick);
-            lease.grant(Nanoseconds(now));
-            let (timeout, period) = (u64::from(timeout) * MS, tick.period().0);
-            // A tick's period is itself rounded to whole nanoseconds.
-            let slack = period + timeout / 1_000;
-            if after + slack < timeout {
-                prop_assert!(lease.holds(Nanoseconds(now + after)));
-            }
-            if after > timeout + slack {
-                prop_assert!(!lease.holds(Nanoseconds(now + after)));
-            }
-        }
-
         #[test]
         fn a_ceiling_is_kept(
             list in tables(),

@@ -1,0 +1,187 @@
+//! What the kernel does around a governor when a CPU has nothing to run: `cpuidle_idle_call()` (`kernel/sched/idle.c`) and
+//! `tick_nohz_get_sleep_length()` (`kernel/time/tick-sched.c`), Linux 6.1 and 6.12.
+//!
+//! The simulator and replay both go through [`IdleCall`]: what the governor is asked, what becomes of its answer, and what it is told
+//! afterwards are the same in both. Which events end a stay is theirs.
+
+use wakepath_hardware::IdleStates;
+use wakepath_units::Nanoseconds;
+
+use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
+use crate::psd::Ceiling;
+
+/// A CPU that goes idle. All times in ns.
+#[derive(Clone, Copy, Debug)]
+pub struct IdleCall {
+    /// The CPU's clock.
+    pub now: u64,
+    /// Time to the next timer that is not the tick; negative when it is overdue.
+    pub next_timer: i64,
+    /// The tick is stopped already.
+    pub tick_stopped: bool,
+    /// When the tick comes next, if it is not stopped.
+    pub tick: u64,
+    /// A timer is too near for the tick to be stopped.
+    pub keeps_tick: bool,
+    /// See [`IdleQuery::latency_request`].
+    pub latency_request: i64,
+    /// See [`IdleQuery::nr_iowait`].
+    pub nr_iowait: u32,
+    /// See [`IdleQuery::true_idle`].
+    pub true_idle: u64,
+    /// See [`IdleQuery::package_saving`].
+    pub package_saving: i64,
+}
+
+/// What came of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleChoice {
+    /// What the governor answered.
+    pub decision: IdleDecision,
+    /// Index of the state that the CPU enters.
+    pub state: usize,
+    /// Its running tick is stopped before.
+    pub stops_tick: bool,
+}
+
+impl IdleCall {
+    /// What the governor is told.
+    #[inline(always)]
+    pub fn query(&self) -> IdleQuery {
+        let delta_tick = if self.tick_stopped {
+            self.next_timer
+        } else {
+            let tick = self.tick.saturating_sub(self.now);
+            self.next_timer.min(tick.min(i64::MAX as u64) as i64)
+        };
+        IdleQuery {
+            sleep_length: if self.keeps_tick {
+                delta_tick
+            } else {
+                self.next_timer
+            },
+            delta_tick,
+            tick_stopped: self.tick_stopped,
+            latency_request: self.latency_request,
+            nr_iowait: self.nr_iowait,
+            clock: self.now,
+            true_idle: self.true_idle,
+            package_saving: self.package_saving,
+        }
+    }
+
+    /// Asks the governor, on behalf of a CPU that may sleep no deeper than `ceiling` if a lease holds.
+    #[inline(always)]
+    pub fn choose<G: IdleGovernor>(
+        &self,
+        query: &IdleQuery,
+        states: &IdleStates,
+        governor: &mut G,
+        ceiling: Option<Ceiling>,
+    ) -> IdleChoice {
+        let decision = match ceiling {
+            Some(ceiling) => ceiling.select(states, governor, query),
+            None => governor.select(query),
+        };
+        IdleChoice {
+            decision,
+            state: decision.state.min(states.len() - 1),
+            stops_tick: decision.stop_tick && !self.keeps_tick && !self.tick_stopped,
+        }
+    }
+}
+
+/// How long a polling state polls: as long as the governor says, or else `limit`.
+#[inline(always)]
+pub fn poll_limit<G: IdleGovernor>(governor: &G, limit: Nanoseconds) -> Nanoseconds {
+    governor.poll_limit().unwrap_or(limit)
+}
+
+impl IdleOutcome {
+    /// The end at `clock` of a stay that began at `since`, in ns.
+    #[inline(always)]
+    pub fn of_stay(since: u64, clock: u64, got_tick: bool, poll_limit_hit: bool) -> Self {
+        Self {
+            clock,
+            residency: Self::residency_of(clock - since),
+            got_tick,
+            poll_limit_hit,
+        }
+    }
+
+    /// What a stay of so many ns counts as: 0 would mean that the driver refused the state.
+    #[inline(always)]
+    pub fn residency_of(stay: u64) -> u64 {
+        stay.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::idle::testing::states;
+    use crate::idle::{Governor, IdlePolicy};
+    use wakepath_units::TickRate;
+
+    const CALL: IdleCall = IdleCall {
+        now: 1_000_000,
+        next_timer: 9_000_000,
+        tick_stopped: false,
+        tick: 4_000_000,
+        keeps_tick: false,
+        latency_request: i64::MAX,
+        nr_iowait: 0,
+        true_idle: 0,
+        package_saving: 0,
+    };
+
+    #[test]
+    fn the_next_event_is_the_tick_or_a_timer() {
+        let lengths = |call: IdleCall| {
+            let query = call.query();
+            (query.sleep_length, query.delta_tick)
+        };
+        assert_eq!(lengths(CALL), (9_000_000, 3_000_000));
+        let stopped = IdleCall {
+            tick_stopped: true,
+            ..CALL
+        };
+        assert_eq!(lengths(stopped), (9_000_000, 9_000_000));
+        let kept = IdleCall {
+            keeps_tick: true,
+            ..CALL
+        };
+        assert_eq!(lengths(kept), (3_000_000, 3_000_000));
+        let overdue = IdleCall {
+            next_timer: -5,
+            ..CALL
+        };
+        assert_eq!(lengths(overdue), (-5, -5));
+    }
+
+    #[test]
+    fn a_tick_is_stopped_once_and_only_if_no_timer_keeps_it() {
+        let list = states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true);
+        let mut governor = Governor::new(&IdlePolicy::Deepest, &list, TickRate::HZ_250);
+        let mut choose = |call: IdleCall, ceiling| {
+            let query = call.query();
+            call.choose(&query, &list, &mut governor, ceiling)
+        };
+        let choice = choose(CALL, None);
+        assert_eq!((choice.state, choice.stops_tick), (2, true));
+        for call in [
+            IdleCall {
+                tick_stopped: true,
+                ..CALL
+            },
+            IdleCall {
+                keeps_tick: true,
+                ..CALL
+            },
+        ] {
+            assert!(!choose(call, None).stops_tick);
+        }
+        assert_eq!(choose(CALL, Some(Ceiling::State(1))).state, 1);
+        assert_eq!(IdleOutcome::of_stay(7, 7, false, false).residency, 1);
+    }
+}

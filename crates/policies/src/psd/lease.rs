@@ -1,0 +1,543 @@
+//! The lease of one CPU, by one of three rules: that of the proposed kernel patch, of wakepath's kernel module
+//! (`module/wakepath_psd.c`), and of `wakepath daemon` (`crates/daemon/bpf/block_io.bpf.c` and [`HeardLease`]).
+
+use wakepath_units::{Nanoseconds, TickRate};
+
+use super::{LeaseRule, PsdPolicy};
+
+/// No such time.
+const NEVER: u64 = u64::MAX;
+/// How often within the timeout the daemon's timer looks; a burst is over when it has seen nothing new so many times in a
+/// row (`LOOKS` of `block_io.bpf.c`).
+const LOOKS: u64 = 2;
+
+/// The lease of one CPU.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    burst: Burst,
+    rule: Rule,
+}
+
+#[derive(Clone, Debug)]
+enum Rule {
+    Patch(TickLease),
+    Module(TimedLease),
+    Daemon(WatchedLease),
+}
+
+/// A lease as a CPU finds it that goes idle. It stays like that until the CPU's next I/O.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeaseView {
+    /// The time from which on it does not hold any more; 0: there was none.
+    until: u64,
+    /// When a timer of the lease interrupts the CPU.
+    look: u64,
+    /// It does so again and again, until the end; 0: only then.
+    every: u64,
+}
+
+impl Lease {
+    /// No lease yet.
+    pub fn new(policy: &PsdPolicy, tick: TickRate) -> Self {
+        let timeout = u64::from(policy.timeout_ms) * 1_000_000;
+        Self {
+            burst: Burst {
+                timeout,
+                start_after: policy.start_after,
+                last: 0,
+                count: 0,
+            },
+            rule: match policy.rule {
+                LeaseRule::Patch => Rule::Patch(TickLease {
+                    tick: tick.period().0,
+                    timeout_ticks: tick.ticks_from_millis(u64::from(policy.timeout_ms)),
+                    expires: 0,
+                }),
+                LeaseRule::Module => Rule::Module(TimedLease {
+                    timeout,
+                    end: 0,
+                    timer: NEVER,
+                }),
+                LeaseRule::Daemon => Rule::Daemon(WatchedLease {
+                    look: (timeout / LOOKS).max(1),
+                    begun: None,
+                    last: 0,
+                    heard: HeardLease::default(),
+                }),
+            },
+        }
+    }
+
+    /// The CPU handles an I/O that counts, no earlier than the one before.
+    pub fn io(&mut self, now: Nanoseconds) {
+        if self.burst.timeout == 0 {
+            return;
+        }
+        match &mut self.rule {
+            Rule::Patch(lease) => {
+                if self.burst.gives_lease(now.0) {
+                    lease.grant(now.0);
+                }
+            }
+            Rule::Module(lease) => {
+                if self.burst.gives_lease(now.0) {
+                    lease.grant(now.0);
+                }
+            }
+            Rule::Daemon(lease) => lease.io(&mut self.burst, now.0),
+        }
+    }
+
+    /// Whether the lease holds at `now`, which is no earlier than the last I/O.
+    pub fn holds(&self, now: Nanoseconds) -> bool {
+        now.0 < self.end().0
+    }
+
+    /// The time from which on it does not hold any more, if no other I/O comes; 0: there was none.
+    pub fn end(&self) -> Nanoseconds {
+        Nanoseconds(match &self.rule {
+            Rule::Patch(lease) => lease.expires.saturating_mul(lease.tick),
+            Rule::Module(lease) => lease.end,
+            Rule::Daemon(lease) => lease.end(),
+        })
+    }
+
+    /// What a CPU finds that goes idle at `now`.
+    #[inline]
+    pub fn view(&self, now: Nanoseconds) -> LeaseView {
+        let until = self.end().0;
+        let (look, every) = match &self.rule {
+            // The tick goes on, and the governor is asked again after it.
+            Rule::Patch(_) => (NEVER, 0),
+            Rule::Module(lease) if lease.timer > now.0 => (lease.timer, 0),
+            Rule::Module(_) => (until, 0),
+            Rule::Daemon(lease) => (lease.next_look(now.0), lease.look),
+        };
+        LeaseView { until, look, every }
+    }
+}
+
+impl LeaseView {
+    /// Whether the lease holds at `now`.
+    #[inline(always)]
+    pub fn holds(&self, now: Nanoseconds) -> bool {
+        now.0 < self.until
+    }
+
+    /// When a timer of the lease interrupts the CPU next, after `now`, if one does.
+    #[inline]
+    pub fn next_look(&self, now: Nanoseconds) -> Option<Nanoseconds> {
+        if now.0 >= self.until || self.look == NEVER {
+            return None;
+        }
+        let next = if now.0 < self.look {
+            self.look
+        } else {
+            let looks = (now.0 - self.look).checked_div(self.every);
+            looks.map_or(self.until, |n| self.look + (n + 1) * self.every)
+        };
+        Some(Nanoseconds(next.min(self.until)))
+    }
+}
+
+/// Counts I/Os that follow each other: a lease after a single one may serve none.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    /// An I/O later than this after the one before begins a new burst, in ns.
+    timeout: u64,
+    start_after: u32,
+    last: u64,
+    count: u32,
+}
+
+impl Burst {
+    /// An I/O came. Whether it gives a lease, as the I/O of that number in its burst.
+    fn gives_lease(&mut self, now: u64) -> bool {
+        if now.saturating_sub(self.last) > self.timeout {
+            self.count = 0;
+        }
+        self.last = now;
+        self.count = self.count.saturating_add(1);
+        self.count >= self.start_after
+    }
+}
+
+/// The patch's: its clock is the tick, so that a lease is granted and ends on tick boundaries.
+#[derive(Clone, Copy, Debug)]
+struct TickLease {
+    tick: u64,
+    /// How long a lease lasts, rounded up to whole ticks.
+    timeout_ticks: u64,
+    expires: u64,
+}
+
+impl TickLease {
+    /// It is never shortened.
+    fn grant(&mut self, now: u64) {
+        let expires = (now / self.tick).saturating_add(self.timeout_ticks);
+        self.expires = self.expires.max(expires);
+    }
+}
+
+/// The module's: it lasts exactly its timeout from the last I/O on.
+#[derive(Clone, Copy, Debug)]
+struct TimedLease {
+    timeout: u64,
+    end: u64,
+    /// When the timer fires that withdraws the limit, or moves on to an end that is later by then (`psd_lease_ends()`).
+    timer: u64,
+}
+
+impl TimedLease {
+    fn grant(&mut self, now: u64) {
+        if self.timer <= now && self.end > self.timer {
+            self.timer = self.end;
+        }
+        let held = self.timer != NEVER && now < self.timer;
+        self.end = self.end.max(now.saturating_add(self.timeout));
+        if !held {
+            self.timer = self.end;
+        }
+    }
+}
+
+/// The daemon's: a program in the kernel sees where a burst begins and ends, and tells user space.
+#[derive(Clone, Copy, Debug)]
+struct WatchedLease {
+    /// The time between two looks, in ns.
+    look: u64,
+    /// When the present burst began, by the I/O that user space heard of.
+    begun: Option<u64>,
+    /// The last I/O of it.
+    last: u64,
+    heard: HeardLease,
+}
+
+impl WatchedLease {
+    fn io(&mut self, burst: &mut Burst, now: u64) {
+        if self.begun.is_some() {
+            if now <= self.end() {
+                // It is only counted.
+                self.last = self.last.max(now);
+                return;
+            }
+            self.heard.hear(BurstEvent::Quiet, self.end());
+            self.begun = None;
+        }
+        if burst.gives_lease(now) {
+            (self.begun, self.last) = (Some(now), now);
+            self.heard.hear(BurstEvent::Io, now);
+        }
+    }
+
+    /// The look that finds nothing new for the second time in a row. A look finds what came before it and at its time.
+    fn end(&self) -> u64 {
+        match self.begun {
+            Some(begun) if self.heard.is_wanted() => {
+                let seen_by = (self.last - begun).div_ceil(self.look);
+                begun.saturating_add((seen_by + LOOKS).saturating_mul(self.look))
+            }
+            _ => 0,
+        }
+    }
+
+    fn next_look(&self, now: u64) -> u64 {
+        self.begun.map_or(NEVER, |begun| {
+            begun + (now.saturating_sub(begun) / self.look + 1) * self.look
+        })
+    }
+}
+
+/// What the daemon's user space hears of a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BurstEvent {
+    /// One of the first I/Os of a burst.
+    Io,
+    /// The burst is over.
+    Quiet,
+}
+
+/// The lease of one CPU as the daemon's user space sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeardLease {
+    /// The latest I/O that was heard of, in ns.
+    last: u64,
+    wanted: bool,
+    given: bool,
+}
+
+impl HeardLease {
+    /// Something was told, of this time in ns. What was told may come in another order than it happened.
+    pub fn hear(&mut self, event: BurstEvent, time: u64) {
+        match event {
+            BurstEvent::Io => {
+                self.last = self.last.max(time);
+                self.wanted = true;
+            }
+            // An end that knows less than what was heard was overtaken by an I/O.
+            BurstEvent::Quiet if time < self.last => {}
+            BurstEvent::Quiet => self.wanted = false,
+        }
+    }
+
+    /// Whether the CPU is to have a lease.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// What has to be done, after all that was heard: give a lease (`true`), take it back (`false`), or nothing. A lease
+    /// that begins and ends in between changes nothing.
+    pub fn change(&mut self) -> Option<bool> {
+        let changes = self.wanted != self.given;
+        self.given = self.wanted;
+        changes.then_some(self.wanted)
+    }
+
+    /// The lease is given.
+    pub fn is_given(&self) -> bool {
+        self.given
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn policy(rule: LeaseRule, timeout_ms: u32, start_after: u32) -> PsdPolicy {
+        PsdPolicy {
+            timeout_ms,
+            start_after,
+            rule,
+            ..PsdPolicy::default()
+        }
+    }
+
+    fn lease(rule: LeaseRule, start_after: u32) -> Lease {
+        Lease::new(&policy(rule, 4, start_after), TickRate::HZ_250)
+    }
+
+    /// When a lease ends that had I/Os at these times, in ms.
+    fn end_ms(mut lease: Lease, ios: &[u64]) -> u64 {
+        for io in ios {
+            lease.io(Nanoseconds(io * MS));
+        }
+        lease.end().0 / MS
+    }
+
+    #[test]
+    fn three_milliseconds_are_one_tick_of_250_hz() {
+        let mut lease = Lease::new(&PsdPolicy::default(), TickRate::HZ_250);
+        assert!(!lease.holds(Nanoseconds(0)));
+        lease.io(Nanoseconds(5 * MS));
+        // Granted in the tick from 4 ms to 8 ms, so it ends at 8 ms.
+        assert!(lease.holds(Nanoseconds(5 * MS)));
+        assert!(lease.holds(Nanoseconds(8 * MS - 1)));
+        assert!(!lease.holds(Nanoseconds(8 * MS)));
+        assert_eq!(
+            lease
+                .view(Nanoseconds(6 * MS))
+                .next_look(Nanoseconds(6 * MS)),
+            None
+        );
+    }
+
+    #[test]
+    fn no_timeout_means_no_lease() {
+        for rule in [LeaseRule::Patch, LeaseRule::Module, LeaseRule::Daemon] {
+            let mut lease = Lease::new(&policy(rule, 0, 1), TickRate::HZ_1000);
+            lease.io(Nanoseconds(10 * MS));
+            assert!(!lease.holds(Nanoseconds(10 * MS)), "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn each_rule_ends_a_lease_in_its_own_way() {
+        let ends = |ios: &[u64]| {
+            [LeaseRule::Patch, LeaseRule::Module, LeaseRule::Daemon]
+                .map(|rule| end_ms(lease(rule, 1), ios))
+        };
+        // The patch: with the tick. The daemon: looks at 103, 105, ... ms, and ends with the second that finds nothing new.
+        assert_eq!(ends(&[101]), [104, 105, 105]);
+        assert_eq!(ends(&[101, 102]), [104, 106, 107]);
+        assert_eq!(ends(&[101, 102, 103]), [104, 107, 107]);
+        assert_eq!(ends(&[101, 102, 103, 104]), [108, 108, 109]);
+    }
+
+    #[test]
+    fn the_second_io_of_a_burst_can_give_the_first_lease() {
+        for rule in [LeaseRule::Patch, LeaseRule::Module, LeaseRule::Daemon] {
+            assert_eq!(end_ms(lease(rule, 2), &[101]), 0, "{rule:?}");
+            // 5 ms apart: no burst.
+            assert_eq!(end_ms(lease(rule, 2), &[101, 106, 111]), 0, "{rule:?}");
+            assert!(end_ms(lease(rule, 2), &[101, 106, 110]) >= 112, "{rule:?}");
+        }
+        // After the end of a burst counting begins anew.
+        assert_eq!(
+            end_ms(lease(LeaseRule::Daemon, 2), &[101, 102, 103, 110]),
+            0
+        );
+        assert_eq!(
+            end_ms(lease(LeaseRule::Module, 2), &[101, 102, 103, 110]),
+            107
+        );
+    }
+
+    #[test]
+    fn timers_interrupt_the_cpu_until_the_lease_ends() {
+        let looks = |rule| {
+            let mut lease = lease(rule, 1);
+            for io in [101, 102, 104] {
+                lease.io(Nanoseconds(io * MS));
+            }
+            let mut now = Nanoseconds(104 * MS);
+            let view = lease.view(now);
+            let mut looks = Vec::new();
+            while let Some(next) = view.next_look(now) {
+                looks.push(next.0 / MS);
+                now = next;
+            }
+            assert_eq!(now, lease.end());
+            looks
+        };
+        // At the end that was known when it was set, and at the one after that.
+        assert_eq!(looks(LeaseRule::Module), [105, 108]);
+        assert_eq!(looks(LeaseRule::Daemon), [105, 107, 109]);
+    }
+
+    #[test]
+    fn an_end_that_was_overtaken_does_not_count() {
+        let mut lease = HeardLease::default();
+        lease.hear(BurstEvent::Io, 50);
+        lease.hear(BurstEvent::Quiet, 20);
+        assert_eq!(lease.change(), Some(true));
+        assert_eq!(lease.change(), None);
+        lease.hear(BurstEvent::Quiet, 50);
+        assert_eq!(lease.change(), Some(false));
+        // What begins and ends at once changes nothing.
+        lease.hear(BurstEvent::Io, 60);
+        lease.hear(BurstEvent::Quiet, 70);
+        assert_eq!(lease.change(), None);
+    }
+
+    /// `block_io.bpf.c` step by step, with its timer.
+    #[derive(Default)]
+    struct Program {
+        total: u64,
+        last: u64,
+        count: u32,
+        told: bool,
+        looked: u64,
+        unchanged: u64,
+        look_at: Option<u64>,
+        events: Vec<(BurstEvent, u64)>,
+    }
+
+    impl Program {
+        fn look(&mut self, until: u64, policy: PsdPolicy) {
+            while let Some(now) = self.look_at.filter(|at| *at < until) {
+                self.unchanged = if self.total == self.looked {
+                    self.unchanged + 1
+                } else {
+                    0
+                };
+                self.looked = self.total;
+                self.look_at = Some(now + u64::from(policy.timeout_ms) * MS / LOOKS);
+                if self.unchanged >= LOOKS {
+                    (self.told, self.look_at) = (false, None);
+                    self.events.push((BurstEvent::Quiet, now));
+                }
+            }
+        }
+
+        fn io(&mut self, now: u64, policy: PsdPolicy) {
+            self.total += 1;
+            if self.told {
+                return;
+            }
+            let timeout = u64::from(policy.timeout_ms) * MS;
+            if now - self.last > timeout {
+                self.count = 0;
+            }
+            self.last = now;
+            self.count += 1;
+            if self.count >= policy.start_after {
+                self.told = true;
+                (self.looked, self.unchanged) = (self.total, 0);
+                self.look_at = Some(now + timeout / LOOKS);
+                self.events.push((BurstEvent::Io, now));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_daemons_rule_is_what_its_program_tells_and_user_space_makes_of_it(
+            gaps in prop::collection::vec(prop_oneof![1..400_000_u64, 1..12_000_000_u64], 1..60),
+            start_after in 1_u32..4,
+        ) {
+            let policy = policy(LeaseRule::Daemon, 4, start_after);
+            let mut lease = Lease::new(&policy, TickRate::HZ_250);
+            let mut program = Program::default();
+            let mut now = 20 * MS;
+            let mut given = HeardLease::default();
+            let mut heard = 0;
+            let mut given_now = |program: &Program, until: u64| {
+                for (event, time) in &program.events[heard..] {
+                    assert!(*time <= until);
+                    given.hear(*event, *time);
+                }
+                heard = program.events.len();
+                given.is_wanted()
+            };
+            for gap in gaps {
+                // Both a little before the I/O and just after it.
+                program.look(now + gap, policy);
+                let before = Nanoseconds(now + gap - 1);
+                prop_assert_eq!(lease.holds(before), given_now(&program, before.0));
+                now += gap;
+                program.io(now, policy);
+                lease.io(Nanoseconds(now));
+                prop_assert_eq!(lease.holds(Nanoseconds(now)), given_now(&program, now));
+            }
+        }
+
+        #[test]
+        fn a_lease_lasts_its_timeout_to_within_a_tick(
+            now in 0_u64..1 << 50,
+            timeout in 1_u32..10_000,
+            after in 0_u64..20_000_000_000,
+            hz in 1_u32..=1000,
+        ) {
+            let tick = TickRate::new(hz).unwrap();
+            let mut lease = Lease::new(&policy(LeaseRule::Patch, timeout, 1), tick);
+            lease.io(Nanoseconds(now));
+            let (timeout, period) = (u64::from(timeout) * MS, tick.period().0);
+            // A tick's period is itself rounded to whole nanoseconds.
+            let slack = period + timeout / 1_000;
+            if after + slack < timeout {
+                prop_assert!(lease.holds(Nanoseconds(now + after)));
+            }
+            if after > timeout + slack {
+                prop_assert!(!lease.holds(Nanoseconds(now + after)));
+            }
+        }
+
+        #[test]
+        fn the_modules_timer_fires_at_the_end_and_never_later_than_a_timeout_apart(
+            gaps in prop::collection::vec(1..12_000_000_u64, 1..40),
+        ) {
+            let mut lease = lease(LeaseRule::Module, 1);
+            let mut now = 0;
+            for gap in gaps {
+                now += gap;
+                lease.io(Nanoseconds(now));
+                prop_assert_eq!(lease.end().0, now + 4 * MS);
+                let look = lease.view(Nanoseconds(now)).next_look(Nanoseconds(now)).unwrap();
+                prop_assert!(now < look.0 && look.0 <= now + 4 * MS);
+            }
+        }
+    }
+}
