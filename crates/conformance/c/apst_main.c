@@ -14,6 +14,7 @@
 #define dev_warn(dev, ...)	do { } while (0)
 #define dev_err(dev, ...)	do { } while (0)
 #define kzalloc(size, flags)	calloc(1, size)
+#define kzalloc_obj(object)	calloc(1, sizeof(object))
 #define kfree(ptr)		free(ptr)
 
 struct nvme_feat_auto_pst {

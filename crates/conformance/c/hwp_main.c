@@ -22,6 +22,9 @@ struct cpudata {
 
 static u64 hwp_request;
 
+/* Called wrmsrq from Linux 6.16 on. */
+#define wrmsrq(msr, value)		wrmsrl(msr, value)
+
 static inline void wrmsrl(u32 msr, u64 value)
 {
 	hwp_request = value;

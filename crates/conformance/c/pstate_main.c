@@ -19,6 +19,9 @@ static struct event_record counters;
 	((value) = (msr) == MSR_IA32_APERF ? counters.aperf : counters.mperf)
 #define rdtsc()			(counters.tsc)
 #define wrmsrl(msr, value)	do { } while (0)
+/* Their names from Linux 6.16 on. */
+#define rdmsrq(msr, value)	rdmsrl(msr, value)
+#define wrmsrq(msr, value)	wrmsrl(msr, value)
 #define local_irq_save(flags)	((void)(flags))
 #define local_irq_restore(flags)	((void)(flags))
 #define trace_cpu_frequency(...)	do { } while (0)

@@ -13,7 +13,6 @@ use serde::Serialize;
 use wakepath_policies::idle::{self, IdleGovernor, WithGovernor};
 
 use crate::checks::{Setting, governor_of, policy_name, run_ours};
-use crate::compare::version_of;
 use crate::generate;
 use crate::program::{Program, Subject, run_command};
 use crate::record::{Call, Case};
@@ -75,10 +74,10 @@ pub fn run(
     let ours = std::env::current_exe()?;
     let mut rows = Vec::new();
     for subject in Subject::GOVERNORS {
-        for source in sources {
+        for source in sources.iter().filter(|source| source.compares(subject)) {
             let setting = Setting {
                 subject,
-                version: version_of(source),
+                version: source.kernel()?,
                 tick,
             };
             let program = Program::build(subject, source, tick.hz(), None)?;
@@ -96,7 +95,7 @@ pub fn run(
 
                     let mut own = pinned();
                     own.arg(&ours).args(["bench-ours", subject.name()]);
-                    own.args([source.version, log.name()]);
+                    own.args([&source.release, log.name()]);
                     own.args(["--hz", &tick.hz().to_string()]);
                     own.args(["--passes", &passes.to_string()]);
                     own.args(["--seed", &seed.to_string()]);

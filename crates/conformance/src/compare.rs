@@ -5,7 +5,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rayon::prelude::*;
 use serde::Serialize;
-use wakepath_policies::idle::KernelVersion;
 use wakepath_units::TickRate;
 
 use crate::checks::{Outcome, Setting, compare_batch, policy_name};
@@ -40,14 +39,6 @@ pub struct Row {
     pub differences: u64,
 }
 
-/// The kernel version of a source package.
-pub fn version_of(source: &KernelSource) -> KernelVersion {
-    match source.version {
-        "6.1" => KernelVersion::V6_1,
-        _ => KernelVersion::V6_12,
-    }
-}
-
 impl Amount {
     /// How many inputs a subject gets.
     fn of(&self, subject: Subject) -> u64 {
@@ -69,13 +60,16 @@ pub const fn batch_size(subject: Subject) -> u64 {
 }
 
 /// Everything that is compared, with the source it is compared with.
+///
+/// # Errors
+/// A source is of a kernel whose policies are not known.
 pub fn settings<'s>(
     sources: &'s [KernelSource],
     ticks: &[TickRate],
-) -> Vec<(Setting, &'s KernelSource)> {
+) -> Result<Vec<(Setting, &'s KernelSource)>> {
     let mut settings = Vec::new();
     for subject in Subject::ALL {
-        for source in sources {
+        for source in sources.iter().filter(|source| source.compares(subject)) {
             // The tick plays no part in APST.
             let most = if subject == Subject::Apst {
                 1
@@ -83,7 +77,7 @@ pub fn settings<'s>(
                 ticks.len()
             };
             for &tick in ticks.iter().take(most) {
-                let version = version_of(source);
+                let version = source.kernel()?;
                 settings.push((
                     Setting {
                         subject,
@@ -95,7 +89,7 @@ pub fn settings<'s>(
             }
         }
     }
-    settings
+    Ok(settings)
 }
 
 /// Compares everything and describes the first difference of each row in `failures`.
@@ -106,7 +100,7 @@ pub fn run(
     seed: u64,
     failures: &Path,
 ) -> Result<Vec<Row>> {
-    let settings = settings(sources, ticks);
+    let settings = settings(sources, ticks)?;
     let programs = settings
         .par_iter()
         .map(|(setting, source)| Program::build(setting.subject, source, setting.tick.hz(), None))

@@ -8,7 +8,7 @@ use serde::Serialize;
 use wakepath_units::TickRate;
 
 use crate::checks::{Setting, compare_batch, policy_name};
-use crate::compare::{batch_size, version_of};
+use crate::compare::batch_size;
 use crate::generate;
 use crate::program::{Program, Subject};
 use crate::source::KernelSource;
@@ -31,6 +31,7 @@ pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<Row>
     let governors: Vec<(Subject, &KernelSource)> = Subject::GOVERNORS
         .into_iter()
         .flat_map(|subject| sources.iter().map(move |source| (subject, source)))
+        .filter(|(subject, source)| source.compares(*subject))
         .collect();
     governors
         .par_iter()
@@ -41,7 +42,7 @@ pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<Row>
 fn count(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Result<Row> {
     let setting = Setting {
         subject,
-        version: version_of(source),
+        version: source.kernel()?,
         tick: TickRate::HZ_250,
     };
     let program = Program::build_counting(subject, source, setting.tick.hz())?;

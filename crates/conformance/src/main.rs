@@ -15,8 +15,9 @@ use wakepath_conformance::log;
 use wakepath_conformance::mutants;
 use wakepath_conformance::program::Subject;
 use wakepath_conformance::record::Toggle;
+use wakepath_conformance::recorded;
 use wakepath_conformance::report::{Format, print};
-use wakepath_conformance::source::{KernelSource, VERSIONS, cache_dir};
+use wakepath_conformance::source::{self, KernelSource, cache_dir};
 use wakepath_policies::idle::KernelVersion;
 use wakepath_units::TickRate;
 
@@ -147,11 +148,7 @@ impl Common {
         rayon::ThreadPoolBuilder::new()
             .num_threads(self.jobs)
             .build_global()?;
-        let cache = cache_dir();
-        let sources = VERSIONS
-            .iter()
-            .map(|version| KernelSource::obtain(version, &cache))
-            .collect::<Result<Vec<_>>>()?;
+        let sources = source::obtain_all(&cache_dir())?;
         for source in &sources {
             eprintln!("comparing with {}", source.describe());
         }
@@ -189,7 +186,8 @@ fn run(cli: &Cli) -> Result<bool> {
                 tables: *tables,
                 drives: *drives,
             };
-            let rows = compare::run(&sources, &ticks, amount, common.seed, failures)?;
+            let mut rows = compare::run(&sources, &ticks, amount, common.seed, failures)?;
+            rows.extend(recorded::compare()?);
             print(&rows, common.format)?;
             let decisions: u64 = rows.iter().map(|row| row.decisions).sum();
             let differences: u64 = rows.iter().map(|row| row.differences).sum();

@@ -7,17 +7,21 @@ use serde::Serialize;
 use wakepath_units::TickRate;
 
 use crate::checks::{Setting, compare_batch};
-use crate::compare::{batch_size, version_of};
+use crate::compare::batch_size;
 use crate::generate;
 use crate::program::{Alteration, Program, Subject};
 use crate::source::KernelSource;
 
-/// Which kernel versions have the text to alter.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum In {
-    Both,
-    Only(&'static str),
-}
+/// The kernel versions that have the text to alter, as Debian names their packages. Of 7.2 nothing is altered: what is
+/// compared of it is the same in 7.3.
+type In = &'static [&'static str];
+
+const ALL: In = &["6.1", "6.12", "7.3"];
+const UP_TO_6_12: In = &["6.1", "6.12"];
+const FROM_6_12: In = &["6.12", "7.3"];
+const ONLY_6_1: In = &["6.1"];
+const ONLY_6_12: In = &["6.12"];
+const ONLY_7_3: In = &["7.3"];
 
 /// An alteration that the comparison must notice.
 struct Mutant {
@@ -47,279 +51,343 @@ const GOV_H: &str = "drivers/cpuidle/governors/gov.h";
 
 /// The alterations. A text that no longer occurs is an error, so that the list cannot go stale.
 fn mutants() -> Vec<Mutant> {
-    use In::{Both, Only};
     use Subject::{
         Apst, Haltpoll, HaltpollLimit, HwpBoost, IntelPstate, Ladder, Menu, PollLimit,
         SchedutilBoost, Teo,
     };
     let list = [
-        (Menu, Both, "#define DECAY 8", "#define DECAY 9"),
+        (Menu, ALL, "#define DECAY 8", "#define DECAY 9"),
         (
             Menu,
-            Both,
+            ALL,
             "#define INTERVAL_SHIFT 3",
             "#define INTERVAL_SHIFT 2",
         ),
         (
             Menu,
-            Both,
+            ALL,
             "(50000 * NSEC_PER_USEC)",
             "(49000 * NSEC_PER_USEC)",
         ),
         (
             Menu,
-            Both,
+            ALL,
             "divisor * 4 <= INTERVALS * 3",
             "divisor * 4 < INTERVALS * 3",
         ),
-        (Menu, Both, "> variance*36)", "> variance*35)"),
-        (Menu, Both, "|| variance <= 400)", "|| variance <= 380)"),
+        (Menu, UP_TO_6_12, "> variance*36)", "> variance*35)"),
         (
             Menu,
-            Both,
+            ONLY_7_3,
+            "avg_sq > variance * 36",
+            "avg_sq > variance * 35",
+        ),
+        (
+            Menu,
+            ONLY_7_3,
+            "avg - min > max - avg",
+            "avg - min >= max - avg",
+        ),
+        (Menu, ONLY_7_3, "max_thresh = max;", "max_thresh = max - 1;"),
+        (Menu, ONLY_7_3, "min_thresh = min;", "min_thresh = min + 1;"),
+        (
+            Menu,
+            ONLY_7_3,
+            "s->exit_latency_ns <= predicted_ns",
+            "s->exit_latency_ns < predicted_ns",
+        ),
+        (Menu, ALL, "variance <= 400)", "variance <= 380)"),
+        (
+            Menu,
+            ALL,
             "if (s->exit_latency_ns > latency_req)",
             "if (s->exit_latency_ns >= latency_req)",
         ),
         (
             Menu,
-            Both,
+            ALL,
             "< 10000ULL * NSEC_PER_USEC",
             "<= 10000ULL * NSEC_PER_USEC",
         ),
         (
             Menu,
-            Both,
+            ALL,
             "measured_ns > 2 * target->exit_latency_ns",
             "measured_ns > 3 * target->exit_latency_ns",
         ),
         (
             Menu,
-            Only("6.1"),
+            ONLY_6_1,
             "return 1 + 10 * nr_iowaiters",
             "return 1 + 9 * nr_iowaiters",
         ),
-        (Menu, Only("6.1"), "bucket = BUCKETS/2", "bucket = 0"),
-        (Teo, Both, "#define PULSE\t\t1024", "#define PULSE\t\t1000"),
+        (Menu, ONLY_6_1, "bucket = BUCKETS/2", "bucket = 0"),
+        (Teo, ALL, "#define PULSE\t\t1024", "#define PULSE\t\t1000"),
+        (Teo, ALL, "#define DECAY_SHIFT\t3", "#define DECAY_SHIFT\t2"),
         (
             Teo,
-            Both,
-            "#define DECAY_SHIFT\t3",
-            "#define DECAY_SHIFT\t2",
-        ),
-        (
-            Teo,
-            Both,
+            ALL,
             "measured_ns -= lat_ns / 2",
             "measured_ns -= lat_ns / 3",
         ),
         (
             Teo,
-            Both,
+            UP_TO_6_12,
             "time_span_ns >= cpu_data->sleep_length_ns",
             "time_span_ns > cpu_data->sleep_length_ns",
         ),
         (
             Teo,
-            Both,
+            ALL,
             "if (s->exit_latency_ns <= latency_req)",
             "if (s->exit_latency_ns < latency_req)",
         ),
         (
             Teo,
-            Only("6.1"),
+            ONLY_6_1,
             "#define NR_RECENT\t9",
             "#define NR_RECENT\t8",
         ),
         (
             Teo,
-            Only("6.1"),
+            ONLY_6_1,
             "alt_recent = idx_recent_sum > NR_RECENT / 2",
             "alt_recent = idx_recent_sum >= NR_RECENT / 2",
         ),
         (
             Teo,
-            Only("6.12"),
+            FROM_6_12,
             "if (2 * idx_intercept_sum > cpu_data->total - idx_hit_sum)",
             "if (2 * idx_intercept_sum >= cpu_data->total - idx_hit_sum)",
         ),
         (
             Teo,
-            Only("6.12"),
+            ONLY_7_3,
+            "3 * cpu_data->total_tick > 2 * cpu_data->total",
+            "3 * cpu_data->total_tick > cpu_data->total",
+        ),
+        (
+            Teo,
+            ONLY_7_3,
+            "3 * cpu_data->tick_intercepts < 2 * total",
+            "3 * cpu_data->tick_intercepts < total",
+        ),
+        (
+            Teo,
+            ONLY_7_3,
+            "3 * cpu_data->tick_intercepts >= 2 * cpu_data->total",
+            "3 * cpu_data->tick_intercepts >= cpu_data->total",
+        ),
+        (
+            Teo,
+            ONLY_7_3,
+            "measured_ns <= TICK_NSEC",
+            "measured_ns < TICK_NSEC - 1000",
+        ),
+        (
+            Teo,
+            ONLY_7_3,
+            "prev_intercepts >= intercept_max",
+            "prev_intercepts > intercept_max",
+        ),
+        (
+            Teo,
+            ONLY_7_3,
+            "i <= intercept_max_idx",
+            "i < intercept_max_idx",
+        ),
+        (
+            Teo,
+            ONLY_7_3,
+            "2 * cpu_data->short_idles >= cpu_data->total",
+            "cpu_data->short_idles >= cpu_data->total",
+        ),
+        (
+            Teo,
+            ONLY_7_3,
+            "#define LATENCY_THRESHOLD_NS\t(RESIDENCY_THRESHOLD_NS / 2)",
+            "#define LATENCY_THRESHOLD_NS\t(RESIDENCY_THRESHOLD_NS)",
+        ),
+        (Teo, ONLY_7_3, "< lat_ns / 2)", "< lat_ns / 3)"),
+        (Teo, ONLY_7_3, "\t\t*metric = 0;", "\t\t*metric -= 0;"),
+        (
+            Teo,
+            ONLY_6_12,
             "cpu_data->total / 2 + cpu_data->total / 8",
             "cpu_data->total / 2 + cpu_data->total / 7",
         ),
         (
             Teo,
-            Only("6.12"),
+            ONLY_6_12,
             "cpu_data->tick_hits >> DECAY_SHIFT",
             "cpu_data->tick_hits >> 2",
         ),
         (
             Ladder,
-            Both,
+            ALL,
             "#define PROMOTION_COUNT 4",
             "#define PROMOTION_COUNT 5",
         ),
         (
             Ladder,
-            Both,
+            ALL,
             "#define DEMOTION_COUNT 1",
             "#define DEMOTION_COUNT 2",
         ),
         (
             Ladder,
-            Both,
+            ALL,
             "last_residency > last_state->threshold.promotion_time_ns",
             "last_residency >= last_state->threshold.promotion_time_ns",
         ),
         (
             HaltpollLimit,
-            Both,
+            ALL,
             "grow_start __read_mostly = 50000",
             "grow_start __read_mostly = 49999",
         ),
         (
             HaltpollLimit,
-            Both,
+            ALL,
             "halt_poll_ns __read_mostly = 200000",
             "halt_poll_ns __read_mostly = 199999",
         ),
         (
             Haltpoll,
-            Both,
+            ALL,
             "block_ns <= guest_halt_poll_ns",
             "block_ns < guest_halt_poll_ns",
         ),
         (
             Haltpoll,
-            Both,
+            ALL,
             "dev->poll_limit_ns * guest_halt_poll_grow",
             "dev->poll_limit_ns + guest_halt_poll_grow",
         ),
         (
             HaltpollLimit,
-            Both,
+            ALL,
             "guest_halt_poll_grow __read_mostly = 2",
             "guest_halt_poll_grow __read_mostly = 3",
         ),
         (
             HaltpollLimit,
-            Both,
+            ALL,
             "guest_halt_poll_shrink __read_mostly = 2",
             "guest_halt_poll_shrink __read_mostly = 3",
         ),
         (
             HaltpollLimit,
-            Both,
+            ALL,
             "if (val < guest_halt_poll_grow_start)\n\t\t\tval = guest_halt_poll_grow_start",
             "if (val > guest_halt_poll_grow_start)\n\t\t\tval = guest_halt_poll_grow_start",
         ),
         (
             PollLimit,
-            Both,
+            ALL,
             "#define CPUIDLE_POLL_MIN 10000",
             "#define CPUIDLE_POLL_MIN 9999",
         ),
-        (PollLimit, Both, "(TICK_NSEC / 16)", "(TICK_NSEC / 15)"),
+        (PollLimit, ALL, "(TICK_NSEC / 16)", "(TICK_NSEC / 15)"),
         (
             PollLimit,
-            Both,
+            ALL,
             "state_limit < CPUIDLE_POLL_MIN",
             "state_limit <= CPUIDLE_POLL_MIN",
         ),
         (
             SchedutilBoost,
-            Both,
+            ALL,
             "(SCHED_CAPACITY_SCALE / 8)",
             "(SCHED_CAPACITY_SCALE / 9)",
         ),
         (
             SchedutilBoost,
-            Both,
+            ALL,
             "delta_ns <= TICK_NSEC",
             "delta_ns < TICK_NSEC",
         ),
         (
             SchedutilBoost,
-            Both,
+            ALL,
             "sg_cpu->iowait_boost << 1",
             "sg_cpu->iowait_boost << 2",
         ),
         (
             SchedutilBoost,
-            Both,
+            ALL,
             "sg_cpu->iowait_boost >>= 1",
             "sg_cpu->iowait_boost >>= 2",
         ),
-        (HwpBoost, Both, "3 * NSEC_PER_MSEC", "3 * NSEC_PER_MSEC - 1"),
-        (HwpBoost, Both, "2 * TICK_NSEC", "2 * TICK_NSEC + 1"),
-        (HwpBoost, Both, "+ min_limit) >> 1", "+ min_limit + 1) >> 1"),
+        (HwpBoost, ALL, "3 * NSEC_PER_MSEC", "3 * NSEC_PER_MSEC - 1"),
+        (HwpBoost, ALL, "2 * TICK_NSEC", "2 * TICK_NSEC + 1"),
+        (HwpBoost, ALL, "+ min_limit) >> 1", "+ min_limit + 1) >> 1"),
         (
             HwpBoost,
-            Both,
+            ALL,
             "cpu->hwp_boost_min < boost_level1",
             "cpu->hwp_boost_min <= boost_level1",
         ),
-        (IntelPstate, Both, "(FRAC_BITS - 3)", "(FRAC_BITS - 2)"),
+        (IntelPstate, ALL, "(FRAC_BITS - 3)", "(FRAC_BITS - 2)"),
         (
             IntelPstate,
-            Both,
+            ALL,
             "cpu->iowait_boost >= ONE_EIGHTH_FP",
             "cpu->iowait_boost > ONE_EIGHTH_FP",
         ),
         (
             IntelPstate,
-            Both,
+            ALL,
             "cpu->iowait_boost >>= 1",
             "cpu->iowait_boost >>= 2",
         ),
         (
             IntelPstate,
-            Both,
+            ALL,
             "(10 * NSEC_PER_MSEC)",
             "(10 * NSEC_PER_MSEC + 1)",
         ),
         (
             IntelPstate,
-            Both,
+            ALL,
             "target += target >> 2",
             "target += target >> 3",
         ),
         (
             IntelPstate,
-            Both,
+            ALL,
             "(avg_pstate - target) >> 1",
             "(avg_pstate - target) >> 2",
         ),
         (
             IntelPstate,
-            Both,
+            ALL,
             "if (busy_frac < cpu->iowait_boost)",
             "if (busy_frac > cpu->iowait_boost)",
         ),
         (
             Apst,
-            Both,
+            ALL,
             "apst_primary_latency_tol_us = 15000",
             "apst_primary_latency_tol_us = 14999",
         ),
         (
             Apst,
-            Both,
+            ALL,
             "apst_primary_timeout_ms = 100",
             "apst_primary_timeout_ms = 101",
         ),
         (
             Apst,
-            Both,
+            ALL,
             "default_ps_max_latency_us = 100000",
             "default_ps_max_latency_us = 99999",
         ),
-        (Apst, Both, "total_latency_us + 19", "total_latency_us + 18"),
-        (Apst, Both, "*last_index <= 2", "*last_index < 2"),
+        (Apst, ALL, "total_latency_us + 19", "total_latency_us + 18"),
+        (Apst, ALL, "*last_index <= 2", "*last_index < 2"),
         (
             Apst,
-            Both,
+            ALL,
             "exit_latency_us > ctrl->ps_max_latency_us",
             "exit_latency_us >= ctrl->ps_max_latency_us",
         ),
@@ -336,17 +404,22 @@ fn mutants() -> Vec<Mutant> {
             },
         })
         .collect();
-    // The header that menu and teo of 6.12 share.
+    // The header that menu and teo share from 6.12 on.
     for subject in [Menu, Teo] {
-        mutants.push(Mutant {
-            subject,
-            versions: Only("6.12"),
-            alteration: Alteration {
-                file: GOV_H,
-                from: "(15 * NSEC_PER_USEC)",
-                to: "(16 * NSEC_PER_USEC)",
-            },
-        });
+        for (versions, from, to) in [
+            (FROM_6_12, "(15 * NSEC_PER_USEC)", "(16 * NSEC_PER_USEC)"),
+            (ONLY_7_3, "(2 * TICK_NSEC)", "(3 * TICK_NSEC)"),
+        ] {
+            mutants.push(Mutant {
+                subject,
+                versions,
+                alteration: Alteration {
+                    file: GOV_H,
+                    from,
+                    to,
+                },
+            });
+        }
     }
     mutants
 }
@@ -359,10 +432,7 @@ pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<Row>
         .flat_map(|mutant| {
             sources
                 .iter()
-                .filter(|source| match mutant.versions {
-                    In::Both => true,
-                    In::Only(version) => version == source.version,
-                })
+                .filter(|source| mutant.versions.contains(&source.version))
                 .map(move |source| (mutant, source))
         })
         .collect();
@@ -376,7 +446,7 @@ fn try_mutant(mutant: &Mutant, source: &KernelSource, batches: u64, seed: u64) -
     let Alteration { from, to, .. } = mutant.alteration;
     let setting = Setting {
         subject: mutant.subject,
-        version: version_of(source),
+        version: source.kernel()?,
         tick: TickRate::HZ_250,
     };
     let mut row = Row {

@@ -9,6 +9,8 @@ use lzma_rust2::XzReader;
 use wakepath_policies::idle::KernelVersion;
 use wakepath_units::TickRate;
 
+use crate::checks::{Check as _, Governor, Setting, policy_name};
+use crate::compare::Row;
 use crate::log::parse_case;
 use crate::program::Subject;
 use crate::record::{Case, decision_byte};
@@ -97,6 +99,58 @@ fn decided(line: &str) -> Result<Decided> {
         log: log.to_owned(),
         decisions: decisions.bytes().map(decision).collect::<Result<_>>()?,
     })
+}
+
+/// Compares every recorded decision with ours, and describes the first difference of each governor and release. Needs
+/// neither a compiler nor a kernel's source.
+///
+/// # Errors
+/// The data is damaged.
+pub fn compare() -> Result<Vec<Row>> {
+    let logs = logs()?;
+    let mut rows: Vec<Row> = Vec::new();
+    for decided in decisions()? {
+        let log = logs.iter().find(|log| log.number == decided.log);
+        let log = log.with_context(|| format!("no log {}", decided.log))?;
+        let setting = Setting {
+            subject: decided.subject,
+            version: decided.kernel,
+            tick: log.tick,
+        };
+        let check = Governor(setting);
+        let mut ours = Vec::new();
+        check.ours(&log.case, &mut ours)?;
+        ensure!(
+            ours.len() == decided.decisions.len(),
+            "log {} has {} calls, not {}",
+            log.number,
+            ours.len(),
+            decided.decisions.len()
+        );
+        let policy = policy_name(setting);
+        if rows.last().is_none_or(|row| row.policy != policy) {
+            rows.push(Row {
+                policy,
+                source: "recorded decisions".to_owned(),
+                hz: None,
+                decisions: 0,
+                differences: 0,
+            });
+        }
+        let Some(row) = rows.last_mut() else { continue };
+        for (at, (ours, kernel)) in ours.iter().zip(&decided.decisions).enumerate() {
+            row.decisions += 1;
+            if ours == kernel {
+                continue;
+            }
+            row.differences += 1;
+            if row.differences == 1 {
+                let text = check.explain(&log.case, at, kernel, ours);
+                eprintln!("DIFFERENCE (recorded log {}): {text}", log.number);
+            }
+        }
+    }
+    Ok(rows)
 }
 
 fn unpack(packed: &[u8]) -> Result<String> {

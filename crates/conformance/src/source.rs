@@ -1,4 +1,5 @@
-//! Obtains the kernel sources to compare with, from Debian's `linux-source-*` packages.
+//! Obtains the kernel sources to compare with, from Debian's `linux-source-*` packages: those of the suite that this
+//! machine runs, and of other suites by an apt configuration that is thrown away afterwards.
 //!
 //! Only the few files of `FILES` are kept, in a cache outside the repository's history, under the
 //! exact Debian version of the package.
@@ -8,9 +9,38 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use rayon::prelude::*;
+use wakepath_policies::idle::KernelVersion;
+
+use crate::program::Subject;
 
 /// The kernel versions compared with, as Debian names its source packages.
-pub const VERSIONS: [&str; 2] = ["6.1", "6.12"];
+pub const VERSIONS: [&str; 4] = ["6.1", "6.12", "7.2", "7.3"];
+
+/// A package that the suite which this machine runs need not have.
+struct Elsewhere {
+    kernel: &'static str,
+    suite: &'static str,
+    /// The version that the comparison was made with.
+    version: &'static str,
+    /// The package's SHA-256 in that version.
+    sha256: &'static str,
+}
+
+const ELSEWHERE: [Elsewhere; 2] = [
+    Elsewhere {
+        kernel: "7.2",
+        suite: "sid",
+        version: "7.2.13-1",
+        sha256: "30a8c5fc63f9028a62e6d7b3f7f43bee67425dbce2a05fceba83f9b87c92083d",
+    },
+    Elsewhere {
+        kernel: "7.3",
+        suite: "trixie-backports",
+        version: "7.3.4-1~bpo13+1",
+        sha256: "703e369ddd4cce971452f5a593ee55df3a5c10c83caf0fa0df039633ed181ee3",
+    },
+];
 
 /// The files taken from each source package. `gov.h` exists only in the newer one.
 const FILES: [&str; 12] = [
@@ -45,13 +75,49 @@ pub struct KernelSource {
     pub root: PathBuf,
 }
 
+/// Obtains every source. Of one that only another suite than this machine's has, the recorded decisions stand in where
+/// it cannot be had, and a warning says so.
+///
+/// # Errors
+/// A source that this machine's suite has cannot be had.
+pub fn obtain_all(cache: &Path) -> Result<Vec<KernelSource>> {
+    let obtained: Vec<_> = VERSIONS
+        .par_iter()
+        .map(|version| (*version, KernelSource::obtain(version, cache)))
+        .collect();
+    let mut sources = Vec::new();
+    for (version, source) in obtained {
+        match source {
+            Ok(source) => sources.push(source),
+            Err(error) if ELSEWHERE.iter().any(|package| package.kernel == version) => {
+                eprintln!(
+                    "warning: {error:#}; of this kernel only recorded decisions are compared"
+                );
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sources)
+}
+
 impl KernelSource {
     /// Finds the files of `version` in the cache, or fills the cache from the installed package,
     /// or from a fresh download.
     pub fn obtain(version: &'static str, cache: &Path) -> Result<Self> {
         let package = format!("linux-source-{version}");
         let shelf = cache.join(&package);
-        let origin = Origin::find(&package);
+        let elsewhere = ELSEWHERE.iter().find(|package| package.kernel == version);
+        if let Some(elsewhere) = elsewhere
+            && is_complete(&shelf.join(elsewhere.version))
+        {
+            return Self::read(version, elsewhere.version.to_owned(), &shelf);
+        }
+        let origin = match (Origin::find(&package), elsewhere) {
+            (None, Some(elsewhere)) => Origin::find_elsewhere(&package, elsewhere, &shelf)
+                .inspect_err(|error| eprintln!("warning: {package}: {error:#}"))
+                .ok(),
+            (origin, _) => origin,
+        };
 
         let debian_version = match &origin {
             Some(origin) => origin.version().to_owned(),
@@ -103,6 +169,17 @@ impl KernelSource {
         fs::read_to_string(&full).with_context(|| format!("cannot read {}", full.display()))
     }
 
+    /// Whether this kernel's version of something is compared. Of 7.2 only menu and teo are: apt no longer has 7.1, and
+    /// this shows that they are the same from then on.
+    pub fn compares(&self, subject: Subject) -> bool {
+        self.version != "7.2" || matches!(subject, Subject::Menu | Subject::Teo)
+    }
+
+    /// The release, as a policy's version.
+    pub fn kernel(&self) -> Result<KernelVersion> {
+        Ok(self.release.parse()?)
+    }
+
     /// `linux-source-6.12 6.12.117-1~deb12u1 (Linux 6.12.117)`
     pub fn describe(&self) -> String {
         format!(
@@ -126,6 +203,13 @@ enum Origin {
     Installed { version: String, archive: PathBuf },
     /// apt knows it.
     Apt { package: String, version: String },
+    /// Another suite than this machine's has it.
+    Elsewhere {
+        package: String,
+        version: String,
+        apt: OtherSuite,
+        pinned: &'static Elsewhere,
+    },
 }
 
 impl Origin {
@@ -145,9 +229,24 @@ impl Origin {
         })
     }
 
+    fn find_elsewhere(package: &str, elsewhere: &'static Elsewhere, shelf: &Path) -> Result<Self> {
+        let apt = OtherSuite::new(elsewhere.suite, shelf)?;
+        let policy = output(apt.command("apt-cache").args(["policy", package]))?;
+        let version = candidate_of(&policy)
+            .with_context(|| format!("{} has no {package}", elsewhere.suite))?;
+        Ok(Self::Elsewhere {
+            package: package.to_owned(),
+            version: version.to_owned(),
+            apt,
+            pinned: elsewhere,
+        })
+    }
+
     fn version(&self) -> &str {
         match self {
-            Self::Installed { version, .. } | Self::Apt { version, .. } => version,
+            Self::Installed { version, .. }
+            | Self::Apt { version, .. }
+            | Self::Elsewhere { version, .. } => version,
         }
     }
 
@@ -159,7 +258,28 @@ impl Origin {
             Self::Installed { archive, .. } => archive.clone(),
             Self::Apt { package, version } => {
                 eprintln!("downloading {package} {version} (once; about 150 MB)");
-                download(package, version, scratch.path())?
+                let mut apt = Command::new("apt-get");
+                download(&mut apt, package, version, None, scratch.path())?
+            }
+            Self::Elsewhere {
+                package,
+                version,
+                apt,
+                pinned,
+            } => {
+                eprintln!(
+                    "downloading {package} {version} of {} (once; about 160 MB)",
+                    pinned.suite
+                );
+                let sha256 = (*version == pinned.version).then_some(pinned.sha256);
+                if sha256.is_none() {
+                    eprintln!(
+                        "warning: {package} {} is no longer there; {version} is compared instead",
+                        pinned.version
+                    );
+                }
+                let mut apt = apt.command("apt-get");
+                download(&mut apt, package, version, sha256, scratch.path())?
             }
         };
 
@@ -208,9 +328,16 @@ fn is_complete(root: &Path) -> bool {
     required_files().all(|file| root.join(file).is_file())
 }
 
-/// Downloads a source package without installing it and takes the archive out of it.
-fn download(package: &str, version: &str, into: &Path) -> Result<PathBuf> {
-    let apt = Command::new("apt-get")
+/// Downloads a source package without installing it and takes the archive out of it. Its SHA-256 must be this one, if
+/// one is given.
+fn download(
+    apt: &mut Command,
+    package: &str,
+    version: &str,
+    sha256: Option<&str>,
+    into: &Path,
+) -> Result<PathBuf> {
+    let apt = apt
         .args(["-q", "download", &format!("{package}={version}")])
         .current_dir(into)
         .stdout(Stdio::null())
@@ -226,6 +353,14 @@ fn download(package: &str, version: &str, into: &Path) -> Result<PathBuf> {
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|e| e == "deb"))
         .ok_or_else(|| anyhow!("`apt-get download {package}` left no package behind"))?;
+    if let Some(expected) = sha256 {
+        let sums = output(Command::new("sha256sum").arg(&deb))?;
+        ensure!(
+            sums.split_whitespace().next() == Some(expected),
+            "{package} {version} is not the package that the comparison was made with: its SHA-256 is {sums}, not \
+             {expected}"
+        );
+    }
 
     let mut contents = Command::new("dpkg-deb")
         .arg("--fsys-tarfile")
@@ -251,16 +386,80 @@ fn download(package: &str, version: &str, into: &Path) -> Result<PathBuf> {
     Ok(into.join(member))
 }
 
+/// apt's view of another suite, in a folder of its own that goes when this does. The system's configuration and lists
+/// stay as they are.
+struct OtherSuite {
+    folder: tempfile::TempDir,
+}
+
+impl OtherSuite {
+    /// Gets the lists of a suite from the archive that this machine uses, signed as Debian's suites are.
+    fn new(suite: &str, shelf: &Path) -> Result<Self> {
+        const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+        ensure!(
+            Path::new(KEYRING).is_file(),
+            "no {KEYRING} (package debian-archive-keyring)"
+        );
+        let archive = debian_archive().context("apt knows no archive of Debian's")?;
+        fs::create_dir_all(shelf).with_context(|| format!("cannot create {}", shelf.display()))?;
+        let other = Self {
+            folder: tempfile::tempdir_in(shelf)?,
+        };
+        for folder in ["lists/partial", "cache/archives/partial", "parts"] {
+            fs::create_dir_all(other.folder.path().join(folder))?;
+        }
+        fs::write(
+            other.folder.path().join("sources.list"),
+            format!("deb [signed-by={KEYRING}] {archive} {suite} main\n"),
+        )?;
+        output(other.command("apt-get").args(["-q", "update"]))
+            .with_context(|| format!("cannot get the package lists of {suite}"))?;
+        Ok(other)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        for (key, name) in [
+            ("Dir::State::lists", "lists"),
+            ("Dir::Cache", "cache"),
+            ("Dir::Etc::sourcelist", "sources.list"),
+            ("Dir::Etc::sourceparts", "parts"),
+        ] {
+            let path = self.folder.path().join(name);
+            command.arg("-o").arg(format!("{key}={}", path.display()));
+        }
+        command.args(["-o", "Acquire::Languages=none", "-o", "Acquire::Retries=1"]);
+        command
+    }
+}
+
+/// The archive that this machine gets Debian from.
+fn debian_archive() -> Option<String> {
+    let format = ["indextargets", "--format", "$(REPO_URI)", "Origin: Debian"];
+    let archives = output_of("apt-get", &format)?;
+    let mut plain = archives.lines().filter(|uri| !uri.contains("security"));
+    plain.next().map(str::to_owned)
+}
+
 /// What a command printed, trimmed; `None` when it is missing or failed.
 fn output_of(command: &str, args: &[&str]) -> Option<String> {
+    output(Command::new(command).args(args)).ok()
+}
+
+/// What a command printed, trimmed.
+fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().display().to_string();
     // In another language apt-cache names the field differently.
-    let output = Command::new(command)
-        .args(args)
+    let output = command
         .env("LC_ALL", "C")
         .output()
-        .ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| text.trim().to_owned())
+        .with_context(|| format!("cannot run {name}"))?;
+    ensure!(
+        output.status.success(),
+        "{name} failed: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 /// The candidate version in the output of `apt-cache policy`.

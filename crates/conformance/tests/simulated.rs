@@ -3,7 +3,6 @@
 
 use anyhow::Result;
 use wakepath_conformance::checks::{Check as _, Governor, Setting};
-use wakepath_conformance::compare::version_of;
 use wakepath_conformance::program::{Program, Subject, compiler_found};
 use wakepath_conformance::record::{Call, Case, State, decision_byte};
 use wakepath_conformance::source::{KernelSource, VERSIONS, cache_dir};
@@ -86,13 +85,16 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
             continue;
         };
         for subject in Subject::GOVERNORS {
+            if !source.compares(subject) {
+                continue;
+            }
             let setting = Setting {
                 subject,
-                version: version_of(&source),
+                version: source.kernel()?,
                 tick: machine.tick_rate(),
             };
             let program = Program::build(subject, &source, setting.tick.hz(), None)?;
-            let name = format!("{}@{version}", subject.name());
+            let name = format!("{}@{}", subject.name(), source.release);
             let mut log = CallLog::default();
             let policies = PolicySet::named([&*name, "performance"])?;
             simulate_observed(&machine, &workload, &policies, 1, &mut log)?;

@@ -314,10 +314,12 @@ impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
                 self.expected = Expectation::new(table, query.sleep_length, query.clock);
                 return keeping_tick(0);
             }
-            let allowed = enabled
+            let deepest_allowed = enabled
                 .deeper_than(0)
-                .without(table.slower_than(query.latency_request));
-            state = state.min(allowed.deepest().unwrap_or(0));
+                .without(table.slower_than(query.latency_request))
+                .deepest()
+                .unwrap_or(0);
+            state = state.min(deepest_allowed);
             if self.timers_do_not_matter(state, query) {
                 return keeping_tick(state);
             }
@@ -330,7 +332,9 @@ impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
                 && duration > 2 * self.tick
                 && table.target_residency(state) < self.tick
             {
-                let fitting = allowed
+                // Not all of them need be allowed: the kernel takes it that states above an allowed one are, too.
+                let fitting = enabled
+                    .up_to(deepest_allowed)
                     .deeper_than(state)
                     .without(table.longer_than(duration));
                 return stopping_tick(fitting.deepest().unwrap_or(state));
