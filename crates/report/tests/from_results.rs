@@ -5,7 +5,9 @@
     reason = "a test may stop where its premises fail"
 )]
 
-use std::collections::BTreeMap;
+#[path = "common/results.rs"]
+mod made;
+
 use std::fs;
 use std::path::Path;
 
@@ -14,11 +16,9 @@ use wakepath_compare::results::{Comparison, Options, Source, compare};
 use wakepath_report::html::from_results::{self, FromResultsError};
 use wakepath_report::html::render;
 use wakepath_report::html::view::{Tone, View};
-use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
-use wakepath_results::rows::{BUSY, PARTS};
+use wakepath_results::rows::BUSY;
 use wakepath_results::{
-    Backend, Design, Document, Goal, Idle, METRICS, Machine, Mode, Policy, Question, Reader,
-    ResultsError, Run, RunKey, StudyInfo, Workload, Writer,
+    Backend, Document, Goal, Mode, Question, Reader, ResultsError, Run, Writer,
 };
 
 const POLICIES: [&str; 3] = ["menu", "teo", "ladder"];
@@ -35,127 +35,15 @@ fn document(repeats: u32) -> Document {
         baseline: None,
     };
     Document {
-        schema: SCHEMA.into(),
-        version: VERSION,
-        complete: false,
-        study: StudyInfo {
-            name: "governors".into(),
-            title: "Which governor?".into(),
-        },
-        backend: Backend::Sim,
-        tools: BTreeMap::from([("wakepath".into(), "0.1.0".into())]),
-        machine: Machine {
-            name: "board".into(),
-            title: "A board".into(),
-            cpu_kinds: vec![CpuKind {
-                name: "little".into(),
-                cpus: 4,
-            }],
-            idle_states: vec!["WFI".into(), "sleep".into()],
-            drive: "a drive".into(),
-        },
-        workloads: WORKLOADS
-            .map(|name| Workload {
-                name: name.into(),
-                kind: "fio".into(),
-                source: "job.fio".into(),
-                rates: Vec::new(),
-            })
-            .into(),
-        policies: POLICIES
-            .map(|name| Policy {
-                name: name.into(),
-                settings: BTreeMap::from([("idle".into(), format!("{name}@6.12"))]),
-            })
-            .into(),
-        baseline: "menu".into(),
-        repeats,
-        design: Design::Paired,
-        seeds: (1..=u64::from(repeats)).collect(),
         questions: vec![
             question("Which is fastest?", "p99_us", &[]),
             question("Is ladder worse?", "iops", &["ladder"]),
         ],
-        metrics: METRICS.to_vec(),
-        level: 0.95,
-        margin_percent: 2.0,
-        notes: vec!["A note.".into()],
+        ..made::document(&WORKLOADS, &POLICIES, repeats)
     }
 }
 
 /// teo is 10 % faster than menu, ladder 20 % slower.
-fn run(workload: &str, policy: &str, repeat: u32) -> Run {
-    let factor = match policy {
-        "menu" => 1.0,
-        "teo" => 0.9,
-        _ => 1.2,
-    };
-    let us = 100.0 * factor * (1.0 + 0.01 * f64::from(repeat % 5));
-    let key = RunKey {
-        workload: workload.into(),
-        policy: policy.into(),
-        repeat,
-    };
-    let mut run = Run::new(key, Some(u64::from(repeat) + 1), repeat, repeat);
-    run.duration_ns = 2_000_000_000;
-    run.metrics = [
-        ("iops", 1e6 / us),
-        ("mean_us", us),
-        ("p50_us", us * 0.9),
-        ("p90_us", us * 1.4),
-        ("p99_us", us * 2.0),
-        ("p999_us", us * 3.0),
-        ("mean_mw", 500.0 / factor),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into();
-    let ns = (us * 1e3) as u64;
-    run.latency = vec![(ns / 2, ns, 900), (ns, 2 * ns, 99), (2 * ns, 3 * ns, 1)];
-    run.attribution = ["mean", "p99"]
-        .iter()
-        .flat_map(|at| {
-            PARTS
-                .iter()
-                .map(move |part| ((*at).to_owned(), (*part).to_owned(), us * 1e3 / 9.0))
-        })
-        .collect();
-    let idle = |state: &str, seconds: u64, entries: u64| Idle {
-        cpu_kind: "little".into(),
-        state: state.into(),
-        time_ns: seconds * 1_000_000_000,
-        entries,
-        too_deep: entries / 4,
-        too_shallow: entries / 8,
-        added_latency_ns: Some(entries * 1000),
-        wasted_energy_uj: Some(entries as f64),
-    };
-    // 4 CPUs for 2 s.
-    run.idle = vec![idle("sleep", 4, 400), idle(BUSY, 1, 0), idle("WFI", 3, 800)];
-    run.frequency = vec![
-        ("little".into(), 408_000, 10),
-        ("little".into(), 1_416_000, 30),
-    ];
-    if repeat == 0 {
-        run.timeline = vec![
-            (
-                "p99".into(),
-                "CPU 0 (little)".into(),
-                "WFI".into(),
-                1_000_000,
-                1_050_000,
-            ),
-            (
-                "p99".into(),
-                "request 3".into(),
-                "drive".into(),
-                1_010_000,
-                1_060_000,
-            ),
-        ];
-    }
-    run
-}
-
 fn results(document: &Document, change: impl Fn(&mut Run)) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let files = [
@@ -166,10 +54,15 @@ fn results(document: &Document, change: impl Fn(&mut Run)) -> TempDir {
     let writer =
         Writer::open(folder.path().join("r"), document.clone(), &files, Mode::New).unwrap();
     let mut index = 0;
-    for workload in WORKLOADS {
-        for policy in POLICIES {
+    for workload in &document.workloads {
+        for policy in &document.policies {
             for repeat in 0..document.repeats {
-                let mut run = run(workload, policy, repeat);
+                let factor = match policy.name.as_str() {
+                    "menu" => 1.0,
+                    "teo" => 0.9,
+                    _ => 1.2,
+                };
+                let mut run = made::run(&workload.name, &policy.name, repeat, factor);
                 change(&mut run);
                 writer.write_run(index, &run).unwrap();
                 index += 1;

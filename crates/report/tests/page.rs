@@ -16,19 +16,12 @@ fn plain(kind: &str, index: usize) -> String {
     format!("{kind}@{index}")
 }
 
-/// The JSON that the scripts draw.
-fn data(page: &str) -> serde_json::Value {
-    let from = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
-    let to = from + page[from..].find("</script>").unwrap();
-    serde_json::from_str(&page[from..to]).unwrap()
-}
-
 #[test]
 fn a_study_of_4_policies_and_5_workloads_fits_into_3_mb() {
     let page = render(&sample::view(4, 5, plain)).unwrap();
     assert!(page.len() < 3_000_000, "{} bytes", page.len());
     // A picture per kind and workload, and the gains; a table behind each.
-    let figures = data(&page)["figures"].as_object().unwrap().len();
+    let figures = sample::data(&page)["figures"].as_object().unwrap().len();
     assert_eq!(figures, 5 * 8 + 1);
     assert_eq!(page.matches("<figure ").count(), figures);
     assert_eq!(page.matches("<summary>Table: ").count(), figures);
@@ -63,7 +56,7 @@ fn a_name_cannot_turn_the_text_around_it() {
     }
     assert!(page.contains("<title>A [U+202E]title \u{2013} wakepath</title>"));
     assert!(page.contains("<h1><bdi>A [U+202E]title</bdi></h1>"));
-    let name = data(&page)["policies"][0]["name"]
+    let name = sample::data(&page)["policies"][0]["name"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -115,7 +108,8 @@ fn what_is_no_number_is_a_gap() {
     let page = render(&view).unwrap();
     assert!(!page.contains("NaN\"") && !page.contains(">inf<") && !page.contains(">NaN<"));
     assert!(
-        data(&page)["figures"]["w0-tradeoff"]["data"]["metrics"][0]["points"][0]["y"][0].is_null()
+        sample::data(&page)["figures"]["w0-tradeoff"]["data"]["metrics"][0]["points"][0]["y"][0]
+            .is_null()
     );
 }
 
@@ -131,7 +125,7 @@ fn names_are_only_names() {
     assert!(!page.contains("<img src=x") && !page.contains("<script>alert"));
     assert_eq!(page.matches("<script").count(), 3);
     assert_eq!(page.matches("</script>").count(), 3);
-    let name = data(&page)["policies"][0]["name"]
+    let name = sample::data(&page)["policies"][0]["name"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -162,6 +156,6 @@ proptest! {
         }
         let page = render(&view).unwrap();
         prop_assert_eq!(page.matches("<script").count(), 3);
-        prop_assert!(data(&page)["figures"].is_object());
+        prop_assert!(sample::data(&page)["figures"].is_object());
     }
 }

@@ -1,12 +1,11 @@
 // The page: which workload and which policies are shown, light or dark, and pictures that are drawn when they come into view.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-// More lines than this at once are a tangle; the others can be chosen.
-const FIRST_SHOWN = 8;
 const state = {
   look: theme(),
   names: data.policies.map((p) => p.name),
-  shown: data.policies.map((p, i) => p.baseline || i < FIRST_SHOWN),
+  // All lines at once may be a tangle; the others can be chosen.
+  shown: data.policies.map((p) => p.shown),
 };
 const pictures = new Map();
 

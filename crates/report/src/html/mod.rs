@@ -7,6 +7,7 @@
 
 mod bidi;
 mod comparison;
+mod excerpt;
 mod figures;
 pub mod from_results;
 mod number;
@@ -18,6 +19,7 @@ use minijinja::{Environment, context};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+pub use excerpt::LARGEST;
 use figures::{Figure, Group, Slot};
 use view::View;
 
@@ -38,11 +40,19 @@ const TEMPLATE: &str = include_str!("../../assets/page/page.html");
 #[error("the report's template: {0}")]
 pub struct RenderError(#[from] minijinja::Error);
 
-/// Makes the page.
+/// Makes the page. One that would be larger than [`LARGEST`] leaves out policies, then workloads, and says so.
 ///
 /// # Errors
 /// None that the input could cause.
 pub fn render(view: &View) -> Result<String, RenderError> {
+    let all = page(view)?;
+    if all.len() <= LARGEST {
+        return Ok(all);
+    }
+    excerpt::fitting(view, &excerpt::by_interest(view), all.len(), page)
+}
+
+fn page(view: &View) -> Result<String, RenderError> {
     let gains = figures::gains(view);
     let workloads: Vec<(String, Vec<Group>)> = view
         .workloads
@@ -70,6 +80,7 @@ pub fn render(view: &View) -> Result<String, RenderError> {
         title => view.title,
         facts => view.facts,
         cautions => view.cautions,
+        left_out => view.left_out,
         made_by => view.made_by,
         commands => view.commands,
         answers => view.answers.iter().map(|a| context! {
@@ -146,10 +157,16 @@ fn data(view: &View, gains: Option<&Figure>, workloads: &[(String, Vec<Group>)])
             )
         })
         .collect();
+    let order = excerpt::by_interest(view);
+    let at_first = &order[..order.len().min(excerpt::AT_FIRST)];
     let policies: Vec<Value> = view
         .policies
         .iter()
-        .map(|p| json!({"name": p.name, "baseline": p.baseline}))
+        .enumerate()
+        .map(|(index, p)| {
+            let shown = p.baseline || at_first.contains(&index);
+            json!({"name": p.name, "baseline": p.baseline, "shown": shown})
+        })
         .collect();
     let text = json!({"policies": policies, "figures": figures}).to_string();
     bidi::visible(&text).replace('<', "\\u003c")

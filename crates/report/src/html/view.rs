@@ -26,6 +26,10 @@ pub struct View {
     pub sources: Vec<Source>,
     /// Commands that make these results again.
     pub commands: Vec<String>,
+    /// The results as a command names them.
+    pub results: Vec<String>,
+    /// What is left out to keep the page small, and where it is.
+    pub left_out: Option<String>,
     /// Version of wakepath that made the page.
     pub made_by: String,
 }
@@ -87,6 +91,8 @@ pub struct Answer {
     pub sentence: String,
     /// What it is made of, a sentence each.
     pub details: Vec<String>,
+    /// Indices of the policies that it names, the most important one first.
+    pub policies: Vec<usize>,
     /// Whether it is good news.
     pub tone: Tone,
 }
@@ -237,6 +243,8 @@ pub struct Tradeoff {
     pub latency: Spread,
     /// Power.
     pub power: Spread,
+    /// Whether no other policy has less of both on this workload.
+    pub front: bool,
 }
 
 /// The CPUs of one kind under a policy.

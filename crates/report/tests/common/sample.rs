@@ -1,4 +1,9 @@
 //! A report to test with: every part, of as many policies and workloads as wanted, from a formula.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses a part of it, and may stop where its premises fail"
+)]
 
 use wakepath_report::html::view::{
     Answer, Curve, Frequency, Gain, Idle, Metric, Parts, Percentiles, Policy, Row, Source, Span,
@@ -70,12 +75,14 @@ pub(crate) fn view(
                 details: (0..workloads)
                     .map(|w| format!("{}: better by 12 to 30 %", name("workload", w)))
                     .collect(),
+                policies: vec![1],
                 tone: Tone::Better,
             },
             Answer {
                 question: "Is it worth its power?".into(),
                 sentence: "Cannot tell: about 12 more runs needed.".into(),
                 details: vec![],
+                policies: vec![],
                 tone: Tone::Open,
             },
         ],
@@ -100,6 +107,8 @@ pub(crate) fn view(
             files: vec![("study.toml".into(), format!("# {}\n", name("file", 0)))],
         }],
         commands: vec!["wakepath study run study.toml -o results".into()],
+        results: vec!["results".into()],
+        left_out: None,
         made_by: "wakepath 0.1.0".into(),
     }
 }
@@ -183,6 +192,7 @@ fn workload(index: usize, policies: usize, name: String) -> Workload {
                         900.0 - 120.0 * (policy as f64 + 0.1).sqrt()
                             + if policy == 2 { 100.0 } else { 0.0 },
                     ),
+                    front: policy != 2,
                 })
             })
             .collect(),
@@ -295,4 +305,11 @@ fn timeline(policy: usize, at: &str) -> Timeline {
         tracks: tracks.map(str::to_owned).into(),
         spans,
     }
+}
+
+/// The JSON that the scripts draw.
+pub(crate) fn data(page: &str) -> serde_json::Value {
+    let from = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
+    let to = from + page[from..].find("</script>").unwrap();
+    serde_json::from_str(&page[from..to]).unwrap()
 }

@@ -31,6 +31,18 @@ impl Choice {
         self.sentences = sentences;
     }
 
+    /// The policies that the sentences name: the answer, then the next one, then better ones that miss.
+    pub fn named(&self) -> impl Iterator<Item = &str> {
+        let first = self.candidates.first();
+        let next = self.candidates.get(1);
+        let next = next.filter(|next| first.is_some_and(|first| next.holds == first.holds));
+        let sure = first.filter(|first| first.holds == Holds::Surely);
+        let better = [Holds::CannotTell, Holds::Fails];
+        let better = better.map(|holds| sure.and_then(|first| self.nearest_better(first, holds)));
+        let all = [first, next].into_iter().chain(better);
+        all.flatten().map(|candidate| candidate.policy.as_str())
+    }
+
     fn about(&self, name: &str) -> Option<&Metric> {
         self.metrics.iter().find(|m| m.name == name)
     }
@@ -127,13 +139,17 @@ impl Choice {
     }
 
     /// The nearest of the policies that would be better and do not surely keep the conditions.
-    fn better_but(&self, first: &Candidate, holds: Holds) -> Option<String> {
+    fn nearest_better(&self, first: &Candidate, holds: Holds) -> Option<&Candidate> {
         let better = |c: &&Candidate| match self.goal {
             Goal::Minimise => c.value < first.value,
             Goal::Maximise => c.value > first.value,
         };
         let mut missing = self.candidates.iter().filter(|c| c.holds == holds);
-        let near = missing.find(better)?;
+        missing.find(better)
+    }
+
+    fn better_but(&self, first: &Candidate, holds: Holds) -> Option<String> {
+        let near = self.nearest_better(first, holds)?;
         let worst = self.worst(near)?;
         let condition = near.condition.as_ref()?;
         let says = if holds == Holds::Fails {

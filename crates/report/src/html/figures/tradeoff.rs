@@ -1,8 +1,6 @@
 //! Power against latency, with the policies that no other beats in both.
 
 use serde_json::json;
-use wakepath_compare::Better;
-use wakepath_compare::results::front_of;
 
 use super::super::number::{json as number, short};
 use super::super::view::{Metric, Tradeoff, View, Workload};
@@ -37,12 +35,7 @@ pub(super) fn tradeoff(view: &View, workload: &Workload) -> Option<Figure> {
     let mut data = Vec::new();
     for (index, metric) in &metrics {
         let points: Vec<&Tradeoff> = all.iter().filter(|t| t.latency_metric == *index).collect();
-        let both: Vec<Vec<f64>> = points
-            .iter()
-            .map(|t| vec![t.latency.mean, t.power.mean])
-            .collect();
-        let front = front_of(&both, &[Better::Lower, Better::Lower]);
-        for (point, front) in points.iter().zip(&front) {
+        for point in &points {
             let mut row = vec![
                 policy_name(view, point.policy).to_owned(),
                 with_unit(metric),
@@ -50,14 +43,13 @@ pub(super) fn tradeoff(view: &View, workload: &Workload) -> Option<Figure> {
             let spread = |s: super::super::view::Spread| [s.mean, s.low, s.high].map(short);
             row.extend(spread(point.latency));
             row.extend(spread(point.power));
-            row.push(if *front { "yes" } else { "no" }.into());
+            row.push(if point.front { "yes" } else { "no" }.into());
             table.row(row);
         }
         let on: Vec<&str> = points
             .iter()
-            .zip(&front)
-            .filter(|(_, front)| **front)
-            .map(|(p, _)| policy_name(view, p.policy))
+            .filter(|p| p.front)
+            .map(|p| policy_name(view, p.policy))
             .collect();
         clauses.push(format!(
             "on the Pareto front by {}: {}",
@@ -67,8 +59,8 @@ pub(super) fn tradeoff(view: &View, workload: &Workload) -> Option<Figure> {
         let values = |s: super::super::view::Spread| [s.mean, s.low, s.high].map(number);
         data.push(json!({
             "title": with_unit(metric),
-            "points": points.iter().zip(&front).map(|(p, front)| json!({
-                "policy": p.policy, "x": values(p.latency), "y": values(p.power), "front": front,
+            "points": points.iter().map(|p| json!({
+                "policy": p.policy, "x": values(p.latency), "y": values(p.power), "front": p.front,
             })).collect::<Vec<_>>(),
         }));
     }

@@ -68,10 +68,13 @@ fn best_policy(view: &View, question: &Question, found: Option<results::Answer>)
         let settings: Vec<String> = settings.collect();
         details.push(format!("{}: {}.", policy.name, settings.join(", ")));
     }
+    let named = found.choice.iter().flat_map(results::Choice::named);
+    let index = |name: &str| view.policies.iter().position(|p| p.name == name);
     Answer {
         question: found.question,
         sentence,
         details,
+        policies: named.filter_map(index).collect(),
         tone: match first.map(|c| c.holds) {
             Some(Holds::Surely) => Tone::Better,
             Some(Holds::Fails) => Tone::Worse,
@@ -130,25 +133,61 @@ fn sentence(view: &View, question: String, baseline: Option<usize>, rows: Vec<&R
     } else {
         summary(view, baseline, &rows, &best)
     };
-    let details = workloads.iter().map(|workload| {
-        let of: Vec<String> = rows
-            .iter()
-            .filter(|r| r.workload == *workload)
-            .map(|r| format!("{}: {}", view.policies[r.policy].name, r.verdict))
-            .collect();
-        format!("{}: {}", view.workloads[*workload].name, of.join("; "))
-    });
+    let mut policies: Vec<usize> = best.iter().flatten().map(|r| r.policy).collect();
+    policies.dedup();
+    let listed = &workloads[..workloads.len().min(MOST_WORKLOADS)];
+    let mut details: Vec<String> = listed
+        .iter()
+        .map(|workload| {
+            let of = rows.iter().copied().filter(|r| r.workload == *workload);
+            let of = verdicts(view, of.collect());
+            format!("{}: {of}", view.workloads[*workload].name)
+        })
+        .collect();
+    if workloads.len() > listed.len() {
+        let more = workloads.len() - listed.len();
+        details.push(format!(
+            "And {more} more workloads: `wakepath compare` has all."
+        ));
+    }
     Answer {
         question,
         sentence,
-        details: details.collect(),
+        details,
+        policies,
         tone,
     }
 }
 
+/// Most workloads and policies that the details go through: nobody reads more.
+const MOST_WORKLOADS: usize = 50;
+const MOST_POLICIES: usize = 20;
+
+/// What is said of each policy on a workload; of too many, of those that gain most.
+fn verdicts(view: &View, mut rows: Vec<&Row>) -> String {
+    let more = rows.len().saturating_sub(MOST_POLICIES);
+    if more > 0 {
+        rows.sort_by(|a, b| percent(b).total_cmp(&percent(a)));
+        rows.truncate(MOST_POLICIES);
+    }
+    let mut of: Vec<String> = rows
+        .iter()
+        .map(|r| format!("{}: {}", view.policies[r.policy].name, r.verdict))
+        .collect();
+    if more > 0 {
+        of.push(format!(
+            "and {more} more that gain less (`wakepath compare` has all)"
+        ));
+    }
+    of.join("; ")
+}
+
+fn percent(row: &Row) -> f64 {
+    row.gain.map_or(f64::NEG_INFINITY, |g| g.percent)
+}
+
 /// The policy that gains most on a workload, of those that gain for sure.
 fn best<'a>(rows: &[&'a Row], workload: usize) -> Option<&'a Row> {
-    let percent = |r: &Row| r.gain.map_or(f64::NEG_INFINITY, |g| g.percent);
     let better = rows
         .iter()
         .filter(|r| r.workload == workload && r.tone == Tone::Better);

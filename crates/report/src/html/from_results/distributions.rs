@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use wakepath_compare::Better;
+use wakepath_compare::results::front_of;
 use wakepath_results::ResultsError;
 use wakepath_results::rows::PARTS;
 
@@ -161,8 +163,9 @@ fn tradeoff(view: &mut View, index: usize, series: &Series) {
     let Some(power) = POWERS.iter().find(|p| has(p) && metric(p).is_some()) else {
         return;
     };
-    let mut found = Vec::new();
+    let mut found: Vec<Tradeoff> = Vec::new();
     for latency in LATENCIES.iter().filter(|l| has(l)) {
+        let from = found.len();
         for policy in 0..view.policies.len() {
             let of = |name: &str| spread(series, index, name, policy);
             if let (Some(l), Some(p), Some(latency_metric), Some(power_metric)) =
@@ -174,8 +177,16 @@ fn tradeoff(view: &mut View, index: usize, series: &Series) {
                     power_metric,
                     latency: l,
                     power: p,
+                    front: false,
                 });
             }
+        }
+        let of_latency = &mut found[from..];
+        let both = |t: &Tradeoff| [t.latency.mean, t.power.mean];
+        let both: Vec<[f64; 2]> = of_latency.iter().map(both).collect();
+        let front = front_of(&both, &[Better::Lower, Better::Lower]);
+        for (tradeoff, front) in of_latency.iter_mut().zip(front) {
+            tradeoff.front = front;
         }
     }
     view.workloads[index].tradeoff = found;

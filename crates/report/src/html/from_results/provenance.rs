@@ -8,6 +8,9 @@ use super::backend;
 /// A longer file is cut: the result directory has all of it.
 const LONGEST_FILE: usize = 60_000;
 
+/// Of more than so many bytes of files together only the names are shown.
+const ALL_FILES: usize = 1_000_000;
+
 pub(super) fn add(view: &mut View, results: &[Reader], suffixes: &[String]) {
     let mut backends: Vec<&str> = results
         .iter()
@@ -44,6 +47,8 @@ pub(super) fn add(view: &mut View, results: &[Reader], suffixes: &[String]) {
         view.sources.push(source(reader, suffix));
     }
     view.commands = commands(results);
+    let shown = results.iter().map(|r| r.dir().display().to_string());
+    view.results = shown.map(|dir| quoted(&dir)).collect();
 }
 
 fn cautions(view: &mut View, reader: &Reader, suffix: &str) {
@@ -127,11 +132,17 @@ fn source(reader: &Reader, suffix: &str) -> Source {
         }
     }
     names.push("machine.toml".into());
+    let mut shown = 0;
     for name in names {
         // A workload may also be in `workloads/`, or be a command, which is no file.
         let inside = [name.clone(), format!("workloads/{name}")];
         if let Some(text) = inside.iter().find_map(|path| reader.file(path).ok()) {
-            files.push((name, cut(text)));
+            let mut text = cut(text);
+            if shown + text.len() > ALL_FILES {
+                "[left out; the result directory has it]\n".clone_into(&mut text);
+            }
+            shown += text.len();
+            files.push((name, text));
         }
     }
     let study = &document.study;

@@ -1,0 +1,127 @@
+//! Results to test with, made up here.
+
+use std::collections::BTreeMap;
+
+use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
+use wakepath_results::rows::{BUSY, PARTS};
+use wakepath_results::{
+    Backend, Design, Document, Idle, METRICS, Machine, Policy, Run, RunKey, StudyInfo, Workload,
+};
+
+/// A simulated study of these, on a board; the first policy is the baseline. It asks nothing.
+pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> Document {
+    Document {
+        schema: SCHEMA.into(),
+        version: VERSION,
+        complete: false,
+        study: StudyInfo {
+            name: "governors".into(),
+            title: "Which governor?".into(),
+        },
+        backend: Backend::Sim,
+        tools: BTreeMap::from([("wakepath".into(), "0.1.0".into())]),
+        machine: Machine {
+            name: "board".into(),
+            title: "A board".into(),
+            cpu_kinds: vec![CpuKind {
+                name: "little".into(),
+                cpus: 4,
+            }],
+            idle_states: vec!["WFI".into(), "sleep".into()],
+            drive: "a drive".into(),
+        },
+        workloads: workloads
+            .iter()
+            .map(|name| Workload {
+                name: (*name).to_owned(),
+                kind: "fio".into(),
+                source: "job.fio".into(),
+                rates: Vec::new(),
+            })
+            .collect(),
+        policies: policies
+            .iter()
+            .map(|name| Policy {
+                name: (*name).to_owned(),
+                settings: BTreeMap::from([("idle".into(), format!("{name}@6.12"))]),
+            })
+            .collect(),
+        baseline: policies[0].to_owned(),
+        repeats,
+        design: Design::Paired,
+        seeds: (1..=u64::from(repeats)).collect(),
+        questions: vec![],
+        metrics: METRICS.to_vec(),
+        level: 0.95,
+        margin_percent: 2.0,
+        notes: vec!["A note.".into()],
+    }
+}
+
+/// A run whose requests take 100 us times this factor, and a little more in later repeats.
+pub(crate) fn run(workload: &str, policy: &str, repeat: u32, factor: f64) -> Run {
+    let us = 100.0 * factor * (1.0 + 0.01 * f64::from(repeat % 5));
+    let key = RunKey {
+        workload: workload.into(),
+        policy: policy.into(),
+        repeat,
+    };
+    let mut run = Run::new(key, Some(u64::from(repeat) + 1), repeat, repeat);
+    run.duration_ns = 2_000_000_000;
+    run.metrics = [
+        ("iops", 1e6 / us),
+        ("mean_us", us),
+        ("p50_us", us * 0.9),
+        ("p90_us", us * 1.4),
+        ("p99_us", us * 2.0),
+        ("p999_us", us * 3.0),
+        ("mean_mw", 500.0 / factor),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    let ns = (us * 1e3) as u64;
+    run.latency = vec![(ns / 2, ns, 900), (ns, 2 * ns, 99), (2 * ns, 3 * ns, 1)];
+    run.attribution = ["mean", "p99"]
+        .iter()
+        .flat_map(|at| {
+            PARTS
+                .iter()
+                .map(move |part| ((*at).to_owned(), (*part).to_owned(), us * 1e3 / 9.0))
+        })
+        .collect();
+    let idle = |state: &str, seconds: u64, entries: u64| Idle {
+        cpu_kind: "little".into(),
+        state: state.into(),
+        time_ns: seconds * 1_000_000_000,
+        entries,
+        too_deep: entries / 4,
+        too_shallow: entries / 8,
+        added_latency_ns: Some(entries * 1000),
+        wasted_energy_uj: Some(entries as f64),
+    };
+    // 4 CPUs for 2 s.
+    run.idle = vec![idle("sleep", 4, 400), idle(BUSY, 1, 0), idle("WFI", 3, 800)];
+    run.frequency = vec![
+        ("little".into(), 408_000, 10),
+        ("little".into(), 1_416_000, 30),
+    ];
+    if repeat == 0 {
+        run.timeline = vec![
+            (
+                "p99".into(),
+                "CPU 0 (little)".into(),
+                "WFI".into(),
+                1_000_000,
+                1_050_000,
+            ),
+            (
+                "p99".into(),
+                "request 3".into(),
+                "drive".into(),
+                1_010_000,
+                1_060_000,
+            ),
+        ];
+    }
+    run
+}
