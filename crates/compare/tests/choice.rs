@@ -43,6 +43,7 @@ fn source(name: &str, policies: &Policies<'_>, runs: u32, noise: f64) -> Source 
                 name: name.into(),
                 kind: "fio".into(),
                 source: "job.fio".into(),
+                rates: Vec::new(),
             })
             .into(),
         policies: policies
