@@ -1,8 +1,22 @@
-//! fio job files: whatever is accepted prints as a job file that says the same.
+//! fio job files: whatever is accepted prints as a job file that says the same, and has an end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_workloads::fio;
+use wakepath_workloads::fio::{self, Draw, Sizes, Walk};
+
+/// Numbers that go round.
+struct Numbers(u64);
+
+impl Draw for Numbers {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.0 % n
+    }
+
+    fn size(&mut self, sizes: &Sizes) -> u64 {
+        if self.below(2) == 0 { sizes.smallest() } else { sizes.largest() }
+    }
+}
 
 fuzz_target!(|text: &str| {
     match fio::parse(text, "fuzz.fio") {
@@ -13,6 +27,14 @@ fuzz_target!(|text: &str| {
                 job.line = 0;
             }
             assert_eq!(file.jobs, back.jobs);
+            for job in &file.jobs {
+                job.limits(1 << 24);
+                let (mut walk, mut numbers) = (Walk::of(job, 1 << 24), Numbers(1));
+                for number in 0..100 {
+                    let next = walk.as_mut().and_then(|walk| walk.next(number % 2, &mut numbers));
+                    assert!(next.is_none_or(|next| next.bytes > 0));
+                }
+            }
         }
         Err(error) => {
             for problem in &error.problems {

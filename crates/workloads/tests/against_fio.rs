@@ -80,10 +80,134 @@ impl JobFile {
     }
 }
 
+/// The first job of a file that means the same to fio and to us.
 fn only_job(text: &str) -> Option<FioJob> {
-    fio::parse(text, "t.fio")
-        .ok()
-        .map(|mut file| file.jobs.remove(0))
+    let mut file = fio::parse(text, "t.fio").ok()?;
+    file.check_modelled().ok()?;
+    Some(file.jobs.remove(0))
+}
+
+/// Lines that fio takes, whatever it makes of them.
+const TAKEN: &[&str] = &[
+    "runtime=30sec",
+    "runtime=0x10",
+    "runtime= 5ms",
+    "bs=1.5k",
+    "bs= 4k",
+    "bs=$pagesize",
+    "bs=8k,16k,32k",
+    "numjobs=$ncpus",
+    "iodepth=100000",
+    "thinktime=-5",
+    "thinktime_blocks=0",
+    "thinktime_blocks_type=issue",
+    "thinktime_iotime=5",
+    "thinktime_spin=5",
+    "time_based",
+    "rate=0",
+    "rate_iops=0",
+    "rate=1m,2m,3m",
+    "rate_min=1m",
+    "rate_iops_min=10",
+    "rate_cycle=500",
+    "rate_process=poisson",
+    "rate_ignore_thinktime=1",
+    "max_latency=5ms",
+    "nice=-20",
+    "nice=19",
+    "ioengine=linuxaio",
+    "ioengine=aio",
+    "ioengine=posixaio",
+    "ioengine=vsync",
+    "ioengine=io_uring_cmd",
+    "ioengine=sg",
+    "ioengine=windowsaio",
+    "rw=trim",
+    "rw=randtrimwrite",
+    "offset=50%",
+    "offset=5z",
+    "offset_increment=10%",
+    "offset_align=4k",
+    "percentage_random=50,20",
+    "random_distribution=random:2",
+    "random_distribution=zipf",
+    "random_distribution=zipf:1.2:0.5",
+    "random_distribution=pareto:0.5",
+    "random_distribution=normal:50",
+    "random_distribution=zoned:50/5:30/15:20/80",
+    "random_distribution=zoned_abs:60/1m:40/3m",
+    "blockalign=512",
+    "zonemode=strided\nzonesize=64k\nzoneskip=64k\nzonerange=128k",
+    "zonemode=zbd",
+    "zoneskip=3z",
+    "zero_buffers=2",
+    "buffer_pattern=0xdeadbeef",
+    "buffer_pattern=\"abcd\"-12",
+    "scramble_buffers=0",
+    "serialize_overlap=1",
+    "file_append=1",
+    "create_only=1",
+    "exec_prerun=true",
+    "write_barrier=5",
+    "sync_file_range=write:8",
+    "ss=iops:5%",
+    "latency_target=5ms",
+    "flow=5",
+    "bsrange=4k-8k,8k-16k,16k-32k",
+];
+
+/// Lines that fio does not take.
+const NOT_TAKEN: &[&str] = &[
+    "thinktime_blocks_type=x",
+    "thinktime_iotime=x",
+    "rate_process=x",
+    "rate_ignore_thinktime",
+    "rate_ignore_thinktime=2",
+    "rate_min=x",
+    "nice=20",
+    "nice=-21",
+    "nice=x",
+    "random_distribution=foo",
+    "random_distribution=zipf:1",
+    "random_distribution=zipf:1.2:2",
+    "random_distribution=pareto:2",
+    "random_distribution=normal:100",
+    "random_distribution=zoned:50/50",
+    "random_distribution=zoned:60/10:50/90",
+    "percentage_random=150",
+    "zonemode=x",
+    "zero_buffers=x",
+    "scramble_buffers=2",
+    "scramble_buffers",
+    "buffer_pattern=",
+    "buffer_pattern=xyz",
+    "rw=trims",
+    "rw_sequencer=x",
+];
+
+#[test]
+fn a_line_is_an_error_only_where_fio_does_not_take_it() {
+    for line in TAKEN {
+        let text = format!("[j]\nsize=1m\n{line}\n");
+        fio::parse(&text, "t.fio").unwrap_or_else(|e| panic!("{e}"));
+    }
+    for line in NOT_TAKEN {
+        let text = format!("[j]\nsize=1m\ndirect=1\n{line}\n");
+        let error = fio::parse(&text, "t.fio").unwrap_err();
+        assert_eq!(error.problems[0].line, Some(4), "{error}");
+    }
+    if !fio_is_here("a_line_is_an_error_only_where_fio_does_not_take_it") {
+        return;
+    }
+    let mut text = String::new();
+    for line in TAKEN {
+        let _ = writeln!(text, "[j]\nsize=1m\n{line}");
+    }
+    assert_eq!(JobFile::new(&text).parse_only(), Ok(()));
+    for line in NOT_TAKEN {
+        let refused = JobFile::new(&format!("[j]\nsize=1m\n{line}\n")).parse_only();
+        assert!(refused.is_err(), "{line}");
+    }
 }
 
 #[test]
@@ -174,7 +298,7 @@ fn numbers_are_read_as_fio_reads_them() {
         ),
         ("thinktime", &[times], |j| vec![j.thinktime.as_micros()]),
         ("thinktime_blocks", &[counts], |j| {
-            vec![u64::from(j.thinktime_blocks)]
+            j.thinktime_blocks.into_iter().map(u64::from).collect()
         }),
         ("runtime", &[times], |j| {
             j.runtime.iter().map(|t| t.as_micros()).collect()
@@ -190,7 +314,7 @@ fn numbers_are_read_as_fio_reads_them() {
         for text in texts.iter().copied().flatten() {
             let line = format!("{option}={text}");
             // The end of the job comes from a [global] section, so that it may be overridden.
-            if let Some(job) = only_job(&format!("[global]\nsize=1m\n[j]\n{line}\n")) {
+            if let Some(job) = only_job(&format!("[global]\nsize=1m\ndirect=1\n[j]\n{line}\n")) {
                 let _ = writeln!(file, "[j{}]\n{line}", ours.len());
                 ours.push((line, *text, read(&job)));
             }
@@ -207,6 +331,8 @@ fn numbers_are_read_as_fio_reads_them() {
         let agrees = match (theirs.as_slice(), ours.as_slice()) {
             ([one], [4096, write]) if text.starts_with(',') => one == write,
             ([one], [read, 4096]) if text.ends_with(',') => one == read,
+            // No limit.
+            ([0], []) if line.starts_with("rate") => true,
             ([one], all) => all.iter().all(|n| n == one) && !all.is_empty(),
             (many, all) => many.len() >= all.len() && many[..all.len()] == *all,
         };

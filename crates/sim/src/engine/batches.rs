@@ -50,7 +50,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(never)]
     pub(super) fn fill(&mut self, task: TaskId, bytes: u64) -> Option<Cycles> {
         let t = &mut self.tasks[task];
-        if t.filled || t.direction != Some(Direction::Write) {
+        if t.filled || t.direction != Some(Direction::Write) || bytes == 0 {
             return None;
         }
         t.filled = true;

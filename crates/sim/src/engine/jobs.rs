@@ -54,6 +54,8 @@ impl<O: Observer> Engine<'_, O> {
             self.jobs.left[index] = Some(job.processes);
             for process in 0..job.processes as usize {
                 let mut new = Task::job(index, 0);
+                new.entity.class = job.class;
+                new.walk = job.walk.clone().map(Box::new);
                 if let Some(batch) = &job.batch {
                     new.gathers = true;
                     new.most = batch.most as usize;

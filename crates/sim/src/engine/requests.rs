@@ -1,7 +1,5 @@
 //! Requests: to the drive, back from it, and where their time goes.
 
-use wakepath_workloads::fio::Sizes;
-
 use super::{Engine, Slot};
 use crate::basics::Direction;
 use crate::basics::{CpuId, Interrupt, RequestId, TaskId};
@@ -13,22 +11,47 @@ use crate::state::parts::{Part, Work};
 use crate::state::request::Request;
 use crate::state::task::Program;
 
-/// How many sizes are drawn at most for a request that has to fit.
-const DRAWS: usize = 1000;
-
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn submit(&mut self, cpu: CpuId, task: TaskId) {
         let job = &self.setup.jobs[self.tasks[task].job];
         let settled = self.tasks[task].direction.take();
         let direction = settled.unwrap_or_else(|| self.random.direction(job.read_percent));
         let t = &mut self.tasks[task];
-        let (bytes, counts) = match t.size.take() {
-            Some(bytes) => (bytes, bytes),
-            None => (job.block[direction as usize], 1),
-        };
+        let next = t.next.take();
+        t.offset = next.map(|next| next.offset);
+        let bytes = next.map_or(job.block[direction as usize], |next| next.bytes);
         t.filled = false;
-        t.issued[direction as usize] += counts;
-        self.submit_request(cpu, task, direction, bytes);
+        t.issued[direction as usize] += if job.counts_bytes { bytes } else { 1 };
+        t.bytes += bytes;
+        if job.poisson.is_some() || job.forgives_pauses {
+            self.settle_rates(task, direction);
+        }
+        let t = &mut self.tasks[task];
+        t.last = direction;
+        let data = if job.has_data(t.submitted) { bytes } else { 0 };
+        self.submit_request(cpu, task, direction, data);
+    }
+
+    /// What its rates hold against the next request of a task, beyond the number of those before it.
+    #[inline(never)]
+    fn settle_rates(&mut self, task: TaskId, direction: Direction) {
+        let t = &mut self.tasks[task];
+        let job = &self.setup.jobs[t.job];
+        // As fio (`handle_thinktime()`): less one request, so that the next one is not held back.
+        if job.forgives_pauses
+            && let Some(paused) = t.paused_for()
+            && let Some(periods) = job.periods
+        {
+            let last = t.last as usize;
+            let one = match job.poisson {
+                Some(_) => 0,
+                None => periods[last].start_of(job.units[last]),
+            };
+            t.due[last] += if one <= paused { paused - one } else { paused };
+        }
+        if let Some(means) = job.poisson {
+            t.due[direction as usize] += self.random.interval(means[direction as usize]);
+        }
     }
 
     #[inline(always)]
@@ -44,10 +67,9 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
-        t.bytes += bytes;
         let gathers = t.gathers;
         let work = Work {
-            own: self.setup.io.submission(bytes),
+            own: t.submission,
             cold: t.cold,
             full_speed,
         };
@@ -89,28 +111,24 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Bytes of the request that a job is about to submit, whose direction and size that settles.
-    pub(super) fn next_bytes(&mut self, task: TaskId) -> u64 {
-        let job = &self.setup.jobs[self.tasks[task].job];
-        let settled = &mut self.tasks[task].direction;
-        let direction = *settled.get_or_insert_with(|| self.random.direction(job.read_percent));
-        match &job.sizes {
-            Some(sizes) => self.next_size(task, &sizes[direction as usize], job.bytes),
-            None => job.block[direction as usize],
-        }
-    }
-
-    /// As fio, a job draws sizes until one fits into what is left of its bytes.
-    #[inline(never)]
-    fn next_size(&mut self, task: TaskId, sizes: &Sizes, limit: Option<u64>) -> u64 {
+    /// Bytes of data of the request that a job is about to submit, whose direction, size and place that settles. `None`:
+    /// the file has none left.
+    pub(super) fn next_bytes(&mut self, task: TaskId) -> Option<u64> {
         let t = &mut self.tasks[task];
-        let left = limit.map_or(u64::MAX, |limit| limit.saturating_sub(t.bytes));
-        *t.size.get_or_insert_with(|| {
-            (0..DRAWS)
-                .map(|_| self.random.size(sizes))
-                .find(|size| *size <= left)
-                .unwrap_or(sizes.smallest())
-        })
+        let job = &self.setup.jobs[t.job];
+        let direction = *t
+            .direction
+            .get_or_insert_with(|| self.random.direction(job.read_percent));
+        if !job.has_data(t.submitted) {
+            return Some(0);
+        }
+        if let Some(walk) = &mut t.walk
+            && t.next.is_none()
+        {
+            t.next = Some(walk.next(direction as usize, &mut self.random)?);
+        }
+        let next = t.next.map(|next| next.bytes);
+        Some(next.unwrap_or(job.block[direction as usize]))
     }
 
     /// Until when the rates of a job hold its next request back; settles its direction.
@@ -123,8 +141,12 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         let started = t.started;
         let due = |direction: Direction| {
-            let issued = t.issued[direction as usize];
-            started.saturating_add(periods[direction as usize].start_of(issued))
+            let number = direction as usize;
+            let linear = match job.poisson {
+                Some(_) => 0,
+                None => periods[number].start_of(t.issued[number]),
+            };
+            started.saturating_add(linear.saturating_add(t.due[number]))
         };
         let mut direction = t
             .direction
@@ -186,6 +208,8 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(never)]
     fn stripe(&mut self, id: RequestId, bytes: u64) {
         let stripes = self.setup.volume.stripes;
+        // A trim has no data, but a place.
+        let bytes = bytes.max(1);
         let offset = self.offset(self.requests[id].task, self.requests[id].direction, bytes);
         let mut pieces = stripes.pieces(offset, bytes).peekable();
         let first = pieces.next();
@@ -211,6 +235,9 @@ impl<O: Observer> Engine<'_, O> {
     fn offset(&mut self, task: TaskId, direction: Direction, bytes: u64) -> u64 {
         let blocks = match self.tasks[task].program {
             Program::Job => {
+                if let Some(offset) = self.tasks[task].offset {
+                    return offset;
+                }
                 let job = &self.setup.jobs[self.tasks[task].job];
                 let blocks = (job.span / bytes).max(1);
                 if job.random {

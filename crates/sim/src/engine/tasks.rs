@@ -117,8 +117,16 @@ impl<O: Observer> Engine<'_, O> {
     /// A task begins to submit a request of so many bytes. Returns how much work that is.
     #[inline(always)]
     fn begin_submission(&mut self, task: TaskId, bytes: u64) -> Cycles {
-        let (t, work) = (&mut self.tasks[task], self.setup.io.submission(bytes));
+        let mut work = self.setup.io.submission(bytes);
+        let t = &mut self.tasks[task];
+        if t.program == Program::Job {
+            let job = &self.setup.jobs[t.job];
+            if job.scramble_cycles > 0 && t.direction == Some(Direction::Write) {
+                work += job.scramble_cycles * (bytes / 512);
+            }
+        }
         t.begin(Step::Submit, work);
+        t.submission = work;
         t.begun = self.now;
         self.observe_request(RequestStep::Begun { task });
         work
@@ -210,11 +218,12 @@ impl<O: Observer> Engine<'_, O> {
     fn next_step(&mut self, cpu: CpuId, task: TaskId) -> Plan {
         let t = &mut self.tasks[task];
         let job = &self.setup.jobs[t.job];
-        let more = job
+        let goes_on = job
             .end
             .is_none_or(|end| self.now < t.started.saturating_add(end))
             && !self.jobs.ending
             && job.has_more(t.submitted, t.bytes);
+        let more = goes_on && !t.pass_is_over;
         let mut full = t.in_flight == job.depth;
         if let Some(batch) = &job.batch {
             full = t.reaps_batch(full, batch);
@@ -233,6 +242,9 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::Work(self.resume(cpu, task));
         }
         if !more && t.in_flight == 0 {
+            if goes_on && t.starts_over() {
+                return self.next_step(cpu, task);
+            }
             return Plan::End;
         }
         // As fio: before it pauses or waits for its turn, everything in flight is completed.
@@ -246,7 +258,7 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::Work(job.think_cycles);
         }
         if pause {
-            t.begin_pause(self.now + job.think_time);
+            t.begin_pause(self.now, self.now + job.think_time);
             if job.think_spin > 0 {
                 return Plan::Spin(self.now + job.think_spin);
             }
@@ -258,7 +270,11 @@ impl<O: Observer> Engine<'_, O> {
             return self.pause_until(cpu, task, until);
         }
         let bytes = if job.settles_size || self.setup.io.depends_on_bytes() {
-            self.next_bytes(task)
+            let Some(bytes) = self.next_bytes(task) else {
+                self.tasks[task].pass_is_over = true;
+                return self.next_step(cpu, task);
+            };
+            bytes
         } else {
             0
         };
@@ -305,7 +321,7 @@ impl<O: Observer> Engine<'_, O> {
     fn pace(&mut self, task: TaskId, ready: bool) -> (bool, Option<u64>) {
         let t = &mut self.tasks[task];
         let job = &self.setup.jobs[t.job];
-        let pause = job.think_time > 0 && t.pause_is_due(u64::from(job.think_blocks));
+        let pause = job.think_time > 0 && t.pause_is_due(job.pauses, self.now);
         let held = if ready { self.held_back(task) } else { None };
         (pause, held)
     }

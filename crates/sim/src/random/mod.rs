@@ -8,7 +8,7 @@ mod exponential;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_pcg::Pcg64Mcg;
-use wakepath_workloads::fio::Sizes;
+use wakepath_workloads::fio::{Draw, Sizes};
 
 use self::exponential::exp;
 use crate::basics::Direction;
@@ -106,6 +106,7 @@ pub(crate) struct Streams {
     completion: Pcg64Mcg,
     start: Pcg64Mcg,
     size: Pcg64Mcg,
+    interval: Pcg64Mcg,
     /// By CPU; empty if every exit from an idle state takes its mean time.
     exit: Vec<Pcg64Mcg>,
     /// By CPU and source.
@@ -126,6 +127,7 @@ impl Streams {
             completion: stream(4),
             start: stream(5),
             size: stream(6),
+            interval: stream(7),
             exit: (0..if exits_vary { cpus } else { 0 })
                 .map(|cpu| stream((1 << 32) + cpu as u64))
                 .collect(),
@@ -161,6 +163,12 @@ impl Streams {
         } else {
             from
         }
+    }
+
+    /// The time to the next event of a Poisson process with a mean of so many us, in ns: whole us, as in fio.
+    pub(crate) fn interval(&mut self, mean_us: u64) -> u64 {
+        let times_mean: f64 = Exp1.sample(&mut self.interval);
+        (mean_us as f64 * times_mean) as u64 * 1000
     }
 
     /// The number of a block of `blocks` at random.
@@ -205,5 +213,14 @@ impl Streams {
     pub(crate) fn background(&mut self, cpu: usize, source: usize, mean: f64) -> u64 {
         let unit: f64 = Exp1.sample(&mut self.background[cpu * self.sources + source]);
         (unit * mean).round().max(1.0) as u64
+    }
+}
+impl Draw for Streams {
+    fn below(&mut self, n: u64) -> u64 {
+        self.block(n)
+    }
+
+    fn size(&mut self, sizes: &Sizes) -> u64 {
+        Self::size(self, sizes)
     }
 }

@@ -5,6 +5,7 @@ use crate::basics::Direction;
 use crate::basics::{CpuId, RequestId};
 use crate::state::sched::{Class, Entity};
 use crate::state::threads::ThreadId;
+use wakepath_workloads::fio::{Next, Walk};
 
 /// What a task is, and who knows what it does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,17 @@ pub(crate) enum Step {
     Worker,
 }
 
+/// After what a job pauses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PauseRule {
+    /// Requests between two pauses, if they count.
+    pub(crate) requests: Option<u64>,
+    /// They count when they are submitted, not when they are done.
+    pub(crate) by_issue: bool,
+    /// Time from one pause to the next in ns, if it counts.
+    pub(crate) every: Option<u64>,
+}
+
 /// When a task thinks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pause {
@@ -47,6 +59,10 @@ struct Pause {
     finished: u64,
     /// Requests submitted when the last one began.
     submitted: u64,
+    /// When the last one began that the rates of the job do not know of.
+    began: Option<u64>,
+    /// When the last one was due.
+    last: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -80,12 +96,25 @@ pub(crate) struct Task {
     pub(crate) writes: u64,
     /// The direction of its next request, once it is settled.
     pub(crate) direction: Option<Direction>,
-    /// Its bytes, where they vary.
-    pub(crate) size: Option<u64>,
+    /// How it goes through its file, where the limits of its job do not say that.
+    pub(crate) walk: Option<Box<Walk>>,
+    /// The present way through its file has come to its end.
+    pub(crate) pass_is_over: bool,
+    /// Where its next request lies, once `walk` has settled it.
+    pub(crate) next: Option<Next>,
+    /// Where its last request lies, likewise.
+    pub(crate) offset: Option<u64>,
+    /// Work of the submission in progress.
+    pub(crate) submission: Cycles,
     /// What it writes next is in its buffer.
     pub(crate) filled: bool,
     /// Reads and writes submitted, or their bytes where these vary.
     pub(crate) issued: [u64; 2],
+    /// The direction of its last request.
+    pub(crate) last: Direction,
+    /// When the next read and the next write are due, after its start: of a Poisson process all of it, else what pauses
+    /// add to it.
+    pub(crate) due: [u64; 2],
     /// The next block to read and to write, where they follow each other.
     pub(crate) next_block: [u64; 2],
     pub(crate) in_flight: u32,
@@ -150,9 +179,15 @@ impl Task {
             bytes: 0,
             writes: 0,
             direction: None,
-            size: None,
+            walk: None,
+            pass_is_over: false,
+            next: None,
+            offset: None,
+            submission: 0,
             filled: false,
             issued: [0; 2],
+            last: Direction::Read,
+            due: [0; 2],
             next_block: [0; 2],
             in_flight: 0,
             completed: Vec::new(),
@@ -175,28 +210,63 @@ impl Task {
         self.cold = 0;
     }
 
-    /// Whether the task has to pause before its next request, after `blocks` requests.
+    /// Whether the task has to pause before its next request.
     ///
     /// As fio 3.33 does it (`handle_thinktime()`, `backend.c`): after each request that it issues it
     /// counts those completed since it last found a pause due, and then waits for all in flight
     /// before the pause begins.
-    pub(crate) fn pause_is_due(&mut self, blocks: u64) -> bool {
-        let finished = self.submitted - u64::from(self.in_flight);
+    pub(crate) fn pause_is_due(&mut self, rule: PauseRule, now: u64) -> bool {
+        let finished = if rule.by_issue {
+            self.submitted
+        } else {
+            self.submitted - u64::from(self.in_flight)
+        };
+        let started = self.started;
         let p = &mut self.pause;
-        if !p.due && self.submitted > p.submitted && finished >= p.finished + blocks {
+        if p.due || self.submitted <= p.submitted {
+            return p.due;
+        }
+        if let Some(blocks) = rule.requests
+            && finished >= p.finished + blocks
+        {
             p.due = true;
             // fio takes completions one at a time, so it finds what it looks for exactly, unless
             // those that it waited for before the last pause were more.
             p.finished = (p.finished + blocks).max(p.submitted);
         }
+        if let Some(every) = rule.every
+            && now >= p.last.max(started) + every
+        {
+            p.due = true;
+            p.finished = p.finished.max(finished);
+        }
+        if p.due {
+            p.last = now;
+        }
         p.due
     }
 
+    /// Whether it goes through its file once more.
+    pub(crate) fn starts_over(&mut self) -> bool {
+        self.pass_is_over
+            && self.walk.as_mut().is_some_and(|walk| {
+                self.pass_is_over = false;
+                walk.starts_over()
+            })
+    }
+
     /// The pause that was due begins, and is over at `until`.
-    pub(crate) fn begin_pause(&mut self, until: u64) {
+    pub(crate) fn begin_pause(&mut self, now: u64, until: u64) {
         self.pause.due = false;
+        self.pause.began = Some(now);
         self.pause.submitted = self.submitted;
         self.pause.until = until;
+    }
+
+    /// How long the pause before the submission in progress was, if there was one.
+    pub(crate) fn paused_for(&mut self) -> Option<u64> {
+        let began = self.pause.began.take()?;
+        Some(self.begun - began)
     }
 
     /// When the pause in progress is over.

@@ -476,4 +476,31 @@ mod tests {
         let options = [("rwmixread".to_owned(), "70".to_owned())];
         assert!(with_options(text, &options).ends_with(text));
     }
+
+    /// What the simulator has no model of goes to fio as it is.
+    #[test]
+    fn a_measurement_hands_the_file_to_fio_unchanged() {
+        let job = "[a]\nrw=randwrite\nfdatasync=1\nioengine=io_uring\nhipri=1\nruntime=30sec\nsize=1.5g\n\
+                   verify=crc32c\nzonemode=zbd\nnumjobs=$ncpus\n";
+        let study = format!(
+            "name = 'x'\n[[workload]]\nname = 'a'\nfio_job = \"\"\"{job}\"\"\"\n[[policy]]\nname = 'p'\n"
+        );
+        let plan = |target| super::super::Plan::new(&study, "x", Path::new("."), target);
+        let live = plan(Target::Live).unwrap();
+        assert_eq!(live.workloads[0].text(), Some(job));
+        assert_eq!(live.workloads[0].warnings, Vec::<String>::new());
+        let message = plan(Target::Sim).unwrap_err().to_string();
+        for option in [
+            "fdatasync",
+            "hipri",
+            "runtime",
+            "size",
+            "verify",
+            "zonemode",
+            "numjobs",
+            "buffered",
+        ] {
+            assert!(message.contains(option), "{option}: {message}");
+        }
+    }
 }

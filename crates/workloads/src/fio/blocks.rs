@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{FioJob, PerDirection};
+use super::{FioJob, IoEngine, PerDirection};
 
 /// Most parts of a `bssplit`: fio's own limit (`BSSPLIT_MAX`).
 pub(super) const MAX_PARTS: usize = 64;
@@ -62,11 +62,9 @@ pub struct BlockSizes {
 
 impl BlockSizes {
     /// Whether any size varies.
-    pub const fn vary(&self) -> bool {
-        self.range.read.is_some()
-            || self.range.write.is_some()
-            || self.split.read.is_some()
-            || self.split.write.is_some()
+    pub fn vary(&self) -> bool {
+        self.range.each().iter().any(|range| range.is_some())
+            || self.split.each().iter().any(|split| split.is_some())
             || self.by_order
     }
 }
@@ -132,14 +130,34 @@ fn split(parts: &[SplitPart], unaligned: bool) -> Sizes {
 }
 
 /// What fio writes into its buffers before each write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Content {
-    /// Whether new random data is written each time. Default: if `compressible` or `duplicates` is not 0.
+    /// Whether the whole buffer is filled anew each time (fio's `refill_buffers`). Default: if it is partly
+    /// `compressible`.
     pub refill: Option<bool>,
-    /// Share of zeros in percent. Default 0.
-    pub compressible: u8,
-    /// Share of blocks that repeat others, in percent. Default 0.
-    pub duplicates: u8,
+    /// Zeros instead of random data. Default false.
+    pub zero: bool,
+    /// Whether a few words of each 512 bytes are changed each time. Default: unless it is `zero`.
+    pub scramble: Option<bool>,
+    /// What is written instead of random data. Default: nothing.
+    pub pattern: Option<String>,
+    /// Share of zeros in percent.
+    pub compressible: Option<u8>,
+    /// Share of blocks that repeat others, in percent.
+    pub duplicates: Option<u8>,
+}
+
+/// What fio does to the buffer of a write before it submits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filling {
+    /// Nothing.
+    Untouched,
+    /// It changes a few words of each 512 bytes.
+    Scrambled,
+    /// It writes zeros or a pattern to all of it.
+    Copied,
+    /// It writes new random data to this share of it, in percent, and zeros to the rest.
+    Random(u8),
 }
 
 impl FioJob {
@@ -161,8 +179,11 @@ impl FioJob {
     /// and `iodepth_batch_complete_max` not given, as fio then waits for each; else `iodepth`.
     pub fn effective_iodepth(&self) -> u32 {
         let waits_for_each = self.batches.complete_min == 0 && self.batches.complete_max == 0;
-        if self.ioengine.is_synchronous() || waits_for_each {
+        if self.ioengine.is_synchronous() || waits_for_each || self.rw.trims() {
             1
+        } else if self.ioengine == IoEngine::Posixaio {
+            // Its threads do one I/O of a file at a time.
+            u64::from(self.iodepth).min(self.files().max(1)) as u32
         } else {
             self.iodepth
         }
@@ -191,16 +212,27 @@ impl FioJob {
         })
     }
 
-    /// The share of each write's bytes, in percent, that fio fills with new random data before it submits the write.
-    pub fn refilled_percent(&self) -> u8 {
+    /// What fio does to the buffer of each write.
+    ///
+    /// As fio 3.33: `fixup_options()` and `init_flags()` of `init.c`, `get_io_u()` and `fill_io_buffer()` of `io_u.c`.
+    pub fn filling(&self) -> Filling {
         let of = &self.content;
-        if of
-            .refill
-            .unwrap_or(of.compressible > 0 || of.duplicates > 0)
-        {
-            100 - of.compressible.min(100)
+        let compressible = of.compressible.unwrap_or(0);
+        let partly = (1..100).contains(&compressible);
+        if of.refill.unwrap_or(partly) {
+            return if of.duplicates.unwrap_or(0) > 0 || partly {
+                Filling::Random(100 - if partly { compressible } else { 0 })
+            } else if of.pattern.is_some() || of.zero || compressible == 100 {
+                Filling::Copied
+            } else {
+                Filling::Random(100)
+            };
+        }
+        let compressed = of.compressible.is_some() || of.duplicates.is_some();
+        if !compressed && of.scramble.unwrap_or(!of.zero) {
+            Filling::Scrambled
         } else {
-            0
+            Filling::Untouched
         }
     }
 }

@@ -167,6 +167,8 @@ pub(super) struct Place {
 /// What has been found out about a file so far.
 #[derive(Default)]
 pub(super) struct Findings {
+    /// Name of the file that includes all others.
+    origin: Rc<str>,
     pub(super) warnings: Vec<FioWarning>,
     /// What makes it no job file that is understood.
     pub(super) malformed: Vec<FioProblem>,
@@ -177,7 +179,18 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    pub(super) fn warn(&mut self, place: &Place, option: &str, message: String) {
+    /// Nothing yet, of the file of this name.
+    pub(super) fn of(origin: &str) -> Self {
+        Self {
+            origin: origin.into(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn warn(&mut self, place: &Place, option: &str, mut message: String) {
+        if *place.origin != *self.origin {
+            message = format!("{message} (in the included file {})", place.origin);
+        }
         self.warnings.push(FioWarning {
             line: place.line,
             option: option.to_owned(),

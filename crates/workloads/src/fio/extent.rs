@@ -5,8 +5,9 @@ use std::fmt;
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
-use super::FioJob;
 use super::paths::list;
+use super::walk::Walk;
+use super::{FioJob, ReadWrite};
 
 /// What ends a process of a job: the first of the limits that it reaches. At least one is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -100,43 +101,87 @@ impl FioJob {
     /// Plain files whose size is not said have the drive's.
     pub fn limits(&self, capacity: u64) -> Limits {
         let extent = self.extent(capacity);
-        let ended = !self.time_based;
+        // As fio, which drops time_based without a runtime.
+        let ended = !self.time_based || self.runtime.is_none();
         Limits {
             time: self.runtime,
-            bytes: ended.then(|| self.bytes(extent)),
+            bytes: ended.then(|| {
+                let has_walk = Walk::of(self, capacity).is_some();
+                let io_size = self.io_bytes(capacity);
+                if self.rw.trims() && self.rw.writes() {
+                    // Each block is trimmed and then written; fio makes no further passes for more bytes.
+                    let io_size = io_size.filter(|bytes| *bytes < extent.size);
+                    self.bytes(extent, io_size, has_walk).saturating_mul(2)
+                } else {
+                    self.bytes(extent, io_size, has_walk)
+                }
+            }),
             ios: self
                 .number_ios
                 .filter(|_| ended)
-                .map(|ios| ios.saturating_mul(u64::from(self.loops))),
+                .map(|ios| ios.saturating_mul(u64::from(self.loops)))
+                .map(|ios| match self.rw {
+                    ReadWrite::TrimWrite | ReadWrite::RandTrimWrite => ios.saturating_mul(2),
+                    _ => ios,
+                }),
             span: extent.file.saturating_mul(extent.files),
         }
     }
 
-    fn smallest_block(&self) -> u64 {
-        let size = self.block_size;
-        let smallest = match (self.rw.reads(), self.rw.writes()) {
-            (true, false) => size.read,
-            (false, true) => size.write,
-            _ => size.read.min(size.write),
-        };
-        smallest.max(1)
+    /// The smallest read, write and trim.
+    pub(super) fn smallest_blocks(&self) -> [u64; 3] {
+        self.extreme_blocks(|(least, _)| least, |parts| parts.min())
     }
 
-    fn extent(&self, capacity: u64) -> Extent {
+    /// The largest read, write and trim.
+    pub(super) fn largest_blocks(&self) -> [u64; 3] {
+        self.extreme_blocks(|(_, most)| most, |parts| parts.max())
+    }
+
+    fn extreme_blocks(
+        &self,
+        of_range: impl Fn((u64, u64)) -> u64,
+        of_parts: impl Fn(&mut dyn Iterator<Item = u64>) -> Option<u64>,
+    ) -> [u64; 3] {
+        let (sizes, vary) = (self.block_size.each(), &self.block_sizes);
+        let (ranges, splits) = (vary.range.each(), vary.split.each());
+        [0, 1, 2].map(|n| {
+            let parts = splits[n].iter().flatten().map(|part| part.0);
+            let size = of_parts(&mut { parts }).or(ranges[n].map(&of_range));
+            size.unwrap_or(*sizes[n]).max(1)
+        })
+    }
+
+    /// The smallest block of any direction, used or not, as fio's `td_min_bs()`.
+    pub(super) fn smallest_block(&self) -> u64 {
+        self.smallest_blocks().into_iter().fold(u64::MAX, u64::min)
+    }
+
+    /// The bytes that `io_size` says, of a process on a drive of `capacity` bytes.
+    pub(super) fn io_bytes(&self, capacity: u64) -> Option<u64> {
+        let extent = self.extent(capacity);
+        self.io_size.map(|io_size| match io_size {
+            Size::Bytes(bytes) => bytes,
+            Size::Percent(share) => share_of(extent.file.saturating_mul(extent.files), share),
+        })
+    }
+
+    pub(super) fn extent(&self, capacity: u64) -> Extent {
         let files = self.files();
         let on_device = self.is_on_device();
+        let offset = self.start_offset(capacity);
         let mut file = match (self.filesize, self.size) {
             _ if self.fill_device && self.filesize.is_none() => capacity,
             (Some(size), _) if on_device && (size.least..=size.most).contains(&capacity) => {
-                capacity
+                capacity.saturating_sub(offset)
             }
-            (Some(size), _) => size.least.midpoint(size.most),
+            (Some(size), _) => size.least.midpoint(size.most).saturating_sub(offset),
             (None, Some(Size::Bytes(bytes))) => bytes / files,
-            (None, _) => capacity,
+            (None, _) => capacity.saturating_sub(offset),
         };
         if let Some(Size::Percent(share)) = self.size {
             let smallest = self.smallest_block();
-            let part = share_of(file, share);
+            let part = share_of(file.saturating_add(offset), share).min(file);
             file = part / smallest * smallest;
         }
         let all = file.saturating_mul(files);
@@ -147,7 +192,7 @@ impl FioJob {
         };
         // On a device the last block of a sequential job may lie beyond its size.
         let there = if on_device && !self.rw.is_random() {
-            file.max(capacity)
+            file.max(capacity.saturating_sub(offset))
         } else {
             file
         };
@@ -160,36 +205,30 @@ impl FioJob {
     }
 
     /// Bytes that a process transfers before it ends; 0 if there is less than a block, which fio refuses.
-    fn bytes(&self, extent: Extent) -> u64 {
+    fn bytes(&self, extent: Extent, io_size: Option<u64>, has_walk: bool) -> u64 {
         let Extent { size, .. } = extent;
         if size < self.smallest_block() {
             return 0;
         }
         let loops = u64::from(self.loops);
-        let io_size = self.io_size.map(|io_size| match io_size {
-            Size::Bytes(bytes) => bytes,
-            Size::Percent(share) => share_of(extent.file.saturating_mul(extent.files), share),
-        });
         let limit = io_size.unwrap_or(size).saturating_mul(loops);
-        let one_size = self.block_size.read == self.block_size.write;
+        if has_walk {
+            return limit;
+        }
         let mixed = self.rw.reads() && self.rw.writes();
         // Each direction of a sequential mixed job goes through the files by itself; without a map, a random job
         // never finds them used up.
         let used_up = if self.rw.is_random() {
-            !self.norandommap
+            self.has_random_map()
         } else {
             !mixed
         };
+        // Both directions have blocks of one size.
+        let [read, write, trim] = self.smallest_blocks();
         let block = match (self.rw.reads(), self.rw.writes()) {
-            (true, false) => self.block_size.read,
-            (false, true) => self.block_size.write,
-            _ if one_size => self.block_size.read,
-            // It ends by its bytes.
-            _ => {
-                return io_size.map_or(limit, |bytes| {
-                    limit.min(bytes.max(size.saturating_mul(loops)))
-                });
-            }
+            (true, _) => read,
+            (false, true) => write,
+            (false, false) => trim,
         };
         let mut pass = size.div_ceil(block);
         if used_up {
@@ -211,16 +250,16 @@ impl FioJob {
 
 /// Where a process of a job does its I/O.
 #[derive(Clone, Copy)]
-struct Extent {
-    files: u64,
+pub(super) struct Extent {
+    pub(super) files: u64,
     /// Bytes of each file.
-    file: u64,
+    pub(super) file: u64,
     /// Bytes of each file that can be reached, beyond what it is asked to cover.
-    there: u64,
+    pub(super) there: u64,
     /// Bytes of one pass over all files.
-    size: u64,
+    pub(super) size: u64,
 }
 
-fn share_of(bytes: u64, percent: u8) -> u64 {
+pub(super) fn share_of(bytes: u64, percent: u8) -> u64 {
     (u128::from(bytes) * u128::from(percent) / 100) as u64
 }

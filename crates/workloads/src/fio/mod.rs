@@ -30,18 +30,23 @@ mod extent;
 mod lines;
 mod options;
 mod paths;
+mod places;
 mod print;
+mod random_map;
 mod sections;
 mod values;
+mod walk;
 
 #[cfg(test)]
 mod tests;
 
-pub use blocks::{Batches, Batching, BlockSizes, Content, Sizes, SplitPart};
+pub use blocks::{Batches, Batching, BlockSizes, Content, Filling, Sizes, SplitPart};
 pub use error::{FioError, FioProblem, FioWarning};
 pub use extent::{FileSize, Limits, Size};
 pub use options::{OptionSupport, known_options, line_sets};
 pub use paths::{JobPaths, paths};
+pub use places::{Places, ZoneMode, Zones};
+pub use walk::{Draw, Next, Walk};
 
 /// Longest job file that is read, in bytes.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
@@ -139,8 +144,12 @@ pub struct FioJob {
     /// First part of `thinktime` that is spent spinning instead of sleeping; a spin longer than the
     /// pause makes the pause longer. No effect without `thinktime`. Default 0.
     pub thinktime_spin: Nanoseconds,
-    /// I/Os between two pauses, at least 1. Default 1.
-    pub thinktime_blocks: u32,
+    /// I/Os between two pauses; 0 counts as 1. Default 1, or no such number with `thinktime_iotime`.
+    pub thinktime_blocks: Option<u32>,
+    /// Which I/Os `thinktime_blocks` counts. Default [`ThinkBlocks::Complete`].
+    pub thinktime_counts: ThinkBlocks,
+    /// Time from one pause to the next, beyond `thinktime`. Default 0: time decides nothing.
+    pub thinktime_iotime: Nanoseconds,
     /// Work of the CPU after every I/O, before any pause, as turns of fio's loop of one `nop`; about a cycle
     /// each. Default 0. Needs a fio newer than Debian 12's 3.33.
     pub thinkcycles: u64,
@@ -148,8 +157,14 @@ pub struct FioJob {
     pub rate: PerDirection<Option<u64>>,
     /// Limit of I/Os per second of each process. Default: none.
     pub rate_iops: PerDirection<Option<u64>>,
-    /// Random offsets may repeat before the file is covered. Default false.
+    /// The limited rate is that of a Poisson process. Default false: I/Os begin at equal distances.
+    pub rate_poisson: bool,
+    /// Time that the job pauses is not made up for by a higher rate. Default false.
+    pub rate_ignores_thinktime: bool,
+    /// Random offsets may repeat before the file is covered. Default false. See [`FioJob::has_random_map`].
     pub norandommap: bool,
+    /// Where I/Os lie. Default: anywhere from the start.
+    pub places: Places,
     /// Report the `numjobs` processes as one. Default false.
     pub group_reporting: bool,
     /// Wait for all jobs above to end before starting. Default false.
@@ -168,6 +183,8 @@ pub struct FioJob {
     pub cpus_allowed: Option<Vec<u32>>,
     /// How processes share them. Default [`CpusPolicy::Shared`].
     pub cpus_policy: CpusPolicy,
+    /// How nice the processes are to others, -20 to 19. Default 0.
+    pub nice: i8,
     /// Longest that it is simulated, whatever it asks for. No option of fio; `None` unless set afterwards.
     pub at_most: Option<Nanoseconds>,
 }
@@ -185,6 +202,7 @@ impl Default for FioJob {
             block_size: PerDirection {
                 read: 4096,
                 write: 4096,
+                trim: 4096,
             },
             block_sizes: BlockSizes::default(),
             iodepth: 1,
@@ -204,11 +222,16 @@ impl Default for FioJob {
             time_based: false,
             thinktime: Nanoseconds::ZERO,
             thinktime_spin: Nanoseconds::ZERO,
-            thinktime_blocks: 1,
+            thinktime_blocks: None,
+            thinktime_counts: ThinkBlocks::default(),
+            thinktime_iotime: Nanoseconds::ZERO,
             thinkcycles: 0,
             rate: PerDirection::default(),
             rate_iops: PerDirection::default(),
+            rate_poisson: false,
+            rate_ignores_thinktime: false,
             norandommap: false,
+            places: Places::default(),
             group_reporting: false,
             stonewall: false,
             ramp_time: Nanoseconds::ZERO,
@@ -218,6 +241,7 @@ impl Default for FioJob {
             wait_for: None,
             cpus_allowed: None,
             cpus_policy: CpusPolicy::default(),
+            nice: 0,
             at_most: None,
         }
     }
@@ -227,8 +251,35 @@ impl FioJob {
     /// Whether the kernel counts a process of the job that waits as waiting for I/O. `io_uring` is whether
     /// it counts one that waits with `io_uring`.
     pub const fn waits_as_iowait(&self, io_uring: bool) -> bool {
-        self.ioengine.waits_as_iowait() && (io_uring || !matches!(self.ioengine, IoEngine::IoUring))
+        let uring = matches!(self.ioengine, IoEngine::IoUring | IoEngine::IoUringCmd);
+        // Trims are synchronous, whatever the engine is.
+        self.rw.trims() || (self.ioengine.waits_as_iowait() && (io_uring || !uring))
     }
+
+    /// Whether nothing of it goes through the page cache.
+    pub const fn is_direct(&self) -> bool {
+        let only_trims = self.rw.trims() && !self.rw.writes();
+        self.direct || self.ioengine.is_always_direct() || only_trims
+    }
+
+    /// Whether it has a `rate` or `rate_iops`.
+    pub fn is_rate_limited(&self) -> bool {
+        let limits = [self.rate, self.rate_iops];
+        limits
+            .iter()
+            .any(|limit| limit.each().iter().any(|l| l.is_some()))
+    }
+}
+
+/// Which I/Os count for `thinktime_blocks` (fio's `thinktime_blocks_type`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ThinkBlocks {
+    /// Those that are done.
+    #[default]
+    Complete,
+    /// Those that have been submitted.
+    Issue,
 }
 
 /// Which jobs `exitall` ends (fio's `exit_what`).
@@ -255,13 +306,36 @@ pub enum CpusPolicy {
     Split,
 }
 
-/// A value for reads and one for writes.
+/// A value for reads, one for writes and one for trims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PerDirection<T> {
     /// For reads.
     pub read: T,
     /// For writes.
     pub write: T,
+    /// For trims.
+    pub trim: T,
+}
+
+impl<T> PerDirection<T> {
+    /// The three in fio's order.
+    pub(crate) fn each(&self) -> [&T; 3] {
+        [&self.read, &self.write, &self.trim]
+    }
+
+    /// The three in fio's order.
+    pub(crate) fn each_mut(&mut self) -> [&mut T; 3] {
+        [&mut self.read, &mut self.write, &mut self.trim]
+    }
+
+    /// The same of each value.
+    pub(crate) fn map<U>(self, mut of: impl FnMut(T) -> U) -> PerDirection<U> {
+        PerDirection {
+            read: of(self.read),
+            write: of(self.write),
+            trim: of(self.trim),
+        }
+    }
 }
 
 /// Direction and order of I/O (fio's `rw`).
@@ -281,6 +355,14 @@ pub enum ReadWrite {
     ReadWrite,
     /// Random reads and writes, mixed by `rwmixread`.
     RandRw,
+    /// Sequential trims.
+    Trim,
+    /// Random trims.
+    RandTrim,
+    /// Sequential blocks, each trimmed and then written.
+    TrimWrite,
+    /// Random blocks, each trimmed and then written.
+    RandTrimWrite,
 }
 
 /// How fast I/Os of one direction are wanted, at most.
@@ -293,7 +375,7 @@ pub enum Rate {
 }
 
 impl FioJob {
-    /// The rates that each process asks for in the directions that it has.
+    /// The rates that each process asks for in the directions that it has. Trims are writes of no data.
     pub fn rates(&self) -> PerDirection<Option<Rate>> {
         let of = |used: bool, bytes: Option<u64>, ios: Option<u64>| {
             let rate = bytes.map(Rate::Bytes).or(ios.map(Rate::Ios));
@@ -302,16 +384,22 @@ impl FioJob {
         let mixed = self.rw.reads() && self.rw.writes();
         let reads = self.rw.reads() && !(mixed && self.rwmixread == 0);
         let writes = self.rw.writes() && !(mixed && self.rwmixread == 100);
+        let only_trims = self.rw.trims() && !self.rw.writes();
         PerDirection {
             read: of(reads, self.rate.read, self.rate_iops.read),
-            write: of(writes, self.rate.write, self.rate_iops.write),
+            write: if only_trims {
+                of(true, self.rate.trim, self.rate_iops.trim)
+            } else {
+                of(writes, self.rate.write, self.rate_iops.write)
+            },
+            trim: None,
         }
     }
 }
 
 impl ReadWrite {
     /// All patterns with the names that fio knows them by.
-    pub(crate) const NAMES: [(&'static str, Self); 7] = [
+    pub(crate) const NAMES: [(&'static str, Self); 11] = [
         ("read", Self::Read),
         ("write", Self::Write),
         ("randread", Self::RandRead),
@@ -319,21 +407,42 @@ impl ReadWrite {
         ("rw", Self::ReadWrite),
         ("readwrite", Self::ReadWrite),
         ("randrw", Self::RandRw),
+        ("trim", Self::Trim),
+        ("randtrim", Self::RandTrim),
+        ("trimwrite", Self::TrimWrite),
+        ("randtrimwrite", Self::RandTrimWrite),
     ];
 
     /// Whether any of the I/Os are reads.
     pub const fn reads(self) -> bool {
-        !matches!(self, Self::Write | Self::RandWrite)
+        matches!(
+            self,
+            Self::Read | Self::RandRead | Self::ReadWrite | Self::RandRw
+        )
     }
 
-    /// Whether any of the I/Os are writes.
+    /// Whether any of the I/Os are writes of data.
     pub const fn writes(self) -> bool {
-        !matches!(self, Self::Read | Self::RandRead)
+        !matches!(
+            self,
+            Self::Read | Self::RandRead | Self::Trim | Self::RandTrim
+        )
+    }
+
+    /// Whether any of the I/Os are trims.
+    pub const fn trims(self) -> bool {
+        matches!(
+            self,
+            Self::Trim | Self::RandTrim | Self::TrimWrite | Self::RandTrimWrite
+        )
     }
 
     /// Whether the offsets are random.
     pub const fn is_random(self) -> bool {
-        matches!(self, Self::RandRead | Self::RandWrite | Self::RandRw)
+        matches!(
+            self,
+            Self::RandRead | Self::RandWrite | Self::RandRw | Self::RandTrim | Self::RandTrimWrite
+        )
     }
 }
 
@@ -346,6 +455,10 @@ impl fmt::Display for ReadWrite {
             Self::RandWrite => "randwrite",
             Self::ReadWrite => "rw",
             Self::RandRw => "randrw",
+            Self::Trim => "trim",
+            Self::RandTrim => "randtrim",
+            Self::TrimWrite => "trimwrite",
+            Self::RandTrimWrite => "randtrimwrite",
         })
     }
 }
@@ -367,23 +480,57 @@ pub enum IoEngine {
     Libaio,
     /// `io_uring_enter(2)`.
     IoUring,
+    /// Threads of the C library, of which each does the I/O of a file, one at a time.
+    Posixaio,
+    /// `readv(2)` and `writev(2)` after `lseek(2)`.
+    Vsync,
+    /// io_uring with commands of the drive (`IORING_OP_URING_CMD`).
+    IoUringCmd,
+    /// Commands of SCSI by `ioctl(2)`.
+    Sg,
 }
 
 impl IoEngine {
     /// All supported engines with fio's names for them.
-    pub(crate) const NAMES: [(&'static str, Self); 6] = [
+    pub(crate) const NAMES: [(&'static str, Self); 10] = [
         ("sync", Self::Sync),
         ("psync", Self::Psync),
         ("pvsync", Self::Pvsync),
         ("pvsync2", Self::Pvsync2),
         ("libaio", Self::Libaio),
         ("io_uring", Self::IoUring),
+        ("posixaio", Self::Posixaio),
+        ("vsync", Self::Vsync),
+        ("io_uring_cmd", Self::IoUringCmd),
+        ("sg", Self::Sg),
     ];
 
     /// Whether the system call returns only when the I/O is done, so that a process has one in
     /// flight at most.
     pub const fn is_synchronous(self) -> bool {
-        !matches!(self, Self::Libaio | Self::IoUring)
+        !matches!(
+            self,
+            Self::Libaio | Self::IoUring | Self::IoUringCmd | Self::Posixaio
+        )
+    }
+
+    /// Whether it never uses the page cache, whatever `direct` says.
+    pub const fn is_always_direct(self) -> bool {
+        matches!(self, Self::IoUringCmd | Self::Sg)
+    }
+
+    /// What is simulated in its place, as the end of a sentence, if that is not the engine itself.
+    pub(crate) const fn stands_in(self) -> Option<&'static str> {
+        match self {
+            Self::Posixaio => Some(
+                "is simulated as psync: the C library's threads do one I/O of a file at a time; waking them is left out",
+            ),
+            Self::IoUringCmd => {
+                Some("is simulated as io_uring: what it saves in the block layer is left out")
+            }
+            Self::Sg => Some("is simulated as psync"),
+            _ => None,
+        }
     }
 
     /// Whether the kernel counts a task that waits this way as waiting for I/O: synchronous block

@@ -1,8 +1,8 @@
 //! Values as fio writes them: sizes, times, counts, switches and lists per direction.
 //!
 //! fio reads as much of a value as it understands and drops the rest without a word: `1.5k` is 1
-//! byte to it, `30sec` is 30 microseconds. Such values are refused here, so that a job file that
-//! passes means the same to both.
+//! byte to it, `30sec` is 30 microseconds. Such values are not simulated, so that a job file that is means the same to
+//! both.
 
 use wakepath_units::Nanoseconds;
 
@@ -18,9 +18,10 @@ fn number(text: &str) -> Result<(u64, &str), Problem> {
         .unwrap_or(digits.len());
     let (digits, rest) = digits.split_at(end);
     if digits.is_empty() {
+        let unmodelled = |message| Err(Problem::unmodelled(message));
         let hint = match text.chars().next() {
             None => "a value is missing".to_owned(),
-            Some('-') => format!("`{}` is negative", shown(text)),
+            Some('-') => return unmodelled(format!("`{}` is negative", shown(text))),
             Some('"' | '\'') => format!(
                 "`{}` is in quotes, which fio does not take off a number",
                 shown(text)
@@ -33,22 +34,24 @@ fn number(text: &str) -> Result<(u64, &str), Problem> {
                 "`{}`: this variable is not set in the environment; set it, or write the value",
                 shown(text)
             ),
-            Some('$') => format!(
-                "`{}` depends on the machine that runs fio; write the number",
-                shown(text)
-            ),
+            Some('$') => {
+                return unmodelled(format!(
+                    "`{}` depends on the machine that runs fio; write the number",
+                    shown(text)
+                ));
+            }
             Some(_) => format!("`{}` is not a number", shown(text)),
         };
         return Err(Problem::new(hint));
     }
     if rest.starts_with('.') {
-        return Err(Problem::new(format!(
+        return Err(Problem::unmodelled(format!(
             "`{}` has a fraction, which fio drops; write a whole number",
             shown(text)
         )));
     }
     if radix == 16 && !rest.is_empty() {
-        return Err(Problem::new(format!(
+        return Err(Problem::unmodelled(format!(
             "`{}`: fio drops the unit of a hexadecimal number",
             shown(text)
         )));
@@ -103,7 +106,7 @@ pub(super) fn bytes(text: &str, kb_base: KbBase) -> Result<Bytes, Problem> {
         "t" => 4,
         "p" => 5,
         _ => {
-            return Err(Problem::new(format!(
+            return Err(Problem::unmodelled(format!(
                 "`{}` has an unknown unit; expected a number with k, m, g, t or p",
                 shown(text)
             )));
@@ -126,7 +129,7 @@ pub(super) fn count(text: &str, kb_base: KbBase) -> Result<u64, Problem> {
 pub(super) fn time(text: &str, default_us: u64) -> Result<Nanoseconds, Problem> {
     let (value, suffix) = number(text)?;
     if text.starts_with("0x") || text.starts_with("0X") {
-        return Err(Problem::new(format!(
+        return Err(Problem::unmodelled(format!(
             "`{}`: fio reads a hexadecimal time as microseconds, whatever the option's unit",
             shown(text)
         )));
@@ -140,7 +143,7 @@ pub(super) fn time(text: &str, default_us: u64) -> Result<Nanoseconds, Problem> 
         "h" => 3_600_000_000,
         "d" => 86_400_000_000,
         _ => {
-            return Err(Problem::new(format!(
+            return Err(Problem::unmodelled(format!(
                 "`{}` has an unknown unit of time; expected us, ms, s, m, h or d",
                 shown(text)
             )));
@@ -175,7 +178,7 @@ pub(super) fn switch(text: &str) -> Result<bool, Problem> {
 }
 
 /// A list `read,write,trim` whose missing parts fio fills in two ways: a part after the last comma
-/// repeats the one before it, an empty part is left alone. Trims are checked and then forgotten.
+/// repeats the one before it, an empty part is left alone.
 pub(super) fn per_direction<'a, T: Copy>(
     text: &'a str,
     mut parse: impl FnMut(&'a str) -> Result<T, Problem>,
@@ -196,15 +199,11 @@ pub(super) fn per_direction<'a, T: Copy>(
             *value = Some(parse(part)?);
         }
     }
-    let write = if parts.len() == 1 {
-        values[0]
-    } else {
-        values[1]
-    };
-    Ok(PerDirection {
-        read: values[0],
-        write,
-    })
+    for missing in parts.len()..3 {
+        values[missing] = values[missing - 1];
+    }
+    let [read, write, trim] = values;
+    Ok(PerDirection { read, write, trim })
 }
 
 #[cfg(test)]
@@ -284,13 +283,13 @@ mod tests {
     #[test]
     fn lists_fill_in_as_fio_does() {
         let one = |part: &str| count(part, KbBase::Swapped);
-        let list = |text| per_direction(text, one).map(|d| (d.read, d.write));
-        assert_eq!(list("8"), Ok((Some(8), Some(8))));
-        assert_eq!(list("8,9"), Ok((Some(8), Some(9))));
-        assert_eq!(list("8,"), Ok((Some(8), None)));
-        assert_eq!(list(",9"), Ok((None, Some(9))));
-        assert_eq!(list(",9,"), Ok((None, Some(9))));
-        assert_eq!(list("7,8,9"), Ok((Some(7), Some(8))));
+        let list = |text| per_direction(text, one).map(|d| (d.read, d.write, d.trim));
+        assert_eq!(list("8"), Ok((Some(8), Some(8), Some(8))));
+        assert_eq!(list("8,9"), Ok((Some(8), Some(9), Some(9))));
+        assert_eq!(list("8,"), Ok((Some(8), None, None)));
+        assert_eq!(list(",9"), Ok((None, Some(9), Some(9))));
+        assert_eq!(list(",9,"), Ok((None, Some(9), None)));
+        assert_eq!(list("7,8,9"), Ok((Some(7), Some(8), Some(9))));
         assert!(list(",").is_err());
         assert!(list("1,2,3,4").is_err());
         assert!(list("1,x").is_err());

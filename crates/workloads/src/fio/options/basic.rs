@@ -4,9 +4,9 @@ use wakepath_units::Nanoseconds;
 
 use super::super::error::{Problem, Verdict, shown};
 use super::super::values::KbBase;
-use super::super::{FioJob, IoEngine, MAX_IODEPTH, MAX_JOBS, PerDirection, ReadWrite};
+use super::super::{FioJob, IoEngine, MAX_IODEPTH, MAX_JOBS, ReadWrite};
 use super::pattern::of_queue;
-use super::{Row, bytes, count, flag};
+use super::{Row, bytes, count, flag, printed_list};
 
 pub(super) const ROWS: &[Row] = &[
     Row::sets(&["name"], |job, value| {
@@ -59,12 +59,13 @@ pub(super) const ROWS: &[Row] = &[
     Row::sets(&["bs", "blocksize"], |job, value| {
         let sizes = value.bytes_per_direction(1)?;
         // An empty part leaves the direction as it was, by default or by a [global] section.
-        job.block_size.read = sizes.read.unwrap_or(job.block_size.read);
-        job.block_size.write = sizes.write.unwrap_or(job.block_size.write);
+        for (size, given) in job.block_size.each_mut().into_iter().zip(sizes.each()) {
+            *size = given.unwrap_or(*size);
+        }
         Ok(())
     })
     .judged(|draft, _| of_sector(&draft.job))
-    .printed(|job| Some(format!("{},{}", job.block_size.read, job.block_size.write))),
+    .printed(|job| printed_list(&job.block_size.map(Some))),
     Row::sets(&["iodepth"], |job, value| {
         job.iodepth = value.count(1, MAX_IODEPTH)?;
         Ok(())
@@ -85,6 +86,10 @@ pub(super) const ROWS: &[Row] = &[
     Row::sets(&["ioengine"], |job, value| {
         job.ioengine = engine(value.text)?;
         Ok(())
+    })
+    .judged(|draft, _| match draft.job.ioengine.stands_in() {
+        Some(why) => Verdict::Ignored(why.to_owned()),
+        None => Verdict::Fine,
     })
     .printed(|job| Some(job.ioengine.to_string())),
     Row::sets(&["direct"], |job, value| {
@@ -108,53 +113,15 @@ pub(super) const ROWS: &[Row] = &[
         Ok(())
     })
     .flag()
-    .printed(|job| Some(flag(job.time_based))),
-    Row::sets(&["thinktime"], |job, value| {
-        job.thinktime = value.time(1)?;
-        Ok(())
-    })
-    .printed(|job| Some(microseconds(job.thinktime))),
-    Row::sets(&["thinktime_spin"], |job, value| {
-        job.thinktime_spin = value.time(1)?;
-        Ok(())
-    })
     .judged(|draft, _| {
         let job = &draft.job;
-        if job.thinktime_spin > Nanoseconds::ZERO && job.thinktime == Nanoseconds::ZERO {
-            Verdict::Ignored(format!(
-                "has no effect on job `{}` without thinktime",
-                shown(&job.name)
-            ))
+        if job.time_based && job.runtime.is_none() {
+            Verdict::Ignored("has no effect without runtime: the job ends by its size".to_owned())
         } else {
             Verdict::Fine
         }
     })
-    .printed(|job| Some(microseconds(job.thinktime_spin))),
-    Row::sets(&["thinktime_blocks"], |job, value| {
-        job.thinktime_blocks = value.count(1, u32::MAX)?;
-        Ok(())
-    })
-    .printed(|job| Some(job.thinktime_blocks.to_string())),
-    Row::sets(&["thinkcycles"], |job, value| {
-        job.thinkcycles = u64::from(value.count(0, u32::MAX)?);
-        Ok(())
-    })
-    // Older versions of fio do not know it.
-    .printed(|job| (job.thinkcycles > 0).then(|| job.thinkcycles.to_string())),
-    Row::sets(&["rate"], |job, value| {
-        let limits = value.bytes_per_direction(1)?;
-        job.rate.read = limits.read.or(job.rate.read);
-        job.rate.write = limits.write.or(job.rate.write);
-        Ok(())
-    })
-    .printed(|job| limit(job.rate)),
-    Row::sets(&["rate_iops"], |job, value| {
-        let limits = value.counts_per_direction(1)?;
-        job.rate_iops.read = limits.read.or(job.rate_iops.read);
-        job.rate_iops.write = limits.write.or(job.rate_iops.write);
-        Ok(())
-    })
-    .printed(|job| limit(job.rate_iops)),
+    .printed(|job| Some(flag(job.time_based))),
     Row::sets(&["norandommap"], |job, value| {
         job.norandommap = value.switch()?;
         Ok(())
@@ -183,6 +150,7 @@ fn of_sector(job: &FioJob) -> Verdict {
     let blocks = [
         (job.rw.reads(), job.block_size.read),
         (job.rw.writes(), job.block_size.write),
+        (job.rw.trims(), job.block_size.trim),
     ];
     let used = blocks.into_iter().filter(|(used, _)| *used);
     match used.map(|(_, bytes)| bytes).min() {
@@ -195,15 +163,6 @@ fn of_sector(job: &FioJob) -> Verdict {
 
 fn microseconds(time: Nanoseconds) -> String {
     format!("{}us", time.as_micros())
-}
-
-fn limit(limit: PerDirection<Option<u64>>) -> Option<String> {
-    match (limit.read, limit.write) {
-        (None, None) => None,
-        (Some(read), Some(write)) => Some(format!("{read},{write}")),
-        (Some(read), None) => Some(format!("{read},")),
-        (None, Some(write)) => Some(format!(",{write}")),
-    }
 }
 
 /// The number in `rw=pattern:N`.
@@ -222,17 +181,9 @@ fn step(number: &str, random: bool, kb_base: KbBase) -> Result<i64, Problem> {
     Ok(sign * i64::try_from(bytes(size, kb_base)?.value).unwrap_or(i64::MAX))
 }
 
-/// Patterns of fio with trims, which no drive model answers yet.
-const TRIMS: &[&str] = &["trim", "randtrim", "trimwrite", "randtrimwrite"];
-
 fn pattern(value: &str) -> Result<ReadWrite, Problem> {
     if let Some((_, pattern)) = ReadWrite::NAMES.iter().find(|(name, _)| *name == value) {
         return Ok(*pattern);
-    }
-    if TRIMS.contains(&value) {
-        return Err(Problem::unmodelled(format!(
-            "`{value}`: trims are not modelled"
-        )));
     }
     let names = || ReadWrite::NAMES.iter().map(|(name, _)| *name);
     let list: Vec<&str> = names().collect();
@@ -245,55 +196,70 @@ fn pattern(value: &str) -> Result<ReadWrite, Problem> {
 }
 
 /// Engines of fio that move no data through a block device, or not through the kernel's block
-/// layer.
-const OTHER_ENGINES: &[&str] = &[
-    "cpuio",
-    "dev-dax",
-    "dfs",
-    "e4defrag",
-    "exec",
-    "falloc",
-    "filecreate",
-    "filedelete",
-    "filestat",
-    "ftruncate",
-    "gfapi",
-    "gfapi_async",
-    "http",
-    "io_uring_cmd",
-    "libblkio",
-    "libhdfs",
-    "libiscsi",
-    "libpmem",
-    "libzbc",
-    "mmap",
-    "mtd",
-    "nbd",
-    "net",
-    "netsplice",
-    "nfs",
-    "null",
-    "posixaio",
-    "rados",
-    "rbd",
-    "rdma",
-    "sg",
-    "splice",
-    "vsync",
-    "xnvme",
+/// layer, and what keeps them out.
+const OTHER_ENGINES: &[(&str, &[&str])] = &[
+    (
+        "goes through the page cache, which is not modelled",
+        &["mmap", "splice", "libpmem", "dev-dax", "pmemblk"],
+    ),
+    (
+        "has no I/O to a drive",
+        &[
+            "cpuio",
+            "null",
+            "exec",
+            "filecreate",
+            "filedelete",
+            "filestat",
+            "ftruncate",
+            "falloc",
+            "e4defrag",
+        ],
+    ),
+    (
+        "has its I/O elsewhere",
+        &[
+            "dfs",
+            "gfapi",
+            "gfapi_async",
+            "http",
+            "libblkio",
+            "libhdfs",
+            "libiscsi",
+            "mtd",
+            "nbd",
+            "net",
+            "netsplice",
+            "nfs",
+            "rados",
+            "rbd",
+            "rdma",
+        ],
+    ),
+    (
+        "is not modelled",
+        &["external", "libzbc", "xnvme", "windowsaio", "solarisaio"],
+    ),
 ];
 
 fn engine(value: &str) -> Result<IoEngine, Problem> {
     if let Some((_, engine)) = IoEngine::NAMES.iter().find(|(name, _)| *name == value) {
         return Ok(*engine);
     }
+    // As fio: whatever begins so is libaio.
+    if value.starts_with("linuxaio") || value.starts_with("aio") {
+        return Ok(IoEngine::Libaio);
+    }
     let names = || IoEngine::NAMES.iter().map(|(name, _)| *name);
     let list: Vec<&str> = names().collect();
     let list = list.join(", ");
     let engine = value.split(':').next().unwrap_or_default();
-    if OTHER_ENGINES.contains(&engine) || engine == "external" {
+    if let Some((why, _)) = OTHER_ENGINES
+        .iter()
+        .find(|(_, engines)| engines.contains(&engine))
+    {
         return Err(Problem::unmodelled(format!(
-            "the engine `{}` is not modelled; expected one of {list}",
+            "the engine `{}` {why}; use one of {list}",
             shown(value)
         )));
     }

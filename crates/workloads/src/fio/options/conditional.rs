@@ -1,10 +1,11 @@
 //! Options that matter in some jobs only, or with some values.
 
 use super::super::error::Verdict;
-use super::{Draft, Row};
+use super::{Draft, Row, one_of};
 
-const FLUSHES: &str = "flushes of the drive's cache are not modelled";
-const POLLED: &str = "polled completions are not modelled";
+const FLUSHES: &str =
+    "flushes of the drive's cache are not modelled; remove it to simulate the writes alone";
+const POLLED: &str = "polled completions are not modelled; remove it to simulate interrupts";
 const SCHEDULER: &str = "is ignored: the modelled drives have no I/O scheduler";
 const ERRORS: &str = "is ignored: no I/O fails in the model";
 const CACHE: &str = "is ignored: direct I/O does not use the page cache";
@@ -18,11 +19,49 @@ pub(super) const ROWS: &[Row] = &[
     Row::depends(&["end_fsync"], flush),
     Row::depends(&["fsync_on_close"], flush),
     Row::depends(&["sync"], flush),
+    Row::depends(&["sync_file_range"], |draft, value| {
+        if draft.job.rw.writes() && draft.job.direct {
+            Verdict::Ignored("has no effect: direct I/O leaves nothing to write back".to_owned())
+        } else {
+            flush(draft, value)
+        }
+    }),
+    Row::depends(&["overwrite"], |draft, value| {
+        let job = &draft.job;
+        let why = if value == "0" || !job.rw.writes() || job.rw.reads() || job.is_on_device() {
+            "has no effect: the model writes to blocks that are there, as on a device"
+        } else {
+            "says what the model does anyway: it writes to blocks that the file system need not allocate"
+        };
+        Verdict::Ignored(why.to_owned())
+    }),
+    Row::depends(&["trim_percentage"], of_verify),
+    Row::depends(&["trim_verify_zero"], of_verify),
+    Row::depends(&["trim_backlog"], of_verify),
+    Row::depends(&["trim_backlog_batch"], of_verify),
+    Row::depends(&["create_only"], |_, value| {
+        off_only(
+            value,
+            "a job that only lays out its files has no I/O; remove it",
+        )
+    }),
+    Row::depends(&["uncached"], |draft, value| {
+        if draft.job.direct {
+            Verdict::Ignored(CACHE.to_owned())
+        } else {
+            off_only(value, "the page cache is not modelled")
+        }
+    }),
+    Row::depends(&["thp"], |_, value| {
+        off_only(value, "the page cache is not modelled")
+    }),
     Row::depends(&["verify"], |draft, value| {
         if is_off(value) || value == "null" {
             Verdict::Fine
         } else if draft.value_of("do_verify") == Some("0") && !draft.job.rw.reads() {
-            Verdict::Unmodelled("the checksums of what is written are not modelled".to_owned())
+            Verdict::Unmodelled(
+                "the checksums of what is written are not modelled; remove it".to_owned(),
+            )
         } else {
             Verdict::Unmodelled(
                 "reading back and checking what was written is not modelled; remove it".to_owned(),
@@ -58,7 +97,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::depends(&["sqthread_poll"], |_, value| {
         off_only(
             value,
-            "a kernel thread that polls for submissions is not modelled",
+            "a kernel thread that polls for submissions is not modelled; remove it to simulate system calls",
         )
     })
     .flag(),
@@ -69,13 +108,17 @@ pub(super) const ROWS: &[Row] = &[
         }
     }),
     Row::depends(&["force_async"], |_, value| {
-        off_only(value, "submission by the kernel's workers is not modelled")
+        off_only(
+            value,
+            "submission by the kernel's workers is not modelled; remove it to simulate system calls",
+        )
     }),
-    Row::depends(&["pre_read"], |_, value| {
-        off_only(value, "reading the file before the run is not modelled")
-    }),
-    Row::depends(&["max_latency"], |_, value| {
-        off_only(value, "ending a job by a latency is not modelled")
+    Row::depends(&["pre_read"], |draft, value| {
+        if draft.job.direct && !is_off(value) {
+            Verdict::Ignored("is ignored: it reads the file before the job begins".to_owned())
+        } else {
+            off_only(value, "reading the file before the run is not modelled")
+        }
     }),
     Row::depends(&["atomic"], |_, value| {
         off_only(value, "atomic writes are not modelled")
@@ -87,9 +130,6 @@ pub(super) const ROWS: &[Row] = &[
             off_only(value, "locks on files are not modelled")
         }
     }),
-    Row::depends(&["rate_cycle", "ratecycle"], |_, _| {
-        Verdict::Ignored("has no effect without rate_min".to_owned())
-    }),
     Row::depends(&["latency_window"], of_target),
     Row::depends(&["latency_percentile"], of_target),
     Row::depends(&["latency_run"], of_target),
@@ -97,6 +137,10 @@ pub(super) const ROWS: &[Row] = &[
     Row::depends(&["steadystate_ramp_time", "ss_ramp"], of_steady_state),
     Row::ignored(&["invalidate"], CACHE),
     Row::ignored(&["fadvise_hint"], CACHE),
+    Row::ignored(&["cmd_type"], COST).checked(|value| match value.text {
+        "nvme" => Ok(()),
+        other => Err(one_of(other, &["nvme"])),
+    }),
     Row::ignored(&["fixedbufs"], COST),
     Row::ignored(&["registerfiles"], COST),
     Row::ignored(&["nonvectored"], COST),
@@ -170,7 +214,7 @@ fn of_target(draft: &Draft, _: &str) -> Verdict {
 fn of_steady_state(draft: &Draft, value: &str) -> Verdict {
     match draft.value_of("steadystate") {
         None if !is_off(value) => {
-            Verdict::Unmodelled("an end by steady state is not modelled".to_owned())
+            Verdict::Unmodelled("an end by steady state is not modelled; remove it".to_owned())
         }
         _ => Verdict::Fine,
     }

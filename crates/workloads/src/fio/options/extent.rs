@@ -63,7 +63,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// A number of bytes, or a share; 0 says nothing.
-fn share_or_bytes(value: &mut Value<'_>) -> Result<Option<Size>, Problem> {
+pub(super) fn share_or_bytes(value: &mut Value<'_>) -> Result<Option<Size>, Problem> {
     Ok(match value.text.strip_suffix('%') {
         Some(share) => Some(Size::Percent(
             super::within(1, 100, u64::from(super::percent(share)?))? as u8,

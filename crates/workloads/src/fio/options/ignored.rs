@@ -4,9 +4,9 @@ use super::Row;
 
 const LOG: &str = "is ignored: logs are not written";
 const REPORT: &str = "is ignored: it shapes fio's report";
-const CONTENT: &str = "is ignored: the content of the data does not matter to the model";
 const OFFSETS: &str = "is ignored: it picks the random numbers, the model has its own seed";
 const LAYOUT: &str = "is ignored: files are not laid out";
+const BESIDE: &str = "is ignored: another program before or after a job is no part of it";
 const OVERHEAD: &str = "is ignored: the cost of fio's own measuring is not modelled";
 const PROCESS: &str = "is ignored: it changes how fio runs, not what the drive and the CPU see";
 
@@ -20,25 +20,23 @@ pub(super) const ROWS: &[Row] = &[
     Row::ignored(&["create_fsync"], LAYOUT),
     Row::ignored(&["allow_file_create"], LAYOUT),
     Row::ignored(&["allow_mounted_write"], LAYOUT),
-    Row::ignored(&["overwrite"], LAYOUT),
     Row::ignored(&["unlink"], LAYOUT),
     Row::ignored(&["randrepeat"], OFFSETS),
     Row::ignored(&["allrandrepeat"], OFFSETS),
     Row::ignored(&["randseed"], OFFSETS),
     Row::ignored(&["random_generator"], OFFSETS),
-    Row::ignored(&["zero_buffers"], CONTENT),
-    Row::ignored(&["scramble_buffers"], CONTENT),
-    Row::ignored(&["buffer_pattern"], CONTENT),
-    Row::ignored(&["buffer_compress_chunk"], CONTENT),
-    Row::ignored(&["dedupe_mode"], CONTENT),
-    Row::ignored(&["dedupe_working_set_percentage"], CONTENT),
-    Row::ignored(&["dedupe_global"], CONTENT),
     Row::ignored(&["thread"], PROCESS),
     Row::ignored(&["mem", "iomem"], PROCESS),
     Row::ignored(&["iomem_align", "mem_align"], PROCESS),
     Row::ignored(&["hugepage-size"], PROCESS),
     Row::ignored(&["uid"], PROCESS),
     Row::ignored(&["gid"], PROCESS),
+    Row::ignored(&["exec_prerun"], BESIDE),
+    Row::ignored(&["exec_postrun"], BESIDE),
+    Row::ignored(
+        &["write_barrier"],
+        "is ignored: no engine for block devices acts on it",
+    ),
     Row::ignored(&["new_group"], REPORT),
     Row::ignored(&["stats"], REPORT),
     Row::ignored(&["error_dump"], REPORT),

@@ -87,6 +87,15 @@ pub(super) const ROWS: &[Row] = &[
         Ok(())
     })
     .judged(|draft, _| judge_cpus(&draft.job)),
+    Row::sets(&["nice"], |job, value| {
+        let nice: Option<i8> = value.text.parse().ok();
+        job.nice = nice.filter(|n| (-20..=19).contains(n)).ok_or_else(|| {
+            let message = format!("`{}`: expected -20 to 19", shown(value.text));
+            Problem::new(message)
+        })?;
+        Ok(())
+    })
+    .printed(|job| (job.nice != 0).then(|| job.nice.to_string())),
     Row::sets(&["cpus_allowed_policy"], |job, value| {
         job.cpus_policy = match value.text {
             "shared" => CpusPolicy::Shared,

@@ -8,22 +8,28 @@ use wakepath_units::Nanoseconds;
 use super::error::{Findings, Place, Problem, Verdict, shown};
 use super::sections::{MOST_PROBLEMS, strip};
 use super::values::{KbBase, bytes, count, per_direction, percent, switch, time};
-use super::{FioJob, PerDirection};
+use super::{FioJob, PerDirection, ZoneMode};
 
 mod basic;
 mod conditional;
+mod content;
 mod extent;
 mod ignored;
 mod lifetime;
+mod pace;
 mod pattern;
+mod places;
 mod refused;
 
 /// The tables in which options are looked up, in the order in which a job is printed.
-const TABLES: [&[Row]; 7] = [
+const TABLES: [&[Row]; 10] = [
     basic::ROWS,
+    pace::ROWS,
     lifetime::ROWS,
     extent::ROWS,
     pattern::ROWS,
+    places::ROWS,
+    content::ROWS,
     conditional::ROWS,
     refused::ROWS,
     ignored::ROWS,
@@ -38,12 +44,14 @@ pub(super) struct Row {
     names: &'static [&'static str],
     kind: Kind,
     set: Option<Set>,
+    check: Option<Check>,
     judge: Option<Judge>,
     print: Option<fn(&FioJob) -> Option<String>>,
     support: OptionSupport,
 }
 
 type Set = fn(&mut FioJob, &mut Value<'_>) -> Result<(), Problem>;
+type Check = fn(&mut Value<'_>) -> Result<(), Problem>;
 type Judge = fn(&Draft, &str) -> Verdict;
 
 /// How the text behind the `=` is taken.
@@ -63,6 +71,7 @@ impl Row {
             names,
             kind: Kind::Plain,
             set: None,
+            check: None,
             judge: None,
             print: None,
             support,
@@ -111,6 +120,14 @@ impl Row {
     const fn flag(self) -> Self {
         Self {
             kind: Kind::Flag,
+            ..self
+        }
+    }
+
+    /// What fio does not take for a value of it is an error.
+    const fn checked(self, check: Check) -> Self {
+        Self {
+            check: Some(check),
             ..self
         }
     }
@@ -222,9 +239,9 @@ impl Draft {
 
     /// Applies one `key=value` or flag line.
     fn apply(&mut self, content: &str, place: &Place, findings: &mut Findings) {
-        let before = findings.malformed.len();
+        let before = findings.malformed.len() + findings.unmodelled.len();
         self.apply_line(content, place, findings);
-        self.incomplete |= findings.malformed.len() > before;
+        self.incomplete |= findings.malformed.len() + findings.unmodelled.len() > before;
     }
 
     /// Applies the lines of its section. As fio does, `kb_base` comes before the other lines, wherever it stands.
@@ -250,12 +267,14 @@ impl Draft {
             return findings.add(place, unknown(key));
         };
         match row.support {
-            OptionSupport::Ignored(why) => return findings.warn(place, key, why.to_owned()),
             OptionSupport::Refused(why) => {
                 self.given(row, value.unwrap_or_default(), place);
                 return findings.judge(place, key, Verdict::Unmodelled(why.to_owned()));
             }
-            OptionSupport::Full | OptionSupport::Depends | OptionSupport::OnlyValues(..) => {}
+            OptionSupport::Ignored(why) if row.check.is_none() => {
+                return findings.warn(place, key, why.to_owned());
+            }
+            _ => {}
         }
         let text = match text_of(row.kind, value) {
             Ok(text) => text,
@@ -266,9 +285,20 @@ impl Draft {
             kb_base: self.kb_base,
             remark: None,
         };
+        if let Some(check) = row.check
+            && let Err(problem) = check(&mut value)
+        {
+            return findings.add(place, problem.of_option(key));
+        }
+        if let OptionSupport::Ignored(why) = row.support {
+            findings.warn(place, key, why.to_owned());
+        }
         if let Some(set) = row.set
             && let Err(problem) = set(&mut self.job, &mut value)
         {
+            if problem.unmodelled {
+                self.given(row, text, place);
+            }
             return findings.add(place, problem.of_option(key));
         }
         if let Some(remark) = value.remark {
@@ -323,18 +353,32 @@ impl Draft {
             let message = format!(
                 "job `{name}` never ends: {what}; add runtime=SECONDS or size=BYTES, or name a device (filename=/dev/...)"
             );
-            findings.add(self.place_of(option), Problem::new(message));
-        } else if job.time_based && job.runtime.is_none() {
-            let message =
-                format!("job `{name}` is time_based without a runtime; add runtime=SECONDS");
-            findings.add(self.place_of("time_based"), Problem::new(message));
+            // fio takes the size of a file that is there.
+            findings.add(self.place_of(option), Problem::unmodelled(message));
         }
         if self.given.contains_key("rate") && self.given.contains_key("rate_iops") {
             let place = self.place_of("rate").max(self.place_of("rate_iops"));
             let message = format!("job `{name}` has both rate and rate_iops; keep one of them");
             findings.add(place, Problem::new(message));
         }
-        if !job.direct {
+        if job.rw.trims() && job.rw.writes() && job.block_size.write != job.block_size.trim {
+            let message =
+                format!("job `{name}`: trims and writes of different sizes are not modelled");
+            findings.add(self.place_of("bs"), Problem::unmodelled(message));
+        }
+        let zones = job.places.zones;
+        if (zones.mode == ZoneMode::Strided) != (zones.size > 0)
+            && self.value_of("zonemode") != Some("zbd")
+        {
+            let message = "zonemode=strided and zonesize need each other";
+            let option = if zones.size > 0 {
+                "zonesize"
+            } else {
+                "zonemode"
+            };
+            findings.add(self.place_of(option), Problem::new(message));
+        }
+        if !job.is_direct() {
             let message = format!("job `{name}`: buffered I/O is not modelled; set direct=1");
             let option = if self.given.contains_key("buffered") {
                 "buffered"
@@ -413,7 +457,7 @@ fn text_of(kind: Kind, value: Option<&str>) -> Result<&str, Problem> {
     }
     let trimmed = value.trim_start();
     if trimmed.len() < value.len() && !trimmed.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Problem::new(format!(
+        return Err(Problem::unmodelled(format!(
             "fio misreads `{}` after a blank; write it right behind the `=`",
             shown(trimmed)
         )));
@@ -500,14 +544,27 @@ fn at_least(least: u64, value: u64) -> Result<u64, Problem> {
 }
 
 fn within(least: u32, most: u32, value: u64) -> Result<u32, Problem> {
-    u32::try_from(value)
-        .ok()
-        .filter(|v| (least..=most).contains(v))
-        .ok_or_else(|| {
-            Problem::new(format!(
-                "{value} is out of range; expected {least} to {most}"
-            ))
-        })
+    let message = || format!("{value} is out of range; expected {least} to {most}");
+    match u32::try_from(value) {
+        Ok(value) if (least..=most).contains(&value) => Ok(value),
+        Ok(value) if value < least => Err(Problem::new(message())),
+        // fio has other limits.
+        _ => Err(Problem::unmodelled(message())),
+    }
+}
+
+/// None of the names that an option has for its values.
+fn one_of(text: &str, names: &[&'static str]) -> Problem {
+    let list = names.join(", ");
+    Problem::new(format!("`{}`: expected one of {list}", shown(text)))
+        .nearest(text, names.iter().copied())
+}
+
+/// Values by direction as fio reads them back, if there are any.
+fn printed_list<T: ToString>(of: &PerDirection<Option<T>>) -> Option<String> {
+    let parts = of.each().map(|part| part.as_ref().map(T::to_string));
+    let given = parts.iter().any(Option::is_some);
+    given.then(|| parts.map(Option::unwrap_or_default).join(","))
 }
 
 /// What a 0 or 1 prints as.

@@ -1,14 +1,10 @@
-//! Where I/Os go, how large they are, how many are in flight, and what is in them.
+//! How large I/Os are, and how many are in flight.
 
 use super::super::blocks::MAX_PARTS;
 use super::super::error::{Problem, Verdict, shown};
 use super::super::values::KbBase;
-use super::super::{MAX_IODEPTH, PerDirection, SplitPart};
-use super::{Draft, Row, bytes, flag, percent};
-
-const NOT_MODELLED: &str = "it could change timing, and is not modelled";
-const PLACES: &str =
-    "is ignored: where an I/O lies decides nothing but which drive of a RAID0 has it";
+use super::super::{MAX_IODEPTH, SplitPart};
+use super::{Draft, Row, bytes, flag, percent, printed_list};
 
 pub(super) const ROWS: &[Row] = &[
     Row::sets(&["iodepth_batch", "iodepth_batch_submit"], |job, value| {
@@ -38,42 +34,39 @@ pub(super) const ROWS: &[Row] = &[
     })
     .judged(of_queue)
     .printed(|job| (job.batches.low != 0).then(|| job.batches.low.to_string())),
-    Row::ignored(&["ba", "blockalign"], PLACES),
     Row::sets(&["bsrange", "blocksize_range"], |job, value| {
         let given = super::per_direction(value.text, |part| range(part, value.kb_base))?;
         let of = &mut job.block_sizes.range;
-        of.read = given.read.or(of.read);
-        of.write = given.write.or(of.write);
+        for (of, given) in of.each_mut().into_iter().zip(given.each()) {
+            *of = given.or(*of);
+        }
         Ok(())
     })
+    .judged(varying_trims)
     .printed(|job| {
-        per_direction(job.block_sizes.range, |(least, most)| {
-            format!("{least}-{most}")
-        })
+        let range = |(least, most)| format!("{least}-{most}");
+        printed_list(&job.block_sizes.range.map(|given| given.map(range)))
     }),
     Row::sets(&["bssplit"], |job, value| {
         let given = super::per_direction(value.text, Ok)?;
         let of = &mut job.block_sizes.split;
-        for (text, of) in [(given.read, &mut of.read), (given.write, &mut of.write)] {
+        for (of, text) in of.each_mut().into_iter().zip(given.each()) {
             if let Some(text) = text {
                 *of = Some(split(text, value.kb_base)?);
             }
         }
         Ok(())
     })
+    .judged(varying_trims)
     .printed(|job| {
-        let of = &job.block_sizes.split;
-        let parts = PerDirection {
-            read: of.read.as_deref(),
-            write: of.write.as_deref(),
-        };
-        per_direction(parts, |parts| {
-            let parts = parts.iter().map(|(size, share)| match share {
+        let parts = |parts: Vec<SplitPart>| {
+            let parts = parts.into_iter().map(|(size, share)| match share {
                 Some(share) => format!("{size}/{share}"),
                 None => size.to_string(),
             });
             parts.collect::<Vec<_>>().join(":")
-        })
+        };
+        printed_list(&job.block_sizes.split.clone().map(|given| given.map(parts)))
     }),
     Row::sets(&["bs_unaligned", "blocksize_unaligned"], |job, value| {
         job.block_sizes.unaligned = value.switch()?;
@@ -87,33 +80,6 @@ pub(super) const ROWS: &[Row] = &[
     })
     .flag()
     .printed(|job| job.block_sizes.by_order.then(|| flag(true))),
-    Row::ignored(&["rw_sequencer"], PLACES),
-    Row::ignored(&["offset", "fileoffset"], PLACES),
-    Row::ignored(&["offset_increment"], PLACES),
-    Row::ignored(&["offset_align"], PLACES),
-    Row::ignored(&["random_distribution"], PLACES),
-    Row::ignored(&["percentage_random"], PLACES),
-    Row::ignored(&["softrandommap"], PLACES),
-    Row::sets(&["refill_buffers"], |job, value| {
-        job.content.refill = Some(value.switch()?);
-        Ok(())
-    })
-    .flag()
-    .printed(|job| job.content.refill.map(flag)),
-    Row::sets(&["buffer_compress_percentage"], |job, value| {
-        job.content.compressible = value.percent()?;
-        Ok(())
-    })
-    .printed(|job| share(job.content.compressible)),
-    Row::sets(&["dedupe_percentage"], |job, value| {
-        job.content.duplicates = value.percent()?;
-        Ok(())
-    })
-    .printed(|job| share(job.content.duplicates)),
-    Row::refused(&["trim_percentage"], NOT_MODELLED),
-    Row::refused(&["trim_verify_zero"], NOT_MODELLED),
-    Row::refused(&["trim_backlog"], NOT_MODELLED),
-    Row::refused(&["trim_backlog_batch"], NOT_MODELLED),
 ];
 
 /// What options of a queue come to with an engine that has none.
@@ -130,15 +96,12 @@ pub(super) fn of_queue(draft: &Draft, _: &str) -> Verdict {
     }
 }
 
-fn share(percent: u8) -> Option<String> {
-    (percent > 0).then(|| percent.to_string())
-}
-
-/// Both directions as fio reads them back.
-fn per_direction<T>(of: PerDirection<Option<T>>, print: impl Fn(T) -> String) -> Option<String> {
-    let (read, write) = (of.read.map(&print), of.write.map(&print));
-    (read.is_some() || write.is_some())
-        .then(|| format!("{},{}", read.unwrap_or_default(), write.unwrap_or_default()))
+fn varying_trims(draft: &Draft, _: &str) -> Verdict {
+    if draft.job.rw.trims() {
+        Verdict::Unmodelled("trims of varying sizes are not modelled; set bs".to_owned())
+    } else {
+        Verdict::Fine
+    }
 }
 
 /// A block size, at least 1 byte.

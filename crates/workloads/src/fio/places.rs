@@ -1,0 +1,109 @@
+//! Where the I/Os of a job lie, as far as that decides how many there are.
+
+use serde::Serialize;
+
+use super::extent::Size;
+use super::{FioJob, PerDirection};
+
+/// Where the I/Os of a job lie.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Places {
+    /// Where the first process begins in its file (fio's `offset`). Default: at its start.
+    pub offset: Option<Size>,
+    /// How much further on each process begins than the one before it (fio's `offset_increment`). Default: nothing.
+    pub increment: Option<Size>,
+    /// An offset in percent is rounded up to a multiple of so many bytes. Default: the smallest block.
+    pub align: Option<u64>,
+    /// How offsets are distributed that are not equally likely, as `random_distribution` has it. Default: they are.
+    pub distribution: Option<String>,
+    /// Random offsets are multiples of so many bytes (fio's `blockalign`). Default: of the smallest block.
+    pub block_align: PerDirection<Option<u64>>,
+    /// Share of the I/Os of a random job that do go somewhere else, in percent, 0 to 100. Default 100.
+    pub percentage_random: PerDirection<u8>,
+    /// Zones that are skipped in between.
+    pub zones: Zones,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            offset: None,
+            increment: None,
+            align: None,
+            distribution: None,
+            block_align: PerDirection::default(),
+            percentage_random: PerDirection {
+                read: 100,
+                write: 100,
+                trim: 100,
+            },
+            zones: Zones::default(),
+        }
+    }
+}
+
+/// fio's `zonemode`, as far as it is modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ZoneMode {
+    /// No zones.
+    #[default]
+    None,
+    /// Zones with gaps between them.
+    Strided,
+}
+
+/// Parts of a file between which others are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Zones {
+    /// Whether there are any.
+    pub mode: ZoneMode,
+    /// Bytes to transfer in a zone before going on to the next. Default 0: no zones.
+    pub size: u64,
+    /// Bytes that a zone covers; 0: `size`.
+    pub range: u64,
+    /// Bytes between the end of a zone and the start of the next. Default 0.
+    pub skip: u64,
+}
+
+impl FioJob {
+    /// Whether the job keeps a map of the blocks that it has done, so that a random job does each of them once.
+    ///
+    /// As in fio 3.33, `fixup_options()` of `init.c`: an uneven distribution, or blocks aligned to something else than
+    /// their size, go without.
+    pub fn has_random_map(&self) -> bool {
+        let aligned = self.places.block_align.each().into_iter();
+        let mut aligned = aligned.zip(self.smallest_blocks());
+        self.rw.is_random()
+            && !self.norandommap
+            && self.places.distribution.is_none()
+            && aligned.all(|(align, block)| align.is_none_or(|align| align == block))
+    }
+
+    /// The zones of the job, if it has any. fio drops them where a process has more than one file.
+    pub fn strided_zones(&self) -> Option<Zones> {
+        let zones = self.places.zones;
+        let strided = zones.mode == ZoneMode::Strided && zones.size > 0 && self.files() == 1;
+        strided.then_some(Zones {
+            range: if zones.range > 0 {
+                zones.range
+            } else {
+                zones.size
+            },
+            ..zones
+        })
+    }
+
+    /// Where the first process begins in a file of so many bytes.
+    pub(super) fn start_offset(&self, file: u64) -> u64 {
+        match self.places.offset {
+            None => 0,
+            Some(Size::Bytes(bytes)) => bytes,
+            Some(Size::Percent(percent)) => {
+                let align = self.places.align.unwrap_or(self.smallest_block()).max(1);
+                let bytes = super::extent::share_of(file, percent);
+                bytes.div_ceil(align).saturating_mul(align)
+            }
+        }
+    }
+}

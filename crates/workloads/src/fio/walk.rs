@@ -1,0 +1,306 @@
+//! Where each I/O of a process lies and how large it is, for jobs whose number of I/Os depends on that: block sizes
+//! that vary or differ between directions, zones, random jobs that are partly sequential.
+
+use super::blocks::Sizes;
+use super::extent::Extent;
+use super::random_map::RandomMap;
+use super::{FioJob, Zones};
+
+/// Blocks that a map has at most; beyond that, a job does without. It takes more I/Os than that to find blocks used.
+const MAX_BLOCKS: u64 = 1 << 28;
+
+/// How many sizes are drawn at most for an I/O that has to fit.
+const DRAWS: usize = 1000;
+
+/// Numbers at random.
+pub trait Draw {
+    /// From 0 to less than `n`, which is at least 1.
+    fn below(&mut self, n: u64) -> u64;
+    /// One of these sizes, in bytes.
+    fn size(&mut self, sizes: &Sizes) -> u64;
+}
+
+/// An I/O that a process does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// Bytes from the start of the part of the file that the job covers.
+    pub offset: u64,
+    /// At least 1.
+    pub bytes: u64,
+}
+
+/// How a process goes through its file, as fio 3.33 does it (`fill_io_u()` of `io_u.c`, `do_io()` and
+/// `keep_running()` of `backend.c`).
+#[derive(Clone, Debug)]
+pub struct Walk {
+    random: bool,
+    /// Starts over at the end.
+    time_based: bool,
+    /// Sizes of reads and writes, if they vary.
+    sizes: Option<[Sizes; 2]>,
+    /// The smallest read and the smallest write, in which the blocks of that direction are counted.
+    smallest: [u64; 2],
+    /// Random offsets are multiples of so many bytes.
+    align: [u64; 2],
+    /// The largest block of any direction, used or not.
+    largest: u64,
+    /// Bytes that a pass covers.
+    cover: u64,
+    /// Bytes that I/Os can reach.
+    reach: u64,
+    /// Bytes that a pass transfers.
+    size: u64,
+    /// Bytes after which there is no further pass; `None`: only loops make passes.
+    io_size: Option<u64>,
+    loops: u32,
+    /// One I/O of so many goes somewhere else, the others follow each other.
+    every: u64,
+    /// Share of those that really do, in percent, of reads and of writes.
+    random_percent: [u8; 2],
+    zones: Option<Zones>,
+    /// Blocks of the map, if there is one.
+    blocks: Option<u64>,
+    /// Bytes done in earlier passes.
+    before: u64,
+    pass: Pass,
+}
+
+/// How far a pass has come.
+#[derive(Clone, Debug)]
+struct Pass {
+    bytes: u64,
+    /// Where the next read and the next write begin that follow others.
+    position: [u64; 2],
+    until_random: u64,
+    map: Option<RandomMap>,
+    /// Where the present zone begins, and bytes done in it.
+    zone: u64,
+    zone_bytes: u64,
+}
+
+impl Walk {
+    /// How each process of the job goes through its file on a drive of `capacity` bytes. `None` where that is as good
+    /// as its limits: I/Os of one size.
+    pub fn of(job: &FioJob, capacity: u64) -> Option<Self> {
+        let smallest = job.smallest_blocks();
+        let unit = smallest.into_iter().min()?;
+        let used = [job.rw.reads(), job.rw.writes()];
+        let apart = |n: usize| used[n] && smallest[n] != unit;
+        let vary = job.block_sizes.vary();
+        let map = job.has_random_map();
+        let both = used == [true, true] && smallest[0] != smallest[1];
+        let zones = job.strided_zones();
+        let percent = job.places.percentage_random;
+        let random_percent = [percent.read, percent.write];
+        let partly = job.rw.is_random() && random_percent != [100; 2];
+        let irregular =
+            vary || both || partly || zones.is_some() || (map && (apart(0) || apart(1)));
+        if !irregular || job.rw.trims() {
+            return None;
+        }
+        let Extent {
+            file, size, files, ..
+        } = job.extent(capacity);
+        let mut reach = file;
+        if job.is_on_device() {
+            reach = file.max(capacity.saturating_sub(job.start_offset(capacity)));
+        }
+        let cover = file.saturating_mul(files);
+        let align = job.places.block_align;
+        let align = [align.read, align.write].map(|align| align.filter(|_| job.rw.is_random()));
+        let mut walk = Self {
+            random: job.rw.is_random(),
+            time_based: job.time_based && job.runtime.is_some(),
+            sizes: job.sizes(),
+            smallest: [smallest[0], smallest[1]],
+            align: [
+                align[0].unwrap_or(smallest[0]),
+                align[1].unwrap_or(smallest[1]),
+            ],
+            largest: job.largest_blocks().into_iter().max()?,
+            cover,
+            reach: reach.saturating_mul(files),
+            size,
+            io_size: job.io_bytes(capacity),
+            loops: job.loops,
+            every: if job.rw.is_random() {
+                u64::try_from(job.step).unwrap_or(1).max(1)
+            } else {
+                1
+            },
+            random_percent,
+            blocks: map
+                .then_some(zones.map_or(cover, |zones| zones.range) / unit)
+                .filter(|n| *n <= MAX_BLOCKS),
+            zones,
+            before: 0,
+            pass: Pass::default(),
+        };
+        walk.pass = walk.new_pass();
+        Some(walk)
+    }
+
+    fn new_pass(&self) -> Pass {
+        Pass {
+            bytes: 0,
+            position: [0; 2],
+            until_random: self.every,
+            map: self.blocks.map(RandomMap::new),
+            zone: 0,
+            zone_bytes: 0,
+        }
+    }
+
+    /// The next read (0) or write (1) of the pass; `None`: the pass ends. It counts as done.
+    pub fn next(&mut self, direction: usize, draw: &mut impl Draw) -> Option<Next> {
+        if self.pass.bytes >= self.size && !self.time_based {
+            return None;
+        }
+        self.enter_zone(direction);
+        let (offset, in_map) = self.offset(direction, draw)?;
+        let zone = self.pass.zone;
+        let mut bytes = self.bytes(direction, offset, draw)?;
+        if offset.saturating_add(bytes) > self.reach {
+            return None;
+        }
+        if in_map && let Some(map) = &mut self.pass.map {
+            let block = self.smallest[direction];
+            let taken = map.take((offset - zone) / block, bytes.div_ceil(block));
+            bytes = bytes.min(taken.max(1).saturating_mul(block));
+        }
+        self.pass.position[direction] = offset + bytes;
+        self.pass.bytes += bytes;
+        self.pass.zone_bytes += bytes;
+        Some(Next { offset, bytes })
+    }
+
+    /// Whether there is another pass, which then begins.
+    pub fn starts_over(&mut self) -> bool {
+        let done = self.pass.bytes > 0;
+        self.before += self.pass.bytes;
+        if self.loops > 1 {
+            self.loops -= 1;
+        } else if !self.time_based {
+            // As fio: what is left has to be as much as the largest block.
+            let left = self.io_size.and_then(|all| all.checked_sub(self.before));
+            if left.is_none_or(|left| left == 0 || left < self.largest) {
+                return false;
+            }
+        }
+        self.pass = self.new_pass();
+        done
+    }
+
+    /// Goes on to the next zone if the present one is done (`setup_strided_zone_mode()`).
+    fn enter_zone(&mut self, direction: usize) {
+        let (Some(zones), pass) = (self.zones, &mut self.pass) else {
+            return;
+        };
+        if pass.zone_bytes >= zones.size {
+            pass.zone_bytes = 0;
+            pass.zone = pass
+                .zone
+                .saturating_add(zones.range)
+                .saturating_add(zones.skip);
+            if pass.zone >= self.reach {
+                pass.zone = 0;
+            }
+            pass.position[direction] = pass.zone;
+        }
+        if pass.position[direction] >= pass.zone.saturating_add(zones.range) {
+            pass.position[direction] = pass.zone;
+        }
+        if pass.zone_bytes.is_multiple_of(zones.range) {
+            pass.position = [pass.zone; 2];
+            pass.map = self.blocks.map(RandomMap::new);
+        }
+    }
+
+    /// Where the next I/O begins, and whether it is marked in the map.
+    fn offset(&mut self, direction: usize, draw: &mut impl Draw) -> Option<(u64, bool)> {
+        if self.random {
+            self.pass.until_random -= 1;
+            if self.pass.until_random == 0 {
+                self.pass.until_random = self.every;
+                let percent = u64::from(self.random_percent[direction]);
+                if percent >= 100 || draw.below(100) < percent {
+                    return Some((self.random_offset(direction, draw)?, true));
+                }
+            }
+        }
+        let (zone, position) = (self.pass.zone, &mut self.pass.position[direction]);
+        if *position >= self.cover && self.time_based {
+            *position = zone;
+        }
+        if position.checked_sub(zone)? < self.cover && *position < self.reach {
+            return Some((*position, false));
+        }
+        if self.random {
+            return Some((self.random_offset(direction, draw)?, false));
+        }
+        None
+    }
+
+    fn random_offset(&mut self, direction: usize, draw: &mut impl Draw) -> Option<u64> {
+        let offset = self.random_block(direction, draw).or_else(|| {
+            if self.time_based {
+                self.pass.map = self.blocks.map(RandomMap::new);
+            }
+            self.random_block(direction, draw)
+        })?;
+        // The search may have found a free block beyond the last one of this direction.
+        (offset < self.cover).then_some(self.pass.zone.saturating_add(offset))
+    }
+
+    fn random_block(&self, direction: usize, draw: &mut impl Draw) -> Option<u64> {
+        let align = self.align[direction];
+        let beyond = self.smallest[direction].saturating_sub(align);
+        let span = match self.zones {
+            Some(zones) => zones.range,
+            None => self.cover.min(self.reach),
+        };
+        let blocks = span.saturating_sub(beyond) / align;
+        if blocks == 0 {
+            return None;
+        }
+        let mut block = draw.below(blocks);
+        if let Some(map) = &self.pass.map {
+            block = map.free_from(block)?;
+        }
+        Some(block.saturating_mul(align))
+    }
+
+    /// The size of an I/O that begins at `offset`. One that varies is drawn until it fits.
+    fn bytes(&self, direction: usize, offset: u64, draw: &mut impl Draw) -> Option<u64> {
+        let Some(sizes) = &self.sizes else {
+            return Some(self.smallest[direction]);
+        };
+        let sizes = &sizes[direction];
+        if sizes.smallest() == sizes.largest() {
+            return Some(sizes.smallest());
+        }
+        let left = self.cover.saturating_sub(offset);
+        if left < sizes.smallest() {
+            return None;
+        }
+        let mut drawn = (0..DRAWS).map(|_| draw.size(sizes));
+        Some(
+            drawn
+                .find(|size| *size <= left && *size > 0)
+                .unwrap_or(sizes.smallest()),
+        )
+    }
+}
+
+impl Default for Pass {
+    fn default() -> Self {
+        Self {
+            bytes: 0,
+            position: [0; 2],
+            until_random: 1,
+            map: None,
+            zone: 0,
+            zone_bytes: 0,
+        }
+    }
+}
