@@ -25,6 +25,7 @@ fn source(name: &str, policies: &Policies<'_>, runs: u32, noise: f64) -> Source 
         schema: SCHEMA.into(),
         version: VERSION,
         complete: true,
+        shard: None,
         study: StudyInfo {
             name: name.into(),
             title: String::new(),

@@ -259,6 +259,12 @@ impl Writer {
         write_json(&self.run_path(index), run)
     }
 
+    /// Keeps a finished run that another directory of the same study holds.
+    pub(crate) fn copy_run(&self, index: usize, run: &[u8]) -> Result<(), ResultsError> {
+        let path = self.run_path(index);
+        atomic::write(&path, |out| out.write_all(run)).map_err(at(&path))
+    }
+
     /// Makes the tables of the runs and says that the results are complete.
     ///
     /// # Errors
@@ -277,7 +283,7 @@ impl Writer {
     }
 
     fn run_path(&self, index: usize) -> PathBuf {
-        self.dir.join(RUNS).join(format!("{index:06}.json"))
+        self.dir.join(RUNS).join(run_name(index))
     }
 
     fn write_document(&self, complete: bool) -> Result<(), ResultsError> {
@@ -287,6 +293,11 @@ impl Writer {
         };
         write_json(&self.dir.join(DOCUMENT), &document)
     }
+}
+
+/// The name of a run's file.
+pub(crate) fn run_name(index: usize) -> String {
+    format!("{index:06}.json")
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
@@ -349,6 +360,9 @@ fn same_study(
     }
     if there.tools != wanted.tools {
         return Err(different("a tool's version"));
+    }
+    if there.shard != wanted.shard {
+        return Err(different("--shard"));
     }
     // Those of a simulation have a seed for each repeat.
     let seeds_go_on = there.seeds.len() <= wanted.seeds.len()
@@ -423,7 +437,7 @@ fn only_leftovers(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Results
 }
 
 /// The names in a folder in their order, but those of unfinished files; none if it is not there.
-fn names(folder: &Path) -> Result<Vec<String>, ResultsError> {
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>, ResultsError> {
     let entries = match fs::read_dir(folder) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(at(folder))?,

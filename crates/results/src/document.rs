@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::metric::Metric;
 use crate::question::Question;
+use crate::shard::Shard;
 
 /// What `schema` says in `result.json`.
 pub const SCHEMA: &str = "wakepath-result";
@@ -47,6 +48,9 @@ pub struct Document {
     pub version: u32,
     /// Whether every planned run is there.
     pub complete: bool,
+    /// The part of the study that is here, if not all of it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
     /// The study.
     pub study: StudyInfo,
     /// Where the numbers come from.

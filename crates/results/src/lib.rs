@@ -8,6 +8,7 @@
 //! - [`question`]: what a study asks, also with a goal and conditions.
 //! - [`rows`]: the rows of the Parquet tables.
 //! - [`directory`]: writing, one finished run after the other; [`Reader`] reads.
+//! - [`mod@shard`]: parts of a study that are run apart, put together again.
 //! - [`import`]: results of other tools (fio, MMTests, hyperfine) as runs.
 
 mod atomic;
@@ -19,6 +20,7 @@ pub mod metric;
 pub mod question;
 mod reader;
 pub mod rows;
+pub mod shard;
 mod tables;
 
 pub use directory::{Mode, ResultsError, Writer};
@@ -33,3 +35,4 @@ pub use rows::{
     At, AttributionRow, FrequencyRow, Idle, IdleRow, LatencyRow, MetricRow, Run, RunKey,
     TimelineRow,
 };
+pub use shard::{MergeError, Shard, merge};

@@ -21,6 +21,7 @@ fn document() -> Document {
         schema: SCHEMA.to_owned(),
         version: VERSION,
         complete: false,
+        shard: None,
         study: StudyInfo {
             name: "test".to_owned(),
             title: "A test".to_owned(),

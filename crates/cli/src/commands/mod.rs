@@ -19,6 +19,7 @@ mod record;
 mod replay;
 mod report;
 mod reproduce;
+mod results;
 mod sim;
 mod study;
 mod timeline;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Sim(sim::Args),
     /// Compare policies over many runs, simulated or measured, from one file.
     Study(study::Args),
+    /// Put the results of shards together.
+    Results(results::Args),
     /// Which policy is better, by how much, and how sure that is.
     Compare(compare::Args),
     /// Record what this machine's CPUs and drives do, with eBPF.
@@ -76,6 +79,7 @@ impl Command {
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, out),
             Self::Study(args) => study::run(args, out),
+            Self::Results(args) => results::run(&args, out),
             Self::Compare(args) => compare::run(&args, out),
             #[cfg(target_os = "linux")]
             Self::Record(args) => record::run(&args, out),

@@ -5,12 +5,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::ValueEnum;
 use serde::Serialize;
 use wakepath_compare::results::Source;
 use wakepath_compare::shortfalls;
-use wakepath_results::{Goal, Mode, Question, Reader};
+use wakepath_results::{Goal, Mode, Question, Reader, Shard};
 use wakepath_study::builtin;
 use wakepath_study::plan::{Plan, Target, Task};
 use wakepath_study::run::{self, Waiting};
@@ -75,7 +75,8 @@ struct CheckArgs {
 Examples:
   wakepath study run idle-governor
   wakepath study run my-study.toml --on live -o measured
-  wakepath study run my-study.toml --resume")]
+  wakepath study run my-study.toml --resume
+  wakepath study run my-study.toml --shard 3/64")]
 struct RunArgs {
     /// Study file, or the name of a built-in study.
     study: PathBuf,
@@ -85,6 +86,10 @@ struct RunArgs {
     /// Directory of the results [default: the study's name with -sim or -live].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Run one of several equal parts, for job arrays: 3/64 is every 64th run, from the third one on. `wakepath results
+    /// merge` puts them together.
+    #[arg(long, value_name = "N/OF")]
+    shard: Option<Shard>,
     /// Go on with a study that was interrupted.
     #[arg(long, conflicts_with = "force")]
     resume: bool,
@@ -428,22 +433,34 @@ fn duration(seconds: f64) -> String {
 
 fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let plan = Plan::load(&args.study, args.on.target())?;
+    if args.shard.is_some() && args.on != On::Sim {
+        bail!(
+            "--shard is for simulations: a measurement takes its runs in an order of its own, on one machine"
+        );
+    }
     let dir = args.output.clone().unwrap_or_else(|| {
-        PathBuf::from(format!("{}-{}", plan.file.name.get_ref(), args.on.name()))
+        let shard = args.shard.map(|s| format!("-{}-of-{}", s.number(), s.of()));
+        PathBuf::from(format!(
+            "{}-{}{}",
+            plan.file.name.get_ref(),
+            args.on.name(),
+            shard.unwrap_or_default()
+        ))
     });
+    let runs = plan.of_shard(args.shard).len();
     let mode = match (args.resume, args.force) {
         (true, _) => Mode::Resume,
         (false, true) => Mode::Replace,
         (false, false) => Mode::New,
     };
     tell_notes(&plan);
-    waiting::counting(args.jobs, plan.runs(), "runs", |finished, cancelled| {
+    waiting::counting(args.jobs, runs, "runs", |finished, cancelled| {
         let waiting = Waiting {
             finished,
             cancelled,
         };
         match args.on {
-            On::Sim => run::sim::run(&plan, &dir, mode, &waiting)?,
+            On::Sim => run::sim::run(&plan, args.shard, &dir, mode, &waiting)?,
             On::Live => run::live::run(&plan, &dir, mode, &waiting)?,
         }
         Ok(())
@@ -453,6 +470,14 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
         eprintln!("wakepath: warning: {warning}");
     }
     let dir = dir.display();
+    if let Some(shard) = args.shard {
+        writeln!(
+            out,
+            "{runs} of {} runs in {dir} (shard {shard}); when all are there: wakepath results merge DIR... -o results",
+            plan.runs()
+        )?;
+        return Ok(());
+    }
     writeln!(
         out,
         "{} runs in {dir}; next: wakepath compare {dir}, wakepath report {dir} -o report.html",

@@ -14,6 +14,7 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
         schema: SCHEMA.into(),
         version: VERSION,
         complete: false,
+        shard: None,
         study: StudyInfo {
             name: "governors".into(),
             title: "Which governor?".into(),

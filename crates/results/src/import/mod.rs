@@ -285,6 +285,7 @@ impl Imported {
             schema: SCHEMA.to_owned(),
             version: VERSION,
             complete: true,
+            shard: None,
             study: StudyInfo {
                 name: name.to_owned(),
                 title: name.to_owned(),

@@ -14,7 +14,7 @@ use toml::Spanned;
 use wakepath_hardware::Machine;
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::{
-    Backend, Design, Document, METRICS, Metric, Policy, Question, RunKey, StudyInfo,
+    Backend, Design, Document, METRICS, Metric, Policy, Question, RunKey, Shard, StudyInfo,
 };
 
 pub use policy::PlannedPolicy;
@@ -180,6 +180,12 @@ impl Plan {
         self.workloads.len() * self.policies.len() * self.repeats() as usize
     }
 
+    /// The indices of the runs of a shard; of all runs without one.
+    pub fn of_shard(&self, shard: Option<Shard>) -> Vec<usize> {
+        let has = |index: &usize| shard.is_none_or(|shard| shard.has(*index));
+        (0..self.runs()).filter(has).collect()
+    }
+
     /// Workload, policy and repeat of the run of this index. Runs are numbered through repeats, workloads and policies in
     /// this order, so that more repeats change no number.
     pub fn run(&self, index: usize) -> (usize, usize, u32) {
@@ -225,6 +231,7 @@ impl Plan {
             schema: SCHEMA.to_owned(),
             version: VERSION,
             complete: false,
+            shard: None,
             study: StudyInfo {
                 title: self.file.title.clone().unwrap_or_else(|| name.clone()),
                 name,

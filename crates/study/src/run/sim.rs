@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 use wakepath_hardware::Machine;
 use wakepath_hardware::recorded;
-use wakepath_results::{Mode, Run, Writer};
+use wakepath_results::{Mode, Run, Shard, Writer};
 use wakepath_sim::observer::Observer;
 use wakepath_sim::simulate_observed;
 use wakepath_units::Nanoseconds;
@@ -17,29 +17,37 @@ use super::{Waiting, rows, timeline};
 use crate::file::StudyError;
 use crate::plan::{Plan, PlannedPolicy, machine_in_short};
 
-/// Runs what is missing of a plan in `dir`. Runs of equal repeat have the same seed: the same drive and the same
+/// Runs what is missing of a plan, or of a shard of it, in `dir`. Runs of equal repeat have the same seed: the same drive and the same
 /// background whatever the policy. The bytes written do not depend on the number of threads, nor on how often the study
 /// was interrupted.
 ///
 /// # Errors
 /// A workload that cannot be simulated under a policy, before anything is written; the earliest run that fails; the
 /// directory; [`StudyError::Interrupted`].
-pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result<(), StudyError> {
+pub fn run(
+    plan: &Plan,
+    shard: Option<Shard>,
+    dir: &Path,
+    mode: Mode,
+    waiting: &Waiting<'_>,
+) -> Result<(), StudyError> {
     let machine = machine_of(plan)?;
     let experiments = Experiments::new(plan)?;
     experiments.check()?;
     let text = machine.to_toml()?;
     let tools = BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
-    let document = plan.document(machine_in_short(machine), tools, stands_in(plan, machine));
+    let mut document = plan.document(machine_in_short(machine), tools, stands_in(plan, machine));
+    document.shard = shard;
     let writer = Writer::open(dir, document, &plan.files(text.into_bytes()), mode)?;
     // By repeat, so that an interrupted study has about as many runs of each.
     let mut missing = Vec::new();
-    for index in 0..plan.runs() {
+    let planned = plan.of_shard(shard);
+    for &index in &planned {
         if !writer.has(index, &plan.key(index))? {
             missing.push(index);
         }
     }
-    (waiting.finished)(plan.runs() - missing.len());
+    (waiting.finished)(planned.len() - missing.len());
     // The earliest run that has failed: what comes after it need not be done.
     let failed = AtomicUsize::new(usize::MAX);
     let cancelled = || waiting.cancelled.load(Ordering::Relaxed);
@@ -72,7 +80,11 @@ pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result
     if cancelled() {
         return Err(StudyError::Interrupted);
     }
-    Ok(writer.finish()?)
+    match shard {
+        // Its tables are made when all are merged.
+        Some(_) => Ok(()),
+        None => Ok(writer.finish()?),
+    }
 }
 
 /// What stands in for a recorded system's own policies, where a policy of the study does not name one.

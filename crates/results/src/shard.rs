@@ -1,0 +1,341 @@
+//! Parts of a study that are run apart, and put together again.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::directory::{self, DOCUMENT, Mode, RUNS, ResultsError, WORKLOADS, Writer, at};
+use crate::document::Document;
+use crate::reader::{self, Reader};
+
+/// The largest number of shards.
+pub const MAX_SHARDS: u32 = 100_000;
+
+/// One of several parts of a study: `3/64` has every 64th run, from the third one on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Shard {
+    number: u32,
+    of: u32,
+}
+
+/// Why a text is no shard.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}`: expected a shard such as 3/64, from 1/64 to 64/64, of at most {MAX_SHARDS}")]
+pub struct ShardError(String);
+
+impl Shard {
+    /// Its number, from 1.
+    pub fn number(self) -> u32 {
+        self.number
+    }
+
+    /// How many shards there are.
+    pub fn of(self) -> u32 {
+        self.of
+    }
+
+    /// Whether the run of this index, from 0, belongs to it.
+    pub fn has(self, index: usize) -> bool {
+        index % self.of as usize + 1 == self.number as usize
+    }
+}
+
+impl FromStr for Shard {
+    type Err = ShardError;
+
+    fn from_str(text: &str) -> Result<Self, ShardError> {
+        let number = |text: &str| {
+            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            digits.then(|| text.parse::<u32>().ok()).flatten()
+        };
+        let (number, of) = text
+            .split_once('/')
+            .and_then(|(n, of)| Some((number(n)?, number(of)?)))
+            .filter(|(number, of)| (1..=*of).contains(number) && *of <= MAX_SHARDS)
+            .ok_or_else(|| ShardError(text.to_owned()))?;
+        Ok(Self { number, of })
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
+impl TryFrom<String> for Shard {
+    type Error = ShardError;
+
+    fn try_from(text: String) -> Result<Self, ShardError> {
+        text.parse()
+    }
+}
+
+impl From<Shard> for String {
+    fn from(shard: Shard) -> Self {
+        shard.to_string()
+    }
+}
+
+/// Why results cannot be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// A directory cannot be read, or the merged one cannot be written.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// The merged results would replace a shard.
+    #[error("{}: the directory of a shard; name another one for the merged results", .0.display())]
+    OntoShard(PathBuf),
+    /// No directory was named.
+    #[error("name the directories of all shards")]
+    Nothing,
+    /// A directory holds a whole study.
+    #[error("{}: not a shard, but results of a whole study (`wakepath study run --shard 3/64` makes shards)", .0.display())]
+    Whole(PathBuf),
+    /// Two directories belong to different studies.
+    #[error("{} and {}: not of the same study ({what} differs)", one.display(), other.display())]
+    Different {
+        /// A directory.
+        one: PathBuf,
+        /// Another one.
+        other: PathBuf,
+        /// What differs.
+        what: String,
+    },
+    /// A shard is there twice.
+    #[error("{} and {}: both are shard {shard}", one.display(), other.display())]
+    Doubled {
+        /// The shard.
+        shard: Shard,
+        /// A directory.
+        one: PathBuf,
+        /// Another one.
+        other: PathBuf,
+    },
+    /// Shards are missing.
+    #[error("missing: shard {shards} of {of}; {there} of {of} are there")]
+    Missing {
+        /// Their numbers.
+        shards: String,
+        /// How many there are in all.
+        of: u32,
+        /// How many were named.
+        there: usize,
+    },
+    /// A shard was interrupted.
+    #[error("{}: shard {shard} has {there} of its {planned} runs; finish it with `wakepath study run --shard {shard} --resume`", dir.display())]
+    Unfinished {
+        /// The directory.
+        dir: PathBuf,
+        /// The shard.
+        shard: Shard,
+        /// Runs that are there.
+        there: usize,
+        /// Runs that it should have.
+        planned: usize,
+    },
+    /// A shard holds a run of another one.
+    #[error("{}: not a run of shard {shard}", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The shard.
+        shard: Shard,
+    },
+}
+
+/// Puts shards together in `to`: byte for byte what the study leaves that is run in one piece.
+///
+/// # Errors
+/// A shard is missing, there twice, unfinished or of another study; files cannot be read or written. Then `to` is
+/// not complete, and no shard is changed.
+pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeError> {
+    let same = |dir: &PathBuf| fs::canonicalize(dir).ok() == fs::canonicalize(to).ok();
+    if to.exists() && shards.iter().any(same) {
+        return Err(MergeError::OntoShard(to.to_owned()));
+    }
+    let mut found: BTreeMap<Shard, &Path> = BTreeMap::new();
+    let mut first: Option<(&Path, Document)> = None;
+    for dir in shards {
+        let document = Reader::open(dir)?.document().clone();
+        let Some(shard) = document.shard else {
+            return Err(MergeError::Whole(dir.clone()));
+        };
+        let whole = Document {
+            shard: None,
+            complete: false,
+            ..document
+        };
+        match &first {
+            None => first = Some((dir, whole)),
+            Some((one, expected)) => {
+                let different = |what: &str| MergeError::Different {
+                    one: one.to_path_buf(),
+                    other: dir.clone(),
+                    what: what.to_owned(),
+                };
+                if *expected != whole {
+                    return Err(different(DOCUMENT));
+                }
+                let of = found.keys().next().map(|s| s.of);
+                if of.is_some_and(|of| of != shard.of) {
+                    return Err(different("the number of shards"));
+                }
+            }
+        }
+        if let Some(one) = found.insert(shard, dir) {
+            return Err(MergeError::Doubled {
+                shard,
+                one: one.to_owned(),
+                other: dir.clone(),
+            });
+        }
+    }
+    let (Some((one, document)), Some(of)) = (first, found.keys().next().map(|s| s.of)) else {
+        return Err(MergeError::Nothing);
+    };
+    let there: Vec<u32> = found.keys().map(|s| s.number).collect();
+    let missing: Vec<u32> = (1..=of)
+        .filter(|n| there.binary_search(n).is_err())
+        .collect();
+    if !missing.is_empty() {
+        return Err(MergeError::Missing {
+            shards: numbers(&missing),
+            of,
+            there: there.len(),
+        });
+    }
+    let files = copies(one)?;
+    for dir in found.values() {
+        if let Some((name, _)) = different_copy(&files, &copies(dir)?) {
+            return Err(MergeError::Different {
+                one: one.to_owned(),
+                other: dir.to_path_buf(),
+                what: name.to_owned(),
+            });
+        }
+    }
+    let runs = document.workloads.len() * document.policies.len() * document.repeats as usize;
+    let mut paths = Vec::new();
+    for (shard, dir) in &found {
+        paths.extend(runs_of(*shard, dir, runs)?);
+    }
+    let writer = Writer::open(to, document, &files, mode)?;
+    for (index, path) in paths {
+        let bytes = fs::read(&path).map_err(at(&path))?;
+        writer.copy_run(index, &bytes)?;
+    }
+    writer.finish()?;
+    Ok(runs)
+}
+
+/// The runs of a shard by index, if all of them are there.
+fn runs_of(shard: Shard, dir: &Path, runs: usize) -> Result<Vec<(usize, PathBuf)>, MergeError> {
+    let folder = dir.join(RUNS);
+    let mut paths = Vec::new();
+    for name in directory::names(&folder)? {
+        let path = folder.join(&name);
+        let index = name.strip_suffix(".json").and_then(|n| n.parse().ok());
+        let own = |index: &usize| directory::run_name(*index) == name && shard.has(*index);
+        match index.filter(own).filter(|index| *index < runs) {
+            Some(index) => paths.push((index, path)),
+            None => return Err(MergeError::Foreign { path, shard }),
+        }
+    }
+    let planned = (0..runs).filter(|index| shard.has(*index)).count();
+    if paths.len() != planned {
+        return Err(MergeError::Unfinished {
+            dir: dir.to_owned(),
+            shard,
+            there: paths.len(),
+            planned,
+        });
+    }
+    Ok(paths)
+}
+
+/// The study, machine and workload files in a result directory, by name.
+fn copies(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
+    let own = |name: &String| {
+        ![DOCUMENT, RUNS, WORKLOADS].contains(&name.as_str())
+            && !reader::TABLES.contains(&name.as_str())
+    };
+    let mut names: Vec<String> = directory::names(dir)?.into_iter().filter(own).collect();
+    let workloads = directory::names(&dir.join(WORKLOADS))?;
+    names.extend(workloads.iter().map(|name| format!("{WORKLOADS}/{name}")));
+    let content = |name: String| {
+        let path = dir.join(&name);
+        let content = fs::read(&path).map_err(at(&path))?;
+        Ok((name, content))
+    };
+    names.into_iter().map(content).collect()
+}
+
+/// The first file that only one has, or that differs.
+fn different_copy<'a>(
+    one: &'a [(String, Vec<u8>)],
+    other: &'a [(String, Vec<u8>)],
+) -> Option<&'a (String, Vec<u8>)> {
+    let lacks = |files: &[(String, Vec<u8>)], file: &&(String, Vec<u8>)| !files.contains(file);
+    let of_one = one.iter().find(|file| lacks(other, file));
+    of_one.or_else(|| other.iter().find(|file| lacks(one, file)))
+}
+
+/// Numbers in words: at most ten of them.
+fn numbers(all: &[u32]) -> String {
+    const SHOWN: usize = 10;
+    let shown: Vec<String> = all.iter().take(SHOWN).map(u32::to_string).collect();
+    match all.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_run_belongs_to_one_shard(of in 1_u32..200, index in 0_usize..100_000) {
+            let owners = (1..=of).filter(|number| Shard { number: *number, of }.has(index)).count();
+            prop_assert_eq!(owners, 1);
+        }
+
+        #[test]
+        fn shards_print_as_they_are_read(of in 1..=MAX_SHARDS, at in 0..MAX_SHARDS) {
+            let shard = Shard { number: at % of + 1, of };
+            prop_assert_eq!(shard.to_string().parse(), Ok(shard));
+        }
+    }
+
+    #[test]
+    fn what_is_no_shard_is_refused() {
+        for text in [
+            "",
+            "3",
+            "0/4",
+            "5/4",
+            "1/0",
+            "1/100001",
+            "-1/4",
+            "1/4/2",
+            "a/b",
+            "+1/4",
+            "99999999999/4",
+        ] {
+            assert_eq!(
+                text.parse::<Shard>(),
+                Err(ShardError(text.to_owned())),
+                "{text}"
+            );
+        }
+    }
+}
