@@ -16,7 +16,8 @@ demo: setup ## One fio job under three settings and its report, then the verdict
 	@echo "One fio job, random reads of 4 KiB on a simulated RK3399 board, under three settings (docs/examples/one-job.toml):"
 	@echo
 	@target/demo/wakepath study run docs/examples/one-job.toml -o target/demo-results --force >/dev/null
-	@target/demo/wakepath compare target/demo-results --metric p99_us
+	@target/demo/wakepath compare target/demo-results --brief
+	@echo
 	@target/demo/wakepath report target/demo-results -o target/demo-report.html --force
 	@echo
 	@echo "Published experiments beside their simulation (tables: target/demo/wakepath reproduce, docs/validation.md):"

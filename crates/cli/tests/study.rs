@@ -1612,3 +1612,30 @@ fn what_a_study_asked_for_and_did_not_get_is_told_everywhere() {
         100_000.0
     );
 }
+
+#[test]
+fn the_demo_has_one_table_and_the_sentence_of_its_report() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = common::repository().join("docs/examples/one-job.toml");
+    let dir = temp.path().join("results").display().to_string();
+    let page = temp.path().join("page.html").display().to_string();
+    wakepath(&["study", "run", study.to_str().unwrap(), "-o", &dir]).success();
+    let brief = wakepath(&["compare", &dir, "--brief"]).success();
+    let brief = String::from_utf8(brief.get_output().stdout.clone()).unwrap();
+    let [heading, "", _, _, "", answer] = brief.lines().collect::<Vec<_>>()[..] else {
+        panic!("{brief}")
+    };
+    assert!(heading.starts_with("p99 latency"), "{brief}");
+    let question = "Which setting answers 99 % of the reads fastest? ";
+    let sentence = answer.strip_prefix(question).unwrap();
+    assert!(
+        sentence.contains(": better than menu (default) by "),
+        "{sentence}"
+    );
+    wakepath(&["report", &dir, "-o", &page]).success();
+    assert!(fs::read_to_string(page).unwrap().contains(sentence));
+    fails_with(
+        wakepath(&["compare", &dir, "--brief", "--format", "csv"]),
+        &["--brief", "table and markdown"],
+    );
+}

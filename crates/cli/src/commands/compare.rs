@@ -12,7 +12,8 @@ use wakepath_compare::results::{
     Among, Answer, Comparison, Objective, Options, Row, Source, answers, choose, compare, front,
 };
 use wakepath_compare::{Better, Condition, Goal, Mean, Metric};
-use wakepath_results::import;
+use wakepath_report::html::{from_results, view};
+use wakepath_results::{Question, Reader, import};
 
 use crate::bars::Canvas;
 use crate::output::{self, PageFormat};
@@ -56,6 +57,9 @@ pub(crate) struct Args {
     /// Most policies of a ranking.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
+    /// Only the tables, and a sentence for each question of the study.
+    #[arg(long, conflicts_with_all = ["minimise", "maximise", "pareto"])]
+    brief: bool,
     /// Confidence level of the intervals, 0.5 to 0.999 [default: the study's].
     #[arg(long, value_parser = level)]
     level: Option<f64>,
@@ -94,6 +98,10 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     if !asked {
         metrics.clone_from(&args.metric);
     }
+    if args.brief && metrics.is_empty() {
+        let questions = sources.iter().flat_map(|s| &s.document.questions);
+        metrics.extend(questions.flat_map(Question::metrics).map(str::to_owned));
+    }
     let options = Options {
         baseline: args.baseline.clone(),
         metrics,
@@ -121,6 +129,19 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     } else {
         Vec::new()
     };
+    if args.brief {
+        let results: Vec<Reader> = opened.into_iter().map(|o| o.results).collect();
+        let answers = from_results::answers(&results, args.baseline.as_deref())?;
+        return match args.format {
+            PageFormat::Table => brief(out, &comparison, &answers, &Text),
+            PageFormat::Markdown => brief(out, &comparison, &answers, &Markdown),
+            PageFormat::Json | PageFormat::Csv => {
+                anyhow::bail!(
+                    "--brief: for --format table and markdown; the others are for programs"
+                )
+            }
+        };
+    }
     match args.format {
         PageFormat::Json => output::json(
             out,
@@ -214,14 +235,7 @@ fn print(
     canvas: Option<Canvas>,
 ) -> anyhow::Result<()> {
     let mut text = Vec::new();
-    for metric in &comparison.metrics {
-        style.heading(&mut text, &title(comparison, metric))?;
-        style.table(&mut text, means(comparison, metric))?;
-        if let Some(canvas) = canvas {
-            drawing::write(&mut text, canvas, comparison, metric)?;
-        }
-        writeln!(text)?;
-    }
+    tables(&mut text, comparison, style, canvas)?;
     style.heading(&mut text, &procedure(comparison))?;
     style.table(&mut text, sentences(comparison))?;
     let warnings: Vec<Vec<String>> = comparison
@@ -245,6 +259,42 @@ fn print(
     }
     out.write_all(&text)?;
     Ok(())
+}
+
+/// The table of each metric, as a drawing too where there is something to draw on.
+fn tables(
+    text: &mut Vec<u8>,
+    comparison: &Comparison,
+    style: &dyn Style,
+    canvas: Option<Canvas>,
+) -> anyhow::Result<()> {
+    for metric in &comparison.metrics {
+        style.heading(text, &title(comparison, metric))?;
+        style.table(text, means(comparison, metric))?;
+        if let Some(canvas) = canvas {
+            drawing::write(text, canvas, comparison, metric)?;
+        }
+        writeln!(text)?;
+    }
+    Ok(())
+}
+
+/// The tables, and what a report on the same results answers.
+fn brief(
+    out: &mut impl Write,
+    comparison: &Comparison,
+    answers: &[view::Answer],
+    style: &dyn Style,
+) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    tables(&mut text, comparison, style, None)?;
+    for answer in answers {
+        writeln!(text, "{} {}", answer.question, answer.sentence)?;
+    }
+    for note in &comparison.notes {
+        writeln!(text, "\n{note}")?;
+    }
+    Ok(out.write_all(&text)?)
 }
 
 /// What the sentences are about, and how chance was considered.

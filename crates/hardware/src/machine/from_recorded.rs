@@ -29,6 +29,9 @@ const PACKAGE_C6_US: [(&[&str], f64, f64); 3] = [
 /// An additional MHz in the name of the highest frequency: acpi-cpufreq's way to offer turbo.
 const TURBO_MARK_KHZ: u32 = 1000;
 
+/// What the drive of a recorded system is called.
+const ASSUMED_DRIVE: &str = "NVMe SSD (assumed)";
+
 impl Machine {
     /// A recorded system as a machine.
     ///
@@ -83,6 +86,8 @@ impl Machine {
             scheduler,
             ..template.clone()
         };
+        // The record names none, and the other machine's has a name of its own.
+        ASSUMED_DRIVE.clone_into(&mut machine.drive.name);
         scale_package(&mut machine, &template);
         if let (Some(package), Some(exit)) = (&mut machine.package, package_exit) {
             package.exit_us = exit;

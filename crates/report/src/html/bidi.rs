@@ -10,20 +10,48 @@ fn is_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The text with such characters as their code points. `<bdi>` cannot hold them in titles, attributes and pictures.
+/// Whether this is written from right to left.
+fn is_right_to_left(c: char) -> bool {
+    matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'
+        | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
+}
+
+/// Before and behind words that are to be ordered for themselves (Unicode Standard Annex 9).
+const FIRST_STRONG_ISOLATE: char = '\u{2068}';
+const POP_ISOLATE: char = '\u{2069}';
+
+/// The text as it is shown: characters that set a direction as their code points, and words from right to left isolated,
+/// so that the sentence around a name keeps its order. `<bdi>` does neither in titles, attributes and pictures.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_control) {
+    if !text.contains(|c| is_control(c) || is_right_to_left(c)) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
         if is_control(c) {
             _ = write!(shown, "[U+{:04X}]", u32::from(c));
+        } else if is_right_to_left(c) {
+            let words = right_to_left_words(rest);
+            shown.push(FIRST_STRONG_ISOLATE);
+            shown.push_str(words);
+            shown.push(POP_ISOLATE);
+            rest = &rest[words.len()..];
+            continue;
         } else {
             shown.push(c);
         }
+        rest = &rest[c.len_utf8()..];
     }
     shown.into()
+}
+
+/// The words from right to left that a text begins with, with the blanks and hyphens between them.
+fn right_to_left_words(text: &str) -> &str {
+    let belongs = |c: char| is_right_to_left(c) && !is_control(c);
+    let end = text.find(|c: char| !belongs(c) && !" -_".contains(c));
+    let words = &text[..end.unwrap_or(text.len())];
+    words.trim_end_matches([' ', '-', '_'])
 }
 
 /// Writes a value of the template, escaped unless it is safe.
@@ -35,5 +63,22 @@ pub(super) fn format(
     match value.as_str().filter(|_| !value.is_safe()).map(visible) {
         Some(Cow::Owned(shown)) => escape_formatter(out, state, &Value::from(shown)),
         _ => escape_formatter(out, state, value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_from_right_to_left_keeps_the_order_of_its_sentence() {
+        assert_eq!(visible("teo: better than menu"), "teo: better than menu");
+        assert_eq!(
+            visible("\u{5d0}\u{5d1} \u{5d2}: better than \u{627}, 3 %"),
+            "\u{2068}\u{5d0}\u{5d1} \u{5d2}\u{2069}: better than \u{2068}\u{627}\u{2069}, 3 %"
+        );
+        // What a name brings along itself is shown, never followed.
+        assert_eq!(visible("a\u{202e}b\u{2069}"), "a[U+202E]b[U+2069]");
+        assert_eq!(visible("\u{5d0}\u{61c}"), "\u{2068}\u{5d0}\u{2069}[U+061C]");
     }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use wakepath_compare::results::CompareError;
 use wakepath_results::{Backend, Reader, ResultsError};
 
-use super::view::{Policy, View, Workload};
+use super::view::{Answer, Policy, View, Workload};
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +61,39 @@ impl Place<'_> {
 /// No results, results that cannot be read, a baseline that is not there. Tables that are missing are no error: the
 /// report says what it lacks.
 pub fn view(results: &[Reader], baseline: Option<&str>) -> Result<View, FromResultsError> {
+    let Begun {
+        mut view,
+        places,
+        compared,
+    } = begin(results, baseline)?;
+    distributions::add(&mut view, &places, &compared.series)?;
+    idle::add(&mut view, &places)?;
+    timeline::add(&mut view, &places)?;
+    answers::add(&mut view, &places, &compared)?;
+    Ok(view)
+}
+
+/// The answers that such a report begins with: to the questions of the studies, or to what the metrics say.
+///
+/// # Errors
+/// As [`view`].
+pub fn answers(
+    results: &[Reader],
+    baseline: Option<&str>,
+) -> Result<Vec<Answer>, FromResultsError> {
+    let mut begun = begin(results, baseline)?;
+    answers::add(&mut begun.view, &begun.places, &begun.compared)?;
+    Ok(begun.view.answers)
+}
+
+/// A report with its comparison.
+struct Begun<'a> {
+    view: View,
+    places: Vec<Place<'a>>,
+    compared: comparison::Compared,
+}
+
+fn begin<'a>(results: &'a [Reader], baseline: Option<&str>) -> Result<Begun<'a>, FromResultsError> {
     let first = results.first().ok_or(FromResultsError::Nothing)?.document();
     let mut view = View {
         title: titles(results),
@@ -97,11 +130,11 @@ pub fn view(results: &[Reader], baseline: Option<&str>) -> Result<View, FromResu
     provenance::add(&mut view, results, &suffixes);
     let compared = comparison::add(&mut view, &places, found.is_some())?;
     view.cautions.extend(compared.cautions(&suffixes));
-    distributions::add(&mut view, &places, &compared.series)?;
-    idle::add(&mut view, &places)?;
-    timeline::add(&mut view, &places)?;
-    answers::add(&mut view, &places, &compared)?;
-    Ok(view)
+    Ok(Begun {
+        view,
+        places,
+        compared,
+    })
 }
 
 fn titles(results: &[Reader]) -> String {
