@@ -168,6 +168,31 @@ fn unknown_names_suggest_the_nearest() {
 }
 
 #[test]
+fn the_daemons_configuration_is_a_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("daemon.toml"), "policy = ['psd[ceiling=C1E]']\n").unwrap();
+    let file = format!("file:{}", path("daemon.toml"));
+    let set = format!("menu@6.12 + powersave + {file}");
+    let arguments = ["--machine", "laptop", "--policy", &set, "--format", "json"];
+    let result = &json(&sim(JOB, &arguments).success())["results"][0];
+    let named = "menu@6.12 + powersave + psd[ceiling=C1E,rule=daemon]";
+    assert_eq!(result["policy"], named);
+
+    fs::write(path("job.fio"), JOB).unwrap();
+    let study = format!(
+        "name = 's'\nmachine = 'laptop'\nrepeats = 1\n[[policy]]\npsd = '{file}'\n[[workload]]\nname = 'w'\nfio = 'job.fio'\n"
+    );
+    fs::write(path("study.toml"), study).unwrap();
+    let checked = wakepath(&["study", "check", &path("study.toml")]).success();
+    checked.stdout(predicate::str::contains("rule=daemon"));
+
+    let none = format!("file:{}", path("none.toml"));
+    let refused = sim(JOB, &["--machine", "laptop", "--policy", &none]).code(2);
+    refused.stderr(predicate::str::contains("none.toml"));
+}
+
+#[test]
 fn a_bad_job_file_names_its_line() {
     let machine = ["--machine", "rk3399"];
     fails_with(sim(&JOB.replace("bs=4k", "bs=0"), &machine), &["job.fio:4"]);

@@ -247,6 +247,11 @@ fn from_text<'de, D: Deserializer<'de>, T>(
 }
 
 impl CpuPolicy {
+    /// The policies.
+    pub fn set(&self) -> &PolicySet {
+        &self.0
+    }
+
     /// The leases that CPUs get, by the daemon's rule; `None`: no leases.
     pub fn leases(&self) -> Option<&PsdSettings> {
         self.0.psd().filter(|psd| psd.timeout_ms > 0)

@@ -13,6 +13,7 @@ pub mod lease;
 pub mod log;
 pub mod managed_setting;
 pub mod metrics;
+pub mod policy_set;
 pub mod power;
 pub mod profile;
 pub mod psd;

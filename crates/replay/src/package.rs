@@ -92,16 +92,17 @@ pub struct PackageReport {
 struct Course {
     /// Until when some CPU was not in its deepest state, in ns.
     awake_until: u64,
-    /// How long the package was up because ticks woke a CPU, in ns.
+    /// How long the package was up because a tick woke a CPU, in ns.
     interrupted: u64,
-    /// Of the windows from here on, so many more rests end awake ...
-    awake_from_here: i32,
+    /// By how much the number of CPUs that are awake at a window's end changes here: most rests that keep the package
+    /// awake do so in several windows, and are noted at the first and behind the last.
+    change: i32,
 }
 
 /// Sums over windows, for one governor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
-    /// How many rests keep the package awake in the next window.
+    /// How many CPUs are awake at the next window's end.
     awake: i32,
     asleep: u64,
     count: u64,
@@ -119,8 +120,8 @@ struct End {
     by_io: bool,
 }
 
-/// What the CPUs do in each window, until all of them have gone through it. The oracle comes first, then what was recorded, then the
-/// governors.
+/// What the CPUs do in each window, until all of them have gone through it; then it is added up and forgotten, so that memory
+/// does not grow with the recording. The oracle comes first, then what was recorded, then the governors.
 #[derive(Debug)]
 pub(crate) struct Tally {
     package: Package,
@@ -179,10 +180,10 @@ impl Tally {
         let to = self.windows.not_over_by(end, of_rest);
         if from < to {
             if let Some(course) = self.course(governor, from) {
-                course.awake_from_here += 1;
+                course.change += 1;
             }
             if let Some(course) = self.course(governor, to) {
-                course.awake_from_here -= 1;
+                course.change -= 1;
             }
         }
         let begun = |w: &Window| w.start < end;
@@ -297,7 +298,7 @@ impl Tally {
 impl Sums {
     /// Adds a window; returns how long the CPU waits that ends it, in ns.
     fn add(&mut self, package: &Package, window: Window, course: Course, end: End) -> u64 {
-        self.awake += course.awake_from_here;
+        self.awake += course.change;
         if self.awake > 0 {
             return 0;
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use wakepath_compare::figure::Unit;
 use wakepath_compare::missed_rate;
+use wakepath_daemon::policy_set;
 use wakepath_hardware::Machine;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
@@ -43,7 +44,8 @@ pub(crate) struct Args {
     machine: String,
     /// Policies that hold together, such as 'menu + schedutil + psd[timeout=3ms]'; give it again for each set to
     /// compare. What a set does not name is as the machine's kernel has it. `wakepath policy list` has them all.
-    #[arg(long, value_name = "SET")]
+    /// `file:/etc/wakepath/daemon.toml` stands for what the daemon would do by that configuration.
+    #[arg(long, value_name = "SET", value_parser = policy_set::parse)]
     policy: Vec<PolicySet>,
     /// The machine's drive instead of its own: sn530, 760p, pm991, bc511, kbg40zns, any drive of
     /// `wakepath drive list`, a drive model file (*.toml), or another one of a captured machine, such as nvme1. A drive

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use toml::Spanned;
+use wakepath_daemon::policy_set;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{LatencyRequest, MAX_LATENCY_REQUEST_US, MachineIdleState};
 use wakepath_policies::mechanism::Kind;
@@ -38,6 +39,14 @@ pub struct PlannedPolicy {
     pub set: BTreeMap<String, String>,
 }
 
+/// The policy of a name. That of leases may be a configuration of the daemon: what it would do.
+fn named_spec(kind: Kind, name: &str) -> Result<PolicySpec, String> {
+    match kind {
+        Kind::Psd => policy_set::parse_one(name),
+        _ => name.parse::<PolicySpec>().map_err(|e| e.to_string()),
+    }
+}
+
 impl PlannedPolicy {
     pub(super) fn new(
         entry: &PolicyEntry,
@@ -52,8 +61,7 @@ impl PlannedPolicy {
                         text: &Option<Spanned<String>>|
          -> Result<Option<PolicySpec>, StudyError> {
             let Some(text) = text else { return Ok(None) };
-            let spec = text.get_ref().parse::<PolicySpec>();
-            let spec = spec.map_err(|e| source.error(text, e.to_string()))?;
+            let spec = named_spec(kind, text.get_ref()).map_err(|e| source.error(text, e))?;
             let of_kind = match kind {
                 Kind::Idle => spec.idle().map(drop),
                 Kind::Frequency => spec.frequency().map(drop),

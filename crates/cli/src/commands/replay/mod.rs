@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
+use wakepath_daemon::policy_set;
 use wakepath_hardware::Machine;
 use wakepath_live::policy::HaltpollAsSet;
 use wakepath_policies::input::read_states;
@@ -44,7 +45,8 @@ pub(crate) struct Args {
         default_value = "menu@6.1,menu@6.12,teo@6.1,teo@6.12"
     )]
     idle: String,
-    /// Power-sleep demotion prevention around each of them, such as `psd[timeout=3ms]`.
+    /// Power-sleep demotion prevention around each of them, such as `psd[timeout=3ms]`, or
+    /// `file:/etc/wakepath/daemon.toml` for the daemon's by that configuration.
     #[arg(long, value_name = "PSD")]
     psd: Option<String>,
     /// Ticks per second (CONFIG_HZ), instead of what the recording or the machine says [default: 250 if neither does].
@@ -218,7 +220,8 @@ fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
 
 /// The leases of a name. A ceiling by name has to be the same state on every CPU.
 fn psd(name: &str, states: &[States]) -> anyhow::Result<PsdPolicy> {
-    let settings = name.parse::<PolicySpec>()?.psd()?;
+    let spec = policy_set::parse_one(name).map_err(anyhow::Error::msg)?;
+    let settings = spec.psd()?;
     let mut on = states.iter().map(|states| settings.on(&states.declared));
     let first = on.next().context("there are no idle states")??;
     for other in on {

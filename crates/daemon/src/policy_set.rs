@@ -1,0 +1,99 @@
+//! Policy sets as people give them to a simulation: a part of one may be the daemon's configuration.
+
+use std::fs;
+
+use wakepath_policies::spec::{PolicySet, PolicySpec};
+
+use crate::config::Config;
+
+/// What begins the name of a configuration.
+const FILE: &str = "file:";
+
+/// Parses a policy set in which a part may be `file:PATH`, the configuration of a daemon: its `policy`. So
+/// `menu + file:/etc/wakepath/daemon.toml` is menu under the leases that the daemon would give. Its drive profiles and its boost
+/// are left out.
+///
+/// # Errors
+/// The file cannot be read, has a mistake, or a part is no policy. The message says which.
+pub fn parse(text: &str) -> Result<PolicySet, String> {
+    let parts = text.split(" + ").map(str::trim);
+    let (files, policies): (Vec<&str>, Vec<&str>) = parts.partition(|part| part.starts_with(FILE));
+    if files.is_empty() {
+        return text.parse().map_err(said);
+    }
+    let mut specs: Vec<PolicySpec> = Vec::new();
+    for policy in policies {
+        let set: PolicySet = policy.parse().map_err(said)?;
+        specs.extend(set.policies().iter().cloned());
+    }
+    for file in files {
+        let path = file.trim_start_matches(FILE);
+        let text = fs::read_to_string(path).map_err(|e| format!("`{file}`: {path}: {e}"))?;
+        let config = Config::parse(path, &text).map_err(said)?;
+        specs.extend(config.policy.set().policies().iter().cloned());
+    }
+    PolicySet::new(specs).map_err(said)
+}
+
+/// As [`parse`], where one policy is wanted.
+///
+/// # Errors
+/// As there, or there is another number of them.
+pub fn parse_one(text: &str) -> Result<PolicySpec, String> {
+    match parse(text)?.policies() {
+        [policy] => Ok(policy.clone()),
+        policies => Err(format!(
+            "`{text}` has {} policies; expected one",
+            policies.len()
+        )),
+    }
+}
+
+fn said(error: impl std::error::Error) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_a_part_of_a_set() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("daemon.toml");
+        let name = format!("file:{}", file.display());
+        fs::write(&file, "policy = ['psd[timeout=5ms]']").unwrap();
+        let set = parse(&format!("menu@6.12 + {name}")).unwrap();
+        assert_eq!(set.to_string(), "menu@6.12 + psd[timeout=5ms,rule=daemon]");
+        let psd = set.psd().unwrap();
+        assert_eq!((psd.timeout_ms, psd.start_after), (5, 2));
+        // No leases.
+        fs::write(&file, "policy = []").unwrap();
+        assert_eq!(parse(&name).unwrap(), PolicySet::default());
+        // Without a file it is a set as everywhere.
+        assert_eq!(parse("teo").unwrap(), "teo".parse().unwrap());
+    }
+
+    #[test]
+    fn mistakes_are_one_message_with_the_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("daemon.toml");
+        let name = format!("file:{}", file.display());
+        let says = |text: &str, parts: &[&str]| {
+            let message = parse(text).unwrap_err();
+            for part in parts {
+                assert!(message.contains(part), "{message}");
+            }
+        };
+        says(&name, &["daemon.toml", "No such file"]);
+        says("file:", &["file:"]);
+        fs::write(&file, "policy = ['psb']").unwrap();
+        says(&name, &["daemon.toml:1:", "did you mean `psd`"]);
+        fs::write(&file, "policy = ['psd']").unwrap();
+        says(&format!("psd + {name}"), &["psd", "rule=daemon"]);
+        says("tio", &["did you mean `teo`"]);
+        let one = |text: &str| parse_one(text).map(|spec| spec.to_string());
+        assert_eq!(one(&name), Ok("psd[rule=daemon]".to_owned()));
+        assert!(one("menu + psd").unwrap_err().contains("2 policies"));
+    }
+}
