@@ -57,7 +57,7 @@ fn a_question_with_a_condition_names_the_policy_that_keeps_it() {
     );
     let nearest = with(&["--maximise", "iops", "--keep", "p99_us<50"]);
     assert!(
-        nearest.contains("Nothing surely keeps p99_us < 50. Nearest: hot, misses it"),
+        nearest.contains("Nothing surely keeps p99_us < 50. Nearest: hot, misses p99_us < 50"),
         "{nearest}"
     );
     let open = with(&["--maximise", "iops", "--keep", "p99_us<102.5"]);
@@ -172,4 +172,13 @@ fn the_questions_of_a_study_are_answered_first() {
     // Who asks for something else gets that.
     let iops = compared(&results, &["--metric", "iops"]);
     assert!(iops.starts_with("IOPS, 1/s"), "{iops}");
+    // What a reader should know comes with rankings, too.
+    let result = Path::new(&results[0]).join("result.json");
+    let document = fs::read_to_string(&result).unwrap();
+    let unfinished = document.replace("\"complete\": true", "\"complete\": false");
+    fs::write(&result, unfinished).unwrap();
+    for more in [["--minimise", "mean_mw"], ["--pareto", "mean_mw,iops"]] {
+        let ranked = compared(&results, &more);
+        assert!(ranked.contains("the study was interrupted"), "{ranked}");
+    }
 }

@@ -106,7 +106,7 @@ fn what_the_tables_say_is_in_the_view() {
     assert_eq!(tones, [Tone::Better, Tone::Worse], "{:?}", view.answers);
     let fastest = &view.answers[0].sentence;
     assert!(
-        fastest.starts_with("teo on all 2 workloads: better than menu by"),
+        fastest.starts_with("teo on both workloads: better than menu by"),
         "{fastest}"
     );
     assert!(view.answers[0].details[0].contains("ladder: worse by"));
@@ -158,6 +158,17 @@ fn what_the_tables_say_is_in_the_view() {
 }
 
 #[test]
+fn of_equals_the_first_is_named() {
+    let folder = results(&document(6), |run| {
+        if run.key.policy == "ladder" {
+            run.metrics = made::run("", "teo", run.key.repeat, 0.9).metrics;
+        }
+    });
+    let fastest = &view_of(&folder).answers[0].sentence;
+    assert!(fastest.starts_with("teo on both workloads"), "{fastest}");
+}
+
+#[test]
 fn a_question_is_answered_against_its_own_baseline() {
     let mut document = document(6);
     document.questions[0].baseline = Some("ladder".into());
@@ -166,7 +177,7 @@ fn a_question_is_answered_against_its_own_baseline() {
     let view = view_of(&results(&document, |_| {}));
     let sentences: Vec<&str> = view.answers.iter().map(|a| a.sentence.as_str()).collect();
     assert!(
-        sentences[0].starts_with("teo on all 2 workloads: better than ladder by 2"),
+        sentences[0].starts_with("teo on both workloads: better than ladder by 2"),
         "{sentences:?}"
     );
     // menu is one of those that the question is about then, ladder none.
@@ -229,7 +240,9 @@ fn a_question_for_the_best_policy_is_answered_first() {
             .any(|d| d == "menu: idle menu@6.12.")
     );
     assert!(
-        faster.sentence.contains("Nearest: teo, misses it"),
+        faster
+            .sentence
+            .contains("Nearest: teo, misses p99_us < 50 by"),
         "{faster:?}"
     );
     assert_eq!(faster.tone, Tone::Worse);

@@ -117,11 +117,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             among: Among::default(),
         };
         let choice = choose(&comparison, &objective)?;
-        return ranking::choice(out, &choice, args.top, args.format);
+        ranking::choice(out, &choice, args.top, args.format)?;
+        return notes_of_ranking(out, &comparison, args.format);
     }
     if asked {
         let points = front(&comparison, &args.pareto, &Among::default())?;
-        return ranking::front(out, &comparison, &args.pareto, &points, args.format);
+        ranking::front(out, &comparison, &args.pareto, &points, args.format)?;
+        return notes_of_ranking(out, &comparison, args.format);
     }
     // Who asks for a part of the results has other questions than the study.
     let answers = if args.metric.is_empty() && args.workload.is_empty() {
@@ -154,7 +156,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         PageFormat::Table => {
             answered(out, &answers, &Text)?;
             if comparison.policies.len() > ranking::MANY {
-                ranking::all(out, &comparison, args.top)
+                ranking::all(out, &comparison, args.top)?;
+                notes(out, &comparison)
             } else {
                 print(out, &comparison, &Text, Canvas::of_stdout())
             }
@@ -163,6 +166,18 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             answered(out, &answers, &Markdown)?;
             print(out, &comparison, &Markdown, None)
         }
+    }
+}
+
+/// The notes below a ranking that people read.
+fn notes_of_ranking(
+    out: &mut impl Write,
+    comparison: &Comparison,
+    format: PageFormat,
+) -> anyhow::Result<()> {
+    match format {
+        PageFormat::Table | PageFormat::Markdown => notes(out, comparison),
+        PageFormat::Json | PageFormat::Csv => Ok(()),
     }
 }
 
@@ -254,9 +269,7 @@ fn print(
         let header = vec!["series".to_owned(), "what is odd".to_owned()];
         style.table(&mut text, [vec![header], warnings].concat())?;
     }
-    for note in &comparison.notes {
-        writeln!(text, "\n{note}")?;
-    }
+    notes(&mut text, comparison)?;
     out.write_all(&text)?;
     Ok(())
 }
@@ -279,6 +292,14 @@ fn tables(
     Ok(())
 }
 
+/// What a reader should know of all of it, below tables and rankings.
+fn notes(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
+    for note in &comparison.notes {
+        writeln!(out, "\n{note}")?;
+    }
+    Ok(())
+}
+
 /// The tables, and what a report on the same results answers.
 fn brief(
     out: &mut impl Write,
@@ -291,9 +312,7 @@ fn brief(
     for answer in answers {
         writeln!(text, "{} {}", answer.question, answer.sentence)?;
     }
-    for note in &comparison.notes {
-        writeln!(text, "\n{note}")?;
-    }
+    notes(&mut text, comparison)?;
     Ok(out.write_all(&text)?)
 }
 

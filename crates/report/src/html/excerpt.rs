@@ -43,7 +43,9 @@ fn best(view: &View) -> Vec<usize> {
     groups.sort_by_key(|rows| rows.first().map(|r| r.metric));
     let best = groups.into_iter().filter_map(|rows| {
         let gained = rows.iter().filter(|r| r.gain.is_some());
-        gained.max_by(|a, b| percent(a).total_cmp(&percent(b)))
+        gained
+            .rev()
+            .max_by(|a, b| percent(a).total_cmp(&percent(b)))
     });
     best.map(|row| row.policy).collect()
 }

@@ -7,7 +7,7 @@ use super::{Among, Choice, Objective, choose, front};
 use crate::results::{CompareError, Comparison, Source, policy_name};
 
 /// Most policies of a front that a sentence names.
-const MOST_LISTED: usize = 20;
+const MOST_LISTED: usize = 10;
 
 /// A question that names a goal, with its answer.
 #[derive(Clone, Debug, Serialize)]
@@ -124,7 +124,8 @@ impl Answer {
                 0 => String::new(),
                 more => format!("; and {more} more"),
             };
-            let sentence = format!("On the Pareto front in these metrics: {some}{more}.");
+            let of = choice.map_or_else(String::new, Choice::metrics_in_words);
+            let sentence = format!("On the Pareto front of {of}, by the means: {some}{more}.");
             self.sentences.push(sentence);
         }
     }

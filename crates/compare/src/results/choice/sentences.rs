@@ -24,7 +24,7 @@ impl Choice {
                 }
             }
             sentences.push(format!(
-                "Intervals are those of {} % of each mean by Student's t, not corrected for the number of policies.",
+                "Intervals: {} %, of each mean by Student's t, not corrected for the number of policies.",
                 self.level * 100.0
             ));
         }
@@ -41,6 +41,17 @@ impl Choice {
         let better = better.map(|holds| sure.and_then(|first| self.nearest_better(first, holds)));
         let all = [first, next].into_iter().chain(better);
         all.flatten().map(|candidate| candidate.policy.as_str())
+    }
+
+    /// The metrics that matter, such as `power and p99 latency`.
+    pub(super) fn metrics_in_words(&self) -> String {
+        let mut titles: Vec<&str> = Vec::new();
+        for metric in &self.metrics {
+            if !titles.contains(&&*metric.title) {
+                titles.push(&metric.title);
+            }
+        }
+        titles.join(" and ")
     }
 
     fn about(&self, name: &str) -> Option<&Metric> {
@@ -95,17 +106,10 @@ impl Choice {
             (Holds::Surely, Some(worst)) => {
                 format!("{policy}: {goal}; surely keeps {keep}, at worst {worst}.")
             }
-            (holds, Some(worst)) => {
-                let sure = match holds {
-                    Holds::Fails => "misses it",
-                    _ => "cannot tell whether it keeps it",
-                };
-                let distance = match first.miss_percent {
-                    miss if miss > 0.0 => format!(", {} beyond the limit", percent(miss)),
-                    _ => String::new(),
-                };
+            (_, Some(worst)) => {
+                let misses = misses(first);
                 format!(
-                    "Nothing surely keeps {keep}. Nearest: {policy}, {sure}: {worst}{distance}; {goal}."
+                    "Nothing surely keeps {keep}. Nearest: {policy}, {misses}: {worst}; {goal}."
                 )
             }
         }
@@ -151,17 +155,26 @@ impl Choice {
     fn better_but(&self, first: &Candidate, holds: Holds) -> Option<String> {
         let near = self.nearest_better(first, holds)?;
         let worst = self.worst(near)?;
-        let condition = near.condition.as_ref()?;
-        let says = if holds == Holds::Fails {
-            format!("misses {condition} by {}", percent(near.miss_percent))
-        } else {
-            format!("cannot tell whether it keeps {condition}")
-        };
+        let says = misses(near);
         let change = self.change(first, near);
         Some(format!(
             "Better, but {says}: {}, {change}, {worst}.",
             near.policy
         ))
+    }
+}
+
+/// What a policy that does not surely keep the conditions makes of the one that it is furthest from.
+fn misses(of: &Candidate) -> String {
+    let condition = of.condition.as_ref();
+    let condition = condition.map_or_else(String::new, ToString::to_string);
+    let by = percent(of.miss_percent);
+    match of.holds {
+        Holds::Fails => format!("misses {condition} by {by}"),
+        _ if of.miss_percent > 0.0 => {
+            format!("cannot tell whether it keeps {condition}, which its mean misses by {by}")
+        }
+        _ => format!("cannot tell whether it keeps {condition}"),
     }
 }
 

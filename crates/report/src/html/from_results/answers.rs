@@ -3,7 +3,7 @@
 use wakepath_compare::results::{self, CompareError, Holds};
 use wakepath_results::Question;
 
-use super::super::view::{Answer, Row, Tone, View};
+use super::super::view::{Answer, Policy, Row, Tone, View};
 use super::Place;
 use super::comparison::Compared;
 
@@ -63,7 +63,8 @@ fn best_policy(view: &View, question: &Question, found: Option<results::Answer>)
     let mut details: Vec<String> = sentences.collect();
     let first = found.choice.as_ref().and_then(|c| c.candidates.first());
     let policy = first.and_then(|c| view.policies.iter().find(|p| p.name == c.policy));
-    if let Some(policy) = policy.filter(|p| !p.settings.is_empty()) {
+    let says_all = |p: &&Policy| p.settings.iter().all(|(_, value)| p.name.contains(value));
+    if let Some(policy) = policy.filter(|p| !says_all(p)) {
         let settings = policy.settings.iter().map(|(k, v)| format!("{k} {v}"));
         let settings: Vec<String> = settings.collect();
         details.push(format!("{}: {}.", policy.name, settings.join(", ")));
@@ -191,8 +192,10 @@ fn best<'a>(rows: &[&'a Row], workload: usize) -> Option<&'a Row> {
     let better = rows
         .iter()
         .filter(|r| r.workload == workload && r.tone == Tone::Better);
+    // Of equals the first.
     better
         .copied()
+        .rev()
         .max_by(|a, b| percent(a).total_cmp(&percent(b)))
 }
 
@@ -214,6 +217,7 @@ fn summary(view: &View, baseline: &str, rows: &[&Row], best: &[Option<&Row>]) ->
             );
             let place = match (all, count) {
                 (1, _) => String::new(),
+                (2, 2) => " on both workloads".to_owned(),
                 (_, c) if c == all => format!(" on all {all} workloads"),
                 (_, 1) => format!(
                     " on {}",
