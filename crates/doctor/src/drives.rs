@@ -4,10 +4,11 @@ use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::Quirks;
 use wakepath_live::nvme::{self, ApstFeature};
 use wakepath_live::policy::{kernel_apst, place};
+use wakepath_policies::PolicySet;
 use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
 
 use crate::model::{SELDOM, difference, simulate};
-use crate::{Case, Finding};
+use crate::{Case, Finding, Priced};
 
 /// All findings about all drives.
 pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
@@ -103,8 +104,7 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
         )
         .ok()?;
         if possible.targets().next().is_some() {
-            finding.fix = Some(case.apply("apst"));
-            finding = costs(case, drive, finding);
+            finding = costs(case, drive, finding, settings.quirks.no_deepest);
         } else {
             finding.fix = Some(format!(
                 "no state of this drive fits the kernel's tolerances; `wakepath apst plan --drive '{}'` says why for each",
@@ -113,6 +113,7 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
         }
         finding
     } else if now.table != planned.table || now.enabled != planned.enabled {
+        let set = table(settings.quirks.no_deepest)?;
         let differing: Vec<String> = now
             .table
             .entries()
@@ -140,7 +141,7 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
             "the kernel programs its table at every reset and whenever the latency tolerance changes; a firmware \
              update, a program such as nvme-cli, or other module parameters since then can have changed it",
         )
-        .fix(case.apply("apst"))
+        .applies(case, set)
     } else {
         return None;
     };
@@ -163,20 +164,34 @@ fn why_empty(planned: &ApstPlan, settings: &ApstSettings) -> String {
     reasons.join("; ")
 }
 
+/// The set that gives a drive its table; one on the quirk list has no deepest state in it, whatever the set says.
+fn table(no_deepest: bool) -> Option<PolicySet> {
+    let set = if no_deepest {
+        "apst[no_deepest=on]"
+    } else {
+        "apst"
+    };
+    set.parse().ok()
+}
+
 /// What sleeping would save and cost, on this machine with this drive.
-fn costs(case: &mut Case<'_>, drive: &Drive, finding: Finding) -> Finding {
+fn costs(case: &mut Case<'_>, drive: &Drive, finding: Finding, no_deepest: bool) -> Finding {
     let machine = case.model.with_drive(drive);
-    let never = |apst: &str| case.model.now.with(apst.parse().ok()?).ok();
-    let (Some(off), Some(on)) = (never("apst[max_latency_us=0]"), never("apst")) else {
+    let Some(set) = table(no_deepest) else {
         return finding;
     };
-    let simulated = simulate(&machine, &off, SELDOM).and_then(|off| {
-        let on = simulate(&machine, &on, SELDOM)?;
+    let never: Option<PolicySet> = "apst[max_latency_us=0]".parse().ok();
+    let Some(never) = never.map(|never| never.or(&case.model.now)) else {
+        return finding;
+    };
+    let (_, asleep) = case.model.applied(&set);
+    let simulated = simulate(&machine, &never, SELDOM).and_then(|off| {
+        let on = simulate(&machine, &asleep, SELDOM)?;
         let how = format!("simulated, {SELDOM}: never asleep against the kernel's default table");
         Ok(difference(&off, &on, how))
     });
     match case.or_note("apst-off", simulated) {
-        Some(difference) => finding.costs(&difference),
-        None => finding,
+        Some(difference) => finding.priced(case, Priced { set, difference }),
+        None => finding.applies(case, set),
     }
 }

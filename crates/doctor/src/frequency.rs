@@ -21,13 +21,9 @@ pub(crate) fn boost(case: &mut Case<'_>) -> Option<Finding> {
     else {
         return None;
     };
-    let boosted = now.with("hwp_dynamic_boost", "on").ok()?;
-    let policies = case.model.now.with(boosted).ok()?;
-    let simulated = case
-        .model
-        .against(&case.model.machine, &policies, READS, "boost on");
-    let difference = case.or_note("boost-off", simulated)?;
-    if difference.us_per_io <= 0.0 {
+    let set = "hwp-boost[value=on]".parse().ok()?;
+    let priced = case.price("boost-off", set, READS, "boost on")?;
+    if priced.difference.us_per_io <= 0.0 {
         return None;
     }
     Some(
@@ -36,7 +32,6 @@ pub(crate) fn boost(case: &mut Case<'_>) -> Option<Finding> {
             "HWP dynamic boost is off: after waiting for I/O a CPU starts at a low frequency",
         )
         .evidence(format!("/{path} is 0; {now}"))
-        .fix(case.apply("hwp-boost[value=on]"))
-        .costs(&difference),
+        .priced(case, priced),
     )
 }

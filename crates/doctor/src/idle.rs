@@ -1,10 +1,12 @@
 //! Idle states: switched off, too deep, too shallow, never reached.
 
 use wakepath_hardware::Machine;
+use wakepath_live::policy::kernel_version;
+use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind;
 
 use crate::counters::{self, Counted};
-use crate::model::{QUIET, READS, difference, simulate, version};
+use crate::model::{QUIET, READS, simulate};
 use crate::{Case, Finding};
 
 /// With fewer entries the counters say little.
@@ -20,7 +22,7 @@ const NEVER: f64 = 0.001;
 pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     let states = counters::idle_states(case.system);
     let mut evidence = Vec::new();
-    let mut fixes = Vec::new();
+    let (mut lifted, mut fixes) = (Vec::new(), Vec::new());
     let off: Vec<&Counted> = states
         .iter()
         .filter(|c| c.off_everywhere && !c.state.off_by_default)
@@ -28,7 +30,7 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     if !off.is_empty() {
         let names: Vec<&str> = off.iter().map(|c| c.state.name.as_str()).collect();
         evidence.push(format!("switched off on every CPU: {}", names.join(", ")));
-        fixes.push(case.apply("idle-states[ceiling=none]"));
+        lifted.push("idle-states[ceiling=none]");
     }
     if let Some(us) = request(&case.model.machine) {
         evidence.push(format!(
@@ -40,7 +42,7 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
         evidence.push(format!(
             "every CPU has a latency limit (pm_qos_resume_latency_us), the highest is {us} us"
         ));
-        fixes.push(case.apply("cpu-latency[limit=none,cpus=all]"));
+        lifted.push("cpu-latency[limit=none,cpus=all]");
     }
     let boot = case
         .system
@@ -66,27 +68,21 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
         "deep idle states are off for the whole machine, which costs power all the time",
     );
     finding.evidence = evidence;
-    finding.fix = Some(fixes.join("; "));
+    let Ok(set) = PolicySet::named(lifted) else {
+        return vec![finding];
+    };
     // What the boot hid, no one can tell; what is switched off can be simulated.
-    let limited = case.model.machine.clone();
-    let mut free = limited.clone();
-    for state in &mut free.idle_state {
-        let off_by_default = states
-            .iter()
-            .any(|c| c.state.name == state.name && c.state.off_by_default);
-        state.disabled = off_by_default;
+    let (mut free, now) = case.model.applied(&set);
+    free.latency_requests.retain(|r| !r.cpus.is_empty());
+    if !set.is_empty() {
+        fixes.insert(0, case.apply(&set));
+        finding.set = Some(set);
     }
-    free.latency_requests.clear();
-    let mut states = limited.idle_state.iter().zip(&free.idle_state);
-    if limited.latency_requests.is_empty() && states.all(|(a, b)| a.disabled == b.disabled) {
+    finding.fix = Some(fixes.join("; "));
+    if finding.set.is_none() && free.latency_requests == case.model.machine.latency_requests {
         return vec![finding];
     }
-    let now = &case.model.now;
-    let simulated = simulate(&limited, now, QUIET).and_then(|present| {
-        let other = simulate(&free, now, QUIET)?;
-        let how = format!("simulated, {QUIET}: now against no limit");
-        Ok(difference(&present, &other, how))
-    });
+    let simulated = case.model.against(&free, &now, QUIET, "no limit");
     match case.or_note("deep-states-off", simulated) {
         Some(difference) => vec![finding.costs(&difference)],
         None => vec![finding],
@@ -132,11 +128,10 @@ fn shallow_ceiling(states: &[Counted]) -> Option<u64> {
     ceiling.map(wakepath_units::Nanoseconds::as_micros)
 }
 
-/// The machine with this latency limit on every CPU.
-fn under(machine: &Machine, ceiling_us: u64) -> Machine {
-    let mut limited = machine.clone();
-    limited.set_cpu_latency_request(ceiling_us);
-    limited
+/// A latency limit of every CPU, which stays without a process.
+fn limit_of_cpus(ceiling_us: u64) -> Option<PolicySet> {
+    let text = format!("cpu-latency[limit={ceiling_us}us,cpus=all]");
+    text.parse().ok()
 }
 
 /// What deep states cost I/O, whatever the counters say.
@@ -148,11 +143,9 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
         .filter(|c| c.state.latency_us > ceiling && !c.state.disabled)
         .collect();
     let deepest = deeper.last()?;
-    let limited = under(&case.model.machine, ceiling);
     let what = format!("no state above {ceiling} us");
-    let simulated = case.model.against(&limited, &case.model.now, READS, &what);
-    let difference = case.or_note("deep-states", simulated)?;
-    if difference.weight < MATTERS || difference.us_per_io <= 0.0 {
+    let priced = case.price("deep-states", limit_of_cpus(ceiling)?, READS, &what)?;
+    if priced.difference.weight < MATTERS || priced.difference.us_per_io <= 0.0 {
         return None;
     }
     let governor = case.model.name_of(Kind::Idle);
@@ -172,8 +165,7 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
                 .collect::<Vec<_>>()
                 .join(", ")
         ))
-        .fix(case.apply(&format!("cpu-latency[limit={ceiling}us,cpus=all]")))
-        .costs(&difference),
+        .priced(case, priced),
     )
 }
 
@@ -223,11 +215,11 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
                 .to_owned(),
         );
         finding.weight = relative(case, lost / usage as f64);
-        finding.fix = better_governor(case).or_else(|| {
-            let ceiling = shallow_ceiling(&states)?;
-            Some(case.apply(&format!("cpu-latency[limit={ceiling}us,cpus=all]")))
+        let set = better_governor(case).or_else(|| limit_of_cpus(shallow_ceiling(&states)?));
+        findings.push(match set {
+            Some(set) => finding.applies(case, set),
+            None => finding,
         });
-        findings.push(finding);
     }
     if share(below) >= MANY {
         // The stays in question drew what the shallower state draws.
@@ -255,8 +247,10 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
             );
             finding.weight = relative_power(case, mw);
         }
-        finding.fix = better_governor(case).or(finding.fix);
-        findings.push(finding);
+        findings.push(match better_governor(case) {
+            Some(set) => finding.applies(case, set),
+            None => finding,
+        });
     }
     findings
 }
@@ -275,27 +269,28 @@ fn relative_power(case: &Case<'_>, mw: f64) -> f64 {
         .map_or(0.0, |all| mw / all.max(1e-9))
 }
 
-/// The command for the governor that this kernel offers and that the simulation finds to be the fastest, if
-/// that is not the one that runs.
-fn better_governor(case: &Case<'_>) -> Option<String> {
+/// The governor that this kernel offers and that the simulation finds to be the fastest, if that is not the
+/// one that runs.
+fn better_governor(case: &Case<'_>) -> Option<PolicySet> {
     let path = "sys/devices/system/cpu/cpuidle/available_governors";
     let offered = case.system.root().optional(path)?;
-    let latency = |idle: &str| {
-        let policies = case.model.now.with(idle.parse().ok()?).ok()?;
-        let result = simulate(&case.model.machine, &policies, READS).ok()?;
-        Some(result.mean_us)
+    let latency = |set: &PolicySet| {
+        let (machine, policies) = case.model.applied(set);
+        Some(simulate(&machine, &policies, READS).ok()?.mean_us)
     };
-    let running = case.model.now.get(Kind::Idle)?;
-    let now = latency(&running.to_string())?;
-    let (name, best) = offered
+    let now = latency(&PolicySet::default())?;
+    let running = case.model.now.get(Kind::Idle)?.mechanism().name;
+    let version = kernel_version(case.system);
+    let (set, best) = offered
         .split_whitespace()
-        .filter(|name| *name != running.mechanism().name)
+        .filter(|name| *name != running)
         .filter_map(|name| {
-            let versioned = format!("{name}@{}", version(case.system));
-            Some((name, latency(&versioned)?))
+            let set: PolicySet = format!("{name}@{version}").parse().ok()?;
+            let latency = latency(&set)?;
+            Some((set, latency))
         })
         .min_by(|a, b| a.1.total_cmp(&b.1))?;
-    (best < now * (1.0 - MATTERS)).then(|| case.apply(name))
+    (best < now * (1.0 - MATTERS)).then_some(set)
 }
 
 /// Deep states that no load reaches.

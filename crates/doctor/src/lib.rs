@@ -14,6 +14,7 @@ mod path;
 
 use serde::Serialize;
 use wakepath_live::System;
+use wakepath_policies::PolicySet;
 
 use model::{Difference, Model};
 
@@ -35,6 +36,8 @@ pub struct Finding {
     pub computed: Option<String>,
     /// The command that fixes it, or what else to do.
     pub fix: Option<String>,
+    /// The policy set that the command applies. A simulated cost is that of this set.
+    pub set: Option<PolicySet>,
     /// Its weight, from 0: the larger of the shares of latency and power that it costs.
     pub weight: f64,
 }
@@ -60,6 +63,7 @@ impl Finding {
             costs_mw: None,
             computed: None,
             fix: None,
+            set: None,
             weight: 0.0,
         }
     }
@@ -72,6 +76,18 @@ impl Finding {
     fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
+    }
+
+    /// Fixed by applying a set.
+    fn applies(mut self, case: &Case<'_>, set: PolicySet) -> Self {
+        self.fix = Some(case.apply(&set));
+        self.set = Some(set);
+        self
+    }
+
+    /// Fixed by applying the set that was simulated.
+    fn priced(self, case: &Case<'_>, priced: Priced) -> Self {
+        self.costs(&priced.difference).applies(case, priced.set)
     }
 
     /// The costs are the difference between two simulations.
@@ -93,15 +109,26 @@ struct Case<'a> {
     option: &'a str,
 }
 
+/// A set, and what the machine costs more without it.
+struct Priced {
+    set: PolicySet,
+    difference: Difference,
+}
+
 impl Case<'_> {
-    /// An `apply` command for the policy.
-    fn apply(&self, policy: &str) -> String {
-        let quoted = if policy.contains('[') {
-            format!("'{policy}'")
-        } else {
-            policy.to_owned()
-        };
-        format!("wakepath apply {quoted}{}", self.option)
+    /// The command that applies a set.
+    fn apply(&self, set: &PolicySet) -> String {
+        let text = set.to_string();
+        let quote = if text.contains(['[', ' ']) { "'" } else { "" };
+        format!("wakepath apply {quote}{text}{quote}{}", self.option)
+    }
+
+    /// What applying a set would gain under a load. `what` says in words what it changes.
+    fn price(&mut self, name: &str, set: PolicySet, load: &str, what: &str) -> Option<Priced> {
+        let (machine, policies) = self.model.applied(&set);
+        let simulated = self.model.against(&machine, &policies, load, what);
+        let difference = self.or_note(name, simulated)?;
+        Some(Priced { set, difference })
     }
 
     /// Notes an error instead of costs.
@@ -147,3 +174,6 @@ pub fn examine(
         notes: case.notes,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,10 +3,10 @@
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{DriveModel, MachineError};
 use wakepath_live::capture::machine::describe;
-use wakepath_live::policy::HaltpollAsSet;
+use wakepath_live::policy::{HaltpollAsSet, kernel_version};
 use wakepath_live::{System, setting};
-use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind;
+use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_sim::{PolicyResult, SimError, compare};
 use wakepath_workloads::fio;
 
@@ -32,6 +32,8 @@ pub(crate) struct Model {
     pub(crate) machine: Machine,
     /// The policies that it runs.
     pub(crate) now: PolicySet,
+    /// The idle states that its driver has off.
+    off_by_default: Vec<String>,
 }
 
 /// What the present way costs against another one.
@@ -61,7 +63,42 @@ impl Model {
             key: "policy".to_owned(),
             message: e.to_string(),
         })?;
-        Ok((Self { machine, now }, notes))
+        let cpu = system.cpus().into_iter().next();
+        let states = cpu.map_or_else(Vec::new, |cpu| system.idle_states(cpu));
+        let off = states.into_iter().filter(|state| state.off_by_default);
+        let model = Self {
+            machine,
+            now,
+            off_by_default: off.map(|state| state.name).collect(),
+        };
+        Ok((model, notes))
+    }
+
+    /// The machine and its policies once a set is applied to it (`settings::policy`): keys of a governor or
+    /// driver that runs already stay as they are unless the set gives them, and a ceiling switches states on, too.
+    pub(crate) fn applied(&self, set: &PolicySet) -> (Machine, PolicySet) {
+        let mut machine = self.machine.clone();
+        if set
+            .idle_states()
+            .is_some_and(|limit| limit.ceiling.is_some())
+        {
+            for state in &mut machine.idle_state {
+                state.disabled = self.off_by_default.contains(&state.name);
+            }
+        }
+        let stays = |policy: &PolicySpec| {
+            let now = self.now.get(policy.kind())?;
+            let by_key = matches!(policy.kind(), Kind::Idle | Kind::Frequency);
+            if !by_key || now.mechanism() != policy.mechanism() {
+                return None;
+            }
+            let mut given = policy.given();
+            given.try_fold(now.clone(), |now, (key, value)| now.with(key, value).ok())
+        };
+        let policies = set.policies().iter();
+        let policies = policies.map(|policy| stays(policy).unwrap_or_else(|| policy.clone()));
+        let set = PolicySet::new(policies).unwrap_or_else(|_| set.clone());
+        (machine, set.or(&self.now))
     }
 
     /// What people call the policy of a kind that it runs.
@@ -133,7 +170,7 @@ pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -
     }
 }
 
-/// The idle governor that runs, in the version that the simulator has nearest to the running kernel's.
+/// The idle governor that runs, in the version of the running kernel, or the nearest known one.
 fn idle_policy(system: &System) -> String {
     let root = system.root();
     let governor = root.optional("sys/devices/system/cpu/cpuidle/current_governor");
@@ -142,23 +179,8 @@ fn idle_policy(system: &System) -> String {
             let value = |name: &str| root.optional(setting::find(name)?.path);
             format!("haltpoll{}", HaltpollAsSet::of(value).settings)
         }
-        Some(name @ ("menu" | "teo" | "ladder")) => format!("{name}@{}", version(system)),
-        _ => format!("menu@{}", version(system)),
-    }
-}
-
-/// `6.1` for kernels before 6.12, else `6.12`.
-pub(crate) fn version(system: &System) -> &'static str {
-    let release = system.root().optional("proc/sys/kernel/osrelease");
-    let release = release.unwrap_or_default();
-    let mut parts = release
-        .split(['.', '-'])
-        .map_while(|p| p.parse::<u32>().ok());
-    let (major, minor) = (parts.next().unwrap_or(6), parts.next().unwrap_or(12));
-    if (major, minor) < (6, 12) {
-        "6.1"
-    } else {
-        "6.12"
+        Some(name @ ("menu" | "teo" | "ladder")) => format!("{name}@{}", kernel_version(system)),
+        _ => format!("menu@{}", kernel_version(system)),
     }
 }
 

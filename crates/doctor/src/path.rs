@@ -58,19 +58,15 @@ fn haltpoll(case: &mut Case<'_>) -> Option<Finding> {
     if ns > 0 {
         return None;
     }
-    let policies = case.model.now.with(HALTPOLL_DEFAULT.parse().ok()?).ok()?;
-    let simulated = case
-        .model
-        .against(&case.model.machine, &policies, READS, HALTPOLL_DEFAULT);
-    let difference = case.or_note("haltpoll-off", simulated)?;
+    let set = HALTPOLL_DEFAULT.parse().ok()?;
+    let priced = case.price("haltpoll-off", set, READS, HALTPOLL_DEFAULT)?;
     Some(
         Finding::new(
             "haltpoll-off",
             "the idle governor is haltpoll, but it polls for 0 ns: every wait goes to the host",
         )
         .evidence(format!("/{path} is 0"))
-        .fix(case.apply(HALTPOLL_DEFAULT))
-        .costs(&difference),
+        .priced(case, priced),
     )
 }
 

@@ -156,6 +156,7 @@ mod tests {
             costs_mw: mw,
             computed: None,
             fix: None,
+            set: None,
             weight: 0.0,
         })
     }

@@ -1,0 +1,45 @@
+//! Sets are priced as they are applied.
+
+#[path = "../../cli/tests/common/captured.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod captured;
+
+use wakepath_live::{Plan, Root, Selection, Session, System, policy};
+use wakepath_policies::PolicySet;
+
+use crate::model::{Model, READS, simulate};
+
+fn apply(system: &System, set: &PolicySet) {
+    let wanted = policy::resolve(system, set, &Selection::default()).unwrap();
+    let plan = Plan::new(system, wanted).unwrap();
+    Session::open(system).unwrap().apply(&plan).unwrap();
+}
+
+/// What is priced is what `wakepath apply` then makes of the machine.
+#[test]
+fn a_set_is_priced_as_it_is_applied() {
+    for (before, set) in [
+        ("unchanged", "cpu-latency[limit=2us,cpus=all]"),
+        ("unchanged", "teo@6.12.48"),
+        ("unchanged", "hwp-boost[value=on]"),
+        (
+            "idle-states[ceiling=C1E] + cpu-latency[limit=1us,cpus=all]",
+            "idle-states[ceiling=none] + cpu-latency[limit=none,cpus=all]",
+        ),
+        ("idle-states[ceiling=C1E]", "idle-states[ceiling=C8]"),
+    ] {
+        let directory = captured::copy_of_laptop();
+        let system = System::new(Root::at(directory.path()));
+        let set: PolicySet = set.parse().unwrap();
+        apply(&system, &before.parse().unwrap());
+        let (model, _) = Model::of(&system).unwrap();
+        let (machine, policies) = model.applied(&set);
+        let priced = simulate(&machine, &policies, READS).unwrap();
+        apply(&system, &set);
+        let (after, _) = Model::of(&system).unwrap();
+        let found = simulate(&after.machine, &after.now, READS).unwrap();
+        assert_eq!(priced.mean_us.to_bits(), found.mean_us.to_bits(), "{set}");
+        let without = simulate(&model.machine, &model.now, READS).unwrap();
+        assert_ne!(without.mean_us.to_bits(), found.mean_us.to_bits(), "{set}");
+    }
+}
