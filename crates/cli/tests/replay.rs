@@ -306,13 +306,13 @@ fn agreement(recording: &Path) -> Value {
 fn haltpoll_is_asked_with_the_parameters_that_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let found = agreement(&guest(folder.path(), "all.parquet", |_| ()));
-    assert_eq!(found[0], "haltpoll@6.12[guest_halt_poll_ns=0]");
+    assert_eq!(found[0], "haltpoll@6.12.0[guest_halt_poll_ns=0]");
     assert_eq!(found[1]["same_state"], 200);
     // An older recording has none: that is the reason, not the sleep length, which haltpoll never asks for.
     let older = guest(folder.path(), "older.parquet", |m| m.settings.clear());
     let found = agreement(&older);
     let reasons = found[1]["reasons"].as_object().unwrap();
-    assert_eq!(found[0], "haltpoll@6.12");
+    assert_eq!(found[0], "haltpoll@6.12.0");
     assert_eq!(reasons.len(), 1, "{reasons:?}");
     assert!(
         reasons.keys().all(|reason| reason.contains("parameters")),
@@ -370,4 +370,46 @@ fn what_a_replay_cannot_do_says_what_it_can() {
         wakepath(&["replay", recording, "--calls", calls, "--cpu", "7"]),
         &["CPU 7", "--cpu can be 0"],
     );
+}
+
+#[test]
+fn kernels_are_set_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = guest(folder.path(), "guest.parquet", |metadata| {
+        metadata.idle_governor = Some("menu".to_owned());
+    });
+    let recording = recording.to_str().unwrap();
+    let replay = |more: &[&str]| wakepath(&[&["replay", recording], more].concat());
+    let printed = replay(&["--kernel", "6.12.30,6.12.48,7.3", "--format", "csv"]).success();
+    let text = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
+    let starts: Vec<_> = text
+        .lines()
+        .map(|line| line.split(',').take(3).collect::<Vec<_>>().join(","))
+        .collect();
+    assert_eq!(
+        starts,
+        [
+            "governor,as from,compared",
+            "menu@6.12.30,6.12,6.12.8",
+            "menu@6.12.48,6.12.44,not compared",
+            "menu@7.3,7.1,7.1.13",
+        ]
+    );
+    // Without --idle it is the governor that ran; a table of kernels comes before the others.
+    let printed = replay(&["--kernel", "6.1"]).success();
+    let text = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
+    assert!(text.starts_with("governor  as from"), "{text}");
+    for (more, problem) in [
+        (&["--kernel", "6.5"][..], "nearest known ones are 6.1, 6.12"),
+        (&["--kernel", ""], "not a kernel version"),
+        (&["--kernel", "6.1,6.1"], "menu@6.1 twice"),
+        (
+            &["--kernel", "7.3", "--idle", "menu@6.1"],
+            "names a kernel itself",
+        ),
+    ] {
+        let refused = replay(more).failure();
+        let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(errors.contains(problem), "{errors}");
+    }
 }

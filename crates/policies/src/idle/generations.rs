@@ -42,6 +42,15 @@ pub(super) fn index_of<'g>(
     begun.max().map_or(0, |(_, index)| index)
 }
 
+/// The generation that a kernel belongs to.
+pub(super) fn of(
+    mut generations: impl Iterator<Item = &'static Generation> + Clone,
+    kernel: KernelVersion,
+) -> Option<&'static Generation> {
+    let index = index_of(generations.clone(), kernel);
+    generations.nth(index)
+}
+
 /// Defines an enum over all generations of a governor, each compiled on its own, and a macro that evaluates an expression
 /// for whichever it is.
 macro_rules! any_generation {

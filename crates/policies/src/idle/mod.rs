@@ -23,6 +23,7 @@ use wakepath_hardware::IdleStates;
 pub use wakepath_units::KernelVersion;
 use wakepath_units::{Nanoseconds, TickRate};
 
+use self::generations::Generation;
 use self::haltpoll::Haltpoll;
 use self::ladder::Ladder;
 use self::menu::{AnyMenu, for_each_menu};
@@ -162,6 +163,17 @@ pub enum IdlePolicy {
     Oracle(OracleGoal),
 }
 
+impl IdlePolicy {
+    /// The generation that its kernel belongs to; none for a policy that kernels did not change.
+    pub fn generation(&self) -> Option<&'static Generation> {
+        match *self {
+            Self::Menu(kernel) => generations::of(menu::generations(), kernel),
+            Self::Teo(kernel) => generations::of(teo::generations(), kernel),
+            _ => None,
+        }
+    }
+}
+
 /// Any idle governor, with its memory of one CPU.
 #[derive(Clone, Debug)]
 #[expect(
@@ -258,13 +270,11 @@ impl Governor {
 }
 
 impl IdleGovernor for Governor {
-    // Inlined, what it is asked and told need not go through memory.
-    #[inline(always)]
+    // Not inlined: with so many generations, each call of it would be a large part of its caller.
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         for_each_governor!(self, governor => governor.select(query))
     }
 
-    #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         for_each_governor!(self, governor => governor.reflect(entered, outcome));
     }

@@ -141,6 +141,13 @@ impl PolicySpec {
         Self::new(self.mechanism, self.version, keys)
     }
 
+    /// This policy as another kernel has it; itself, if kernels do not differ in it.
+    #[must_use]
+    pub fn of_kernel(&self, kernel: KernelVersion) -> Self {
+        let version = self.mechanism.versioned.then_some(kernel);
+        Self::new(self.mechanism, version, self.keys.clone()).unwrap_or_else(|_| self.clone())
+    }
+
     /// This policy without some keys, which then have their defaults. A key that has to be given stays.
     pub(crate) fn without(&self, keys: &[&str]) -> Self {
         let kept = self

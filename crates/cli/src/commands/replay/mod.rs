@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_daemon::policy_set;
 use wakepath_hardware::Machine;
@@ -17,7 +17,7 @@ use wakepath_policies::spec::{self, PolicySpec};
 use wakepath_replay::package::Package;
 use wakepath_replay::{Ran, Report, Setup, States, replay};
 use wakepath_trace::recording::{Metadata, Reader};
-use wakepath_units::TickRate;
+use wakepath_units::{KernelVersion, TickRate};
 
 use crate::new_file;
 use crate::output::{self, Format};
@@ -33,18 +33,20 @@ use tables::Table;
   wakepath replay load.parquet --idle menu,teo
   wakepath replay load.parquet --machine rk3399 --idle menu@6.1,teo@6.12 --psd 'psd[timeout=3ms]'
   wakepath replay load.parquet --machine rk3399 --ran menu@6.1 --cpu 3 --calls calls.csv
+  wakepath replay load.parquet --kernel 6.1,6.12.30,6.12.48,6.12.60,6.18,7.3
   wakepath replay load.parquet --format csv --table gaps")]
 pub(crate) struct Args {
     /// A recording of `wakepath record` or `wakepath import`.
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// Idle governors, separated by commas; `wakepath policy list` has the names.
-    #[arg(
-        long,
-        value_name = "A,B,...",
-        default_value = "menu@6.1,menu@6.12,teo@6.1,teo@6.12"
-    )]
-    idle: String,
+    /// Idle governors, separated by commas; `wakepath policy list` has the names
+    /// [default: menu@6.1,menu@6.12,teo@6.1,teo@6.12; with --kernel the one that ran, or menu].
+    #[arg(long, value_name = "A,B,...")]
+    idle: Option<String>,
+    /// Kernels, separated by commas: each governor as each of them has it, in one table. `wakepath policy kernels` has what
+    /// they changed.
+    #[arg(long, value_name = "6.1,6.12.48,...", value_delimiter = ',')]
+    kernel: Vec<KernelVersion>,
     /// Power-sleep demotion prevention around each of them, such as `psd[timeout=3ms]`, or
     /// `file:/etc/wakepath/daemon.toml` for the daemon's by that configuration.
     #[arg(long, value_name = "PSD")]
@@ -112,8 +114,19 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     match args.format {
         Format::Json => output::json(out, &report),
-        Format::Csv => tables::csv(&report, args.table.unwrap_or_default(), out),
-        Format::Table => tables::text(&report, out),
+        Format::Csv => {
+            let table = match args.table {
+                None if !args.kernel.is_empty() => Table::Kernels,
+                table => table.unwrap_or_default(),
+            };
+            tables::csv(&report, &setup.policies, table, out)
+        }
+        Format::Table => {
+            if !args.kernel.is_empty() {
+                tables::kernels_text(&report, &setup.policies, out)?;
+            }
+            tables::text(&report, out)
+        }
     }
 }
 
@@ -185,8 +198,7 @@ fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
     };
     let recorded_hz = metadata.hz.and_then(TickRate::new);
     let of_machine = machine.as_ref().map(Machine::tick_rate);
-    let policies = spec::parse_list(&args.idle)
-        .context("--idle")?
+    let policies = governors(args, metadata)?
         .iter()
         .map(|spec| Ok((spec.to_string(), spec.idle()?)))
         .collect::<anyhow::Result<_>>()
@@ -218,6 +230,37 @@ fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
     })
 }
 
+/// The governors to replay: each in each kernel, if there are kernels.
+fn governors(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<PolicySpec>> {
+    const DEFAULT: &str = "menu@6.1,menu@6.12,teo@6.1,teo@6.12";
+    if args.kernel.is_empty() {
+        let names = args.idle.as_deref().unwrap_or(DEFAULT);
+        return spec::parse_list(names).context("--idle");
+    }
+    let names = args.idle.as_deref().or(metadata.idle_governor.as_deref());
+    let names = names.unwrap_or("menu");
+    if let Some(name) = spec::split_list(names)?
+        .iter()
+        .find(|name| name.contains('@'))
+    {
+        bail!(
+            "--idle {name} names a kernel itself; with --kernel give the governor alone, such as --idle menu,teo"
+        );
+    }
+    let mut each = Vec::new();
+    for governor in spec::parse_list(names).context("--idle")? {
+        for kernel in &args.kernel {
+            let of_kernel = governor.of_kernel(*kernel);
+            ensure!(
+                !each.contains(&of_kernel),
+                "{of_kernel} twice; kernels do not differ in it, or one is given twice"
+            );
+            each.push(of_kernel);
+        }
+    }
+    Ok(each)
+}
+
 /// The leases of a name. A ceiling by name has to be the same state on every CPU.
 fn psd(name: &str, states: &[States]) -> anyhow::Result<PsdPolicy> {
     let spec = policy_set::parse_one(name).map_err(anyhow::Error::msg)?;
@@ -233,24 +276,11 @@ fn psd(name: &str, states: &[States]) -> anyhow::Result<PsdPolicy> {
     Ok(first)
 }
 
-/// The governor that the recording names, in the version that is nearest to its kernel's: the
-/// heuristics of menu for I/O ended with Linux 6.12.44, those of teo with 6.2.
+/// The governor that the recording names, as its kernel had it; as the nearest known kernel, if that is not known.
 fn that_ran(metadata: &Metadata) -> Option<Ran> {
     let governor = metadata.idle_governor.as_deref()?;
     let kernel = metadata.kernel.as_deref().unwrap_or_default();
-    let mut numbers = kernel
-        .split(|c: char| !c.is_ascii_digit())
-        .map_while(|n| n.parse::<u32>().ok());
-    let version = (
-        numbers.next()?,
-        numbers.next()?,
-        numbers.next().unwrap_or(0),
-    );
-    let newer = match governor {
-        "menu" => version >= (6, 12, 44),
-        _ => version >= (6, 2, 0),
-    };
-    let version = if newer { "6.12" } else { "6.1" };
+    let version = nearest_kernel(governor, kernel)?;
     let (settings, parameters_known) = if governor == "haltpoll" {
         let as_set = HaltpollAsSet::of(|name| metadata.system_setting(name).map(str::to_owned));
         (as_set.settings, as_set.complete)
@@ -262,5 +292,23 @@ fn that_ran(metadata: &Metadata) -> Option<Ran> {
         name: spec.to_string(),
         policy: spec.idle().ok()?,
         parameters_known,
+    })
+}
+
+/// The kernel of a release string; the nearest one by what the governor did then, if it is not known.
+fn nearest_kernel(governor: &str, release: &str) -> Option<KernelVersion> {
+    if let Ok(known) = KernelVersion::of_release(release) {
+        return Some(known);
+    }
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map_while(|n| n.parse::<u32>().ok());
+    let series = (numbers.next()?, numbers.next()?);
+    // menu kept its heuristics for I/O up to 6.12, teo its list of recent intercepts up to 6.1.
+    Some(match (governor, series) {
+        (_, newer) if newer > (7, 3) => KernelVersion::V7_3,
+        ("menu", older) if older < (6, 12) => KernelVersion::V6_1,
+        (_, older) if older < (6, 2) => KernelVersion::V6_1,
+        _ => KernelVersion::V6_12,
     })
 }

@@ -3,6 +3,8 @@
 use std::io::Write;
 
 use wakepath_compare::figure;
+use wakepath_policies::idle::IdlePolicy;
+use wakepath_policies::idle::generations::Generation;
 use wakepath_replay::drives::DriveReport;
 use wakepath_replay::package::PackageReport;
 use wakepath_replay::{PolicyReport, Report, StateReport};
@@ -15,6 +17,8 @@ pub(super) enum Table {
     /// Each governor in each idle state.
     #[default]
     States,
+    /// Each governor in one line, with its generation and its shares of idle periods; what --kernel is for.
+    Kernels,
     /// Sums over the states, and how often governors were asked, stopped the tick, polled in vain.
     Governors,
     /// Whether the governor that ran answers as recorded, and if not, why.
@@ -30,7 +34,12 @@ pub(super) enum Table {
 type Rows = Vec<Vec<String>>;
 
 /// One table as CSV.
-pub(super) fn csv(report: &Report, table: Table, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) fn csv(
+    report: &Report,
+    policies: &[(String, IdlePolicy)],
+    table: Table,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let numbers = Numbers::Full;
     let of_drives = |header: &[&'static str], rows: fn(&DriveReport, Numbers) -> Rows| {
         let with_name = |drive: &DriveReport| {
@@ -44,6 +53,7 @@ pub(super) fn csv(report: &Report, table: Table, out: &mut impl Write) -> anyhow
     };
     let (header, rows): (Vec<&str>, Rows) = match table {
         Table::States => (STATES.to_vec(), states(report, numbers)),
+        Table::Kernels => (KERNELS.to_vec(), kernels(report, policies, numbers)),
         Table::Governors => (GOVERNORS.to_vec(), governors(report, numbers)),
         Table::Agreement => (AGREEMENT.to_vec(), agreement(report, numbers)),
         Table::Drives => of_drives(&DRIVES, |drive, _| vec![requests(drive)]),
@@ -142,6 +152,92 @@ fn package_row(policy: &PolicyReport, package: &PackageReport, numbers: Numbers)
     ]
 }
 
+const KERNELS: [&str; 9] = [
+    "governor",
+    "as from",
+    "compared",
+    "too deep %",
+    "too shallow %",
+    "added us",
+    "added I/O us",
+    "energy J",
+    "idle periods %",
+];
+
+/// A row for each governor that was run.
+fn kernels(report: &Report, policies: &[(String, IdlePolicy)], numbers: Numbers) -> Rows {
+    let row = |(name, policy): &(String, IdlePolicy)| {
+        let of_policy = report.policies.iter().find(|p| p.policy == *name)?;
+        let sums = Sums::of(of_policy);
+        let share = |count: u64| numbers.percent(count as f64 / sums.count.max(1) as f64);
+        let by_state = of_policy
+            .states
+            .iter()
+            .map(|state| format!("{} {}", state.state, share(state.count)));
+        let generation = policy.generation();
+        Some(vec![
+            name.clone(),
+            generation.map_or_else(none, Generation::begins),
+            generation.map_or_else(none, |generation| {
+                generation.compared.unwrap_or("not compared").to_owned()
+            }),
+            share(sums.too_deep),
+            share(sums.too_shallow),
+            numbers.micros(sums.added_latency_ns),
+            numbers.micros(sums.added_io_latency_ns),
+            numbers.joules(sums.energy_j),
+            by_state.collect::<Vec<_>>().join(", "),
+        ])
+    };
+    policies.iter().filter_map(row).collect()
+}
+
+/// The governors of several kernels, before all other tables.
+pub(super) fn kernels_text(
+    report: &Report,
+    policies: &[(String, IdlePolicy)],
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    output::table(out, KERNELS, kernels(report, policies, Numbers::Read))?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// What came of a governor, over all states and the package.
+struct Sums {
+    count: u64,
+    too_deep: u64,
+    too_shallow: u64,
+    added_latency_ns: u64,
+    added_io_latency_ns: u64,
+    wasted_j: Option<f64>,
+    energy_j: Option<f64>,
+}
+
+impl Sums {
+    fn of(policy: &PolicyReport) -> Self {
+        let sum = |what: fn(&StateReport) -> u64| policy.states.iter().map(what).sum::<u64>();
+        let package = policy.package.unwrap_or_default();
+        let with_package =
+            |of_states: Option<f64>, of_package: f64| of_states.map(|joules| joules + of_package);
+        Self {
+            count: sum(|s| s.count),
+            too_deep: sum(|s| s.too_deep),
+            too_shallow: sum(|s| s.too_shallow),
+            added_latency_ns: sum(|s| s.added_latency_ns) + package.added_latency_ns,
+            added_io_latency_ns: sum(|s| s.added_io_latency_ns) + package.added_io_latency_ns,
+            wasted_j: with_package(
+                policy.states.iter().map(|s| s.wasted_j).sum(),
+                package.wasted_j,
+            ),
+            energy_j: with_package(
+                policy.states.iter().map(|s| s.energy_j).sum(),
+                package.energy_j,
+            ),
+        }
+    }
+}
+
 const GOVERNORS: [&str; 10] = [
     "governor",
     "asked",
@@ -157,22 +253,18 @@ const GOVERNORS: [&str; 10] = [
 
 fn governors(report: &Report, numbers: Numbers) -> Rows {
     let row = |p: &PolicyReport| {
-        let sum = |what: fn(&StateReport) -> u64| p.states.iter().map(what).sum::<u64>();
-        let package = p.package.unwrap_or_default();
-        let with_package = |of_states: Option<f64>, of_package: f64| {
-            numbers.joules(of_states.map(|j| j + of_package))
-        };
+        let sums = Sums::of(p);
         vec![
             p.policy.clone(),
             p.selections.to_string(),
             optional(p.tick_stops),
             optional(p.poll_limit_hits),
-            sum(|s| s.too_deep).to_string(),
-            sum(|s| s.too_shallow).to_string(),
-            numbers.micros(sum(|s| s.added_latency_ns) + package.added_latency_ns),
-            numbers.micros(sum(|s| s.added_io_latency_ns) + package.added_io_latency_ns),
-            with_package(p.states.iter().map(|s| s.wasted_j).sum(), package.wasted_j),
-            with_package(p.states.iter().map(|s| s.energy_j).sum(), package.energy_j),
+            sums.too_deep.to_string(),
+            sums.too_shallow.to_string(),
+            numbers.micros(sums.added_latency_ns),
+            numbers.micros(sums.added_io_latency_ns),
+            numbers.joules(sums.wasted_j),
+            numbers.joules(sums.energy_j),
         ]
     };
     report.policies.iter().map(row).collect()

@@ -113,7 +113,7 @@ impl AnyMenu {
 }
 
 /// The generations of menu, oldest series first.
-pub fn generations() -> impl Iterator<Item = &'static Generation> {
+pub fn generations() -> impl Iterator<Item = &'static Generation> + Clone {
     const LIST: &[generations::Entry] = &GENERATIONS;
     LIST.iter().map(|entry| &entry.generation)
 }

@@ -39,7 +39,7 @@ impl AnyTeo {
 }
 
 /// The generations of teo, oldest series first.
-pub fn generations() -> impl Iterator<Item = &'static Generation> {
+pub fn generations() -> impl Iterator<Item = &'static Generation> + Clone {
     const FIRST: &Generation = &generations::LINUX_6_1;
     const LATER: &[generations::Entry] = &GENERATIONS;
     std::iter::once(FIRST).chain(LATER.iter().map(|entry| &entry.generation))
