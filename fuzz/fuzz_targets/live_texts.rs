@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_live::status::Status;
-use wakepath_live::{Key, Plan, Root, Selection, Session, System, capture, nvme, policy};
+use wakepath_settings::{Plan, Selection, policy};
+use wakepath_system::status::Status;
+use wakepath_system::{Key, Root, System, capture, journal, nvme};
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -103,7 +104,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = Status::since_start(&system, true);
     let _ = capture::machine::describe(&system, "fuzz");
     let _ = capture::Capture::read(&system);
-    let _ = Session::held(system.root());
+    let _ = journal::held(system.root());
     let _ = nvme::identify(system.root(), "nvme0");
     let _ = wakepath_daemon::power::on_mains(system.root());
     for name in [

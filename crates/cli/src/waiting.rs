@@ -85,7 +85,7 @@ pub(crate) fn counting<T: Send>(
         // One that closes with its shell tells of it twice, within milliseconds.
         if cancel(signal) && again {
             // What cannot be put back stays in the journal; `wakepath restore` says so.
-            _ = wakepath_live::restore_before_exit();
+            _ = wakepath_settings::restore_before_exit();
             std::process::exit(i32::from(exit_code()));
         }
     })?;

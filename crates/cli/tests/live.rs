@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use common::captured::{content, copy_of_laptop, copy_of_server, different, laptop};
 use common::{fails_with, json, wakepath};
-use wakepath_live::setting::SETTINGS;
-use wakepath_live::{Key, System};
+use wakepath_system::setting::SETTINGS;
+use wakepath_system::{Key, System};
 
 const MANY: [&str; 7] = [
     "teo",

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use wakepath_live::{At, Key, System, setting};
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
+use wakepath_system::{At, Key, System, setting};
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::config::BoostMode;

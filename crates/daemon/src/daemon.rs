@@ -14,9 +14,10 @@ use rustix::time::{ClockId, clock_gettime};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wakepath_ebpf::{LoadError, chain};
-use wakepath_live::capture::tick_rate;
-use wakepath_live::{Hold, Key, LiveError, Plan, Session, System, Wanted};
 use wakepath_policies::psd::LeaseRule;
+use wakepath_settings::{Hold, Plan, Session, SettingsError, Wanted};
+use wakepath_system::capture::tick_rate;
+use wakepath_system::{Key, System};
 use wakepath_units::TickRate;
 
 use crate::boost::{self, Boost, BoostOwner};
@@ -44,7 +45,7 @@ pub enum DaemonError {
     Config(#[from] ConfigError),
     /// Settings of the machine.
     #[error(transparent)]
-    Live(#[from] LiveError),
+    Live(#[from] SettingsError),
     /// Nothing of what is asked for can be done here.
     #[error("nothing to do: {why}")]
     Nothing {
@@ -319,7 +320,7 @@ impl Daemon {
         // A drive may answer another time; what a policy asks of it will not be there then either.
         let passes = unfit
             .iter()
-            .any(|(_, why)| !matches!(why, LiveError::Policy { .. }));
+            .any(|(_, why)| !matches!(why, SettingsError::Policy { .. }));
         for (name, why) in &unfit {
             missing.add("drives", format!("drive {name}: {why}"));
         }
@@ -578,7 +579,7 @@ impl Daemon {
     }
 
     /// A setting could not be written; the first time is worth a line.
-    fn failed(&mut self, error: &LiveError) {
+    fn failed(&mut self, error: &SettingsError) {
         self.metrics.failures += 1;
         if self.metrics.failures.is_power_of_two() {
             log::error(&format!("{error} (failure {})", self.metrics.failures));
@@ -705,7 +706,7 @@ impl Daemon {
 
 impl Drives {
     /// And why drives have none that a profile fits.
-    fn new(system: &System, config: &Config) -> (Self, Vec<(String, LiveError)>) {
+    fn new(system: &System, config: &Config) -> (Self, Vec<(String, SettingsError)>) {
         let mains = on_mains(system.root());
         let (profiles, missing) = profiles(system, config, mains);
         let supply = profiles.iter().any(Profile::by_supply);
@@ -745,7 +746,7 @@ impl Measure {
 
 /// Leaves a drive alone that has taken the place of one with a profile: neither the table of the profile nor the one that
 /// the other drive had before is its own.
-fn leave(profile: &Profile, model: &str, hold: &Hold) -> Option<LiveError> {
+fn leave(profile: &Profile, model: &str, hold: &Hold) -> Option<SettingsError> {
     log::warning(&format!(
         "{} is another drive now ({model}, after {}): it is left alone until the next reload",
         profile.name,

@@ -1,6 +1,7 @@
 //! A setting that is changed again and again, until somebody else changes it.
 
-use wakepath_live::{Hold, Key, LiveError};
+use wakepath_settings::{Hold, SettingsError};
+use wakepath_system::Key;
 
 /// Such a setting.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub enum Outcome {
         found: String,
     },
     /// It could not be written.
-    Failed(LiveError),
+    Failed(SettingsError),
 }
 
 impl ManagedSetting {

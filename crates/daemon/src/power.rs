@@ -1,6 +1,6 @@
 //! Mains or battery.
 
-use wakepath_live::Root;
+use wakepath_system::Root;
 
 const DIRECTORY: &str = "sys/class/power_supply";
 

@@ -2,10 +2,11 @@
 
 use regex::Regex;
 use wakepath_hardware::drive::Drive;
-use wakepath_live::nvme::{self, ApstFeature};
-use wakepath_live::policy::{self, kernel_apst};
-use wakepath_live::{At, Hold, Key, LiveError, Selection, System, setting};
 use wakepath_policies::apst::{ApstTable, plan};
+use wakepath_settings::{Hold, Selection, SettingsError, policy};
+use wakepath_system::apst::kernel_apst;
+use wakepath_system::nvme::{self, ApstFeature};
+use wakepath_system::{At, Key, System, SystemError, setting};
 
 use crate::config::{Config, DriveConfig, Timeouts};
 use crate::gaps::Gaps;
@@ -40,7 +41,7 @@ pub enum CheckOutcome {
     /// Another drive has its name now: the model of that. The profile is not for it.
     Replaced(String),
     /// It could not be asked or set.
-    Failed(LiveError),
+    Failed(SettingsError),
 }
 
 /// The drives of a machine that have a profile, and for each whose profile cannot be followed, why.
@@ -48,7 +49,7 @@ pub fn profiles(
     system: &System,
     config: &Config,
     mains: bool,
-) -> (Vec<Profile>, Vec<(String, LiveError)>) {
+) -> (Vec<Profile>, Vec<(String, SettingsError)>) {
     let (mut all, mut missing) = (Vec::new(), Vec::new());
     for name in system.drives() {
         match Profile::new(system, config, mains, &name) {
@@ -89,7 +90,7 @@ impl Profile {
         config: &Config,
         mains: bool,
         name: &str,
-    ) -> Result<Option<Self>, LiveError> {
+    ) -> Result<Option<Self>, SettingsError> {
         let identity = Identity::of(system, name);
         let fits = |of: &&DriveConfig| {
             matches(&of.model, &identity.model) && matches(&of.serial, &identity.serial)
@@ -101,7 +102,7 @@ impl Profile {
         let Some(key) = Key::new(setting, At::Drive(name.to_owned())) else {
             return Ok(None);
         };
-        let drive = nvme::identify(system.root(), name).map_err(|source| LiveError::Nvme {
+        let drive = nvme::identify(system.root(), name).map_err(|source| SystemError::Nvme {
             path: system.root().path(&format!("dev/{name}")),
             command: "Identify Controller",
             source,
@@ -167,7 +168,7 @@ impl Profile {
     ///
     /// # Errors
     /// The drive refuses it.
-    pub fn set(&self, hold: &Hold) -> Result<(), LiveError> {
+    pub fn set(&self, hold: &Hold) -> Result<(), SettingsError> {
         hold.set(&self.key, Some(&self.wanted))
     }
 
@@ -201,7 +202,7 @@ impl Profile {
         }
         let found = match system.read(&self.key) {
             Ok(found) => found,
-            Err(error) => return CheckOutcome::Failed(error),
+            Err(error) => return CheckOutcome::Failed(error.into()),
         };
         if setting::same(self.key.setting, &found, &self.wanted) {
             return CheckOutcome::Fine;
@@ -261,7 +262,7 @@ impl Profile {
         system: &System,
         mains: bool,
         gaps: Option<&Gaps>,
-    ) -> Result<String, LiveError> {
+    ) -> Result<String, SettingsError> {
         let policy = match &self.of.battery {
             Some(battery) if !mains => battery,
             _ => &self.of.ac,

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wakepath_live::setting::{resume_latency, resume_limit_us};
-use wakepath_live::{
-    At, Hold, Key, LiveError, Plan, System, Wanted, find_state, setting, shallow_ceiling,
-};
 use wakepath_policies::psd::{Ceiling, LeaseCeiling, PsdSettings};
+use wakepath_settings::{Hold, Plan, SettingsError, Wanted};
+use wakepath_system::setting::{resume_latency, resume_limit_us};
+use wakepath_system::{At, Key, System, find_state, setting, shallow_ceiling};
 use wakepath_units::Nanoseconds;
 
 use crate::lease::Change;
@@ -140,7 +139,7 @@ impl Limits {
         system: &System,
         hold: &Hold,
         cpu: usize,
-    ) -> Result<Option<String>, LiveError> {
+    ) -> Result<Option<String>, SettingsError> {
         if self.cpus.contains_key(&cpu) {
             return Ok(None);
         }

@@ -1,61 +1,40 @@
 //! The kernel's counters of idle states and I/O.
 
-use wakepath_live::{StateInfo, System};
+use wakepath_system::System;
+use wakepath_system::counters::StateCount;
 
 /// An idle state with what the kernel counted, over all CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
-    pub(crate) state: StateInfo,
-    /// Entries.
-    pub(crate) usage: u64,
-    /// Time in it in us.
-    pub(crate) time_us: u64,
-    /// Stays that ended too early for it (`above`).
-    pub(crate) above: u64,
-    /// Stays for which a deeper one would have been right (`below`).
-    pub(crate) below: u64,
+    /// The state of the first CPU, with the counters of all CPUs.
+    pub(crate) sum: StateCount,
     /// It is switched off on every CPU.
     pub(crate) off_everywhere: bool,
 }
 
 /// The idle states of the first CPU with the counters of all CPUs that have the same state.
 pub(crate) fn idle_states(system: &System) -> Vec<Counted> {
-    let cpus = system.cpus();
-    let Some(first) = cpus.first() else {
-        return Vec::new();
-    };
-    let mut counted: Vec<Counted> = system
-        .idle_states(*first)
-        .into_iter()
-        .map(|state| Counted {
-            off_everywhere: true,
-            usage: 0,
-            time_us: 0,
-            above: 0,
-            below: 0,
-            state,
-        })
-        .collect();
-    for cpu in cpus {
-        for state in system.idle_states(cpu) {
-            let Some(sum) = counted.iter_mut().find(|c| c.state.name == state.name) else {
-                continue;
-            };
-            let directory = format!(
-                "sys/devices/system/cpu/cpu{cpu}/cpuidle/state{}",
-                state.index
-            );
-            let file = |name: &str| {
-                system
-                    .root()
-                    .number(&format!("{directory}/{name}"))
-                    .unwrap_or(0)
-            };
-            sum.off_everywhere &= state.disabled;
-            sum.usage += file("usage");
-            sum.time_us += file("time");
-            sum.above += file("above");
-            sum.below += file("below");
+    let mut counted: Vec<Counted> = Vec::new();
+    for (place, cpu) in system.cpus().into_iter().enumerate() {
+        for count in system.idle_counts(cpu) {
+            let same = |c: &&mut Counted| c.sum.state.name == count.state.name;
+            match counted.iter_mut().find(same) {
+                Some(Counted {
+                    sum,
+                    off_everywhere,
+                }) => {
+                    *off_everywhere &= count.state.disabled;
+                    sum.usage += count.usage;
+                    sum.time_us += count.time_us;
+                    sum.above += count.above;
+                    sum.below += count.below;
+                }
+                None if place == 0 => counted.push(Counted {
+                    off_everywhere: count.state.disabled,
+                    sum: count,
+                }),
+                None => {}
+            }
         }
     }
     counted

@@ -2,10 +2,10 @@
 
 use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::Quirks;
-use wakepath_live::nvme::{self, ApstFeature};
-use wakepath_live::policy::{kernel_apst, place};
 use wakepath_policies::PolicySet;
 use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
+use wakepath_system::apst::{kernel_apst, place};
+use wakepath_system::nvme::{self, ApstFeature};
 
 use crate::model::{SELDOM, difference, simulate};
 use crate::{Case, Finding, Priced};

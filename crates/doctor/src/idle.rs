@@ -1,7 +1,6 @@
 //! Idle states: switched off, too deep, too shallow, never reached.
 
 use wakepath_hardware::Machine;
-use wakepath_live::policy::kernel_version;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind;
 
@@ -25,10 +24,10 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     let (mut lifted, mut fixes) = (Vec::new(), Vec::new());
     let off: Vec<&Counted> = states
         .iter()
-        .filter(|c| c.off_everywhere && !c.state.off_by_default)
+        .filter(|c| c.off_everywhere && !c.sum.state.off_by_default)
         .collect();
     if !off.is_empty() {
-        let names: Vec<&str> = off.iter().map(|c| c.state.name.as_str()).collect();
+        let names: Vec<&str> = off.iter().map(|c| c.sum.state.name.as_str()).collect();
         evidence.push(format!("switched off on every CPU: {}", names.join(", ")));
         lifted.push("idle-states[ceiling=none]");
     }
@@ -124,7 +123,7 @@ fn keeps_shallow(word: &str, states: usize) -> bool {
 
 /// The ceiling of a latency limit that leaves the shallow states.
 fn shallow_ceiling(states: &[Counted]) -> Option<u64> {
-    let ceiling = wakepath_live::shallow_ceiling(states.iter().map(|c| &c.state));
+    let ceiling = wakepath_system::shallow_ceiling(states.iter().map(|c| &c.sum.state));
     ceiling.map(wakepath_units::Nanoseconds::as_micros)
 }
 
@@ -140,7 +139,7 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
     let ceiling = shallow_ceiling(&states)?;
     let deeper: Vec<&Counted> = states
         .iter()
-        .filter(|c| c.state.latency_us > ceiling && !c.state.disabled)
+        .filter(|c| c.sum.state.latency_us > ceiling && !c.sum.state.disabled)
         .collect();
     let deepest = deeper.last()?;
     let what = format!("no state above {ceiling} us");
@@ -154,14 +153,14 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
             "deep-states",
             format!(
                 "CPUs that wait for I/O sleep in states that take up to {} us to leave",
-                deepest.state.latency_us
+                deepest.sum.state.latency_us
             ),
         )
         .evidence(format!(
             "enabled above {ceiling} us: {}; governor {governor}",
             deeper
                 .iter()
-                .map(|c| format!("{} ({} us)", c.state.name, c.state.latency_us))
+                .map(|c| format!("{} ({} us)", c.sum.state.name, c.sum.state.latency_us))
                 .collect::<Vec<_>>()
                 .join(", ")
         ))
@@ -172,7 +171,7 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
 /// A governor that often picks the wrong state, by the kernel's own count.
 pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
     let states = counters::idle_states(case.system);
-    let usage: u64 = states.iter().map(|c| c.usage).sum();
+    let usage: u64 = states.iter().map(|c| c.sum.usage).sum();
     if usage < ENOUGH {
         case.notes.push(format!(
             "only {usage} idle entries were counted; the governor is not judged by them"
@@ -181,15 +180,15 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     let (above, below): (u64, u64) = (
-        states.iter().map(|c| c.above).sum(),
-        states.iter().map(|c| c.below).sum(),
+        states.iter().map(|c| c.sum.above).sum(),
+        states.iter().map(|c| c.sum.below).sum(),
     );
     let share = |count: u64| count as f64 / usage as f64;
     let governor = case.model.name_of(Kind::Idle);
     let listed = |count: fn(&Counted) -> u64| {
         let parts = states.iter().filter(|c| count(c) > 0);
         let parts: Vec<String> = parts
-            .map(|c| format!("{} {} of {}", c.state.name, count(c), c.usage))
+            .map(|c| format!("{} {} of {}", c.sum.state.name, count(c), c.sum.usage))
             .collect();
         parts.join(", ")
     };
@@ -199,7 +198,7 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
     if share(above) >= MANY {
         // What leaving the state took more than leaving the next shallower one would have.
         let lost: f64 = (1..states.len())
-            .map(|i| states[i].above as f64 * (exit(i) - exit(i - 1)).max(0.0))
+            .map(|i| states[i].sum.above as f64 * (exit(i) - exit(i - 1)).max(0.0))
             .sum();
         let mut finding = Finding::new(
             "too-deep",
@@ -208,7 +207,7 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
                 100.0 * share(above)
             ),
         )
-        .evidence(format!("`above`: {}", listed(|c| c.above)));
+        .evidence(format!("`above`: {}", listed(|c| c.sum.above)));
         finding.costs_us_per_io = Some(lost / usage as f64);
         finding.computed = Some(
             "the kernel's `above` times the difference of exit latencies, over all wake-ups; an I/O wakes a CPU once"
@@ -224,10 +223,10 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
     if share(below) >= MANY {
         // The stays in question drew what the shallower state draws.
         let wasted_mw_us: f64 = (0..states.len().saturating_sub(1))
-            .filter(|i| states[*i].usage > 0)
+            .filter(|i| states[*i].sum.usage > 0)
             .map(|i| {
-                let mean_stay = states[i].time_us as f64 / states[i].usage as f64;
-                states[i].below as f64 * mean_stay * (power(i) - power(i + 1)).max(0.0)
+                let mean_stay = states[i].sum.time_us as f64 / states[i].sum.usage as f64;
+                states[i].sum.below as f64 * mean_stay * (power(i) - power(i + 1)).max(0.0)
             })
             .sum();
         let mut finding = Finding::new(
@@ -237,7 +236,7 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
                 100.0 * share(below)
             ),
         )
-        .evidence(format!("`below`: {}", listed(|c| c.below)));
+        .evidence(format!("`below`: {}", listed(|c| c.sum.below)));
         if let Some(seconds) = counters::uptime(case.system).filter(|s| *s > 0.0) {
             let mw = wasted_mw_us / (seconds * 1e6);
             finding.costs_mw = Some(mw);
@@ -280,7 +279,7 @@ fn better_governor(case: &Case<'_>) -> Option<PolicySet> {
     };
     let now = latency(&PolicySet::default())?;
     let running = case.model.now.get(Kind::Idle)?.mechanism().name;
-    let version = kernel_version(case.system);
+    let version = case.system.kernel_version();
     let (set, best) = offered
         .split_whitespace()
         .filter(|name| *name != running)
@@ -296,21 +295,21 @@ fn better_governor(case: &Case<'_>) -> Option<PolicySet> {
 /// Deep states that no load reaches.
 pub(crate) fn unreached(case: &Case<'_>) -> Option<Finding> {
     let states = counters::idle_states(case.system);
-    let usage: u64 = states.iter().map(|c| c.usage).sum();
-    let time: u64 = states.iter().map(|c| c.time_us).sum();
+    let usage: u64 = states.iter().map(|c| c.sum.usage).sum();
+    let time: u64 = states.iter().map(|c| c.sum.time_us).sum();
     if usage < ENOUGH {
         return None;
     }
     let seldom = |c: &&Counted| {
-        !c.state.polling
+        !c.sum.state.polling
             && !c.off_everywhere
-            && (c.usage as f64) < NEVER * usage as f64
-            && (c.time_us as f64) < NEVER * time as f64
+            && (c.sum.usage as f64) < NEVER * usage as f64
+            && (c.sum.time_us as f64) < NEVER * time as f64
     };
     let names: Vec<String> = states
         .iter()
         .filter(seldom)
-        .map(|c| format!("{} ({} entries)", c.state.name, c.usage))
+        .map(|c| format!("{} ({} entries)", c.sum.state.name, c.sum.usage))
         .collect();
     (!names.is_empty()).then(|| {
         Finding::new(

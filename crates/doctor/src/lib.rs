@@ -13,8 +13,8 @@ pub mod model;
 mod path;
 
 use serde::Serialize;
-use wakepath_live::System;
 use wakepath_policies::PolicySet;
+use wakepath_system::System;
 
 use model::{Difference, Model};
 

@@ -2,12 +2,12 @@
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{DriveModel, MachineError};
-use wakepath_live::capture::machine::describe;
-use wakepath_live::policy::{HaltpollAsSet, kernel_version};
-use wakepath_live::{System, setting};
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_sim::{PolicyResult, SimError, compare};
+use wakepath_system::HaltpollAsSet;
+use wakepath_system::capture::machine::describe;
+use wakepath_system::{System, setting};
 use wakepath_workloads::fio;
 
 /// Seeds of the runs; medians over them.
@@ -179,8 +179,8 @@ fn idle_policy(system: &System) -> String {
             let value = |name: &str| root.optional(setting::find(name)?.path);
             format!("haltpoll{}", HaltpollAsSet::of(value).settings)
         }
-        Some(name @ ("menu" | "teo" | "ladder")) => format!("{name}@{}", kernel_version(system)),
-        _ => format!("menu@{}", kernel_version(system)),
+        Some(name @ ("menu" | "teo" | "ladder")) => format!("{name}@{}", system.kernel_version()),
+        _ => format!("menu@{}", system.kernel_version()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The way of an I/O: how long a CPU polls for it, and where it completes.
 
-use wakepath_live::System;
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::poll;
+use wakepath_system::System;
 
 use crate::counters;
 use crate::model::READS;

@@ -4,8 +4,9 @@
 #[allow(dead_code, reason = "other tests use the rest")]
 mod captured;
 
-use wakepath_live::{Plan, Root, Selection, Session, System, policy};
 use wakepath_policies::PolicySet;
+use wakepath_settings::{Plan, Selection, Session, policy};
+use wakepath_system::{Root, System};
 
 use crate::model::{Model, READS, simulate};
 

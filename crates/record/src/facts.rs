@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 use wakepath_hardware::IdleState;
-use wakepath_live::setting::{SETTINGS, Scope};
-use wakepath_live::{Key, Root, System};
+use wakepath_system::setting::{SETTINGS, Scope};
+use wakepath_system::{Key, Root, System};
 use wakepath_trace::recording::{CpuIdleStates, Device, FrequencyDomain, Metadata, Setting};
 use wakepath_units::Nanoseconds;
 

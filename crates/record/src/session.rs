@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use wakepath_live::System;
+use wakepath_system::System;
 use wakepath_trace::recording::{Event, Kind, Known, Overwrite, RecordingError, Writer};
 
 use crate::Overhead;

@@ -11,8 +11,8 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use serde::Serialize;
-use wakepath_live::System;
 use wakepath_record::{BUFFER_BYTES, MissingHook, Recording, Session, Summary};
+use wakepath_system::System;
 use wakepath_trace::recording::Overwrite;
 
 use crate::new_file;

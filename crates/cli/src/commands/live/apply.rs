@@ -4,8 +4,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
-use wakepath_live::{Plan, Selection, Session, policy};
 use wakepath_policies::mechanism::Place;
+use wakepath_settings::{Plan, Selection, Session, policy};
+use wakepath_system::journal;
 
 use super::{HEADER, RootArgs, Row, policies_help};
 use crate::output::{self, Format};
@@ -93,7 +94,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let Some(until) = until else {
         session.apply(&plan)?;
         print(args, &plan, out)?;
-        if Session::pending(system.root()) == Some(true) {
+        if journal::pending(system.root()) == Some(true) {
             eprintln!(
                 "wakepath: `wakepath restore{}` puts it back",
                 args.root.as_option()

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
-use wakepath_live::capture::{Capture, Missing, NOTES, machine};
+use wakepath_system::capture::{Capture, Missing, NOTES, machine};
 
 use super::RootArgs;
 use crate::output::{self, Format};

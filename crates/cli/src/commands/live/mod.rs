@@ -13,8 +13,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use wakepath_live::{Change, Root, System, setting};
 use wakepath_policies::mechanism::Place;
+use wakepath_settings::Change;
+use wakepath_system::{Root, System, setting};
 
 use crate::policy_set::mechanisms;
 
@@ -102,7 +103,7 @@ fn short(value: &str) -> String {
     if value.chars().count() <= MOST {
         return value.to_owned();
     }
-    let Some(feature) = wakepath_live::nvme::ApstFeature::parse(value) else {
+    let Some(feature) = wakepath_system::nvme::ApstFeature::parse(value) else {
         let head: String = value.chars().take(MOST).collect();
         return format!("{head}...");
     };

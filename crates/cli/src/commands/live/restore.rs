@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use serde::Serialize;
-use wakepath_live::{Restored, Session};
+use wakepath_settings::{Restored, Session};
+use wakepath_system::journal;
 
 use super::{RootArgs, short};
 use crate::output::{self, Format};
@@ -44,7 +45,7 @@ struct Report {
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let system = args.root.system()?;
     // Without a journal there is nothing to do, and no right to make a directory is needed.
-    let restored = match Session::pending(system.root()) {
+    let restored = match journal::pending(system.root()) {
         Some(false) => Restored::default(),
         // Where only root can see it, this says so.
         _ if args.held => Session::open(&system)?.recovered().clone(),
@@ -80,7 +81,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
 }
 
-fn row(change: &wakepath_live::Change) -> Row {
+fn row(change: &wakepath_settings::Change) -> Row {
     Row {
         setting: change.key.setting.name,
         of: change.key.at.to_string(),

@@ -4,8 +4,8 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use wakepath_live::System;
-use wakepath_live::status::{CpuStatus, DriveStatus, Sample, StateStatus, Status};
+use wakepath_system::System;
+use wakepath_system::status::{CpuStatus, DriveStatus, Sample, StateStatus, Status};
 
 use super::{RootArgs, view};
 use crate::output::{self, Format};
@@ -151,7 +151,7 @@ fn print(args: &Args, status: &Status, out: &mut impl Write) -> anyhow::Result<(
 
 /// What holds for the machine as a whole, in a line.
 pub(super) fn headline(status: &Status) -> String {
-    use wakepath_live::setting::NO_SYSTEM_LATENCY_LIMIT_US;
+    use wakepath_system::setting::NO_SYSTEM_LATENCY_LIMIT_US;
     let latency = match status.system_latency_us {
         None => "not readable".to_owned(),
         Some(us) if us >= NO_SYSTEM_LATENCY_LIMIT_US => "none".to_owned(),

@@ -8,7 +8,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Row, Table};
-use wakepath_live::status::{CpuStatus, Status};
+use wakepath_system::status::{CpuStatus, Status};
 
 use crate::until::Until;
 
@@ -152,7 +152,7 @@ fn bar(cpu: &CpuStatus, width: usize) -> Line<'static> {
 mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use wakepath_live::{Root, System};
+    use wakepath_system::{Root, System};
 
     use super::*;
 

@@ -10,12 +10,12 @@ use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_daemon::policy_set;
 use wakepath_hardware::Machine;
-use wakepath_live::policy::HaltpollAsSet;
 use wakepath_policies::input::read_states;
 use wakepath_policies::psd::PsdPolicy;
 use wakepath_policies::spec::{self, PolicySpec};
 use wakepath_replay::package::Package;
 use wakepath_replay::{Ran, Report, Setup, States, replay};
+use wakepath_system::HaltpollAsSet;
 use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::{KernelVersion, TickRate};
 

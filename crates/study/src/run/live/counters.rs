@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use wakepath_live::{Root, System};
 use wakepath_results::rows::BUSY;
 use wakepath_results::{Idle, Run};
+use wakepath_system::{Root, System};
 
 const CPUS: &str = "sys/devices/system/cpu";
 
@@ -46,19 +46,18 @@ impl Counters {
         for cpu in system.cpus() {
             let kind = kind(root, cpu);
             *counters.cpus.entry(kind.clone()).or_default() += 1;
-            for state in system.idle_states(cpu) {
-                let folder = format!("{CPUS}/cpu{cpu}/cpuidle/state{}", state.index);
-                let number = |name: &str| root.number(&format!("{folder}/{name}")).unwrap_or(0);
+            for count in system.idle_counts(cpu) {
+                let name = count.state.name;
                 let sum = counters
                     .idle
-                    .entry((kind.clone(), state.name.clone()))
+                    .entry((kind.clone(), name.clone()))
                     .or_default();
-                sum.time_us += number("time");
-                sum.usage += number("usage");
-                sum.above += number("above");
-                sum.below += number("below");
-                if !counters.states.contains(&state.name) {
-                    counters.states.push(state.name);
+                sum.time_us += count.time_us;
+                sum.usage += count.usage;
+                sum.above += count.above;
+                sum.below += count.below;
+                if !counters.states.contains(&name) {
+                    counters.states.push(name);
                 }
             }
         }

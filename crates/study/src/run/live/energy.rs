@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use wakepath_live::{Root, System};
 use wakepath_results::Run;
+use wakepath_system::{Root, System};
 
 const POWERCAP: &str = "sys/class/powercap";
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use wakepath_live::System;
 use wakepath_results::Machine;
 use wakepath_results::document::CpuKind;
+use wakepath_system::System;
 
 use super::counters;
 use crate::file::StudyError;

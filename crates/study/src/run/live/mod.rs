@@ -2,7 +2,7 @@
 //!
 //! Runs come in blocks of one repeat. In each block workloads and policies are shuffled by the study's seed, so that what
 //! drifts over a session hits all policies alike, and runs of a block are compared as pairs. Settings go through
-//! [`wakepath_live`]: journalled, read back, and put back when a policy's turn is over, after an error and after
+//! [`wakepath_settings`]: journalled, read back, and put back when a policy's turn is over, after an error and after
 //! Ctrl-C; after a kill by the next session.
 
 mod counters;
@@ -19,8 +19,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use wakepath_live::{Hold, Session, System};
 use wakepath_results::{Mode, Run, Writer};
+use wakepath_settings::{Hold, Session};
+use wakepath_system::System;
 
 use self::counters::Counters;
 use self::energy::Meter;

@@ -1,14 +1,15 @@
 //! What a policy of a study changes on this machine.
 
-use wakepath_live::setting;
-use wakepath_live::{Hold, Key, LiveError, Plan, Selection, Session, System, policy};
 use wakepath_policies::spec::{PolicySet, PolicySpec, SpecError};
+use wakepath_settings::{Hold, Plan, Selection, Session, SettingsError, policy};
+use wakepath_system::setting;
+use wakepath_system::{Key, System};
 
 use crate::file::{StudyError, unknown};
 use crate::plan::PlannedPolicy;
 
 /// A refusal of the settings layer.
-pub(super) fn error(e: &LiveError) -> StudyError {
+pub(super) fn error(e: &SettingsError) -> StudyError {
     StudyError::Settings(e.to_string())
 }
 
@@ -101,7 +102,7 @@ pub(super) fn hold(
 mod tests {
     use std::path::Path;
 
-    use wakepath_live::Root;
+    use wakepath_system::Root;
 
     use super::*;
     use crate::plan::{self, Target};

@@ -1,0 +1,31 @@
+//! Settings of a running machine: how to change them and how to put them back.
+//!
+//! - [`policy`]: what a policy set such as `menu + idle-states[ceiling=20us]` changes on this machine.
+//! - [`Plan`]: what would be written, with old and new values.
+//! - [`Session`]: takes the lock, keeps the journal of old values, applies and restores.
+//!
+//! ```no_run
+//! use wakepath_settings::{Plan, Selection, Session, policy};
+//! use wakepath_system::System;
+//!
+//! let system = System::live();
+//! let set = "menu + idle-states[ceiling=20us]".parse()?;
+//! let wanted = policy::resolve(&system, &set, &Selection::default())?;
+//! let hold = Session::open(&system)?.hold(&Plan::new(&system, wanted)?)?;
+//! // ... measure; when `hold` goes out of scope, everything is as it was.
+//! hold.release()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod journal;
+mod plan;
+pub mod policy;
+mod session;
+mod store;
+mod write;
+
+pub use error::SettingsError;
+pub use plan::{Change, Plan, Wanted};
+pub use policy::Selection;
+pub use session::{Hold, Restored, Session, restore_before_exit};

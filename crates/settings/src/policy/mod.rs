@@ -1,0 +1,347 @@
+//! What a policy set changes on a machine.
+
+mod apst;
+mod idle;
+
+use wakepath_policies::PolicySet;
+use wakepath_policies::idle::IdlePolicy;
+use wakepath_policies::mechanism::{CpuLatency, FrequencyLimits, LatencyScope, Policy};
+use wakepath_policies::spec::PolicySpec;
+use wakepath_policies::spec::version::BARE;
+use wakepath_units::Nanoseconds;
+
+use wakepath_system::capture::is_virtual;
+use wakepath_system::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US, Scope, SettingInfo};
+use wakepath_system::{At, Key, System};
+
+use crate::{SettingsError, Wanted};
+
+/// Which CPUs and drives a policy is for.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only these CPUs; `None`: all. Of CPUs that share a clock, one is enough.
+    pub cpus: Option<Vec<usize>>,
+    /// Only these drives, such as `nvme0`; `None`: all.
+    pub drives: Option<Vec<String>>,
+    /// Use power states that the kernel avoids on this drive because they are known to break it.
+    pub force: bool,
+}
+
+/// What the set changes on this machine. Policies that it does not name stay as they are.
+///
+/// # Errors
+/// The machine cannot do it; the message says what it can.
+pub fn resolve(
+    system: &System,
+    set: &PolicySet,
+    selection: &Selection,
+) -> Result<Wanted, SettingsError> {
+    check_selection(system, selection)?;
+    let mut wanted = Wanted::default();
+    for spec in set.policies() {
+        let mut target = Target {
+            system,
+            selection,
+            spec,
+            wanted: &mut wanted,
+        };
+        target.set()?;
+    }
+    Ok(wanted)
+}
+
+/// The CPUs and drives that are asked for must exist: a typing error must not select nothing.
+fn check_selection(system: &System, selection: &Selection) -> Result<(), SettingsError> {
+    let missing = |policy: &str, why: String| {
+        Err(SettingsError::Policy {
+            policy: policy.to_owned(),
+            why,
+        })
+    };
+    if let Some(cpus) = &selection.cpus {
+        check_cpus(system, cpus).or_else(|why| missing("--cpus", why))?;
+    }
+    let drives = system.drives();
+    if let Some(drive) = selection
+        .drives
+        .iter()
+        .flatten()
+        .find(|d| !drives.contains(d))
+    {
+        let known = if drives.is_empty() {
+            "this machine shows no NVMe drive".to_owned()
+        } else {
+            format!("there are {}", drives.join(", "))
+        };
+        return missing("--drives", format!("no drive {drive}; {known}"));
+    }
+    Ok(())
+}
+
+/// All of these CPUs have to be online.
+fn check_cpus(system: &System, cpus: &[usize]) -> Result<(), String> {
+    let online = system.cpus();
+    cpus.iter()
+        .find(|cpu| !online.contains(cpu))
+        .map_or(Ok(()), |cpu| {
+            let last = online.last().copied().unwrap_or(0);
+            Err(format!("no CPU {cpu} is online; the last is {last}"))
+        })
+}
+
+/// A policy being turned into settings.
+pub(crate) struct Target<'a> {
+    pub(crate) system: &'a System,
+    pub(crate) selection: &'a Selection,
+    spec: &'a PolicySpec,
+    wanted: &'a mut Wanted,
+}
+
+impl Target<'_> {
+    pub(crate) fn error(&self, why: impl Into<String>) -> SettingsError {
+        SettingsError::Policy {
+            policy: self.spec.to_string(),
+            why: why.into(),
+        }
+    }
+
+    pub(crate) fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.wanted.notes.contains(&note) {
+            self.wanted.notes.push(note);
+        }
+    }
+
+    /// Wants a value of the setting `name` of something.
+    pub(crate) fn want(&mut self, name: &str, at: At, value: impl Into<String>) {
+        if let Some(key) = Key::new(setting::known(name), at) {
+            self.wanted.values.push((key, value.into()));
+        }
+    }
+
+    /// Wants a value everywhere that the setting exists and is selected.
+    fn want_everywhere(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
+        self.want_where(name, value, |_| true)
+    }
+
+    /// The same where a test holds.
+    fn want_where(
+        &mut self,
+        name: &str,
+        value: &str,
+        test: impl Fn(&At) -> bool,
+    ) -> Result<(), SettingsError> {
+        let info = setting::known(name);
+        let places: Vec<At> = self
+            .system
+            .places(info.scope)
+            .into_iter()
+            .filter(|at| self.selected(at) && test(at))
+            .filter(|at| {
+                Key::new(info, at.clone()).is_some_and(|key| self.system.root().exists(&key.path()))
+            })
+            .collect();
+        if places.is_empty() {
+            return Err(self.error(self.why_missing(info.name)));
+        }
+        for at in places {
+            self.want(name, at, value);
+        }
+        Ok(())
+    }
+
+    fn selected(&self, at: &At) -> bool {
+        let cpus = self.selection.cpus.as_ref();
+        let drives = self.selection.drives.as_ref();
+        match at {
+            At::System => true,
+            At::Cpu(cpu) | At::IdleState { cpu, .. } => cpus.is_none_or(|c| c.contains(cpu)),
+            At::CpufreqPolicy(policy) => cpus.is_none_or(|cpus| {
+                let of = self.system.policy_cpus(*policy);
+                of.iter().any(|cpu| cpus.contains(cpu))
+            }),
+            At::Drive(drive) => drives.is_none_or(|d| d.contains(drive)),
+        }
+    }
+
+    /// The selected CPUs.
+    pub(crate) fn cpus(&self) -> Vec<usize> {
+        let all = self.system.places(Scope::Cpu).into_iter();
+        all.filter(|at| self.selected(at))
+            .filter_map(|at| match at {
+                At::Cpu(cpu) => Some(cpu),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The selected drives.
+    pub(crate) fn drives(&self) -> Vec<String> {
+        let all = self.system.drives().into_iter();
+        all.filter(|d| self.selected(&At::Drive(d.clone())))
+            .collect()
+    }
+
+    fn why_missing(&self, name: &str) -> String {
+        let what = match setting::known(name).scope {
+            Scope::CpufreqPolicy => "this machine offers no cpufreq setting of that kind",
+            Scope::Drive => "this machine shows no NVMe drive with that setting",
+            _ => "this machine has no such setting",
+        };
+        let path = setting::known(name).path;
+        let hypervisor = if is_virtual(self.system.root()) {
+            "; it is a virtual machine, whose host keeps it"
+        } else {
+            ""
+        };
+        format!("{what} (/{path}){hypervisor}")
+    }
+
+    /// What the policy sets.
+    fn set(&mut self) -> Result<(), SettingsError> {
+        match self.spec.policy() {
+            Policy::Idle(policy) => self.idle_governor(*policy),
+            Policy::IdleStates(limit) => self.idle_states(limit),
+            Policy::CpuLatency(latency) => self.cpu_latency(latency),
+            Policy::Frequency(_) => self.frequency(),
+            Policy::FrequencyLimits(limits) => self.frequency_limits(*limits),
+            Policy::Epp(epp) => self.want_everywhere("epp", &epp.to_string()),
+            Policy::HwpBoost(on) => self.boost(*on),
+            Policy::Apst(settings) => self.apst(settings),
+            Policy::DriveLatency(tolerance) => {
+                self.want_everywhere("drive-latency", &tolerance.to_string())
+            }
+            Policy::Psd(_) => Err(self.error(
+                "a lease follows each burst of I/O, so a process has to run: `wakepath daemon` does that. \
+                 A limit that stays is cpu-latency[limit=20us,cpus=all]",
+            )),
+            Policy::Poll(_) => Err(self.error(
+                "stock kernels take the polling limit from the idle states; switching a state off moves it: \
+                 idle-states[ceiling=...]",
+            )),
+            Policy::IoUring(_) => Err(self.error(
+                "exists only in the simulator: on a real machine each program asks io_uring for it",
+            )),
+        }
+    }
+
+    fn idle_governor(&mut self, policy: IdlePolicy) -> Result<(), SettingsError> {
+        let spec = self.spec;
+        let name = spec.mechanism().name;
+        if matches!(
+            policy,
+            IdlePolicy::Shallowest | IdlePolicy::Deepest | IdlePolicy::Oracle(_)
+        ) {
+            return Err(self.error(
+                "exists only in the simulator; a limit on a real machine is idle-states[ceiling=20us]",
+            ));
+        }
+        self.want("idle-governor", At::System, name);
+        let bare = spec.version() == Some(BARE);
+        if !bare && spec.version() != Some(self.system.kernel_version()) {
+            let running = self
+                .system
+                .kernel_release()
+                .unwrap_or_else(|| "unknown".to_owned());
+            self.note(format!(
+                "{spec}: the running kernel ({running}) has its own version of {name}; that is the one that runs"
+            ));
+        }
+        for (key, value) in spec.given() {
+            let value = match value {
+                "on" => "Y",
+                "off" => "N",
+                number => number,
+            };
+            if let Some(info) = SettingInfo::of_haltpoll(key) {
+                self.want(info.name, At::System, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn cpu_latency(&mut self, latency: &CpuLatency) -> Result<(), SettingsError> {
+        let limit = latency.limit.map(Nanoseconds::as_micros);
+        let each = setting::resume_latency(limit);
+        match &latency.scope {
+            LatencyScope::System if self.selection.cpus.is_some() => Err(self.error(
+                "without `cpus` it holds for the whole system, whatever --cpus says; \
+                 cpu-latency[limit=20us,cpus=all] holds for those of --cpus",
+            )),
+            LatencyScope::System => {
+                let us = limit.unwrap_or(NO_SYSTEM_LATENCY_LIMIT_US);
+                self.want_everywhere("system-latency", &us.to_string())
+            }
+            LatencyScope::EachCpu => self.want_everywhere("cpu-latency", &each),
+            LatencyScope::Cpus(cpus) => {
+                check_cpus(self.system, cpus).map_err(|why| self.error(why))?;
+                self.want_where(
+                    "cpu-latency",
+                    &each,
+                    |at| matches!(at, At::Cpu(cpu) if cpus.contains(cpu)),
+                )
+            }
+        }
+    }
+
+    fn frequency_limits(&mut self, limits: FrequencyLimits) -> Result<(), SettingsError> {
+        for (name, limit) in [("frequency-min", limits.min), ("frequency-max", limits.max)] {
+            if let Some(khz) = limit {
+                self.want_everywhere(name, &khz.0.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn frequency(&mut self) -> Result<(), SettingsError> {
+        let spec = self.spec;
+        let name = spec.mechanism().name;
+        let driver = self.frequency_driver();
+        // These drivers choose frequencies themselves, and give the two names another meaning.
+        let active = matches!(driver.as_deref(), Some("intel_pstate" | "amd-pstate-epp"));
+        match name {
+            "intel_pstate" | "intel_pstate-hwp" => {
+                if driver.as_deref() != Some("intel_pstate") {
+                    let driver = driver.unwrap_or_else(|| "none".to_owned());
+                    return Err(self.error(format!(
+                        "needs the cpufreq driver intel_pstate in active mode; this machine's driver is {driver}"
+                    )));
+                }
+                self.want_everywhere("frequency-governor", "powersave")?;
+                for (key, value) in spec.given() {
+                    match (key, value) {
+                        ("epp", value) => self.want_everywhere("epp", value)?,
+                        ("hwp_dynamic_boost", value) => self.boost(value == "on")?,
+                        (key, _) => return Err(self.error(format!("no running kernel lets `{key}` be set"))),
+                    }
+                }
+                Ok(())
+            }
+            "powersave" if active => Err(self.error(
+                "this driver's powersave scales with the load; intel_pstate-hwp or epp[value=power] asks for \
+                 that, frequency[max=...] for the lowest frequency",
+            )),
+            _ => {
+                if let Some((key, _)) = spec.given().next() {
+                    return Err(self.error(format!(
+                        "no running kernel lets `{key}` be set; it exists in the simulator"
+                    )));
+                }
+                self.want_everywhere("frequency-governor", name)
+            }
+        }
+    }
+
+    fn frequency_driver(&self) -> Option<String> {
+        let first = self.system.cpufreq_policies().into_iter().next()?;
+        let path = format!(
+            "{}/cpufreq/policy{first}/scaling_driver",
+            wakepath_system::CPUS
+        );
+        self.system.root().optional(&path)
+    }
+
+    fn boost(&mut self, on: bool) -> Result<(), SettingsError> {
+        self.want_everywhere("hwp-dynamic-boost", if on { "1" } else { "0" })
+    }
+}

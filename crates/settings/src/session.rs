@@ -1,0 +1,612 @@
+//! Changing settings so that they can always be put back.
+//!
+//! Order of an apply: lock, journal to disk, write, read back. Order of a restore: lock, write the oldest
+//! values, read back, remove the journal. A crash at any point leaves either nothing changed or a
+//! journal that says all that was, and a restore can be repeated.
+
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use wakepath_system::journal::{Entry, Journal, Layer, Why, boot};
+use wakepath_system::setting::{Mechanism, NO_SYSTEM_LATENCY_LIMIT_US, same};
+use wakepath_system::{At, Key, System};
+
+use crate::plan::in_order;
+use crate::store::Store;
+use crate::write::{left_of, verify, write};
+use crate::{Change, Plan, SettingsError, journal};
+
+/// The right to change settings of a machine: the lock, and the journal.
+#[derive(Debug)]
+pub struct Session {
+    system: System,
+    store: Store,
+    journal: Journal,
+    recovered: Restored,
+}
+
+/// What a restore did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Settings that had another value and now have the old one.
+    pub written: Vec<Change>,
+    /// How many had it already.
+    pub unchanged: usize,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+impl Session {
+    /// Takes the lock. What a process held that died is put back first.
+    ///
+    /// # Errors
+    /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
+    pub fn open(system: &System) -> Result<Self, SettingsError> {
+        let mut session = Self::locked(system)?;
+        if session.forget_other_boot() {
+            journal::save(&session.journal, &session.store)?;
+        }
+        while session
+            .journal
+            .layers
+            .last()
+            .is_some_and(|l| l.why == Why::Held)
+        {
+            let restored = session.restore_top()?;
+            session.recovered.written.extend(restored.written);
+            session.recovered.unchanged += restored.unchanged;
+        }
+        Ok(session)
+    }
+
+    /// Takes the lock to put everything back with [`Session::restore`]. Unlike after [`Session::open`], one setting that
+    /// cannot be put back keeps no other from it.
+    ///
+    /// # Errors
+    /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
+    pub fn for_restore(system: &System) -> Result<Self, SettingsError> {
+        let mut session = Self::locked(system)?;
+        session.forget_other_boot();
+        Ok(session)
+    }
+
+    /// With the lock and the journal.
+    fn locked(system: &System) -> Result<Self, SettingsError> {
+        let store = Store::open(system.root())?;
+        let journal = journal::load(&store, system.root())?;
+        Ok(Self {
+            system: system.clone(),
+            store,
+            journal,
+            recovered: Restored::default(),
+        })
+    }
+
+    /// What was put back because the process that had changed it died.
+    pub const fn recovered(&self) -> &Restored {
+        &self.recovered
+    }
+
+    /// Applies a plan until [`Session::restore`].
+    ///
+    /// # Errors
+    /// A setting could not be written or reads back differently; then all of this plan is put back.
+    pub fn apply(&mut self, plan: &Plan) -> Result<(), SettingsError> {
+        let held = plan.changes.iter().find(|c| {
+            c.key.setting.mechanism == Mechanism::Held
+                && c.new.as_deref() != Some(&NO_SYSTEM_LATENCY_LIMIT_US.to_string())
+        });
+        if let Some(change) = held {
+            return Err(SettingsError::Policy {
+                policy: change.key.to_string(),
+                why: "the kernel drops this request when the process that holds it ends; keep one with \
+                      --for 10m, or use cpu-latency[limit=...,cpus=all], which stays by itself"
+                    .to_owned(),
+            });
+        }
+        // Under the lock; what the plan was made from may have changed since.
+        let plan = plan.again(&self.system)?;
+        let before = self.journal.clone();
+        let layer = self.journal.applied();
+        journalled(&self.system, &plan).for_each(|entry| layer.add(entry));
+        self.execute(&plan, before).map(|_| ())
+    }
+
+    /// Applies a plan for as long as the hold lives.
+    ///
+    /// # Errors
+    /// As [`Session::apply`].
+    pub fn hold(mut self, plan: &Plan) -> Result<Hold, SettingsError> {
+        let plan = plan.again(&self.system)?;
+        let before = self.journal.clone();
+        self.journal.layers.push(Layer {
+            why: Why::Held,
+            settings: journalled(&self.system, &plan).collect(),
+        });
+        let requests = self.execute(&plan, before)?;
+        Ok(Hold::new(Holding {
+            session: self,
+            requests,
+            left: None,
+        }))
+    }
+
+    /// Notes the old values of what a process is going to change again and again ([`Hold::set`]), and changes nothing yet.
+    /// What somebody else changes meanwhile is not put back.
+    ///
+    /// # Errors
+    /// A setting cannot be read, or the journal cannot be written.
+    pub fn reserve(mut self, plan: &Plan) -> Result<Hold, SettingsError> {
+        let plan = plan.again(&self.system)?;
+        self.journal.layers.push(Layer {
+            why: Why::Held,
+            settings: plan
+                .changes
+                .iter()
+                .map(|change| entry(&self.system, change))
+                .collect(),
+        });
+        journal::save(&self.journal, &self.store)?;
+        Ok(Hold::new(Holding {
+            session: self,
+            requests: Vec::new(),
+            left: Some(Vec::new()),
+        }))
+    }
+
+    /// Journal to disk, then the writes, then the comparison. After an error everything of the plan is
+    /// put back and the journal is the one of `before`.
+    fn execute(&mut self, plan: &Plan, before: Journal) -> Result<Vec<File>, SettingsError> {
+        if let Err(e) = journal::save(&self.journal, &self.store) {
+            self.journal = before;
+            return Err(e);
+        }
+        let mut requests = Vec::new();
+        let written = plan
+            .changes
+            .iter()
+            .try_for_each(|change| self.write(change, &mut requests))
+            // Once more: one setting can have changed another.
+            .and_then(|()| plan.changes.iter().try_for_each(|c| self.is_in_force(c)));
+        let Err(error) = written else {
+            return Ok(requests);
+        };
+        drop(requests);
+        let undo: Vec<Entry> = journalled(&self.system, plan).collect();
+        let mut restored = Restored::default();
+        // If that fails, too, the journal still says what was.
+        if self.put_back(&undo, &mut restored).is_empty() {
+            self.journal = before;
+            journal::save(&self.journal, &self.store)?;
+        }
+        Err(error)
+    }
+
+    fn write(&self, change: &Change, requests: &mut Vec<File>) -> Result<(), SettingsError> {
+        let Some(new) = &change.new else {
+            return Ok(());
+        };
+        let now = self.system.read(&change.key)?;
+        if same(change.key.setting, &now, new) && change.key.setting.mechanism != Mechanism::Held {
+            return Ok(());
+        }
+        requests.extend(write(&self.system, &change.key, new)?);
+        verify(&self.system, &change.key, new)
+    }
+
+    fn is_in_force(&self, change: &Change) -> Result<(), SettingsError> {
+        match &change.new {
+            Some(new) => verify(&self.system, &change.key, new),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts everything back to what it was before the first apply.
+    ///
+    /// # Errors
+    /// [`SettingsError::NotRestored`] with every setting that could not be; the journal keeps them.
+    pub fn restore(&mut self) -> Result<Restored, SettingsError> {
+        let mut restored = std::mem::take(&mut self.recovered);
+        let mut left = self.journal.oldest();
+        let failed = self.put_back(&left, &mut restored);
+        left.retain(|entry| failed.iter().any(|(key, _)| *key == entry.key));
+        self.journal.layers.clear();
+        if !left.is_empty() {
+            self.journal.layers.push(Layer {
+                why: Why::Applied,
+                settings: left,
+            });
+        }
+        let saved = journal::save(&self.journal, &self.store);
+        not_restored(failed)?;
+        saved.map(|()| restored)
+    }
+
+    /// Puts the uppermost layer back.
+    fn restore_top(&mut self) -> Result<Restored, SettingsError> {
+        let mut restored = Restored::default();
+        if let Some(layer) = self.journal.layers.last() {
+            not_restored(self.put_back(&layer.settings, &mut restored))?;
+            self.journal.layers.pop();
+            journal::save(&self.journal, &self.store)?;
+        }
+        Ok(restored)
+    }
+
+    /// Takes what somebody else has changed since we left it out of the uppermost layer, so that it stays as it is; a
+    /// note for each.
+    fn leave_foreign(&mut self, left: &[Left]) -> Vec<String> {
+        let system = &self.system;
+        let Some(layer) = self.journal.layers.last_mut() else {
+            return Vec::new();
+        };
+        let mut notes = Vec::new();
+        layer.settings.retain(|entry| {
+            // What cannot be read is written anyway.
+            let Ok(Some((_, found))) = foreign(system, entry, left) else {
+                return true;
+            };
+            // Without a new value the kernel has changed it, along with another.
+            if entry.new.is_none() || same(entry.key.setting, &entry.old, &found) {
+                return true;
+            }
+            let found = match entry.key.setting.mechanism {
+                Mechanism::NvmeFeature(_) => "has another table".to_owned(),
+                Mechanism::Text | Mechanism::Held => format!("is '{found}'"),
+            };
+            notes.push(format!(
+                "{} {found}: somebody else has set it, so it stays",
+                entry.key
+            ));
+            false
+        });
+        if !notes.is_empty() {
+            // If the settings that are ours cannot be put back, the next restore must not touch these either. An error
+            // comes again when the layer goes.
+            let _ = journal::save(&self.journal, &self.store);
+        }
+        notes
+    }
+
+    /// Tries each; returns those that could not be put back.
+    fn put_back(&self, entries: &[Entry], restored: &mut Restored) -> Vec<(Key, SettingsError)> {
+        let live = self.system.root().is_live();
+        let mut changes: Vec<Change> = entries
+            .iter()
+            // The kernel has taken these back when the process ended.
+            .filter(|e| !(live && e.key.setting.mechanism == Mechanism::Held))
+            .map(|e| Change {
+                key: e.key.clone(),
+                // What cannot be read is written anyway.
+                old: self.system.read(&e.key).unwrap_or_default(),
+                new: Some(e.old.clone()),
+            })
+            .collect();
+        in_order(&mut changes, |c| c.new.as_deref());
+        let noted = |key: &Key| {
+            let entry = entries.iter().find(|entry| entry.key == *key)?;
+            entry.drive.as_ref()
+        };
+        let mut failed = Vec::new();
+        for mut change in changes {
+            let key = change.key.clone();
+            if !self.system.root().exists(&key.path()) && !self.captured_drive(&change) {
+                restored
+                    .notes
+                    .push(format!("{key} is not there any more; nothing to put back"));
+                continue;
+            }
+            if let (Some(now), Some(noted)) = (identity(&self.system, &key.at), noted(&key))
+                && now != *noted
+            {
+                restored.notes.push(format!(
+                    "{key} is of another drive now ({now}, after {noted}); nothing to put back"
+                ));
+                continue;
+            }
+            let old = change.new.clone().unwrap_or_default();
+            // Read again: one setting can have changed another meanwhile.
+            change.old = self.system.read(&key).unwrap_or_default();
+            if same(key.setting, &change.old, &old) {
+                restored.unchanged += 1;
+                continue;
+            }
+            let result = write(&self.system, &key, &old);
+            let result = result.map_err(SettingsError::from);
+            match result.and_then(|_| verify(&self.system, &key, &old)) {
+                Ok(()) => restored.written.push(change),
+                Err(e) => failed.push((key, e)),
+            }
+        }
+        failed
+    }
+
+    /// A captured drive has no device, only its answers.
+    fn captured_drive(&self, change: &Change) -> bool {
+        matches!(change.key.setting.mechanism, Mechanism::NvmeFeature(_))
+            && !self.system.root().is_live()
+    }
+
+    /// A journal of an earlier boot: the settings of the kernel are gone with it, and what the present
+    /// boot has set is not ours. Only what still has the value that was written is put back.
+    /// Returns whether the journal has changed.
+    fn forget_other_boot(&mut self) -> bool {
+        let now = boot(self.system.root());
+        if self.journal.boot == now || self.journal.layers.is_empty() {
+            return false;
+        }
+        let mut forgotten = 0;
+        for layer in &mut self.journal.layers {
+            let before = layer.settings.len();
+            layer.settings.retain(|entry| {
+                let found = self.system.read(&entry.key);
+                let new = entry.new.as_deref();
+                new.zip(found.ok())
+                    .is_some_and(|(new, found)| same(entry.key.setting, new, &found))
+            });
+            forgotten += before - layer.settings.len();
+        }
+        self.journal.boot = now;
+        self.recovered.notes.push(format!(
+            "the machine was restarted since the last apply, which has reset {forgotten} setting(s) by itself"
+        ));
+        true
+    }
+}
+
+fn not_restored(failed: Vec<(Key, SettingsError)>) -> Result<(), SettingsError> {
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let errors = failed.into_iter().map(|(_, error)| error).collect();
+    Err(SettingsError::NotRestored(errors))
+}
+
+/// What the journal has to know of a plan.
+fn journalled<'a>(system: &'a System, plan: &'a Plan) -> impl Iterator<Item = Entry> + 'a {
+    let along = |change: &Change| {
+        plan.differing().any(|cause| {
+            cause.key.at == change.key.at
+                && cause.key.setting.changes.contains(&change.key.setting.name)
+        })
+    };
+    plan.changes
+        .iter()
+        .filter(move |c| c.differs() || along(c))
+        .map(|change| entry(system, change))
+}
+
+fn entry(system: &System, change: &Change) -> Entry {
+    Entry {
+        key: change.key.clone(),
+        old: change.old.clone(),
+        new: change.new.clone(),
+        drive: identity(system, &change.key.at),
+    }
+}
+
+/// Model and serial number of a drive, which asks it for nothing; `None` of anything else, and where sysfs has none.
+fn identity(system: &System, of: &At) -> Option<String> {
+    let At::Drive(name) = of else { return None };
+    let file = |file: &str| {
+        let path = format!("sys/class/nvme/{name}/{file}");
+        system.root().optional(&path).unwrap_or_default()
+    };
+    let model = file("model");
+    (!model.is_empty()).then(|| format!("{model} {}", file("serial")))
+}
+
+/// What is held, and has to be put back.
+#[derive(Debug)]
+struct Holding {
+    session: Session,
+    /// Requests that last as long as these files are open.
+    requests: Vec<File>,
+    /// What was reserved and has been set, as we left it; `None`: all was set at once, and all is put back.
+    left: Option<Vec<Left>>,
+}
+
+/// How we left a setting.
+#[derive(Debug)]
+struct Left {
+    key: Key,
+    /// What was written. After a write that failed also what was there before: it can be either.
+    values: Vec<String>,
+}
+
+impl Holding {
+    fn release(self) -> Result<(Session, Restored), SettingsError> {
+        let Self {
+            mut session,
+            requests,
+            left,
+        } = self;
+        drop(requests);
+        let notes = left.map(|left| session.leave_foreign(&left));
+        let mut restored = session.restore_top()?;
+        restored.notes.extend(notes.unwrap_or_default());
+        Ok((session, restored))
+    }
+
+    fn set(&mut self, key: &Key, value: Option<&str>) -> Result<(), SettingsError> {
+        let Some(entry) = self.session.journal.held(key) else {
+            return Err(SettingsError::NotHeld(key.to_string()));
+        };
+        let value = value.unwrap_or(&entry.old);
+        let system = &self.session.system;
+        system.check(key, value)?;
+        let mut unnoted = Vec::new();
+        let values = match &mut self.left {
+            None => &mut unnoted,
+            Some(left) => {
+                let at = left.iter().position(|left| left.key == *key);
+                let at = at.unwrap_or_else(|| {
+                    left.push(Left {
+                        key: key.clone(),
+                        values: vec![entry.old.clone()],
+                    });
+                    left.len() - 1
+                });
+                &mut left[at].values
+            }
+        };
+        if !values.iter().any(|known| known == value) {
+            values.push(value.to_owned());
+        }
+        write(system, key, value)?;
+        let result = verify(system, key, value);
+        match &result {
+            Ok(()) => values.retain(|known| known == value),
+            // Some drivers round frequencies; of all else it is somebody else's.
+            Err(SettingsError::ReadBack { found, .. }) if key.setting.name == "frequency-min" => {
+                values.push(found.clone());
+            }
+            Err(_) => {}
+        }
+        result
+    }
+}
+
+/// What somebody else has set a setting to since we left it: what it should be, and what it is.
+fn foreign(
+    system: &System,
+    entry: &Entry,
+    left: &[Left],
+) -> Result<Option<(String, String)>, SettingsError> {
+    let found = system.read(&entry.key)?;
+    let left = left.iter().find(|left| left.key == entry.key);
+    let values = left.map_or(std::slice::from_ref(&entry.old), |left| &left.values);
+    let ours = values
+        .iter()
+        .any(|value| left_of(system, &entry.key, value, &found));
+    let expected = values.first().unwrap_or(&entry.old);
+    Ok((!ours).then(|| (expected.clone(), found)))
+}
+
+type Slot = Arc<Mutex<Option<Holding>>>;
+
+/// Guards that are alive, for [`restore_before_exit`].
+static ALIVE: Mutex<Vec<Weak<Mutex<Option<Holding>>>>> = Mutex::new(Vec::new());
+
+/// Settings that are held; they are put back when it is dropped. After a kill, the next
+/// [`Session::open`] or `wakepath restore` does it.
+#[derive(Debug)]
+pub struct Hold(Slot);
+
+impl Hold {
+    fn new(holding: Holding) -> Self {
+        let slot = Arc::new(Mutex::new(Some(holding)));
+        let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.retain(|other| other.strong_count() > 0);
+        alive.push(Arc::downgrade(&slot));
+        Self(slot)
+    }
+
+    /// Puts the settings back and returns the session for the next plan; `None` if
+    /// [`restore_before_exit`] has put them back already.
+    ///
+    /// # Errors
+    /// [`SettingsError::NotRestored`]; the journal keeps what could not be put back.
+    pub fn release(self) -> Result<Option<(Session, Restored)>, SettingsError> {
+        take(&self.0).map(Holding::release).transpose()
+    }
+}
+
+impl Hold {
+    /// Changes a setting that is held, or, with `None`, puts its old value back.
+    ///
+    /// # Errors
+    /// It is not held, cannot be written, or reads back differently.
+    pub fn set(&self, key: &Key, value: Option<&str>) -> Result<(), SettingsError> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match slot.as_mut() {
+            Some(holding) => holding.set(key, value),
+            None => Err(SettingsError::NotHeld(key.to_string())),
+        }
+    }
+
+    /// Notes the old values of further settings, as [`Session::reserve`] does.
+    ///
+    /// # Errors
+    /// As there; then none of them is held.
+    pub fn add(&self, plan: &Plan) -> Result<(), SettingsError> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(session) = slot.as_mut().map(|holding| &mut holding.session) else {
+            return Ok(());
+        };
+        let new = plan.changes.iter();
+        let new = new.filter(|change| session.journal.held(&change.key).is_none());
+        let new: Vec<Entry> = new.map(|change| entry(&session.system, change)).collect();
+        let before = session.journal.clone();
+        session.journal.hold(new);
+        let saved = journal::save(&session.journal, &session.store);
+        if saved.is_err() {
+            session.journal = before;
+        }
+        saved
+    }
+
+    /// Forgets a setting that is held, so that it stays as it is, after a kill, too: what it belonged to is gone.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn forget(&self, key: &Key) -> Result<(), SettingsError> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_mut().map_or(Ok(()), |holding| {
+            let session = &mut holding.session;
+            session.journal.forget_held(key);
+            journal::save(&session.journal, &session.store)
+        })
+    }
+
+    /// What somebody else has set a setting that was reserved to since [`Hold::set`]: what it should be, and what it is.
+    ///
+    /// # Errors
+    /// It is not held, or cannot be read.
+    pub fn foreign(&self, key: &Key) -> Result<Option<(String, String)>, SettingsError> {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = slot.as_ref().and_then(|holding| {
+            let entry = holding.session.journal.held(key)?;
+            Some((&holding.session.system, entry, holding.left.as_deref()?))
+        });
+        let Some((system, entry, left)) = held else {
+            return Err(SettingsError::NotHeld(key.to_string()));
+        };
+        foreign(system, entry, left)
+    }
+
+    /// The old value of a setting that is held.
+    pub fn old(&self, key: &Key) -> Option<String> {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = slot.as_ref()?.session.journal.held(key)?;
+        Some(entry.old.clone())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(holding) = take(&self.0) {
+            // There is no one to tell, and the journal keeps what is left to do.
+            let _ = holding.release();
+        }
+    }
+}
+
+fn take(slot: &Slot) -> Option<Holding> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// Puts back what this process holds; to be called before `std::process::exit`, which drops nothing.
+/// A hold that is just being released on another thread is left to it.
+///
+/// # Errors
+/// The first thing that could not be put back; the rest is tried all the same.
+pub fn restore_before_exit() -> Result<(), SettingsError> {
+    let alive = std::mem::take(&mut *ALIVE.lock().unwrap_or_else(PoisonError::into_inner));
+    let slots = alive.iter().filter_map(Weak::upgrade);
+    let results: Vec<_> = slots
+        .filter_map(|slot| take(&slot))
+        .map(Holding::release)
+        .collect();
+    results.into_iter().try_for_each(|r| r.map(|_| ()))
+}

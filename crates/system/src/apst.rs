@@ -1,0 +1,75 @@
+//! What the kernel is told about APST on a machine.
+
+use wakepath_hardware::drive::Drive;
+use wakepath_hardware::drive::quirks::{Dmi, PciId, Place, QuirkKind, Quirks};
+use wakepath_policies::apst::{ApstQuirks, ApstSettings};
+
+use crate::{Root, nvme};
+
+/// What the kernel's quirk list says of APST on a drive of this machine.
+pub fn apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
+    let kinds: Vec<QuirkKind> = Quirks::builtin()
+        .on(drive, &place(root, name))
+        .into_iter()
+        .flat_map(|(quirk, _)| quirk.kinds.clone())
+        .collect();
+    ApstQuirks {
+        no_deepest: kinds.contains(&QuirkKind::NoDeepest),
+        no_apst: kinds.contains(&QuirkKind::NoApst),
+    }
+}
+
+/// What the kernel is told to program into a drive of this machine: module parameters, latency tolerance, quirks.
+pub fn kernel_apst(root: &Root, name: &str, drive: &Drive) -> ApstSettings {
+    let kernel = ApstSettings::default();
+    let parameter = |file: &str, or: u64| {
+        let path = format!("sys/module/nvme_core/parameters/{file}");
+        root.number(&path).unwrap_or(or)
+    };
+    let tolerance = nvme::latency_tolerance(root, name);
+    let by_default = parameter("default_ps_max_latency_us", kernel.max_latency_us);
+    let forced = root.optional("sys/module/nvme_core/parameters/force_apst");
+    let quirks = match forced.as_deref() {
+        Some("Y") => ApstQuirks::default(),
+        _ => apst_quirks(root, name, drive),
+    };
+    ApstSettings {
+        primary_timeout_ms: parameter("apst_primary_timeout_ms", kernel.primary_timeout_ms),
+        primary_tolerance_us: parameter("apst_primary_latency_tol_us", kernel.primary_tolerance_us),
+        secondary_timeout_ms: parameter("apst_secondary_timeout_ms", kernel.secondary_timeout_ms),
+        secondary_tolerance_us: parameter(
+            "apst_secondary_latency_tol_us",
+            kernel.secondary_tolerance_us,
+        ),
+        max_latency_us: match tolerance.as_deref() {
+            Some("any") => u64::MAX,
+            Some(us) => us.parse().unwrap_or(by_default),
+            None => by_default,
+        },
+        quirks,
+        ..kernel
+    }
+}
+
+/// What the quirk list goes by besides the drive's own words: its PCI id and the computer.
+pub fn place(root: &Root, name: &str) -> Place {
+    let id = |file: &str| {
+        let text = root.optional(&format!("sys/class/nvme/{name}/device/{file}"))?;
+        u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+    };
+    let dmi = |file: &str| {
+        let text = root.optional(&format!("sys/class/dmi/id/{file}"));
+        text.into_iter().collect::<Vec<_>>()
+    };
+    Place {
+        pci: id("vendor")
+            .zip(id("device"))
+            .map(|(vendor, device)| PciId { vendor, device }),
+        dmi: root.exists("sys/class/dmi/id").then(|| Dmi {
+            sys_vendor: dmi("sys_vendor"),
+            product_name: dmi("product_name"),
+            board_vendor: dmi("board_vendor"),
+            board_name: dmi("board_name"),
+        }),
+    }
+}

@@ -1,0 +1,358 @@
+//! A machine description, as the simulator takes it, of a running or captured machine.
+//!
+//! What the kernel tells is taken from it: idle states, frequency range, tick rate, number of CPUs and queues,
+//! the drive with its power states. What no kernel tells (true exit latencies, power, CPU work of an I/O) is assumed as
+//! for a recorded system ([`Machine::from_recorded`]).
+
+use std::collections::BTreeMap;
+
+use wakepath_hardware::idle::{IdleState, IdleStates};
+use wakepath_hardware::machine::{
+    DriveInForce, DriveModel, Figure, LatencyRequest, MAX_LATENCY_REQUEST_US, Origin, Transition,
+};
+use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
+use wakepath_hardware::{Machine, machine::MachineError};
+use wakepath_units::{Kilohertz, Nanoseconds, cpus};
+
+use super::{irq_time_accounting, tick_rate};
+use crate::nvme::ApstFeature;
+use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, resume_limit_us};
+use crate::topology::{CPUS, StateInfo};
+use crate::{Key, Root, System, journal, nvme};
+
+/// A clock to assume where nothing tells one.
+const ANY_CLOCK: Kilohertz = Kilohertz(2_000_000);
+
+/// The machine below a root, and what had to be assumed that other machines tell.
+///
+/// # Errors
+/// What was read makes no machine.
+pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), MachineError> {
+    let root = system.root();
+    let cpu = Cpu::of(root);
+    let mut notes = Vec::new();
+    let (states, states_assumed) = idle_states(system, &mut notes);
+    let (frequency, clock_assumed) = frequencies(system, &cpu, &mut notes);
+    let record = RecordedSystem {
+        name: name.to_owned(),
+        cpu_model: cpu.model,
+        family_model: cpu.family_model,
+        kernel: root
+            .optional("proc/sys/kernel/osrelease")
+            .unwrap_or_else(|| "unknown".to_owned()),
+        idle: Some(RecordedIdle {
+            driver: idle_file(root, "current_driver"),
+            governor: idle_file(root, "current_governor"),
+            recorded_cpus: system.cpus().len().max(1),
+            states,
+        }),
+        frequency,
+        hwp_dynamic_boost: root
+            .number(&format!("{CPUS}/intel_pstate/hwp_dynamic_boost"))
+            .map(|n| n != 0),
+        intel_pstate_status: root.optional(&format!("{CPUS}/intel_pstate/status")),
+        processor: None,
+        source: "wakepath machine capture".to_owned(),
+    };
+    let mut machine = Machine::from_recorded(&record)?;
+    machine.title = format!(
+        "{}, Linux {}, as captured; what its hardware really takes is assumed",
+        record.cpu_model, record.kernel
+    );
+    match tick_rate(root) {
+        Some(hz) => {
+            machine.hz = Figure {
+                value: hz as f64,
+                origin: Origin::Source("CONFIG_HZ of the running kernel".to_owned()),
+            };
+        }
+        None => notes.push(format!(
+            "the kernel's configuration cannot be read; HZ is assumed to be {}",
+            machine.hz.value
+        )),
+    }
+    if let Some(counts) = irq_time_accounting(root) {
+        machine.irq_time_accounting = Figure {
+            value: f64::from(u8::from(counts)),
+            origin: Origin::Source("CONFIG_IRQ_TIME_ACCOUNTING of the running kernel".to_owned()),
+        };
+    }
+    threads(system, &mut machine);
+    machine.latency_requests = latency_requests(system);
+    if let Some(why) = clock_assumed {
+        let cluster = &mut machine.cluster[0];
+        cluster.opps_assumed = Some(why);
+        cluster.base_mhz = Figure::default();
+    }
+    if let Some(why) = states_assumed {
+        for state in machine.idle_state.iter_mut().filter(|s| !s.polling) {
+            state.exit_latency_us = assumed(state.exit_latency_us.value, &why);
+            state.target_residency_us = assumed(state.target_residency_us.value, &why);
+        }
+    }
+    drive(system, &mut machine, &mut notes);
+    Ok((machine, notes))
+}
+
+fn assumed(value: f64, why: &str) -> Figure {
+    Figure {
+        value,
+        origin: Origin::Assumed(why.to_owned()),
+    }
+}
+
+fn idle_file(root: &Root, file: &str) -> String {
+    let path = format!("{CPUS}/cpuidle/{file}");
+    root.optional(&path).unwrap_or_else(|| "none".to_owned())
+}
+
+/// What `/proc/cpuinfo` says of the first CPU.
+struct Cpu {
+    model: String,
+    family_model: String,
+    clock: Option<Kilohertz>,
+}
+
+impl Cpu {
+    fn of(root: &Root) -> Self {
+        let text = root.optional("proc/cpuinfo").unwrap_or_default();
+        let field = |name: &str| {
+            text.lines()
+                .filter_map(|line| line.split_once(':'))
+                .find(|(key, _)| key.trim() == name)
+                .map(|(_, value)| value.trim())
+        };
+        let number = |name: &str| field(name).and_then(|v| v.parse::<u32>().ok()).unwrap_or(0);
+        let mhz = field("cpu MHz").and_then(|v| v.parse::<f64>().ok());
+        Self {
+            model: field("model name")
+                .unwrap_or("unknown processor")
+                .to_owned(),
+            family_model: format!("{}/{}", number("cpu family"), number("model")),
+            clock: mhz
+                .filter(|mhz| (1.0..25_000.0).contains(mhz))
+                .map(|mhz| Kilohertz((mhz * 1e3) as u32)),
+        }
+    }
+}
+
+/// The idle states of the first CPU, and why they are assumed if they are.
+fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<String>) {
+    let of = |cpu: &usize| system.idle_states(*cpu);
+    let cpus = system.cpus();
+    let first = cpus.first().map(of).unwrap_or_default();
+    if cpus.iter().any(|cpu| shape(&of(cpu)) != shape(&first)) {
+        notes
+            .push("CPUs have different idle states; the machine has those of the first".to_owned());
+    }
+    let state = |s: &StateInfo| IdleState {
+        name: s.name.clone(),
+        exit_latency: Nanoseconds::from_micros(s.latency_us),
+        target_residency: Nanoseconds::from_micros(s.residency_us),
+        polling: s.polling,
+        disabled: s.disabled,
+    };
+    let missing = match IdleStates::new(first.iter().map(state).collect()) {
+        Ok(states) => return (states, None),
+        Err(_) if first.is_empty() => "no cpuidle driver".to_owned(),
+        Err(why) => format!("the idle states cannot be taken over ({why})"),
+    };
+    let why = format!("{missing}: the architecture's halt, with the least that a kernel declares");
+    notes.push(why.clone());
+    let halt = IdleState {
+        name: "HALT".to_owned(),
+        exit_latency: Nanoseconds::from_micros(1),
+        target_residency: Nanoseconds::from_micros(1),
+        polling: false,
+        disabled: false,
+    };
+    #[expect(clippy::expect_used, reason = "one state is a table")]
+    let states = IdleStates::new(vec![halt]).expect("one state");
+    (states, Some(why))
+}
+
+fn shape(states: &[StateInfo]) -> Vec<(&str, u64, u64)> {
+    let shape = |s: &StateInfo| (s.latency_us, s.residency_us);
+    states
+        .iter()
+        .map(|s| (s.name.as_str(), shape(s).0, shape(s).1))
+        .collect()
+}
+
+/// The frequency policies, and why they are assumed if they are.
+fn frequencies(
+    system: &System,
+    cpu: &Cpu,
+    notes: &mut Vec<String>,
+) -> (Vec<RecordedPolicy>, Option<String>) {
+    let policies: Vec<RecordedPolicy> = system
+        .cpufreq_policies()
+        .into_iter()
+        .filter_map(|number| policy(system.root(), number))
+        .collect();
+    if !policies.is_empty() {
+        return (policies, None);
+    }
+    let clock = cpu.clock.unwrap_or(ANY_CLOCK);
+    let why = match cpu.clock {
+        Some(_) => "no cpufreq driver: the clock that /proc/cpuinfo tells, and no other".to_owned(),
+        None => "nothing tells a frequency: 2 GHz".to_owned(),
+    };
+    notes.push(why.clone());
+    let only = RecordedPolicy {
+        policy: 0,
+        driver: "none".to_owned(),
+        governor: "none".to_owned(),
+        min: clock,
+        max: clock,
+        base: None,
+        transition_latency: Nanoseconds::ZERO,
+        available: vec![clock],
+        epp: None,
+    };
+    (vec![only], Some(why))
+}
+
+fn policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
+    let file = |name: &str| root.optional(&format!("{CPUS}/cpufreq/policy{number}/{name}"));
+    let khz = |name: &str| Some(Kilohertz(file(name)?.parse().ok()?));
+    let (min, max) = (khz("cpuinfo_min_freq")?, khz("cpuinfo_max_freq")?);
+    if min.0 == 0 || min > max {
+        return None;
+    }
+    let listed = file("scaling_available_frequencies").unwrap_or_default();
+    let mut available: Vec<Kilohertz> = listed
+        .split_whitespace()
+        .filter_map(|f| f.parse().ok().map(Kilohertz))
+        .collect();
+    available.sort_unstable();
+    let latency = file("cpuinfo_transition_latency").and_then(|t| t.parse().ok());
+    Some(RecordedPolicy {
+        policy: number,
+        driver: file("scaling_driver").unwrap_or_default(),
+        governor: file("scaling_governor").unwrap_or_default(),
+        min,
+        max,
+        base: khz("base_frequency").filter(|base| (min..=max).contains(base)),
+        // All bits set is what drivers say that cannot tell (`CPUFREQ_ETERNAL`).
+        transition_latency: Nanoseconds(latency.filter(|ns| *ns < 1_000_000_000).unwrap_or(0)),
+        available,
+        epp: file("energy_performance_preference"),
+    })
+}
+
+/// The latency requests in force, but for those that a running wakepath holds: a lease of the daemon is over in a
+/// moment.
+fn latency_requests(system: &System) -> Vec<LatencyRequest> {
+    let read = |key: &Key| system.read(key).ok();
+    let of_system = "system-latency".parse().ok().and_then(|key| read(&key));
+    let of_system = of_system.and_then(|us| us.parse().ok());
+    let mut requests: Vec<LatencyRequest> = of_system
+        .filter(|us| *us < NO_SYSTEM_LATENCY_LIMIT_US)
+        .map(LatencyRequest::system)
+        .into_iter()
+        .collect();
+    let held = match journal::holder(system.root()) {
+        Some(_) => journal::held(system.root()).unwrap_or_default(),
+        // Left by one that was killed.
+        None => Vec::new(),
+    };
+    let mut of_cpus: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (place, cpu) in system.cpus().into_iter().enumerate() {
+        let Ok(key) = format!("cpu-latency:cpu{cpu}").parse::<Key>() else {
+            continue;
+        };
+        let Some(limit) = read(&key) else { continue };
+        let is_held =
+            |(of, value): &(Key, Option<String>)| *of == key && value.as_ref() == Some(&limit);
+        let us = resume_limit_us(&limit).filter(|us| *us <= MAX_LATENCY_REQUEST_US);
+        if let Some(us) = us
+            && !held.iter().any(is_held)
+        {
+            of_cpus.entry(us).or_default().push(place);
+        }
+    }
+    requests.extend(
+        of_cpus
+            .into_iter()
+            .map(|(us, cpus)| LatencyRequest { us, cpus }),
+    );
+    requests
+}
+
+/// Hardware threads of a core, as the topology tells them.
+fn threads(system: &System, machine: &mut Machine) {
+    let cluster = &mut machine.cluster[0];
+    let Some(first) = system.cpus().first().copied() else {
+        return;
+    };
+    let list = format!("{CPUS}/cpu{first}/topology/thread_siblings_list");
+    let told = system.root().optional(&list);
+    let threads = told.as_deref().and_then(cpus::parse).map_or(0, |l| l.len());
+    if threads == 0 || !cluster.cpus.is_multiple_of(threads) {
+        return;
+    }
+    let before = std::mem::replace(&mut cluster.threads_per_core, threads);
+    // A clock drives whole cores.
+    if cluster.clock_cpus == Some(before) {
+        cluster.clock_cpus = Some(threads);
+    }
+    if threads != before {
+        cluster.smt_speedup = Figure::default();
+        cluster.smt_poll_loss = Figure::default();
+    }
+}
+
+/// The first drive, its queues, and where it can be had with its power states.
+fn drive(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
+    let root = system.root();
+    let disk = system.disks().into_iter().next();
+    if let Some(queues) = disk
+        .map(|disk| root.numbered(&format!("sys/block/{disk}/mq"), "").len())
+        .filter(|queues| (1..65_536).contains(queues))
+    {
+        machine.io_path.completion.queues = Some(queues);
+        machine.io_path.completion.assumed = format!(
+            "{queues} hardware queue(s), as the block layer says; each completes on its own CPUs"
+        );
+    }
+    let names = system.drives();
+    if names.is_empty() {
+        notes.push("no NVMe controller; a typical drive stands in its place".to_owned());
+    }
+    let mut known = Vec::new();
+    for name in names {
+        match nvme::identify(root, &name) {
+            Ok(drive) => known.push(DriveModel {
+                source: format!("Identify Controller of {name}"),
+                in_force: Some(in_force(root, &name)),
+                device: Some(name),
+                ..DriveModel::declared(&drive)
+            }),
+            Err(e) => notes.push(format!("{name} cannot be identified: {e}")),
+        }
+    }
+    let mut known = known.into_iter();
+    if let Some(first) = known.next() {
+        machine.drive = first;
+    }
+    machine.other_drives = known.collect();
+}
+
+/// What of a drive's power management is set now.
+fn in_force(root: &Root, name: &str) -> DriveInForce {
+    let feature = ApstFeature::get(&*nvme::admin(root, name)).ok();
+    let transitions = feature.iter().flat_map(|feature| feature.table.entries());
+    DriveInForce {
+        latency_tolerance_us: nvme::latency_tolerance(root, name),
+        apst: feature.map(|feature| feature.enabled),
+        table: transitions
+            .filter(|entry| entry.timeout_ms > 0)
+            .map(|entry| Transition {
+                from: entry.state,
+                to: entry.target,
+                idle_ms: entry.timeout_ms,
+            })
+            .collect(),
+    }
+}

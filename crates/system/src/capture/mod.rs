@@ -1,0 +1,344 @@
+//! A machine as the files that describe it: what `wakepath machine capture` reads and writes.
+//!
+//! [`Capture::read`] reads them, [`Capture::write`] puts them into a directory that is a root like `/`, and
+//! [`machine`] makes a machine description of a root.
+
+mod list;
+pub mod machine;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::nvme::{self, APST};
+use crate::topology::VIRTUAL_DISK_PREFIXES;
+use crate::{Root, System, SystemError};
+
+/// What tells one drive from all others in Identify Controller, which is in no capture: the serial number (SN), the
+/// globally unique identifier (FGUID), the name in which many vendors repeat the serial number (SUBNQN), and what vendors put
+/// in as they like. With what each is filled.
+const IDENTITY: [(std::ops::Range<usize>, u8); 4] = [
+    (4..24, b' '),
+    (112..128, 0),
+    (768..1024, 0),
+    (3072..4096, 0),
+];
+
+/// What a directory with a capture has besides the files of the machine: the machine file, and a note about the capture.
+pub const NOTES: [&str; 2] = ["machine.toml", "about.txt"];
+
+/// What a machine has its files in, and a journal of settings that were changed in the capture.
+const TOP: [&str; 5] = ["boot", "dev", "proc", "sys", "var/lib/wakepath"];
+
+/// The files of a machine.
+#[derive(Clone, Debug, Default)]
+pub struct Capture {
+    /// Content by path below the root.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// What could not be read.
+    pub missing: Vec<Missing>,
+    /// What this machine does not show at all, and why.
+    pub hidden: Vec<String>,
+}
+
+/// A file that is there and could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// The file below the root.
+    pub path: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Capture {
+    /// Reads everything that can be read; nothing that cannot is an error.
+    pub fn read(system: &System) -> Self {
+        let mut capture = Self::default();
+        for pattern in list::FILES.iter().flat_map(|p| list::expand(p)) {
+            for path in matching(system.root(), &pattern) {
+                capture.add(system.root(), &path);
+            }
+        }
+        capture.add_text(system.root(), "proc/cmdline", |text| {
+            let words = text.split_whitespace();
+            let kept: Vec<&str> = words
+                .filter(|word| list::COMMAND_LINE.iter().any(|head| word.starts_with(head)))
+                .collect();
+            format!("{}\n", kept.join(" "))
+        });
+        capture.add_config(system.root());
+        capture.add_request(system.root());
+        for drive in system.drives() {
+            capture.add_drive(system.root(), &drive);
+        }
+        capture.hidden = hidden(system);
+        capture
+    }
+
+    fn add(&mut self, root: &Root, path: &str) {
+        match root.bytes(path) {
+            Ok(content) => {
+                self.files.insert(path.to_owned(), content);
+            }
+            Err(SystemError::Read { source, .. }) => self.not_read(root, path, &source),
+            Err(_) => {}
+        }
+    }
+
+    fn not_read(&mut self, root: &Root, path: &str, why: &io::Error) {
+        // Files that nobody can read are for writing only.
+        let mode = fs::metadata(root.path(path)).map(|m| m.permissions().mode());
+        if mode.is_ok_and(|mode| mode & 0o444 == 0) || why.kind() == io::ErrorKind::NotFound {
+            return;
+        }
+        let why = match why.kind() {
+            io::ErrorKind::PermissionDenied => "needs root".to_owned(),
+            _ => why.to_string(),
+        };
+        self.missing.push(Missing {
+            path: path.to_owned(),
+            why,
+        });
+    }
+
+    /// A text file, or what `keep` makes of it.
+    fn add_text(&mut self, root: &Root, path: &str, keep: impl Fn(&str) -> String) {
+        self.add(root, path);
+        if let Some(content) = self.files.get_mut(path) {
+            *content = keep(&String::from_utf8_lossy(content)).into_bytes();
+        }
+    }
+
+    fn add_config(&mut self, root: &Root) {
+        let Some((path, text)) = kernel_config(root) else {
+            return;
+        };
+        let matters = |line: &&str| list::CONFIG.iter().any(|head| line.starts_with(head));
+        let lines: Vec<&str> = text.lines().filter(matters).collect();
+        self.files
+            .insert(path, (lines.join("\n") + "\n").into_bytes());
+    }
+
+    /// The latency request in force, which the device tells in four bytes.
+    fn add_request(&mut self, root: &Root) {
+        let path = "dev/cpu_dma_latency";
+        let mut bytes = [0; 4];
+        let read = root
+            .open(path, rustix::fs::OFlags::RDONLY)
+            .and_then(|mut file| file.read_exact(&mut bytes));
+        match read {
+            Ok(()) => {
+                self.files.insert(path.to_owned(), bytes.to_vec());
+            }
+            Err(why) => self.not_read(root, path, &why),
+        }
+    }
+
+    fn add_drive(&mut self, root: &Root, name: &str) {
+        let admin = nvme::admin(root, name);
+        let device = format!("dev/{name}");
+        match admin.identify() {
+            Ok(mut data) => {
+                for (range, filling) in IDENTITY {
+                    if let Some(bytes) = data.get_mut(range) {
+                        bytes.fill(filling);
+                    }
+                }
+                self.files.insert(nvme::identify_file(name), data);
+            }
+            Err(why) => self.not_read(root, &device, &why),
+        }
+        let mut table = [0; wakepath_policies::apst::TABLE_BYTES];
+        // A drive without the feature refuses, which is no lack of the capture.
+        if let Ok(dword) = admin.get_feature(APST, &mut table) {
+            let mut content = dword.to_le_bytes().to_vec();
+            content.extend_from_slice(&table);
+            self.files.insert(nvme::feature_file(name, APST), content);
+        }
+    }
+
+    /// Removes an older capture from a directory, if that has one.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(directory: &Path) -> Result<(), SystemError> {
+        if NOTES.iter().any(|name| !directory.join(name).is_file()) {
+            return Ok(());
+        }
+        for path in TOP.map(|name| directory.join(name)) {
+            match fs::remove_dir_all(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(SystemError::Write {
+                        path,
+                        value: "nothing, by removing it".to_owned(),
+                        source: e,
+                    });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the files below a directory, which must not hold another machine's.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(&self, directory: &Path) -> Result<(), SystemError> {
+        for (path, content) in &self.files {
+            write(&directory.join(path), content)?;
+        }
+        Ok(())
+    }
+
+    /// A note on the capture for those who get it: what is missing and hidden.
+    pub fn about(&self) -> String {
+        let mut text = format!("{} files\n", self.files.len());
+        for missing in &self.missing {
+            let _ = writeln!(text, "not read: /{}: {}", missing.path, missing.why);
+        }
+        for hidden in &self.hidden {
+            let _ = writeln!(text, "hidden: {hidden}");
+        }
+        text
+    }
+}
+
+/// Writes a new file and the directories above it.
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), SystemError> {
+    let written = || {
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(path, content)
+    };
+    written().map_err(|source| SystemError::Write {
+        path: path.to_owned(),
+        value: format!("{} bytes", content.len()),
+        source,
+    })
+}
+
+/// The files that a pattern names.
+fn matching(root: &Root, pattern: &str) -> Vec<String> {
+    let mut found = vec![String::new()];
+    for part in pattern.split('/') {
+        found = found
+            .into_iter()
+            .flat_map(|base| {
+                let under = |name: &str| match base.as_str() {
+                    "" => name.to_owned(),
+                    base => format!("{base}/{name}"),
+                };
+                match part.split_once('*') {
+                    None => vec![under(part)],
+                    Some((head, tail)) => root
+                        .names(&base)
+                        .iter()
+                        .filter(|name| name.starts_with(head) && name.ends_with(tail))
+                        .filter(|name| !drops(&base, name))
+                        .map(|name| under(name))
+                        .collect(),
+                }
+            })
+            .collect();
+    }
+    found.retain(|path| fs::metadata(root.path(path)).is_ok_and(|m| m.is_file()));
+    found
+}
+
+/// Whether a name stands for something that is not looked at.
+fn drops(base: &str, name: &str) -> bool {
+    base == "sys/block"
+        && VIRTUAL_DISK_PREFIXES
+            .iter()
+            .any(|head| name.starts_with(head))
+}
+
+/// What the machine does not show though real ones have it.
+fn hidden(system: &System) -> Vec<String> {
+    let root = system.root();
+    let is_virtual = is_virtual(root);
+    let because = if is_virtual {
+        "kept by the host of this virtual machine"
+    } else {
+        "no driver offers it"
+    };
+    let mut hidden = Vec::new();
+    let mut unless = |there: bool, what: &str| {
+        if !there {
+            hidden.push(format!("{what}: {because}"));
+        }
+    };
+    let states = system.cpus().first().map(|cpu| system.idle_states(*cpu));
+    unless(
+        states.is_some_and(|s| s.iter().filter(|s| !s.polling).count() > 1),
+        "idle states of the processor beyond a halt",
+    );
+    unless(
+        !system.cpufreq_policies().is_empty(),
+        "frequencies and their governor (cpufreq)",
+    );
+    unless(
+        !root.names("sys/class/powercap").is_empty(),
+        "energy counters (RAPL)",
+    );
+    unless(
+        !system.drives().is_empty(),
+        "power states and APST of the drives (no NVMe controller)",
+    );
+    unless(
+        root.exists("sys/kernel/debug/energy_model") || !is_virtual,
+        "the energy model",
+    );
+    hidden
+}
+
+/// Whether the machine runs under a hypervisor.
+pub fn is_virtual(root: &Root) -> bool {
+    let cpuinfo = root.optional("proc/cpuinfo").unwrap_or_default();
+    // x86 says so; on others the hypervisor appears as a directory or a device tree node.
+    cpuinfo.split_whitespace().any(|word| word == "hypervisor")
+        || root.exists("sys/hypervisor/type")
+        || root.exists("proc/device-tree/hypervisor")
+}
+
+/// The kernel's tick rate, if it can be read.
+pub fn tick_rate(root: &Root) -> Option<u64> {
+    let (_, text) = kernel_config(root)?;
+    let line = text.lines().find_map(|l| l.strip_prefix("CONFIG_HZ="))?;
+    line.parse().ok()
+}
+
+/// Whether the running kernel counts interrupt time as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`); `None` where its
+/// configuration cannot be read.
+pub fn irq_time_accounting(root: &Root) -> Option<bool> {
+    let (_, text) = kernel_config(root)?;
+    Some(text.lines().any(|l| l == "CONFIG_IRQ_TIME_ACCOUNTING=y"))
+}
+
+/// The configuration of the running kernel, with the path under which a capture keeps it.
+fn kernel_config(root: &Root) -> Option<(String, String)> {
+    /// No configuration is longer.
+    const MOST: u64 = 4 << 20;
+    let release = root.optional("proc/sys/kernel/osrelease")?;
+    if release.contains('/') {
+        return None;
+    }
+    let path = format!("boot/config-{release}");
+    if let Some(text) = root.optional(&path) {
+        return Some((path, text));
+    }
+    let packed = root.bytes("proc/config.gz").ok()?;
+    let mut text = String::new();
+    let unpacked = flate2::read::GzDecoder::new(packed.as_slice()).take(MOST);
+    io::BufReader::new(unpacked)
+        .read_to_string(&mut text)
+        .ok()?;
+    Some((path, text))
+}

@@ -1,0 +1,59 @@
+//! What can go wrong when a machine is read, with the path at which it did.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a machine could not be read, or a value is none of a setting.
+#[derive(Debug, thiserror::Error)]
+pub enum SystemError {
+    /// A file could not be read.
+    #[error("{}: cannot be read: {source}{}", path.display(), hint(source))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file could not be written.
+    #[error("{}: writing '{value}': {source}{}", path.display(), hint(source))]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What was to be written.
+        value: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A text is not the value of a setting.
+    #[error("{setting}: '{value}' is not possible; expected {expected}")]
+    Value {
+        /// The setting.
+        setting: String,
+        /// The value.
+        value: String,
+        /// What it may be.
+        expected: String,
+    },
+    /// An NVMe command failed.
+    #[error("{}: {command}: {source}{}", path.display(), hint(source))]
+    Nvme {
+        /// The device.
+        path: PathBuf,
+        /// The command.
+        command: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What to do about an error of the system's, if there is an advice.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (this needs root)",
+        io::ErrorKind::ReadOnlyFilesystem => " (this part of the system is read-only here)",
+        io::ErrorKind::ResourceBusy => {
+            " (the driver refuses it in its present mode; intel_pstate, for one, allows no EPP other than performance under the governor performance)"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,185 @@
+//! Which setting, and of what: `idle-governor`, `cpu-latency` of CPU 3, `apst` of `nvme0`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::setting::{self, Scope, SettingInfo};
+
+/// What a setting belongs to. The order is that in which settings of one kind are written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum At {
+    /// The whole machine.
+    System,
+    /// A CPU.
+    Cpu(usize),
+    /// An idle state of a CPU.
+    IdleState {
+        /// The CPU.
+        cpu: usize,
+        /// The index of the state.
+        state: usize,
+    },
+    /// A frequency policy: the CPUs that share a clock, named after the first of them.
+    CpufreqPolicy(usize),
+    /// A drive's controller, such as `nvme0`.
+    Drive(String),
+}
+
+impl At {
+    /// What kind of thing it is.
+    pub const fn scope(&self) -> Scope {
+        match self {
+            Self::System => Scope::System,
+            Self::Cpu(_) => Scope::Cpu,
+            Self::IdleState { .. } => Scope::IdleState,
+            Self::CpufreqPolicy(_) => Scope::CpufreqPolicy,
+            Self::Drive(_) => Scope::Drive,
+        }
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System => f.write_str("system"),
+            Self::Cpu(cpu) => write!(f, "cpu{cpu}"),
+            Self::IdleState { cpu, state } => write!(f, "cpu{cpu}/state{state}"),
+            Self::CpufreqPolicy(policy) => write!(f, "policy{policy}"),
+            Self::Drive(drive) => f.write_str(drive),
+        }
+    }
+}
+
+impl FromStr for At {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str, prefix: &str| text.strip_prefix(prefix)?.parse().ok();
+        if text == "system" {
+            return Ok(Self::System);
+        }
+        if let Some((cpu, state)) = text.split_once('/')
+            && let (Some(cpu), Some(state)) = (number(cpu, "cpu"), number(state, "state"))
+        {
+            return Ok(Self::IdleState { cpu, state });
+        }
+        if let Some(cpu) = number(text, "cpu") {
+            return Ok(Self::Cpu(cpu));
+        }
+        if let Some(policy) = number(text, "policy") {
+            return Ok(Self::CpufreqPolicy(policy));
+        }
+        // It becomes part of a path.
+        if number(text, "nvme").is_some() {
+            return Ok(Self::Drive(text.to_owned()));
+        }
+        Err(format!(
+            "'{text}' is not system, cpuN, cpuN/stateN, policyN or nvmeN"
+        ))
+    }
+}
+
+/// A setting of a certain CPU, policy or drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Which setting.
+    pub setting: &'static SettingInfo,
+    /// Of what.
+    pub at: At,
+}
+
+impl Key {
+    /// A setting of something. `None` if the setting does not belong to such a thing.
+    pub fn new(setting: &'static SettingInfo, at: At) -> Option<Self> {
+        (setting.scope == at.scope()).then_some(Self { setting, at })
+    }
+
+    /// Where it is, below the root.
+    pub fn path(&self) -> String {
+        let (number, state) = match &self.at {
+            At::System => (String::new(), String::new()),
+            At::Cpu(n) | At::CpufreqPolicy(n) => (n.to_string(), String::new()),
+            At::IdleState { cpu, state } => (cpu.to_string(), state.to_string()),
+            At::Drive(name) => (name.clone(), String::new()),
+        };
+        self.setting
+            .path
+            .replace("{n}", &number)
+            .replace("{state}", &state)
+    }
+
+    /// A file beside the setting's own.
+    pub fn beside(&self, name: &str) -> String {
+        let path = self.path();
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        format!("{directory}/{name}")
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            At::System => f.write_str(self.setting.name),
+            _ => write!(f, "{}:{}", self.setting.name, self.at),
+        }
+    }
+}
+
+impl FromStr for Key {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, at) = text.split_once(':').unwrap_or((text, "system"));
+        let setting = setting::find(name).ok_or_else(|| format!("no setting '{name}'"))?;
+        Self::new(setting, at.parse()?).ok_or_else(|| format!("{name} is not a setting of {at}"))
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keys_print_and_parse_back() {
+        for text in [
+            "idle-governor",
+            "cpu-latency:cpu3",
+            "idle-state-off:cpu0/state2",
+            "frequency-max:policy4",
+            "apst:nvme0",
+        ] {
+            assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
+        }
+        assert!("apst:cpu0".parse::<Key>().is_err());
+        assert!("apst:nvme0/../../etc".parse::<Key>().is_err());
+        assert!("nothing".parse::<Key>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_key_leads_out_of_the_root(text in "\\PC{0,40}", name in 0..setting::SETTINGS.len()) {
+            let text = format!("{}:{text}", setting::SETTINGS[name].name);
+            if let Ok(key) = text.parse::<Key>() {
+                prop_assert!(!key.path().contains(".."), "{}", key.path());
+                prop_assert!(!key.path().starts_with('/'));
+            }
+        }
+    }
+}

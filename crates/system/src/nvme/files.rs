@@ -1,0 +1,68 @@
+//! A captured drive: what it answered, as files, which also take what is set.
+
+use std::io;
+
+use super::NvmeAdmin;
+use crate::Root;
+
+/// The file below a captured root that holds a drive's Identify Controller structure.
+pub fn identify_file(drive: &str) -> String {
+    format!("dev/{drive}.id-ctrl")
+}
+
+/// The file that holds a feature: dword 0, little-endian, and the data.
+pub fn feature_file(drive: &str, feature: u8) -> String {
+    format!("dev/{drive}.feature-{feature:02x}")
+}
+
+/// A captured drive.
+pub struct Files {
+    root: Root,
+    drive: String,
+}
+
+impl Files {
+    /// The drive of this name.
+    pub fn new(root: Root, drive: &str) -> Self {
+        Self {
+            root,
+            drive: drive.to_owned(),
+        }
+    }
+
+    fn read(&self, file: &str) -> io::Result<Vec<u8>> {
+        self.root.bytes(file).map_err(|e| match e {
+            crate::SystemError::Read { source, .. } => source,
+            other => io::Error::other(other),
+        })
+    }
+}
+
+impl NvmeAdmin for Files {
+    fn identify(&self) -> io::Result<Vec<u8>> {
+        self.read(&identify_file(&self.drive))
+    }
+
+    fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32> {
+        let held = self.read(&feature_file(&self.drive, feature))?;
+        let (dword, content) = held
+            .split_first_chunk::<4>()
+            .filter(|(_, content)| content.len() == data.len())
+            .ok_or_else(|| {
+                io::Error::other(format!(
+                    "{} bytes were captured of the feature, expected {}",
+                    held.len(),
+                    data.len() + 4
+                ))
+            })?;
+        data.copy_from_slice(content);
+        Ok(u32::from_le_bytes(*dword))
+    }
+
+    fn set_feature(&self, feature: u8, dword11: u32, data: &[u8]) -> io::Result<()> {
+        let file = feature_file(&self.drive, feature);
+        let mut content = dword11.to_le_bytes().to_vec();
+        content.extend_from_slice(data);
+        self.root.write(&file, &content)
+    }
+}

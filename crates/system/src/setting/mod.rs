@@ -1,0 +1,237 @@
+//! Every setting as data: its name, what it belongs to, where it is, its unit, what it may be, and what
+//! else changes with it.
+
+mod value;
+
+pub use value::{
+    NO_LATENCY_LIMIT_US, NO_SYSTEM_LATENCY_LIMIT_US, resume_latency, resume_limit_us, same,
+};
+
+/// What a setting belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// The whole machine.
+    System,
+    /// Each CPU.
+    Cpu,
+    /// Each idle state of each CPU.
+    IdleState,
+    /// Each frequency policy: CPUs that share a clock.
+    CpufreqPolicy,
+    /// Each drive.
+    Drive,
+}
+
+impl Scope {
+    /// What users call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Cpu => "CPU",
+            Self::IdleState => "idle state",
+            Self::CpufreqPolicy => "policy",
+            Self::Drive => "drive",
+        }
+    }
+}
+
+/// How a setting is read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// A text file of sysfs.
+    Text,
+    /// A device that holds a request for as long as it is open: four bytes, a signed number in the
+    /// machine's byte order. The kernel takes the request back when the process ends, however it ends.
+    Held,
+    /// An NVMe feature of this number, by Get and Set Features.
+    NvmeFeature(u8),
+}
+
+/// What a setting may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// One of the words in this file beside it.
+    Listed(&'static str),
+    /// One of the words in this file beside it, or a whole number up to this one.
+    ListedOrUpTo(&'static str, u64),
+    /// A whole number from the first to the second.
+    Between(u64, u64),
+    /// A whole number between those in two files beside it.
+    BetweenFiles(&'static str, &'static str),
+    /// `N` or `Y`, or 0 or 1.
+    YesNo,
+    /// A resume latency limit: whole microseconds, 0 for no limit, `n/a` for no latency at all.
+    ResumeLatency,
+    /// A drive's latency tolerance: whole microseconds, `any`, or `auto` for the drive's default.
+    Tolerance,
+    /// `on` or `off`, a colon, and the 256 bytes of the table in hexadecimal.
+    ApstTable,
+}
+
+/// A setting.
+#[derive(Debug)]
+pub struct SettingInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// What it belongs to.
+    pub scope: Scope,
+    /// Where it is, below the root: `{n}` is the number of the CPU or policy or the drive's name,
+    /// `{state}` the index of the idle state.
+    pub path: &'static str,
+    /// How it is read and written.
+    pub mechanism: Mechanism,
+    /// The unit of its numbers; empty if it has none.
+    pub unit: &'static str,
+    /// What it may be.
+    pub values: Values,
+    /// What it means.
+    pub meaning: &'static str,
+    /// Settings that the kernel changes along with it. Their old values are kept, too, and are written
+    /// after it when it is put back.
+    pub changes: &'static [&'static str],
+}
+
+impl PartialEq for SettingInfo {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for SettingInfo {}
+
+const CPUIDLE: &str = "sys/devices/system/cpu/cpuidle/current_governor";
+const HALTPOLL: &str = "sys/module/haltpoll/parameters/";
+
+const fn file(
+    name: &'static str,
+    scope: Scope,
+    path: &'static str,
+    values: Values,
+    unit: &'static str,
+    meaning: &'static str,
+) -> SettingInfo {
+    SettingInfo {
+        name,
+        scope,
+        path,
+        mechanism: Mechanism::Text,
+        unit,
+        values,
+        meaning,
+        changes: &[],
+    }
+}
+
+const U32: Values = Values::Between(0, u32::MAX as u64);
+
+/// All settings, in the order in which they are written: what changes others comes before them.
+#[rustfmt::skip]
+pub static SETTINGS: &[SettingInfo] = &[
+    file("idle-governor", Scope::System, CPUIDLE,
+        Values::Listed("available_governors"), "", "which governor picks idle states"),
+    file("haltpoll-max", Scope::System, "sys/module/haltpoll/parameters/guest_halt_poll_ns",
+        U32, "ns", "the longest time that haltpoll polls"),
+    file("haltpoll-shrink", Scope::System, "sys/module/haltpoll/parameters/guest_halt_poll_shrink",
+        U32, "", "what haltpoll's time to poll is divided by after a long halt"),
+    file("haltpoll-grow", Scope::System, "sys/module/haltpoll/parameters/guest_halt_poll_grow",
+        U32, "", "what haltpoll's time to poll is multiplied with after a short halt"),
+    file("haltpoll-start", Scope::System, "sys/module/haltpoll/parameters/guest_halt_poll_grow_start",
+        U32, "ns", "the shortest time to poll that haltpoll grows from"),
+    file("haltpoll-may-shrink", Scope::System, "sys/module/haltpoll/parameters/guest_halt_poll_allow_shrink",
+        Values::YesNo, "", "whether haltpoll's time to poll may shrink"),
+    file("idle-state-off", Scope::IdleState, "sys/devices/system/cpu/cpu{n}/cpuidle/state{state}/disable",
+        Values::Between(0, 1), "", "1: no governor may pick this idle state"),
+    SettingInfo {
+        mechanism: Mechanism::Held,
+        ..file("system-latency", Scope::System, "dev/cpu_dma_latency",
+            Values::Between(0, NO_SYSTEM_LATENCY_LIMIT_US), "us",
+            "no CPU enters an idle state with a longer exit latency, while a process holds the request")
+    },
+    file("cpu-latency", Scope::Cpu, "sys/devices/system/cpu/cpu{n}/power/pm_qos_resume_latency_us",
+        Values::ResumeLatency, "us", "this CPU enters no idle state with a longer exit latency"),
+    file("psd-ceiling", Scope::System, "sys/module/wakepath_psd/parameters/ceiling_us",
+        Values::Between(0, NO_LATENCY_LIMIT_US - 1), "us", "the exit latency that the kernel module's leases allow"),
+    file("psd-timeout", Scope::System, "sys/module/wakepath_psd/parameters/timeout_ms",
+        U32, "ms", "how long the kernel module's leases outlast the last I/O; 0: no leases"),
+    SettingInfo {
+        changes: &["epp"],
+        ..file("frequency-governor", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_governor",
+            Values::Listed("scaling_available_governors"), "", "which governor picks frequencies")
+    },
+    file("frequency-min", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_min_freq",
+        Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the lowest frequency to use"),
+    file("frequency-max", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_max_freq",
+        Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the highest frequency to use"),
+    file("epp", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/energy_performance_preference",
+        Values::ListedOrUpTo("energy_performance_available_preferences", 255), "",
+        "energy-performance preference of the hardware: 0 performance, 255 power"),
+    file("hwp-dynamic-boost", Scope::System, "sys/devices/system/cpu/intel_pstate/hwp_dynamic_boost",
+        Values::Between(0, 1), "", "1: wake-ups from I/O wait raise the minimum performance"),
+    SettingInfo {
+        changes: &["apst"],
+        ..file("drive-latency", Scope::Drive, "sys/class/nvme/{n}/power/pm_qos_latency_tolerance_us",
+            Values::Tolerance, "us", "the exit latency that the kernel's APST table may use")
+    },
+    SettingInfo {
+        mechanism: Mechanism::NvmeFeature(0x0c),
+        ..file("apst", Scope::Drive, "dev/{n}", Values::ApstTable, "",
+            "which power states the drive enters by itself, and after how long")
+    },
+];
+
+/// The setting of this name.
+pub fn find(name: &str) -> Option<&'static SettingInfo> {
+    SETTINGS.iter().find(|s| s.name == name)
+}
+
+/// The setting of a name that is known to exist; the first one otherwise, which a test excludes.
+pub fn known(name: &str) -> &'static SettingInfo {
+    find(name).unwrap_or(&SETTINGS[0])
+}
+
+impl SettingInfo {
+    /// Its place in the order of writing.
+    pub fn rank(&self) -> usize {
+        SETTINGS.iter().position(|s| s == self).unwrap_or(0)
+    }
+
+    /// The setting of a parameter of haltpoll, by the name that policies and the kernel have for it.
+    pub fn of_haltpoll(parameter: &str) -> Option<&'static Self> {
+        let ends = |info: &&Self| {
+            info.path
+                .rsplit_once('/')
+                .is_some_and(|(_, name)| name == parameter)
+        };
+        let parameters = SETTINGS
+            .iter()
+            .filter(|info| info.path.starts_with(HALTPOLL));
+        parameters.into_iter().find(ends)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_what_changes_others_comes_before_them() {
+        for (i, setting) in SETTINGS.iter().enumerate() {
+            assert_eq!(setting.rank(), i, "{}", setting.name);
+            for other in setting.changes {
+                assert!(known(other).rank() > i, "{} before {other}", setting.name);
+                assert_eq!(known(other).scope, setting.scope);
+                assert_eq!(known(other).name, *other);
+            }
+        }
+    }
+
+    #[test]
+    fn no_setting_reaches_thermal_or_critical_limits() {
+        // What can be expressed is this list; a new entry has to be looked at here.
+        for setting in SETTINGS {
+            for word in ["thermal", "trip", "crit", "watchdog", "powercap", "hwmon"] {
+                assert!(!setting.path.contains(word), "{}", setting.path);
+            }
+        }
+    }
+}

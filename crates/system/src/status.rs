@@ -1,0 +1,269 @@
+//! What CPUs and drives do: idle states, latency limits, frequencies, I/O rates, power states.
+//!
+//! A [`Sample`] has the kernel's counters at a moment; [`Status`] is what happened between two of them.
+
+use serde::Serialize;
+
+use crate::CPUS;
+use crate::counters::StateCount;
+use crate::nvme::{self, ApstFeature};
+use crate::{Key, System, journal};
+
+/// Sectors of block statistics, whatever the drive's own (`Documentation/block/stat.rst`).
+const SECTOR: u64 = 512;
+/// Power management: bits 4:0 of dword 0 are the power state (NVMe Base Specification, Feature 02h).
+const POWER_MANAGEMENT: u8 = 0x02;
+
+/// Counters at a moment; all of them 0 is the start of the machine.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    cpus: Vec<(usize, Vec<StateCount>)>,
+    disks: Vec<(String, DiskCount)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct DiskCount {
+    reads: u64,
+    read_sectors: u64,
+    read_ms: u64,
+    writes: u64,
+    written_sectors: u64,
+}
+
+/// What happened in a span of time, and what is set.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// The span in seconds; `None`: the time since the start is not known.
+    pub seconds: Option<f64>,
+    /// Idle governor and driver.
+    pub governor: String,
+    /// The limit on `/dev/cpu_dma_latency` in us; `None`: not readable.
+    pub system_latency_us: Option<u64>,
+    /// Whether wakepath has changed settings that wait for a restore; `None`: only root can see that.
+    pub applied: Option<bool>,
+    /// The process that has the right to change settings at present, as the daemon has while it runs; 0: one whose number
+    /// is not known.
+    pub holder: Option<u32>,
+    /// The CPUs that are online.
+    pub cpus: Vec<CpuStatus>,
+    /// The drives.
+    pub drives: Vec<DriveStatus>,
+}
+
+/// A CPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct CpuStatus {
+    /// Its number.
+    pub cpu: usize,
+    /// Its latency limit as the kernel writes it: us, 0 for none, n/a for no latency at all.
+    pub latency_limit: Option<String>,
+    /// Whether the limit is a lease of `wakepath daemon`; `None`: the journal cannot be read, which needs root.
+    pub lease: Option<bool>,
+    /// Its present frequency in kHz.
+    pub khz: Option<u64>,
+    /// The idle states, shallowest first.
+    pub states: Vec<StateStatus>,
+}
+
+/// An idle state of a CPU in the span.
+#[derive(Clone, Debug, Serialize)]
+pub struct StateStatus {
+    /// The driver's name for it.
+    pub name: String,
+    /// It is switched off.
+    pub disabled: bool,
+    /// Share of the span in it, 0 to 1; like all rates `None` if the span is not known. The kernel counts a stay when it
+    /// ends.
+    pub share: Option<f64>,
+    /// Entries per second.
+    pub entries_per_s: Option<f64>,
+    /// Stays per second that ended too early for it.
+    pub too_deep_per_s: Option<f64>,
+    /// Stays per second for which a deeper one would have been right.
+    pub too_shallow_per_s: Option<f64>,
+}
+
+/// A drive.
+#[derive(Clone, Debug, Serialize)]
+pub struct DriveStatus {
+    /// Name of the block device.
+    pub name: String,
+    /// Reads per second.
+    pub reads_per_s: Option<f64>,
+    /// Read rate in 10^6 bytes per second.
+    pub read_mb_per_s: Option<f64>,
+    /// Mean time of a read in us; `None`: there was none.
+    pub read_us: Option<f64>,
+    /// Writes per second.
+    pub writes_per_s: Option<f64>,
+    /// Write rate in 10^6 bytes per second.
+    pub write_mb_per_s: Option<f64>,
+    /// The controller's latency tolerance as the kernel writes it.
+    pub latency_tolerance: Option<String>,
+    /// Whether APST is on; `None`: not readable, or not asked for.
+    pub apst: Option<bool>,
+    /// The power state that the drive reports; `None`: not readable, or not asked for.
+    pub power_state: Option<u8>,
+}
+
+impl Sample {
+    /// The counters now.
+    pub fn now(system: &System) -> Self {
+        Self {
+            cpus: system
+                .cpus()
+                .into_iter()
+                .map(|cpu| (cpu, system.idle_counts(cpu)))
+                .collect(),
+            disks: system
+                .disks()
+                .into_iter()
+                .filter_map(|disk| {
+                    let count = disk_count(system, &disk)?;
+                    Some((disk, count))
+                })
+                .collect(),
+        }
+    }
+
+    fn state(&self, cpu: usize, name: &str) -> Option<&StateCount> {
+        let (_, states) = self.cpus.iter().find(|(number, _)| *number == cpu)?;
+        states.iter().find(|s| s.state.name == name)
+    }
+
+    fn disk(&self, name: &str) -> DiskCount {
+        let found = self.disks.iter().find(|(disk, _)| disk == name);
+        found.map(|(_, count)| *count).unwrap_or_default()
+    }
+}
+
+fn disk_count(system: &System, disk: &str) -> Option<DiskCount> {
+    let text = system.root().optional(&format!("sys/block/{disk}/stat"))?;
+    let fields: Vec<u64> = text
+        .split_whitespace()
+        .map(|field| field.parse().unwrap_or(0))
+        .collect();
+    let [
+        reads,
+        _,
+        read_sectors,
+        read_ms,
+        writes,
+        _,
+        written_sectors,
+        ..,
+    ] = fields[..]
+    else {
+        return None;
+    };
+    Some(DiskCount {
+        reads,
+        read_sectors,
+        read_ms,
+        writes,
+        written_sectors,
+    })
+}
+
+impl Status {
+    /// What happened from `before` to `after`, `seconds` later. `ask_drives`: read APST and power state from
+    /// the drives, which are admin commands and may wake them.
+    pub fn between(
+        system: &System,
+        before: &Sample,
+        after: &Sample,
+        seconds: Option<f64>,
+        ask_drives: bool,
+    ) -> Self {
+        let root = system.root();
+        let idle = |file: &str| {
+            let path = format!("{CPUS}/cpuidle/{file}");
+            root.optional(&path).unwrap_or_else(|| "none".to_owned())
+        };
+        let value = |key: &str| system.read(&key.parse().ok()?).ok();
+        let rate = |now: u64, then: u64| {
+            let count = now.saturating_sub(then) as f64;
+            seconds.map(|seconds| count / seconds.max(1e-9))
+        };
+        let held = journal::held(root);
+        let lease = |key: &str, limit: Option<&String>| {
+            let key: Key = key.parse().ok()?;
+            let held = held.as_ref()?.iter().find(|(of, _)| *of == key);
+            Some(held.is_some_and(|(_, value)| value.is_some() && value.as_ref() == limit))
+        };
+        let limited = after.cpus.iter().map(|(cpu, states)| {
+            let key = format!("cpu-latency:cpu{cpu}");
+            let limit = value(&key);
+            (cpu, states, lease(&key, limit.as_ref()), limit)
+        });
+        let cpus = limited.map(|(cpu, states, lease, latency_limit)| CpuStatus {
+            cpu: *cpu,
+            latency_limit,
+            lease,
+            khz: root.number(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq")),
+            states: states
+                .iter()
+                .map(|state| {
+                    let then = before.state(*cpu, &state.state.name);
+                    let of =
+                        |count: fn(&StateCount) -> u64| rate(count(state), then.map_or(0, count));
+                    StateStatus {
+                        name: state.state.name.clone(),
+                        disabled: state.state.disabled,
+                        // A stay that began before the span counts when it ends in it.
+                        share: of(|s| s.time_us).map(|us| (us / 1e6).min(1.0)),
+                        entries_per_s: of(|s| s.usage),
+                        too_deep_per_s: of(|s| s.above),
+                        too_shallow_per_s: of(|s| s.below),
+                    }
+                })
+                .collect(),
+        });
+        let drives = after.disks.iter().map(|(name, now)| {
+            let then = before.disk(name);
+            let reads = now.reads.saturating_sub(then.reads);
+            let read_ms = now.read_ms.saturating_sub(then.read_ms);
+            let megabytes = |now, then| Some(rate(now, then)? * SECTOR as f64 / 1e6);
+            let controller = system.controller(name);
+            let asked = controller.as_ref().filter(|_| ask_drives);
+            let admin = asked.map(|c| nvme::admin(root, c));
+            DriveStatus {
+                name: name.clone(),
+                reads_per_s: rate(now.reads, then.reads),
+                read_mb_per_s: megabytes(now.read_sectors, then.read_sectors),
+                read_us: (reads > 0).then(|| read_ms as f64 * 1e3 / reads as f64),
+                writes_per_s: rate(now.writes, then.writes),
+                write_mb_per_s: megabytes(now.written_sectors, then.written_sectors),
+                latency_tolerance: controller
+                    .as_ref()
+                    .and_then(|c| value(&format!("drive-latency:{c}"))),
+                apst: admin
+                    .as_ref()
+                    .and_then(|a| Some(ApstFeature::get(&**a).ok()?.enabled)),
+                power_state: admin.as_ref().and_then(|a| {
+                    let dword = a.get_feature(POWER_MANAGEMENT, &mut []).ok()?;
+                    Some((dword & 0x1f) as u8)
+                }),
+            }
+        });
+        Self {
+            seconds,
+            governor: format!("{} ({})", idle("current_governor"), idle("current_driver")),
+            system_latency_us: value("system-latency").and_then(|us| us.parse().ok()),
+            applied: journal::pending(root),
+            holder: journal::holder(root),
+            cpus: cpus.collect(),
+            drives: drives.collect(),
+        }
+    }
+
+    /// What happened since the start of the machine.
+    pub fn since_start(system: &System, ask_drives: bool) -> Self {
+        let uptime = system.root().optional("proc/uptime");
+        let seconds = uptime
+            .as_deref()
+            .and_then(|text| text.split_whitespace().next()?.parse().ok());
+        let now = Sample::now(system);
+        Self::between(system, &Sample::default(), &now, seconds, ask_drives)
+    }
+}

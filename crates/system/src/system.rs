@@ -1,0 +1,95 @@
+//! Reads single settings.
+
+use std::fs::File;
+use std::io::Read;
+
+use rustix::fs::OFlags;
+
+use crate::nvme::{self, ApstFeature};
+use crate::setting::Mechanism;
+use crate::{Key, Root, SystemError};
+
+/// A machine whose settings can be read.
+#[derive(Clone, Debug)]
+pub struct System {
+    root: Root,
+}
+
+impl System {
+    /// This machine.
+    pub fn live() -> Self {
+        Self::new(Root::live())
+    }
+
+    /// The machine below a root.
+    pub const fn new(root: Root) -> Self {
+        Self { root }
+    }
+
+    /// Where its files are.
+    pub const fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Checks that a setting can have a value on this machine.
+    ///
+    /// # Errors
+    /// [`SystemError::Value`] with what it may be.
+    pub fn check(&self, key: &Key, value: &str) -> Result<(), SystemError> {
+        key.setting
+            .check(value, |file| self.root.optional(&key.beside(file)))
+            .map_err(|expected| SystemError::Value {
+                setting: key.to_string(),
+                value: value.to_owned(),
+                expected,
+            })
+    }
+
+    /// The value of a setting.
+    ///
+    /// # Errors
+    /// The machine has no such setting, or does not let it be read.
+    pub fn read(&self, key: &Key) -> Result<String, SystemError> {
+        match key.setting.mechanism {
+            Mechanism::Text => self.root.text(&key.path()),
+            Mechanism::Held => {
+                let bytes = self
+                    .root
+                    .open(&key.path(), OFlags::RDONLY)
+                    .and_then(read_held);
+                bytes.map_err(|source| SystemError::Read {
+                    path: self.root.path(&key.path()),
+                    source,
+                })
+            }
+            Mechanism::NvmeFeature(_) => {
+                let drive = nvme::admin(&self.root, &key.at.to_string());
+                let feature = ApstFeature::get(&*drive);
+                Ok(feature
+                    .map_err(|source| self.nvme_error(key, "Get Features", source))?
+                    .to_string())
+            }
+        }
+    }
+
+    /// The error of an NVMe command.
+    pub fn nvme_error(
+        &self,
+        key: &Key,
+        command: &'static str,
+        source: std::io::Error,
+    ) -> SystemError {
+        SystemError::Nvme {
+            path: self.root.path(&key.path()),
+            command,
+            source,
+        }
+    }
+}
+
+/// The four bytes of a held request as a decimal number.
+fn read_held(mut file: File) -> std::io::Result<String> {
+    let mut bytes = [0; 4];
+    file.read_exact(&mut bytes)?;
+    Ok(i32::from_ne_bytes(bytes).to_string())
+}

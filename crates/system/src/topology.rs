@@ -1,0 +1,193 @@
+//! What a machine has: CPUs, idle states, frequency policies, drives.
+
+use wakepath_policies::psd::auto_ceiling;
+use wakepath_units::{KernelVersion, Nanoseconds, cpus};
+
+use crate::{At, Root, System};
+
+/// What block devices are called that are no drives.
+pub(crate) const VIRTUAL_DISK_PREFIXES: &[&str] = &["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
+/// The directory of the CPUs, below the root.
+pub const CPUS: &str = "sys/devices/system/cpu";
+
+/// An idle state of a CPU as sysfs shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateInfo {
+    /// Its index.
+    pub index: usize,
+    /// The driver's name for it.
+    pub name: String,
+    /// Declared exit latency in us.
+    pub latency_us: u64,
+    /// Declared target residency in us.
+    pub residency_us: u64,
+    /// It polls.
+    pub polling: bool,
+    /// The driver has it off by default.
+    pub off_by_default: bool,
+    /// Somebody has switched it off.
+    pub disabled: bool,
+}
+
+impl StateInfo {
+    /// Declared exit latency.
+    pub const fn latency(&self) -> Nanoseconds {
+        Nanoseconds::from_micros(self.latency_us)
+    }
+}
+
+/// The state of this name. Capital and small letters are alike.
+///
+/// # Errors
+/// There is none; the message lists those that there are.
+pub fn find_state<'a>(states: &'a [StateInfo], name: &str) -> Result<&'a StateInfo, String> {
+    let found = states.iter().find(|s| s.name.eq_ignore_ascii_case(name));
+    found.ok_or_else(|| {
+        let known: Vec<String> = states
+            .iter()
+            .map(|s| format!("{} ({} us)", s.name, s.latency_us))
+            .collect();
+        format!(
+            "no idle state '{name}'; this machine has {}",
+            known.join(", ")
+        )
+    })
+}
+
+/// The latency just above C1 and C1E ([`auto_ceiling`]); `None` if no state sleeps.
+pub fn shallow_ceiling<'a>(
+    states: impl Iterator<Item = &'a StateInfo> + Clone,
+) -> Option<Nanoseconds> {
+    auto_ceiling(states.filter(|s| !s.polling).map(StateInfo::latency))
+}
+
+impl System {
+    /// The running kernel's release, as `uname -r` prints it.
+    pub fn kernel_release(&self) -> Option<String> {
+        self.root().optional("proc/sys/kernel/osrelease")
+    }
+
+    /// The running kernel, or the nearest whose policies are known.
+    pub fn kernel_version(&self) -> KernelVersion {
+        let release = self.kernel_release().unwrap_or_default();
+        KernelVersion::of_release(&release).unwrap_or_else(|_| {
+            let mut parts = release.split(['.', '-']).map_while(|p| p.parse().ok());
+            let series: (u32, u32) = (parts.next().unwrap_or(6), parts.next().unwrap_or(12));
+            match series {
+                series if series < (6, 12) => KernelVersion::V6_1,
+                (6, _) => KernelVersion::V6_12,
+                _ => KernelVersion::V7_3,
+            }
+        })
+    }
+
+    /// The numbers of the CPUs that are online.
+    pub fn cpus(&self) -> Vec<usize> {
+        let online = self.root().optional(&format!("{CPUS}/online"));
+        let online = online.as_deref().and_then(cpus::parse);
+        let mut present = self.root().numbered(CPUS, "cpu");
+        if let Some(online) = online {
+            present.retain(|cpu| online.contains(cpu));
+        }
+        present
+    }
+
+    /// The idle states of a CPU, shallowest first; empty without cpuidle.
+    pub fn idle_states(&self, cpu: usize) -> Vec<StateInfo> {
+        let directory = format!("{CPUS}/cpu{cpu}/cpuidle");
+        let states = self.root().numbered(&directory, "state");
+        states
+            .into_iter()
+            .filter_map(|index| state(self.root(), &format!("{directory}/state{index}"), index))
+            .collect()
+    }
+
+    /// The frequency policies, by the number of their first CPU. One whose CPUs are all offline is none: the kernel keeps
+    /// its directory and refuses to read or write what is in it (`policy_is_inactive()`, `drivers/cpufreq/cpufreq.c`).
+    pub fn cpufreq_policies(&self) -> Vec<usize> {
+        let mut policies = self.root().numbered(&format!("{CPUS}/cpufreq"), "policy");
+        policies.retain(|policy| {
+            let cpus = format!("{CPUS}/cpufreq/policy{policy}/affected_cpus");
+            !self.root().exists(&cpus) || self.root().optional(&cpus).is_some_and(|c| !c.is_empty())
+        });
+        policies
+    }
+
+    /// The CPUs of a frequency policy.
+    pub fn policy_cpus(&self, policy: usize) -> Vec<usize> {
+        let list = format!("{CPUS}/cpufreq/policy{policy}/affected_cpus");
+        let text = self.root().optional(&list).unwrap_or_default();
+        text.split_whitespace()
+            .filter_map(|cpu| cpu.parse().ok())
+            .collect()
+    }
+
+    /// The NVMe controllers by name.
+    pub fn drives(&self) -> Vec<String> {
+        let numbers = self.root().numbered("sys/class/nvme", "nvme");
+        numbers.into_iter().map(|n| format!("nvme{n}")).collect()
+    }
+
+    /// The block devices that are drives, NVMe ones first.
+    pub fn disks(&self) -> Vec<String> {
+        let mut disks = self.root().names("sys/block");
+        disks.retain(|name| {
+            !VIRTUAL_DISK_PREFIXES
+                .iter()
+                .any(|head| name.starts_with(head))
+        });
+        disks.sort_by_key(|name| !name.starts_with("nvme"));
+        disks
+    }
+
+    /// The controller of a namespace: `nvme0` of `nvme0n1`.
+    pub fn controller(&self, disk: &str) -> Option<String> {
+        let is_namespace = |name: &str| {
+            let rest = disk.strip_prefix(name)?.strip_prefix('n')?;
+            rest.bytes().all(|b| b.is_ascii_digit()).then_some(())
+        };
+        let mut drives = self.drives().into_iter();
+        drives.find(|name| is_namespace(name).is_some())
+    }
+
+    /// All places of a scope.
+    pub fn places(&self, scope: crate::setting::Scope) -> Vec<At> {
+        use crate::setting::Scope;
+        match scope {
+            Scope::System => vec![At::System],
+            Scope::Cpu => self.cpus().into_iter().map(At::Cpu).collect(),
+            Scope::CpufreqPolicy => self
+                .cpufreq_policies()
+                .into_iter()
+                .map(At::CpufreqPolicy)
+                .collect(),
+            Scope::Drive => self.drives().into_iter().map(At::Drive).collect(),
+            Scope::IdleState => self
+                .cpus()
+                .into_iter()
+                .flat_map(|cpu| {
+                    let states = self.idle_states(cpu).into_iter();
+                    states.map(move |s| At::IdleState {
+                        cpu,
+                        state: s.index,
+                    })
+                })
+                .collect(),
+        }
+    }
+}
+
+fn state(root: &Root, directory: &str, index: usize) -> Option<StateInfo> {
+    let file = |name: &str| root.optional(&format!("{directory}/{name}"));
+    let name = file("name")?;
+    Some(StateInfo {
+        index,
+        latency_us: file("latency")?.parse().ok()?,
+        residency_us: file("residency")?.parse().ok()?,
+        // The kernel has one name for it on every machine (`drivers/cpuidle/poll_state.c`).
+        polling: name == "POLL",
+        off_by_default: file("default_status").is_some_and(|s| s == "disabled"),
+        disabled: file("disable").is_some_and(|s| s != "0"),
+        name,
+    })
+}
