@@ -527,6 +527,9 @@ fn a_poisson_process_has_fios_rate_and_varying_distances() {
     // Some come close together, and wait for each other.
     let even = run(lines);
     assert!(poisson.latency_us.p99 > even.latency_us.p99);
+    // One request in years.
+    let rare = run("rw=randread\nbs=1g\nrate=1\nrate_process=poisson\nruntime=1");
+    assert_eq!(rare.requests, 1);
     let forgives = run(
         "rw=randread\nrate_iops=300\nruntime=6\nrate_process=poisson\n\
         thinktime=100ms\nthinktime_blocks=30\nrate_ignore_thinktime=1",

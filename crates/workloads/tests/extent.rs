@@ -388,13 +388,7 @@ fn jobs_that_end_by_chance_end_as_often_as_in_fio() {
 
 #[test]
 fn without_an_end_it_is_fios_error() {
-    for options in [
-        "rw=read",
-        "size=50%",
-        "size=0",
-        "nrfiles=4",
-        "filename=/dev/shm/x",
-    ] {
+    for options in ["rw=read", "size=50%", "size=0", "nrfiles=4"] {
         let file = fio::parse(&format!("[j]\n{options}\n"), "t.fio").unwrap();
         let error = file.check_modelled().unwrap_err();
         assert!(
@@ -414,6 +408,18 @@ fn without_an_end_it_is_fios_error() {
             fio::parse(&format!("[/dev/sda]\n{options}\n"), "t.fio").is_err(),
             "{options}"
         );
+    }
+    // fio takes the size of a file that is there.
+    for options in [
+        "filename=/dev/shm/x",
+        "filename=x\nsize=50%",
+        "filename=x\nruntime=5",
+    ] {
+        let file = fio::parse(&format!("[j]\ndirect=1\n{options}\n"), "t.fio").unwrap();
+        assert!(file.check_modelled().is_ok(), "{options}");
+        let warned = file.warnings.iter().any(|w| w.option == "filename");
+        assert!(warned, "{options}: {:?}", file.warnings);
+        assert!(file.jobs[0].limits(CAPACITY).bytes >= Some(CAPACITY / 4));
     }
     let timed = fio::parse(
         "[/dev/sda]\ntime_based\nruntime=9\nloops=2\nnumber_ios=7\n",

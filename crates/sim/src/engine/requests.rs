@@ -47,10 +47,12 @@ impl<O: Observer> Engine<'_, O> {
                 Some(_) => 0,
                 None => periods[last].start_of(job.units[last]),
             };
-            t.due[last] += if one <= paused { paused - one } else { paused };
+            let more = if one <= paused { paused - one } else { paused };
+            t.due[last] = t.due[last].saturating_add(more);
         }
         if let Some(means) = job.poisson {
-            t.due[direction as usize] += self.random.interval(means[direction as usize]);
+            let (due, mean) = (&mut t.due[direction as usize], means[direction as usize]);
+            *due = due.saturating_add(self.random.interval(mean));
         }
     }
 

@@ -168,7 +168,7 @@ impl Streams {
     /// The time to the next event of a Poisson process with a mean of so many us, in ns: whole us, as in fio.
     pub(crate) fn interval(&mut self, mean_us: u64) -> u64 {
         let times_mean: f64 = Exp1.sample(&mut self.interval);
-        (mean_us as f64 * times_mean) as u64 * 1000
+        ((mean_us as f64 * times_mean) as u64).saturating_mul(1000)
     }
 
     /// The number of a block of `blocks` at random.

@@ -483,7 +483,7 @@ mod tests {
         let job = "[a]\nrw=randwrite\nfdatasync=1\nioengine=io_uring\nhipri=1\nruntime=30sec\nsize=1.5g\n\
                    verify=crc32c\nzonemode=zbd\nnumjobs=$ncpus\n";
         let study = format!(
-            "name = 'x'\n[[workload]]\nname = 'a'\nfio_job = \"\"\"{job}\"\"\"\n[[policy]]\nname = 'p'\n"
+            "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\nfio_job = \"\"\"{job}\"\"\"\n[[policy]]\nname = 'p'\n"
         );
         let plan = |target| super::super::Plan::new(&study, "x", Path::new("."), target);
         let live = plan(Target::Live).unwrap();

@@ -95,6 +95,11 @@ impl FioJob {
             || self.is_on_device()
     }
 
+    /// Whether it has the size of files that are there before it begins.
+    pub(super) fn has_size_of_its_files(&self) -> bool {
+        !self.is_sized() && !self.names().is_empty()
+    }
+
     /// When each process of the job ends, on a drive of `capacity` bytes.
     ///
     /// As fio 3.33 does it (`setup_files()` of `filesetup.c`, `keep_running()` and `do_io()` of `backend.c`).

@@ -227,12 +227,12 @@ fn errors_name_the_line_and_the_likely_intention() {
         (
             "\n[j]\nbs=4k\n",
             "t.fio:2: job `j` never ends: there is neither runtime nor size; add runtime=SECONDS or \
-             size=BYTES, or name a device (filename=/dev/...)",
+             size=BYTES, or name a device or file (filename=/dev/...)",
         ),
         (
             "[j]\nruntime=0\n",
             "t.fio:2: job `j` never ends: runtime=0 sets no limit, and there is no size; add runtime=SECONDS \
-             or size=BYTES, or name a device (filename=/dev/...)",
+             or size=BYTES, or name a device or file (filename=/dev/...)",
         ),
         (
             "[j\nbs=4k\n",

@@ -28,6 +28,17 @@ pub(super) const ROWS: &[Row] = &[
         Ok(())
     })
     .text()
+    .judged(|draft, _| {
+        let job = &draft.job;
+        let repeats = job.time_based && job.runtime.is_some();
+        if job.has_size_of_its_files() && !repeats {
+            Verdict::Ignored(
+                "has a size that is not known here; the model takes the drive's".to_owned(),
+            )
+        } else {
+            Verdict::Fine
+        }
+    })
     .printed(|job| job.filename.clone()),
     Row::sets(&["rw", "readwrite"], |job, value| {
         let (name, number) = match value.text.split_once(':') {

@@ -342,7 +342,7 @@ impl Draft {
         let name = shown(&job.name);
         if self.incomplete {
             // Said already.
-        } else if job.runtime.is_none() && !job.is_sized() {
+        } else if job.runtime.is_none() && !job.is_sized() && !job.has_size_of_its_files() {
             let (option, what) = match job.size {
                 Some(_) => ("size", "a size in percent is of a device or of filesize"),
                 None if self.given.contains_key("runtime") => {
@@ -351,7 +351,7 @@ impl Draft {
                 None => ("runtime", "there is neither runtime nor size"),
             };
             let message = format!(
-                "job `{name}` never ends: {what}; add runtime=SECONDS or size=BYTES, or name a device (filename=/dev/...)"
+                "job `{name}` never ends: {what}; add runtime=SECONDS or size=BYTES, or name a device or file (filename=/dev/...)"
             );
             // fio takes the size of a file that is there.
             findings.add(self.place_of(option), Problem::unmodelled(message));
