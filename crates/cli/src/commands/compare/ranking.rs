@@ -112,17 +112,16 @@ pub(super) fn front(
             output::csv(out, ["policy", "metric", "value", "on_front"], rows)
         }
         PageFormat::Table | PageFormat::Markdown => {
-            let units: Vec<Unit> = (0..metrics.len())
-                .map(|i| {
-                    let metric = comparison.metrics.iter().find(|m| m.name == metrics[i]);
-                    let own = metric.map_or("", |m| &m.unit);
-                    Unit::of_all(own, points.iter().map(|p| p.values[i]))
+            let known = metrics
+                .iter()
+                .filter_map(|name| comparison.metrics.iter().find(|m| m.name == *name));
+            let (titles, units): (Vec<String>, Vec<Unit>) = known
+                .enumerate()
+                .map(|(i, metric)| {
+                    let unit = Unit::of_all(&metric.unit, points.iter().map(|p| p.values[i]));
+                    (unit.title(&metric.title), unit)
                 })
-                .collect();
-            let titles = metrics.iter().zip(&units).map(|(name, unit)| {
-                let metric = comparison.metrics.iter().find(|m| m.name == *name);
-                unit.title(metric.map_or(name, |m| &m.title))
-            });
+                .unzip();
             let header: Vec<String> = std::iter::once("policy".to_owned()).chain(titles).collect();
             let mut on: Vec<_> = points.iter().filter(|p| p.on_front).collect();
             on.sort_by(|a, b| a.values[0].total_cmp(&b.values[0]));
