@@ -3,6 +3,11 @@ module=/rig/modules/wakepath_psd.ko
 parameters=/sys/module/wakepath_psd/parameters
 stats=/sys/kernel/debug/wakepath_psd/stats
 
+# The time, in seconds, at which the module's counts are read.
+counting() {
+    cut -d ' ' -f 1 /proc/uptime >>/out/counted.txt
+}
+
 # The rig has loaded it.
 rmmod wakepath_psd
 start
@@ -26,7 +31,11 @@ done
 echo 40 >$parameters/timeout_ms
 echo 5 >$parameters/ceiling_us
 phase changed
-sleep 4
+usleep 500000
+counting
+cat $stats >/out/counted-from.txt
+read_more 500
+counting
 cat $stats >/out/changed.txt
 
 # A CPU that leaves takes its lease along, and has a new one when it comes back.

@@ -15,10 +15,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
-use common::bursts::{Found, Lease, judge};
+use common::bursts::{Found, Lease, given, judge};
 use common::recording::read;
 use common::repository;
 use common::rig::{Guest, Shared, guest};
+use wakepath_policies::psd::{LeaseRule, PsdPolicy};
 use wakepath_trace::recording::{Event, Kind, Metadata};
 
 /// The exit code of rig/dkms.py when something that it needs is not there.
@@ -44,6 +45,24 @@ const DAEMON: Lease = Lease {
     first: 1,
 };
 
+impl Lease {
+    /// By this rule.
+    fn by(self, rule: LeaseRule) -> PsdPolicy {
+        PsdPolicy {
+            timeout_ms: self.timeout_ms,
+            start_after: self.first as u32,
+            rule,
+            ..PsdPolicy::default()
+        }
+    }
+}
+
+/// Seconds with two digits behind the point, as in /proc/uptime, in ns.
+fn uptime(seconds: &str) -> u64 {
+    let centiseconds: u64 = seconds.replace('.', "").parse().unwrap();
+    centiseconds * 10_000_000
+}
+
 /// A recording that has several phases.
 struct Phases {
     metadata: Metadata,
@@ -61,8 +80,7 @@ impl Phases {
             .lines()
             .map(|line| {
                 let (name, seconds) = line.split_once(' ').unwrap();
-                let centiseconds: u64 = seconds.replace('.', "").parse().unwrap();
-                (name, centiseconds * 10_000_000)
+                (name, uptime(seconds))
             })
             .collect();
         let spans = marks
@@ -162,6 +180,48 @@ fn check_statistics(guest: &Guest, phases: &Phases) {
     );
 }
 
+/// Leases that were counted are those of their rule for the recorded completions. Each CPU may have one more or less at either
+/// edge of the time. A busy host holds timers up, so that a lease may last up to another timeout, and go on with the next burst.
+fn check_rule(
+    phases: &Phases,
+    span: &Range<u64>,
+    policy: PsdPolicy,
+    leases: u64,
+    held: Option<u64>,
+) {
+    const EDGES: u64 = 4;
+    let late = PsdPolicy {
+        timeout_ms: 2 * policy.timeout_ms,
+        ..policy
+    };
+    let rule = given(&phases.events, span, &policy);
+    let latest = given(&phases.events, span, &late);
+    println!("{policy:?}: {leases} leases for {held:?} ns; its rule {rule:?}, late {latest:?}");
+    assert!(latest.leases >= 3, "{latest:?}");
+    assert!((latest.leases.saturating_sub(EDGES)..=rule.leases + EDGES).contains(&leases));
+    if let Some(held) = held {
+        // Setting a limit takes a while, too.
+        assert!((rule.held * 9 / 10..=latest.held * 11 / 10).contains(&held));
+    }
+}
+
+/// Between two readings of its counts the module gave the leases of its rule.
+fn check_rule_of_module(guest: &Guest, phases: &Phases) {
+    let times = guest.text("counted.txt");
+    let times: Vec<u64> = times.lines().map(uptime).collect();
+    let [from, to] = times[..] else {
+        panic!("{times:?}");
+    };
+    let sum = |file: &str, column: &str| -> u64 {
+        let cpus = statistics(guest, file);
+        cpus.iter().map(|cpu| cpu[column].unwrap()).sum()
+    };
+    let counted = |column: &str| sum("changed.txt", column) - sum("counted-from.txt", column);
+    let (leases, held) = (counted("leases"), counted("held_us") * 1000);
+    let policy = CHANGED.by(LeaseRule::Module);
+    check_rule(phases, &(from..to), policy, leases, Some(held));
+}
+
 fn check_module(test: &str, kernel: &str) {
     let shared = Shared::new();
     let mut arguments = vec!["x86", "--kernel", kernel, "--module", "module"];
@@ -198,6 +258,7 @@ fn check_module(test: &str, kernel: &str) {
     assert!(found.still_limited * 5 <= found.silences, "{found:?}");
 
     check_statistics(guest, &phases);
+    check_rule_of_module(guest, &phases);
     let kernel_log = guest.text("dmesg.txt");
     for word in ["WARNING:", "BUG:", "Call Trace:"] {
         assert_eq!(kernel_log.lines().find(|line| line.contains(word)), None);
@@ -289,6 +350,12 @@ fn the_daemon_keeps_its_leases() {
     // A burst ends up to one timeout and a half after its last I/O, and a busy host holds guests up for tens of milliseconds.
     assert!(found.deep_again * 2 >= found.ended, "{found:?}");
     assert!(found.still_limited * 5 <= found.silences, "{found:?}");
+    // What the program in the kernel told, and user space made of it, are the leases of the rule.
+    let told = guest.text("daemon.txt");
+    let leases = told.split(" lease(s) in ").next().unwrap();
+    let leases: u64 = leases.rsplit(' ').next().unwrap().parse().unwrap();
+    let span = phases.spans["daemon"].start - 150_000_000..phases.spans["daemon"].end;
+    check_rule(&phases, &span, DAEMON.by(LeaseRule::Daemon), leases, None);
     let limits = guest.text("limits-before.txt");
     assert_eq!(limits, guest.text("limits-after.txt"));
 }

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use wakepath_policies::psd::{Lease as Rule, PsdPolicy};
 use wakepath_trace::recording::{Event, Kind, Metadata};
+use wakepath_units::TickRate;
 
 const MS: u64 = 1_000_000;
 /// From when on in a burst a lease has to hold.
@@ -50,6 +52,41 @@ impl Found {
             self.too_deep + self.early_too_deep,
         )
     }
+}
+
+/// Leases that a rule gives for recorded completions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// Leases that begin in the span.
+    pub(crate) leases: u64,
+    /// For how long CPUs have one, all together, in ns.
+    pub(crate) held: u64,
+}
+
+/// What `policy` makes of the completions that were recorded, counted in `span`.
+pub(crate) fn given(events: &[Event], span: &Range<u64>, policy: &PsdPolicy) -> Given {
+    let mut cpus: BTreeMap<u32, (Rule, u64)> = BTreeMap::new();
+    let mut given = Given::default();
+    let inside = |from: u64, to: u64| to.min(span.end).saturating_sub(from.max(span.start));
+    for event in events {
+        let time = event.time.0;
+        if !matches!(event.kind, Kind::BlockComplete(_)) || time >= span.end {
+            continue;
+        }
+        let new = || (Rule::new(policy, TickRate::HZ_250), 0);
+        let (rule, since) = cpus.entry(event.cpu).or_insert_with(new);
+        let (held, end) = (rule.holds(event.time), rule.end().0);
+        rule.io(event.time);
+        if !held && rule.holds(event.time) {
+            given.held += inside(*since, end);
+            given.leases += u64::from(span.contains(&time));
+            *since = time;
+        }
+    }
+    for (rule, since) in cpus.values() {
+        given.held += inside(*since, rule.end().0);
+    }
+    given
 }
 
 /// What a CPU did, by time.
