@@ -601,3 +601,41 @@ fn seconds_bound_a_job_that_has_no_end() {
         assert!(said.contains("expected seconds"), "{wrong}: {said}");
     }
 }
+
+#[test]
+fn a_kernel_gives_bare_names_its_version() {
+    let csv = ["--machine", "rk3399", "--runs", "1", "--format", "csv"];
+    for (arguments, set) in [
+        (&["--kernel", "7.3"][..], "menu@7.3 + schedutil,"),
+        (
+            &["--kernel", "6.12.48", "--policy", "teo"],
+            "teo@6.12.48 + schedutil,",
+        ),
+        (
+            &["--kernel", "7.3", "--policy", "menu@6.1"],
+            "menu@6.1 + schedutil,",
+        ),
+    ] {
+        let assert = sim(JOB, &[&csv, arguments].concat()).success();
+        let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+        let row = text.lines().nth(1).unwrap();
+        assert!(row.starts_with(set), "{row}");
+    }
+    let refused = sim(JOB, &[&csv[..], &["--kernel", "6.5"]].concat()).code(2);
+    let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(
+        errors.contains("nearest known ones are 6.1, 6.12"),
+        "{errors}"
+    );
+
+    let machine = |kernel: &str| {
+        with_machine(
+            ("schema = 1", &format!("schema = 1\nkernel = \"{kernel}\"")),
+            JOB,
+        )
+    };
+    let assert = machine("6.12.48").success();
+    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    assert!(text.contains("menu@6.12.48"), "{text}");
+    fails_with(machine("6.6"), &["nearest known ones are 6.1, 6.12"]);
+}

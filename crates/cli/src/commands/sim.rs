@@ -15,7 +15,7 @@ use wakepath_sim::{
     in_force, median,
 };
 use wakepath_study::plan::requested_rates;
-use wakepath_units::Nanoseconds;
+use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
 use wakepath_workloads::rtapp::MAX_THREADS;
 
@@ -60,6 +60,10 @@ pub(crate) struct Args {
     /// 60 s.
     #[arg(long, value_name = "N", value_parser = seconds)]
     seconds: Option<Nanoseconds>,
+    /// The kernel whose policies bare names mean, and what no set names, such as 6.12.48 or 7.3; `wakepath policy kernels` has
+    /// what changed [default: the machine's, or 6.12].
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<KernelVersion>,
     /// Runs per policy set, each with a seed of its own.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
@@ -77,6 +81,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let mut machine = Machine::find(&args.machine)?;
+    machine.kernel = args.kernel.or(machine.kernel);
     if let Some(name) = &args.drive {
         let drive = machine.find_drive(name).context("--drive")?;
         machine.replace_drive(drive);

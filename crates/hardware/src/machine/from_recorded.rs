@@ -70,6 +70,7 @@ impl Machine {
                 "{} as recorded under Linux {}; what its hardware really takes is assumed",
                 system.cpu_model, system.kernel
             ),
+            kernel: None,
             hz: tick_rate(&system.kernel),
             irq_time_accounting: irq_time_accounting(&system.kernel),
             cluster,

@@ -23,7 +23,7 @@ pub use library::{MachineError, builtin_names};
 pub use power::{Package, PackageSleep, Uncore};
 
 use serde::{Deserialize, Serialize};
-use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
+use wakepath_units::{Capacity, KernelVersion, Kilohertz, Nanoseconds, TickRate};
 
 use self::validate::Fault;
 use crate::idle::{IdleState, IdleStates};
@@ -38,6 +38,10 @@ pub struct Machine {
     pub name: String,
     /// What it is.
     pub title: String,
+    /// The kernel that it runs, `7.3` or `6.12.48`; absent: what a policy's bare name means. It chooses the version of policies,
+    /// not what is a matter of configuration, such as `hz`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelVersion>,
     /// Tick rate in Hz (`CONFIG_HZ`).
     pub hz: Figure,
     /// Whether interrupt time counts as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`): 1 or 0; absent: 0.

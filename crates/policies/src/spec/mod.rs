@@ -43,6 +43,8 @@ use crate::psd::PsdSettings;
 pub struct PolicySpec {
     mechanism: &'static Mechanism,
     version: Option<KernelVersion>,
+    /// The version was not given.
+    bare: bool,
     keys: Vec<GivenKey>,
     policy: Policy,
 }
@@ -138,7 +140,9 @@ impl PolicySpec {
             Some((_, old)) => *old = value,
             None => keys.push((key, value)),
         }
-        Self::new(self.mechanism, self.version, keys)
+        let bare = self.bare;
+        let changed = Self::new(self.mechanism, self.version, keys)?;
+        Ok(Self { bare, ..changed })
     }
 
     /// This policy as another kernel has it; itself, if kernels do not differ in it.
@@ -148,6 +152,16 @@ impl PolicySpec {
         Self::new(self.mechanism, version, self.keys.clone()).unwrap_or_else(|_| self.clone())
     }
 
+    /// This policy on a kernel: a bare name means that kernel's, one with a version stays what it is.
+    #[must_use]
+    pub fn on_kernel(&self, kernel: KernelVersion) -> Self {
+        if self.bare {
+            self.of_kernel(kernel)
+        } else {
+            self.clone()
+        }
+    }
+
     /// This policy without some keys, which then have their defaults. A key that has to be given stays.
     pub(crate) fn without(&self, keys: &[&str]) -> Self {
         let kept = self
@@ -155,7 +169,9 @@ impl PolicySpec {
             .iter()
             .filter(|(key, _)| !keys.contains(&key.info().name));
         let kept = kept.cloned().collect();
-        Self::new(self.mechanism, self.version, kept).unwrap_or_else(|_| self.clone())
+        let bare = self.bare;
+        Self::new(self.mechanism, self.version, kept)
+            .map_or_else(|_| self.clone(), |changed| Self { bare, ..changed })
     }
 
     fn new(
@@ -171,6 +187,7 @@ impl PolicySpec {
         Ok(Self {
             mechanism,
             version,
+            bare: false,
             keys,
             policy,
         })
@@ -246,6 +263,7 @@ impl FromStr for PolicySpec {
         }
 
         let mechanism = find(name)?;
+        let bare = version.is_none();
         let version = version::choose(mechanism, version)?;
         let mut given: Vec<GivenKey> = Vec::new();
         if let Some(keys) = keys {
@@ -265,7 +283,8 @@ impl FromStr for PolicySpec {
                 given.push((key, value));
             }
         }
-        Self::new(mechanism, version, given)
+        let named = Self::new(mechanism, version, given)?;
+        Ok(Self { bare, ..named })
     }
 }
 

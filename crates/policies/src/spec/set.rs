@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{PolicySpec, SpecError, split_outside};
 use crate::apst::ApstSettings;
 use crate::freq::FreqPolicy;
-use crate::idle::IdlePolicy;
+use crate::idle::{IdlePolicy, KernelVersion};
 use crate::mechanism::{
     CpuLatency, DriveLatency, Epp, FrequencyLimits, IdleStatesLimit, Kind, Policy,
 };
@@ -136,6 +136,15 @@ impl PolicySet {
                 .push(policy.without(&twice.collect::<Vec<_>>()));
         }
         all
+    }
+
+    /// This set on a kernel: each bare name means that kernel's policy.
+    #[must_use]
+    pub fn on_kernel(mut self, kernel: KernelVersion) -> Self {
+        for policy in &mut self.policies {
+            *policy = policy.on_kernel(kernel);
+        }
+        self
     }
 
     /// This set in the order of [`Kind`]: the same for all sets of the same policies.

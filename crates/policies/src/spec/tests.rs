@@ -503,3 +503,27 @@ proptest! {
         let _ = text.parse::<PolicySet>();
     }
 }
+
+#[test]
+fn a_kernel_gives_bare_names_its_version() {
+    let kernel = "7.3".parse().unwrap();
+    let on = |text: &str| {
+        let set: PolicySet = text.parse().unwrap();
+        set.on_kernel(kernel).to_string()
+    };
+    assert_eq!(on("menu + psd"), "menu@7.3 + psd");
+    assert_eq!(on("menu@6.12"), "menu@6.12");
+    assert_eq!(
+        on("haltpoll[guest_halt_poll_ns=0]"),
+        "haltpoll@7.3[guest_halt_poll_ns=0]"
+    );
+    assert_eq!(on("oracle + schedutil"), "oracle + schedutil");
+    let changed = parse("haltpoll")
+        .unwrap()
+        .with("guest_halt_poll_ns", "5")
+        .unwrap();
+    assert_eq!(
+        changed.on_kernel(kernel).to_string(),
+        "haltpoll@7.3[guest_halt_poll_ns=5]"
+    );
+}

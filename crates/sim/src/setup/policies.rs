@@ -57,7 +57,11 @@ pub fn in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimErro
     if machine.drive.power.is_some() {
         kernel.push("apst");
     }
-    Ok(set.or(&PolicySet::named(kernel)?).sorted())
+    let all = set.or(&PolicySet::named(kernel)?).sorted();
+    Ok(match machine.kernel {
+        Some(kernel) => all.on_kernel(kernel),
+        None => all,
+    })
 }
 
 /// The machine with the idle states that a set leaves on, under the latency requests of the set.

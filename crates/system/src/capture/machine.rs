@@ -12,7 +12,7 @@ use wakepath_hardware::machine::{
 };
 use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
-use wakepath_units::{Kilohertz, Nanoseconds, cpus};
+use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds, cpus};
 
 use super::{irq_time_accounting, tick_rate};
 use crate::nvme::ApstFeature;
@@ -59,6 +59,10 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         "{}, Linux {}, as captured; what its hardware really takes is assumed",
         record.cpu_model, record.kernel
     );
+    match KernelVersion::of_release(&record.kernel) {
+        Ok(kernel) => machine.kernel = Some(kernel),
+        Err(error) => notes.push(format!("the kernel {error}")),
+    }
     match tick_rate(root) {
         Some(hz) => {
             machine.hz = Figure {
