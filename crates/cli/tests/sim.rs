@@ -511,7 +511,7 @@ fn a_rate_that_is_not_reached_is_a_warning() {
     assert!(late.contains(wanted), "{late}");
     let mixed = says("rw=randrw\nrate_iops=100,200000");
     assert!(
-        mixed.contains("200000 I/Os of write per second in job `r`"),
+        mixed.contains("200000 writes per second in job `r`"),
         "{mixed}"
     );
     for fine in [

@@ -93,8 +93,11 @@ pub fn missed_rate(
         ));
     }
     let asked = rates.iter().map(|rate| {
-        let (amount, direction) = (amount(rate, rate.per_second), &rate.direction);
-        format!("{amount} of {direction} per second in job `{}`", rate.job)
+        let what = match rate.unit.as_str() {
+            "bytes" => format!("{} of {}s", amount(rate, rate.per_second), rate.direction),
+            _ => format!("{:.0} {}s", rate.per_second, rate.direction),
+        };
+        format!("{what} per second in job `{}`", rate.job)
     });
     let asked: Vec<String> = asked.collect();
     Some(format!(
@@ -160,8 +163,8 @@ mod tests {
         ];
         assert_eq!(
             said(&two, &many),
-            "workload `w` does not reach all rates that it asks for (2000 I/Os of read per second in job `r`, 1.0 MB of \
-             read per second in job `s`), and the slowest is at 40 % to 70 % under 4 of 5 policies"
+            "workload `w` does not reach all rates that it asks for (2000 reads per second in job `r`, 1.0 MB of reads \
+             per second in job `s`), and the slowest is at 40 % to 70 % under 4 of 5 policies"
         );
     }
 }
