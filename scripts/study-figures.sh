@@ -27,7 +27,7 @@ write_study() {
             printf 'direct=1\nrw=%s\nioengine=%s\niodepth=%s\n"""\n' "$rw" "$engine" "$depth"
         done
         for idle in menu@6.1 menu@6.12 teo@6.12 shallowest; do
-            printf '[[policy]]\nidle = "%s"\n' "$idle"
+            printf '[[policy]]\nset = "%s"\n' "$idle"
         done
     } >"$folder/$1.toml"
 }

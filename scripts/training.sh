@@ -20,5 +20,6 @@ for _ in 1 2 3; do
 done
 "$PROGRAM" import crates/trace/tests/data/epyc7502-idle-wake-*.perf-script.txt -o "$folder/recording.parquet"
 for _ in $(seq 20); do
-    "$PROGRAM" replay "$folder/recording.parquet" --machine epyc-7502 --idle menu@6.1,menu@6.12,teo@6.1,teo@6.12,ladder
+    "$PROGRAM" replay "$folder/recording.parquet" --machine epyc-7502 \
+        --policy menu@6.1 --policy menu@6.12 --policy teo@6.1 --policy teo@6.12 --policy ladder
 done

@@ -35,9 +35,33 @@ impl TypedValueParser for SetText {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let names = mechanisms(self.0).map(|m| PossibleValue::new(m.name).help(m.summary));
-        Some(Box::new(names))
+        Some(Box::new(completions(self.0)))
     }
+}
+
+/// A set, where each argument is one; a part of it may be the configuration of a daemon. Shells complete it as [`SetText`].
+#[derive(Clone, Copy)]
+pub(crate) struct WholeSet(pub(crate) Place);
+
+impl TypedValueParser for WholeSet {
+    type Value = PolicySet;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<PolicySet, clap::Error> {
+        wakepath_daemon::policy_set::parse.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(completions(self.0)))
+    }
+}
+
+fn completions(place: Place) -> impl Iterator<Item = PossibleValue> {
+    mechanisms(place).map(|m| PossibleValue::new(m.name).help(m.summary))
 }
 
 /// One set of all arguments.

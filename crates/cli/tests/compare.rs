@@ -133,8 +133,8 @@ fn the_questions_of_a_study_are_answered_first() {
         &study,
         "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
          [[workload]]\nname = 'reads'\nfio = 'part-b-rk3399.fio'\nseconds = 0.2\n\
-         [[policy]]\nname = 'menu'\nidle = 'menu@6.12'\n\
-         [[policy]]\nname = 'shallowest'\nidle = 'shallowest'\n\
+         [[policy]]\nname = 'menu'\nset = 'menu@6.12'\n\
+         [[policy]]\nname = 'shallowest'\nset = 'shallowest'\n\
          [[question]]\nmetric = 'iops'\n\
          [[question]]\nminimise = 'mean_mw'\nkeep = ['p90_us < 100000']\n",
     )

@@ -4,6 +4,8 @@
 //! by a shell in the root of the repository, with `wakepath` being the one just built. With
 //! `WAKEPATH_UPDATE_DOCS=1` the outputs are written anew instead. Commands in other blocks that
 //! start with `wakepath` must at least name subcommands and options that exist.
+//!
+//! What stands between `<!-- $ COMMAND -->` and `<!-- end -->` is the output of that command, as part of the page.
 
 #![allow(
     clippy::unwrap_used,
@@ -50,6 +52,15 @@ fn with_real_outputs(page: &str) -> String {
     let mut lines = page.lines().peekable();
     while let Some(line) = lines.next() {
         let _ = writeln!(text, "{line}");
+        let part = line.strip_prefix("<!-- $ ");
+        if let Some(command) = part.and_then(|rest| rest.strip_suffix(" -->")) {
+            let output = shell(command);
+            text.push_str(&String::from_utf8(output.stdout).unwrap());
+            text.push_str(&String::from_utf8(output.stderr).unwrap());
+            while lines.next_if(|line| *line != "<!-- end -->").is_some() {}
+            assert!(lines.peek().is_some(), "no end after {line}");
+            continue;
+        }
         if line.starts_with("```") {
             in_console = line == "```console";
         }

@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 
+use predicates::prelude::*;
 use predicates::str::contains;
 
 use common::wakepath;
@@ -14,7 +15,7 @@ fn every_shell_gets_a_script_that_knows_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         wakepath(&["completions", shell])
             .success()
-            .stdout(contains("reproduce"));
+            .stdout(contains("reproduce").and(contains("cpu-latency")));
     }
 }
 

@@ -61,8 +61,10 @@ fn the_epyc_traces_wake_up_as_slowly_as_measured() {
             out,
             "--machine",
             alone.to_str().unwrap(),
-            "--idle",
-            "deepest,oracle",
+            "--policy",
+            "deepest",
+            "--policy",
+            "oracle",
             "--ran",
             "menu@6.1",
             "--format",
@@ -108,6 +110,56 @@ fn nothing_is_overwritten_and_nothing_half_written() {
         &["no finished Parquet file"],
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn sets_with_other_leases_are_replayed_beside_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("e.parquet").to_str().unwrap().to_owned();
+    wakepath(&["import", epyc(2500).to_str().unwrap(), "-o", &out]).success();
+    let replay = |sets: &[&str]| {
+        let mut args = vec!["replay", &out, "--machine", "epyc-7502", "--format", "json"];
+        args.extend(sets.iter().flat_map(|set| ["--policy", set]));
+        wakepath(&args)
+    };
+    let sets = [
+        "menu",
+        "menu + psd[ceiling=C1]",
+        "teo",
+        "psd[timeout=0ms] + menu",
+    ];
+    let report = json(&replay(&sets).success());
+    let policies = report["policies"].as_array().unwrap();
+    let names: Vec<&str> = policies
+        .iter()
+        .map(|p| p["policy"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "recorded",
+            "menu@6.12",
+            "menu@6.12 + psd[ceiling=C1]",
+            "teo@6.12",
+            "psd[timeout=0ms] + menu@6.12"
+        ]
+    );
+    // Each is as if it had been alone, and leases of no time change nothing.
+    let alone = json(&replay(&["teo"]).success());
+    assert_eq!(alone["policies"][1], policies[3]);
+    assert_eq!(policies[1]["states"], policies[4]["states"]);
+    for (set, says) in [
+        ("schedutil", "takes an idle governor and psd"),
+        (
+            "menu + cpu-latency[limit=20us]",
+            "`cpu-latency[limit=20us]` cannot act",
+        ),
+        ("psd", "names no idle governor"),
+        ("menu + psd[ceiling=C9]", "`C9`"),
+    ] {
+        fails_with(replay(&[set]), &["--policy", says]);
+    }
+    replay(&["meno"]).code(2);
 }
 
 #[test]
@@ -298,7 +350,7 @@ fn guest(folder: &Path, name: &str, change: impl FnOnce(&mut Metadata)) -> PathB
 
 fn agreement(recording: &Path) -> Value {
     let recording = recording.to_str().unwrap();
-    let args = ["replay", recording, "--idle", "menu", "--format", "json"];
+    let args = ["replay", recording, "--policy", "menu", "--format", "json"];
     json(&wakepath(&args).success())["agreement"].clone()
 }
 
@@ -395,7 +447,7 @@ fn kernels_are_set_side_by_side() {
             "menu@7.3,7.1,7.1.13",
         ]
     );
-    // Without --idle it is the governor that ran; a table of kernels comes before the others.
+    // Without --policy it is the governor that ran; a table of kernels comes before the others.
     let printed = replay(&["--kernel", "6.1"]).success();
     let text = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
     assert!(text.starts_with("governor  as from"), "{text}");
@@ -404,7 +456,7 @@ fn kernels_are_set_side_by_side() {
         (&["--kernel", ""], "not a kernel version"),
         (&["--kernel", "6.1,6.1"], "menu@6.1 twice"),
         (
-            &["--kernel", "7.3", "--idle", "menu@6.1"],
+            &["--kernel", "7.3", "--policy", "menu@6.1"],
             "names a kernel itself",
         ),
     ] {

@@ -186,7 +186,17 @@ fn a_replay_counts_limits_ticks_and_completions() {
         return;
     };
     let recording = guest.arg("fio.parquet");
-    let report = replay(&recording, &["--idle", "menu@6.1,teo@6.12,shallowest"]);
+    let report = replay(
+        &recording,
+        &[
+            "--policy",
+            "menu@6.1",
+            "--policy",
+            "teo@6.12",
+            "--policy",
+            "shallowest",
+        ],
+    );
     let policies = report["policies"].as_array().unwrap();
     assert_eq!(policies[0]["policy"], "recorded");
     for policy in policies {

@@ -12,8 +12,8 @@ use common::wakepath;
 /// One workload, two policies, five repeats.
 const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 5\n\
     [[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\nseconds = 0.02\n\
-    [[policy]]\nname = 'menu'\nidle = 'menu@6.12'\n\
-    [[policy]]\nname = 'shallowest'\nidle = 'shallowest'\n";
+    [[policy]]\nname = 'menu'\nset = 'menu@6.12'\n\
+    [[policy]]\nname = 'shallowest'\nset = 'shallowest'\n";
 
 struct Folder(tempfile::TempDir);
 

@@ -181,7 +181,7 @@ fn the_daemons_configuration_is_a_policy() {
 
     fs::write(path("job.fio"), JOB).unwrap();
     let study = format!(
-        "name = 's'\nmachine = 'laptop'\nrepeats = 1\n[[policy]]\npsd = '{file}'\n[[workload]]\nname = 'w'\nfio = 'job.fio'\n"
+        "name = 's'\nmachine = 'laptop'\nrepeats = 1\n[[policy]]\nset = '{file}'\n[[workload]]\nname = 'w'\nfio = 'job.fio'\n"
     );
     fs::write(path("study.toml"), study).unwrap();
     let checked = wakepath(&["study", "check", &path("study.toml")]).success();

@@ -18,15 +18,15 @@ use common::{fails_with, json, skip, wakepath};
 const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
     [[workload]]\nname = 'reads'\nfio = 'part-b-rk3399.fio'\nseconds = 2\n\
     [[workload]]\nname = 'threads'\nrt_app = 'ping-pong.json'\n\
-    [[policy]]\nname = 'menu'\nidle = 'menu@6.12'\n\
-    [[policy]]\nname = 'shallowest'\nidle = 'shallowest'\n\
+    [[policy]]\nname = 'menu'\nset = 'menu@6.12'\n\
+    [[policy]]\nname = 'shallowest'\nset = 'shallowest'\n\
     [[question]]\nask = 'Which?'\nmetric = 'iops'\n";
 
 /// One workload, two policies, eight repeats: 16 runs of no time.
 const SHORT: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 8\n\
     [[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\nseconds = 0.02\n\
-    [[policy]]\nname = 'menu'\nidle = 'menu@6.12'\n\
-    [[policy]]\nname = 'shallowest'\nidle = 'shallowest'\n";
+    [[policy]]\nname = 'menu'\nset = 'menu@6.12'\n\
+    [[policy]]\nname = 'shallowest'\nset = 'shallowest'\n";
 
 fn written(folder: &Path, text: &str) -> String {
     let path = folder.join("study.toml");
@@ -248,7 +248,7 @@ fn the_commands_of_a_page_make_the_same_results_again() {
         [[workload]]\nname = 'threads'\nrt_app = 'mine.json'\nseconds = 1\ncopies = 2\n\
         [[workload]]\nname = 'inline'\nfio_job = '''\n[a]\nrw=randwrite\ndirect=1\nruntime=100ms\ntime_based\n'''\n\
         fio_options = { bs = '8k' }\n\
-        [[policy]]\nname = 'menu'\nidle = 'menu'\n[[policy]]\nname = 'teo'\nidle = 'teo'\n";
+        [[policy]]\nname = 'menu'\nset = 'menu'\n[[policy]]\nname = 'teo'\nset = 'teo'\n";
     let study = written(&own, study);
     let dir = "the 'first' results";
     let run = |arguments: &[&str]| {
@@ -463,8 +463,8 @@ fn what_is_wrong_with_a_study_is_one_line_with_its_place() {
     );
     fails(
         "menu@6.12",
-        "schedutil",
-        &["study.toml:13", "not an idle policy"],
+        "menu + teo",
+        &["study.toml:13", "are both idle policies"],
     );
     fails(
         "part-b-rk3399.fio",
@@ -487,29 +487,30 @@ fn what_is_wrong_with_a_study_is_one_line_with_its_place() {
         &["cannot be simulated", "--on live"],
     );
     fails(
-        "idle = 'shallowest'",
-        "disable_idle = ['C6']",
+        "set = 'shallowest'",
+        "set = 'idle-states[disable=C6]'",
         &["C6", "cpu-sleep"],
     );
     fails(
-        "idle = 'shallowest'",
-        "set = { epp = 'power' }",
+        "set = 'shallowest'",
+        "settings = { epp = 'power' }",
         &["--on live"],
     );
     // What only the simulation finds out.
     let study = written(
         temp.path(),
-        &STUDY.replace("idle = 'shallowest'", "freq = 'intel_pstate'"),
+        &STUDY.replace("set = 'shallowest'", "set = 'intel_pstate'"),
     );
     let refused = wakepath(&["study", "check", &study]);
     fails_with(refused, &["reads under shallowest", "intel_pstate needs"]);
     // Before anything runs, though the other policy's turn comes first.
     for (policy, part) in [
-        ("idle = 'oracle'", "nobody can know it before"),
-        ("apst = 'apst'", "no power states"),
-        ("freq = 'intel_pstate'", "intel_pstate needs"),
+        ("set = 'oracle'", "nobody can know it before"),
+        ("set = 'apst'", "no power states"),
+        ("set = 'intel_pstate'", "intel_pstate needs"),
+        ("set = 'frequency[max=1GHz]'", "real machines only"),
     ] {
-        let study = written(temp.path(), &STUDY.replace("idle = 'shallowest'", policy));
+        let study = written(temp.path(), &STUDY.replace("set = 'shallowest'", policy));
         for words in [
             &["study", "run", &study, "-o", &dir][..],
             &["study", "check", &study],
@@ -523,13 +524,13 @@ fn what_is_wrong_with_a_study_is_one_line_with_its_place() {
 #[test]
 fn a_latency_request_leaves_the_shallowest_state() {
     let temp = tempfile::tempdir().unwrap();
-    let limited = STUDY.replace("idle = 'shallowest'", "cpu_latency_us = 0");
+    let limited = STUDY.replace("set = 'shallowest'", "set = 'cpu-latency[limit=0us]'");
     let study = written(temp.path(), &limited.replace("repeats = 4", "repeats = 1"));
     wakepath(&["study", "check", &study]).success();
     // No state would be left where even the shallowest one takes a microsecond to leave.
     let off = limited.replace(
-        "cpu_latency_us = 0",
-        "cpu_latency_us = 0\ndisable_idle = ['WFI']",
+        "cpu-latency[limit=0us]",
+        "cpu-latency[limit=0us] + idle-states[disable=WFI]",
     );
     fs::write(&study, off).unwrap();
     wakepath(&["study", "check", &study]).success();
@@ -538,14 +539,65 @@ fn a_latency_request_leaves_the_shallowest_state() {
 #[test]
 fn a_latency_request_that_the_kernel_does_not_take_is_refused() {
     let temp = tempfile::tempdir().unwrap();
-    for key in ["cpu_latency_us", "system_latency_us"] {
-        let setting = |us: u64| STUDY.replace("idle = 'shallowest'", &format!("{key} = {us}"));
+    for cpus in ["", ",cpus=all"] {
+        let set = |us: u64| format!("set = 'cpu-latency[limit={us}us{cpus}]'");
+        let setting = |us: u64| STUDY.replace("set = 'shallowest'", &set(us));
         let study = written(temp.path(), &setting(2_147_483_647));
         let refused = wakepath(&["study", "check", &study]);
-        fails_with(refused, &["study.toml:", "from 0 to 2147483646"]);
+        fails_with(refused, &["study.toml:", "from 0us to 2147483646us"]);
         let study = written(temp.path(), &setting(20));
         wakepath(&["study", "check", &study]).success();
     }
+}
+
+#[test]
+fn sets_of_the_command_line_stand_beside_those_of_the_study() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = written(temp.path(), &SHORT.replace("repeats = 8", "repeats = 1"));
+    let [first, again] = ["first", "again"].map(|n| temp.path().join(n));
+    let run = |study: &str, dir: &Path, more: &[&str]| {
+        let dir = dir.to_str().unwrap();
+        wakepath(&[&["study", "run", study, "-o", dir], more].concat()).success();
+    };
+    run(&study, &first, &["--policy", "teo + psd", "--policy", ""]);
+    let document: serde_json::Value =
+        serde_json::from_slice(&fs::read(first.join("result.json")).unwrap()).unwrap();
+    let names: Vec<&str> = document["policies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|policy| policy["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["menu", "shallowest", "teo@6.12 + psd", "unchanged"]);
+    // What is kept makes the same results again.
+    run(first.join("study.toml").to_str().unwrap(), &again, &[]);
+    assert_eq!(contents(&first), contents(&again));
+    // Lines of errors are those of the file.
+    let wrong = written(temp.path(), &SHORT.replace("menu@6.12", "mneu"));
+    let line = |more: &[&str]| {
+        let assert = wakepath(&[&["study", "check", &wrong], more].concat()).code(1);
+        String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+    };
+    assert_eq!(line(&[]), line(&["--policy", "teo"]));
+    wakepath(&["study", "check", &study, "--policy", "tea"]).code(2);
+}
+
+/// A grid is every combination, and a set is its own name.
+#[test]
+fn policies_may_be_a_grid() {
+    let temp = tempfile::tempdir().unwrap();
+    let (head, _) = SHORT.split_once("[[policy]]").unwrap();
+    let grid = "policy = [['menu', 'teo'], ['', 'psd']]\nbaseline = 'teo'\n";
+    let study = written(temp.path(), &format!("{grid}{head}"));
+    let checked = json(&wakepath(&["study", "check", &study, "--format", "json"]).success());
+    let policies = checked["policies"].as_array().unwrap();
+    let names: Vec<&str> = policies
+        .iter()
+        .map(|p| p["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["menu", "menu + psd", "teo", "teo + psd"]);
+    assert_eq!(policies[3]["settings"]["policy"], "teo@6.12 + psd");
+    assert_eq!(checked["baseline"], "teo");
 }
 
 #[test]
@@ -944,18 +996,21 @@ fn a_workload_that_fails_or_prints_nothing_ends_a_measurement_and_loses_nothing(
     assert!(!temp.path().join("nothing").exists());
     // A policy that this machine cannot have.
     let text = text
-        .replace("name = 'p'", "name = 'p'\ndisable_idle = ['C99']")
+        .replace("name = 'p'", "name = 'p'\nset = 'idle-states[disable=C99]'")
         .replace("fio = 'part-b-rk3399.fio'", "command = ['true']");
     let at = temp.path().join("none").display().to_string();
     for (policy, part) in [
-        ("disable_idle = ['C99']", "C99"),
-        ("psd = 'psd'", "wakepath daemon"),
-        ("poll = 'poll'", "idle-states[ceiling=...]"),
-        ("idle = 'oracle'", "only in the simulator"),
-        ("io_uring_iowait = false", "only in the simulator"),
-        ("set = { eep = 'power' }", "no setting is called `eep`"),
+        ("set = 'idle-states[disable=C99]'", "C99"),
+        ("set = 'psd'", "wakepath daemon"),
+        ("set = 'poll'", "idle-states[ceiling=...]"),
+        ("set = 'oracle'", "only in the simulator"),
+        ("set = 'io_uring[iowait=off]'", "only in the simulator"),
+        ("settings = { eep = 'power' }", "no setting is called `eep`"),
     ] {
-        let study = written(temp.path(), &text.replace("disable_idle = ['C99']", policy));
+        let study = written(
+            temp.path(),
+            &text.replace("set = 'idle-states[disable=C99]'", policy),
+        );
         for words in [
             &["study", "run", &study, "--on", "live", "-o", &at][..],
             &["study", "check", &study, "--on", "live"],
@@ -1052,7 +1107,7 @@ fn settings_of_a_measured_policy_are_applied_and_put_back() {
             temp.path(),
             &format!(
                 "name = 'm'\nrepeats = 1\nsettle_s = 0\n[[policy]]\nname = 'limit'\n\
-                 cpu_latency_us = 77\n[[policy]]\nname = 'none'\n[[workload]]\nname = 'w'\n\
+                 set = 'cpu-latency[limit=77us,cpus=all]'\n[[policy]]\nname = 'none'\n[[workload]]\nname = 'w'\n\
                  command = {words}\n[[workload.metric]]\nname = 'limit'\npattern = '([0-9]+)'\n\
                  better = 'lower'\nunit = 'us'\n"
             ),
@@ -1564,8 +1619,8 @@ const TOO_MUCH: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
     fio_job = \"[r]\\nfilename=/dev/nvme0n1\\ndirect=1\\nrw=randread\\nrate_iops=100000\\nruntime=20ms\\ntime_based\"\n\
     [[workload]]\nname = 'endless'\n\
     fio_job = \"[e]\\nfilename=/dev/nvme0n1\\ndirect=1\\nrw=randread\\nsize=1t\\nrate_iops=1\"\n\
-    [[policy]]\nname = 'menu'\nidle = 'menu@6.12'\n\
-    [[policy]]\nname = 'also menu'\nidle = 'menu'\n";
+    [[policy]]\nname = 'menu'\nset = 'menu@6.12'\n\
+    [[policy]]\nname = 'also menu'\nset = 'menu'\n";
 
 #[test]
 fn what_a_study_asked_for_and_did_not_get_is_told_everywhere() {

@@ -25,6 +25,7 @@ use wakepath_policies::spec::version::BARE;
 use wakepath_units::{Capacity, KernelVersion, TickRate};
 
 mod kernels;
+mod markdown;
 
 use self::kernels::Generation;
 
@@ -198,6 +199,8 @@ enum ListFormat {
     Json,
     /// One line per setting.
     Csv,
+    /// The tables of a page.
+    Markdown,
 }
 
 #[derive(clap::Args)]
@@ -386,6 +389,7 @@ fn list(format: ListFormat, out: &mut impl Write) -> anyhow::Result<()> {
             writeln!(out)?;
         }
         ListFormat::Csv => write_csv(&policies, out)?,
+        ListFormat::Markdown => markdown::write(&policies, out)?,
         ListFormat::Table => {
             writeln!(out, "{}", table(&policies))?;
             writeln!(out, "{}", kernels::summary())?;

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use wakepath_compare::figure::Unit;
 use wakepath_compare::missed_rate;
-use wakepath_daemon::policy_set;
 use wakepath_hardware::Machine;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
+use wakepath_policies::mechanism::Place;
 use wakepath_sim::{
     Comparison, DriveRun, Experiment, LONGEST_UNTIMED, PolicyResult, RateRun, Run, compare_all,
     in_force, median,
@@ -26,6 +26,7 @@ mod threads;
 
 use super::timeline::TimelineArgs;
 use crate::output::{self, Format};
+use crate::policy_set::WholeSet;
 use crate::waiting::{self, Jobs};
 
 #[derive(clap::Args)]
@@ -45,7 +46,7 @@ pub(crate) struct Args {
     /// Policies that hold together, such as 'menu + schedutil + psd[timeout=3ms]'; give it again for each set to
     /// compare. What a set does not name is as the machine's kernel has it. `wakepath policy list` has them all.
     /// `file:/etc/wakepath/daemon.toml` stands for what the daemon would do by that configuration.
-    #[arg(long, value_name = "SET", value_parser = policy_set::parse)]
+    #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
     policy: Vec<PolicySet>,
     /// The machine's drive instead of its own: sn530, 760p, pm991, bc511, kbg40zns, any drive of
     /// `wakepath drive list`, a drive model file (*.toml), or another one of a captured machine, such as nvme1. A drive

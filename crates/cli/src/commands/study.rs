@@ -10,13 +10,16 @@ use clap::ValueEnum;
 use serde::Serialize;
 use wakepath_compare::results::Source;
 use wakepath_compare::shortfalls;
+use wakepath_policies::PolicySet;
+use wakepath_policies::mechanism::Place;
 use wakepath_results::{Goal, Mode, Question, Reader, Shard};
 use wakepath_study::builtin;
-use wakepath_study::plan::{Plan, Target, Task};
+use wakepath_study::plan::{Plan, PlannedPolicy, Target, Task};
 use wakepath_study::run::{self, Waiting};
 use wakepath_units::Nanoseconds;
 
 use crate::output::{self, Format};
+use crate::policy_set::WholeSet;
 use crate::waiting::{self, Jobs};
 
 #[derive(clap::Args)]
@@ -63,6 +66,9 @@ struct CheckArgs {
     /// Where it would run.
     #[arg(long, value_enum, default_value_t)]
     on: On,
+    /// A policy set beside those of the study, such as 'teo + psd'; give it again for more.
+    #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
+    policy: Vec<PolicySet>,
     #[command(flatten)]
     jobs: Jobs,
     /// What to print.
@@ -75,6 +81,7 @@ struct CheckArgs {
 Examples:
   wakepath study run idle-governor
   wakepath study run my-study.toml --on live -o measured
+  wakepath study run my-study.toml --policy 'menu + cpu-latency[limit=20us]'
   wakepath study run my-study.toml --resume
   wakepath study run my-study.toml --shard 3/64")]
 struct RunArgs {
@@ -86,6 +93,10 @@ struct RunArgs {
     /// Directory of the results [default: the study's name with -sim or -live].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// A policy set beside those of the study, such as 'teo + psd'; give it again for more. The study that is kept with
+    /// the results has them, so that it runs again with them.
+    #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
+    policy: Vec<PolicySet>,
     /// Run one of several equal parts, for job arrays: 3/64 is every 64th run, from the third one on. `wakepath results
     /// merge` puts them together.
     #[arg(long, value_name = "N/OF")]
@@ -257,7 +268,7 @@ struct CheckedWorkload {
 const TRY: Duration = Duration::from_millis(20);
 
 fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let plan = Plan::load(&args.study, args.on.target())?;
+    let plan = Plan::with_more(&args.study, args.on.target(), &args.policy)?;
     let jobs = args.jobs.threads();
     let seconds = match args.on {
         On::Sim => Some(run::sim::estimate(&plan, TRY)?.as_secs_f64() / jobs as f64),
@@ -286,14 +297,7 @@ fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
                 seconds: w.duration().map(Nanoseconds::as_secs_f64),
             })
             .collect(),
-        policies: plan
-            .policies
-            .iter()
-            .map(|p| wakepath_results::Policy {
-                name: p.name.clone(),
-                settings: p.settings.clone(),
-            })
-            .collect(),
+        policies: plan.policies.iter().map(PlannedPolicy::described).collect(),
         questions: plan.questions.clone(),
         seconds,
         jobs,
@@ -432,7 +436,7 @@ fn duration(seconds: f64) -> String {
 }
 
 fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let plan = Plan::load(&args.study, args.on.target())?;
+    let plan = Plan::with_more(&args.study, args.on.target(), &args.policy)?;
     if args.shard.is_some() && args.on != On::Sim {
         bail!(
             "--shard is for simulations: a measurement takes its runs in an order of its own, on one machine"

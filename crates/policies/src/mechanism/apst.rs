@@ -1,7 +1,7 @@
 //! `apst`: the table of power state transitions that the kernel programs into an NVMe drive.
 
 use super::key::{Key, choice, number, switch};
-use super::{EVERYWHERE, Kind, Mechanism, Policy};
+use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::apst::{ApstQuirks, ApstRule, ApstSettings};
 
 static RULE: Key<ApstRule> = choice(
@@ -59,7 +59,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     versioned: false,
     summary: "the kernel's NVMe power state transition table",
     source: "nvme_configure_apst(), drivers/nvme/host/core.c",
-    on: EVERYWHERE,
+    on: SIM_AND_MACHINE,
     keys: &[
         &RULE,
         &PRIMARY_TIMEOUT,

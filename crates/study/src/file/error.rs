@@ -73,6 +73,7 @@ mod tests {
 
     fn error(text: &str) -> String {
         let source = Source {
+            added_lines: 0,
             origin: "s.toml",
             text,
         };
@@ -81,8 +82,7 @@ mod tests {
 
     #[test]
     fn every_mistake_has_its_line_and_a_way_out() {
-        let base =
-            "name = 'x'\n[[workload]]\nname = 'w'\nfio_job = ''\n[[policy]]\nidle = 'menu'\n";
+        let base = "name = 'x'\n[[workload]]\nname = 'w'\nfio_job = ''\n[[policy]]\nset = 'menu'\n";
         for (from, to, line, parts) in [
             (
                 "name = 'x'",
@@ -97,10 +97,10 @@ mod tests {
                 &["unknown key `foi`", "`fio`"],
             ),
             (
-                "idle = 'menu'",
-                "idel = 'menu'",
+                "set = 'menu'",
+                "sett = 'menu'",
                 6,
-                &["unknown key `idel`", "`idle`"],
+                &["unknown key `sett`", "`set`"],
             ),
             ("fio_job = ''", "", 3, &["needs one of `fio`"]),
             ("fio_job = ''", "command = []", 4, &["no words"]),
@@ -119,7 +119,7 @@ mod tests {
             ("fio_job = ''", "fio_job = ''\ncopies = 2", 5, &["rt-app"]),
             ("name = 'w'", "name = \"a\\nb\"", 3, &["no line breaks"]),
             ("name = 'x'", "name = 'a/b'", 1, &["no `/`", "directory"]),
-            ("idle = 'menu'", "name = ''", 6, &["1 to 100 bytes"]),
+            ("set = 'menu'", "name = ''", 6, &["1 to 100 bytes"]),
             (
                 "name = 'x'",
                 "name = 'x'\nrepeats = 0",
@@ -138,7 +138,18 @@ mod tests {
                 2,
                 &["`repeats`", "the text \"many\" instead of a whole number"],
             ),
-            ("[[policy]]\nidle = 'menu'\n", "", 1, &["no [[policy]]"]),
+            (
+                "[[policy]]\nset = 'menu'\n",
+                "",
+                1,
+                &["no `policy`", "policy = [\"menu\", \"teo\"]"],
+            ),
+            (
+                "name = 'x'",
+                "name = 'x'\npolicy = 'menu'",
+                6,
+                &["given twice"],
+            ),
             ("name = 'x'", "name = ", 1, &[]),
         ] {
             let message = error(&base.replacen(from, to, 1));

@@ -4,13 +4,15 @@
 //! policies that it names. `docs/studies.md` describes the format.
 
 mod error;
+mod policy;
 
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 use toml::Spanned;
 use wakepath_results::Better;
 
 pub use error::StudyError;
 pub(crate) use error::unknown;
+pub use policy::{NamedSet, PolicyEntry, PolicyItem, named_sets, with_sets};
 
 /// Largest study file.
 pub const MAX_BYTES: u64 = 1 << 20;
@@ -53,9 +55,12 @@ pub struct StudyFile {
     /// What is run.
     #[serde(default)]
     pub workload: Vec<WorkloadEntry>,
-    /// What is compared.
+    /// What is compared ([`named_sets`]).
     #[serde(default)]
-    pub policy: Vec<PolicyEntry>,
+    pub policy: Vec<Spanned<PolicyItem>>,
+    /// Policy sets beside those.
+    #[serde(default)]
+    pub also: Vec<Spanned<String>>,
     /// What is asked.
     #[serde(default)]
     pub question: Vec<Spanned<QuestionEntry>>,
@@ -107,39 +112,6 @@ pub struct MetricEntry {
     pub better: Option<Better>,
 }
 
-/// `[[policy]]`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PolicyEntry {
-    /// Its name in the results; absent: its settings.
-    pub name: Option<Spanned<String>>,
-    /// Idle governor.
-    pub idle: Option<Spanned<String>>,
-    /// Frequency policy.
-    pub freq: Option<Spanned<String>>,
-    /// Power-sleep demotion prevention.
-    pub psd: Option<Spanned<String>>,
-    /// When the drive sleeps.
-    pub apst: Option<Spanned<String>>,
-    /// How long the polling state polls.
-    pub poll: Option<Spanned<String>>,
-    /// Idle states switched off by name.
-    #[serde(default)]
-    pub disable_idle: Vec<Spanned<String>>,
-    /// Idle states that take longer to leave are switched off.
-    pub idle_latency_us: Option<Spanned<u64>>,
-    /// The latency request of every CPU (`pm_qos_resume_latency_us`).
-    pub cpu_latency_us: Option<Spanned<u64>>,
-    /// The latency request of the whole system (`/dev/cpu_dma_latency`).
-    pub system_latency_us: Option<Spanned<u64>>,
-    /// Whether a process that waits with io_uring counts as waiting for I/O.
-    #[serde(default, deserialize_with = "switch")]
-    pub io_uring_iowait: Option<bool>,
-    /// Settings of the measured machine by name, as `wakepath status` lists them.
-    #[serde(default)]
-    pub set: std::collections::BTreeMap<String, Spanned<toml::Value>>,
-}
-
 /// `[[question]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -165,18 +137,6 @@ pub struct QuestionEntry {
     pub baseline: Option<Spanned<String>>,
 }
 
-/// `on` or `off` as on the command line, or TOML's own true or false.
-fn switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
-    match toml::Value::deserialize(deserializer)? {
-        toml::Value::Boolean(on) => Ok(Some(on)),
-        toml::Value::String(word) if word == "on" => Ok(Some(true)),
-        toml::Value::String(word) if word == "off" => Ok(Some(false)),
-        other => Err(de::Error::custom(format!(
-            "{other} is neither \"on\" nor \"off\""
-        ))),
-    }
-}
-
 fn ten() -> Spanned<u32> {
     Spanned::new(0..0, 10)
 }
@@ -200,6 +160,8 @@ fn settle() -> Spanned<f64> {
 /// The text of a study file, for errors with lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
+    /// Lines at the top of the text that the file itself does not have.
+    pub added_lines: usize,
     /// Its name.
     pub origin: &'a str,
     /// Its text.
@@ -216,7 +178,7 @@ impl Source<'_> {
         let before = self.text.get(..at).unwrap_or(self.text);
         StudyError::File {
             origin: self.origin.to_owned(),
-            line: before.matches('\n').count() + 1,
+            line: (before.matches('\n').count() + 1).saturating_sub(self.added_lines),
             message: message.into(),
         }
     }
@@ -263,8 +225,8 @@ impl StudyFile {
         if self.workload.is_empty() {
             return Err(source.error(&self.name, "no [[workload]]: there is nothing to run"));
         }
-        if self.policy.is_empty() {
-            return Err(source.error(&self.name, "no [[policy]]: there is nothing to compare"));
+        if self.policy.is_empty() && self.also.is_empty() {
+            return Err(source.error(&self.name, "no `policy`: there is nothing to compare; policy = [\"menu\", \"teo\"] compares two"));
         }
         let mut names: Vec<&str> = Vec::new();
         for workload in &self.workload {
@@ -277,8 +239,13 @@ impl StudyFile {
             names.push(name);
             workload.check(source)?;
         }
-        for name in self.policy.iter().filter_map(|policy| policy.name.as_ref()) {
-            check_name(source, name)?;
+        for item in &self.policy {
+            if let PolicyItem::Table(PolicyEntry {
+                name: Some(name), ..
+            }) = item.get_ref()
+            {
+                check_name(source, name)?;
+            }
         }
         Ok(())
     }

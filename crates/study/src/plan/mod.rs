@@ -5,6 +5,7 @@ mod question;
 mod stored;
 mod workload;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -12,16 +13,17 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use wakepath_hardware::Machine;
+use wakepath_policies::PolicySet;
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::{
-    Backend, Design, Document, METRICS, Metric, Policy, Question, RunKey, Shard, StudyInfo,
+    Backend, Design, Document, METRICS, Metric, Question, RunKey, Shard, StudyInfo,
 };
 
 pub use policy::PlannedPolicy;
 pub use workload::{PlannedWorkload, Reading, Task, requested_rates};
 
 use crate::builtin;
-use crate::file::{MAX_BYTES, Source, StudyError, StudyFile, unknown};
+use crate::file::{MAX_BYTES, Source, StudyError, StudyFile, named_sets, unknown, with_sets};
 
 /// What the study runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,14 @@ impl Plan {
     /// # Errors
     /// The file cannot be read, or asks for something that is not there or that the target cannot have.
     pub fn load(path: &Path, target: Target) -> Result<Self, StudyError> {
+        Self::with_more(path, target, &[])
+    }
+
+    /// The same with policy sets beside those of the file.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn with_more(path: &Path, target: Target, more: &[PolicySet]) -> Result<Self, StudyError> {
         let read = |source| StudyError::Read {
             path: path.to_owned(),
             source,
@@ -71,7 +81,13 @@ impl Plan {
         if !path.is_file()
             && let Some(text) = path.to_str().and_then(builtin::study)
         {
-            return Self::new(text, &path.display().to_string(), Path::new("."), target);
+            return Self::of_text(
+                text,
+                &path.display().to_string(),
+                Path::new("."),
+                target,
+                more,
+            );
         }
         let file = File::open(path).map_err(|e| match path.extension() {
             // Most likely the name of a built-in study.
@@ -99,7 +115,7 @@ impl Plan {
             return Err(read(std::io::Error::other(message)));
         }
         let folder = path.parent().unwrap_or(Path::new("."));
-        Self::new(&text, &path.display().to_string(), folder, target)
+        Self::of_text(&text, &path.display().to_string(), folder, target, more)
     }
 
     /// A study's text; paths in it count from `folder`.
@@ -112,7 +128,26 @@ impl Plan {
         folder: &Path,
         target: Target,
     ) -> Result<Self, StudyError> {
-        let source = Source { origin, text };
+        Self::of_text(text, origin, folder, target, &[])
+    }
+
+    fn of_text(
+        text: &str,
+        origin: &str,
+        folder: &Path,
+        target: Target,
+        more: &[PolicySet],
+    ) -> Result<Self, StudyError> {
+        let with_more = match more {
+            [] => Cow::Borrowed(text),
+            more => Cow::Owned(with_sets(text, more)),
+        };
+        let text = &*with_more;
+        let source = Source {
+            added_lines: usize::from(!more.is_empty()),
+            origin,
+            text,
+        };
         let file = StudyFile::parse(source)?;
         let machine = match target {
             Target::Sim => Some(machine(&file, source, folder)?),
@@ -124,14 +159,12 @@ impl Plan {
         }
         let metrics = metrics(&file, source, &workloads)?;
         let mut policies: Vec<PlannedPolicy> = Vec::new();
-        for entry in &file.policy {
-            let policy = PlannedPolicy::new(entry, source, machine.as_ref(), target)?;
+        for named in named_sets(&file.policy, &file.also, source)? {
+            let at = named.at.clone();
+            let policy = PlannedPolicy::new(named, source, machine.as_ref(), target)?;
             if policies.iter().any(|p| p.name == policy.name) {
                 let message = format!("a second policy is called `{}`", policy.name);
-                return Err(match &entry.name {
-                    Some(name) => source.error(name, message),
-                    None => source.error(&file.name, message),
-                });
+                return Err(source.error(&at, message));
             }
             policies.push(policy);
         }
@@ -160,7 +193,9 @@ impl Plan {
         let mut notes = Vec::new();
         for (index, policy) in self.policies.iter().enumerate() {
             let mut before = self.policies[..index].iter();
-            if let Some(first) = before.find(|p| p.settings == policy.settings) {
+            if let Some(first) =
+                before.find(|p| p.set == policy.set && p.settings == policy.settings)
+            {
                 notes.push(format!(
                     "policies `{}` and `{}` have the same settings",
                     first.name, policy.name
@@ -247,14 +282,7 @@ impl Plan {
                 .iter()
                 .map(PlannedWorkload::described)
                 .collect(),
-            policies: self
-                .policies
-                .iter()
-                .map(|p| Policy {
-                    name: p.name.clone(),
-                    settings: p.settings.clone(),
-                })
-                .collect(),
+            policies: self.policies.iter().map(PlannedPolicy::described).collect(),
             baseline: self.policies[self.baseline].name.clone(),
             repeats: self.repeats(),
             design: Design::Paired,

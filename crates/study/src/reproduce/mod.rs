@@ -9,7 +9,7 @@
 //! 1. `data/published-x.toml` has what was published: title, source, machine, values, and which of
 //!    them a model was fitted to.
 //! 2. `part_x.rs` has one function, `plan() -> Result<Plan, ReproduceError>`. It reads the data and
-//!    lists the [`Experiment`]s to be simulated: a machine, a workload and the combinations of
+//!    lists the [`Experiment`]s to be simulated: a machine, a workload and the sets of
 //!    policies that are compared. It runs nothing. The plan's second half is a closure that
 //!    gets one [`Comparison`] per experiment, in the order of the list, and makes the
 //!    [`Reproduction`] of them: sections of [`Cell`]s, and [`Criterion`]s computed from the cells.
@@ -20,7 +20,7 @@
 //! pub(super) fn plan() -> Result<Plan, ReproduceError> {
 //!     let data: Data = toml::from_str(PUBLISHED)?;
 //!     let machine = Machine::find(&data.machine)?;
-//!     let experiments = vec![Experiment { machine: machine.clone(), workload, combinations }];
+//!     let experiments = vec![Experiment { machine: machine.clone(), workload, policies }];
 //!     Ok(Plan::new(experiments, move |comparisons| {
 //!         let cells = cells(&data, &comparisons);
 //!         Ok(Reproduction {
@@ -111,7 +111,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// `finish` gets one comparison per experiment, in order, each with all of its combinations.
+    /// `finish` gets one comparison per experiment, in order, each with all of its policy sets.
     fn new(
         experiments: Vec<Experiment>,
         finish: impl FnOnce(Vec<Comparison>) -> Result<Reproduction, ReproduceError> + Send + 'static,
@@ -157,7 +157,7 @@ impl Plans {
             .0
             .into_iter()
             .map(|(part, plan)| {
-                let wanted: Vec<usize> = combinations(&plan.experiments).collect();
+                let wanted: Vec<usize> = policy_sets(&plan.experiments).collect();
                 (plan.experiments, (part, wanted, plan.finish))
             })
             .unzip();
@@ -182,8 +182,8 @@ impl Plans {
     }
 }
 
-/// How many combinations each experiment has.
-fn combinations(experiments: &[Experiment]) -> impl Iterator<Item = usize> {
+/// How many policy sets each experiment has.
+fn policy_sets(experiments: &[Experiment]) -> impl Iterator<Item = usize> {
     experiments.iter().map(|e| e.policies.len())
 }
 

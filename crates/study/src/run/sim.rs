@@ -1,5 +1,6 @@
 //! `--on sim`: every run on all threads of the current rayon pool, with common random numbers.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::recorded;
 use wakepath_results::{Mode, Run, Shard, Writer};
 use wakepath_sim::observer::Observer;
-use wakepath_sim::simulate_observed;
+use wakepath_sim::{machine_under, simulate_observed};
 use wakepath_units::Nanoseconds;
 
 use super::{Waiting, rows, timeline};
@@ -89,7 +90,7 @@ pub fn run(
 
 /// What stands in for a recorded system's own policies, where a policy of the study does not name one.
 fn stands_in(plan: &Plan, machine: &Machine) -> Vec<String> {
-    let leaves_open = |p: &PlannedPolicy| p.idle.is_none() || p.freq.is_none();
+    let leaves_open = |p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none();
     let system = recorded::find(&machine.name).filter(|_| plan.policies.iter().any(leaves_open));
     let told = system.and_then(|system| system.kernel_policy().stands_in);
     told.into_iter().collect()
@@ -109,7 +110,10 @@ struct Experiments<'a> {
 impl<'a> Experiments<'a> {
     fn new(plan: &'a Plan) -> Result<Self, StudyError> {
         let machine = machine_of(plan)?;
-        let machines = plan.policies.iter().map(|p| p.machine(machine));
+        let machines = plan.policies.iter().map(|p| {
+            let machine = machine_under(machine, &p.set).map(Cow::into_owned);
+            machine.map_err(|e| StudyError::Settings(format!("policy '{}': {e}", p.name)))
+        });
         Ok(Self {
             plan,
             machines: machines.collect::<Result<_, _>>()?,
@@ -161,7 +165,7 @@ impl<'a> Experiments<'a> {
             return Err(StudyError::Settings(message));
         };
         let machine = &self.machines[policy];
-        let run = simulate_observed(machine, workload, &of_policy.policies, seed, observer);
+        let run = simulate_observed(machine, workload, &of_policy.set, seed, observer);
         let run = run.map_err(|source| StudyError::Simulation {
             workload: of_workload.name.clone(),
             policy: of_policy.name.clone(),

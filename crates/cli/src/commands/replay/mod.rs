@@ -8,19 +8,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use wakepath_daemon::policy_set;
 use wakepath_hardware::Machine;
+use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::input::read_states;
-use wakepath_policies::psd::PsdPolicy;
-use wakepath_policies::spec::{self, PolicySpec};
+use wakepath_policies::mechanism::{Kind, Place};
+use wakepath_policies::psd::{PsdPolicy, PsdSettings};
+use wakepath_policies::spec::version::BARE;
+use wakepath_policies::spec::{PolicySet, PolicySpec};
 use wakepath_replay::package::Package;
-use wakepath_replay::{Ran, Report, Setup, States, replay};
+use wakepath_replay::{PolicyReport, Ran, Report, Setup, States, replay};
 use wakepath_system::HaltpollAsSet;
 use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::{KernelVersion, TickRate};
 
 use crate::new_file;
 use crate::output::{self, Format};
+use crate::policy_set::WholeSet;
 use tables::Table;
 
 /// Run recorded wake-ups through other idle governors.
@@ -30,8 +33,8 @@ use tables::Table;
 /// was going to be idle. The load is as recorded: it does not answer to the governor.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  wakepath replay load.parquet --idle menu,teo
-  wakepath replay load.parquet --machine rk3399 --idle menu@6.1,teo@6.12 --psd 'psd[timeout=3ms]'
+  wakepath replay load.parquet --policy menu --policy teo
+  wakepath replay load.parquet --machine rk3399 --policy teo@6.12 --policy 'teo@6.12 + psd[timeout=3ms]'
   wakepath replay load.parquet --machine rk3399 --ran menu@6.1 --cpu 3 --calls calls.csv
   wakepath replay load.parquet --kernel 6.1,6.12.30,6.12.48,6.12.60,6.18,7.3
   wakepath replay load.parquet --format csv --table gaps")]
@@ -39,18 +42,15 @@ pub(crate) struct Args {
     /// A recording of `wakepath record` or `wakepath import`.
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// Idle governors, separated by commas; `wakepath policy list` has the names
-    /// [default: menu@6.1,menu@6.12,teo@6.1,teo@6.12; with --kernel the one that ran, or menu].
-    #[arg(long, value_name = "A,B,...")]
-    idle: Option<String>,
+    /// An idle governor, and psd around it if wanted, such as 'teo + psd[timeout=3ms]'; give it again for each set to
+    /// replay. Without a governor it is the one that ran. [default: menu and teo of Linux 6.1 and 6.12; with --kernel the
+    /// one that ran, or menu] `file:/etc/wakepath/daemon.toml` stands for what the daemon would do by that configuration.
+    #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Replay), hide_possible_values = true)]
+    policy: Vec<PolicySet>,
     /// Kernels, separated by commas: each governor as each of them has it, in one table. `wakepath policy kernels` has what
     /// they changed.
     #[arg(long, value_name = "6.1,6.12.48,...", value_delimiter = ',')]
     kernel: Vec<KernelVersion>,
-    /// Power-sleep demotion prevention around each of them, such as `psd[timeout=3ms]`, or
-    /// `file:/etc/wakepath/daemon.toml` for the daemon's by that configuration.
-    #[arg(long, value_name = "PSD")]
-    psd: Option<String>,
     /// Ticks per second (CONFIG_HZ), instead of what the recording or the machine says [default: 250 if neither does].
     #[arg(long, value_name = "HZ", value_parser = super::parse_hz)]
     hz: Option<TickRate>,
@@ -90,16 +90,34 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     if let Some(calls) = &args.calls {
         check_calls(calls, args).with_context(|| calls.display().to_string())?;
     }
-    let mut reader = Reader::open(&args.trace)?;
+    let reader = Reader::open(&args.trace)?;
     let setup = setup(args, reader.metadata())?;
-    let bar = ProgressBar::new(reader.events()).with_style(ProgressStyle::with_template(
-        "{bar:30} {human_pos} of {human_len} events, {per_sec}, {eta} left",
-    )?);
-    let mut replay = |log: Option<(u32, &mut dyn Write)>| {
-        replay(&mut reader, &setup, log, &mut |events| {
-            bar.set_position(events);
-        })
-        .with_context(|| args.trace.display().to_string())
+    let passes = passes(&sets(args, reader.metadata())?, &setup)?;
+    let bar = ProgressBar::new(reader.events() * passes.len() as u64).with_style(
+        ProgressStyle::with_template(
+            "{bar:30} {human_pos} of {human_len} events, {per_sec}, {eta} left",
+        )?,
+    );
+    let all = reader.events();
+    let replay = |mut log: Option<(u32, &mut dyn Write)>| {
+        let mut reports = Vec::new();
+        for (pass, with) in passes.iter().enumerate() {
+            let setup = Setup {
+                policies: with
+                    .policies
+                    .iter()
+                    .map(|(_, policy)| policy.clone())
+                    .collect(),
+                psd: with.psd,
+                ..setup.clone()
+            };
+            let mut reader = Reader::open(&args.trace)?;
+            let report = replay(&mut reader, &setup, log.take(), &mut |events| {
+                bar.set_position(pass as u64 * all + events);
+            });
+            reports.push(report.with_context(|| args.trace.display().to_string())?);
+        }
+        merged(reports, &passes).context("no policy set to replay")
     };
     let report = match &args.calls {
         Some(path) => with_calls(path, args, replay)?,
@@ -119,11 +137,11 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
                 None if !args.kernel.is_empty() => Table::Kernels,
                 table => table.unwrap_or_default(),
             };
-            tables::csv(&report, &setup.policies, table, out)
+            tables::csv(&report, &replayed(&passes), table, out)
         }
         Format::Table => {
             if !args.kernel.is_empty() {
-                tables::kernels_text(&report, &setup.policies, out)?;
+                tables::kernels_text(&report, &replayed(&passes), out)?;
             }
             tables::text(&report, out)
         }
@@ -198,17 +216,6 @@ fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
     };
     let recorded_hz = metadata.hz.and_then(TickRate::new);
     let of_machine = machine.as_ref().map(Machine::tick_rate);
-    let policies = governors(args, metadata)?
-        .iter()
-        .map(|spec| Ok((spec.to_string(), spec.idle()?)))
-        .collect::<anyhow::Result<_>>()
-        .context("--idle")?;
-    let psd = args
-        .psd
-        .as_deref()
-        .map(|name| psd(name, &states))
-        .transpose()
-        .context("--psd")?;
     let ran = match &args.ran {
         Some(name) => {
             let spec: PolicySpec = name.parse().context("--ran")?;
@@ -224,33 +231,42 @@ fn setup(args: &Args, metadata: &Metadata) -> anyhow::Result<Setup> {
         states,
         package: machine.as_ref().and_then(Package::of_machine),
         tick: args.hz.or(recorded_hz).or(of_machine).unwrap_or_default(),
-        policies,
-        psd,
+        policies: Vec::new(),
+        psd: None,
         ran,
     })
 }
 
-/// The governors to replay: each in each kernel, if there are kernels.
-fn governors(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<PolicySpec>> {
-    const DEFAULT: &str = "menu@6.1,menu@6.12,teo@6.1,teo@6.12";
+/// The sets to replay: each in each kernel, if there are kernels.
+fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<PolicySet>> {
     if args.kernel.is_empty() {
-        let names = args.idle.as_deref().unwrap_or(DEFAULT);
-        return spec::parse_list(names).context("--idle");
+        let default = ["menu@6.1", "menu@6.12", "teo@6.1", "teo@6.12"];
+        return match &args.policy[..] {
+            [] => Ok(default
+                .map(str::parse)
+                .into_iter()
+                .collect::<Result<_, _>>()?),
+            given => Ok(given.to_vec()),
+        };
     }
-    let names = args.idle.as_deref().or(metadata.idle_governor.as_deref());
-    let names = names.unwrap_or("menu");
-    if let Some(name) = spec::split_list(names)?
-        .iter()
-        .find(|name| name.contains('@'))
-    {
-        bail!(
-            "--idle {name} names a kernel itself; with --kernel give the governor alone, such as --idle menu,teo"
-        );
-    }
+    let unchanged = [PolicySet::default()];
+    let given = match &args.policy[..] {
+        [] => &unchanged[..],
+        given => given,
+    };
+    let ran = metadata.idle_governor.as_deref().unwrap_or("menu");
     let mut each = Vec::new();
-    for governor in spec::parse_list(names).context("--idle")? {
+    for set in given {
+        let governor = match set.get(Kind::Idle) {
+            Some(governor) => governor.clone(),
+            None => ran.parse()?,
+        };
+        ensure!(
+            governor.version().is_none_or(|version| version == BARE),
+            "--policy '{set}' names a kernel itself; with --kernel give the governor alone, such as --policy menu"
+        );
         for kernel in &args.kernel {
-            let of_kernel = governor.of_kernel(*kernel);
+            let of_kernel = set.with(governor.of_kernel(*kernel))?;
             ensure!(
                 !each.contains(&of_kernel),
                 "{of_kernel} twice; kernels do not differ in it, or one is given twice"
@@ -261,16 +277,85 @@ fn governors(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<PolicySpec>
     Ok(each)
 }
 
-/// The leases of a name. A ceiling by name has to be the same state on every CPU.
-fn psd(name: &str, states: &[States]) -> anyhow::Result<PsdPolicy> {
-    let spec = policy_set::parse_one(name).map_err(anyhow::Error::msg)?;
-    let settings = spec.psd()?;
+/// Policy sets that have the same leases, which go through the recording together.
+struct Pass {
+    psd: Option<PsdPolicy>,
+    /// Place among all sets, name, governor.
+    policies: Vec<(usize, (String, IdlePolicy))>,
+}
+
+/// The passes that it takes to replay all policy sets.
+fn passes(sets: &[PolicySet], setup: &Setup) -> anyhow::Result<Vec<Pass>> {
+    let mut passes: Vec<Pass> = Vec::new();
+    for (place, set) in sets.iter().enumerate() {
+        let what = || format!("--policy '{set}'");
+        let other = set.policies().iter().find(|policy| {
+            let on = policy.mechanism().on;
+            !on.contains(&Place::Replay)
+        });
+        if let Some(other) = other {
+            bail!(
+                "{}: `{other}` cannot act on a recording, whose load is as it was; a replay takes an idle governor and psd",
+                what()
+            );
+        }
+        let ran = setup.ran.as_ref().map(|ran| ran.policy);
+        let idle = set.idle().or(ran).with_context(|| {
+            format!(
+                "{}: it names no idle governor, and the recording does not say which one ran",
+                what()
+            )
+        })?;
+        let psd = set.psd().map(|settings| leases(settings, &setup.states));
+        let psd = psd.transpose().with_context(what)?;
+        let policy = (place, (set.to_string(), idle));
+        match passes.iter_mut().find(|pass| pass.psd == psd) {
+            Some(pass) => pass.policies.push(policy),
+            None => passes.push(Pass {
+                psd,
+                policies: vec![policy],
+            }),
+        }
+    }
+    Ok(passes)
+}
+
+/// Name and governor of each policy set, in their order.
+fn replayed(passes: &[Pass]) -> Vec<(String, IdlePolicy)> {
+    let mut all: Vec<&(usize, (String, IdlePolicy))> =
+        passes.iter().flat_map(|pass| &pass.policies).collect();
+    all.sort_by_key(|(place, _)| *place);
+    all.into_iter().map(|(_, policy)| policy.clone()).collect()
+}
+
+/// One report of all passes, the policies in the order of the sets.
+fn merged(reports: Vec<Report>, passes: &[Pass]) -> Option<Report> {
+    let mut policies: Vec<(usize, PolicyReport)> = Vec::new();
+    let mut merged: Option<Report> = None;
+    for (mut report, pass) in reports.into_iter().zip(passes) {
+        // What was recorded comes first.
+        let own = report
+            .policies
+            .split_off(report.policies.len() - pass.policies.len());
+        policies.extend(pass.policies.iter().map(|(place, _)| *place).zip(own));
+        merged.get_or_insert(report);
+    }
+    policies.sort_by_key(|(place, _)| *place);
+    let mut merged = merged?;
+    merged
+        .policies
+        .extend(policies.into_iter().map(|(_, policy)| policy));
+    Some(merged)
+}
+
+/// The leases on these idle states. A ceiling by name has to be the same state on every CPU.
+fn leases(settings: &PsdSettings, states: &[States]) -> anyhow::Result<PsdPolicy> {
     let mut on = states.iter().map(|states| settings.on(&states.declared));
     let first = on.next().context("there are no idle states")??;
     for other in on {
         anyhow::ensure!(
             other? == first,
-            "{name}: CPUs of this recording have the state at another index; give the ceiling as a latency, such as 20us"
+            "CPUs of this recording have the state at another index; give the ceiling as a latency, such as 20us"
         );
     }
     Ok(first)

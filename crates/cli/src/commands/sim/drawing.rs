@@ -10,7 +10,7 @@ use crate::bars::{Canvas, on_log_scale};
 const HISTOGRAM: usize = 40;
 const BAR: usize = 16;
 
-/// Draws the latency of each combination's first run and its rate, if standard output is a terminal that is wide enough.
+/// Draws the latency of each policy set's first run and its rate, if standard output is a terminal that is wide enough.
 pub(super) fn write(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
     let Some(canvas) = Canvas::of_stdout() else {
         return Ok(());

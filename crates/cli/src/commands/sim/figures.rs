@@ -4,13 +4,13 @@ use wakepath_compare::figure::Unit;
 use wakepath_compare::standard_deviation;
 use wakepath_sim::{Comparison, PolicyResult, Run};
 
-/// The unit of the mean power of all combinations.
+/// The unit of the mean power of all policy sets.
 pub(super) fn power(comparison: &Comparison) -> Unit {
     let all = comparison.results.iter().filter_map(|r| r.mean_mw);
     Unit::of_all("mW", all)
 }
 
-/// A combination's mean power.
+/// A policy set's mean power.
 pub(super) fn mean_power(result: &PolicyResult, unit: &Unit) -> String {
     median_in(unit, result, result.mean_mw, |run| {
         Some(run.energy.as_ref()?.mean_mw)

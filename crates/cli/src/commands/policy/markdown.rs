@@ -1,0 +1,47 @@
+//! The mechanisms as tables of a page: docs/policies.md has them.
+
+use std::io::{self, Write};
+
+use super::Listed;
+
+pub(super) fn write(policies: &[Listed], out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "| policy | decides | works in | rule | source |")?;
+    writeln!(out, "|---|---|---|---|---|")?;
+    for policy in policies {
+        let on = policy.on.join(", ");
+        let row = [
+            code(policy.name),
+            policy.kind.to_owned(),
+            on,
+            policy.summary.to_owned(),
+            policy.source.to_owned(),
+        ];
+        writeln!(out, "| {} |", row.map(|cell| escaped(&cell)).join(" | "))?;
+    }
+    writeln!(out, "\n| key | meaning | may be | without it |")?;
+    writeln!(out, "|---|---|---|---|")?;
+    for policy in policies {
+        for key in &policy.settings {
+            let unit = match key.unit {
+                "" => String::new(),
+                unit => format!(" [{unit}]"),
+            };
+            let row = [
+                code(&format!("{}[{}=]", policy.name, key.key)),
+                format!("{}{unit}", key.meaning),
+                key.allowed.clone(),
+                key.default.to_owned(),
+            ];
+            writeln!(out, "| {} |", row.map(|cell| escaped(&cell)).join(" | "))?;
+        }
+    }
+    Ok(())
+}
+
+fn code(text: &str) -> String {
+    format!("`{text}`")
+}
+
+fn escaped(cell: &str) -> String {
+    cell.replace('|', "\\|")
+}

@@ -1,0 +1,328 @@
+//! `policy` of a study: a list of policy sets, a grid of them, or tables with names.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+use wakepath_daemon::policy_set;
+use wakepath_policies::spec::{PolicySet, PolicySpec};
+
+use super::{MAX_NAME_BYTES, Source, StudyError};
+
+/// Most policy sets of a grid.
+const MAX_SETS: usize = 1000;
+/// The name of the set that changes nothing.
+const UNCHANGED: &str = "unchanged";
+
+/// One element of `policy`.
+#[derive(Clone, Debug)]
+pub enum PolicyItem {
+    /// A policy set, which is its name, too.
+    Set(String),
+    /// One side of a grid: sets of which each is combined with each of the other sides.
+    Side(Vec<Spanned<String>>),
+    /// `[[policy]]`.
+    Table(PolicyEntry),
+}
+
+/// `[[policy]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyEntry {
+    /// Its name in the results; absent: its set.
+    pub name: Option<Spanned<String>>,
+    /// The policy set; absent: everything stays as it is.
+    pub set: Option<Spanned<String>>,
+    /// Settings of the measured machine by name, as `wakepath status` lists them.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Spanned<toml::Value>>,
+}
+
+impl<'de> Deserialize<'de> for PolicyItem {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Item;
+
+        impl<'de> Visitor<'de> for Item {
+            type Value = PolicyItem;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a policy set such as \"menu + psd\", a list of them, or a table with name and set",
+                )
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<PolicyItem, E> {
+                Ok(PolicyItem::Set(text.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<PolicyItem, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(list)).map(PolicyItem::Side)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<PolicyItem, A::Error> {
+                Deserialize::deserialize(MapAccessDeserializer::new(table)).map(PolicyItem::Table)
+            }
+        }
+
+        deserializer.deserialize_any(Item)
+    }
+}
+
+/// One policy of a study, as its file has it.
+#[derive(Clone, Debug)]
+pub struct NamedSet<'a> {
+    /// Its name in the results.
+    pub name: String,
+    /// Where it is.
+    pub at: Spanned<()>,
+    /// Its policies.
+    pub set: PolicySet,
+    /// Settings of the measured machine.
+    pub settings: Option<&'a BTreeMap<String, Spanned<toml::Value>>>,
+}
+
+/// The text of a study with more policy sets: a line `also` at its top.
+pub fn with_sets(text: &str, sets: &[PolicySet]) -> String {
+    let quoted = sets
+        .iter()
+        .map(|set| toml::Value::String(set.to_string()).to_string());
+    let line = format!(
+        "also = [{}] # --policy\n",
+        quoted.collect::<Vec<_>>().join(", ")
+    );
+    // A byte order mark stays in front.
+    let start = text.find(|c| c != '\u{feff}').unwrap_or(text.len());
+    let (mark, rest) = text.split_at(start);
+    format!("{mark}{line}{rest}")
+}
+
+/// The policies that the elements of `policy` mean, in their order, and those of `also`. Of a grid the last side changes
+/// fastest.
+///
+/// # Errors
+/// One is no policy set, or a grid is mixed with other elements, empty or too large.
+pub fn named_sets<'a>(
+    items: &'a [Spanned<PolicyItem>],
+    also: &'a [Spanned<String>],
+    source: Source<'_>,
+) -> Result<Vec<NamedSet<'a>>, StudyError> {
+    let mut named = Vec::new();
+    let mut sides = Vec::new();
+    for item in items {
+        match item.get_ref() {
+            PolicyItem::Side(side) => sides.push((item, side)),
+            PolicyItem::Table(entry) => named.push(table(item, entry, source)?),
+            PolicyItem::Set(text) => named.push(alone(item, text, source)?),
+        }
+    }
+    let mut named = match (&sides[..], named.first()) {
+        ([], _) => named,
+        (sides, None) => grid(sides, source)?,
+        (_, Some(other)) => {
+            let message = "a list inside `policy` is one side of a grid, so all of it has to be lists: \
+                           policy = [[\"menu\", \"teo\"], [\"psd\", \"\"]]";
+            return Err(source.error(&other.at, message));
+        }
+    };
+    for text in also {
+        named.push(alone(text, text.get_ref(), source)?);
+    }
+    if let Some(long) = named.iter().find(|set| set.name.len() > MAX_NAME_BYTES) {
+        let message = format!(
+            "as a name this set is longer than {MAX_NAME_BYTES} bytes; give it one: {{ name = \"...\", set = \"...\" }}"
+        );
+        return Err(source.error(&long.at, message));
+    }
+    Ok(named)
+}
+
+/// A set that is its own name.
+fn alone<'a, T>(
+    at: &Spanned<T>,
+    text: &str,
+    source: Source<'_>,
+) -> Result<NamedSet<'a>, StudyError> {
+    Ok(NamedSet {
+        name: name_of(&[text]),
+        at: Spanned::new(at.span(), ()),
+        set: parse(at, text, source)?,
+        settings: None,
+    })
+}
+
+fn table<'a>(
+    item: &Spanned<PolicyItem>,
+    entry: &'a PolicyEntry,
+    source: Source<'_>,
+) -> Result<NamedSet<'a>, StudyError> {
+    let set = match &entry.set {
+        Some(text) => parse(text, text.get_ref(), source)?,
+        None => PolicySet::default(),
+    };
+    let written = entry.set.as_ref().map_or("", |text| text.get_ref());
+    let at = entry.set.as_ref().or(entry.name.as_ref());
+    Ok(NamedSet {
+        name: match &entry.name {
+            Some(name) => name.get_ref().clone(),
+            None => name_of(&[written]),
+        },
+        at: Spanned::new(at.map_or(item.span(), Spanned::span), ()),
+        set,
+        settings: Some(&entry.settings),
+    })
+}
+
+/// Each set of a side with each set of every other side.
+fn grid<'a>(
+    sides: &[(&Spanned<PolicyItem>, &Vec<Spanned<String>>)],
+    source: Source<'_>,
+) -> Result<Vec<NamedSet<'a>>, StudyError> {
+    let mut cells: Vec<(Vec<&str>, Vec<PolicySpec>, Spanned<()>)> =
+        vec![(Vec::new(), Vec::new(), Spanned::new(0..0, ()))];
+    for (at, side) in sides {
+        if side.is_empty() {
+            return Err(source.error(at, "an empty side leaves nothing of the grid"));
+        }
+        if cells.len().saturating_mul(side.len()) > MAX_SETS {
+            let message = format!("a grid of more than {MAX_SETS} policy sets");
+            return Err(source.error(at, message));
+        }
+        let mut wider = Vec::with_capacity(cells.len() * side.len());
+        for (names, specs, _) in &cells {
+            for text in *side {
+                let set = parse(text, text.get_ref(), source)?;
+                let names = names.iter().copied().chain([text.get_ref().as_str()]);
+                let specs = specs.iter().chain(set.policies()).cloned();
+                let at = Spanned::new(text.span(), ());
+                wider.push((names.collect(), specs.collect(), at));
+            }
+        }
+        cells = wider;
+    }
+    let cells = cells.into_iter().map(|(names, specs, at)| {
+        Ok(NamedSet {
+            name: name_of(&names),
+            set: PolicySet::new(specs).map_err(|e| source.error(&at, e.to_string()))?,
+            at,
+            settings: None,
+        })
+    });
+    cells.collect()
+}
+
+/// The sets as they are written, joined.
+fn name_of(written: &[&str]) -> String {
+    let parts = written.iter().map(|text| text.trim());
+    let parts: Vec<&str> = parts
+        .filter(|text| !matches!(*text, "" | UNCHANGED))
+        .collect();
+    if parts.is_empty() {
+        UNCHANGED.to_owned()
+    } else {
+        parts.join(" + ")
+    }
+}
+
+fn parse<T>(at: &Spanned<T>, text: &str, source: Source<'_>) -> Result<PolicySet, StudyError> {
+    policy_set::parse(text).map_err(|e| source.error(at, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct File {
+        policy: Vec<Spanned<PolicyItem>>,
+        #[serde(default)]
+        also: Vec<Spanned<String>>,
+    }
+
+    /// Name and set of each policy.
+    fn sets(text: &str) -> Result<Vec<(String, String)>, String> {
+        let source = Source {
+            added_lines: 0,
+            origin: "x",
+            text,
+        };
+        let file: File = toml::from_str(text).map_err(|e| e.message().to_owned())?;
+        let sets = named_sets(&file.policy, &file.also, source).map_err(|e| e.to_string())?;
+        let pair = |set: NamedSet<'_>| (set.name, set.set.to_string());
+        Ok(sets.into_iter().map(pair).collect())
+    }
+
+    fn names(text: &str) -> Vec<String> {
+        let named = sets(text).unwrap();
+        named.into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn a_set_is_its_own_name_as_written() {
+        assert_eq!(
+            names(
+                "policy = ['menu', ' teo + psd ', '', { name = 'x', set = 'teo' }, { set = 'psd' }, {}]"
+            ),
+            ["menu", "teo + psd", "unchanged", "x", "psd", "unchanged"]
+        );
+        let named = sets("[[policy]]\nname = 'a'\nset = 'menu@6.1 + psd'").unwrap();
+        assert_eq!(named, [("a".to_owned(), "menu@6.1 + psd".to_owned())]);
+    }
+
+    #[test]
+    fn a_grid_combines_each_with_each() {
+        assert_eq!(
+            names("policy = [['menu', 'teo'], ['', 'psd'], ['performance']]"),
+            [
+                "menu + performance",
+                "menu + psd + performance",
+                "teo + performance",
+                "teo + psd + performance"
+            ]
+        );
+        assert_eq!(names("policy = [['', 'psd']]"), ["unchanged", "psd"]);
+        assert_eq!(
+            names("policy = [['', 'psd']]\nalso = ['teo']"),
+            ["unchanged", "psd", "teo"]
+        );
+    }
+
+    #[test]
+    fn sets_are_added_to_any_text() {
+        let more = ["teo + psd".parse().unwrap(), PolicySet::default()];
+        for text in ["policy = ['menu']", "\u{feff}[[policy]]\nset = 'menu'"] {
+            let text = with_sets(text, &more);
+            assert_eq!(
+                names(&text),
+                ["menu", "teo@6.12 + psd", "unchanged"],
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_policy_has_its_line() {
+        let many = vec!["''"; 40].join(",");
+        for (text, says) in [
+            (
+                "policy = [\n'menu',\n'tea']",
+                "x:3: no policy is called `tea`",
+            ),
+            ("policy = [['menu', 'teo'],\n['psd', 'menu']]", "x:2: `menu"),
+            ("policy = [['menu'],\n'psd']", "x:2: a list inside"),
+            ("policy = [['menu'],\n[]]", "x:2: an empty side"),
+            (
+                &format!("policy = [[{many}],\n[{many}]]"),
+                "x:2: a grid of more than 1000",
+            ),
+            ("[[policy]]\nname = 'a'\nset = 'menu + menu'", "x:3: `menu"),
+            ("policy = [3]", "expected a policy set such as"),
+            ("[[policy]]\nidle = 'menu'", "unknown field `idle`"),
+        ] {
+            let error = sets(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}
