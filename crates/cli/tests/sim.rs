@@ -200,10 +200,10 @@ fn a_bad_job_file_names_its_line() {
         sim(&JOB.replace("rw=", "rww="), &machine),
         &["job.fio:3", "rww"],
     );
-    // The size of a file that is not there is not known, as that of a device is.
+    // Without a name there is no size, as that of a device or of a file is one.
     let endless = JOB
         .replace("runtime=200ms\ntime_based\n", "")
-        .replace("/dev/nvme0n1", "data");
+        .replace("filename=/dev/nvme0n1\n", "");
     fails_with(sim(&endless, &machine), &["job.fio", "never ends"]);
     fails_with(sim("", &machine), &["job.fio"]);
 }
