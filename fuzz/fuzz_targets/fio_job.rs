@@ -14,7 +14,11 @@ impl Draw for Numbers {
     }
 
     fn size(&mut self, sizes: &Sizes) -> u64 {
-        if self.below(2) == 0 { sizes.smallest() } else { sizes.largest() }
+        if self.below(2) == 0 {
+            sizes.smallest()
+        } else {
+            sizes.largest()
+        }
     }
 }
 
@@ -31,7 +35,9 @@ fuzz_target!(|text: &str| {
                 job.limits(1 << 24);
                 let (mut walk, mut numbers) = (Walk::of(job, 1 << 24), Numbers(1));
                 for number in 0..100 {
-                    let next = walk.as_mut().and_then(|walk| walk.next(number % 2, &mut numbers));
+                    let next = walk
+                        .as_mut()
+                        .and_then(|walk| walk.next(number % 2, &mut numbers));
                     assert!(next.is_none_or(|next| next.bytes > 0));
                 }
             }
