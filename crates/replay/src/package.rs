@@ -1,7 +1,7 @@
 //! Energy of the package: it sleeps while every CPU is in the deepest state of its list.
 //!
 //! The same rules as the simulator's ([`PackageSleep`]), at the idle times of the recording. In each time in which all CPUs are
-//! idle ([`crate::windows`]), the package falls asleep after the last moment at which a CPU was in another state.
+//! idle (`windows.rs`), the package falls asleep after the last moment at which a CPU was in another state.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -175,7 +175,7 @@ fn blocks(machine: &Machine, lines: &str) -> Run {
 fn blocks_of(file: &str, machine: &Machine, lines: &str) -> Run {
     let text = format!("[j]\nfilename={file}\ndirect=1\n{lines}");
     let job = fio::parse(&text, "test.fio").unwrap().into();
-    simulate(machine, &job, &policies(None), 1).unwrap()
+    simulate(machine, &job, &PolicySet::default(), 1).unwrap()
 }
 
 /// 4 KiB take a millisecond over the link in these drives, beyond the first ones.

@@ -155,14 +155,9 @@ fn a_lease_ceiling_by_name_is_the_one_by_index() {
     let by_index = format!("psd[ceiling=state:{index}]");
     assert_eq!(all(&server, "psd[ceiling=C1E]"), all(&server, &by_index));
     assert_ne!(all(&server, "psd[ceiling=C1E]"), all(&server, "psd"));
-    for (text, says) in [
-        ("psd[ceiling=C9]", "there are POLL, C1, C1E"),
-        ("psd[rule=daemon]", "rule=patch"),
-        ("psd[start_after=2]", "start_after=1"),
-    ] {
-        let error = run_on(&server, text).unwrap_err().to_string();
-        assert!(error.contains(text) && error.contains(says), "{error}");
-    }
+    let error = run_on(&server, "psd[ceiling=C9]").unwrap_err().to_string();
+    assert!(error.contains("psd[ceiling=C9]"), "{error}");
+    assert!(error.contains("there are POLL, C1, C1E"), "{error}");
 }
 
 /// EPP and boost on their own change the policy that is there; they are the same as its keys.

@@ -77,6 +77,9 @@ impl KernelVersion {
 
     /// The kernel that `uname -r` or a capture names, such as `6.12.48+deb13-amd64` or `6.16.0-rc3`.
     ///
+    /// In `6.1.0-56-amd64` and `6.8.0-45-generic` the 0 stands for any stable release: distributions keep it for as long
+    /// as modules fit. Such a kernel counts as the newest one of its series.
+    ///
     /// # Errors
     /// The text does not begin with a version that is known.
     pub fn of_release(release: &str) -> Result<Self, KernelVersionError> {
@@ -84,7 +87,13 @@ impl KernelVersion {
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .unwrap_or(release.len());
         let mut numbers = release[..end].split('.').filter(|part| !part.is_empty());
-        let written: Vec<_> = numbers.by_ref().take(3).collect();
+        let mut written: Vec<_> = numbers.by_ref().take(3).collect();
+        if written.get(2) == Some(&"0")
+            && release[end..].starts_with('-')
+            && !release[end..].starts_with("-rc")
+        {
+            written.pop();
+        }
         written
             .join(".")
             .parse()
@@ -247,6 +256,8 @@ mod tests {
         for (release, expected) in [
             ("6.12.48+deb13-amd64", "6.12.48"),
             ("6.16.0-rc3", "6.16.0"),
+            ("6.1.0-56-amd64", "6.1"),
+            ("6.12.0", "6.12.0"),
             ("6.17-rc2", "6.17"),
             ("7.0.9-204.fc44.x86_64", "7.0.9"),
             ("6.1.0.21-x", "6.1.0"),

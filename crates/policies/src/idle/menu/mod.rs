@@ -20,7 +20,7 @@ const UNITY: u32 = 1024 * 8;
 /// Idle times from here on count as perfectly predicted.
 const LONG_ENOUGH_NS: u64 = 50_000_000;
 
-/// The menu governor of generation `GENERATION`, an index into [`GENERATIONS`].
+/// The menu governor of generation `GENERATION`, an index into `GENERATIONS`.
 #[derive(Clone, Debug)]
 pub struct Menu<const GENERATION: usize> {
     pub(in crate::idle) table: StateTable,

@@ -14,7 +14,7 @@ use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_
 /// A latency request below this forces shallow states, whatever wakes the CPU (`LATENCY_THRESHOLD_NS`).
 const LATENCY_THRESHOLD_NS: i64 = RESIDENCY_THRESHOLD_NS / 2;
 
-/// The teo governor of generation `GENERATION`, an index into [`GENERATIONS`].
+/// The teo governor of generation `GENERATION`, an index into `GENERATIONS`.
 #[derive(Clone, Debug)]
 pub struct Teo<const GENERATION: usize> {
     pub(in crate::idle) table: StateTable,
