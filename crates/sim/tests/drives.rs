@@ -185,7 +185,7 @@ fn a_request_takes_its_access_and_the_transfer_of_its_largest_piece() {
         (1, "rw=read\nbs=512", 100),
         (1, "rw=read\nbs=4k", 100),
         (1, "rw=read\nbs=16k", 3100),
-        (1, "rw=write\nbs=16k", 1520),
+        (1, "rw=write\nbs=16k\nscramble_buffers=0", 1520),
         (1, "rw=randread\nbs=64k", 15_100),
         // One piece, then two halves, then four whole chunks.
         (4, "rw=randread\nbs=64k", 15_100),
