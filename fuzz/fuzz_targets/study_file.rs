@@ -9,6 +9,7 @@ use wakepath_study::plan::{Plan, Target};
 
 fuzz_target!(|text: &str| {
     let source = Source {
+        added_lines: 0,
         origin: "fuzz.toml",
         text,
     };
