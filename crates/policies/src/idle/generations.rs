@@ -29,6 +29,28 @@ impl Generation {
     }
 }
 
+/// A generation and its rules.
+pub(super) struct Entry<R> {
+    pub(super) generation: Generation,
+    pub(super) rules: R,
+}
+
+pub(super) const fn entry<R: Copy>(
+    since: &'static [(u16, u16, u16)],
+    rules: R,
+    compared: Option<&'static str>,
+    change: &'static str,
+) -> Entry<R> {
+    Entry {
+        generation: Generation {
+            since,
+            compared,
+            change,
+        },
+        rules,
+    }
+}
+
 /// The index of the generation that a kernel belongs to: the one that began last before it.
 pub(super) fn index_of<'g>(
     generations: impl IntoIterator<Item = &'g Generation>,

@@ -3,7 +3,7 @@
 //! Sources: `drivers/cpuidle/governors/menu.c` of Linux 6.1.192, 6.12.117, 7.2.13 and 7.3.4, decisions of the releases
 //! named under `compared`, and for the others the changes as they were posted and merged.
 
-use super::super::generations::Generation;
+use super::super::generations::{Entry, entry};
 
 /// What one generation of menu does where generations differ.
 #[derive(Clone, Copy, Debug)]
@@ -170,30 +170,8 @@ const LINUX_7_1: Rules = Rules {
     ..LINUX_7_0
 };
 
-/// A generation and its rules.
-pub(super) struct Entry {
-    pub(super) generation: Generation,
-    pub(super) rules: Rules,
-}
-
-const fn entry(
-    since: &'static [(u16, u16, u16)],
-    rules: Rules,
-    compared: Option<&'static str>,
-    change: &'static str,
-) -> Entry {
-    Entry {
-        generation: Generation {
-            since,
-            compared,
-            change,
-        },
-        rules,
-    }
-}
-
 /// All generations, oldest series first. [`super::AnyMenu`] has a variant for each, in this order.
-pub(super) const GENERATIONS: [Entry; 21] = [
+pub(super) const GENERATIONS: [Entry<Rules>; 21] = [
     entry(
         &[(6, 1, 0)],
         LINUX_6_1,

@@ -11,7 +11,7 @@ use wakepath_units::{KernelVersion, TickRate};
 
 use self::generations::{BeatsPolling, GENERATIONS, Lookup, Outliers, Rules};
 use self::pattern::RecentIntervals;
-use super::generations::{Generation, any_generation, index_of};
+use super::generations::{Entry, Generation, any_generation, index_of};
 use super::table::StateTable;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS};
 
@@ -114,7 +114,7 @@ impl AnyMenu {
 
 /// The generations of menu, oldest series first.
 pub fn generations() -> impl Iterator<Item = &'static Generation> + Clone {
-    const LIST: &[generations::Entry] = &GENERATIONS;
+    const LIST: &[Entry<Rules>] = &GENERATIONS;
     LIST.iter().map(|entry| &entry.generation)
 }
 

@@ -4,7 +4,7 @@
 //! Sources: `drivers/cpuidle/governors/teo.c` of Linux 6.12.117, 7.2.13 and 7.3.4, decisions of the releases named under
 //! `compared`, and for the others the changes as they were posted and merged.
 
-use super::super::generations::Generation;
+use super::super::generations::{Entry, Generation, entry};
 
 /// What one generation of teo does where generations differ.
 #[derive(Clone, Copy, Debug)]
@@ -171,28 +171,6 @@ const LINUX_7_1: Rules = Rules {
     ..LINUX_7_0
 };
 
-/// A generation and its rules; 6.1's are not in this form.
-pub(super) struct Entry {
-    pub(super) generation: Generation,
-    pub(super) rules: Rules,
-}
-
-const fn entry(
-    since: &'static [(u16, u16, u16)],
-    rules: Rules,
-    compared: Option<&'static str>,
-    change: &'static str,
-) -> Entry {
-    Entry {
-        generation: Generation {
-            since,
-            compared,
-            change,
-        },
-        rules,
-    }
-}
-
 /// The generation of [`super::Teo61`].
 pub(super) const LINUX_6_1: Generation = Generation {
     since: &[(6, 1, 0)],
@@ -201,7 +179,7 @@ pub(super) const LINUX_6_1: Generation = Generation {
 };
 
 /// All generations from 6.12 on, oldest series first. [`super::AnyTeo`] has a variant for each, in this order.
-pub(super) const GENERATIONS: [Entry; 8] = [
+pub(super) const GENERATIONS: [Entry<Rules>; 8] = [
     entry(
         &[(6, 12, 0)],
         LINUX_6_12,

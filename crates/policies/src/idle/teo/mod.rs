@@ -21,7 +21,7 @@ use wakepath_units::{KernelVersion, TickRate};
 
 use self::generations::GENERATIONS;
 use super::IdleOutcome;
-use super::generations::{Generation, any_generation, index_of};
+use super::generations::{Entry, Generation, any_generation, index_of};
 use super::table::{StateSet, StateTable};
 
 any_generation!(
@@ -41,7 +41,7 @@ impl AnyTeo {
 /// The generations of teo, oldest series first.
 pub fn generations() -> impl Iterator<Item = &'static Generation> + Clone {
     const FIRST: &Generation = &generations::LINUX_6_1;
-    const LATER: &[generations::Entry] = &GENERATIONS;
+    const LATER: &[Entry<generations::Rules>] = &GENERATIONS;
     std::iter::once(FIRST).chain(LATER.iter().map(|entry| &entry.generation))
 }
 
