@@ -100,9 +100,15 @@ fi
     [ -f "$logs/fuzz.log" ] && grep -hE '^fuzz [a-z_]+: ' "$logs/fuzz.log"
     grep -h '^skipped: ' "$logs/tests.log"
     [ "$python_skips" = 0 ] || echo "skipped: ruff and mypy: scripts/setup-python.sh could not install them"
-    if [ ${#failed_steps[@]} -gt 0 ]; then
-        printf 'failed: %s\n' "${failed_steps[@]}"
-    fi
+    # Once more at the very end, because CI may keep no more than that.
+    failed_tests=$(awk -f scripts/failed-tests.awk "$logs/tests.log")
+    for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do
+        echo "failed: $name"
+        if [ -f "$logs/$name.log" ] && { [ "$name" != tests ] || [ -z "$failed_tests" ]; }; then
+            tail -n 30 "$logs/$name.log" | cut -c 1-400 | sed 's/^/    /'
+        fi
+    done
+    [ -z "$failed_tests" ] || echo "$failed_tests"
     echo "$passed passed, $failed failed, $skipped skipped"
 } | tee "$logs/summary.txt"
 
