@@ -5,7 +5,8 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use wakepath_study::file::{Source, StudyFile};
-use wakepath_study::plan::{Plan, Target};
+use wakepath_results::Origin;
+use wakepath_study::plan::Plan;
 
 fuzz_target!(|text: &str| {
     let source = Source {
@@ -17,7 +18,7 @@ fuzz_target!(|text: &str| {
         assert!(!error.to_string().is_empty());
     }
     // A folder without files: none that a study names is found.
-    for target in [Target::Sim, Target::Live] {
+    for target in [Origin::Sim, Origin::Live] {
         if let Ok(plan) = Plan::new(text, "fuzz.toml", Path::new("/nonexistent"), target) {
             assert!(plan.runs() > 0);
             assert!(plan.baseline < plan.policies.len());

@@ -1,6 +1,6 @@
 //! What differs between results besides their policies.
 
-use wakepath_results::Backend;
+use wakepath_results::Origin;
 
 use crate::results::Source;
 
@@ -10,7 +10,7 @@ pub fn differences(sources: &[(&str, &Source)]) -> Vec<String> {
     let known: Vec<(&str, &Source)> = sources
         .iter()
         .copied()
-        .filter(|(_, source)| source.document.backend != Backend::Import)
+        .filter(|(_, source)| source.document.backend != Origin::Import)
         .collect();
     let mut names: Vec<&str> = Vec::new();
     for workload in known.iter().flat_map(|(_, s)| &s.document.workloads) {
@@ -49,10 +49,10 @@ pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
     let mut known: Vec<Option<String>> = Vec::new();
     let simulated = sources
         .iter()
-        .all(|source| source.document.backend == Backend::Sim);
+        .all(|source| source.document.backend == Origin::Sim);
     let of = |source: &Source| {
         let described = described(source, simulated);
-        (source.document.backend != Backend::Import).then_some(described)
+        (source.document.backend != Origin::Import).then_some(described)
     };
     let mut kind = |text: Option<String>| match (&text, known.iter().position(|k| *k == text)) {
         (None, _) => 0,
@@ -79,7 +79,7 @@ fn described(source: &Source, simulated: bool) -> String {
 fn machines(sources: &[(&str, &Source)]) -> Option<String> {
     let simulated = sources
         .iter()
-        .all(|(_, s)| s.document.backend == Backend::Sim);
+        .all(|(_, s)| s.document.backend == Origin::Sim);
     let described = sources
         .iter()
         .map(|(of, source)| (*of, *source, described(source, simulated)));

@@ -12,7 +12,7 @@ use wakepath_compare::results::{
 use wakepath_compare::{Condition, Design, Goal, METRICS};
 use wakepath_results::document::{SCHEMA, VERSION};
 use wakepath_results::{
-    Backend, Document, Machine, MetricRow, Policy, Question, StudyInfo, Workload,
+    Document, Machine, MetricRow, Origin, Policy, Question, StudyInfo, Workload,
 };
 
 /// Values of `mean_mw` and `p99_us` by policy, in all runs but for a little noise.
@@ -30,7 +30,7 @@ fn source(name: &str, policies: &Policies<'_>, runs: u32, noise: f64) -> Source 
             name: name.into(),
             title: String::new(),
         },
-        backend: Backend::Sim,
+        backend: Origin::Sim,
         tools: BTreeMap::new(),
         machine: Machine {
             name: name.into(),

@@ -17,9 +17,7 @@ use wakepath_report::html::from_results::{self, FromResultsError};
 use wakepath_report::html::render;
 use wakepath_report::html::view::{Tone, View};
 use wakepath_results::rows::BUSY;
-use wakepath_results::{
-    Backend, Document, Goal, Mode, Question, Reader, ResultsError, Run, Writer,
-};
+use wakepath_results::{Document, Goal, Mode, Origin, Question, Reader, ResultsError, Run, Writer};
 
 const POLICIES: [&str; 3] = ["menu", "teo", "ladder"];
 const WORKLOADS: [&str; 2] = ["reads", "writes"];
@@ -415,7 +413,7 @@ fn an_interrupted_study_is_reported_as_far_as_it_got() {
 fn several_results_are_told_apart() {
     let sim = results(&document(4), |_| {});
     let live = Document {
-        backend: Backend::Live,
+        backend: Origin::Live,
         ..document(4)
     };
     let live = results(&live, |run| {

@@ -14,10 +14,10 @@ pub const SCHEMA: &str = "wakepath-result";
 /// The version of the schema that this code writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
 
-/// Where the numbers come from.
+/// Where the numbers come from: the backend that made them, or another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Backend {
+pub enum Origin {
     /// The simulator.
     Sim,
     /// A recorded trace.
@@ -26,6 +26,18 @@ pub enum Backend {
     Live,
     /// Another tool's results.
     Import,
+}
+
+impl Origin {
+    /// Its name in `result.json`, and after `--on`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Replay => "replay",
+            Self::Live => "live",
+            Self::Import => "import",
+        }
+    }
 }
 
 /// How the runs of two policies belong together.
@@ -54,7 +66,7 @@ pub struct Document {
     /// The study.
     pub study: StudyInfo,
     /// Where the numbers come from.
-    pub backend: Backend,
+    pub backend: Origin,
     /// Programs by name with their versions: `wakepath`, and what ran the workloads.
     pub tools: BTreeMap<String, String>,
     /// The machine.

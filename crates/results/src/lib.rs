@@ -24,9 +24,7 @@ pub mod shard;
 mod tables;
 
 pub use directory::{Mode, ResultsError, Writer};
-pub use document::{
-    Backend, Design, Document, Machine, Policy, RequestedRate, StudyInfo, Workload,
-};
+pub use document::{Design, Document, Machine, Origin, Policy, RequestedRate, StudyInfo, Workload};
 pub use mean::Mean;
 pub use metric::{Better, METRICS, Metric};
 pub use question::{Condition, Goal, Question};

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use wakepath_results::directory::DOCUMENT;
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::{
-    Backend, Design, Document, Idle, METRICS, Machine, Mode, Policy, Reader, ResultsError, Run,
+    Design, Document, Idle, METRICS, Machine, Mode, Origin, Policy, Reader, ResultsError, Run,
     RunKey, StudyInfo, Workload, Writer,
 };
 
@@ -26,7 +26,7 @@ fn document() -> Document {
             name: "test".to_owned(),
             title: "A test".to_owned(),
         },
-        backend: Backend::Sim,
+        backend: Origin::Sim,
         tools: BTreeMap::from([("wakepath".to_owned(), "0.1.0".to_owned())]),
         machine: Machine {
             name: "board".to_owned(),

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use wakepath_compare::results::Source;
 use wakepath_compare::shortfalls;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
-use wakepath_results::{Goal, Mode, Question, Reader, Shard};
+use wakepath_results::{Goal, Mode, Origin, Question, Reader, Shard};
 use wakepath_study::builtin;
-use wakepath_study::plan::{Plan, PlannedPolicy, Target, Task};
-use wakepath_study::run::{self, Waiting};
+use wakepath_study::plan::{Plan, PlannedPolicy, Task};
+use wakepath_study::run::{self, Order, Waiting};
 use wakepath_units::Nanoseconds;
 
 use crate::output::{self, Format};
@@ -64,8 +64,8 @@ struct CheckArgs {
     /// Study file, or the name of a built-in study.
     study: PathBuf,
     /// Where it would run.
-    #[arg(long, value_enum, default_value_t)]
-    on: On,
+    #[arg(long, value_name = "ON", default_value = "sim", value_parser = on())]
+    on: Origin,
     /// A policy set beside those of the study, such as 'teo + psd'; give it again for more.
     #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
     policy: Vec<PolicySet>,
@@ -88,8 +88,8 @@ struct RunArgs {
     /// Study file, or the name of a built-in study.
     study: PathBuf,
     /// Where it runs: on the modelled machine that the study names, or for real on this one.
-    #[arg(long, value_enum, default_value_t)]
-    on: On,
+    #[arg(long, value_name = "ON", default_value = "sim", value_parser = on())]
+    on: Origin,
     /// Directory of the results [default: the study's name with -sim or -live].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -119,31 +119,14 @@ struct ListArgs {
     format: Format,
 }
 
-/// Where a study runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-enum On {
-    /// Simulated.
-    #[default]
-    Sim,
-    /// Measured.
-    Live,
-}
-
-impl On {
-    fn target(self) -> Target {
-        match self {
-            Self::Sim => Target::Sim,
-            Self::Live => Target::Live,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sim => "sim",
-            Self::Live => "live",
-        }
-    }
+/// Reads `--on`.
+fn on() -> impl TypedValueParser<Value = Origin> {
+    let backends = [(Origin::Sim, "Simulated"), (Origin::Live, "Measured")];
+    let values = backends.map(|(on, help)| PossibleValue::new(on.name()).help(help));
+    PossibleValuesParser::new(values).map(move |name| {
+        let found = backends.iter().find(|(on, _)| on.name() == name);
+        found.map_or(Origin::Sim, |(on, _)| *on)
+    })
 }
 
 pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
@@ -200,7 +183,7 @@ struct Listed {
 fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let mut all = Vec::new();
     for name in builtin::study_names() {
-        let plan = Plan::load(Path::new(name), Target::Sim)?;
+        let plan = Plan::load(Path::new(name), Origin::Sim)?;
         all.push(Listed {
             name,
             title: plan.file.title.clone().unwrap_or_default(),
@@ -243,7 +226,7 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
 #[derive(Serialize)]
 struct Checked {
     study: String,
-    on: On,
+    on: Origin,
     machine: Option<String>,
     runs: usize,
     repeats: u32,
@@ -268,15 +251,16 @@ struct CheckedWorkload {
 const TRY: Duration = Duration::from_millis(20);
 
 fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let plan = Plan::with_more(&args.study, args.on.target(), &args.policy)?;
+    let plan = Plan::with_more(&args.study, args.on, &args.policy)?;
     let jobs = args.jobs.threads();
-    let seconds = match args.on {
-        On::Sim => Some(run::sim::estimate(&plan, TRY)?.as_secs_f64() / jobs as f64),
-        On::Live => {
-            run::live::check(&plan)?;
-            live_seconds(&plan)
-        }
+    let backend = run::backend(&plan)?;
+    run::check(&plan, &*backend)?;
+    let side_by_side = match backend.order() {
+        Order::Parallel => jobs,
+        Order::Serial(_) => 1,
     };
+    let seconds = backend.estimate(TRY)?;
+    let seconds = seconds.map(|all| all.as_secs_f64() / side_by_side as f64);
     let checked = Checked {
         study: plan.file.name.get_ref().clone(),
         on: args.on,
@@ -327,18 +311,6 @@ fn tell_notes(plan: &Plan) {
     for note in plan.notes() {
         eprintln!("wakepath: note: {note}");
     }
-}
-
-/// How long a measurement takes, if all of its workloads say how long they run.
-fn live_seconds(plan: &Plan) -> Option<f64> {
-    let durations: Option<Vec<f64>> = plan
-        .workloads
-        .iter()
-        .map(|w| Some(w.duration()?.as_secs_f64()))
-        .collect();
-    let settling = plan.runs() as f64 * plan.file.settle_s.get_ref();
-    let each: f64 = durations?.into_iter().sum();
-    Some(each * plan.policies.len() as f64 * f64::from(plan.repeats()) + settling)
 }
 
 fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
@@ -398,7 +370,7 @@ fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
         )?;
     }
     match checked.seconds {
-        Some(seconds) if checked.on == On::Sim => writeln!(
+        Some(seconds) if checked.on == Origin::Sim => writeln!(
             out,
             "\nTakes about {} on {} core(s).",
             duration(seconds),
@@ -436,8 +408,8 @@ fn duration(seconds: f64) -> String {
 }
 
 fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let plan = Plan::with_more(&args.study, args.on.target(), &args.policy)?;
-    if args.shard.is_some() && args.on != On::Sim {
+    let plan = Plan::with_more(&args.study, args.on, &args.policy)?;
+    if args.shard.is_some() && args.on != Origin::Sim {
         bail!(
             "--shard is for simulations: a measurement takes its runs in an order of its own, on one machine"
         );
@@ -451,7 +423,8 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
             shard.unwrap_or_default()
         ))
     });
-    let runs = plan.of_shard(args.shard).len();
+    let has = |index: &usize| args.shard.is_none_or(|shard| shard.has(*index));
+    let runs = (0..plan.runs()).filter(has).count();
     let mode = match (args.resume, args.force) {
         (true, _) => Mode::Resume,
         (false, true) => Mode::Replace,
@@ -463,11 +436,10 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
             finished,
             cancelled,
         };
-        match args.on {
-            On::Sim => run::sim::run(&plan, args.shard, &dir, mode, &waiting)?,
-            On::Live => run::live::run(&plan, &dir, mode, &waiting)?,
-        }
-        Ok(())
+        let backend = run::backend(&plan)?;
+        Ok(run::run(
+            &plan, &*backend, args.shard, &dir, mode, &waiting,
+        )?)
     })?;
     let source = Source::read("", &Reader::open(&dir)?)?;
     for warning in shortfalls(&[("", &source)]) {

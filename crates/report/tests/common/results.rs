@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::rows::{BUSY, PARTS};
 use wakepath_results::{
-    Backend, Design, Document, Idle, METRICS, Machine, Policy, Run, RunKey, StudyInfo, Workload,
+    Design, Document, Idle, METRICS, Machine, Origin, Policy, Run, RunKey, StudyInfo, Workload,
 };
 
 /// A simulated study of these, on a board; the first policy is the baseline. It asks nothing.
@@ -19,7 +19,7 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
             name: "governors".into(),
             title: "Which governor?".into(),
         },
-        backend: Backend::Sim,
+        backend: Origin::Sim,
         tools: BTreeMap::from([("wakepath".into(), "0.1.0".into())]),
         machine: Machine {
             name: "board".into(),

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::directory::DOCUMENT;
 use crate::document::{SCHEMA, VERSION};
 use crate::{
-    Backend, Design, Document, METRICS, Machine, Metric, Policy, Reader, ResultsError, Run,
+    Design, Document, METRICS, Machine, Metric, Origin, Policy, Reader, ResultsError, Run,
     StudyInfo, Workload,
 };
 
@@ -290,7 +290,7 @@ impl Imported {
                 name: name.to_owned(),
                 title: name.to_owned(),
             },
-            backend: Backend::Import,
+            backend: Origin::Import,
             tools: self.tools.clone(),
             machine: Machine {
                 name: String::new(),

@@ -6,7 +6,6 @@ mod stored;
 mod workload;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,23 +14,24 @@ use toml::Spanned;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
-use wakepath_results::{
-    Backend, Design, Document, METRICS, Metric, Question, RunKey, Shard, StudyInfo,
-};
+use wakepath_results::{Design, Document, METRICS, Metric, Origin, Question, RunKey, StudyInfo};
 
 pub use policy::PlannedPolicy;
 pub use workload::{PlannedWorkload, Reading, Task, requested_rates};
 
 use crate::builtin;
 use crate::file::{MAX_BYTES, Source, StudyError, StudyFile, named_sets, unknown, with_sets};
+use crate::run::Provenance;
 
-/// What the study runs on.
+/// A workload under a policy, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// The simulator.
-    Sim,
-    /// This machine.
-    Live,
+pub struct Cell {
+    /// Which workload of the plan.
+    pub workload: usize,
+    /// Which policy of the plan.
+    pub policy: usize,
+    /// Which repeat, from 0.
+    pub repeat: u32,
 }
 
 /// A study, ready to run.
@@ -43,8 +43,8 @@ pub struct Plan {
     pub text: String,
     /// What it says.
     pub file: StudyFile,
-    /// On what.
-    pub target: Target,
+    /// On what it runs.
+    pub target: Origin,
     /// The machine that is simulated.
     pub machine: Option<Machine>,
     /// What is run.
@@ -64,7 +64,7 @@ impl Plan {
     ///
     /// # Errors
     /// The file cannot be read, or asks for something that is not there or that the target cannot have.
-    pub fn load(path: &Path, target: Target) -> Result<Self, StudyError> {
+    pub fn load(path: &Path, target: Origin) -> Result<Self, StudyError> {
         Self::with_more(path, target, &[])
     }
 
@@ -72,7 +72,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn with_more(path: &Path, target: Target, more: &[PolicySet]) -> Result<Self, StudyError> {
+    pub fn with_more(path: &Path, target: Origin, more: &[PolicySet]) -> Result<Self, StudyError> {
         let read = |source| StudyError::Read {
             path: path.to_owned(),
             source,
@@ -126,7 +126,7 @@ impl Plan {
         text: &str,
         origin: &str,
         folder: &Path,
-        target: Target,
+        target: Origin,
     ) -> Result<Self, StudyError> {
         Self::of_text(text, origin, folder, target, &[])
     }
@@ -135,7 +135,7 @@ impl Plan {
         text: &str,
         origin: &str,
         folder: &Path,
-        target: Target,
+        target: Origin,
         more: &[PolicySet],
     ) -> Result<Self, StudyError> {
         let with_more = match more {
@@ -150,8 +150,8 @@ impl Plan {
         };
         let file = StudyFile::parse(source)?;
         let machine = match target {
-            Target::Sim => Some(machine(&file, source, folder)?),
-            Target::Live => None,
+            Origin::Sim => Some(machine(&file, source, folder)?),
+            _ => None,
         };
         let mut workloads = Vec::new();
         for entry in &file.workload {
@@ -215,37 +215,36 @@ impl Plan {
         self.workloads.len() * self.policies.len() * self.repeats() as usize
     }
 
-    /// The indices of the runs of a shard; of all runs without one.
-    pub fn of_shard(&self, shard: Option<Shard>) -> Vec<usize> {
-        let has = |index: &usize| shard.is_none_or(|shard| shard.has(*index));
-        (0..self.runs()).filter(has).collect()
+    /// Each workload under each policy, once.
+    pub fn cells(&self) -> impl Iterator<Item = Cell> {
+        (0..self.workloads.len() * self.policies.len()).map(|index| self.cell(index))
     }
 
-    /// Workload, policy and repeat of the run of this index. Runs are numbered through repeats, workloads and policies in
-    /// this order, so that more repeats change no number.
-    pub fn run(&self, index: usize) -> (usize, usize, u32) {
+    /// The run of this index. Runs are numbered through repeats, workloads and policies in this order, so that more
+    /// repeats change no number.
+    pub fn cell(&self, index: usize) -> Cell {
         let pairs = self.workloads.len() * self.policies.len();
         let pair = index % pairs;
-        (
-            pair / self.policies.len(),
-            pair % self.policies.len(),
-            (index / pairs) as u32,
-        )
+        Cell {
+            workload: pair / self.policies.len(),
+            policy: pair % self.policies.len(),
+            repeat: (index / pairs) as u32,
+        }
     }
 
     /// The index of a run.
-    pub fn index(&self, workload: usize, policy: usize, repeat: u32) -> usize {
+    pub fn index(&self, cell: Cell) -> usize {
         let pairs = self.workloads.len() * self.policies.len();
-        repeat as usize * pairs + workload * self.policies.len() + policy
+        cell.repeat as usize * pairs + cell.workload * self.policies.len() + cell.policy
     }
 
     /// The key of the run of this index.
     pub fn key(&self, index: usize) -> RunKey {
-        let (workload, policy, repeat) = self.run(index);
+        let cell = self.cell(index);
         RunKey {
-            workload: self.workloads[workload].name.clone(),
-            policy: self.policies[policy].name.clone(),
-            repeat,
+            workload: self.workloads[cell.workload].name.clone(),
+            policy: self.policies[cell.policy].name.clone(),
+            repeat: cell.repeat,
         }
     }
 
@@ -255,12 +254,7 @@ impl Plan {
     }
 
     /// What `result.json` says.
-    pub fn document(
-        &self,
-        machine: wakepath_results::Machine,
-        tools: BTreeMap<String, String>,
-        notes: Vec<String>,
-    ) -> Document {
+    pub fn document(&self, from: Provenance) -> Document {
         let name = self.file.name.get_ref().clone();
         Document {
             schema: SCHEMA.to_owned(),
@@ -271,12 +265,9 @@ impl Plan {
                 title: self.file.title.clone().unwrap_or_else(|| name.clone()),
                 name,
             },
-            backend: match self.target {
-                Target::Sim => Backend::Sim,
-                Target::Live => Backend::Live,
-            },
-            tools,
-            machine,
+            backend: self.target,
+            tools: from.tools,
+            machine: from.machine,
             workloads: self
                 .workloads
                 .iter()
@@ -287,14 +278,14 @@ impl Plan {
             repeats: self.repeats(),
             design: Design::Paired,
             seeds: match self.target {
-                Target::Sim => (0..self.repeats()).map(|r| self.seed(r)).collect(),
-                Target::Live => vec![self.file.seed],
+                Origin::Sim => (0..self.repeats()).map(|r| self.seed(r)).collect(),
+                _ => vec![self.file.seed],
             },
             questions: self.questions.clone(),
             metrics: self.metrics.clone(),
             level: *self.file.level.get_ref(),
             margin_percent: *self.file.margin_percent.get_ref(),
-            notes,
+            notes: from.notes,
         }
     }
 

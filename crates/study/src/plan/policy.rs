@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
+use wakepath_results::Origin;
 use wakepath_sim::{in_force, machine_under};
 
-use super::Target;
 use crate::file::{NamedSet, Source, StudyError};
 
 /// A policy of a study.
@@ -26,11 +26,11 @@ impl PlannedPolicy {
         named: NamedSet<'_>,
         source: Source<'_>,
         machine: Option<&Machine>,
-        target: Target,
+        target: Origin,
     ) -> Result<Self, StudyError> {
         let mut settings = BTreeMap::new();
         for (key, value) in named.settings.into_iter().flatten() {
-            if target == Target::Sim {
+            if target == Origin::Sim {
                 let message = format!(
                     "`{key}` is a setting of a real machine (--on live); the simulator has the policies of `set`"
                 );

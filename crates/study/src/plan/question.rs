@@ -123,16 +123,16 @@ fn in_words(metric: &Metric, goal: Option<Goal>, keep: &[Condition]) -> String {
 mod tests {
     use std::path::Path;
 
-    use wakepath_results::{Goal, Question};
+    use wakepath_results::{Goal, Origin, Question};
 
-    use crate::plan::{Plan, Target};
+    use crate::plan::Plan;
 
     const STUDY: &str = "name = 's'\nmachine = 'rk3399'\n\
         [[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\nseconds = 1\n[[policy]]\nname = 'p'\n[[question]]\n";
 
     fn planned(question: &str) -> Result<Vec<Question>, String> {
         let text = format!("{STUDY}{question}\n");
-        let plan = Plan::new(&text, "s.toml", Path::new("."), Target::Sim);
+        let plan = Plan::new(&text, "s.toml", Path::new("."), Origin::Sim);
         Ok(plan.map_err(|e| e.to_string())?.questions)
     }
 

@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use toml::Spanned;
+use wakepath_results::Origin;
 
-use super::{PlannedWorkload, Target};
+use super::PlannedWorkload;
 use crate::file::StudyFile;
 
 /// The copy of the machine.
@@ -19,7 +20,7 @@ pub(super) fn text(
     text: &str,
     file: &StudyFile,
     workloads: &[PlannedWorkload],
-    target: Target,
+    target: Origin,
 ) -> String {
     let mut changes: Vec<(Range<usize>, String)> = Vec::new();
     let mut said = String::new();
@@ -31,7 +32,7 @@ pub(super) fn text(
         }
     };
     // What is measured has no model, and `machine.toml` says what could be read of it.
-    let simulated = target == Target::Sim;
+    let simulated = target == Origin::Sim;
     if let Some(machine) = file.machine.as_ref().filter(|_| simulated) {
         name("machine", machine, MACHINE);
     }
@@ -85,7 +86,7 @@ mod tests {
     }
 
     /// Stores a study and plans it again from there alone: all that is stored has to be the same.
-    fn survives(plan: &Plan, target: Target) -> String {
+    fn survives(plan: &Plan, target: Origin) -> String {
         let temp = tempfile::tempdir().unwrap();
         let first = files(plan);
         for (name, content) in &first {
@@ -107,8 +108,8 @@ mod tests {
     #[test]
     fn built_in_studies_run_from_their_results() {
         for name in builtin::study_names() {
-            let plan = Plan::load(Path::new(name), Target::Sim).unwrap();
-            let text = survives(&plan, Target::Sim);
+            let plan = Plan::load(Path::new(name), Origin::Sim).unwrap();
+            let text = survives(&plan, Origin::Sim);
             assert!(text.contains("machine = \"machine.toml\""), "{text}");
         }
     }
@@ -124,8 +125,8 @@ mod tests {
                      { name = 'b', rt_app = 'ping-pong.json', seconds = 2, copies = 2 }, \
                      { name = 'c', fio_job = '''[c]\ndirect=1\nruntime=1\ntime_based''', seconds = 3 }]\r\n\
                      policy = [{ name = 'p' }]";
-        let plan = Plan::new(study, "x", temp.path(), Target::Sim).unwrap();
-        let text = survives(&plan, Target::Sim);
+        let plan = Plan::new(study, "x", temp.path(), Origin::Sim).unwrap();
+        let text = survives(&plan, Origin::Sim);
         for kept in [
             "name = 'x' # short\r\n",
             "repeats = 4\r\nworkload = [{",
@@ -148,8 +149,8 @@ mod tests {
             ", { name = 'b', rt_app = 'ping-pong.json', seconds = 2, copies = 2 }",
             "",
         );
-        let plan = Plan::new(&study, "x", temp.path(), Target::Live).unwrap();
-        let text = survives(&plan, Target::Live);
+        let plan = Plan::new(&study, "x", temp.path(), Origin::Live).unwrap();
+        let text = survives(&plan, Origin::Live);
         assert!(
             text.contains("rk3399") && text.contains("not its own"),
             "{text}"

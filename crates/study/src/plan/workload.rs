@@ -6,11 +6,11 @@ use std::path::Path;
 
 use regex::Regex;
 use toml::Spanned;
-use wakepath_results::{Better, Mean, Metric, RequestedRate};
+use wakepath_results::{Better, Mean, Metric, Origin, RequestedRate};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, fio, rtapp};
 
-use super::{Target, in_folder};
+use super::in_folder;
 use crate::builtin;
 use crate::file::{MetricEntry, Source, StudyError, WorkloadEntry, unknown};
 
@@ -74,11 +74,11 @@ impl PlannedWorkload {
         entry: &WorkloadEntry,
         source: Source<'_>,
         folder: &Path,
-        target: Target,
+        target: Origin,
     ) -> Result<Self, StudyError> {
         let mut warnings = Vec::new();
         let task = if let Some(words) = &entry.command {
-            if target == Target::Sim {
+            if target == Origin::Sim {
                 let message = "a command cannot be simulated; use --on live, a fio job or an \
                      rt-app file";
                 return Err(source.error(words, message));
@@ -89,7 +89,7 @@ impl PlannedWorkload {
                 readings: readings.collect::<Result<_, _>>()?,
             }
         } else if let Some(name) = &entry.rt_app {
-            if target == Target::Live {
+            if target == Origin::Live {
                 let message = "rt-app files are simulated (--on sim); run rt-app itself as a \
                      `command`";
                 return Err(source.error(name, message));
@@ -100,7 +100,7 @@ impl PlannedWorkload {
         };
         if let Task::Fio { workload, .. } | Task::RtApp { workload, .. } = &task {
             // They say what the simulator makes of it.
-            if target == Target::Sim {
+            if target == Origin::Sim {
                 warnings.extend(workload.warnings().iter().map(ToString::to_string));
             }
         }
@@ -231,7 +231,7 @@ fn fio(
     entry: &WorkloadEntry,
     source: Source<'_>,
     folder: &Path,
-    target: Target,
+    target: Origin,
 ) -> Result<Task, StudyError> {
     let (at, text, origin) = match (&entry.fio, &entry.fio_job) {
         (Some(name), _) => {
@@ -277,7 +277,7 @@ fn fio(
         error(fio::parse(&text, &origin).as_ref().err().unwrap_or(&e))
     })?;
     // Real fio does more than the simulator.
-    if target == Target::Sim {
+    if target == Origin::Sim {
         workload.check_modelled().map_err(|e| error(&e))?;
     }
     Ok(Task::Fio {
@@ -486,10 +486,10 @@ mod tests {
             "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\nfio_job = \"\"\"{job}\"\"\"\n[[policy]]\nname = 'p'\n"
         );
         let plan = |target| super::super::Plan::new(&study, "x", Path::new("."), target);
-        let live = plan(Target::Live).unwrap();
+        let live = plan(Origin::Live).unwrap();
         assert_eq!(live.workloads[0].text(), Some(job));
         assert_eq!(live.workloads[0].warnings, Vec::<String>::new());
-        let message = plan(Target::Sim).unwrap_err().to_string();
+        let message = plan(Origin::Sim).unwrap_err().to_string();
         for option in [
             "fdatasync",
             "hipri",

@@ -1,11 +1,93 @@
 //! Running a plan.
+//!
+//! [`run`] owns what is the same on every backend: the result directory, which runs are missing, their order, the first
+//! error, cancellation, shards. A [`Backend`] checks a cell and makes its run.
 
 pub mod live;
 pub mod rows;
 pub mod sim;
 mod timeline;
 
-use std::sync::atomic::AtomicBool;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rayon::prelude::*;
+use wakepath_results::{Machine, Mode, Origin, Run, Shard, Writer};
+
+use self::live::Live;
+use self::sim::Sim;
+use crate::file::StudyError;
+use crate::plan::{Cell, Plan};
+
+/// Makes the runs of a plan: a simulator, a machine, a recording.
+pub trait Backend: Sync {
+    /// Whether the workload of a cell can be run under its policy. Changes nothing.
+    ///
+    /// # Errors
+    /// It cannot; the message says what can.
+    fn check(&self, cell: Cell) -> Result<(), StudyError>;
+
+    /// In which order the runs are made.
+    fn order(&self) -> Order;
+
+    /// What the results say of where their numbers come from.
+    ///
+    /// # Errors
+    /// The machine cannot be described.
+    fn provenance(&self) -> Result<Provenance, StudyError>;
+
+    /// How long all runs take one after another, if that can be said; trying each cell for at most `of_each`.
+    ///
+    /// # Errors
+    /// A cell that cannot be run.
+    fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError>;
+
+    /// Takes what the runs need, such as the right to change settings, before anything is written.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    fn begin(&self) -> Result<(), StudyError> {
+        Ok(())
+    }
+
+    /// Makes the run of a cell: fills `run`, which has its key.
+    ///
+    /// # Errors
+    /// What failed, or [`StudyError::Interrupted`] if it was cut short because `cancelled` is set.
+    fn run(&self, cell: Cell, run: &mut Run, cancelled: &AtomicBool) -> Result<(), StudyError>;
+
+    /// Puts back what the runs have changed, also after an error.
+    ///
+    /// # Errors
+    /// It cannot be put back.
+    fn end(&self) -> Result<(), StudyError> {
+        Ok(())
+    }
+}
+
+/// In which order the runs of a plan are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// In that of the plan, on all threads of the current rayon pool.
+    Parallel,
+    /// One after another, in this order of their indices.
+    Serial(Vec<usize>),
+}
+
+/// What the results say of where their numbers come from.
+#[derive(Clone, Debug)]
+pub struct Provenance {
+    /// Programs by name with their versions.
+    pub tools: BTreeMap<String, String>,
+    /// The machine in short.
+    pub machine: Machine,
+    /// `machine.toml`.
+    pub machine_file: Vec<u8>,
+    /// Circumstances that a reader should know of.
+    pub notes: Vec<String>,
+}
 
 /// Who waits for a study: is told of progress, and may call it off.
 pub struct Waiting<'a> {
@@ -13,4 +95,118 @@ pub struct Waiting<'a> {
     pub finished: &'a (dyn Fn(usize) + Sync),
     /// Once set, no further run begins, and those under way are given up.
     pub cancelled: &'a AtomicBool,
+}
+
+/// The backend of a plan.
+///
+/// # Errors
+/// It has no machine to simulate; this machine cannot have its policies; fio is missing.
+pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
+    let message = || format!("{}: runs only in the simulator and live", plan.origin);
+    match plan.target {
+        Origin::Sim => Ok(Box::new(Sim::new(plan)?)),
+        Origin::Live => Ok(Box::new(Live::new(plan)?)),
+        Origin::Replay | Origin::Import => Err(StudyError::Settings(message())),
+    }
+}
+
+/// Whether every cell of a plan can be run. Changes nothing.
+///
+/// # Errors
+/// The first that cannot.
+pub fn check(plan: &Plan, backend: &dyn Backend) -> Result<(), StudyError> {
+    plan.cells().try_for_each(|cell| backend.check(cell))
+}
+
+/// Runs what is missing of a plan, or of a shard of it, in `dir`. The bytes written do not depend on the number of
+/// threads, nor on how often the study was interrupted, if the runs of the backend do not.
+///
+/// # Errors
+/// A cell that cannot be run, before anything is written; the earliest run that fails; the directory;
+/// [`StudyError::Interrupted`].
+pub fn run(
+    plan: &Plan,
+    backend: &dyn Backend,
+    shard: Option<Shard>,
+    dir: &Path,
+    mode: Mode,
+    waiting: &Waiting<'_>,
+) -> Result<(), StudyError> {
+    check(plan, backend)?;
+    let provenance = backend.provenance()?;
+    let files = plan.files(provenance.machine_file.clone());
+    let mut document = plan.document(provenance);
+    document.shard = shard;
+    backend.begin()?;
+    let (parallel, order) = match backend.order() {
+        Order::Parallel => (true, (0..plan.runs()).collect()),
+        Order::Serial(order) => (false, order),
+    };
+    let writer = Writer::open(dir, document, &files, mode)?;
+    let mut planned = 0;
+    let mut missing = Vec::new();
+    for (position, index) in (0_u32..).zip(order) {
+        if shard.is_none_or(|shard| shard.has(index)) {
+            planned += 1;
+            if !writer.has(index, &plan.key(index))? {
+                missing.push((position, index));
+            }
+        }
+    }
+    (waiting.finished)(planned - missing.len());
+    let one = |(position, index): (u32, usize)| {
+        let cell = plan.cell(index);
+        let mut run = Run::new(plan.key(index), None, cell.repeat, position);
+        backend.run(cell, &mut run, waiting.cancelled)?;
+        writer.write_run(index, &run)?;
+        (waiting.finished)(1);
+        Ok(())
+    };
+    let made = each(missing, parallel, waiting.cancelled, one);
+    let ended = backend.end();
+    made?;
+    ended?;
+    match shard {
+        // Its tables are made when all are merged.
+        Some(_) => Ok(()),
+        None => Ok(writer.finish()?),
+    }
+}
+
+/// Does `one` of each item, in their order; side by side on the threads of the current rayon pool if `parallel`.
+///
+/// # Errors
+/// Of the earliest item that fails, after which none begins; else [`StudyError::Interrupted`] once `cancelled` is set.
+fn each<T: Send>(
+    items: Vec<T>,
+    parallel: bool,
+    cancelled: &AtomicBool,
+    one: impl Fn(T) -> Result<(), StudyError> + Sync,
+) -> Result<(), StudyError> {
+    // The earliest that has failed: what comes after it need not be done.
+    let failed = AtomicUsize::new(usize::MAX);
+    let one = |(position, item): (usize, T)| {
+        if cancelled.load(Ordering::Relaxed) || position > failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        match one(item) {
+            Ok(()) | Err(StudyError::Interrupted) => None,
+            Err(error) => {
+                failed.fetch_min(position, Ordering::Relaxed);
+                Some((position, error))
+            }
+        }
+    };
+    let items = items.into_iter().enumerate();
+    let errors: Vec<(usize, StudyError)> = if parallel {
+        // The bridge hands them out in order, which plain parallel iterators do not.
+        items.par_bridge().filter_map(one).collect()
+    } else {
+        items.filter_map(one).collect()
+    };
+    match errors.into_iter().min_by_key(|(position, _)| *position) {
+        Some((_, error)) => Err(error),
+        None if cancelled.load(Ordering::Relaxed) => Err(StudyError::Interrupted),
+        None => Ok(()),
+    }
 }

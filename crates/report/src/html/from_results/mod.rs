@@ -13,7 +13,7 @@ mod timeline;
 use std::collections::BTreeMap;
 
 use wakepath_compare::results::CompareError;
-use wakepath_results::{Backend, Reader, ResultsError};
+use wakepath_results::{Origin, Reader, ResultsError};
 
 use super::view::{Answer, Policy, View, Workload};
 
@@ -202,12 +202,12 @@ fn suffixes(results: &[Reader]) -> Vec<String> {
 }
 
 /// A backend in words.
-fn backend(of: Backend) -> &'static str {
+fn backend(of: Origin) -> &'static str {
     match of {
-        Backend::Sim => "simulated",
-        Backend::Replay => "replayed",
-        Backend::Live => "measured",
-        Backend::Import => "imported",
+        Origin::Sim => "simulated",
+        Origin::Replay => "replayed",
+        Origin::Live => "measured",
+        Origin::Import => "imported",
     }
 }
 

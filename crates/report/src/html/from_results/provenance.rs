@@ -1,6 +1,6 @@
 //! Where the numbers come from, and how to get them again.
 
-use wakepath_results::{Backend, Design, Reader};
+use wakepath_results::{Design, Origin, Reader};
 
 use super::super::view::{Source, View};
 use super::backend;
@@ -96,7 +96,7 @@ fn source(reader: &Reader, suffix: &str) -> Source {
     add("drive", document.machine.drive.clone());
     add("baseline", document.baseline.clone());
     let design = match document.design {
-        Design::Paired if document.backend == Backend::Sim => {
+        Design::Paired if document.backend == Origin::Sim => {
             "paired: runs of the same number have the same random numbers under every policy"
         }
         Design::Paired => "paired: policies take turns in blocks of time",
@@ -116,7 +116,7 @@ fn source(reader: &Reader, suffix: &str) -> Source {
     for (tool, version) in &document.tools {
         add(tool, version.clone());
     }
-    if document.backend == Backend::Import {
+    if document.backend == Origin::Import {
         add("from", reader.dir().display().to_string());
     } else {
         add(
@@ -177,9 +177,9 @@ fn cut(mut text: String) -> String {
 /// What makes the results and the page again, each in a place of its own. Imported results are taken as they are.
 fn commands(results: &[Reader]) -> Vec<String> {
     let on = |reader: &Reader| match reader.document().backend {
-        Backend::Sim => Some(""),
-        Backend::Live => Some(" --on live"),
-        Backend::Replay | Backend::Import => None,
+        Origin::Sim => Some(""),
+        Origin::Live => Some(" --on live"),
+        Origin::Replay | Origin::Import => None,
     };
     let several = results.iter().filter(|r| on(r).is_some()).count() > 1;
     let (mut commands, mut made) = (Vec::new(), Vec::new());

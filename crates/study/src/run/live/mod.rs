@@ -13,110 +13,164 @@ mod settings;
 mod targets;
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use wakepath_results::{Mode, Run, Writer};
+use wakepath_results::Run;
 use wakepath_settings::{Hold, Session};
 use wakepath_system::System;
 
 use self::counters::Counters;
 use self::energy::Meter;
-use super::Waiting;
+use super::{Backend, Order, Provenance};
 use crate::file::StudyError;
-use crate::plan::{Plan, PlannedWorkload, Task, requested_rates};
+use crate::plan::{Cell, Plan, PlannedWorkload, Task, requested_rates};
 
-/// What was found before a measurement.
-#[derive(Clone, Debug)]
-struct Checked {
+/// This machine.
+pub struct Live<'a> {
+    plan: &'a Plan,
+    system: System,
     /// The version of fio, if it is needed.
     fio: Option<String>,
     /// What the settings of the policies come with.
     notes: Vec<String>,
+    held: Mutex<Held>,
 }
 
-/// Whether this machine can run the plan. Changes nothing.
-///
-/// # Errors
-/// A program is missing, a fio job would write to a device, a policy cannot be had here.
-pub fn check(plan: &Plan) -> Result<(), StudyError> {
-    checked(plan, &System::live()).map(drop)
+/// What is changed on the machine.
+#[derive(Default)]
+struct Held {
+    /// The right to change settings, while nothing is changed.
+    session: Option<Session>,
+    /// The policy that is in force, and its changes, if there are any.
+    policy: Option<(usize, Option<Hold>)>,
 }
 
-fn checked(plan: &Plan, system: &System) -> Result<Checked, StudyError> {
-    let mut fio = None;
-    for workload in &plan.workloads {
-        if fio.is_none() && matches!(workload.task, Task::Fio { .. }) {
-            fio = Some(program::fio_version()?);
+impl<'a> Live<'a> {
+    /// This machine for a plan. Changes nothing.
+    ///
+    /// # Errors
+    /// A program is missing, or the machine cannot have a policy.
+    pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
+        let system = System::live();
+        let needs_fio = |w: &PlannedWorkload| matches!(w.task, Task::Fio { .. });
+        let fio = if plan.workloads.iter().any(needs_fio) {
+            Some(program::fio_version()?)
+        } else {
+            None
+        };
+        let mut notes = Vec::new();
+        for policy in &plan.policies {
+            let changes = settings::plan(&system, policy)?;
+            let of_policy = changes.notes.iter();
+            notes.extend(of_policy.map(|n| format!("{}: {n}", policy.name)));
         }
-        may_run(workload).map_err(|e| StudyError::Settings(format!("{}: {e}", workload.name)))?;
+        Ok(Self {
+            plan,
+            system,
+            fio,
+            notes,
+            held: Mutex::default(),
+        })
     }
-    let mut notes = Vec::new();
-    for policy in &plan.policies {
-        let changes = settings::plan(system, policy)?;
-        let of_policy = changes.notes.iter();
-        notes.extend(of_policy.map(|n| format!("{}: {n}", policy.name)));
+
+    /// Applies a policy, if another one is in force.
+    fn apply(&self, policy: usize, cancelled: &AtomicBool) -> Result<(), StudyError> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.policy.as_ref().is_some_and(|(of, _)| *of == policy) {
+            return Ok(());
+        }
+        held.release()?;
+        let session = held.session.take();
+        let hold = settings::hold(&self.system, session, &self.plan.policies[policy])?;
+        held.policy = Some((policy, hold));
+        settle(self.plan, cancelled)
     }
-    Ok(Checked { fio, notes })
 }
 
-/// Measures what is missing of a plan in `dir`.
-///
-/// # Errors
-/// As [`check`], before anything is written; a workload fails or prints no result, the directory. What was measured
-/// before is kept, and `--resume` goes on.
-pub fn run(plan: &Plan, dir: &Path, mode: Mode, waiting: &Waiting<'_>) -> Result<(), StudyError> {
-    let system = System::live();
-    let Checked { fio, mut notes } = checked(plan, &system)?;
-    let mut tools = BTreeMap::from([
-        ("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        ("kernel".to_owned(), machine::kernel()),
-    ]);
-    tools.extend(fio.map(|version| ("fio".to_owned(), version)));
-    let observed = machine::Observed::new(&system);
-    if !Meter::new(&system).is_there() {
-        notes.push("no energy counters (RAPL) here: no power is measured".to_owned());
-    }
-    let document = plan.document(observed.in_short(), tools, notes);
-    // Before anything is written: somebody else may have the right to change settings.
-    let mut first = settings::session(&system, plan)?;
-    let writer = Writer::open(dir, document, &plan.files(observed.toml()?), mode)?;
-    let order = order(plan);
-    let mut missing: Vec<(u32, usize)> = Vec::new();
-    for (position, index) in (0_u32..).zip(order) {
-        if !writer.has(index, &plan.key(index))? {
-            missing.push((position, index));
+impl Held {
+    /// Puts back what a policy has changed, and keeps the right to change more.
+    fn release(&mut self) -> Result<(), StudyError> {
+        if let Some((_, Some(hold))) = self.policy.take() {
+            let released = hold.release().map_err(|e| settings::error(&e))?;
+            self.session = released.map(|(session, _)| session);
         }
+        Ok(())
     }
-    (waiting.finished)(plan.runs() - missing.len());
-    let mut held: Option<(usize, Option<Hold>)> = None;
-    for (position, index) in missing {
-        let (workload, policy, repeat) = plan.run(index);
-        if held.as_ref().is_none_or(|(of, _)| *of != policy) {
-            let session = release(held.take().and_then(|(_, hold)| hold))?.or(first.take());
-            let hold = settings::hold(&system, session, &plan.policies[policy])?;
-            held = Some((policy, hold));
-            settle(plan, waiting)?;
+}
+
+impl Backend for Live<'_> {
+    fn check(&self, cell: Cell) -> Result<(), StudyError> {
+        let workload = &self.plan.workloads[cell.workload];
+        may_run(workload).map_err(|e| StudyError::Settings(format!("{}: {e}", workload.name)))
+    }
+
+    fn order(&self) -> Order {
+        Order::Serial(order(self.plan))
+    }
+
+    fn provenance(&self) -> Result<Provenance, StudyError> {
+        let mut tools = BTreeMap::from([
+            ("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("kernel".to_owned(), machine::kernel()),
+        ]);
+        tools.extend(self.fio.clone().map(|version| ("fio".to_owned(), version)));
+        let mut notes = self.notes.clone();
+        if !Meter::new(&self.system).is_there() {
+            notes.push("no energy counters (RAPL) here: no power is measured".to_owned());
         }
-        let mut run = Run::new(plan.key(index), None, repeat, position);
-        measure(plan, workload, &system, &mut run, waiting).map_err(|message| {
-            if waiting.cancelled.load(Ordering::Relaxed) {
+        let observed = machine::Observed::new(&self.system);
+        Ok(Provenance {
+            tools,
+            machine: observed.in_short(),
+            machine_file: observed.toml()?,
+            notes,
+        })
+    }
+
+    /// What the workloads say of themselves.
+    fn estimate(&self, _: Duration) -> Result<Option<Duration>, StudyError> {
+        let of_cell = |cell: Cell| self.plan.workloads[cell.workload].duration();
+        let durations = self
+            .plan
+            .cells()
+            .map(|cell| Some(of_cell(cell)?.as_secs_f64()));
+        let of_repeat = durations.sum::<Option<f64>>();
+        let settling = self.plan.runs() as f64 * self.plan.file.settle_s.get_ref();
+        let all = of_repeat.map(|each| each * f64::from(self.plan.repeats()) + settling);
+        Ok(all.map(|seconds| Duration::from_secs_f64(seconds.min(1e12))))
+    }
+
+    fn begin(&self) -> Result<(), StudyError> {
+        // Somebody else may have the right to change settings.
+        let session = settings::session(&self.system, self.plan)?;
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.session = session;
+        Ok(())
+    }
+
+    fn run(&self, cell: Cell, run: &mut Run, cancelled: &AtomicBool) -> Result<(), StudyError> {
+        self.apply(cell.policy, cancelled)?;
+        let workload = &self.plan.workloads[cell.workload];
+        measure(workload, &self.system, run, cancelled).map_err(|message| {
+            if cancelled.load(Ordering::Relaxed) {
                 return StudyError::Interrupted;
             }
             StudyError::Measurement {
-                workload: plan.workloads[workload].name.clone(),
-                policy: plan.policies[policy].name.clone(),
+                workload: workload.name.clone(),
+                policy: self.plan.policies[cell.policy].name.clone(),
                 message,
             }
-        })?;
-        writer.write_run(index, &run)?;
-        (waiting.finished)(1);
+        })
     }
-    release(held.and_then(|(_, hold)| hold))?;
-    Ok(writer.finish()?)
+
+    fn end(&self) -> Result<(), StudyError> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.release()
+    }
 }
 
 /// Nothing may be overwritten by accident.
@@ -141,7 +195,11 @@ fn order(plan: &Plan) -> Vec<usize> {
     for repeat in 0..plan.repeats() {
         for workload in shuffled(plan.workloads.len()) {
             for policy in shuffled(plan.policies.len()) {
-                order.push(plan.index(workload, policy, repeat));
+                order.push(plan.index(Cell {
+                    workload,
+                    policy,
+                    repeat,
+                }));
             }
         }
     }
@@ -149,10 +207,10 @@ fn order(plan: &Plan) -> Vec<usize> {
 }
 
 /// Waits until the machine has settled after a change of settings.
-fn settle(plan: &Plan, waiting: &Waiting<'_>) -> Result<(), StudyError> {
+fn settle(plan: &Plan, cancelled: &AtomicBool) -> Result<(), StudyError> {
     let until = Instant::now() + Duration::from_secs_f64(*plan.file.settle_s.get_ref());
     while Instant::now() < until {
-        if waiting.cancelled.load(Ordering::Relaxed) {
+        if cancelled.load(Ordering::Relaxed) {
             return Err(StudyError::Interrupted);
         }
         let left = until.saturating_duration_since(Instant::now());
@@ -162,28 +220,27 @@ fn settle(plan: &Plan, waiting: &Waiting<'_>) -> Result<(), StudyError> {
 }
 
 fn measure(
-    plan: &Plan,
-    workload: usize,
+    workload: &PlannedWorkload,
     system: &System,
     run: &mut Run,
-    waiting: &Waiting<'_>,
+    cancelled: &AtomicBool,
 ) -> Result<(), String> {
     let started = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map(|d| d.as_secs_f64());
     run.started_unix_s = started.ok();
     // A name may lead to something else by now.
-    may_run(&plan.workloads[workload])?;
+    may_run(workload)?;
     let before = Counters::read(system);
     let mut meter = Meter::new(system);
     // What is looked at while the workload runs.
     let mut look = || meter.look();
-    let took = match &plan.workloads[workload].task {
+    let took = match &workload.task {
         Task::Fio { text, workload } => {
-            program::fio(text, &requested_rates(workload), run, waiting, &mut look)?
+            program::fio(text, &requested_rates(workload), run, cancelled, &mut look)?
         }
         Task::Command { words, readings } => {
-            program::command(words, readings, run, waiting, &mut look)?
+            program::command(words, readings, run, cancelled, &mut look)?
         }
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
     };
@@ -195,24 +252,20 @@ fn measure(
     Ok(())
 }
 
-/// Puts back what a policy has changed; returns the right to change more, if there was any.
-fn release(hold: Option<Hold>) -> Result<Option<Session>, StudyError> {
-    let Some(hold) = hold else { return Ok(None) };
-    let released = hold.release().map_err(|e| settings::error(&e))?;
-    Ok(released.map(|(session, _)| session))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use wakepath_results::Origin;
+
     use super::*;
-    use crate::plan::Target;
 
     #[test]
     fn every_run_comes_once_in_blocks_and_the_same_seed_gives_the_same_order() {
         let text = "name = 'x'\nrepeats = 4\n[[workload]]\nname = 'a'\ncommand = ['true']\n\
                     [[workload]]\nname = 'b'\ncommand = ['true']\n[[policy]]\nname = 'p'\n\
                     [[policy]]\nname = 'q'\n[[policy]]\nname = 'r'\n";
-        let plan = |text: &str| Plan::new(text, "x", Path::new("."), Target::Live).unwrap();
+        let plan = |text: &str| Plan::new(text, "x", Path::new("."), Origin::Live).unwrap();
         let first = order(&plan(text));
         assert_eq!(first, order(&plan(text)));
         assert_ne!(
@@ -224,7 +277,10 @@ mod tests {
         assert_eq!(sorted, (0..24).collect::<Vec<_>>());
         let of = plan(text);
         for (block, runs) in first.chunks(6).enumerate() {
-            assert!(runs.iter().all(|index| of.run(*index).2 == block as u32));
+            assert!(
+                runs.iter()
+                    .all(|index| of.cell(*index).repeat == block as u32)
+            );
         }
     }
 }

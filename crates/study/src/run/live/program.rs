@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +13,6 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::NamedTempFile;
 use wakepath_results::{RequestedRate, Run};
 
-use super::Waiting;
 use crate::file::StudyError;
 use crate::plan::Reading;
 use wakepath_results::import::fio::Output;
@@ -53,14 +52,14 @@ pub(super) fn fio(
     text: &str,
     rates: &[RequestedRate],
     run: &mut Run,
-    waiting: &Waiting<'_>,
+    cancelled: &AtomicBool,
     look: &mut dyn FnMut(),
 ) -> Result<Duration, String> {
     let job = file()?;
     fs::write(job.path(), text).map_err(|e| e.to_string())?;
     let mut command = Command::new("fio");
     command.arg("--output-format=json+").arg(job.path());
-    let finished = execute(command, waiting, look).map_err(|e| match e.kind() {
+    let finished = execute(command, cancelled, look).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => NO_FIO.to_owned(),
         _ => format!("fio: {e}"),
     })?;
@@ -81,7 +80,7 @@ pub(super) fn command(
     words: &[String],
     readings: &[Reading],
     run: &mut Run,
-    waiting: &Waiting<'_>,
+    cancelled: &AtomicBool,
     look: &mut dyn FnMut(),
 ) -> Result<Duration, String> {
     let [name, arguments @ ..] = words else {
@@ -89,7 +88,7 @@ pub(super) fn command(
     };
     let mut command = Command::new(name);
     command.args(arguments);
-    let finished = execute(command, waiting, look).map_err(|e| format!("{name}: {e}"))?;
+    let finished = execute(command, cancelled, look).map_err(|e| format!("{name}: {e}"))?;
     finished.check(name)?;
     for (name, time) in [
         ("wall_s", finished.took),
@@ -156,7 +155,7 @@ impl Finished {
 /// started ends with it.
 fn execute(
     mut command: Command,
-    waiting: &Waiting<'_>,
+    cancelled: &AtomicBool,
     look: &mut dyn FnMut(),
 ) -> io::Result<Finished> {
     let (out, err) = (NamedTempFile::new()?, NamedTempFile::new()?);
@@ -184,7 +183,7 @@ fn execute(
             }
             Err(RecvTimeoutError::Timeout) => look(),
         }
-        if waiting.cancelled.load(Ordering::Relaxed) {
+        if cancelled.load(Ordering::Relaxed) {
             let signal = match told {
                 None => Signal::TERM,
                 Some(at) if at.elapsed() > GRACE => Signal::KILL,
@@ -255,8 +254,6 @@ fn group_of(child: &Child) -> Option<Pid> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use wakepath_results::RunKey;
 
     use super::*;
@@ -270,12 +267,9 @@ mod tests {
         };
         let mut run = Run::new(key, None, 0, 0);
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        let waiting = Waiting {
-            finished: &|_| (),
-            cancelled: &AtomicBool::new(false),
-        };
+        let cancelled = AtomicBool::new(false);
         let mut looks = 0;
-        command(&words, &[], &mut run, &waiting, &mut || looks += 1).unwrap();
+        command(&words, &[], &mut run, &cancelled, &mut || looks += 1).unwrap();
         (run, looks)
     }
 

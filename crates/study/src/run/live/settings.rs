@@ -72,10 +72,11 @@ pub(super) fn hold(
 mod tests {
     use std::path::Path;
 
+    use wakepath_results::Origin;
     use wakepath_system::Root;
 
     use super::*;
-    use crate::plan::{self, Target};
+    use crate::plan;
 
     #[test]
     fn what_only_the_simulator_has_is_refused() {
@@ -86,7 +87,7 @@ mod tests {
                 "name = 'x'\npolicy = [{{ name = 'p', set = '{set}' }}]\n\
                  [[workload]]\nname = 'a'\ncommand = ['true']\n"
             );
-            let of = plan::Plan::new(&text, "x", Path::new("."), Target::Live).unwrap();
+            let of = plan::Plan::new(&text, "x", Path::new("."), Origin::Live).unwrap();
             let error = plan(&system, &of.policies[0]).unwrap_err().to_string();
             assert!(
                 error.contains("policy 'p'") && error.contains(set),
