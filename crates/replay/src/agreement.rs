@@ -8,7 +8,7 @@ use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::{
     Governor, IdleDecision, IdleGovernor, IdleOutcome, IdlePolicy, IdleQuery,
 };
-use wakepath_trace::recording::IdlePeriod;
+use wakepath_trace::recording::{Before, IdlePeriod};
 
 use crate::rest::CAUSE_WITHIN;
 use crate::setup::Ran;
@@ -81,6 +81,8 @@ pub struct Shadow {
     /// A period that the governor was asked about and not told the end of: the tick that may have
     /// ended it comes after it in the recording.
     open: Option<(IdleQuery, u8, IdleOutcome)>,
+    /// The tick ended the period before.
+    ticked: bool,
     unknown: Unknown,
     /// The end of the last exported call, in ns.
     exported_to: u64,
@@ -96,6 +98,7 @@ impl Shadow {
             unknown: ran.map(Unknown::of).unwrap_or_default(),
             seen: 0,
             open: None,
+            ticked: false,
             exported_to: 0,
             agreement: Agreement::default(),
         }
@@ -115,11 +118,14 @@ impl Shadow {
         let Some((query, state, outcome)) = self.open.take() else {
             return Ok(());
         };
+        self.ticked = outcome.got_tick;
         if let Some(governor) = &mut self.governor {
             // After a refusal, too: menu remembers at its next decision that there was one.
             governor.reflect(usize::from(state), &outcome);
         }
         match calls {
+            // The kernel asked no governor.
+            Some(_) if matches!(self.governor, Some(Governor::OnlyState(_))) => Ok(()),
             // The governor was asked, but no stay came of it, and the next one looks like its: a log has its calls in order.
             Some(_) if query.clock < self.exported_to => Ok(()),
             Some(calls) => {
@@ -144,6 +150,7 @@ impl Shadow {
                 .delta_tick
                 .unwrap_or_else(|| sleep_length.min(tick as i64)),
             tick_stopped: inputs.tick_stopped.unwrap_or(false),
+            after_tick: self.ticked && period.before == Before::IdleLoop,
             latency_request: inputs.latency_request.unwrap_or(NO_LATENCY_REQUEST),
             nr_iowait: inputs.iowaiters.unwrap_or(0),
             clock,
@@ -205,6 +212,7 @@ impl Shadow {
     pub fn restart(&mut self, governor: Option<Governor>) {
         self.governor = governor;
         self.open = None;
+        self.ticked = false;
         self.seen = 0;
     }
 }

@@ -122,6 +122,7 @@ impl Passage<'_> {
         let mut now = rest.start;
         let mut tick = rest.tick;
         let mut slept = false;
+        let mut after_tick = false;
         loop {
             while tick <= now {
                 tick += period;
@@ -137,6 +138,7 @@ impl Passage<'_> {
                 now,
                 next_timer: next_timer.min((looks_at - now).min(i64::MAX as u64) as i64),
                 tick_stopped,
+                after_tick,
                 tick,
                 keeps_tick: false,
                 latency_request: rest.latency_request,
@@ -174,7 +176,8 @@ impl Passage<'_> {
             }
             let poll_limit_hit = !last && polls_until == end;
             counts.poll_limit_hits += u64::from(poll_limit_hit);
-            let outcome = IdleOutcome::of_stay(now, end, end == ticks_at, poll_limit_hit);
+            after_tick = end == ticks_at;
+            let outcome = IdleOutcome::of_stay(now, end, after_tick, poll_limit_hit);
             governor.reflect(state, &outcome);
             if last {
                 *self.tick_stopped = tick_stopped;

@@ -450,7 +450,7 @@ impl<'a> Common<'a> {
         let loops = setup.policies.iter().map(|(_, policy)| {
             let governor = match &states.power {
                 Some(power) => Governor::with_power(policy, &states.declared, setup.tick, power),
-                None => Governor::new(policy, &states.declared, setup.tick),
+                None => Governor::in_kernel(policy, &states.declared, setup.tick),
             };
             IdleLoop::new(governor, group.poll_limit, count)
         });
@@ -477,7 +477,7 @@ impl<'a> Common<'a> {
 
     fn governor_that_ran(&self, states: &States) -> Option<Governor> {
         let ran = self.setup.ran.as_ref()?;
-        Some(Governor::new(
+        Some(Governor::in_kernel(
             &ran.policy,
             &states.declared,
             self.setup.tick,

@@ -264,6 +264,7 @@ fn chosen_by(policy: IdlePolicy, lengths: &[u64]) -> Vec<Event> {
             sleep_length: sleep,
             delta_tick: sleep.min(4 * MS as i64),
             tick_stopped: false,
+            after_tick: false,
             latency_request: i64::MAX / 2,
             nr_iowait: 0,
             clock: now,
@@ -608,4 +609,48 @@ fn interrupts_inside_a_stay_are_what_ended_it() {
     continued.push(idle(14 * MS, MS - 10 * US, 2, Before::IdleLoop));
     let report = run(&continued, &setup(&[IdlePolicy::Deepest])).unwrap();
     assert_eq!((report.periods, report.rests), (2, 1));
+}
+
+/// A driver with one state.
+fn one_state() -> IdleStates {
+    let only = IdleState {
+        polling: false,
+        ..states()[0].clone()
+    };
+    IdleStates::new(vec![only]).unwrap()
+}
+
+#[test]
+fn a_kernel_with_one_idle_state_stops_the_tick_after_it_ended_an_idle_period() {
+    let kernels = ["6.12.74", "6.12.77", "7.3"];
+    let policies = kernels.map(|kernel| IdlePolicy::Menu(kernel.parse().unwrap()));
+    let mut setup = setup(&policies);
+    setup.states = vec![States::declared(Vec::new(), one_state())];
+    let report = run(&[idle(21 * MS, 20 * MS, 0, Before::Task)], &setup).unwrap();
+    let counts = report.policies.iter().skip(1);
+    let counts: Vec<_> = counts.map(|p| (p.selections, p.tick_stops)).collect();
+    // menu stops the tick at once; with one state it goes on, or stops when it has come once.
+    assert_eq!(counts, [(1, Some(1)), (5, Some(0)), (2, Some(1))]);
+}
+
+#[test]
+fn a_kernel_that_asks_no_governor_has_no_call_log() {
+    let lengths = |kernel: &str| {
+        let mut setup = setup(&[]);
+        setup.states = vec![States::declared(Vec::new(), one_state())];
+        setup.ran = Some(Ran {
+            name: "menu".to_owned(),
+            policy: IdlePolicy::Menu(kernel.parse().unwrap()),
+            parameters_known: true,
+        });
+        let events: Vec<Event> = (1..10)
+            .map(|i| idle(i * MS, 500 * US, 0, Before::Task))
+            .collect();
+        let recorded = recording(&events);
+        let mut reader = Reader::open(&recorded.path).unwrap();
+        let mut log = Vec::new();
+        replay(&mut reader, &setup, Some((0, &mut log)), &mut |_| ()).unwrap();
+        log.iter().filter(|byte| **byte == b'\n').count()
+    };
+    assert_eq!([lengths("6.12.74"), lengths("6.12.78")], [9, 0]);
 }

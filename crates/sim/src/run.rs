@@ -88,7 +88,7 @@ pub fn simulate_observed<O: Observer>(
             Cpu::new(
                 index,
                 first_domain + cpu / cluster.cpus_per_clock,
-                Governor::new(&policies.idle, &states, setup.tick),
+                Governor::in_kernel(&policies.idle, &states, setup.tick),
                 latency_request(cluster.first_cpu + cpu),
                 lease,
                 states.len(),

@@ -122,6 +122,7 @@ pub fn run_ours(governor: &mut impl IdleGovernor, call: &Call) -> u8 {
         sleep_length: call.sleep_length,
         delta_tick: call.delta_tick,
         tick_stopped: call.tick_stopped,
+        after_tick: false,
         latency_request: call.latency_request,
         nr_iowait: call.nr_iowait,
         clock: call.select_clock,

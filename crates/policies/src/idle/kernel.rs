@@ -1,5 +1,6 @@
 //! What the kernel does around a governor when a CPU has nothing to run: `cpuidle_idle_call()` (`kernel/sched/idle.c`) and
-//! `tick_nohz_get_sleep_length()` (`kernel/time/tick-sched.c`), Linux 6.1 and 6.12.
+//! `tick_nohz_get_sleep_length()` (`kernel/time/tick-sched.c`), Linux 6.1 and 6.12. With one idle state newer kernels ask no governor:
+//! [`OnlyState`](super::only_state::OnlyState).
 //!
 //! The simulator and replay both go through [`IdleCall`]: what the governor is asked, what becomes of its answer, and what it is told
 //! afterwards are the same in both. Which events end a stay is theirs.
@@ -19,6 +20,8 @@ pub struct IdleCall {
     pub next_timer: i64,
     /// The tick is stopped already.
     pub tick_stopped: bool,
+    /// See [`IdleQuery::after_tick`].
+    pub after_tick: bool,
     /// When the tick comes next, if it is not stopped.
     pub tick: u64,
     /// A timer is too near for the tick to be stopped.
@@ -62,6 +65,7 @@ impl IdleCall {
             },
             delta_tick,
             tick_stopped: self.tick_stopped,
+            after_tick: self.after_tick,
             latency_request: self.latency_request,
             nr_iowait: self.nr_iowait,
             clock: self.now,
@@ -127,6 +131,7 @@ mod tests {
         now: 1_000_000,
         next_timer: 9_000_000,
         tick_stopped: false,
+        after_tick: false,
         tick: 4_000_000,
         keeps_tick: false,
         latency_request: i64::MAX,

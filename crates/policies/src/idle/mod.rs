@@ -8,6 +8,7 @@ pub mod haltpoll;
 pub mod kernel;
 pub mod ladder;
 pub mod menu;
+pub mod only_state;
 pub mod oracle;
 pub mod power;
 pub mod simple;
@@ -27,6 +28,7 @@ use self::generations::Generation;
 use self::haltpoll::Haltpoll;
 use self::ladder::Ladder;
 use self::menu::{AnyMenu, for_each_menu};
+use self::only_state::OnlyState;
 use self::oracle::Oracle;
 use self::power::IdlePower;
 use self::simple::{Deepest, Shallowest};
@@ -49,6 +51,8 @@ pub struct IdleQuery {
     pub tick_stopped: bool,
     /// Longest tolerated exit latency (`cpuidle_governor_latency_req()`).
     pub latency_request: i64,
+    /// The idle period before was of the same idle loop, and the tick ended it.
+    pub after_tick: bool,
     /// Tasks last run on this CPU that wait for I/O (`nr_iowait_cpu()`).
     pub nr_iowait: u32,
     /// The CPU's clock (`local_clock()`).
@@ -164,6 +168,17 @@ pub enum IdlePolicy {
 }
 
 impl IdlePolicy {
+    /// The kernel that has it; none for a policy that no kernel has.
+    pub const fn kernel(&self) -> Option<KernelVersion> {
+        match *self {
+            Self::Menu(kernel)
+            | Self::Teo(kernel)
+            | Self::Ladder(kernel)
+            | Self::Haltpoll(kernel, _) => Some(kernel),
+            Self::Shallowest | Self::Deepest | Self::Oracle(_) => None,
+        }
+    }
+
     /// The generation that its kernel belongs to; none for a policy that kernels did not change.
     pub fn generation(&self) -> Option<&'static Generation> {
         match *self {
@@ -189,6 +204,7 @@ pub enum Governor {
     Shallowest(Shallowest),
     Deepest(Deepest),
     Oracle(Oracle),
+    OnlyState(OnlyState),
 }
 
 /// Evaluates an expression for whichever governor it is, without a virtual call.
@@ -203,6 +219,7 @@ macro_rules! for_each_governor {
             Governor::Shallowest($name) => $what,
             Governor::Deepest($name) => $what,
             Governor::Oracle($name) => $what,
+            Governor::OnlyState($name) => $what,
         }
     };
 }
@@ -224,7 +241,13 @@ impl Governor {
         }
     }
 
-    /// As [`Governor::new`], on a machine whose idle power is known. Only the oracle makes use of
+    /// What a CPU with these states runs: the governor, or what its kernel does without asking it.
+    pub fn in_kernel(policy: &IdlePolicy, states: &IdleStates, tick: TickRate) -> Self {
+        OnlyState::in_place_of(policy, states)
+            .map_or_else(|| Self::new(policy, states, tick), Self::OnlyState)
+    }
+
+    /// As [`Governor::in_kernel`], on a machine whose idle power is known. Only the oracle makes use of
     /// it.
     pub fn with_power(
         policy: &IdlePolicy,
@@ -234,7 +257,7 @@ impl Governor {
     ) -> Self {
         match *policy {
             IdlePolicy::Oracle(goal) => Self::Oracle(Oracle::with_power(states, goal, tick, power)),
-            _ => Self::new(policy, states, tick),
+            _ => Self::in_kernel(policy, states, tick),
         }
     }
 

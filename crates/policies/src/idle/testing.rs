@@ -61,6 +61,7 @@ pub(crate) fn calls() -> impl Strategy<Value = (IdleQuery, IdleOutcome)> {
                         sleep_length: sleep,
                         delta_tick: delta,
                         tick_stopped: stopped,
+                        after_tick: false,
                         latency_request: latency,
                         nr_iowait: waiting,
                         clock,

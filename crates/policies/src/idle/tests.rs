@@ -69,6 +69,7 @@ fn regular(policy: IdlePolicy, us: u64, timer_us: u64, tick_stopped: bool) -> Id
             sleep_length: (timer_us * 1_000) as i64,
             delta_tick: (timer_us * 1_000) as i64,
             tick_stopped,
+            after_tick: false,
             latency_request: i64::from(i32::MAX) * 1_000,
             nr_iowait: 0,
             clock,

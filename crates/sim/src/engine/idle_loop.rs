@@ -18,7 +18,7 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.now;
         let period = self.setup.tick_period;
         let c = &mut self.cpus[cpu];
-        c.in_idle_loop = true;
+        let after_tick = std::mem::replace(&mut c.in_idle_loop, true) & c.got_tick;
         c.got_tick = false;
         c.poll_limit_hit = false;
         c.current = None;
@@ -32,6 +32,7 @@ impl<O: Observer> Engine<'_, O> {
             now,
             next_timer: until(now, timer.min(wheel)),
             tick_stopped: c.tick_stopped,
+            after_tick,
             tick: c.next_tick,
             keeps_tick: !can_stop,
             latency_request: c.latency_request,

@@ -1,0 +1,125 @@
+//! The kernel's shortcut for a driver with one idle state: it takes that state and asks no governor
+//! (`cpuidle_idle_call()`, `kernel/sched/idle.c`, Linux 6.1.192, 6.12.117 and 7.3.4).
+//!
+//! What counts is how many states the driver has, whether they are on or off.
+
+use wakepath_hardware::IdleStates;
+use wakepath_units::KernelVersion;
+
+use super::table::StateTable;
+use super::{IdleDecision, IdleGovernor, IdleOutcome, IdlePolicy, IdleQuery};
+
+/// The releases in which the tick stops if it ended the idle period before, "sched: idle: Consolidate the handling of two
+/// special cases".
+const STOPS_AFTER_TICK: &[(u16, u16, u16)] = &[
+    (6, 1, 167),
+    (6, 12, 78),
+    (6, 18, 20),
+    (6, 19, 10),
+    (7, 0, 0),
+];
+/// Those in which no governor is asked; where the tick did not stop yet, it goes on. "cpuidle: Skip governor when only one
+/// idle state is available". For 6.1 no release in between is known.
+const SKIPS: &[(u16, u16, u16)] = &[(6, 1, 167), (6, 12, 75), (6, 18, 14), (6, 19, 4), (7, 0, 0)];
+
+/// Always state 0, without a governor.
+#[derive(Clone, Debug)]
+pub struct OnlyState {
+    pub(in crate::idle) table: StateTable,
+    stops_after_tick: bool,
+}
+
+impl OnlyState {
+    /// What the kernel does in place of the governor; `None` where it asks the governor, or where the policy is not the
+    /// kernel's.
+    pub fn in_place_of(policy: &IdlePolicy, states: &IdleStates) -> Option<Self> {
+        let kernel = policy.kernel().filter(|_| states.len() <= 1)?;
+        Self::of(kernel, states)
+    }
+
+    fn of(kernel: KernelVersion, states: &IdleStates) -> Option<Self> {
+        kernel.has(SKIPS).then(|| Self {
+            table: StateTable::new(states),
+            stops_after_tick: kernel.has(STOPS_AFTER_TICK),
+        })
+    }
+}
+
+impl IdleGovernor for OnlyState {
+    #[inline]
+    fn select(&mut self, query: &IdleQuery) -> IdleDecision {
+        IdleDecision {
+            state: 0,
+            stop_tick: self.stops_after_tick && query.after_tick,
+        }
+    }
+
+    #[inline]
+    fn reflect(&mut self, _entered: usize, _outcome: &IdleOutcome) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::idle::Governor;
+    use crate::idle::testing::states;
+    use wakepath_units::TickRate;
+
+    fn governor(policy: &str, count: usize) -> Governor {
+        let policy = policy.parse::<crate::PolicySpec>().unwrap().idle().unwrap();
+        let all = [(0, 0), (2_000, 20_000)];
+        let list = states(&all[..count], false);
+        Governor::in_kernel(&policy, &list, TickRate::HZ_250)
+    }
+
+    #[test]
+    fn the_kernel_asks_no_governor_about_one_state() {
+        let one = |policy: &str, count| matches!(governor(policy, count), Governor::OnlyState(_));
+        for (kernel, skips) in [
+            ("6.1.166", false),
+            ("6.1", true),
+            ("6.12.74", false),
+            ("6.12.75", true),
+            ("6.12", true),
+            ("6.17", false),
+            ("6.18.13", false),
+            ("6.19.4", true),
+            ("7.0", true),
+            ("7.3", true),
+        ] {
+            for name in ["menu", "teo", "ladder", "haltpoll"] {
+                assert_eq!(
+                    one(&format!("{name}@{kernel}"), 1),
+                    skips,
+                    "{name} {kernel}"
+                );
+            }
+        }
+        assert!(!one("menu@7.3", 2));
+        assert!(!one("shallowest", 1) && !one("oracle", 1));
+    }
+
+    /// `cpuidle_idle_call(got_tick)`.
+    #[test]
+    fn the_tick_stops_after_it_ended_an_idle_period() {
+        let stops = |kernel: &str, after_tick| {
+            let query = IdleQuery {
+                sleep_length: 100_000_000,
+                delta_tick: 4_000_000,
+                latency_request: i64::MAX,
+                after_tick,
+                ..IdleQuery::default()
+            };
+            let decision = governor(&format!("menu@{kernel}"), 1).select(&query);
+            assert_eq!(decision.state, 0);
+            decision.stop_tick
+        };
+        assert_eq!([stops("7.3", false), stops("7.3", true)], [false, true]);
+        assert_eq!(
+            [stops("6.12.77", false), stops("6.12.77", true)],
+            [false; 2]
+        );
+        // menu stops it at once where the state does not poll.
+        assert!(stops("6.12.74", false));
+    }
+}
