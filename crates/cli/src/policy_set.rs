@@ -4,9 +4,12 @@ use std::ffi::OsStr;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
+use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::{Kind, MECHANISMS, Mechanism, Place};
+use wakepath_policies::profile::PROFILES;
 use wakepath_policies::spec::SpecError;
+use wakepath_sim::{SimError, expanded};
 
 /// The text of a set. Shells complete it with the mechanisms of a place.
 #[derive(Clone, Copy)]
@@ -61,7 +64,28 @@ impl TypedValueParser for WholeSet {
 }
 
 fn completions(place: Place) -> impl Iterator<Item = PossibleValue> {
-    mechanisms(place).map(|m| PossibleValue::new(m.name).help(m.summary))
+    // What is replayed is idle periods: a profile says nothing of them.
+    let profiles = PROFILES.iter().filter(move |_| place != Place::Replay);
+    mechanisms(place)
+        .map(|m| PossibleValue::new(m.name).help(m.summary))
+        .chain(profiles.map(|p| PossibleValue::new(p.text).help(p.summary)))
+}
+
+/// Says what of a profile does not become policies on a simulated machine, once for each profile.
+pub(crate) fn tell_profiles<'a>(
+    machine: &Machine,
+    sets: impl IntoIterator<Item = &'a PolicySet>,
+) -> Result<(), SimError> {
+    let mut told = Vec::new();
+    for set in sets {
+        for note in expanded(machine, set)?.notes {
+            if !told.contains(&note) {
+                eprintln!("wakepath: note: {note}");
+                told.push(note);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// One set of all arguments.
@@ -70,5 +94,5 @@ fn completions(place: Place) -> impl Iterator<Item = PossibleValue> {
 /// One of them is no policy set, or two contradict each other.
 pub(crate) fn join(texts: &[String]) -> Result<PolicySet, SpecError> {
     let sets: Result<Vec<PolicySet>, SpecError> = texts.iter().map(|text| text.parse()).collect();
-    PolicySet::new(sets?.iter().flat_map(|set| set.policies().to_vec()))
+    PolicySet::join(sets?)
 }

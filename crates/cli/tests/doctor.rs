@@ -138,6 +138,14 @@ fn switching_deep_states_off_everywhere_costs_power() {
     assert!(held["evidence"].to_string().contains("held at 5 us"));
     assert!(held["costs_mw"].as_f64().unwrap() > 10.0);
 
+    let profile = "which is the limit of tuned[latency-performance]";
+    assert!(!held["evidence"].to_string().contains(profile));
+    let held = found_with("deep-states-off", |root| {
+        fs::write(root.join("dev/cpu_dma_latency"), 2_i32.to_ne_bytes()).unwrap();
+    });
+    assert!(held["evidence"].to_string().contains(profile), "{held}");
+    assert!(text(&held, "fix").contains("TuneD"), "{held}");
+
     let limited = found_with("deep-states-off", |root| {
         for cpu in 0..2 {
             set(

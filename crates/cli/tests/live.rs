@@ -198,6 +198,43 @@ fn a_dry_run_writes_nothing_and_says_all() {
     assert!(old.starts_with("off:0000") && new.as_str().unwrap().starts_with("on:"));
 }
 
+/// The captured laptop runs `intel_pstate` with HWP, the server `amd-pstate-epp`.
+#[test]
+fn a_profile_sets_what_the_machine_has_and_says_what_is_left_out() {
+    let (laptop, server) = (copy_of_laptop(), copy_of_server());
+    let dry = |machine: &tempfile::TempDir, profile: &str| {
+        let root = machine.path().to_str().unwrap();
+        let arguments = [
+            "apply",
+            "--dry-run",
+            "--format",
+            "json",
+            "--root",
+            root,
+            profile,
+        ];
+        let report = json(&wakepath(&arguments).success());
+        let changes = report["changes"].as_array().unwrap().iter();
+        let new = changes.map(|c| (c["setting"].to_string(), c["new"].to_string()));
+        let mut new: Vec<(String, String)> = new.collect();
+        new.dedup();
+        new.retain(|(_, value)| value != "null");
+        let new: Vec<String> = new.iter().map(|(s, v)| format!("{s}={v}")).collect();
+        (new.join(" ").replace('"', ""), report["notes"].to_string())
+    };
+    let (set, notes) = dry(&laptop, "tuned[latency-performance]");
+    assert_eq!(set, "system-latency=2 frequency-governor=performance");
+    assert!(notes.contains("min_perf_pct=100"), "{notes}");
+    let (set, _) = dry(&laptop, "tuned[powersave]");
+    assert_eq!(set, "frequency-governor=powersave epp=power");
+    // What is given beside a profile holds before it.
+    let (set, _) = dry(&laptop, "power-profiles[balanced] + epp[value=128]");
+    assert_eq!(set, "frequency-governor=powersave epp=128");
+    let (set, notes) = dry(&server, "tuned[balanced]");
+    assert_eq!(set, "epp=balance_performance");
+    assert!(notes.contains("schedutil or ondemand"), "{notes}");
+}
+
 #[test]
 fn what_is_applied_for_a_while_goes_back_by_itself_and_at_a_signal() {
     let machine = copy_of_laptop();
@@ -271,6 +308,11 @@ fn errors_say_what_to_do() {
         wakepath(&arguments)
     };
     fails_with(apply("tea", &[]), &["did you mean `teo`", "idle-states"]);
+    fails_with(
+        apply("tuned[latency-perf]", &[]),
+        &["did you mean `latency-performance`?", "TuneD 2.28"],
+    );
+    fails_with(apply("cpu-latency[state=C7]", &[]), &["`C7` here", "C6"]);
     // Several arguments are one set, which has at most one policy of a kind.
     fails_with(apply("menu", &["teo"]), &["both idle policies"]);
     fails_with(apply("menu + ", &[]), &["a name is missing", "A + B"]);

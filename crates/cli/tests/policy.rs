@@ -313,6 +313,14 @@ fn psd_answers_only_the_governor() {
         (&["--timeout-ms", "4", "--hz", "1000"], "0\n1\n1\n"),
         (&["--timeout-ms", "0"], "0\n0\n0\n"),
         (&[], "0\n1\n0\n"),
+        // The module counts time, not ticks; the third I/O of a burst is missing.
+        (&["--psd", "psd[rule=module]"], "0\n1\n0\n"),
+        (&["--psd", "psd[rule=module,timeout=4ms]"], "0\n1\n1\n"),
+        (&["--psd", "psd[start_after=3]"], "0\n0\n0\n"),
+        (
+            &["--psd", "psd[rule=module]", "--timeout-ms", "4"],
+            "0\n1\n1\n",
+        ),
     ] {
         policy("psd")
             .args(args)
@@ -322,6 +330,14 @@ fn psd_answers_only_the_governor() {
             .stdout(expected);
     }
     assert_input_error(policy("psd").write_stdin(""), "<stdin>: empty; expected");
+    for (name, says) in [
+        ("menu", "not a PSD policy"),
+        ("psd[rule=modul]", "patch or module"),
+    ] {
+        let mut command = policy("psd");
+        command.args(["--psd", name]);
+        command.assert().code(2).stderr(contains(says));
+    }
 }
 
 #[test]
@@ -331,8 +347,38 @@ fn list_knows_every_policy() {
             .args(["--format", format])
             .assert()
             .success()
-            .stdout(contains("guest_halt_poll_grow_start").and(contains("intel_pstate-hwp")));
+            .stdout(
+                contains("guest_halt_poll_grow_start")
+                    .and(contains("intel_pstate-hwp"))
+                    .and(contains("tuned[latency-performance]")),
+            );
     }
+}
+
+#[test]
+fn show_says_what_a_set_stands_for() {
+    let show = |arguments: &[&str]| {
+        let mut command = policy("show");
+        command.args(arguments);
+        command.assert()
+    };
+    show(&["tuned[balanced] + psd"]).success().stdout(
+        contains("schedutil or ondemand or intel_pstate-hwp")
+            .and(contains("psd "))
+            .and(contains("boost=1")),
+    );
+    show(&["tuned[balanced]", "--machine", "rk3399", "--format", "json"])
+        .success()
+        .stdout(contains("\"schedutil\"").and(contains("does not apply")));
+    show(&["menu@6.1", "--format", "csv"])
+        .success()
+        .stdout(contains("menu@6.1,idle"));
+    show(&["tuned[blanced]"])
+        .failure()
+        .stderr(contains("did you mean `balanced`?"));
+    show(&["menu", "--machine", "rk3398"])
+        .failure()
+        .stderr(contains("rk3399"));
 }
 
 #[test]
@@ -344,6 +390,7 @@ fn every_verb_has_an_example() {
         "hwp-boost",
         "psd",
         "list",
+        "show",
     ] {
         policy(verb)
             .arg("--help")

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use wakepath_policies::spec::{PolicySet, PolicySpec};
+use wakepath_policies::PolicySet;
 
 use crate::config::Config;
 
@@ -21,32 +21,17 @@ pub fn parse(text: &str) -> Result<PolicySet, String> {
     if files.is_empty() {
         return text.parse().map_err(said);
     }
-    let mut specs: Vec<PolicySpec> = Vec::new();
+    let mut sets = Vec::new();
     for policy in policies {
-        let set: PolicySet = policy.parse().map_err(said)?;
-        specs.extend(set.policies().iter().cloned());
+        sets.push(policy.parse().map_err(said)?);
     }
     for file in files {
         let path = file.trim_start_matches(FILE);
         let text = fs::read_to_string(path).map_err(|e| format!("`{file}`: {path}: {e}"))?;
         let config = Config::parse(path, &text).map_err(said)?;
-        specs.extend(config.policy.set().policies().iter().cloned());
+        sets.push(config.policy.set().clone());
     }
-    PolicySet::new(specs).map_err(said)
-}
-
-/// As [`parse`], where one policy is wanted.
-///
-/// # Errors
-/// As there, or there is another number of them.
-pub fn parse_one(text: &str) -> Result<PolicySpec, String> {
-    match parse(text)?.policies() {
-        [policy] => Ok(policy.clone()),
-        policies => Err(format!(
-            "`{text}` has {} policies; expected one",
-            policies.len()
-        )),
-    }
+    PolicySet::join(sets).map_err(said)
 }
 
 fn said(error: impl std::error::Error) -> String {
@@ -70,6 +55,10 @@ mod tests {
         // No leases.
         fs::write(&file, "policy = []").unwrap();
         assert_eq!(parse(&name).unwrap(), PolicySet::default());
+        // A profile is a part, too.
+        fs::write(&file, "policy = ['psd']").unwrap();
+        let set = parse(&format!("tuned[balanced] + {name}")).unwrap();
+        assert_eq!(set.to_string(), "tuned[balanced] + psd[rule=daemon]");
         // Without a file it is a set as everywhere.
         assert_eq!(parse("teo").unwrap(), "teo".parse().unwrap());
     }
@@ -92,8 +81,5 @@ mod tests {
         fs::write(&file, "policy = ['psd']").unwrap();
         says(&format!("psd + {name}"), &["psd", "rule=daemon"]);
         says("tio", &["did you mean `teo`"]);
-        let one = |text: &str| parse_one(text).map(|spec| spec.to_string());
-        assert_eq!(one(&name), Ok("psd[rule=daemon]".to_owned()));
-        assert!(one("menu + psd").unwrap_err().contains("2 policies"));
     }
 }

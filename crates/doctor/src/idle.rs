@@ -1,8 +1,10 @@
 //! Idle states: switched off, too deep, too shallow, never reached.
 
 use wakepath_hardware::Machine;
-use wakepath_policies::PolicySet;
-use wakepath_policies::mechanism::Kind;
+use wakepath_policies::mechanism::{Kind, Policy};
+use wakepath_policies::profile::{PROFILES, Profile};
+use wakepath_policies::{PolicySet, PolicySpec};
+use wakepath_units::Nanoseconds;
 
 use crate::counters::{self, Counted};
 use crate::model::{QUIET, READS, simulate};
@@ -32,10 +34,20 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
         lifted.push("idle-states[ceiling=none]");
     }
     if let Some(us) = request(&case.model.machine) {
-        evidence.push(format!(
-            "/dev/cpu_dma_latency is held at {us} us by some process"
-        ));
-        fixes.push("end the process that holds it: fuser -v /dev/cpu_dma_latency".to_owned());
+        let held = format!("/dev/cpu_dma_latency is held at {us} us by some process");
+        let fix = "end the process that holds it: fuser -v /dev/cpu_dma_latency";
+        let (held, fix) = match profile_of_request(&states, us) {
+            Some(profile) => (
+                format!("{held}, which is the limit of {profile}"),
+                format!(
+                    "{fix}; if it is {}, choose another profile",
+                    profile.tool.title
+                ),
+            ),
+            None => (held, fix.to_owned()),
+        };
+        evidence.push(held);
+        fixes.push(fix);
     }
     if let Some(us) = every_cpu(&case.model.machine) {
         evidence.push(format!(
@@ -94,6 +106,25 @@ fn request(machine: &Machine) -> Option<u64> {
     requests.filter(|r| r.cpus.is_empty()).map(|r| r.us).min()
 }
 
+/// The first profile of another tool whose limit for the whole system this is.
+fn profile_of_request(states: &[Counted], us: u64) -> Option<&'static Profile> {
+    let limit = |policy: &PolicySpec| match policy.policy() {
+        Policy::CpuLatency(latency) => {
+            let states = states.iter().map(|c| &c.sum.state);
+            let limit = latency
+                .limit
+                .on(states.map(|s| (s.name.as_str(), s.latency())));
+            limit.ok().flatten()
+        }
+        _ => None,
+    };
+    let mut profiles = PROFILES.iter();
+    profiles.find(|profile| {
+        let mut policies = profile.choices().flatten();
+        policies.any(|policy| limit(&policy) == Some(Nanoseconds::from_micros(us)))
+    })
+}
+
 /// The highest latency limit of the CPUs, if every CPU has one.
 fn every_cpu(machine: &Machine) -> Option<u64> {
     let of = |cpu| {
@@ -124,7 +155,7 @@ fn keeps_shallow(word: &str, states: usize) -> bool {
 /// The ceiling of a latency limit that leaves the shallow states.
 fn shallow_ceiling(states: &[Counted]) -> Option<u64> {
     let ceiling = wakepath_system::shallow_ceiling(states.iter().map(|c| &c.sum.state));
-    ceiling.map(wakepath_units::Nanoseconds::as_micros)
+    ceiling.map(Nanoseconds::as_micros)
 }
 
 /// A latency limit of every CPU, which stays without a process.

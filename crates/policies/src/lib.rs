@@ -16,6 +16,7 @@ pub mod idle;
 pub mod input;
 pub mod mechanism;
 pub mod poll;
+pub mod profile;
 pub mod psd;
 pub mod spec;
 

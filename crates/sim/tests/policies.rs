@@ -5,7 +5,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{DriveModel, LatencyRequest, builtin_names};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::{MECHANISMS, Place};
-use wakepath_sim::{Run, SimError, in_force, machine_under, simulate};
+use wakepath_sim::{Run, SimError, expanded, in_force, machine_under, simulate};
 use wakepath_workloads::{Workload, fio};
 
 const SERVER: &str = "skylake-2s-server";
@@ -135,6 +135,18 @@ fn latency_requests_reach_the_cpus() {
     let lifted = machine_under(&asked, &set("cpu-latency[limit=none,cpus=0]")).unwrap();
     assert_eq!(lifted.latency_request(0), None);
     assert_eq!(lifted.latency_request(1).map(|limit| limit.0), Some(7_000));
+    // By the states of the machine: POLL, C1, C1E and so on.
+    let states = server.declared_idle_states().unwrap();
+    for (text, state) in [("state=C1E", 2), ("state=1", 1), ("state=1,limit=3us", 1)] {
+        let us = states[state].exit_latency.as_micros();
+        let requested = requests(&format!("cpu-latency[{text}]"));
+        assert_eq!(requested, [LatencyRequest::system(us)], "{text}");
+    }
+    let error = run_on(&server, "cpu-latency[state=C9]").unwrap_err();
+    assert!(
+        error.to_string().contains("`C9` here; there are POLL"),
+        "{error}"
+    );
     let error = run_on(&server, "cpu-latency[limit=5us,cpus=0,9999]").unwrap_err();
     assert!(error.to_string().contains("no CPU 9999"), "{error}");
     assert_ne!(
@@ -196,4 +208,60 @@ fn the_kernel_of_every_machine_is_simulated() {
         let ran = in_force(&machine, &PolicySet::default());
         assert!(ran.is_ok(), "{name}: {:?}", ran.err());
     }
+}
+
+/// The same run as under the policies that the profile stands for.
+#[test]
+fn a_profile_is_what_it_stands_for_on_the_machine() {
+    let server = Machine::find(SERVER).unwrap();
+    let board = Machine::find("rk3399").unwrap();
+    let hwp = Machine::find("adl0").unwrap();
+    for (machine, profile, same) in [
+        (
+            &server,
+            "menu + tuned[latency-performance]",
+            "menu + performance + cpu-latency[state=1]",
+        ),
+        (&board, "menu + tuned[balanced]", "menu + schedutil"),
+        (&board, "tuned[powersave] + ondemand", "ondemand"),
+        // Nothing of it is there.
+        (&board, "menu + power-profiles[power-saver]", "menu"),
+        (&hwp, "tuned[powersave]", "intel_pstate-hwp[epp=power]"),
+        (
+            &hwp,
+            "power-profiles[performance]",
+            "intel_pstate-hwp[epp=0]",
+        ),
+        (&hwp, "tuned[throughput-performance]", "performance"),
+        (
+            &server,
+            "tuned[powersave] + intel_pstate-hwp",
+            "intel_pstate-hwp[epp=power]",
+        ),
+    ] {
+        assert_eq!(all(machine, profile), all(machine, same), "{profile}");
+    }
+    let notes = expanded(&board, &set("tuned[balanced]")).unwrap().notes;
+    assert!(notes[0].contains("energy_perf_bias=normal"), "{notes:?}");
+    assert!(notes[1].contains("epp[value=balance_performance] does not apply"));
+}
+
+/// A board whose driver has one state, under a read every 30 ms.
+#[test]
+fn with_one_idle_state_newer_kernels_keep_the_first_tick() {
+    let mut board = Machine::find("rk3399").unwrap();
+    board.idle_state.truncate(1);
+    let text = "[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\nrw=randread\nthinktime=30ms\n\
+                time_based\nruntime=2s\n";
+    let job: Workload = fio::parse(text, "test.fio").unwrap().into();
+    let entries = |kernel: &str| -> u64 {
+        let policies = set(&format!("menu@{kernel} + performance"));
+        let run = simulate(&board, &job, &policies, 1).unwrap();
+        let clusters = run.details.clusters.iter();
+        clusters.flat_map(|c| &c.states).map(|s| s.entries).sum()
+    };
+    // A tick more in each idle period of more than 4 ms; without any stop, one every 4 ms.
+    let [asks, keeps, stops] = ["6.12.74", "6.12.77", "7.3"].map(entries);
+    assert!(asks < stops && stops < keeps, "{asks} {stops} {keeps}");
+    assert_eq!(entries("6.12.78"), stops);
 }

@@ -1,7 +1,8 @@
 //! `wakepath policy`: one policy on its own, over recorded inputs.
 //!
-//! The output of each verb but `list` is bare numbers, one line per decision, for scripts.
+//! The output of each verb but `list`, `show` and `kernels` is bare numbers, one line per decision, for scripts.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Read, Write};
@@ -19,13 +20,15 @@ use wakepath_policies::idle::Governor;
 use wakepath_policies::input::{Call, CallReader, events, read_states};
 use wakepath_policies::mechanism::{MECHANISMS, Mechanism, Place};
 use wakepath_policies::poll;
-use wakepath_policies::psd::{Lease, PsdPolicy};
-use wakepath_policies::spec::PolicySpec;
+use wakepath_policies::profile::PROFILES;
+use wakepath_policies::psd::{Lease, PsdPolicy, PsdSettings};
 use wakepath_policies::spec::version::BARE;
+use wakepath_policies::spec::{PolicySpec, SpecError};
 use wakepath_units::{Capacity, KernelVersion, TickRate};
 
 mod kernels;
 mod markdown;
+mod show;
 
 use self::kernels::Generation;
 
@@ -43,6 +46,7 @@ enum Verb {
     HwpBoost(HwpBoostArgs),
     Psd(PsdArgs),
     List(ListArgs),
+    Show(show::Args),
     Kernels(kernels::Args),
 }
 
@@ -54,6 +58,7 @@ pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
         Verb::HwpBoost(args) => hwp_boost(&args, out),
         Verb::Psd(args) => psd(&args, out),
         Verb::List(args) => list(args.format, out),
+        Verb::Show(args) => show::run(&args, out),
         Verb::Kernels(args) => kernels::run(&args, out),
     }
 }
@@ -161,18 +166,23 @@ struct HwpBoostArgs {
     events: Option<PathBuf>,
 }
 
-/// Run a power-sleep demotion prevention lease over events; prints, each time the governor asks,
-/// 1 if the lease holds and 0 if not.
+/// Run the leases of a CPU over events; prints, each time the governor asks, 1 if a lease holds and 0 if not.
 ///
 /// An event is a line of time_ns and completion (1: a block I/O completes on this CPU, 0: the
 /// governor asks), separated by a comma, without header.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  printf '5000000,1\\n6000000,0\\n9000000,0\\n' | wakepath policy psd --timeout-ms 3")]
+  printf '5000000,1\\n6000000,0\\n9000000,0\\n' | wakepath policy psd --timeout-ms 3
+  printf '5000000,1\\n6000000,0\\n9000000,0\\n' | wakepath policy psd --psd 'psd[rule=module]'")]
 struct PsdArgs {
-    /// How long a lease lasts, rounded up to whole ticks; 0 switches leases off.
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    timeout_ms: u32,
+    /// Whose leases, such as psd[rule=daemon,start_after=3]. What gives a lease and how deeply a CPU may sleep is not
+    /// looked at.
+    #[arg(long, value_name = "POLICY", default_value = "psd", value_parser = psd_settings)]
+    psd: PsdSettings,
+    /// How long a lease lasts, in place of what the policy says; the patch rounds it up to whole ticks. 0 switches leases
+    /// off.
+    #[arg(long, value_name = "N")]
+    timeout_ms: Option<u32>,
     #[command(flatten)]
     tick: TickArgs,
     /// The events; standard input if `-` or not given.
@@ -180,7 +190,7 @@ struct PsdArgs {
     events: Option<PathBuf>,
 }
 
-/// List all policies with their versions and settings.
+/// List all policies with their versions and settings, and the profiles of other tools.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   wakepath policy list --format json")]
@@ -293,10 +303,16 @@ fn hwp_boost(args: &HwpBoostArgs, out: &mut impl Write) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn psd_settings(name: &str) -> Result<PsdSettings, SpecError> {
+    name.parse::<PolicySpec>()?.psd()
+}
+
 fn psd(args: &PsdArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let (input, name) = open(args.events.as_deref())?;
     let policy = PsdPolicy {
-        timeout_ms: args.timeout_ms,
+        timeout_ms: args.timeout_ms.unwrap_or(args.psd.timeout_ms),
+        start_after: args.psd.start_after,
+        rule: args.psd.rule,
         ..PsdPolicy::default()
     };
     let mut lease = Lease::new(&policy, args.tick.rate);
@@ -335,9 +351,23 @@ struct Listed {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     generations: Vec<Generation>,
     summary: &'static str,
-    source: &'static str,
+    source: Cow<'static, str>,
     on: Vec<&'static str>,
     settings: Vec<ListedSetting>,
+}
+
+/// A profile of another tool as `list` prints it: as a policy of the kind `set`.
+fn listed_profiles() -> impl Iterator<Item = Listed> {
+    PROFILES.iter().map(|profile| Listed {
+        name: profile.text,
+        kind: "set",
+        versions: Vec::new(),
+        generations: Vec::new(),
+        summary: profile.summary,
+        source: format!("{}, {}", profile.tool.title, profile.source).into(),
+        on: [Place::Sim, Place::Machine].map(Place::name).to_vec(),
+        settings: Vec::new(),
+    })
 }
 
 #[derive(Serialize)]
@@ -358,7 +388,7 @@ fn listed() -> Vec<Listed> {
             versions: versions(mechanism),
             generations: kernels::generations(mechanism.name),
             summary: mechanism.summary,
-            source: mechanism.source,
+            source: mechanism.source.into(),
             on: mechanism.on.iter().copied().map(Place::name).collect(),
             settings: mechanism
                 .keys
@@ -372,6 +402,7 @@ fn listed() -> Vec<Listed> {
                 })
                 .collect(),
         })
+        .chain(listed_profiles())
         .collect()
 }
 
@@ -412,7 +443,7 @@ fn write_csv(policies: &[Listed], out: &mut impl Write) -> anyhow::Result<()> {
             policy.kind,
             &versions,
             policy.summary,
-            policy.source,
+            &policy.source,
             &on,
         ];
         if policy.settings.is_empty() {

@@ -26,7 +26,7 @@ mod threads;
 
 use super::timeline::TimelineArgs;
 use crate::output::{self, Format};
-use crate::policy_set::WholeSet;
+use crate::policy_set::{self, WholeSet};
 use crate::waiting::{self, Jobs};
 
 #[derive(clap::Args)]
@@ -191,6 +191,7 @@ fn policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<Policy
     if let Some(told) = stands_in.filter(|_| given.iter().any(open)) {
         eprintln!("wakepath: {told}");
     }
+    policy_set::tell_profiles(machine, given).context("--policy")?;
     let mut policies: Vec<PolicySet> = Vec::new();
     for set in given {
         let set = in_force(machine, set).context("--policy")?;

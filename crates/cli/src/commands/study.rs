@@ -19,7 +19,7 @@ use wakepath_study::run::{self, Order, Waiting};
 use wakepath_units::Nanoseconds;
 
 use crate::output::{self, Format};
-use crate::policy_set::WholeSet;
+use crate::policy_set::{self, WholeSet};
 use crate::waiting::{self, Jobs};
 
 #[derive(clap::Args)]
@@ -310,6 +310,10 @@ fn tell_notes(plan: &Plan) {
     }
     for note in plan.notes() {
         eprintln!("wakepath: note: {note}");
+    }
+    if let Some(machine) = &plan.machine {
+        // A set that does not fit the machine is refused by the plan.
+        let _ = policy_set::tell_profiles(machine, plan.policies.iter().map(|p| &p.set));
     }
 }
 

@@ -2,18 +2,45 @@
 
 use serde::Serialize;
 use wakepath_hardware::machine::MAX_LATENCY_REQUEST_US;
-use wakepath_units::{Nanoseconds, cpus};
+use wakepath_units::{Nanoseconds, cpus, quantity};
 
+use super::idle_states::{NoSuchState, state_name};
 use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 
 /// A latency request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct CpuLatency {
-    /// The longest exit latency, in whole microseconds; `None` lifts the request.
-    pub limit: Option<Nanoseconds>,
+    /// The longest exit latency.
+    pub limit: LatencyLimit,
     /// What it holds for.
     pub scope: LatencyScope,
+}
+
+/// The longest exit latency that a request allows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum LatencyLimit {
+    /// The request is lifted.
+    Lifted,
+    /// This one, in whole microseconds.
+    Of(Nanoseconds),
+    /// That of a state of the machine. Where there is no such state, or it has no exit latency, `or` holds; without `or` the
+    /// first is an error, and the second a limit of 0.
+    State {
+        /// The state.
+        state: StateName,
+        /// What holds otherwise, in whole microseconds.
+        or: Option<Nanoseconds>,
+    },
+}
+
+/// An idle state of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum StateName {
+    /// By the driver's name.
+    Name(String),
+    /// By the number that the kernel gives it: the shallowest is 0.
+    Index(usize),
 }
 
 /// What a latency request holds for.
@@ -27,16 +54,69 @@ pub enum LatencyScope {
     Cpus(Vec<usize>),
 }
 
+impl LatencyLimit {
+    /// The limit on a machine with these idle states, shallowest first, each with name and declared exit latency; `None`: no
+    /// limit.
+    ///
+    /// # Errors
+    /// It names a state that is not there, and nothing else that holds.
+    pub fn on<'a>(
+        &self,
+        states: impl Iterator<Item = (&'a str, Nanoseconds)> + Clone,
+    ) -> Result<Option<Nanoseconds>, NoSuchState> {
+        let (state, or) = match self {
+            Self::Lifted => return Ok(None),
+            Self::Of(limit) => return Ok(Some(*limit)),
+            Self::State { state, or } => (state, or),
+        };
+        let mut all = states.clone();
+        let found = match state {
+            StateName::Name(name) => all.find(|(known, _)| known.eq_ignore_ascii_case(name)),
+            StateName::Index(index) => all.nth(*index),
+        };
+        match (found, or) {
+            (Some((_, latency)), None) => Ok(Some(latency)),
+            (Some((_, latency)), Some(_)) if latency > Nanoseconds::ZERO => Ok(Some(latency)),
+            (_, Some(or)) => Ok(Some(*or)),
+            (None, None) => Err(NoSuchState {
+                name: match state {
+                    StateName::Name(name) => name.clone(),
+                    StateName::Index(index) => index.to_string(),
+                },
+                known: states.map(|(known, _)| known.to_owned()).collect(),
+            }),
+        }
+    }
+}
+
 static LIMIT: Key<Option<Nanoseconds>> = Key {
     info: KeyInfo {
         name: "limit",
-        meaning: "the longest exit latency; none: no limit",
+        meaning: "the longest exit latency; none: no limit. With state: where there is no such state",
         unit: "",
-        fallback: Fallback::Required,
+        fallback: Fallback::Derived("that of state"),
         example: "20us",
     },
     words: &[("none", None)],
     form: Form::Time(TimeUnit::Micros, MAX_LATENCY_REQUEST_US, Some),
+};
+static STATE: Key<StateName> = Key {
+    info: KeyInfo {
+        name: "state",
+        meaning: "the deepest state, whose exit latency is the limit",
+        unit: "",
+        fallback: Fallback::Derived("limit says it"),
+        example: "C1E",
+    },
+    words: &[],
+    form: Form::Text(
+        "a state by name such as C1E, or by number such as 1",
+        |text| {
+            let index = quantity::whole(text).and_then(|index| usize::try_from(index).ok());
+            let by_name = || state_name(text).map(StateName::Name);
+            index.map(StateName::Index).or_else(by_name)
+        },
+    ),
 };
 static CPUS: Key<LatencyScope> = Key {
     info: KeyInfo {
@@ -60,12 +140,79 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     summary: "no idle state with a longer exit latency: what governors are told, the states stay on",
     source: "cpuidle_governor_latency_req(), drivers/cpuidle/governor.c",
     on: SIM_AND_MACHINE,
-    keys: &[&LIMIT, &CPUS],
+    keys: &[&LIMIT, &STATE, &CPUS],
     overlaps: &[],
     build: |given| {
+        let limit = match (given.given(&STATE)?, given.given(&LIMIT)?) {
+            (None, Some(limit)) => limit.map_or(LatencyLimit::Lifted, LatencyLimit::Of),
+            (Some(state), None) => LatencyLimit::State { state, or: None },
+            (Some(state), Some(or @ Some(_))) => LatencyLimit::State { state, or },
+            (Some(_), Some(None)) => {
+                return Err(given.error("limit=none lifts the request, and state sets one"));
+            }
+            (None, None) => {
+                return Err(given.error("limit or state is missing, as in cpu-latency[limit=20us]"));
+            }
+        };
         Ok(Policy::CpuLatency(CpuLatency {
-            limit: given.get(&LIMIT)?,
+            limit,
             scope: given.given(&CPUS)?.unwrap_or(LatencyScope::System),
         }))
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::PolicySet;
+
+    const STATES: [(&str, u64); 4] = [("POLL", 0), ("C1", 2), ("C1E", 10), ("C6", 133)];
+    const WITHOUT_LATENCY: [(&str, u64); 2] = [("POLL", 0), ("HALT", 0)];
+
+    fn limit_on(policy: &str, states: &[(&str, u64)]) -> Result<Option<u64>, String> {
+        let set: PolicySet = format!("cpu-latency[{policy}]").parse().unwrap();
+        let limit = &set.cpu_latency().unwrap().limit;
+        let states = states.iter();
+        let limit = limit.on(states.map(|(name, us)| (*name, Nanoseconds::from_micros(*us))));
+        let limit = limit.map_err(|e| e.to_string())?;
+        Ok(limit.map(Nanoseconds::as_micros))
+    }
+
+    #[test]
+    fn a_state_is_found_by_name_and_by_number() {
+        assert_eq!(limit_on("state=c1e", &STATES), Ok(Some(10)));
+        assert_eq!(limit_on("state=1", &STATES), Ok(Some(2)));
+        assert_eq!(limit_on("state=POLL", &STATES), Ok(Some(0)));
+        assert_eq!(limit_on("limit=none", &STATES), Ok(None));
+        let missing = limit_on("state=C8", &STATES).unwrap_err();
+        assert!(missing.contains("`C8`") && missing.contains("POLL, C1, C1E, C6"));
+        assert!(limit_on("state=4", &STATES).unwrap_err().contains("`4`"));
+    }
+
+    /// What `TuneD` writes `cstate.id_no_zero:1|3`.
+    #[test]
+    fn a_limit_stands_in_for_a_state_without_exit_latency() {
+        for (states, us) in [
+            (&STATES[..], 2),
+            (&WITHOUT_LATENCY[..], 3),
+            (&WITHOUT_LATENCY[..1], 3),
+        ] {
+            assert_eq!(limit_on("state=1,limit=3us", states), Ok(Some(us)));
+        }
+        assert_eq!(limit_on("state=1", &WITHOUT_LATENCY), Ok(Some(0)));
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        for (text, says) in [
+            ("cpu-latency", "limit or state is missing"),
+            ("cpu-latency[cpus=all]", "limit or state is missing"),
+            ("cpu-latency[state=1,limit=none]", "limit=none lifts"),
+            ("cpu-latency[state=-1]", "a state by name"),
+            ("cpu-latency[state=]", "a state by name"),
+        ] {
+            let error = text.parse::<PolicySet>().unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}

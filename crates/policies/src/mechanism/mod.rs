@@ -30,7 +30,7 @@ mod schedutil;
 mod shallowest;
 mod teo;
 
-pub use cpu_latency::{CpuLatency, LatencyScope};
+pub use cpu_latency::{CpuLatency, LatencyLimit, LatencyScope, StateName};
 pub use drive_latency::DriveLatency;
 pub use epp::Epp;
 pub use frequency::FrequencyLimits;

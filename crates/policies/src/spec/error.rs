@@ -1,6 +1,7 @@
 //! What can be wrong with the name of a policy.
 
 use crate::mechanism::{Kind, MECHANISMS};
+use crate::profile;
 
 /// Why a text is not the name of a policy, or not a policy set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +25,14 @@ pub enum SpecError {
         nearest: &'static str,
         /// All names there are.
         known: String,
+    },
+    /// No tool has published such a profile, or a profile stands where it cannot.
+    #[error("`{text}`: {problem}")]
+    Profile {
+        /// What was given.
+        text: String,
+        /// What is wrong with it, and what there is.
+        problem: String,
     },
     /// The policy decides something else than what is asked for.
     #[error("`{name}` is not {wanted} policy but {actual} policy; known: {known}")]
@@ -127,12 +136,12 @@ pub(super) fn with_article(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
-/// The names of the mechanisms of a kind, or of all.
+/// The names of the mechanisms of a kind, or of all and of the tools with profiles.
 pub(super) fn names(kind: Option<Kind>) -> String {
-    let names: Vec<_> = MECHANISMS
+    let mechanisms = MECHANISMS
         .iter()
         .filter(|mechanism| kind.is_none_or(|kind| mechanism.kind == kind))
-        .map(|mechanism| mechanism.name)
-        .collect();
-    names.join(", ")
+        .map(|mechanism| mechanism.name);
+    let profiles = profile::tools().filter(|_| kind.is_none());
+    mechanisms.chain(profiles).collect::<Vec<_>>().join(", ")
 }

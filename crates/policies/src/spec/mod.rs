@@ -36,6 +36,7 @@ use crate::idle::{IdlePolicy, KernelVersion};
 use crate::mechanism::key::AnyKey;
 use crate::mechanism::{self, Given, GivenKey, Kind, MECHANISMS, Mechanism, Policy};
 use crate::poll::PollPolicy;
+use crate::profile;
 use crate::psd::PsdSettings;
 
 /// One policy with its version and keys, as its name gives them.
@@ -244,6 +245,12 @@ impl FromStr for PolicySpec {
             text: text.to_owned(),
             problem,
         };
+        if profile::is_profile(text) {
+            return Err(SpecError::Profile {
+                text: text.to_owned(),
+                problem: "a profile stands for several policies; one is wanted here".to_owned(),
+            });
+        }
 
         let (head, keys) = match text.split_once('[') {
             Some((head, rest)) => {
@@ -306,10 +313,10 @@ fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&
 }
 
 fn find(name: &str) -> Result<&'static Mechanism, SpecError> {
+    let mechanisms = MECHANISMS.iter().map(|known| known.name);
     mechanism::find(name).ok_or_else(|| SpecError::UnknownName {
         name: name.to_owned(),
-        nearest: closest(name, MECHANISMS.iter().map(|known| known.name))
-            .map_or("", |(_, near)| near),
+        nearest: closest(name, mechanisms.chain(profile::tools())).map_or("", |(_, near)| near),
         known: names(None),
     })
 }

@@ -13,13 +13,15 @@ use crate::mechanism::{
     CpuLatency, DriveLatency, Epp, FrequencyLimits, IdleStatesLimit, Kind, Policy,
 };
 use crate::poll::PollPolicy;
+use crate::profile::{self, Profile};
 use crate::psd::PsdSettings;
 
 /// What the empty set is called: everything stays as it is.
 const UNCHANGED: &str = "unchanged";
 
 /// Policies that hold together, at most one of each [`Kind`]: `menu@6.12 + psd[timeout=3ms]`. What a
-/// set does not name stays as the machine has it; the empty set, `unchanged`, changes nothing.
+/// set does not name stays as the machine has it; the empty set, `unchanged`, changes nothing. A set can name a
+/// [`Profile`] of another tool, whose policies depend on the machine: the policies below do not have them.
 ///
 /// ```
 /// use wakepath_policies::spec::PolicySet;
@@ -32,6 +34,7 @@ const UNCHANGED: &str = "unchanged";
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicySet {
+    profile: Option<&'static Profile>,
     policies: Vec<PolicySpec>,
 }
 
@@ -48,14 +51,37 @@ impl PolicySet {
         Ok(set)
     }
 
-    /// A set of the policies of these names.
+    /// A set of the policies and profiles of these names.
     ///
     /// # Errors
-    /// As [`PolicySet::new`], or one of the names is of no policy.
+    /// As [`PolicySet::join`], or one of the names is of no policy and no profile.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, SpecError> {
-        let policies: Result<Vec<PolicySpec>, SpecError> =
-            names.into_iter().map(str::parse).collect();
-        Self::new(policies?)
+        let parts = names.into_iter().map(|name| match profile::parse(name) {
+            Some(profile) => profile.map(Self::from),
+            None => name.parse::<PolicySpec>().map(Self::from),
+        });
+        Self::join(parts.collect::<Result<Vec<Self>, SpecError>>()?)
+    }
+
+    /// One set of several.
+    ///
+    /// # Errors
+    /// As [`PolicySet::new`], or two of them have a profile.
+    pub fn join(sets: impl IntoIterator<Item = Self>) -> Result<Self, SpecError> {
+        let mut all = Self::default();
+        for set in sets {
+            if let (Some(first), Some(second)) = (all.profile, set.profile) {
+                return Err(SpecError::Profile {
+                    text: format!("{first} + {second}"),
+                    problem: "a set has at most one profile".to_owned(),
+                });
+            }
+            all.profile = all.profile.or(set.profile);
+            for policy in set.policies {
+                all.push(policy)?;
+            }
+        }
+        Ok(all)
     }
 
     fn push(&mut self, policy: PolicySpec) -> Result<(), SpecError> {
@@ -84,9 +110,29 @@ impl PolicySet {
         &self.policies
     }
 
+    /// The profile of which it has what it does not say itself ([`PolicySet::expand`]).
+    pub fn profile(&self) -> Option<&'static Profile> {
+        self.profile
+    }
+
+    /// This set without its profile.
+    #[must_use]
+    pub fn without_profile(&self) -> Self {
+        Self {
+            profile: None,
+            policies: self.policies.clone(),
+        }
+    }
+
     /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
-        self.policies.is_empty()
+        self.profile.is_none() && self.policies.is_empty()
+    }
+
+    /// Whether one of its policies decides, or sets, what `policy` does.
+    pub fn says(&self, policy: &PolicySpec) -> bool {
+        let same = |own: &PolicySpec| own.kind() == policy.kind() || overlap(own, policy).is_some();
+        self.policies.iter().any(same)
     }
 
     /// The policy of a kind.
@@ -104,7 +150,8 @@ impl PolicySet {
             Some(old) => *old = policy,
             None => policies.push(policy),
         }
-        Self::new(policies)
+        let profile = self.profile;
+        Self::new(policies).map(|set| Self { profile, ..set })
     }
 
     /// This set without the policy of a kind.
@@ -112,6 +159,7 @@ impl PolicySet {
     pub fn without(&self, kind: Kind) -> Self {
         let kept = self.policies.iter().filter(|policy| policy.kind() != kind);
         Self {
+            profile: self.profile,
             policies: kept.cloned().collect(),
         }
     }
@@ -121,17 +169,11 @@ impl PolicySet {
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         let mut all = self.clone();
-        for policy in &other.policies {
-            let said = |kind: Kind| self.get(kind).is_some();
-            let overlaps = self
-                .policies
-                .iter()
-                .any(|own| overlap(own, policy).is_some());
-            if said(policy.kind()) || overlaps {
-                continue;
-            }
+        all.profile = self.profile.or(other.profile);
+        for policy in other.policies.iter().filter(|policy| !self.says(policy)) {
             let twice = policy.mechanism().overlaps.iter();
-            let twice = twice.filter(|(_, kind)| said(*kind)).map(|(key, _)| *key);
+            let twice = twice.filter(|(_, kind)| self.get(*kind).is_some());
+            let twice = twice.map(|(key, _)| *key);
             all.policies
                 .push(policy.without(&twice.collect::<Vec<_>>()));
         }
@@ -268,19 +310,34 @@ fn overlap(one: &PolicySpec, other: &PolicySpec) -> Option<&'static str> {
 impl From<PolicySpec> for PolicySet {
     fn from(policy: PolicySpec) -> Self {
         Self {
+            profile: None,
             policies: vec![policy],
+        }
+    }
+}
+
+impl From<&'static Profile> for PolicySet {
+    fn from(profile: &'static Profile) -> Self {
+        Self {
+            profile: Some(profile),
+            policies: Vec::new(),
         }
     }
 }
 
 impl fmt::Display for PolicySet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.policies.is_empty() {
+        if self.is_empty() {
             return f.write_str(UNCHANGED);
         }
-        for (i, policy) in self.policies.iter().enumerate() {
-            let separator = if i == 0 { "" } else { " + " };
+        let mut separator = "";
+        if let Some(profile) = self.profile {
+            write!(f, "{profile}")?;
+            separator = " + ";
+        }
+        for policy in &self.policies {
             write!(f, "{separator}{policy}")?;
+            separator = " + ";
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::*;
 use crate::apst::{ApstQuirks, ApstRule};
 use crate::freq::{SchedutilSettings, iowait_boost};
 use crate::idle::HaltpollParameters;
-use crate::mechanism::{CpuLatency, Epp, FrequencyLimits, LatencyScope, StateLimit};
+use crate::mechanism::{CpuLatency, Epp, FrequencyLimits, LatencyLimit, LatencyScope, StateLimit};
 use crate::psd::{Ceiling, Grant, LeaseCeiling, LeaseRule, PsdPolicy};
 
 fn parse(text: &str) -> Result<PolicySpec, SpecError> {
@@ -127,7 +127,9 @@ fn settings_arrive() {
 fn settings_of_real_machines_arrive() {
     let set = |text: &str| text.parse::<PolicySet>().unwrap();
     let latency = |limit: Option<u64>, scope| CpuLatency {
-        limit: limit.map(Nanoseconds::from_micros),
+        limit: limit.map_or(LatencyLimit::Lifted, |us| {
+            LatencyLimit::Of(Nanoseconds::from_micros(us))
+        }),
         scope,
     };
     assert_eq!(

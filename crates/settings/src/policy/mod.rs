@@ -2,16 +2,17 @@
 
 mod apst;
 mod idle;
+mod latency;
+mod profile;
 
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::IdlePolicy;
-use wakepath_policies::mechanism::{CpuLatency, FrequencyLimits, LatencyScope, Policy};
+use wakepath_policies::mechanism::{FrequencyLimits, Policy};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_policies::spec::version::BARE;
-use wakepath_units::Nanoseconds;
 
 use wakepath_system::capture::is_virtual;
-use wakepath_system::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US, Scope, SettingInfo};
+use wakepath_system::setting::{self, Scope, SettingInfo};
 use wakepath_system::{At, Key, System};
 
 use crate::{SettingsError, Wanted};
@@ -27,7 +28,8 @@ pub struct Selection {
     pub force: bool,
 }
 
-/// What the set changes on this machine. Policies that it does not name stay as they are.
+/// What the set changes on this machine. Policies that it does not name stay as they are; of a profile, what the machine
+/// does not have is left out with a note.
 ///
 /// # Errors
 /// The machine cannot do it; the message says what it can.
@@ -37,8 +39,12 @@ pub fn resolve(
     selection: &Selection,
 ) -> Result<Wanted, SettingsError> {
     check_selection(system, selection)?;
-    let mut wanted = Wanted::default();
-    for spec in set.policies() {
+    let expanded = profile::expanded(system, set)?;
+    let mut wanted = Wanted {
+        notes: expanded.notes,
+        ..Wanted::default()
+    };
+    for spec in expanded.set.policies() {
         let mut target = Target {
             system,
             selection,
@@ -89,6 +95,13 @@ fn check_cpus(system: &System, cpus: &[usize]) -> Result<(), String> {
         })
 }
 
+/// A file of the first frequency policy.
+fn cpufreq_file(system: &System, name: &str) -> Option<String> {
+    let first = system.cpufreq_policies().into_iter().next()?;
+    let path = format!("{}/cpufreq/policy{first}/{name}", wakepath_system::CPUS);
+    system.root().optional(&path)
+}
+
 /// A policy being turned into settings.
 pub(crate) struct Target<'a> {
     pub(crate) system: &'a System,
@@ -121,21 +134,17 @@ impl Target<'_> {
 
     /// Wants a value everywhere that the setting exists and is selected.
     fn want_everywhere(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
-        self.want_where(name, value, |_| true)
+        for at in self.places(name, |_| true)? {
+            self.want(name, at, value);
+        }
+        Ok(())
     }
 
-    /// The same where a test holds.
-    fn want_where(
-        &mut self,
-        name: &str,
-        value: &str,
-        test: impl Fn(&At) -> bool,
-    ) -> Result<(), SettingsError> {
+    /// Where a setting exists, is selected, and a test holds; nowhere is an error.
+    fn places(&self, name: &str, test: impl Fn(&At) -> bool) -> Result<Vec<At>, SettingsError> {
         let info = setting::known(name);
-        let places: Vec<At> = self
-            .system
-            .places(info.scope)
-            .into_iter()
+        let places = self.system.places(info.scope).into_iter();
+        let places: Vec<At> = places
             .filter(|at| self.selected(at) && test(at))
             .filter(|at| {
                 Key::new(info, at.clone()).is_some_and(|key| self.system.root().exists(&key.path()))
@@ -144,10 +153,7 @@ impl Target<'_> {
         if places.is_empty() {
             return Err(self.error(self.why_missing(info.name)));
         }
-        for at in places {
-            self.want(name, at, value);
-        }
-        Ok(())
+        Ok(places)
     }
 
     fn selected(&self, at: &At) -> bool {
@@ -260,30 +266,6 @@ impl Target<'_> {
         Ok(())
     }
 
-    fn cpu_latency(&mut self, latency: &CpuLatency) -> Result<(), SettingsError> {
-        let limit = latency.limit.map(Nanoseconds::as_micros);
-        let each = setting::resume_latency(limit);
-        match &latency.scope {
-            LatencyScope::System if self.selection.cpus.is_some() => Err(self.error(
-                "without `cpus` it holds for the whole system, whatever --cpus says; \
-                 cpu-latency[limit=20us,cpus=all] holds for those of --cpus",
-            )),
-            LatencyScope::System => {
-                let us = limit.unwrap_or(NO_SYSTEM_LATENCY_LIMIT_US);
-                self.want_everywhere("system-latency", &us.to_string())
-            }
-            LatencyScope::EachCpu => self.want_everywhere("cpu-latency", &each),
-            LatencyScope::Cpus(cpus) => {
-                check_cpus(self.system, cpus).map_err(|why| self.error(why))?;
-                self.want_where(
-                    "cpu-latency",
-                    &each,
-                    |at| matches!(at, At::Cpu(cpu) if cpus.contains(cpu)),
-                )
-            }
-        }
-    }
-
     fn frequency_limits(&mut self, limits: FrequencyLimits) -> Result<(), SettingsError> {
         for (name, limit) in [("frequency-min", limits.min), ("frequency-max", limits.max)] {
             if let Some(khz) = limit {
@@ -296,7 +278,7 @@ impl Target<'_> {
     fn frequency(&mut self) -> Result<(), SettingsError> {
         let spec = self.spec;
         let name = spec.mechanism().name;
-        let driver = self.frequency_driver();
+        let driver = cpufreq_file(self.system, "scaling_driver");
         // These drivers choose frequencies themselves, and give the two names another meaning.
         let active = matches!(driver.as_deref(), Some("intel_pstate" | "amd-pstate-epp"));
         match name {
@@ -330,15 +312,6 @@ impl Target<'_> {
                 self.want_everywhere("frequency-governor", name)
             }
         }
-    }
-
-    fn frequency_driver(&self) -> Option<String> {
-        let first = self.system.cpufreq_policies().into_iter().next()?;
-        let path = format!(
-            "{}/cpufreq/policy{first}/scaling_driver",
-            wakepath_system::CPUS
-        );
-        self.system.root().optional(&path)
     }
 
     fn boost(&mut self, on: bool) -> Result<(), SettingsError> {

@@ -6,15 +6,16 @@ use std::fmt;
 use wakepath_hardware::machine::{LatencyRequest, MachineError};
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
-use wakepath_policies::PolicySet;
 use wakepath_policies::apst::ApstSettings;
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::mechanism::{
-    CpuLatency, DriveLatency, Epp, IdleStatesLimit, Kind, LatencyScope, Place,
+    CpuLatency, DriveLatency, Epp, IdleStatesLimit, Kind, LatencyScope, Place, Policy,
 };
 use wakepath_policies::poll::PollPolicy;
+use wakepath_policies::profile::Expanded;
 use wakepath_policies::psd::PsdPolicy;
+use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_units::Nanoseconds;
 
 use crate::error::SimError;
@@ -49,6 +50,18 @@ pub(crate) struct Policies {
 /// # Errors
 /// The kernel of a recorded system ran what there is no policy of.
 pub fn in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimError> {
+    let all = expanded(machine, set)?
+        .set
+        .or(&of_kernel(machine)?)
+        .sorted();
+    Ok(match machine.kernel {
+        Some(kernel) => all.on_kernel(kernel),
+        None => all,
+    })
+}
+
+/// What the machine's kernel does by itself.
+fn of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
     let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
     let mut kernel = match &ran {
         Some(ran) => vec![ran.idle.as_str(), ran.freq.as_str()],
@@ -57,11 +70,40 @@ pub fn in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimErro
     if machine.drive.power.is_some() {
         kernel.push("apst");
     }
-    let all = set.or(&PolicySet::named(kernel)?).sorted();
-    Ok(match machine.kernel {
-        Some(kernel) => all.on_kernel(kernel),
-        None => all,
-    })
+    Ok(PolicySet::named(kernel)?)
+}
+
+/// The set with what its profile means on this machine, and what of the profile is left out.
+///
+/// # Errors
+/// As [`in_force`].
+pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError> {
+    let kernel = of_kernel(machine)?;
+    let driver = |frequency: Option<FreqPolicy>| match frequency {
+        Some(FreqPolicy::IntelPstateHwp { .. }) => Driver::Hwp,
+        Some(FreqPolicy::IntelPstate { .. }) => Driver::IntelPstate,
+        _ => Driver::Other,
+    };
+    let of_kernel = driver(kernel.frequency());
+    let has = |policy: &PolicySpec, so_far: &PolicySet| match policy.policy() {
+        // A driver that chooses frequencies itself has these two governors.
+        Policy::Frequency(FreqPolicy::Performance) => true,
+        Policy::Frequency(frequency) => driver(Some(*frequency)) == of_kernel,
+        Policy::Epp(_) => driver(so_far.or(&kernel).frequency()) == Driver::Hwp,
+        _ => policy.mechanism().on.contains(&Place::Sim),
+    };
+    Ok(set.expand(has)?)
+}
+
+/// What chooses the frequency.
+#[derive(PartialEq, Eq)]
+enum Driver {
+    /// The hardware, told by `intel_pstate`.
+    Hwp,
+    /// `intel_pstate` itself.
+    IntelPstate,
+    /// A governor of cpufreq.
+    Other,
 }
 
 /// The machine with the idle states that a set leaves on, under the latency requests of the set.
@@ -72,6 +114,7 @@ pub fn machine_under<'a>(
     machine: &'a Machine,
     set: &PolicySet,
 ) -> Result<Cow<'a, Machine>, SimError> {
+    let set = &expanded(machine, set)?.set;
     let mut machine = Cow::Borrowed(machine);
     let named = |kind: Kind, why: String| SimError::OnMachine {
         policy: set.get(kind).map(ToString::to_string).unwrap_or_default(),
@@ -96,7 +139,10 @@ fn limit_states(machine: &mut Machine, limit: &IdleStatesLimit) -> Result<(), St
 }
 
 fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), String> {
-    let limit = latency.limit.map(Nanoseconds::as_micros);
+    let states = machine.declared_idle_states().map_err(|e| e.to_string())?;
+    let states = states.iter().map(|s| (s.name.as_str(), s.exit_latency));
+    let limit = latency.limit.on(states).map_err(|e| e.to_string())?;
+    let limit = limit.map(Nanoseconds::as_micros);
     let cpus = machine.cpus();
     match &latency.scope {
         // A request more, of another process: those that there are stay in force.

@@ -8,7 +8,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 use wakepath_daemon::policy_set;
-use wakepath_policies::spec::{PolicySet, PolicySpec};
+use wakepath_policies::PolicySet;
 
 use super::{MAX_NAME_BYTES, Source, StudyError};
 
@@ -180,7 +180,7 @@ fn grid<'a>(
     sides: &[(&Spanned<PolicyItem>, &Vec<Spanned<String>>)],
     source: Source<'_>,
 ) -> Result<Vec<NamedSet<'a>>, StudyError> {
-    let mut cells: Vec<(Vec<&str>, Vec<PolicySpec>, Spanned<()>)> =
+    let mut cells: Vec<(Vec<&str>, Vec<PolicySet>, Spanned<()>)> =
         vec![(Vec::new(), Vec::new(), Spanned::new(0..0, ()))];
     for (at, side) in sides {
         if side.is_empty() {
@@ -191,21 +191,21 @@ fn grid<'a>(
             return Err(source.error(at, message));
         }
         let mut wider = Vec::with_capacity(cells.len() * side.len());
-        for (names, specs, _) in &cells {
+        for (names, sets, _) in &cells {
             for text in *side {
                 let set = parse(text, text.get_ref(), source)?;
                 let names = names.iter().copied().chain([text.get_ref().as_str()]);
-                let specs = specs.iter().chain(set.policies()).cloned();
+                let sets = sets.iter().cloned().chain([set]);
                 let at = Spanned::new(text.span(), ());
-                wider.push((names.collect(), specs.collect(), at));
+                wider.push((names.collect(), sets.collect(), at));
             }
         }
         cells = wider;
     }
-    let cells = cells.into_iter().map(|(names, specs, at)| {
+    let cells = cells.into_iter().map(|(names, sets, at)| {
         Ok(NamedSet {
             name: name_of(&names),
-            set: PolicySet::new(specs).map_err(|e| source.error(&at, e.to_string()))?,
+            set: PolicySet::join(sets).map_err(|e| source.error(&at, e.to_string()))?,
             at,
             settings: None,
         })
@@ -283,6 +283,10 @@ mod tests {
             ]
         );
         assert_eq!(names("policy = [['', 'psd']]"), ["unchanged", "psd"]);
+        assert_eq!(
+            sets("policy = [['tuned[balanced]', 'teo@6.12'], ['psd']]").unwrap(),
+            ["tuned[balanced] + psd", "teo@6.12 + psd"].map(|set| (set.to_owned(), set.to_owned()))
+        );
         assert_eq!(
             names("policy = [['', 'psd']]\nalso = ['teo']"),
             ["unchanged", "psd", "teo"]

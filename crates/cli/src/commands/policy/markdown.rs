@@ -14,7 +14,7 @@ pub(super) fn write(policies: &[Listed], out: &mut impl Write) -> io::Result<()>
             policy.kind.to_owned(),
             on,
             policy.summary.to_owned(),
-            policy.source.to_owned(),
+            policy.source.to_string(),
         ];
         writeln!(out, "| {} |", row.map(|cell| escaped(&cell)).join(" | "))?;
     }

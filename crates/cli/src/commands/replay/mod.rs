@@ -289,6 +289,13 @@ fn passes(sets: &[PolicySet], setup: &Setup) -> anyhow::Result<Vec<Pass>> {
     let mut passes: Vec<Pass> = Vec::new();
     for (place, set) in sets.iter().enumerate() {
         let what = || format!("--policy '{set}'");
+        if let Some(profile) = set.profile() {
+            bail!(
+                "{}: `{profile}` sets frequencies and latency limits, which cannot act on a recording; a replay takes an \
+                 idle governor and psd",
+                what()
+            );
+        }
         let other = set.policies().iter().find(|policy| {
             let on = policy.mechanism().on;
             !on.contains(&Place::Replay)

@@ -1,0 +1,156 @@
+//! `wakepath policy show`: what a policy set says, and what a profile of another tool stands for.
+
+use std::io::Write;
+
+use serde::Serialize;
+use wakepath_hardware::Machine;
+use wakepath_policies::mechanism::Place;
+use wakepath_policies::profile::Profile;
+use wakepath_policies::{PolicySet, PolicySpec};
+use wakepath_sim::expanded;
+
+use crate::output::{self, Format};
+use crate::policy_set::WholeSet;
+
+/// Show what a policy set says: its policies, and of a profile of another tool what it stands for and what it sets
+/// beyond that.
+///
+/// What a profile stands for depends on the machine: of alternatives, which `or` separates, the first that it has.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  wakepath policy show 'tuned[latency-performance]'
+  wakepath policy show 'power-profiles[balanced] + psd' --machine laptop")]
+pub(super) struct Args {
+    /// The set.
+    #[arg(value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
+    set: PolicySet,
+    /// Show what it is on this machine: a built-in machine, a recorded system or a machine file (*.toml).
+    #[arg(long, value_name = "NAME")]
+    machine: Option<String>,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+const HEADER: [&str; 4] = ["policy", "decides", "works in", "rule"];
+
+/// A set.
+#[derive(Serialize)]
+struct Shown {
+    set: String,
+    policies: Vec<ShownPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<ShownProfile>,
+    /// What of the profile the machine does not get.
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ShownPolicy {
+    /// More than one: alternatives.
+    policy: Vec<String>,
+    kind: &'static str,
+    on: Vec<&'static str>,
+    summary: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct ShownProfile {
+    name: &'static str,
+    tool: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    /// What it sets beyond the policies.
+    others: &'static [&'static str],
+}
+
+impl ShownPolicy {
+    fn of(choices: &[PolicySpec]) -> Option<Self> {
+        let first = choices.first()?;
+        Some(Self {
+            policy: choices.iter().map(ToString::to_string).collect(),
+            kind: first.kind().name(),
+            on: places(first),
+            summary: choices.iter().map(|p| p.mechanism().summary).collect(),
+        })
+    }
+
+    fn cells(&self) -> [String; 4] {
+        [
+            self.policy.join(" or "),
+            self.kind.to_owned(),
+            self.on.join(", "),
+            match self.summary[..] {
+                [only] => only.to_owned(),
+                _ => "the first that the machine has".to_owned(),
+            },
+        ]
+    }
+}
+
+fn places(policy: &PolicySpec) -> Vec<&'static str> {
+    let on = policy.mechanism().on.iter();
+    on.copied().map(Place::name).collect()
+}
+
+impl Shown {
+    fn new(set: &PolicySet, machine: Option<&Machine>) -> anyhow::Result<Self> {
+        let (named, notes) = match machine {
+            Some(machine) => {
+                let expanded = expanded(machine, set)?;
+                (expanded.set, expanded.notes)
+            }
+            None => (set.without_profile(), Vec::new()),
+        };
+        let mut policies: Vec<ShownPolicy> = named
+            .policies()
+            .iter()
+            .filter_map(|policy| ShownPolicy::of(std::slice::from_ref(policy)))
+            .collect();
+        let profile = set.profile();
+        if machine.is_none() {
+            let choices = profile.into_iter().flat_map(Profile::choices);
+            let open = choices.filter(|choices| !choices.iter().any(|policy| named.says(policy)));
+            policies.extend(open.filter_map(|choices| ShownPolicy::of(&choices)));
+        }
+        Ok(Self {
+            set: set.to_string(),
+            policies,
+            profile: profile.map(|profile| ShownProfile {
+                name: profile.text,
+                tool: profile.tool.title,
+                summary: profile.summary,
+                source: profile.source,
+                others: profile.others,
+            }),
+            notes,
+        })
+    }
+}
+
+pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let machine = args.machine.as_deref().map(Machine::find).transpose()?;
+    let shown = Shown::new(&args.set, machine.as_ref())?;
+    let rows = shown.policies.iter().map(ShownPolicy::cells);
+    match args.format {
+        Format::Json => output::json(out, &shown),
+        Format::Csv => output::csv(out, HEADER, rows),
+        Format::Table => {
+            output::table(out, HEADER, rows)?;
+            if let Some(profile) = &shown.profile {
+                let ShownProfile { name, tool, .. } = profile;
+                writeln!(out, "\n{name}: {tool}, {}", profile.source)?;
+                writeln!(out, "{}", profile.summary)?;
+                writeln!(out, "\nIt sets more, which wakepath has no policy for:")?;
+                for other in profile.others {
+                    writeln!(out, "  {other}")?;
+                }
+            }
+            // The first is of what no policy says.
+            for note in shown.notes.iter().skip(1) {
+                writeln!(out, "\n{note}")?;
+            }
+            Ok(())
+        }
+    }
+}

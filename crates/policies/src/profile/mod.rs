@@ -1,0 +1,176 @@
+//! Policy sets that other tools publish under a name: `tuned[latency-performance]`, `power-profiles[balanced]`.
+//!
+//! A profile is a part of a [`PolicySet`]. What the set says itself holds before what the profile says. What a profile
+//! becomes depends on the machine: the tools skip what a machine does not have, and so does [`PolicySet::expand`].
+
+mod published;
+
+use std::fmt;
+
+pub use self::published::PROFILES;
+use crate::spec::{PolicySet, PolicySpec, SpecError};
+use wakepath_units::spelling::suggestion;
+
+/// A tool that publishes profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name in policy sets: `tuned`.
+    pub name: &'static str,
+    /// Its name and the version whose profiles these are.
+    pub title: &'static str,
+}
+
+/// A profile of another tool.
+#[derive(Debug)]
+pub struct Profile {
+    /// Whose it is.
+    pub tool: &'static Tool,
+    /// Its name in policy sets: `tuned[balanced]`.
+    pub text: &'static str,
+    /// What it is for, in one line.
+    pub summary: &'static str,
+    /// Where its settings are published.
+    pub source: &'static str,
+    /// What it sets, as policies: of each list the first that the machine has.
+    pub policies: &'static [&'static [&'static str]],
+    /// What else it sets, as its tool writes it, which wakepath has no policy for.
+    pub others: &'static [&'static str],
+}
+
+/// A set without profile, and what became of the profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expanded {
+    /// The set.
+    pub set: PolicySet,
+    /// What of the profile is not in the set, for people.
+    pub notes: Vec<String>,
+}
+
+impl Profile {
+    /// What its tool calls it.
+    pub fn name(&self) -> &'static str {
+        let inner = self.text.split_once('[').map_or("", |(_, rest)| rest);
+        inner.trim_end_matches(']')
+    }
+
+    /// The policies that it chooses from, for each setting.
+    pub fn choices(&self) -> impl Iterator<Item = Vec<PolicySpec>> {
+        let parsed = |names: &&[&str]| names.iter().flat_map(|name| name.parse()).collect();
+        self.policies.iter().map(parsed)
+    }
+
+    /// What of it no policy says, for people; `None` if there is nothing.
+    pub fn left_out(&self) -> Option<String> {
+        (!self.others.is_empty()).then(|| {
+            format!(
+                "{self} sets more, which wakepath has no policy for: {}",
+                self.others.join(", ")
+            )
+        })
+    }
+}
+
+impl PartialEq for Profile {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Profile {}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+/// The names of the tools.
+pub(crate) fn tools() -> impl Iterator<Item = &'static str> {
+    published::TOOLS.iter().map(|tool| tool.name)
+}
+
+/// The tool that a part of a set names, and what it says of it.
+fn tool_of(text: &str) -> Option<(&'static Tool, &str)> {
+    let end = text.find(['[', '@']).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let tool = published::TOOLS
+        .iter()
+        .find(|tool| tool.name == name.trim());
+    tool.map(|tool| (*tool, rest.trim()))
+}
+
+/// Whether a part of a set names a profile, or tries to.
+pub(crate) fn is_profile(text: &str) -> bool {
+    tool_of(text).is_some()
+}
+
+/// The profile of `TOOL[NAME]`; `None` if it is of no tool with profiles.
+///
+/// # Errors
+/// The tool has no such profile here, or it is written otherwise.
+pub fn parse(text: &str) -> Option<Result<&'static Profile, SpecError>> {
+    let (tool, rest) = tool_of(text.trim())?;
+    let of_tool = || PROFILES.iter().filter(move |profile| profile.tool == tool);
+    let name = rest
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let name = name.map(str::trim).unwrap_or_default();
+    let found = of_tool().find(|profile| profile.name() == name);
+    Some(found.ok_or_else(|| {
+        let known: Vec<&str> = of_tool().map(Profile::name).collect();
+        let problem = if name.is_empty() {
+            format!(
+                "a profile of {} is written {}[{}]. Known: {}",
+                tool.title,
+                tool.name,
+                known[0],
+                known.join(", ")
+            )
+        } else {
+            format!(
+                "`{name}` is no profile of {}{}",
+                tool.title,
+                suggestion(name, &known)
+            )
+        };
+        SpecError::Profile {
+            text: text.trim().to_owned(),
+            problem,
+        }
+    }))
+}
+
+impl PolicySet {
+    /// The set without its profile, on a machine that says of each policy whether it has it, given what the set says so far.
+    ///
+    /// # Errors
+    /// Two policies contradict each other, which none of [`PROFILES`] does.
+    pub fn expand(&self, has: impl Fn(&PolicySpec, &Self) -> bool) -> Result<Expanded, SpecError> {
+        let Some(profile) = self.profile() else {
+            return Ok(Expanded {
+                set: self.clone(),
+                notes: Vec::new(),
+            });
+        };
+        let mut set = self.without_profile();
+        let mut notes: Vec<String> = profile.left_out().into_iter().collect();
+        for choices in profile.choices() {
+            if choices.iter().any(|policy| set.says(policy)) {
+                continue;
+            }
+            if let Some(policy) = choices.iter().find(|policy| has(policy, &set)) {
+                set = set.with(policy.clone())?;
+            } else {
+                let names: Vec<String> = choices.iter().map(ToString::to_string).collect();
+                notes.push(format!(
+                    "{profile}: {} does not apply to this machine and is left out",
+                    names.join(" or ")
+                ));
+            }
+        }
+        Ok(Expanded { set, notes })
+    }
+}
+
+#[cfg(test)]
+mod tests;
