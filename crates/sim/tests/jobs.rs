@@ -211,6 +211,40 @@ fn filling_buffers_takes_the_cpu_before_each_write() {
     assert_eq!(period_us("rw=read"), period_us("rw=read\nrefill_buffers"));
 }
 
+#[test]
+fn checking_data_takes_the_cpu_where_fio_checks_it() {
+    let period_us = |lines: &str| {
+        let run = run(&format!("bs=128k\nsize=64m\n{lines}"));
+        (1e6 / run.iops, run.latency_us.mean)
+    };
+    // What fio reads it checks when the latency is over. 3910 cycles per KiB of a CPU that does at most some 2 GHz.
+    let (plain, latency) = period_us("rw=read");
+    let (checked, same) = period_us("rw=read\nverify=md5");
+    assert!(
+        (230.0..600.0).contains(&(checked - plain)),
+        "{plain} {checked}"
+    );
+    assert!((same / latency - 1.0).abs() < 0.15, "{latency} {same}");
+    // What it writes it fills and adds up while the latency runs.
+    let (plain, latency) = period_us("rw=write\nscramble_buffers=0");
+    let (summed, longer) = period_us("rw=write\nverify=md5\ndo_verify=0");
+    assert!(
+        (260.0..700.0).contains(&(summed - plain)) && longer - latency > 250.0,
+        "{plain} {summed} {latency} {longer}"
+    );
+    let (pattern, _) = period_us("rw=write\nverify=md5\ndo_verify=0\nverify_pattern=0xff");
+    assert!(pattern < summed - 20.0, "{pattern} {summed}");
+    for lines in [
+        "verify=pattern\ndo_verify=0\nverify_pattern=0xff",
+        "verify=meta\ndo_verify=0\nverify_pattern=0xff",
+    ] {
+        assert_eq!(period_us(&format!("rw=write\n{lines}")), (plain, latency));
+    }
+    for off in ["verify=0", "verify=null"] {
+        assert_eq!(period_us(&format!("rw=read\n{off}")), period_us("rw=read"));
+    }
+}
+
 /// What iowait is worth to menu@6.1 shows who counts as waiting for I/O.
 #[test]
 fn io_uring_waits_as_iowait_unless_told_not_to_and_libaio_does_not() {

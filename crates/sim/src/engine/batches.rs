@@ -45,16 +45,21 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Writes new data into the buffer of the next request, if it is a write of which that has not been done. Returns how
-    /// much work that is. As in fio, it is not part of the latency.
+    /// Writes new data into the buffer of the next request if it is a write, and checks that of the last one if it is a
+    /// read, unless that has been done. Returns how much work that is. As in fio, it is not part of the latency.
     #[inline(never)]
-    pub(super) fn fill(&mut self, task: TaskId, bytes: u64) -> Option<Cycles> {
+    pub(super) fn work_on_buffer(&mut self, task: TaskId, bytes: u64) -> Option<Cycles> {
         let t = &mut self.tasks[task];
-        if t.filled || t.direction != Some(Direction::Write) || bytes == 0 {
+        let of = &self.setup.jobs[t.job].buffer_cycles;
+        let per_kib = match t.direction {
+            Some(Direction::Read) => of[0],
+            Some(Direction::Write) => of[1],
+            None => 0,
+        };
+        if t.filled || per_kib == 0 || bytes == 0 {
             return None;
         }
         t.filled = true;
-        let per_kib = self.setup.jobs[t.job].fill_cycles;
         let work = (u128::from(per_kib) * u128::from(bytes) / 1024) as Cycles;
         t.begin(Step::Think, work);
         Some(work)

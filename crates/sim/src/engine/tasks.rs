@@ -121,8 +121,8 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         if t.program == Program::Job {
             let job = &self.setup.jobs[t.job];
-            if job.scramble_cycles > 0 && t.direction == Some(Direction::Write) {
-                work += job.scramble_cycles * (bytes / 512);
+            if job.content_cycles > 0 && t.direction == Some(Direction::Write) {
+                work += job.content_cycles * (bytes / 512);
             }
         }
         t.begin(Step::Submit, work);
@@ -278,8 +278,8 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             0
         };
-        if job.fill_cycles > 0
-            && let Some(work) = self.fill(task, bytes)
+        if job.buffer_cycles != [0, 0]
+            && let Some(work) = self.work_on_buffer(task, bytes)
         {
             return Plan::Work(work);
         }

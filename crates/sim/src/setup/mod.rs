@@ -12,7 +12,7 @@ use wakepath_policies::poll;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{
-    Batching, ExitWhat, Filling, FioJob, PerDirection, Rate, Sizes, ThinkBlocks, Walk,
+    Batching, Checksum, ExitWhat, Filling, FioJob, PerDirection, Rate, Sizes, ThinkBlocks, Walk,
 };
 
 use crate::basics::Direction;
@@ -55,6 +55,34 @@ const COPY_CYCLES_PER_KIB: Cycles = 43;
 /// 3.9 us of CPU time per I/O instead of 2.9 with `scramble_buffers=0`, and the same with `zero_buffers`. Of 4 KiB: 2.21
 /// instead of 2.08. Buffers that stay in the cache (null engine) take 7.
 const SCRAMBLE_CYCLES_PER_BLOCK: Cycles = 40;
+
+/// Work on the buffers of a job: `JobSetup::buffer_cycles` and `content_cycles`.
+///
+/// A job that checks its data fills the buffer of a write and adds the checksum after the latency has begun, and checks a
+/// read after it has ended. Measured: fio 3.33, null engine and a file in memory, 128 KiB.
+fn buffer_work(job: &FioJob) -> ([Cycles; 2], Cycles) {
+    if let Some(checksum) = job.verify.checksum {
+        let check = checksum.cycles_per_kib();
+        let fill = match job.verify.pattern {
+            Some(_) => 0,
+            None => FILL_CYCLES_PER_KIB,
+        };
+        // The pattern is compared when it is read only.
+        let sum = if checksum == Checksum::Pattern {
+            0
+        } else {
+            check
+        };
+        let per_kib = fill + sum;
+        return ([check, 0], per_kib / 2);
+    }
+    match job.filling() {
+        Filling::Untouched => ([0, 0], 0),
+        Filling::Scrambled => ([0, 0], SCRAMBLE_CYCLES_PER_BLOCK),
+        Filling::Copied => ([0, COPY_CYCLES_PER_KIB], 0),
+        Filling::Random(share) => ([0, FILL_CYCLES_PER_KIB * u64::from(share) / 100], 0),
+    }
+}
 
 fn share(of_one: f64) -> u64 {
     ((of_one * FULL_SHARE as f64).round() as u64).clamp(1, FULL_SHARE)
@@ -150,10 +178,11 @@ pub(crate) struct JobSetup {
     pub(crate) walk: Option<Walk>,
     /// Which of its writes are trims, of no data.
     pub(crate) trims: Trims,
-    /// Work to fill a KiB of what is written.
-    pub(crate) fill_cycles: Cycles,
-    /// Work to change a few words of each 512 bytes of what is written.
-    pub(crate) scramble_cycles: Cycles,
+    /// Work on a KiB of the buffer of a read and of a write that is not part of their latency: filling it before it is
+    /// written, checking it after it was read.
+    pub(crate) buffer_cycles: [Cycles; 2],
+    /// Work on each 512 bytes of what is written that is part of its latency.
+    pub(crate) content_cycles: Cycles,
     /// How nice its processes are.
     pub(crate) class: Class,
     /// The size of a request is settled before its submission begins.
@@ -721,12 +750,7 @@ fn job(
     let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
     let end = limits.time.unwrap_or(longest).min(longest).0;
     let periods = periods(job);
-    let (fill_cycles, scramble_cycles) = match job.filling() {
-        Filling::Untouched => (0, 0),
-        Filling::Scrambled => (0, SCRAMBLE_CYCLES_PER_BLOCK),
-        Filling::Copied => (COPY_CYCLES_PER_KIB, 0),
-        Filling::Random(share) => (FILL_CYCLES_PER_KIB * u64::from(share) / 100, 0),
-    };
+    let (buffer_cycles, content_cycles) = buffer_work(job);
     let walk = Walk::of(job, drive.capacity());
     let counts_bytes = job.block_sizes.vary();
     let units = if counts_bytes { least } else { [1; 2] };
@@ -750,11 +774,13 @@ fn job(
         bytes,
         requests: limits.ios,
         block: both(job, &job.block_size),
-        settles_size: walk.is_some() || (read_percent < 100 && fill_cycles + scramble_cycles > 0),
+        settles_size: walk.is_some()
+            || (read_percent > 0 && buffer_cycles[0] > 0)
+            || (read_percent < 100 && buffer_cycles[1] + content_cycles > 0),
         walk,
         trims: trims(job),
-        fill_cycles,
-        scramble_cycles,
+        buffer_cycles,
+        content_cycles,
         class: Class::fair(job.nice),
         random: job.rw.is_random(),
         span: limits.span,

@@ -35,6 +35,7 @@ mod print;
 mod random_map;
 mod sections;
 mod values;
+mod verify;
 mod walk;
 
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub use extent::{FileSize, Limits, Size};
 pub use options::{OptionSupport, known_options, line_sets};
 pub use paths::{JobPaths, paths};
 pub use places::{Places, ZoneMode, Zones};
+pub use verify::{Checksum, Verify};
 pub use walk::{Draw, Next, Walk};
 
 /// Longest job file that is read, in bytes.
@@ -114,6 +116,8 @@ pub struct FioJob {
     pub batches: Batches,
     /// What is written. Default: the same data each time.
     pub content: Content,
+    /// How what is written or read is checked. Default: it is not.
+    pub verify: Verify,
     /// Processes that run this job side by side, 1 to [`MAX_JOBS`]. Default 1.
     pub numjobs: u32,
     /// How I/O is submitted and waited for. Default `psync`, fio's on Linux.
@@ -208,6 +212,7 @@ impl Default for FioJob {
             iodepth: 1,
             batches: Batches::default(),
             content: Content::default(),
+            verify: Verify::default(),
             numjobs: 1,
             ioengine: IoEngine::default(),
             direct: false,

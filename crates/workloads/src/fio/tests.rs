@@ -424,6 +424,20 @@ mod properties {
     }
 
     prop_compose! {
+        fn any_verify()(
+            name in proptest::option::of(proptest::sample::select(&Checksum::NAMES[..])),
+            read_back in any::<bool>(),
+            pattern in proptest::option::of("0x[0-9a-f]{1,8}"),
+        ) -> Verify {
+            Verify {
+                checksum: name.and_then(Checksum::named),
+                read_back,
+                pattern,
+            }
+        }
+    }
+
+    prop_compose! {
         fn any_content()(
             refill in proptest::option::of(any::<bool>()),
             zero in any::<bool>(),
@@ -469,7 +483,7 @@ mod properties {
             cpus in proptest::option::of(proptest::collection::btree_set(0_u32..8192, 1..9)),
             split in any::<bool>(),
             extent in any_extent().boxed(),
-            (step, block_sizes, batches, content) in (1_i64..1 << 40, blocks().boxed(), any_batches(), any_content().boxed()),
+            (step, block_sizes, batches, (content, verify)) in (1_i64..1 << 40, blocks().boxed(), any_batches(), (any_content(), any_verify()).boxed()),
             pace in any_pace().boxed(),
         ) -> FioJob {
             FioJob {
@@ -485,6 +499,7 @@ mod properties {
                 iodepth,
                 batches,
                 content,
+                verify,
                 numjobs,
                 ioengine: ioengine.1,
                 direct: flags[0],

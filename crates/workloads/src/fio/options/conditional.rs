@@ -55,20 +55,6 @@ pub(super) const ROWS: &[Row] = &[
     Row::depends(&["thp"], |_, value| {
         off_only(value, "the page cache is not modelled")
     }),
-    Row::depends(&["verify"], |draft, value| {
-        if is_off(value) || value == "null" {
-            Verdict::Fine
-        } else if draft.value_of("do_verify") == Some("0") && !draft.job.rw.reads() {
-            Verdict::Unmodelled(
-                "the checksums of what is written are not modelled; remove it".to_owned(),
-            )
-        } else {
-            Verdict::Unmodelled(
-                "reading back and checking what was written is not modelled; remove it".to_owned(),
-            )
-        }
-    }),
-    Row::depends(&["do_verify"], of_verify),
     Row::depends(&["verify_only"], |_, value| {
         off_only(value, "a run that only verifies")
     })
@@ -77,10 +63,15 @@ pub(super) const ROWS: &[Row] = &[
     Row::depends(&["verifysort_nr"], of_verify),
     Row::depends(&["verify_interval"], of_verify),
     Row::depends(&["verify_offset"], of_verify),
-    Row::depends(&["verify_pattern"], of_verify),
     Row::depends(&["verify_fatal"], of_verify),
     Row::depends(&["verify_dump"], of_verify),
-    Row::depends(&["verify_async"], of_verify),
+    Row::depends(&["verify_async"], |draft, value| {
+        if draft.job.verify.checksum.is_some() && draft.job.rw.reads() {
+            off_only(value, "checking by other threads is not modelled; remove it")
+        } else {
+            of_verify(draft, value)
+        }
+    }),
     Row::depends(&["verify_async_cpus"], of_verify),
     Row::depends(&["verify_backlog"], of_verify),
     Row::depends(&["verify_backlog_batch"], of_verify),
@@ -196,11 +187,10 @@ fn flush(draft: &Draft, value: &str) -> Verdict {
     }
 }
 
-fn of_verify(draft: &Draft, _: &str) -> Verdict {
-    match draft.value_of("verify") {
-        // Refused already.
-        Some(value) if !is_off(value) => Verdict::Fine,
-        _ => Verdict::Ignored("has no effect without verify".to_owned()),
+pub(super) fn of_verify(draft: &Draft, _: &str) -> Verdict {
+    match draft.job.verify.checksum {
+        Some(_) => Verdict::Fine,
+        None => Verdict::Ignored("has no effect without verify".to_owned()),
     }
 }
 

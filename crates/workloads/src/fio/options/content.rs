@@ -1,7 +1,10 @@
 //! What is written. Some of these options set others, so that the later one of two counts.
 
-use super::super::error::{Problem, shown};
-use super::{Row, flag};
+use super::super::FioJob;
+use super::super::error::{Problem, Verdict, shown};
+use super::super::verify::Checksum;
+use super::conditional::of_verify;
+use super::{Row, flag, one_of};
 
 const CONTENT: &str = "is ignored: the content of the data does not matter to the model";
 
@@ -57,6 +60,40 @@ pub(super) const ROWS: &[Row] = &[
         Ok(())
     })
     .printed(|job| job.content.scramble.map(flag)),
+    Row::sets(&["verify"], |job, value| {
+        job.verify.checksum = match value.text {
+            // `null` only pretends to check.
+            "0" | "null" => None,
+            name => Some(Checksum::named(name).ok_or_else(|| one_of(name, &Checksum::NAMES))?),
+        };
+        Ok(())
+    })
+    .judged(|draft, _| {
+        let FioJob { rw, verify, .. } = &draft.job;
+        let reads_back = rw.writes() && (verify.read_back || rw.reads());
+        if verify.checksum.is_some() && reads_back {
+            Verdict::Unmodelled(
+                "reading back and checking what was written is not modelled; set do_verify=0 to simulate the writes alone"
+                    .to_owned(),
+            )
+        } else {
+            Verdict::Fine
+        }
+    })
+    .printed(|job| job.verify.checksum.map(|checksum| checksum.name().to_owned())),
+    Row::sets(&["do_verify"], |job, value| {
+        job.verify.read_back = value.switch()?;
+        Ok(())
+    })
+    .judged(of_verify)
+    .printed(|job| (!job.verify.read_back).then(|| flag(false))),
+    Row::sets(&["verify_pattern"], |job, value| {
+        job.verify.pattern = Some(value.free_text()?);
+        Ok(())
+    })
+    .text()
+    .judged(of_verify)
+    .printed(|job| job.verify.pattern.clone()),
     Row::ignored(&["buffer_compress_chunk"], CONTENT),
     Row::ignored(&["dedupe_mode"], CONTENT),
     Row::ignored(&["dedupe_working_set_percentage"], CONTENT),
