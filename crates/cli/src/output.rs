@@ -6,6 +6,7 @@ use std::io::Write;
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
+use wakepath_report::html::sets_direction;
 
 /// What to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -40,13 +41,21 @@ pub(crate) fn json(out: &mut impl Write, value: &impl Serialize) -> anyhow::Resu
     Ok(())
 }
 
-/// A user's text, such as the name of a task, without what would steer the terminal.
-fn printable(text: &str) -> Cow<'_, str> {
-    if text.contains(char::is_control) {
-        text.escape_debug().to_string().into()
-    } else {
-        text.into()
+/// A user's text, such as the name of a task, without what would steer the terminal or turn what follows around.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() || sets_direction(c);
+    if !text.contains(steers) {
+        return text.into();
     }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if steers(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown.into()
 }
 
 /// Writes rows under a header, numbers to the right.
@@ -60,7 +69,10 @@ pub(crate) fn table<H: ToString>(
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
     let header = header.as_ref();
-    table.set_header(header.iter().map(ToString::to_string));
+    table.set_header(header.iter().map(|name| {
+        // Policies have columns.
+        printable(&name.to_string()).into_owned()
+    }));
     let mut numeric = vec![true; header.len()];
     let rows: Vec<_> = rows.into_iter().collect();
     for row in &rows {
@@ -100,4 +112,22 @@ pub(crate) fn csv(
     }
     writer.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_steer_the_terminal() {
+        let mut out = Vec::new();
+        let header = ["policy", "a\u{202e}b"];
+        let row = ["x\u{1b}[31m".to_owned(), "\u{5d0}\u{2067}'q'".to_owned()];
+        table(&mut out, header, [row]).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        assert!(shown.contains("a\\u{202e}b"), "{shown}");
+        assert!(shown.contains("x\\u{1b}[31m"), "{shown}");
+        // Letters from right to left are a name, and quotes are no danger.
+        assert!(shown.contains("\u{5d0}\\u{2067}'q'"), "{shown}");
+    }
 }

@@ -103,7 +103,11 @@ pub(crate) fn counting<T: Send>(
     bar.finish_and_clear();
     if cancelled() {
         let done = done.into_inner();
-        eprintln!("wakepath: interrupted; {done} of {total} {what} are finished");
+        let interrupted = format!("interrupted; {done} of {total} {what} are finished");
+        if result.is_err() {
+            return result.context(interrupted);
+        }
+        eprintln!("wakepath: {interrupted}");
     }
     result
 }

@@ -116,6 +116,18 @@ fn many_policies_are_ranked() {
         text.contains("25 policies are too many for a table"),
         "{text}"
     );
+    let page = compared(
+        &results,
+        &["--top", "3", "--metric", "p99_us", "--format", "markdown"],
+    );
+    assert!(
+        page.starts_with("### p99 latency, us: the best of 25"),
+        "{page}"
+    );
+    assert!(page.contains("\n| 1 | p23 | "), "{page}");
+    assert!(page.lines().count() < 12, "{page}");
+    let front = ["--pareto", "p99_us,iops", "--format", "markdown"];
+    assert!(compared(&results, &front).starts_with("| policy | p99 latency, us | "));
     // Of 20 there still is a table with a sentence each; files have all in any case.
     let few = compared(&results[..20], &["--metric", "p99_us"]);
     assert_eq!(few.matches("better by").count(), 18, "{few}");

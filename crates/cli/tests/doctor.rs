@@ -215,6 +215,12 @@ fn the_polling_limit_is_compared_with_the_reads() {
         );
     });
     assert!(text(&found, "title").contains("250 us"), "{found}");
+    // A command, and not the name of a finding that this machine may not have.
+    let fix = text(&found, "fix");
+    assert!(
+        fix.contains("wakepath apply 'cpu-latency[limit=2us,cpus=all]' --root"),
+        "{fix}"
+    );
 }
 
 #[test]

@@ -31,14 +31,13 @@ fn binary(name: &str, failed: &[(&str, &str)]) -> String {
     if failed.is_empty() {
         return log + "test result: ok. 1 passed; 0 failed;\n\n";
     }
+    let outputs = failed.iter();
+    let outputs = outputs.map(|(test, output)| format!("---- {test} stdout ----\n{output}\n\n"));
+    let names = failed.iter().map(|(test, _)| format!("    {test}\n"));
     log += "failures:\n\n";
-    for (test, output) in failed {
-        log += &format!("---- {test} stdout ----\n{output}\n\n");
-    }
+    log.extend(outputs);
     log += "\nfailures:\n";
-    for (test, _) in failed {
-        log += &format!("    {test}\n");
-    }
+    log.extend(names);
     log + "\ntest result: FAILED. 1 passed; 1 failed;\n\nerror: test failed, to rerun pass `-p x`\n"
 }
 

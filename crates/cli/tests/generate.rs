@@ -21,18 +21,19 @@ fn every_shell_gets_a_script_that_knows_the_commands() {
 
 #[test]
 fn every_command_gets_a_man_page() {
-    let directory = tempfile::tempdir().unwrap();
-    wakepath(&["man", directory.path().to_str().unwrap()]).success();
+    let temp = tempfile::tempdir().unwrap();
+    let directory = temp.path().join("man/man1");
+    wakepath(&["man", directory.to_str().unwrap()]).success();
     for page in [
         "wakepath.1",
         "wakepath-sim.1",
         "wakepath-policy-idle.1",
         "wakepath-apst-plan.1",
     ] {
-        let text = fs::read_to_string(directory.path().join(page)).unwrap();
+        let text = fs::read_to_string(directory.join(page)).unwrap();
         assert!(text.contains(".TH"), "{page}");
     }
-    wakepath(&["man", "/no/such/directory"])
+    wakepath(&["man", "/dev/null/pages"])
         .code(1)
         .stderr(contains("cannot write"));
 }

@@ -332,6 +332,22 @@ fn errors_say_what_to_do() {
         &["no drive nvme3", "nvme0"],
     );
     fails_with(apply("idle-states[ceiling=C7]", &[]), &["C6 (170 us)"]);
+    // The policy is named as it was given, and what to write instead.
+    let machine = copy_of_laptop();
+    let copy = machine.path().to_str().unwrap();
+    fails_with(
+        wakepath(&["apply", "cpu-latency[limit=20us]", "--root", copy]),
+        &[
+            "`cpu-latency[limit=20us]`",
+            "--for 10m",
+            "cpu-latency[limit=20us,cpus=all]",
+        ],
+    );
+    // The kernel drops the request itself, and it is put back all the same.
+    let held = ["apply", "cpu-latency[limit=20us]", "--for", "1ms"];
+    let done = wakepath(&[&held[..], &["--root", copy]].concat()).success();
+    let told = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+    assert!(told.contains("put 1 setting(s) back"), "{told}");
     let nowhere = wakepath(&["apply", "menu", "--root", "/nonexistent"]);
     fails_with(nowhere, &["/nonexistent", "no captured machine"]);
     wakepath(&["apply", "menu", "--for", "10"]).code(2);

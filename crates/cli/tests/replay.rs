@@ -405,6 +405,13 @@ fn recordings_are_counted_and_those_of_different_machines_refused() {
     assert_eq!(document["recorded_events"], 400);
     // A trace that says nothing of its machine.
     fails_with(import([&one, &epyc(1500)], &[]), &["only one of them"]);
+    // Two of them.
+    let unknown = |more: &[&str]| {
+        let document = json(&import([&epyc(1500), &epyc(2500)], more).success());
+        let warnings = document["warnings"].as_array().unwrap();
+        warnings.iter().any(|w| w["name"] == "machine-unknown")
+    };
+    assert!(unknown(&[]) && !unknown(&["--any-machine"]));
 }
 
 #[test]

@@ -164,6 +164,11 @@ fn limit_of_cpus(ceiling_us: u64) -> Option<PolicySet> {
     text.parse().ok()
 }
 
+/// A latency limit of every CPU that leaves the shallow states, if the machine has some.
+pub(crate) fn shallow_only(case: &Case<'_>) -> Option<PolicySet> {
+    limit_of_cpus(shallow_ceiling(&counters::idle_states(case.system))?)
+}
+
 /// What deep states cost I/O, whatever the counters say.
 pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
     let states = counters::idle_states(case.system);

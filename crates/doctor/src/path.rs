@@ -41,9 +41,11 @@ pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
         .model
         .against(&case.model.machine, &policies, READS, &what);
     let difference = case.or_note("polling-limit", simulated)?;
-    let finding = finding.fix(
-        "stock kernels have no setting for it; a latency limit keeps the sleep after it shallow: see deep-states",
-    );
+    let shallow = super::idle::shallow_only(case).map_or_else(String::new, |set| {
+        let command = case.apply(&set);
+        format!("; a latency limit keeps the sleep after it shallow: {command}")
+    });
+    let finding = finding.fix(format!("stock kernels have no setting for it{shallow}"));
     Some(Finding {
         // Nobody can change it, so that it must not push what can be changed down.
         weight: 0.0,

@@ -97,11 +97,14 @@ impl Session {
                 && c.new.as_deref() != Some(&NO_SYSTEM_LATENCY_LIMIT_US.to_string())
         });
         if let Some(change) = held {
+            // As people write it: the only setting that is held is the system's latency limit.
+            let limit = format!("limit={}us", change.new.as_deref().unwrap_or_default());
             return Err(SettingsError::Policy {
-                policy: change.key.to_string(),
-                why: "the kernel drops this request when the process that holds it ends; keep one with \
-                      --for 10m, or use cpu-latency[limit=...,cpus=all], which stays by itself"
-                    .to_owned(),
+                policy: format!("cpu-latency[{limit}]"),
+                why: format!(
+                    "the kernel drops the system's latency limit when the process that holds it ends; keep it with \
+                     --for 10m, or use cpu-latency[{limit},cpus=all], which stays by itself"
+                ),
             });
         }
         // Under the lock; what the plan was made from may have changed since.

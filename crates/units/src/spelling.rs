@@ -111,13 +111,28 @@ fn in_plain_words(message: &str) -> String {
     format!("{} instead of {}", plain(found), plain(expected))
 }
 
-/// The key on the line of `text` that holds the byte `at`, if it sets one: what a parser's message leaves out.
+/// The key on the line of `text` that holds the byte `at`, if it sets one, or the table that it opens: what a parser's
+/// message leaves out.
 pub fn key_at(text: &str, at: usize) -> Option<&str> {
     let before = text.get(..at)?;
     let start = before.rfind('\n').map_or(0, |line| line + 1);
-    let (key, _) = text[start..].lines().next()?.split_once('=')?;
-    let key = key.trim();
-    (!key.is_empty() && !key.starts_with(['#', '['])).then_some(key)
+    let line = text[start..].lines().next()?;
+    table_of(line).or_else(|| {
+        let key = line.split_once('=')?.0.trim();
+        (!key.is_empty() && !key.starts_with(['#', '['])).then_some(key)
+    })
+}
+
+/// `name` of `[name]` and `[[name]]`. A line of a list that goes over several lines is neither.
+fn table_of(line: &str) -> Option<&str> {
+    let (opened, behind) = line.trim().strip_prefix('[')?.split_once(']')?;
+    let name = opened.strip_prefix('[').unwrap_or(opened).trim();
+    let behind = behind.trim_start_matches(']').trim_start();
+    let bare = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let is_header = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(bare)
+        && (behind.is_empty() || behind.starts_with('#'));
+    is_header.then_some(name)
 }
 
 /// As [`toml_message`], with the key that an error about a value is of. `at`: where in `text` the error is.
@@ -193,6 +208,18 @@ mod tests {
         assert!(toml_message("duplicate key").contains("[[policy]]"));
         assert_eq!(key_at("", 9), None);
         assert_eq!(key_at("[a]\nb", 4), None);
+        assert_eq!(key_at("x = [\n [1],\n [true, 1],\n]", 15), None);
+    }
+
+    #[test]
+    fn an_error_about_a_table_names_it() {
+        let message = "invalid type: map, expected a sequence";
+        for text in ["[policy]\nx = 1", "[[ policy ]] # mine"] {
+            assert_eq!(
+                toml_error(message, text, 0),
+                "`policy`: a table instead of a list"
+            );
+        }
     }
 
     #[test]

@@ -135,8 +135,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         let results: Vec<Reader> = opened.into_iter().map(|o| o.results).collect();
         let answers = from_results::answers(&results, args.baseline.as_deref())?;
         return match args.format {
-            PageFormat::Table => brief(out, &comparison, &answers, &Text),
-            PageFormat::Markdown => brief(out, &comparison, &answers, &Markdown),
+            PageFormat::Table | PageFormat::Markdown => {
+                brief(out, &comparison, &answers, style(args.format))
+            }
             PageFormat::Json | PageFormat::Csv => {
                 anyhow::bail!(
                     "--brief: for --format table and markdown; the others are for programs"
@@ -153,18 +154,15 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             },
         ),
         PageFormat::Csv => csv(out, &comparison),
-        PageFormat::Table => {
-            answered(out, &answers, &Text)?;
+        PageFormat::Table | PageFormat::Markdown => {
+            let style = style(args.format);
+            answered(out, &answers, style)?;
             if comparison.policies.len() > ranking::MANY {
-                ranking::all(out, &comparison, args.top)?;
-                notes(out, &comparison)
-            } else {
-                print(out, &comparison, &Text, Canvas::of_stdout())
+                ranking::all(out, &comparison, args.top, style)?;
+                return notes(out, &comparison);
             }
-        }
-        PageFormat::Markdown => {
-            answered(out, &answers, &Markdown)?;
-            print(out, &comparison, &Markdown, None)
+            let canvas = (args.format == PageFormat::Table).then(Canvas::of_stdout);
+            print(out, &comparison, style, canvas.flatten())
         }
     }
 }
@@ -194,7 +192,7 @@ fn answered(out: &mut impl Write, answers: &[Answer], style: &dyn Style) -> anyh
     for answer in answers {
         style.heading(out, &answer.question)?;
         for sentence in &answer.sentences {
-            writeln!(out, "{sentence}")?;
+            writeln!(out, "{}", output::printable(sentence))?;
         }
         writeln!(out)?;
     }
@@ -210,9 +208,17 @@ trait Style {
 struct Text;
 struct Markdown;
 
+/// How the tables of a page or a terminal are written.
+fn style(format: PageFormat) -> &'static dyn Style {
+    match format {
+        PageFormat::Markdown => &Markdown,
+        _ => &Text,
+    }
+}
+
 impl Style for Text {
     fn heading(&self, out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
-        Ok(writeln!(out, "{text}\n")?)
+        Ok(writeln!(out, "{}\n", output::printable(text))?)
     }
 
     fn table(&self, out: &mut Vec<u8>, mut rows: Vec<Vec<String>>) -> anyhow::Result<()> {
@@ -310,7 +316,8 @@ fn brief(
     let mut text = Vec::new();
     tables(&mut text, comparison, style, None)?;
     for answer in answers {
-        writeln!(text, "{} {}", answer.question, answer.sentence)?;
+        let answer = format!("{} {}", answer.question, answer.sentence);
+        writeln!(text, "{}", output::printable(&answer))?;
     }
     notes(&mut text, comparison)?;
     Ok(out.write_all(&text)?)

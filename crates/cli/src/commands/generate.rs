@@ -1,5 +1,6 @@
 //! Shell completions and man pages, made from the same description of the command line as `--help`.
 
+use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -21,7 +22,7 @@ pub(crate) struct CompletionsArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  wakepath man ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// An existing directory; files of the same name in it are replaced.
+    /// A directory, which is made if need be; files of the same name in it are replaced.
     directory: PathBuf,
 }
 
@@ -31,6 +32,7 @@ pub(crate) fn completions(args: &CompletionsArgs, out: &mut impl Write) {
 
 /// Writes a page per command.
 pub(crate) fn man(args: &ManArgs) -> anyhow::Result<()> {
-    clap_mangen::generate_to(Cli::command(), &args.directory)
+    fs::create_dir_all(&args.directory)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.directory))
         .with_context(|| format!("cannot write man pages into {}", args.directory.display()))
 }

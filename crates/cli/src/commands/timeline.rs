@@ -67,7 +67,7 @@ struct UntilCancelled<'a>(&'a File);
 impl Write for UntilCancelled<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if waiting::cancelled() {
-            return Err(io::Error::other("interrupted; nothing was kept"));
+            return Err(io::Error::other("nothing was kept"));
         }
         self.0.write(bytes)
     }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use minijinja::{Error, Output, State, Value, escape_formatter};
 
 /// Whether this sets a direction for what follows: marks, embeddings, overrides and isolates (Unicode Standard Annex 9).
-fn is_control(c: char) -> bool {
+pub const fn sets_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
@@ -23,13 +23,13 @@ const POP_ISOLATE: char = '\u{2069}';
 /// The text as it is shown: characters that set a direction as their code points, and words from right to left isolated,
 /// so that the sentence around a name keeps its order. `<bdi>` does neither in titles, attributes and pictures.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c| is_control(c) || is_right_to_left(c)) {
+    if !text.contains(|c| sets_direction(c) || is_right_to_left(c)) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        if is_control(c) {
+        if sets_direction(c) {
             _ = write!(shown, "[U+{:04X}]", u32::from(c));
         } else if is_right_to_left(c) {
             let words = right_to_left_words(rest);
@@ -48,7 +48,7 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
 
 /// The words from right to left that a text begins with, with the blanks and hyphens between them.
 fn right_to_left_words(text: &str) -> &str {
-    let belongs = |c: char| is_right_to_left(c) && !is_control(c);
+    let belongs = |c: char| is_right_to_left(c) && !sets_direction(c);
     let end = text.find(|c: char| !belongs(c) && !" -_".contains(c));
     let words = &text[..end.unwrap_or(text.len())];
     words.trim_end_matches([' ', '-', '_'])

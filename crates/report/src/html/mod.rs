@@ -19,6 +19,7 @@ use minijinja::{Environment, context};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+pub use bidi::sets_direction;
 pub use excerpt::LARGEST;
 use figures::{Figure, Group, Slot};
 use view::View;

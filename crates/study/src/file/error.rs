@@ -58,7 +58,7 @@ pub enum StudyError {
     #[error(transparent)]
     Results(#[from] ResultsError),
     /// Called off before its end.
-    #[error("interrupted; --resume goes on where it stopped")]
+    #[error("--resume goes on where it stopped")]
     Interrupted,
 }
 

@@ -22,15 +22,30 @@ pub struct Options {
 }
 
 impl Options {
-    /// Refuses a further file whose machine is another one, which [`Metadata::conflict_with`] found.
-    pub(super) fn check_machine(self, found: Option<String>) -> Result<(), String> {
-        match found {
-            Some(found) if !self.any_machine => Err(format!(
+    /// Refuses a further file whose machine is another one, which [`Metadata::conflict_with`] finds, and warns where
+    /// nothing shows that it is the same one.
+    pub(super) fn check_machine(
+        self,
+        so_far: &mut Metadata,
+        next: &Metadata,
+    ) -> Result<(), String> {
+        if self.any_machine {
+            return Ok(());
+        }
+        if let Some(found) = so_far.conflict_with(next) {
+            return Err(format!(
                 "it seems to be of another machine than the files before it: {found}; a recording is of one machine, so \
                  import it on its own, or give --any-machine"
-            )),
-            _ => Ok(()),
+            ));
         }
+        if !so_far.may_show_conflict(next) {
+            so_far.warn("machine-unknown", || {
+                "these files do not say which machine they are of, and are taken to be of one; if they are not, import \
+                 them one by one"
+                    .to_owned()
+            });
+        }
+        Ok(())
     }
 }
 
@@ -487,8 +502,7 @@ impl<'a> Builder<'a> {
         counts.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
         metadata.other_events = self.others;
         let so_far = self.writer.metadata_mut();
-        let found = so_far.conflict_with(&self.metadata);
-        self.options.check_machine(found)?;
+        self.options.check_machine(so_far, &self.metadata)?;
         so_far.append(self.metadata);
         Ok(Imported {
             source: self.source,

@@ -168,9 +168,8 @@ fn copy(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportError> {
     let mut reader = Reader::open(path)?;
-    let found = writer.metadata_mut().conflict_with(reader.metadata());
     options
-        .check_machine(found)
+        .check_machine(writer.metadata_mut(), reader.metadata())
         .map_err(|problem| Problem::Trace(problem).of(path))?;
     writer
         .metadata_mut()

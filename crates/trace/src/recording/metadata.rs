@@ -144,6 +144,18 @@ impl Metadata {
             })
     }
 
+    /// Whether [`Metadata::conflict_with`] had anything to compare that tells kinds of machines apart: without it, that it
+    /// found nothing says nothing.
+    pub(crate) fn may_show_conflict(&self, other: &Self) -> bool {
+        let both = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some();
+        self.source.is_empty()
+            || both(&self.machine_id, &other.machine_id)
+            || both(&self.processor, &other.processor)
+            || (!self.idle_states.is_empty() && !other.idle_states.is_empty())
+            // A build of a kernel, on so many CPUs.
+            || (self.kernel.is_some() && self.kernel == other.kernel && self.cpus == other.cpus)
+    }
+
     /// Name, exit latency and target residency of the idle states of each group of CPUs.
     fn shapes(&self) -> Option<Vec<StateShape<'_>>> {
         let states = self.idle_states.iter().flat_map(|group| &group.states);

@@ -6,6 +6,7 @@ use wakepath_compare::figure::Unit;
 use wakepath_compare::results::{Among, Choice, Comparison, Holds, Objective, Point, choose};
 use wakepath_compare::{Better, Goal};
 
+use super::Style;
 use crate::output::{self, PageFormat};
 
 /// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
@@ -43,7 +44,7 @@ pub(super) fn choice(
         PageFormat::Csv => output::csv(out, header, rows),
         PageFormat::Table | PageFormat::Markdown => {
             for sentence in &choice.sentences {
-                writeln!(out, "{sentence}")?;
+                writeln!(out, "{}", output::printable(sentence))?;
             }
             writeln!(out)?;
             let unit = unit(choice);
@@ -61,9 +62,9 @@ pub(super) fn choice(
                 .zip(&choice.candidates)
                 .map(|(mut row, c)| {
                     row[2] = unit.figure(c.value, c.doubt);
-                    row
+                    row.to_vec()
                 });
-            output::table(out, header, rows)?;
+            table(out, super::style(format), header, rows)?;
             left_out(out, all, top)
         }
     }
@@ -83,6 +84,19 @@ fn left_out(out: &mut impl Write, all: usize, top: u32) -> anyhow::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// Rows under a header.
+fn table<H: ToString>(
+    out: &mut impl Write,
+    style: &dyn Style,
+    header: impl IntoIterator<Item = H>,
+    rows: impl Iterator<Item = Vec<String>>,
+) -> anyhow::Result<()> {
+    let header = header.into_iter().map(|cell| cell.to_string()).collect();
+    let mut text = Vec::new();
+    style.table(&mut text, std::iter::once(header).chain(rows).collect())?;
+    Ok(out.write_all(&text)?)
 }
 
 /// The front; files have the other policies, too.
@@ -122,7 +136,7 @@ pub(super) fn front(
                     (unit.title(&metric.title), unit)
                 })
                 .unzip();
-            let header: Vec<String> = std::iter::once("policy".to_owned()).chain(titles).collect();
+            let header = std::iter::once("policy".to_owned()).chain(titles);
             let mut on: Vec<_> = points.iter().filter(|p| p.on_front).collect();
             on.sort_by(|a, b| a.values[0].total_cmp(&b.values[0]));
             let (few, all) = (on.len(), points.len());
@@ -132,7 +146,7 @@ pub(super) fn front(
                 row.extend(values.map(|((value, doubt), unit)| unit.figure(*value, *doubt)));
                 row
             });
-            output::table(out, header, rows)?;
+            table(out, super::style(format), header, rows)?;
             writeln!(
                 out,
                 "\n{few} of {all} policies: none of the others is as good in all of these and better in one, by the \
@@ -145,7 +159,12 @@ pub(super) fn front(
 }
 
 /// A ranking of the policies by each metric, in place of its table.
-pub(super) fn all(out: &mut impl Write, comparison: &Comparison, top: u32) -> anyhow::Result<()> {
+pub(super) fn all(
+    out: &mut impl Write,
+    comparison: &Comparison,
+    top: u32,
+    style: &dyn Style,
+) -> anyhow::Result<()> {
     for metric in &comparison.metrics {
         let objective = Objective {
             metric: metric.name.to_string(),
@@ -170,12 +189,12 @@ pub(super) fn all(out: &mut impl Write, comparison: &Comparison, top: u32) -> an
         let place = own(&comparison.baseline).map_or_else(String::new, |place| {
             format!("; {} is number {}", comparison.baseline, place + 1)
         });
-        writeln!(
-            out,
-            "{title}: the best of {} policies, geometric mean over {} workload(s){place}\n",
+        let heading = format!(
+            "{title}: the best of {} policies, geometric mean over {} workload(s){place}",
             ranked.candidates.len(),
             comparison.workloads.len()
-        )?;
+        );
+        style.heading(out, &heading)?;
         let rows = ranked
             .candidates
             .iter()
@@ -199,9 +218,10 @@ pub(super) fn all(out: &mut impl Write, comparison: &Comparison, top: u32) -> an
                     better.count().to_string(),
                     worse.count().to_string(),
                 ]
+                .to_vec()
             });
         let header = ["rank", "policy", &title, "better on", "worse on"];
-        output::table(out, header, rows)?;
+        table(out, style, header, rows)?;
         writeln!(out)?;
     }
     writeln!(

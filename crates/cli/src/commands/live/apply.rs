@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use wakepath_policies::mechanism::Place;
-use wakepath_settings::{Plan, Selection, Session, policy};
+use wakepath_settings::{Change, Plan, Selection, Session, policy};
 use wakepath_system::journal;
+use wakepath_system::setting::Mechanism;
 
 use super::{HEADER, RootArgs, Row, policies_help};
 use crate::output::{self, Format};
@@ -109,9 +110,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     std::io::stdout().write_all(&shown)?;
     std::io::stdout().flush()?;
     let signal = until.wait(args.hold);
-    let count = hold
-        .release()?
-        .map_or(0, |(_, restored)| restored.written.len());
+    // A request that the kernel dropped by itself is not written.
+    let is_request = |change: &&Change| change.key.setting.mechanism == Mechanism::Held;
+    let requests = plan.changes.iter().filter(is_request).count();
+    let written = hold.release()?.map_or(0, |(_, restored)| {
+        restored.written.iter().filter(|c| !is_request(c)).count()
+    });
+    let count = written + requests;
     eprintln!("wakepath: put {count} setting(s) back");
     if let Some(signal) = signal {
         waiting::cancel(signal);
