@@ -22,6 +22,7 @@ mod reader;
 pub mod rows;
 pub mod shard;
 mod tables;
+pub mod timeline;
 
 pub use directory::{Mode, ResultsError, Writer};
 pub use document::{Design, Document, Machine, Origin, Policy, RequestedRate, StudyInfo, Workload};

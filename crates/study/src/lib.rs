@@ -1,6 +1,7 @@
 //! Runs that answer a question.
 //!
 //! - [`mod@file`] reads study files, [`plan`] finds what they name, [`run`] runs them.
+//! - [`timeline`] watches a simulated run.
 //! - [`builtin`] has studies that need no file.
 //! - [`reproduce`] simulates published experiments and sets the result beside the published numbers.
 
@@ -9,3 +10,4 @@ pub mod file;
 pub mod plan;
 pub mod reproduce;
 pub mod run;
+pub mod timeline;

@@ -9,8 +9,9 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
-use wakepath_report::perfetto::Timeline;
+use wakepath_report::perfetto;
 use wakepath_sim::{Experiment, simulate_observed};
+use wakepath_study::timeline::Observed;
 use wakepath_units::{Nanoseconds, quantity};
 use wakepath_workloads::Workload;
 
@@ -52,10 +53,11 @@ impl TimelineArgs {
         seed: u64,
     ) -> anyhow::Result<()> {
         new_file::write(path, self.force, |file| {
+            let span = self.perfetto_span;
+            let mut observed = Observed::new(machine, workload, span, |_| waiting::cancelled());
+            simulate_observed(machine, workload, policies, seed, &mut observed)?;
             let out = BufWriter::new(UntilCancelled(file));
-            let mut timeline = Timeline::new(out, machine, workload, self.perfetto_span);
-            simulate_observed(machine, workload, policies, seed, &mut timeline)?;
-            timeline.finish()?;
+            perfetto::write(out, &observed.timeline())?;
             Ok(())
         })
     }

@@ -89,8 +89,6 @@ pub(super) struct TrackEvent {
     pub(super) name_iid: Option<u64>,
     #[prost(uint64, optional, tag = "11")]
     pub(super) track_uuid: Option<u64>,
-    #[prost(int64, optional, tag = "30")]
-    pub(super) counter_value: Option<i64>,
     #[prost(double, optional, tag = "44")]
     pub(super) double_counter_value: Option<f64>,
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use prost::Message;
-use wakepath_units::Nanoseconds;
 
 use super::proto::{
     ChildTracksOrdering, CounterDescriptor, EventName, EventType, INCREMENTAL_STATE_CLEARED,
@@ -20,7 +19,7 @@ const SEQUENCE: u32 = 1;
 pub(super) struct Track(u64);
 
 /// Writes a trace to `out`. The first error that `out` gives is kept, and nothing is written after
-/// it; memory grows with tracks and names, not with time.
+/// it; its own memory grows with tracks and names, not with time.
 pub(super) struct TraceWriter<W> {
     out: W,
     failed: Option<io::Error>,
@@ -42,11 +41,6 @@ impl<W: Write> TraceWriter<W> {
             names: BTreeMap::new(),
             begun: false,
         }
-    }
-
-    /// Whether writing has failed.
-    pub(super) fn has_failed(&self) -> bool {
-        self.failed.is_some()
     }
 
     /// Flushes what is left. Returns the first error of the whole trace.
@@ -104,13 +98,13 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Begins a slice inside the one that is open on the track, if any.
-    pub(super) fn begin(&mut self, now: Nanoseconds, track: Track, name: &str) {
+    pub(super) fn begin(&mut self, now: u64, track: Track, name: &str) {
         let (iid, interned_data) = match self.names.get(name) {
             Some(iid) => (*iid, None),
             None => self.intern(name),
         };
         self.packet(TracePacket {
-            timestamp: Some(now.0),
+            timestamp: Some(now),
             track_event: Some(TrackEvent {
                 r#type: Some(EventType::SliceBegin.into()),
                 track_uuid: Some(track.0),
@@ -136,35 +130,22 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Ends the innermost slice of the track.
-    pub(super) fn end(&mut self, now: Nanoseconds, track: Track) {
-        self.event(now, track, EventType::SliceEnd, None, None);
+    pub(super) fn end(&mut self, now: u64, track: Track) {
+        self.event(now, track, EventType::SliceEnd, None);
     }
 
     /// Sets the value of a counter.
-    pub(super) fn count(&mut self, now: Nanoseconds, track: Track, value: i64) {
-        self.event(now, track, EventType::Counter, Some(value), None);
+    pub(super) fn value(&mut self, now: u64, track: Track, value: f64) {
+        self.event(now, track, EventType::Counter, Some(value));
     }
 
-    /// As [`Self::count`], with a fraction.
-    pub(super) fn measure(&mut self, now: Nanoseconds, track: Track, value: f64) {
-        self.event(now, track, EventType::Counter, None, Some(value));
-    }
-
-    fn event(
-        &mut self,
-        now: Nanoseconds,
-        track: Track,
-        kind: EventType,
-        whole: Option<i64>,
-        real: Option<f64>,
-    ) {
+    fn event(&mut self, now: u64, track: Track, kind: EventType, value: Option<f64>) {
         self.packet(TracePacket {
-            timestamp: Some(now.0),
+            timestamp: Some(now),
             track_event: Some(TrackEvent {
                 r#type: Some(kind.into()),
                 track_uuid: Some(track.0),
-                counter_value: whole,
-                double_counter_value: real,
+                double_counter_value: value,
                 ..TrackEvent::default()
             }),
             ..TracePacket::default()

@@ -6,7 +6,6 @@
 pub mod live;
 pub mod rows;
 pub mod sim;
-mod timeline;
 
 use std::collections::BTreeMap;
 use std::path::Path;

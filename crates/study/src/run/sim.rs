@@ -13,9 +13,10 @@ use wakepath_sim::observer::Observer;
 use wakepath_sim::{machine_under, simulate_observed};
 use wakepath_units::Nanoseconds;
 
-use super::{Backend, Order, Provenance, rows, timeline};
+use super::{Backend, Order, Provenance, rows};
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedPolicy, machine_in_short};
+use crate::timeline::representative;
 
 /// The simulator.
 pub struct Sim<'a> {
@@ -121,10 +122,13 @@ impl Backend for Sim<'_> {
         let machine = &self.under[cell.policy];
         run.seed = Some(self.plan.seed(cell.repeat));
         rows::fill(run, machine, &simulated);
-        if cell.repeat == 0 && !is_cancelled() {
-            let mut recording = timeline::Recording::new(machine, is_cancelled);
-            self.simulate(cell, &mut recording)?;
-            run.timeline = recording.rows();
+        if cell.repeat == 0
+            && !is_cancelled()
+            && let Some(workload) = self.plan.workloads[cell.workload].workload()
+        {
+            let mut observed = representative::observe(machine, workload, is_cancelled);
+            self.simulate(cell, &mut observed)?;
+            run.timeline = representative::rows(observed);
         }
         // Cut short or just finished: there is no telling.
         if is_cancelled() {

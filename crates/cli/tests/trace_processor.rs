@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::PolicySet;
-use wakepath_report::perfetto::Timeline;
+use wakepath_report::perfetto;
 use wakepath_sim::{Run, simulate_observed};
+use wakepath_study::timeline::Observed;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio;
 
@@ -37,10 +38,11 @@ fn case(
     let job = fio::parse(&text, "test.fio").unwrap().into();
     let policies = PolicySet::named([idle, freq, "psd[timeout=1ms]"]).unwrap();
     let span = Nanoseconds::from_secs(3600);
-    let mut timeline = Timeline::new(Vec::new(), &machine, &job, span);
-    let run = simulate_observed(&machine, &job, &policies, 1, &mut timeline).unwrap();
+    let mut observed = Observed::new(&machine, &job, span, |_| false);
+    let run = simulate_observed(&machine, &job, &policies, 1, &mut observed).unwrap();
     let trace = folder.join(format!("{name}.pftrace"));
-    std::fs::write(&trace, timeline.finish().unwrap()).unwrap();
+    let bytes = perfetto::write(Vec::new(), &observed.timeline()).unwrap();
+    std::fs::write(&trace, bytes).unwrap();
     Case {
         name,
         machine,
@@ -99,7 +101,7 @@ fn ask(cases: &[Case]) -> Option<Vec<Value>> {
     }
     let traces: Vec<&Path> = cases.iter().map(|c| c.trace.as_path()).collect();
     let mut child = Command::new(python)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trace_processor.py"))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/tests/trace_processor.py"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -146,7 +148,11 @@ fn agrees(case: &Case, answer: &Value) {
     let all = slices(&results[1]);
     let close = |ns: u64, seconds: f64| (ns as f64 - seconds * 1e9).abs() < 2.0;
     for cpu in &run.cpus {
-        let track = format!("CPU {}", cpu.cpu);
+        let plain = format!("CPU {}", cpu.cpu);
+        let of_cluster = format!("{plain} (");
+        let mut tracks = all.keys().map(|(track, ..)| track);
+        let track = tracks.find(|t| **t == plain || t.starts_with(&of_cluster));
+        let track = track.unwrap().clone();
         let mut idle = 0;
         for (state, seconds) in machine.idle_state.iter().zip(&cpu.idle_seconds) {
             let key = (track.clone(), state.name.clone(), 0);

@@ -1,0 +1,432 @@
+//! The timeline of a simulated run: the one observer that writes down what it sees.
+
+pub(crate) mod representative;
+
+use std::collections::BTreeMap;
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Cluster;
+use wakepath_results::timeline::{Span, Timeline, Track, TrackKind, What};
+use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestStep, Work};
+use wakepath_units::{Kilohertz, Nanoseconds};
+use wakepath_workloads::Workload;
+
+/// The end of a span that has not ended.
+const OPEN: u64 = u64::MAX;
+
+/// Watches a run until it has seen enough.
+pub struct Observed<F> {
+    timeline: Timeline,
+    numbers: BTreeMap<String, usize>,
+    /// Nothing that ends before is kept.
+    from: u64,
+    /// Nothing from this time on is kept.
+    until: u64,
+    over: bool,
+    enough: F,
+    seen: Seen,
+    /// Open spans of each track, outer ones first.
+    open: Vec<Vec<usize>>,
+    idle_states: Vec<String>,
+    jobs: Vec<String>,
+    clocks: Vec<usize>,
+    cpus: Vec<CpuTracks>,
+    drive: DriveTracks,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    now: u64,
+    /// Spans that are kept.
+    spans: usize,
+    /// Begin and end in ns of the requests that were begun after the start of what is kept, and are done.
+    done: Vec<(u64, u64)>,
+    /// Requests on their way.
+    on_the_way: usize,
+}
+
+struct CpuTracks {
+    slices: usize,
+    runnable: usize,
+    now: Option<Activity>,
+}
+
+struct DriveTracks {
+    group: usize,
+    /// Requests that the drive has got and not finished.
+    in_flight: usize,
+    counter: usize,
+    /// The track of each drive that has told a power state.
+    power: BTreeMap<usize, usize>,
+    slots: Vec<Slot>,
+    /// Slot of each request by its number.
+    by_request: Vec<usize>,
+}
+
+/// A track of requests, one after the other.
+struct Slot {
+    track: usize,
+    /// The task whose request it is, while that is on its way.
+    task: Option<usize>,
+    /// That request has no number yet.
+    submitting: bool,
+    begun: u64,
+}
+
+impl<F: Fn(&Seen) -> bool> Observed<F> {
+    /// Watches `workload` on `machine` from the start of its run for `span`, or until it is `enough`.
+    pub fn new(machine: &Machine, workload: &Workload, span: Nanoseconds, enough: F) -> Self {
+        let mut timeline = Timeline {
+            title: machine.title.clone(),
+            ..Timeline::default()
+        };
+        let mut add = |name: String, kind: TrackKind, group: Option<usize>| {
+            timeline.tracks.push(Track { name, group, kind });
+            timeline.tracks.len() - 1
+        };
+        let tasks = TrackKind::Count("tasks");
+        let many = machine.cluster.len() > 1;
+        let mut cpus: Vec<CpuTracks> = Vec::with_capacity(machine.cpus());
+        let mut clocks = Vec::with_capacity(machine.cluster.len());
+        for cluster in &machine.cluster {
+            for index in 0..cluster.cpus {
+                let cpu = cpus.len();
+                let of = if many {
+                    format!(" ({})", cluster.name)
+                } else {
+                    String::new()
+                };
+                if index % cluster.cpus_per_clock() == 0 {
+                    clocks.push(add(clock_name(cluster, cpu), TrackKind::Frequency, None));
+                }
+                cpus.push(CpuTracks {
+                    slices: add(format!("CPU {cpu}{of}"), TrackKind::Slices, None),
+                    runnable: add(format!("CPU {cpu} runnable"), tasks, None),
+                    now: None,
+                });
+            }
+        }
+        let group = add("drive".to_owned(), TrackKind::Slices, None);
+        let requests = TrackKind::Count("requests");
+        let drive = DriveTracks {
+            group,
+            in_flight: 0,
+            counter: add("requests at the drive".to_owned(), requests, Some(group)),
+            power: BTreeMap::new(),
+            slots: Vec::new(),
+            by_request: Vec::new(),
+        };
+        let mut observed = Self {
+            open: vec![Vec::new(); timeline.tracks.len()],
+            timeline,
+            numbers: BTreeMap::new(),
+            from: 0,
+            until: span.0,
+            over: false,
+            enough,
+            seen: Seen::default(),
+            idle_states: machine.idle_state.iter().map(|s| s.name.clone()).collect(),
+            jobs: workload.names().into_iter().map(str::to_owned).collect(),
+            clocks,
+            cpus,
+            drive,
+        };
+        let counters = observed.cpus.iter().map(|cpu| cpu.runnable);
+        let counters: Vec<usize> = counters.chain([observed.drive.counter]).collect();
+        for counter in counters {
+            observed.value(0, counter, 0.0);
+        }
+        observed
+    }
+
+    /// What was seen.
+    pub fn timeline(self) -> Timeline {
+        self.finish().0
+    }
+
+    fn finish(mut self) -> (Timeline, Seen) {
+        self.close(self.seen.now.min(self.until));
+        (self.timeline, self.seen)
+    }
+
+    /// Whether what happens now is still kept. Ends the timeline when it is not.
+    fn keeps(&mut self, now: Nanoseconds) -> bool {
+        if now.0 >= self.until {
+            self.close(self.until);
+        } else if self.seen.now < self.from && now.0 >= self.from {
+            self.forget();
+        }
+        self.seen.now = now.0;
+        !self.over
+    }
+
+    /// Ends all spans.
+    fn close(&mut self, now: u64) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        for track in 0..self.open.len() {
+            self.end_all(now, track);
+        }
+    }
+
+    /// Drops what has ended.
+    fn forget(&mut self) {
+        let spans = std::mem::take(&mut self.timeline.spans);
+        let kept = spans.into_iter().filter(|span| span.end_ns == OPEN);
+        self.timeline.spans = kept.collect();
+        self.open.iter_mut().for_each(Vec::clear);
+        for (index, span) in self.timeline.spans.iter().enumerate() {
+            self.open[span.track].push(index);
+        }
+    }
+
+    fn add_track(&mut self, name: String) -> usize {
+        self.timeline.tracks.push(Track {
+            name,
+            group: Some(self.drive.group),
+            kind: TrackKind::Slices,
+        });
+        self.open.push(Vec::new());
+        self.open.len() - 1
+    }
+
+    fn begin(&mut self, now: u64, track: usize, name: &str) {
+        let name = self.numbers.get(name).copied().unwrap_or_else(|| {
+            let number = self.timeline.names.len();
+            self.timeline.names.push(name.to_owned());
+            self.numbers.insert(name.to_owned(), number);
+            number
+        });
+        self.add(now, track, What::Name(name));
+    }
+
+    fn add(&mut self, now: u64, track: usize, what: What) {
+        self.open[track].push(self.timeline.spans.len());
+        self.timeline.spans.push(Span {
+            track,
+            what,
+            start_ns: now,
+            end_ns: OPEN,
+        });
+        self.seen.spans = self.timeline.spans.len();
+    }
+
+    /// Ends the innermost span of a track.
+    fn end(&mut self, now: u64, track: usize) {
+        if let Some(span) = self.open[track].pop() {
+            self.timeline.spans[span].end_ns = now;
+        }
+    }
+
+    fn end_all(&mut self, now: u64, track: usize) {
+        while !self.open[track].is_empty() {
+            self.end(now, track);
+        }
+    }
+
+    /// A track has this value from now on.
+    fn value(&mut self, now: u64, track: usize, value: f64) {
+        let before = self.open[track]
+            .last()
+            .map(|span| self.timeline.spans[*span].what);
+        if before != Some(What::Value(value)) {
+            self.end(now, track);
+            self.add(now, track, What::Value(value));
+        }
+    }
+
+    /// The lowest slot that is free, a new one if none is.
+    fn free_slot(&mut self) -> usize {
+        let free = self.drive.slots.iter().position(|s| s.task.is_none());
+        free.unwrap_or_else(|| {
+            let slot = self.drive.slots.len();
+            let track = self.add_track(format!("request slot {slot}"));
+            self.drive.slots.push(Slot {
+                track,
+                task: None,
+                submitting: false,
+                begun: 0,
+            });
+            slot
+        })
+    }
+
+    fn slot(&mut self, request: usize) -> Option<&mut Slot> {
+        let slot = self.drive.by_request.get(request)?;
+        self.drive.slots.get_mut(*slot)
+    }
+
+    /// Ends the present step of a request and begins the next.
+    fn step(&mut self, now: u64, request: usize, name: &str) {
+        if let Some(track) = self.slot(request).map(|slot| slot.track) {
+            self.end(now, track);
+            self.begin(now, track, name);
+        }
+    }
+
+    fn issued(&mut self, now: u64, task: usize, request: usize, read: bool) {
+        let drive = &mut self.drive;
+        let submitting = |s: &Slot| s.submitting && s.task == Some(task);
+        let Some(slot) = drive.slots.iter().position(submitting) else {
+            return;
+        };
+        drive.slots[slot].submitting = false;
+        if drive.by_request.len() <= request {
+            drive.by_request.resize(request + 1, usize::MAX);
+        }
+        drive.by_request[request] = slot;
+        self.step(
+            now,
+            request,
+            if read { "drive: read" } else { "drive: write" },
+        );
+        self.at_the_drive(now, 1);
+    }
+
+    fn at_the_drive(&mut self, now: u64, more: isize) {
+        self.drive.in_flight = self.drive.in_flight.saturating_add_signed(more);
+        self.value(now, self.drive.counter, self.drive.in_flight as f64);
+    }
+
+    /// What a CPU does, in words.
+    fn name_of(&self, activity: Activity) -> String {
+        match activity {
+            Activity::Idle(state) => self.idle_states.get(state).cloned().unwrap_or_default(),
+            Activity::Waking => "idle exit".to_owned(),
+            Activity::Interrupt(kind) => match kind {
+                InterruptKind::Completion(_) => "irq: completion",
+                InterruptKind::Tick => "irq: tick",
+                InterruptKind::Timer => "irq: timer",
+                InterruptKind::Reschedule => "irq: reschedule",
+            }
+            .to_owned(),
+            Activity::Task { job, work, .. } => {
+                let of = job.and_then(|job| self.jobs.get(job));
+                match (of, work) {
+                    (Some(job), Work::Submit) => format!("{job}: submission"),
+                    (Some(job), Work::Resume) => format!("{job}: completion"),
+                    (Some(task), Work::Run) => task.clone(),
+                    (Some(job), Work::Think | Work::Background) => format!("{job}: think time"),
+                    (None, _) => "kernel worker".to_owned(),
+                }
+            }
+        }
+    }
+}
+
+/// The name of the clock whose first CPU this is.
+fn clock_name(cluster: &Cluster, first_cpu: usize) -> String {
+    let name = &cluster.name;
+    match cluster.cpus_per_clock() {
+        all if all == cluster.cpus => format!("frequency of cluster {name}"),
+        1 => format!("frequency of CPU {first_cpu} ({name})"),
+        n => format!(
+            "frequency of CPUs {first_cpu}-{} ({name})",
+            first_cpu + n - 1
+        ),
+    }
+}
+
+impl<F: Fn(&Seen) -> bool> Observer for Observed<F> {
+    fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
+        if !self.keeps(now) || self.cpus[cpu].now == Some(activity) {
+            return;
+        }
+        self.cpus[cpu].now = Some(activity);
+        let track = self.cpus[cpu].slices;
+        // Leaving an idle state is part of the stay in it, as in the figures of a run.
+        if activity != Activity::Waking {
+            self.end_all(now.0, track);
+        }
+        let name = self.name_of(activity);
+        self.begin(now.0, track, &name);
+    }
+
+    fn runnable(&mut self, now: Nanoseconds, cpu: usize, tasks: usize) {
+        if self.keeps(now) {
+            self.value(now.0, self.cpus[cpu].runnable, tasks as f64);
+        }
+    }
+
+    fn frequency(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
+        if self.keeps(now) {
+            let mhz = f64::from(frequency.0) / 1e3;
+            self.value(now.0, self.clocks[clock], mhz);
+        }
+    }
+
+    fn request(&mut self, now: Nanoseconds, step: RequestStep) {
+        if !self.keeps(now) {
+            return;
+        }
+        let now = now.0;
+        match step {
+            RequestStep::Begun { task } => {
+                let slot = self.free_slot();
+                let slot = &mut self.drive.slots[slot];
+                (slot.task, slot.submitting, slot.begun) = (Some(task), true, now);
+                let track = slot.track;
+                self.begin(now, track, "request");
+                self.begin(now, track, "submission");
+                self.seen.on_the_way += 1;
+            }
+            RequestStep::Issued {
+                task,
+                request,
+                read,
+            } => self.issued(now, task, request, read),
+            RequestStep::Served { request } => {
+                self.step(now, request, "interrupt");
+                self.at_the_drive(now, -1);
+            }
+            RequestStep::Delivered { request, .. } => {
+                self.step(now, request, "wake-up of the task");
+            }
+            RequestStep::Completed { request } => {
+                let Some(slot) = self.slot(request) else {
+                    return;
+                };
+                slot.task = None;
+                let (track, begun) = (slot.track, slot.begun);
+                self.end_all(now, track);
+                self.seen.on_the_way -= 1;
+                if begun >= self.from {
+                    self.seen.done.push((begun, now));
+                }
+            }
+        }
+    }
+
+    fn drive_power(&mut self, now: Nanoseconds, drive: usize, state: usize) {
+        if !self.keeps(now) {
+            return;
+        }
+        let known = self.drive.power.get(&drive).copied();
+        let track = known.unwrap_or_else(|| {
+            let track = self.add_track(format!("power state of drive {drive}"));
+            self.drive.power.insert(drive, track);
+            track
+        });
+        let name = format!("PS{state}");
+        let open = self.open[track].last();
+        if open.is_some_and(|span| self.timeline.says(&self.timeline.spans[*span]) == name) {
+            return;
+        }
+        self.end(now.0, track);
+        self.begin(now.0, track, &name);
+    }
+
+    fn finished(&mut self, now: Nanoseconds) {
+        self.seen.now = now.0;
+        self.close(now.0.min(self.until));
+    }
+
+    fn has_enough(&self) -> bool {
+        self.over || (self.enough)(&self.seen)
+    }
+}
+
+#[cfg(test)]
+mod tests;
