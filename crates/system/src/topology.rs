@@ -67,18 +67,10 @@ impl System {
         self.root().optional("proc/sys/kernel/osrelease")
     }
 
-    /// The running kernel, or the nearest whose policies are known.
+    /// The running kernel, or the nearest whose policies are known ([`KernelVersion::nearest`]); 6.12 if it does not say.
     pub fn kernel_version(&self) -> KernelVersion {
         let release = self.kernel_release().unwrap_or_default();
-        KernelVersion::of_release(&release).unwrap_or_else(|_| {
-            let mut parts = release.split(['.', '-']).map_while(|p| p.parse().ok());
-            let series: (u32, u32) = (parts.next().unwrap_or(6), parts.next().unwrap_or(12));
-            match series {
-                series if series < (6, 12) => KernelVersion::V6_1,
-                (6, _) => KernelVersion::V6_12,
-                _ => KernelVersion::V7_3,
-            }
-        })
+        KernelVersion::nearest(&release).unwrap_or(KernelVersion::V6_12)
     }
 
     /// The numbers of the CPUs that are online.

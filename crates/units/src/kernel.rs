@@ -103,6 +103,25 @@ impl KernelVersion {
             })
     }
 
+    /// The kernel that `uname -r` or a capture names, or else the nearest one that is known: the newest one for newer
+    /// kernels; the first release of the next known series for older ones, which has what mainline had come to, and
+    /// none of what stable releases changed later. `None`: the text does not begin with two numbers.
+    pub fn nearest(release: &str) -> Option<Self> {
+        if let Ok(known) = Self::of_release(release) {
+            return Some(known);
+        }
+        let mut numbers = release
+            .split(|c: char| !c.is_ascii_digit())
+            .map_while(|part| part.parse::<u16>().ok());
+        let series = (numbers.next()?, numbers.next()?);
+        let next = SERIES.into_iter().find(|known| *known > series);
+        Some(next.map_or(Self::V7_3, |(major, minor)| Self {
+            major,
+            minor,
+            patch: Some(0),
+        }))
+    }
+
     /// Its series and stable release, for a look-up in a table of releases. The newest stable release is
     /// [`u16::MAX`].
     pub const fn release(self) -> (u16, u16, u16) {
@@ -267,6 +286,27 @@ mod tests {
         }
         assert!(KernelVersion::of_release("5.15.0").is_err());
         assert!(KernelVersion::of_release("").is_err());
+    }
+
+    #[test]
+    fn the_nearest_kernel_is_what_mainline_had_come_to() {
+        for (release, expected) in [
+            ("6.12.48+deb13-amd64", Some("6.12.48")),
+            ("6.1.0-56-amd64", Some("6.1")),
+            ("4.19.0-27-amd64", Some("6.1.0")),
+            ("5.15.196", Some("6.1.0")),
+            ("6.8.0-45-generic", Some("6.12.0")),
+            ("6.20", Some("7.0.0")),
+            ("7.4.1", Some("7.3")),
+            ("8.0-rc1", Some("7.3")),
+            ("99999.1", None),
+            ("6", None),
+            ("", None),
+            ("next-20260101", None),
+        ] {
+            let nearest = KernelVersion::nearest(release).map(|kernel| kernel.to_string());
+            assert_eq!(nearest.as_deref(), expected, "{release}");
+        }
     }
 
     #[test]
