@@ -61,13 +61,22 @@ pub enum GainError {
         /// Runs of the series.
         series: usize,
     },
-    /// The means need numbers above 0.
+    /// The means need numbers above 0, arithmetic ones numbers that are not below it.
     #[error("run {index} is {value}; a mean ratio needs finite numbers above 0")]
     Value {
         /// Which run of its series, from 0.
         index: usize,
         /// Its value.
         value: f64,
+    },
+    /// Nothing is a percentage of 0.
+    #[error("{0} is 0 in every run, and there is no ratio to 0")]
+    Zero(&'static str),
+    /// What happened in a few runs only may happen in none of the next ones, or in many.
+    #[error("above 0 in {runs} run(s) only: too rare for an interval, which takes {FEWEST}")]
+    Rare {
+        /// Runs above 0 of the series that has fewer.
+        runs: usize,
     },
     /// No such level.
     #[error("{0} is no confidence level between 0.5 and 0.999")]
@@ -78,7 +87,8 @@ pub enum GainError {
 /// the resampling.
 ///
 /// # Errors
-/// Fewer than 4 runs, pairs without partners, values that are not finite numbers above 0.
+/// Fewer than 4 runs, pairs without partners, values that are not finite numbers above 0. Where the metric's mean is the
+/// arithmetic one, as of counts and of added time, runs can be 0 if at least 4 of each series are not, or if all are.
 pub fn gain(
     metric: &Metric,
     baseline: &[f64],
@@ -87,7 +97,10 @@ pub fn gain(
     level: f64,
     seed: u64,
 ) -> Result<Gain, GainError> {
-    check(baseline, series, design, level)?;
+    check(metric.mean, [baseline, series], design, level)?;
+    if [baseline, series].concat().iter().all(|v| *v == 0.0) {
+        return Ok(nothing([baseline.len(), series.len()]));
+    }
     let scale = Scale(metric.mean);
     let [a, b] = [baseline, series].map(|values| scale.of(values));
     let estimate = scale.log_ratio(&a, &b, design);
@@ -96,7 +109,9 @@ pub fn gain(
         let mut studentised = resample(&a, &b, design, seed, |a, b| {
             let of = scale.log_ratio(a, b, design);
             let error = of.error().max(LEAST_ERROR * error);
-            (error > 0.0).then(|| (of.log_ratio - log_ratio) / error)
+            let deviation = (of.log_ratio - log_ratio) / error;
+            // A resample can be of runs of 0 alone.
+            (error > 0.0 && deviation.is_finite()).then_some(deviation)
         });
         studentised.sort_by(f64::total_cmp);
         let observed = log_ratio / error;
@@ -151,6 +166,8 @@ pub(crate) fn interval_of_mean(metric: &Metric, values: &[f64], level: f64) -> O
         quantile.inverse_cdf(f64::midpoint(1.0, level)) * (squares / (runs * (runs - 1.0))).sqrt();
     let (low, high) = (middle - half, middle + half);
     Some(match scale.0 {
+        // No mean of amounts is below 0.
+        Mean::Arithmetic if values.iter().all(|v| *v >= 0.0) => [low.max(0.0), high],
         Mean::Arithmetic => [low, high],
         Mean::Geometric => [low.exp(), high.exp()],
         // So slow that no rate is too high to be ruled out.
@@ -169,12 +186,32 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() as f64 - 1.0)).sqrt())
 }
 
-fn check(baseline: &[f64], series: &[f64], design: Design, level: f64) -> Result<(), GainError> {
+/// No difference: every run of both is 0.
+fn nothing(runs: [usize; 2]) -> Gain {
+    Gain {
+        means: [0.0; 2],
+        percent: 0.0,
+        interval: [0.0; 2],
+        p_value: 1.0,
+        effect: None,
+        runs,
+    }
+}
+
+fn check(
+    mean: Mean,
+    [baseline, series]: [&[f64]; 2],
+    design: Design,
+    level: f64,
+) -> Result<(), GainError> {
     if !(0.5..=0.999).contains(&level) {
         return Err(GainError::Level(level));
     }
     for values in [baseline, series] {
-        let wrong = |(_, v): &(usize, &f64)| !v.is_finite() || **v <= 0.0;
+        let wrong = |(_, v): &(usize, &f64)| {
+            let low = **v < 0.0 || (**v == 0.0 && mean != Mean::Arithmetic);
+            !v.is_finite() || low
+        };
         if let Some((index, value)) = values.iter().enumerate().find(wrong) {
             return Err(GainError::Value {
                 index,
@@ -192,7 +229,13 @@ fn check(baseline: &[f64], series: &[f64], design: Design, level: f64) -> Result
     if runs < FEWEST {
         return Err(GainError::TooFewRuns { runs });
     }
-    Ok(())
+    match [baseline, series].map(|values| values.iter().filter(|v| **v > 0.0).count()) {
+        [0, 0] => Ok(()),
+        [0, _] => Err(GainError::Zero("the baseline")),
+        [_, 0] => Err(GainError::Zero("this series")),
+        [a, b] if a.min(b) < FEWEST => Err(GainError::Rare { runs: a.min(b) }),
+        _ => Ok(()),
+    }
 }
 
 /// The scale on which the metric's mean is an arithmetic one.
@@ -401,11 +444,50 @@ mod tests {
         assert!(matches!(wrong, GainError::Value { index: 2, .. }));
         let zero = of(&[0.0; 4], &four, Design::Unpaired);
         assert!(zero.to_string().contains("above 0"));
+        let counts = |a: &[f64], b: &[f64]| gain(metric("mean_us"), a, b, Design::Paired, 0.95, 1);
+        let zero = counts(&[0.0; 4], &four).unwrap_err();
+        assert_eq!(zero, GainError::Zero("the baseline"));
+        assert_eq!(
+            counts(&four, &[0.0; 4]),
+            Err(GainError::Zero("this series"))
+        );
+        assert!(counts(&four, &[1.0, -1.0, 1.0, 1.0]).is_err());
         assert!(matches!(
             of(&four, &[1.0; 5], Design::Paired),
             GainError::NotPairs { .. }
         ));
         assert!(gain(iops, &four, &four, Design::Paired, 1.0, 1).is_err());
+    }
+
+    #[test]
+    fn some_runs_of_an_amount_can_be_0() {
+        let of =
+            |a: &[f64], b: &[f64]| gain(metric("mean_us"), a, b, Design::Paired, 0.95, 1).unwrap();
+        let a = [0.0, 4.0, 5.0, 0.0, 6.0, 3.0];
+        let b: Vec<f64> = a
+            .iter()
+            .map(|v| v * 2.0 + f64::from(u8::from(*v > 4.0)) * 0.1)
+            .collect();
+        let worse = of(&a, &b);
+        assert!(
+            worse.percent < -100.0 && worse.interval[1] < -95.0,
+            "{worse:?}"
+        );
+        assert!(worse.interval.iter().all(|v| v.is_finite()), "{worse:?}");
+        let rare = gain(
+            metric("mean_us"),
+            &a,
+            &[0.0, 0.0, 0.0, 2.0, 0.0, 0.0],
+            Design::Paired,
+            0.95,
+            1,
+        );
+        assert_eq!(rare, Err(GainError::Rare { runs: 1 }));
+        let same = of(&[0.0; 5], &[0.0; 5]);
+        assert_eq!(
+            (same.percent, same.interval, same.p_value),
+            (0.0, [0.0; 2], 1.0)
+        );
     }
 
     #[test]

@@ -608,6 +608,8 @@ fn summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summa
             let gains = of_metric.iter().filter(|r| r.policy == *policy);
             let ratios: Vec<f64> = gains
                 .filter_map(|r| r.gain.map(|g| g.means[1] / g.means[0]))
+                // 0 under both is no ratio.
+                .filter(|ratio| ratio.is_finite())
                 .collect();
             if ratios.len() < 2 {
                 continue;
