@@ -235,6 +235,7 @@ fn setup(governors: &str) -> anyhow::Result<Setup> {
         policies: governors.split(',').map(policy).collect::<Result<_, _>>()?,
         psd: None,
         ran: None,
+        blocks: 1,
     })
 }
 

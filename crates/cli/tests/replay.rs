@@ -157,7 +157,7 @@ fn sets_with_other_leases_are_replayed_beside_each_other() {
         ("psd", "names no idle governor"),
         ("menu + psd[ceiling=C9]", "`C9`"),
     ] {
-        fails_with(replay(&[set]), &["--policy", says]);
+        fails_with(replay(&[set]), &["policy '", says]);
     }
     replay(&["meno"]).code(2);
 }

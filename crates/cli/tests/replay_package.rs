@@ -116,6 +116,7 @@ fn replayed(machine: &Machine, recording: &Path, idle: &str) -> Report {
         policies,
         psd: None,
         ran: None,
+        blocks: 1,
     };
     let mut reader = Reader::open(recording).unwrap();
     replay(&mut reader, &setup, None, &mut |_| ()).unwrap()

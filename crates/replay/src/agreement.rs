@@ -39,7 +39,7 @@ impl Agreement {
         (self.periods > 0).then(|| self.same_state as f64 / self.periods as f64)
     }
 
-    /// Adds that of another CPU.
+    /// Adds that of another CPU or block.
     pub fn add(&mut self, other: &Self) {
         self.periods += other.periods;
         self.same_state += other.same_state;
@@ -86,13 +86,13 @@ pub struct Shadow {
     unknown: Unknown,
     /// The end of the last exported call, in ns.
     exported_to: u64,
-    /// What came of it.
-    pub agreement: Agreement,
+    /// What came of it, by block of time.
+    pub agreements: Vec<Agreement>,
 }
 
 impl Shadow {
-    /// `None`: the governor that ran is not known; only calls are exported.
-    pub fn new(governor: Option<Governor>, ran: Option<&Ran>) -> Self {
+    /// For so many blocks of time. `None`: the governor that ran is not known; only calls are exported.
+    pub fn new(governor: Option<Governor>, ran: Option<&Ran>, blocks: usize) -> Self {
         Self {
             governor,
             unknown: ran.map(Unknown::of).unwrap_or_default(),
@@ -100,7 +100,7 @@ impl Shadow {
             open: None,
             ticked: false,
             exported_to: 0,
-            agreement: Agreement::default(),
+            agreements: vec![Agreement::default(); blocks],
         }
     }
 
@@ -136,8 +136,14 @@ impl Shadow {
         }
     }
 
-    /// The next period, of which `longest` stands in for a sleep length that was not recorded.
-    pub fn period(&mut self, end: u64, period: &IdlePeriod, tick: u64, longest: u64) {
+    /// The next period, which counts for a block. `longest` stands in for a sleep length that was not recorded.
+    pub fn period(
+        &mut self,
+        (end, block): (u64, usize),
+        period: &IdlePeriod,
+        tick: u64,
+        longest: u64,
+    ) {
         let inputs = &period.inputs;
         let start = end.saturating_sub(period.duration.0);
         let clock = start.saturating_sub(u64::from(inputs.select_lead.unwrap_or(0)));
@@ -159,7 +165,7 @@ impl Shadow {
         };
         if let Some(governor) = &mut self.governor {
             let decision = governor.select(&query);
-            self.compare(decision, period);
+            self.compare(block, decision, period);
         }
         let outcome = IdleOutcome {
             clock: end,
@@ -171,8 +177,10 @@ impl Shadow {
         self.open = Some((query, period.state, outcome));
     }
 
-    fn compare(&mut self, decision: IdleDecision, period: &IdlePeriod) {
-        let a = &mut self.agreement;
+    fn compare(&mut self, block: usize, decision: IdleDecision, period: &IdlePeriod) {
+        let Some(a) = self.agreements.get_mut(block) else {
+            return;
+        };
         a.periods += 1;
         if let Some(stop) = period.stop_tick {
             a.tick_known += 1;

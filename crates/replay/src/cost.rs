@@ -4,6 +4,8 @@
 //! ([`wakepath_policies::idle::power`]), as for the oracle itself. The oracle, which knows the rest's
 //! length, enters one state once. What the package draws comes on top ([`crate::package`]).
 
+use std::ops::Range;
+
 use wakepath_policies::idle::OracleGoal;
 use wakepath_policies::idle::oracle::Oracle;
 use wakepath_policies::idle::power::{IdlePower, StatePower};
@@ -38,10 +40,64 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Adds another sum.
+    pub fn add(&mut self, other: &Self) {
+        self.time += other.time;
+        self.count += other.count;
+        self.too_deep += other.too_deep;
+        self.too_shallow += other.too_shallow;
+        self.slower += other.slower;
+        self.added_latency += other.added_latency;
+        self.slower_io += other.slower_io;
+        self.added_io_latency += other.added_io_latency;
+        self.wasted += other.wasted;
+        self.energy += other.energy;
+    }
+
     /// An I/O completion waited for the last wake-up, `added` ns longer than with the oracle.
     pub fn delay_io(&mut self, added: u64) {
         self.slower_io += u64::from(added > 0);
         self.added_io_latency += added;
+    }
+}
+
+/// What comes together for one governor, by block of time and state.
+#[derive(Clone, Debug)]
+pub struct TotalsByBlock {
+    states: usize,
+    list: Vec<Totals>,
+}
+
+impl TotalsByBlock {
+    /// Nothing yet, for so many blocks and states.
+    pub fn new(blocks: usize, states: usize) -> Self {
+        Self {
+            states,
+            list: vec![Totals::default(); blocks * states],
+        }
+    }
+
+    /// Those of a block by state; none of a block that there is not.
+    #[inline(always)]
+    pub fn of_mut(&mut self, block: usize) -> &mut [Totals] {
+        let from = block * self.states;
+        self.list
+            .get_mut(from..from + self.states)
+            .unwrap_or_default()
+    }
+
+    /// Sums over some blocks, by state.
+    pub fn sums(&self, blocks: Range<usize>) -> Vec<Totals> {
+        let mut sums = vec![Totals::default(); self.states];
+        let list = self
+            .list
+            .get(blocks.start * self.states..blocks.end * self.states);
+        for of_block in list.unwrap_or_default().chunks(self.states.max(1)) {
+            for (sum, totals) in sums.iter_mut().zip(of_block) {
+                sum.add(totals);
+            }
+        }
+        sums
     }
 }
 

@@ -7,7 +7,7 @@ use wakepath_policies::idle::{Governor, IdleGovernor, IdleOutcome, WithGovernor}
 use wakepath_policies::psd::Ceiling;
 use wakepath_units::Nanoseconds;
 
-use crate::cost::{Judge, Totals};
+use crate::cost::{Judge, TotalsByBlock};
 use crate::package::Tally;
 use crate::rest::Rest;
 
@@ -37,8 +37,8 @@ pub struct IdleLoop {
 /// What came of a governor on one CPU.
 #[derive(Clone, Debug)]
 pub struct Counts {
-    /// Per state.
-    pub totals: Vec<Totals>,
+    /// Per block of time and state.
+    pub totals: TotalsByBlock,
     /// How often the governor was asked.
     pub selections: u64,
     /// How often it stopped a running tick.
@@ -49,14 +49,14 @@ pub struct Counts {
 
 impl IdleLoop {
     /// A CPU that has never been idle. `poll_limit`: how long the polling state polls, in ns, unless the
-    /// governor has a limit of its own.
-    pub fn new(governor: Governor, poll_limit: u64, states: usize) -> Self {
+    /// governor has a limit of its own; `totals`: sums of nothing yet.
+    pub fn new(governor: Governor, poll_limit: u64, totals: TotalsByBlock) -> Self {
         Self {
             governor,
             poll_limit,
             tick_stopped: false,
             counts: Counts {
-                totals: vec![Totals::default(); states],
+                totals,
                 selections: 0,
                 tick_stops: 0,
                 poll_limit_hits: 0,
@@ -117,6 +117,7 @@ impl Passage<'_> {
             ceiling,
         } = self.terms;
         let counts = &mut *self.counts;
+        let totals = counts.totals.of_mut(rest.block);
         // A task gets the tick back; where nothing is recorded of tasks, one is taken to have run.
         let mut tick_stopped = *self.tick_stopped && rest.in_loop;
         let mut now = rest.start;
@@ -163,7 +164,7 @@ impl Passage<'_> {
             let ticks_at = if tick_stopped { u64::MAX } else { tick };
             let end = rest.end.min(polls_until).min(ticks_at).min(looks_at);
             let last = end == rest.end;
-            let added = judge.account(&mut counts.totals, state, end - now, last, rest.best);
+            let added = judge.account(totals, state, end - now, last, rest.best);
             if !rest.windows.is_empty()
                 && let Some((tally, place)) = &mut self.package
             {
@@ -182,7 +183,7 @@ impl Passage<'_> {
             if last {
                 *self.tick_stopped = tick_stopped;
                 if rest.woken_by_io {
-                    counts.totals[state].delay_io(added);
+                    totals[state].delay_io(added);
                 }
                 return;
             }

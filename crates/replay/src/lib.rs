@@ -18,6 +18,7 @@
 )]
 
 pub mod agreement;
+mod blocks;
 pub mod cost;
 pub mod drives;
 pub mod idle_loop;
@@ -29,7 +30,8 @@ mod run;
 mod setup;
 mod windows;
 
-pub use report::{PolicyReport, Report, StateReport};
+pub use blocks::MOST_BLOCKS;
+pub use report::{BlockPolicy, BlockReport, PolicyReport, Report, StateReport, Sums};
 pub use run::{ReplayError, replay};
 pub use setup::{Ran, Setup, SetupError, States};
 

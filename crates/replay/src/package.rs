@@ -11,6 +11,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::PackageSleep;
 use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
+use crate::blocks::{Blocks, Near};
 use crate::windows::{Window, Windows};
 
 /// A package, as a machine describes it.
@@ -100,10 +101,17 @@ struct Course {
 }
 
 /// Sums over windows, for one governor.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Sums {
     /// How many CPUs are awake at the next window's end.
     awake: i32,
+    /// By block of time: of the window's start, but for the sleep, which is where it is.
+    blocks: Vec<BlockSums>,
+}
+
+/// Sums over the windows of some blocks.
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockSums {
     asleep: u64,
     count: u64,
     waits: u64,
@@ -133,6 +141,9 @@ pub(crate) struct Tally {
     courses: VecDeque<Course>,
     ends: VecDeque<End>,
     sums: Vec<Sums>,
+    blocks: Blocks,
+    /// The block of the last window that was settled.
+    near: Near,
 }
 
 /// The oracle among the governors of a [`Tally`].
@@ -147,7 +158,16 @@ const WORTH_SETTLING: usize = 1 << 14;
 
 impl Tally {
     /// For so many governors beside the oracle and the recorded one.
-    pub(crate) fn new(package: Package, windows: Windows, governors: usize) -> Self {
+    pub(crate) fn new(
+        package: Package,
+        windows: Windows,
+        governors: usize,
+        blocks: Blocks,
+    ) -> Self {
+        let nothing = Sums {
+            awake: 0,
+            blocks: vec![BlockSums::default(); blocks.count()],
+        };
         Self {
             package,
             windows,
@@ -155,7 +175,9 @@ impl Tally {
             first: 0,
             courses: VecDeque::new(),
             ends: VecDeque::new(),
-            sums: vec![Sums::default(); FIRST + governors],
+            sums: vec![nothing; FIRST + governors],
+            blocks,
+            near: Near::default(),
         }
     }
 
@@ -242,14 +264,18 @@ impl Tally {
             let Some(window) = self.windows.get(self.first).copied() else {
                 return;
             };
+            let block = self.near.block(&self.blocks, window.start);
             let mut of_oracle = 0;
             for (governor, sums) in self.sums.iter_mut().enumerate() {
                 let course = self.courses.pop_front().unwrap_or_default();
-                let waits = sums.add(&self.package, window, course, end);
+                let waits = sums.add(&self.package, window, course, end, (&self.blocks, block));
                 if governor == ORACLE {
                     of_oracle = waits;
                 }
                 let added = waits.saturating_sub(of_oracle);
+                let Some(sums) = sums.blocks.get_mut(block) else {
+                    continue;
+                };
                 sums.slower += u64::from(added > 0);
                 sums.added += added;
                 if end.by_io {
@@ -261,13 +287,23 @@ impl Tally {
         }
     }
 
-    /// The package under one governor. All windows are settled.
-    pub(crate) fn report(&self, governor: usize) -> PackageReport {
+    /// The package under one governor in some blocks. All windows are settled.
+    pub(crate) fn report(&self, governor: usize, blocks: Range<usize>) -> PackageReport {
         let joules = |femtojoules: i128| femtojoules as f64 / 1e15;
-        let energy = |sums: &Sums| {
-            let span = Nanoseconds(self.windows.span);
-            let awake = Nanoseconds(self.windows.span.saturating_sub(sums.asleep));
-            let energy = self.package.idle.femtojoules_over(span)
+        let span = self
+            .windows
+            .span_in(blocks.clone().map(|block| self.blocks.range(block)));
+        let of_blocks = |governor: usize| {
+            let mut all = BlockSums::default();
+            let of_governor = &self.sums[governor].blocks;
+            for sums in of_governor.get(blocks.clone()).unwrap_or_default() {
+                all.add(sums);
+            }
+            all
+        };
+        let energy = |sums: &BlockSums| {
+            let awake = Nanoseconds(span.saturating_sub(sums.asleep));
+            let energy = self.package.idle.femtojoules_over(Nanoseconds(span))
                 + self.package.awake.femtojoules_over(awake)
                 + self
                     .package
@@ -275,7 +311,7 @@ impl Tally {
                     .femtojoules_over(Nanoseconds(sums.waits));
             energy as i128
         };
-        let sums = &self.sums[governor];
+        let sums = of_blocks(governor);
         PackageReport {
             asleep_ns: sums.asleep,
             count: sums.count,
@@ -283,8 +319,8 @@ impl Tally {
             added_latency_ns: sums.added,
             slower_io: sums.slower_io,
             added_io_latency_ns: sums.added_io,
-            wasted_j: joules(energy(sums) - energy(&self.sums[ORACLE])),
-            energy_j: joules(energy(sums)),
+            wasted_j: joules(energy(&sums) - energy(&of_blocks(ORACLE))),
+            energy_j: joules(energy(&sums)),
         }
     }
 
@@ -296,8 +332,15 @@ impl Tally {
 }
 
 impl Sums {
-    /// Adds a window; returns how long the CPU waits that ends it, in ns.
-    fn add(&mut self, package: &Package, window: Window, course: Course, end: End) -> u64 {
+    /// Adds a window, which begins in a block; returns how long the CPU waits that ends it, in ns.
+    fn add(
+        &mut self,
+        package: &Package,
+        window: Window,
+        course: Course,
+        end: End,
+        (blocks, block): (&Blocks, usize),
+    ) -> u64 {
         self.awake += course.change;
         if self.awake > 0 {
             return 0;
@@ -306,14 +349,43 @@ impl Sums {
         let delay = package.sleep.delay().0;
         let whole = window.end.saturating_sub(from).saturating_sub(delay);
         let asleep = whole.saturating_sub(course.interrupted);
-        self.asleep += asleep;
-        self.count += u64::from(asleep > 0);
+        self.sleeps(asleep, window.end, (blocks, block));
         let waits = if end.by_cpu {
             package.wait(from, window.end)
         } else {
             0
         };
-        self.waits += waits;
+        if let Some(sums) = self.blocks.get_mut(block) {
+            sums.count += u64::from(asleep > 0);
+            sums.waits += waits;
+        }
         waits
+    }
+
+    /// The package sleeps for so long up to `end`, at most since the block began.
+    fn sleeps(&mut self, asleep: u64, end: u64, (blocks, first): (&Blocks, usize)) {
+        let mut left = asleep;
+        for (block, sums) in self.blocks.iter_mut().enumerate().skip(first) {
+            let behind = end.saturating_sub(blocks.range(block).end);
+            // What lies behind this block is slept there.
+            let here = left.saturating_sub(behind);
+            sums.asleep += here;
+            left -= here;
+            if left == 0 {
+                return;
+            }
+        }
+    }
+}
+
+impl BlockSums {
+    fn add(&mut self, other: &Self) {
+        self.asleep += other.asleep;
+        self.count += other.count;
+        self.waits += other.waits;
+        self.slower += other.slower;
+        self.added += other.added;
+        self.slower_io += other.slower_io;
+        self.added_io += other.added_io;
     }
 }

@@ -29,12 +29,100 @@ pub struct Report {
     pub drives: Vec<DriveReport>,
     /// Rests ended by an I/O completion.
     pub io_wake_ups: u64,
+    /// I/O completions, also those that came to a CPU that was not idle.
+    pub io_completions: u64,
+    /// The same by block of time ([`crate::Setup::blocks`]): their sums are the whole.
+    #[serde(skip)]
+    pub blocks: Vec<BlockReport>,
     /// What makes the result approximate: periods by what they lack.
     pub approximate: BTreeMap<&'static str, u64>,
     /// Wake-up latencies are measured ones; otherwise they are declared, which are upper bounds.
     pub measured_latencies: bool,
     /// What is wrong with the recording.
     pub warnings: Vec<Warning>,
+}
+
+/// What came of a block of time.
+#[derive(Clone, Debug)]
+pub struct BlockReport {
+    /// How long it is, in ns.
+    pub duration_ns: u64,
+    /// Rests that began in it.
+    pub rests: u64,
+    /// Those of them that an I/O completion ended.
+    pub io_wake_ups: u64,
+    /// I/O completions in it.
+    pub io_completions: u64,
+    /// Whether the governor that ran answers the same now.
+    pub agreement: Agreement,
+    /// As in [`Report::policies`].
+    pub policies: Vec<BlockPolicy>,
+}
+
+/// What came of one governor in a block of time.
+#[derive(Clone, Debug)]
+pub struct BlockPolicy {
+    /// By group of CPUs ([`crate::Setup::states`]) and by state; empty of a group without CPUs in the recording.
+    pub groups: Vec<Vec<StateReport>>,
+    /// The package, if its power is known.
+    pub package: Option<PackageReport>,
+    /// Rests that began under a PSD lease; `None` without PSD.
+    pub leased_rests: Option<u64>,
+}
+
+/// What came of a governor, over states and the package.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// Stays.
+    pub count: u64,
+    /// See [`StateReport::too_deep`].
+    pub too_deep: u64,
+    /// See [`StateReport::too_shallow`].
+    pub too_shallow: u64,
+    /// How much longer than the oracle's the wake-ups took, in ns, waiting for the package included.
+    pub added_latency_ns: u64,
+    /// Of it what I/O completions waited for, in ns.
+    pub added_io_latency_ns: u64,
+    /// Energy beyond the oracle's in J, if power is known.
+    pub wasted_j: Option<f64>,
+    /// Energy in J, if power is known.
+    pub energy_j: Option<f64>,
+}
+
+impl Sums {
+    /// Over these states and the package.
+    pub fn of<'s>(
+        states: impl Iterator<Item = &'s StateReport> + Clone,
+        package: Option<PackageReport>,
+    ) -> Self {
+        let sum = |what: fn(&StateReport) -> u64| states.clone().map(what).sum::<u64>();
+        let package = package.unwrap_or_default();
+        let with_package =
+            |of_states: Option<f64>, of_package: f64| of_states.map(|joules| joules + of_package);
+        Self {
+            count: sum(|s| s.count),
+            too_deep: sum(|s| s.too_deep),
+            too_shallow: sum(|s| s.too_shallow),
+            added_latency_ns: sum(|s| s.added_latency_ns) + package.added_latency_ns,
+            added_io_latency_ns: sum(|s| s.added_io_latency_ns) + package.added_io_latency_ns,
+            wasted_j: with_package(states.clone().map(|s| s.wasted_j).sum(), package.wasted_j),
+            energy_j: with_package(states.map(|s| s.energy_j).sum(), package.energy_j),
+        }
+    }
+}
+
+impl PolicyReport {
+    /// Over all states and the package.
+    pub fn sums(&self) -> Sums {
+        Sums::of(self.states.iter(), self.package)
+    }
+}
+
+impl BlockPolicy {
+    /// Over all CPUs, states and the package.
+    pub fn sums(&self) -> Sums {
+        Sums::of(self.groups.iter().flatten(), self.package)
+    }
 }
 
 /// What came of one governor.

@@ -58,6 +58,8 @@ pub struct Rest {
     pub package_saving: i64,
     /// What the oracle does with it.
     pub best: Best,
+    /// The block of time that it belongs to.
+    pub block: usize,
 }
 
 /// The tick of a rest while it is not known. No tick comes at the start of the clock.
@@ -88,6 +90,7 @@ impl Rest {
             windows: 0..0,
             package_saving: 0,
             best: Best::default(),
+            block: 0,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::Range;
 
 use wakepath_policies::idle::Governor;
 use wakepath_policies::poll;
@@ -13,12 +14,13 @@ use wakepath_trace::recording::{
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::agreement::{Agreement, Shadow};
-use crate::cost::{Judge, Totals};
+use crate::blocks::{Blocks, MOST_BLOCKS, Near};
+use crate::cost::{Judge, Totals, TotalsByBlock};
 use crate::drives::Drives;
 use crate::idle_loop::{IdleLoop, Terms};
 use crate::leases::Leases;
 use crate::package::{self, Tally};
-use crate::report::{PolicyReport, Report, StateReport};
+use crate::report::{BlockPolicy, BlockReport, PolicyReport, Report, StateReport};
 use crate::rest::{CAUSE_WITHIN, LONGEST, Rest, Rests, Stay};
 use crate::setup::{Setup, SetupError, States};
 use crate::windows::{Finder, Windows};
@@ -97,8 +99,11 @@ struct Cpu<'a> {
     asked_until: u64,
     /// A window near the last rest.
     window: usize,
-    recorded: Vec<Totals>,
-    recorded_last: (usize, u64),
+    recorded: TotalsByBlock,
+    /// Block and state of the last stay, and how much longer than the oracle's the wake-up took, in ns.
+    recorded_last: (usize, usize, u64),
+    /// The block of the last rest.
+    near: Near,
     /// The governor that ran is asked again, or the calls are wanted.
     watched: bool,
     shadow: Shadow,
@@ -118,8 +123,8 @@ struct Common<'a> {
     period: u64,
     drives: Drives,
     periods: u64,
-    rests: u64,
-    io_wake_ups: u64,
+    blocks: Blocks,
+    counts: Vec<BlockCounts>,
     first: u64,
     last: u64,
     flags: FlagCounts,
@@ -129,6 +134,15 @@ struct Common<'a> {
     clock_jumps: u64,
     hotplug: Hotplug,
     package: PackageStage,
+}
+
+/// What is counted in a block of time beside what governors do.
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockCounts {
+    rests: u64,
+    leased_rests: u64,
+    io_wake_ups: u64,
+    io_completions: u64,
 }
 
 /// What is done about the package.
@@ -239,6 +253,16 @@ pub fn replay(
     if setup.states.is_empty() {
         return Err(SetupError::NoStates.into());
     }
+    if !(1..=MOST_BLOCKS).contains(&setup.blocks) {
+        return Err(SetupError::Blocks(setup.blocks).into());
+    }
+    let blocks = match setup.blocks {
+        1 => Blocks::new(0, u64::MAX, 1),
+        several => {
+            let (first, last) = reader.extent()?.ok_or(ReplayError::NoPeriods)?;
+            Blocks::new(first.0, last.0, several)
+        }
+    };
     let hotplug = Hotplug::of(reader.metadata().idle_driver.as_deref());
     let groups: Vec<Group<'_>> = setup
         .states
@@ -263,19 +287,23 @@ pub fn replay(
                 policies: Vec::new(),
                 psd: None,
                 ran: None,
+                blocks: 1,
                 ..setup.clone()
             };
             let sleep = package.sleep;
             let finder = Finder::new(sleep.hysteresis.0, sleep.delay().0);
-            let mut run = Run::new(&alone, &groups, None, hotplug, PackageStage::Finds(finder));
+            let whole = Blocks::new(0, u64::MAX, 1);
+            let finds = PackageStage::Finds(finder);
+            let mut run = Run::new(&alone, &groups, whole, None, hotplug, finds);
             go_through(reader, &mut run)?;
             reader.rewind();
             let windows = run.windows();
-            PackageStage::Tallies(Box::new(Tally::new(package, windows, setup.policies.len())))
+            let governors = setup.policies.len();
+            PackageStage::Tallies(Box::new(Tally::new(package, windows, governors, blocks)))
         }
     };
     let calls = calls.map(|(cpu, out)| (cpu, out as &mut dyn Write));
-    let mut run = Run::new(setup, &groups, calls, hotplug, package);
+    let mut run = Run::new(setup, &groups, blocks, calls, hotplug, package);
     go_through(reader, &mut run)?;
     run.finish(reader.metadata())
 }
@@ -301,13 +329,14 @@ impl<'a> Run<'a> {
     fn new(
         setup: &'a Setup,
         groups: &'a [Group<'a>],
+        blocks: Blocks,
         calls: Option<(u32, &'a mut dyn Write)>,
         hotplug: Hotplug,
         package: PackageStage,
     ) -> Self {
         Self {
             cpus: Vec::new(),
-            common: Common::new(setup, groups, calls, hotplug, package),
+            common: Common::new(setup, groups, blocks, calls, hotplug, package),
         }
     }
 
@@ -419,6 +448,7 @@ impl<'a> Common<'a> {
     fn new(
         setup: &'a Setup,
         groups: &'a [Group<'a>],
+        blocks: Blocks,
         calls: Option<(u32, &'a mut dyn Write)>,
         hotplug: Hotplug,
         package: PackageStage,
@@ -429,8 +459,8 @@ impl<'a> Common<'a> {
             period: setup.tick.period().0,
             drives: Drives::default(),
             periods: 0,
-            rests: 0,
-            io_wake_ups: 0,
+            blocks,
+            counts: vec![BlockCounts::default(); blocks.count()],
             first: u64::MAX,
             last: 0,
             flags: FlagCounts::default(),
@@ -446,13 +476,14 @@ impl<'a> Common<'a> {
         let setup = self.setup;
         let group = &self.groups[setup.group_of(cpu)];
         let states = group.states;
-        let count = states.declared.len();
+        let blocks = self.blocks.count();
+        let totals = TotalsByBlock::new(blocks, states.declared.len());
         let loops = setup.policies.iter().map(|(_, policy)| {
             let governor = match &states.power {
                 Some(power) => Governor::with_power(policy, &states.declared, setup.tick, power),
                 None => Governor::in_kernel(policy, &states.declared, setup.tick),
             };
-            IdleLoop::new(governor, group.poll_limit, count)
+            IdleLoop::new(governor, group.poll_limit, totals.clone())
         });
         Cpu {
             number: cpu as usize,
@@ -466,10 +497,11 @@ impl<'a> Common<'a> {
             loops: loops.collect(),
             asked_until: 0,
             window: 0,
-            recorded: vec![Totals::default(); count],
-            recorded_last: (0, 0),
+            recorded: totals.clone(),
+            recorded_last: (0, 0, 0),
+            near: Near::default(),
             watched: setup.ran.is_some() || self.calls.as_ref().is_some_and(|(of, _)| *of == cpu),
-            shadow: Shadow::new(self.governor_that_ran(states), setup.ran.as_ref()),
+            shadow: Shadow::new(self.governor_that_ran(states), setup.ran.as_ref(), blocks),
             last: 0,
             has_periods: false,
         }
@@ -510,6 +542,8 @@ impl<'a> Common<'a> {
             Kind::BlockComplete(block) => {
                 self.end_rest(cpu);
                 self.drives.complete(time, event.cpu, block);
+                let of_time = cpu.near.block(&self.blocks, time);
+                self.counts[of_time].io_completions += 1;
                 let woken = cpu.woken_at.take();
                 if woken.is_some_and(|at| time.saturating_sub(at) <= CAUSE_WITHIN) {
                     self.woken_by_io(cpu);
@@ -583,8 +617,9 @@ impl<'a> Common<'a> {
         if cpu.watched {
             let mut period = IdlePeriod::from(period);
             period.got_tick = got_tick;
+            let place = (end, cpu.near.block(&self.blocks, start));
             cpu.shadow
-                .period(end, &period, self.period, cpu.rests.longest());
+                .period(place, &period, self.period, cpu.rests.longest());
         }
         self.flags.count(period);
         let limit_hit = period
@@ -611,20 +646,25 @@ impl<'a> Common<'a> {
         let Some((rest, earlier, last)) = cpu.rests.close(self.period, cpu.phase) else {
             return;
         };
-        self.rests += 1;
+        rest.block = cpu.near.block(&self.blocks, rest.start);
+        let counts = &mut self.counts[rest.block];
+        counts.rests += 1;
         let place = (cpu.number, &mut cpu.window);
         self.package.end_rest(place, judge, rest, earlier, last);
         if let Some(leases) = &mut cpu.leases {
             rest.lease = leases.found_at(rest.start);
+            counts.leased_rests += u64::from(rest.lease.holds(Nanoseconds(rest.start)));
         }
+        let totals = cpu.recorded.of_mut(rest.block);
         let mut account = |stay: Stay, last| {
             let state = usize::from(stay.state);
-            judge.account(&mut cpu.recorded, state, stay.duration, last, rest.best)
+            judge.account(totals, state, stay.duration, last, rest.best)
         };
         for stay in earlier {
             account(*stay, false);
         }
-        cpu.recorded_last = (usize::from(last.state), account(last, true));
+        let added = account(last, true);
+        cpu.recorded_last = (rest.block, usize::from(last.state), added);
         cpu.woken_at = Some(rest.end);
         if std::mem::take(&mut cpu.woken_inside) {
             cpu.woken_at = None;
@@ -668,12 +708,12 @@ impl<'a> Common<'a> {
 
     /// The last rest was ended by an I/O completion.
     fn woken_by_io(&mut self, cpu: &mut Cpu<'_>) {
-        self.io_wake_ups += 1;
         if let Some(rest) = cpu.rests.last_mut() {
             rest.woken_by_io = true;
         }
-        let (state, added) = cpu.recorded_last;
-        if let Some(totals) = cpu.recorded.get_mut(state) {
+        let (block, state, added) = cpu.recorded_last;
+        self.counts[block].io_wake_ups += 1;
+        if let Some(totals) = cpu.recorded.of_mut(block).get_mut(state) {
             totals.delay_io(added);
         }
     }
@@ -708,13 +748,15 @@ impl<'a> Common<'a> {
         let of = |are: fn(&IdleRow) -> bool| self.flags.of(are);
         let known = |are| (recorded.tick != Recorded::Missing).then(|| of(are));
         let tally = match &self.package {
-            PackageStage::Tallies(tally) => Some(tally),
+            PackageStage::Tallies(tally) => Some(&**tally),
             PackageStage::None | PackageStage::Finds(_) => None,
         };
-        let package = |governor| tally.map(|tally| tally.report(governor));
+        let whole = 0..self.blocks.count();
+        let package = |governor| tally.map(|tally| tally.report(governor, whole.clone()));
+        let states = |totals: &Of<'_>| merged(self.by_group(cpus, totals, &whole));
         let mut policies = vec![PolicyReport {
             policy: "recorded".to_owned(),
-            states: sums_by_state(cpus, |cpu| &cpu.recorded),
+            states: states(&|cpu| &cpu.recorded),
             selections: self.periods,
             tick_stops: known(|period| period.stop_tick() == Some(true)),
             poll_limit_hits: known(|period| period.poll_limit_hit() == Some(true)),
@@ -724,7 +766,7 @@ impl<'a> Common<'a> {
             let sum = |what: fn(&IdleLoop) -> u64| cpus.iter().map(|c| what(&c.loops[i])).sum();
             policies.push(PolicyReport {
                 policy: name.clone(),
-                states: sums_by_state(cpus, |cpu| &cpu.loops[i].counts.totals),
+                states: states(&|cpu| &cpu.loops[i].counts.totals),
                 selections: sum(|l| l.counts.selections),
                 tick_stops: Some(sum(|l| l.counts.tick_stops)),
                 poll_limit_hits: Some(sum(|l| l.counts.poll_limit_hits)),
@@ -733,8 +775,8 @@ impl<'a> Common<'a> {
         }
         let agreement = self.setup.ran.as_ref().map(|ran| {
             let mut all = Agreement::default();
-            for c in cpus {
-                all.add(&c.shadow.agreement);
+            for agreement in cpus.iter().flat_map(|c| &c.shadow.agreements) {
+                all.add(agreement);
             }
             (ran.name.clone(), all)
         });
@@ -799,15 +841,18 @@ impl<'a> Common<'a> {
                 )
             });
         }
+        let sum = |what: fn(&BlockCounts) -> u64| self.counts.iter().map(what).sum();
         Ok(Report {
             periods: self.periods,
-            rests: self.rests,
+            rests: sum(|counts| counts.rests),
             cpus: numbers,
             duration_ns: self.last.saturating_sub(self.first),
             policies,
             agreement,
             drives,
-            io_wake_ups: self.io_wake_ups,
+            io_wake_ups: sum(|counts| counts.io_wake_ups),
+            io_completions: sum(|counts| counts.io_completions),
+            blocks: whole.map(|block| self.block(cpus, tally, block)).collect(),
             approximate: approximate
                 .into_iter()
                 .filter(|(_, count)| *count > 0)
@@ -816,22 +861,73 @@ impl<'a> Common<'a> {
             warnings: warnings.warnings,
         })
     }
+
+    /// One block of time.
+    fn block(&self, cpus: &[Box<Cpu<'_>>], tally: Option<&Tally>, block: usize) -> BlockReport {
+        let only = block..block + 1;
+        let counts = self.counts[block];
+        let policy = |governor: usize, totals: &Of<'_>| BlockPolicy {
+            groups: self.by_group(cpus, totals, &only),
+            package: tally.map(|tally| tally.report(governor, only.clone())),
+            leased_rests: None,
+        };
+        let recorded = policy(package::RECORDED, &|cpu| &cpu.recorded);
+        let governors = (0..self.setup.policies.len()).map(|i| BlockPolicy {
+            leased_rests: self.setup.psd.map(|_| counts.leased_rests),
+            ..policy(package::FIRST + i, &|cpu| &cpu.loops[i].counts.totals)
+        });
+        let mut agreement = Agreement::default();
+        for of_cpu in cpus.iter().filter_map(|c| c.shadow.agreements.get(block)) {
+            agreement.add(of_cpu);
+        }
+        BlockReport {
+            duration_ns: match self.blocks.count() {
+                1 => self.last.saturating_sub(self.first),
+                _ => self.blocks.start(block + 1) - self.blocks.start(block),
+            },
+            rests: counts.rests,
+            io_wake_ups: counts.io_wake_ups,
+            io_completions: counts.io_completions,
+            agreement,
+            policies: std::iter::once(recorded).chain(governors).collect(),
+        }
+    }
+
+    /// Sums over CPUs and over blocks, by group of CPUs and by state; nothing of a group without CPUs in the recording.
+    fn by_group(
+        &self,
+        cpus: &[Box<Cpu<'_>>],
+        totals: &Of<'_>,
+        blocks: &Range<usize>,
+    ) -> Vec<Vec<StateReport>> {
+        let of_group = |group: &Group<'_>| {
+            let mut sums: Vec<Totals> = Vec::new();
+            for cpu in cpus.iter().filter(|cpu| std::ptr::eq(cpu.group, group)) {
+                sums.resize(group.states.declared.len(), Totals::default());
+                for (sum, of_cpu) in sums.iter_mut().zip(totals(cpu).sums(blocks.clone())) {
+                    sum.add(&of_cpu);
+                }
+            }
+            let power = group.states.power.is_some();
+            let states = group.states.declared.iter().zip(&sums);
+            states
+                .map(|(state, sum)| StateReport::new(state.name.clone(), sum, power))
+                .collect()
+        };
+        self.groups.iter().map(of_group).collect()
+    }
 }
 
-/// Sums over CPUs, by the states' names.
-fn sums_by_state(
-    cpus: &[Box<Cpu<'_>>],
-    totals: impl for<'b> Fn(&'b Cpu<'_>) -> &'b [Totals],
-) -> Vec<StateReport> {
+/// What is summed up of a CPU.
+type Of<'f> = dyn for<'b> Fn(&'b Cpu<'_>) -> &'b TotalsByBlock + 'f;
+
+/// Sums over groups of CPUs, by the states' names.
+fn merged(groups: Vec<Vec<StateReport>>) -> Vec<StateReport> {
     let mut reports: Vec<StateReport> = Vec::new();
-    for cpu in cpus {
-        let states = cpu.group.states;
-        for (state, totals) in states.declared.iter().zip(totals(cpu)) {
-            let report = StateReport::new(state.name.clone(), totals, states.power.is_some());
-            match reports.iter_mut().find(|r| r.state == report.state) {
-                Some(found) => found.add(&report),
-                None => reports.push(report),
-            }
+    for report in groups.into_iter().flatten() {
+        match reports.iter_mut().find(|r| r.state == report.state) {
+            Some(found) => found.add(&report),
+            None => reports.push(report),
         }
     }
     reports

@@ -8,6 +8,7 @@ use wakepath_policies::psd::PsdPolicy;
 use wakepath_trace::recording::Metadata;
 use wakepath_units::{Nanoseconds, TickRate};
 
+use crate::blocks::MOST_BLOCKS;
 use crate::package::Package;
 
 /// What to replay.
@@ -25,6 +26,8 @@ pub struct Setup {
     pub psd: Option<PsdPolicy>,
     /// The governor that really ran, if it is one of those known.
     pub ran: Option<Ran>,
+    /// So many blocks of equal time have sums of their own: 1 to [`MOST_BLOCKS`].
+    pub blocks: usize,
 }
 
 /// The governor that really ran.
@@ -69,6 +72,9 @@ pub enum SetupError {
          machine (--machine rk3399, `wakepath machine list` has the names) or of your own (--states FILE.csv)"
     )]
     NoDriver,
+    /// So many blocks are not possible.
+    #[error("{0} blocks of time; there can be 1 to {MOST_BLOCKS}")]
+    Blocks(usize),
     /// Those of the recording are not possible.
     #[error("the idle states of the recording: {0}")]
     Impossible(#[from] IdleStatesError),
@@ -142,7 +148,7 @@ impl States {
 
 impl Setup {
     /// The group of states that a CPU has; the last one if none names it.
-    pub(crate) fn group_of(&self, cpu: u32) -> usize {
+    pub fn group_of(&self, cpu: u32) -> usize {
         self.states
             .iter()
             .position(|group| group.cpus.is_empty() || group.cpus.contains(&cpu))

@@ -15,6 +15,8 @@ use wakepath_units::{Microwatts, Nanoseconds, TickRate};
 use super::*;
 use crate::package::{Package, PackageReport};
 
+mod blocks;
+
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
@@ -42,6 +44,7 @@ fn setup(policies: &[IdlePolicy]) -> Setup {
         policies: policies.iter().map(|p| (format!("{p:?}"), *p)).collect(),
         psd: None,
         ran: None,
+        blocks: 1,
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Windows {
     /// How long the package takes to fall asleep.
     delay: u64,
     /// From the beginning of the first rest to the end of the last one.
-    pub(crate) span: u64,
+    pub(crate) span: Range<u64>,
     /// Idle times up to this long count as busy: 0, unless there are too many.
     pub(crate) left_out: u64,
     /// When each CPU rested first and last; by number.
@@ -138,7 +138,7 @@ impl Finder {
         let ends = (self.busy.iter().map(|b| b.0)).chain(std::iter::once(end));
         let mut windows = Windows {
             delay: self.delay,
-            span: end.saturating_sub(start),
+            span: start..end.max(start),
             left_out: if self.join > self.hysteresis {
                 self.join
             } else {
@@ -164,6 +164,15 @@ impl Finder {
 }
 
 impl Windows {
+    /// How much of the span is in these times, in ns.
+    pub(crate) fn span_in(&self, times: impl Iterator<Item = Range<u64>>) -> u64 {
+        let of = |time: Range<u64>| {
+            let from = time.start.max(self.span.start);
+            time.end.min(self.span.end).saturating_sub(from)
+        };
+        times.map(of).sum()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }

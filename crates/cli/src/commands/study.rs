@@ -81,16 +81,17 @@ struct CheckArgs {
 Examples:
   wakepath study run idle-governor
   wakepath study run my-study.toml --on live -o measured
+  wakepath study run my-recordings.toml --on replay
   wakepath study run my-study.toml --policy 'menu + cpu-latency[limit=20us]'
   wakepath study run my-study.toml --resume
   wakepath study run my-study.toml --shard 3/64")]
 struct RunArgs {
     /// Study file, or the name of a built-in study.
     study: PathBuf,
-    /// Where it runs: on the modelled machine that the study names, or for real on this one.
+    /// Where it runs: on the modelled machine that the study names, for real on this one, or on recordings.
     #[arg(long, value_name = "ON", default_value = "sim", value_parser = on())]
     on: Origin,
-    /// Directory of the results [default: the study's name with -sim or -live].
+    /// Directory of the results [default: the study's name with -sim, -live or -replay].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// A policy set beside those of the study, such as 'teo + psd'; give it again for more. The study that is kept with
@@ -121,7 +122,11 @@ struct ListArgs {
 
 /// Reads `--on`.
 fn on() -> impl TypedValueParser<Value = Origin> {
-    let backends = [(Origin::Sim, "Simulated"), (Origin::Live, "Measured")];
+    let backends = [
+        (Origin::Sim, "Simulated"),
+        (Origin::Live, "Measured"),
+        (Origin::Replay, "Recordings through the policies"),
+    ];
     let values = backends.map(|(on, help)| PossibleValue::new(on.name()).help(help));
     PossibleValuesParser::new(values).map(move |name| {
         let found = backends.iter().find(|(on, _)| on.name() == name);
@@ -276,6 +281,7 @@ fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
                 what: match &w.task {
                     Task::Fio { .. } => "fio job".to_owned(),
                     Task::RtApp { .. } => "rt-app file".to_owned(),
+                    Task::Recording(_) => "recording".to_owned(),
                     Task::Command { words, .. } => words.join(" "),
                 },
                 seconds: w.duration().map(Nanoseconds::as_secs_f64),
@@ -319,6 +325,8 @@ fn tell_notes(plan: &Plan) {
 
 fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
     let on = match (&checked.machine, checked.on) {
+        (Some(machine), Origin::Replay) => format!("replayed with the figures of {machine}"),
+        (None, Origin::Replay) => "replayed".to_owned(),
         (Some(machine), _) => format!("simulated on {machine}"),
         (None, _) => "measured on this machine".to_owned(),
     };
@@ -381,6 +389,7 @@ fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
             checked.jobs
         )?,
         Some(seconds) => writeln!(out, "\nTakes at least {}.", duration(seconds))?,
+        None if checked.on == Origin::Replay => {}
         None => writeln!(
             out,
             "\nHow long it takes cannot be said: a workload does not say when it ends."
@@ -415,7 +424,8 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let plan = Plan::with_more(&args.study, args.on, &args.policy)?;
     if args.shard.is_some() && args.on != Origin::Sim {
         bail!(
-            "--shard is for simulations: a measurement takes its runs in an order of its own, on one machine"
+            "--shard is for simulations: a measurement takes its runs in an order of its own, on one machine, and a \
+             recording is replayed as a whole"
         );
     }
     let dir = args.output.clone().unwrap_or_else(|| {

@@ -85,6 +85,14 @@ pub struct WorkloadEntry {
     pub copies: Option<Spanned<u32>>,
     /// A command and its arguments.
     pub command: Option<Spanned<Vec<String>>>,
+    /// A recording of `wakepath record` or `wakepath import`.
+    pub recording: Option<Spanned<String>>,
+    /// The idle states of a recording's CPUs, instead of what it or the machine says.
+    pub states: Option<Spanned<String>>,
+    /// Ticks per second when a recording was made, instead of what it or the machine says.
+    pub hz: Option<Spanned<u64>>,
+    /// The governor that ran when a recording was made, instead of what it says.
+    pub ran: Option<Spanned<String>>,
     /// Instead of what the file says: how long it runs.
     pub seconds: Option<Spanned<f64>>,
     /// How to read the command's result.
@@ -270,10 +278,11 @@ impl WorkloadEntry {
             self.fio_job.is_some(),
             self.rt_app.is_some(),
             self.command.is_some(),
+            self.recording.is_some(),
         ];
         if ways.iter().filter(|w| **w).count() != 1 {
             return error(format!(
-                "workload `{name}` needs one of `fio`, `fio_job`, `rt_app` and `command`"
+                "workload `{name}` needs one of `fio`, `fio_job`, `rt_app`, `command` and `recording`"
             ));
         }
         let of_fio = self.fio.is_some() || self.fio_job.is_some();
@@ -285,6 +294,17 @@ impl WorkloadEntry {
                 copies,
                 "`copies` are for rt-app files; a fio job has numjobs",
             ));
+        }
+        if self.recording.is_none() {
+            let of_recordings = [
+                self.states.as_ref().map(Spanned::span),
+                self.hz.as_ref().map(Spanned::span),
+                self.ran.as_ref().map(Spanned::span),
+            ];
+            if let Some(at) = of_recordings.into_iter().flatten().next() {
+                let message = "`states`, `hz` and `ran` are for recordings";
+                return Err(source.error(&Spanned::new(at, ()), message));
+            }
         }
         match (&self.command, self.metric.first()) {
             (None, Some(metric)) => {
@@ -300,6 +320,9 @@ impl WorkloadEntry {
             let number = *seconds.get_ref();
             if self.command.is_some() {
                 return Err(source.error(seconds, "a command ends when it ends"));
+            }
+            if self.recording.is_some() {
+                return Err(source.error(seconds, "a recording is replayed to its end"));
             }
             if !(1e-3..=1e7).contains(&number) {
                 return Err(source.error(seconds, "`seconds` may be 0.001 to 10000000"));

@@ -13,15 +13,19 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
+use wakepath_replay::MOST_BLOCKS;
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::{Design, Document, METRICS, Metric, Origin, Question, RunKey, StudyInfo};
 
 pub use policy::PlannedPolicy;
-pub use workload::{PlannedWorkload, Reading, Task, requested_rates};
+pub use workload::{PlannedWorkload, Reading, Recording, Task, requested_rates};
 
 use crate::builtin;
 use crate::file::{MAX_BYTES, Source, StudyError, StudyFile, named_sets, unknown, with_sets};
 use crate::run::Provenance;
+
+/// Fewest blocks of time of a recording: those that an interval needs.
+const FEWEST_BLOCKS: u32 = 4;
 
 /// A workload under a policy, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,8 +155,19 @@ impl Plan {
         let file = StudyFile::parse(source)?;
         let machine = match target {
             Origin::Sim => Some(machine(&file, source, folder)?),
+            // What the machine draws, and its idle states where the recordings have none.
+            Origin::Replay if file.machine.is_some() => Some(machine(&file, source, folder)?),
             _ => None,
         };
+        if target == Origin::Replay {
+            let repeats = *file.repeats.get_ref();
+            if !(FEWEST_BLOCKS..=MOST_BLOCKS as u32).contains(&repeats) {
+                let message = format!(
+                    "`repeats` are blocks of time of each recording: {FEWEST_BLOCKS} to {MOST_BLOCKS}"
+                );
+                return Err(source.error(&file.repeats, message));
+            }
+        }
         let mut workloads = Vec::new();
         for entry in &file.workload {
             workloads.push(PlannedWorkload::new(entry, source, folder, target)?);
@@ -279,6 +294,7 @@ impl Plan {
             design: Design::Paired,
             seeds: match self.target {
                 Origin::Sim => (0..self.repeats()).map(|r| self.seed(r)).collect(),
+                Origin::Replay => Vec::new(),
                 _ => vec![self.file.seed],
             },
             questions: self.questions.clone(),

@@ -8,6 +8,7 @@ use wakepath_results::Origin;
 use wakepath_sim::{in_force, machine_under};
 
 use crate::file::{NamedSet, Source, StudyError};
+use crate::run::replay::cannot_replay;
 
 /// A policy of a study.
 #[derive(Clone, Debug)]
@@ -30,9 +31,9 @@ impl PlannedPolicy {
     ) -> Result<Self, StudyError> {
         let mut settings = BTreeMap::new();
         for (key, value) in named.settings.into_iter().flatten() {
-            if target == Origin::Sim {
+            if target != Origin::Live {
                 let message = format!(
-                    "`{key}` is a setting of a real machine (--on live); the simulator has the policies of `set`"
+                    "`{key}` is a setting of a real machine (--on live); simulations and replays have the policies of `set`"
                 );
                 return Err(source.error(value, message));
             }
@@ -47,7 +48,11 @@ impl PlannedPolicy {
             };
             settings.insert(key.clone(), text);
         }
-        if let Some(machine) = machine {
+        if target == Origin::Replay {
+            if let Some(message) = cannot_replay(&named.set) {
+                return Err(source.error(&named.at, message));
+            }
+        } else if let Some(machine) = machine {
             let possible = in_force(machine, &named.set)
                 .and_then(|set| machine_under(machine, &set).map(drop));
             possible.map_err(|e| source.error(&named.at, e.to_string()))?;

@@ -9,7 +9,7 @@ use std::ops::Range;
 use toml::Spanned;
 use wakepath_results::Origin;
 
-use super::PlannedWorkload;
+use super::{PlannedWorkload, Task};
 use crate::file::StudyFile;
 
 /// The copy of the machine.
@@ -32,19 +32,25 @@ pub(super) fn text(
         }
     };
     // What is measured has no model, and `machine.toml` says what could be read of it.
-    let simulated = target == Origin::Sim;
-    if let Some(machine) = file.machine.as_ref().filter(|_| simulated) {
+    let has_model = target != Origin::Live;
+    if let Some(machine) = file.machine.as_ref().filter(|_| has_model) {
         name("machine", machine, MACHINE);
     }
     for (entry, workload) in file.workload.iter().zip(workloads) {
         let named = [("fio", &entry.fio), ("rt_app", &entry.rt_app)];
+        if let (Some(value), Task::Recording(recording)) = (&entry.recording, &workload.task) {
+            name("recording", value, &recording.path.display().to_string());
+            if let (Some(value), Some((path, _))) = (&entry.states, &recording.states) {
+                name("states", value, &path.display().to_string());
+            }
+        }
         for (key, value) in named {
             if let (Some(value), Some(copy)) = (value, workload.file_name()) {
                 name(key, value, &copy);
             }
         }
     }
-    if let Some(drive) = file.drive.as_ref().filter(|_| simulated) {
+    if let Some(drive) = file.drive.as_ref().filter(|_| has_model) {
         _ = writeln!(said, "#   drive = {:?}: {MACHINE}", drive.get_ref());
         changes.push(without_line(text, drive.span()));
     }

@@ -2,12 +2,17 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 
 use regex::Regex;
 use toml::Spanned;
+use wakepath_hardware::IdleStates;
+use wakepath_policies::input::read_states;
+use wakepath_policies::spec::{PolicySpec, SpecError};
 use wakepath_results::{Better, Mean, Metric, Origin, RequestedRate};
-use wakepath_units::Nanoseconds;
+use wakepath_units::{Nanoseconds, TickRate};
 use wakepath_workloads::{Workload, fio, rtapp};
 
 use super::in_folder;
@@ -42,6 +47,8 @@ pub enum Task {
         /// The same, read.
         workload: Workload,
     },
+    /// A recording.
+    Recording(Recording),
     /// A command.
     Command {
         /// The command and its arguments.
@@ -49,6 +56,26 @@ pub enum Task {
         /// How its result is read.
         readings: Vec<Reading>,
     },
+}
+
+/// A recording, and what is said of it instead of what it says itself.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The file.
+    pub path: PathBuf,
+    /// The idle states of all its CPUs, and the file that has them.
+    pub states: Option<(PathBuf, IdleStates)>,
+    /// The tick rate.
+    pub tick: Option<TickRate>,
+    /// The governor that ran.
+    pub ran: Option<PolicySpec>,
+}
+
+impl Recording {
+    /// What is wrong with it.
+    pub(crate) fn error(&self, message: &str) -> StudyError {
+        StudyError::Settings(format!("{}: {message}", self.path.display()))
+    }
 }
 
 /// How a number is read from what a command prints.
@@ -77,7 +104,17 @@ impl PlannedWorkload {
         target: Origin,
     ) -> Result<Self, StudyError> {
         let mut warnings = Vec::new();
-        let task = if let Some(words) = &entry.command {
+        if target == Origin::Replay && entry.recording.is_none() {
+            let message = "only a recording can be replayed: recording = \"trace.parquet\"";
+            return Err(source.error(&entry.name, message));
+        }
+        let task = if let Some(name) = &entry.recording {
+            if target != Origin::Replay {
+                let message = "a recording is replayed: --on replay";
+                return Err(source.error(name, message));
+            }
+            Task::Recording(recording(entry, name, source, folder)?)
+        } else if let Some(words) = &entry.command {
             if target == Origin::Sim {
                 let message = "a command cannot be simulated; use --on live, a fio job or an \
                      rt-app file";
@@ -116,6 +153,7 @@ impl PlannedWorkload {
         let (kind, source) = match &self.task {
             Task::Fio { .. } => ("fio", self.file_name()),
             Task::RtApp { .. } => ("rt-app", self.file_name()),
+            Task::Recording(of) => ("recording", Some(of.path.display().to_string())),
             Task::Command { words, .. } => ("command", Some(words.join(" "))),
         };
         wakepath_results::Workload {
@@ -134,7 +172,7 @@ impl PlannedWorkload {
         match self.task {
             Task::Fio { .. } => Some(format!("workloads/{name}.fio")),
             Task::RtApp { .. } => Some(format!("workloads/{name}.json")),
-            Task::Command { .. } => None,
+            Task::Recording(_) | Task::Command { .. } => None,
         }
     }
 
@@ -142,7 +180,7 @@ impl PlannedWorkload {
     pub fn text(&self) -> Option<&str> {
         match &self.task {
             Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text),
-            Task::Command { .. } => None,
+            Task::Recording(_) | Task::Command { .. } => None,
         }
     }
 
@@ -150,7 +188,7 @@ impl PlannedWorkload {
     pub fn workload(&self) -> Option<&Workload> {
         match &self.task {
             Task::Fio { workload, .. } | Task::RtApp { workload, .. } => Some(workload),
-            Task::Command { .. } => None,
+            Task::Recording(_) | Task::Command { .. } => None,
         }
     }
 
@@ -225,6 +263,58 @@ fn text_of(
     let known: Vec<&str> = builtin::workload_names().collect();
     let what = format!("file in {} or built-in workload", folder.display());
     Err(source.error(name, unknown(&what, name.get_ref(), &known)))
+}
+
+/// A recording stays where it is: results name it by its whole path.
+fn recording(
+    entry: &WorkloadEntry,
+    name: &Spanned<String>,
+    source: Source<'_>,
+    folder: &Path,
+) -> Result<Recording, StudyError> {
+    let path = |name: &Spanned<String>| {
+        let path = in_folder(folder, name.get_ref());
+        fs::canonicalize(&path).map_err(|cause| StudyError::Read {
+            path,
+            source: cause,
+        })
+    };
+    let states = match &entry.states {
+        Some(name) => {
+            let path = path(name)?;
+            let file = File::open(&path).map_err(|cause| StudyError::Read {
+                path: path.clone(),
+                source: cause,
+            })?;
+            let list = read_states(BufReader::new(file), &path.display().to_string());
+            let list = list.map_err(|e| source.error(name, e.to_string()))?;
+            Some((path, list))
+        }
+        None => None,
+    };
+    let tick = match &entry.hz {
+        Some(hz) => {
+            let rate = u32::try_from(*hz.get_ref()).ok().and_then(TickRate::new);
+            let message = format!("{} ticks per second; expected 1 to 6250", hz.get_ref());
+            Some(rate.ok_or_else(|| source.error(hz, message))?)
+        }
+        None => None,
+    };
+    let ran = match &entry.ran {
+        Some(name) => {
+            let spec: PolicySpec = (name.get_ref().parse())
+                .map_err(|e: SpecError| source.error(name, e.to_string()))?;
+            spec.idle().map_err(|e| source.error(name, e.to_string()))?;
+            Some(spec)
+        }
+        None => None,
+    };
+    Ok(Recording {
+        path: path(name)?,
+        states,
+        tick,
+        ran,
+    })
 }
 
 fn fio(

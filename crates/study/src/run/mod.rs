@@ -4,6 +4,7 @@
 //! error, cancellation, shards. A [`Backend`] checks a cell and makes its run.
 
 pub mod live;
+pub mod replay;
 pub mod rows;
 pub mod sim;
 
@@ -16,6 +17,7 @@ use rayon::prelude::*;
 use wakepath_results::{Machine, Mode, Origin, Run, Shard, Writer};
 
 use self::live::Live;
+use self::replay::Replay;
 use self::sim::Sim;
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan};
@@ -99,13 +101,19 @@ pub struct Waiting<'a> {
 /// The backend of a plan.
 ///
 /// # Errors
-/// It has no machine to simulate; this machine cannot have its policies; fio is missing.
+/// It has no machine to simulate; this machine cannot have its policies; fio is missing; a recording cannot be read.
 pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
-    let message = || format!("{}: runs only in the simulator and live", plan.origin);
+    let message = || {
+        format!(
+            "{}: runs only in the simulator, live and on recordings",
+            plan.origin
+        )
+    };
     match plan.target {
         Origin::Sim => Ok(Box::new(Sim::new(plan)?)),
         Origin::Live => Ok(Box::new(Live::new(plan)?)),
-        Origin::Replay | Origin::Import => Err(StudyError::Settings(message())),
+        Origin::Replay => Ok(Box::new(Replay::new(plan)?)),
+        Origin::Import => Err(StudyError::Settings(message())),
     }
 }
 

@@ -11,6 +11,7 @@ use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::ChunkReader;
+use parquet::file::statistics::Statistics;
 use wakepath_units::Nanoseconds;
 
 use super::headers::{FOOTER, check_contents, check_table, length_of_contents};
@@ -188,6 +189,43 @@ impl<R: ChunkReader + 'static> Reader<R> {
     /// How many events it has.
     pub fn events(&self) -> u64 {
         self.parquet.file_metadata().num_rows().max(0) as u64
+    }
+
+    /// When its first and its last event were. Goes back to the first event. `None`: it has no events.
+    ///
+    /// # Errors
+    /// The times have to be read, as of a file of another writer that left their range out, and cannot be.
+    pub fn extent(&mut self) -> Result<Option<(Nanoseconds, Nanoseconds)>, RecordingError> {
+        self.rewind();
+        let (first, last) = match self.extent_as_written() {
+            Some(extent) => extent,
+            None => {
+                let (mut first, mut last) = (i64::MAX, i64::MIN);
+                while let Some(batch) = self.next_batch()? {
+                    for time in &batch.columns.long[0] {
+                        first = first.min(*time);
+                        last = last.max(*time);
+                    }
+                }
+                self.rewind();
+                (first, last)
+            }
+        };
+        let nanoseconds = |time: i64| Nanoseconds(time.max(0) as u64);
+        Ok((first <= last).then(|| (nanoseconds(first), nanoseconds(last))))
+    }
+
+    /// The range of times as the table of contents has it.
+    fn extent_as_written(&self) -> Option<(i64, i64)> {
+        let mut extent = (i64::MAX, i64::MIN);
+        for group in self.parquet.row_groups() {
+            let Some(Statistics::Int64(times)) = group.columns().first()?.statistics() else {
+                return None;
+            };
+            extent.0 = extent.0.min(*times.min_opt()?);
+            extent.1 = extent.1.max(*times.max_opt()?);
+        }
+        Some(extent)
     }
 
     /// Goes back to the first event.

@@ -8,7 +8,9 @@ use wakepath_policies::idle::generations::Generation;
 use wakepath_replay::drives::DriveReport;
 use wakepath_replay::package::PackageReport;
 use wakepath_replay::{PolicyReport, Report, StateReport};
+use wakepath_study::run::replay::Replayed;
 
+use super::intervals::Intervals;
 use crate::output;
 
 /// A table of the result. As text they all come, each below the other; CSV has room for one.
@@ -19,6 +21,8 @@ pub(super) enum Table {
     States,
     /// Each governor in one line, with its generation and its shares of idle periods; what --kernel is for.
     Kernels,
+    /// What each governor costs per second, I/O and wake-up, with intervals and verdicts.
+    Intervals,
     /// Sums over the states, and how often governors were asked, stopped the tick, polled in vain.
     Governors,
     /// Whether the governor that ran answers as recorded, and if not, why.
@@ -34,13 +38,9 @@ pub(super) enum Table {
 type Rows = Vec<Vec<String>>;
 
 /// One table as CSV.
-pub(super) fn csv(
-    report: &Report,
-    policies: &[(String, IdlePolicy)],
-    table: Table,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
+pub(super) fn csv(replayed: &Replayed, table: Table, out: &mut impl Write) -> anyhow::Result<()> {
     let numbers = Numbers::Full;
+    let report = &replayed.report;
     let of_drives = |header: &[&'static str], rows: fn(&DriveReport, Numbers) -> Rows| {
         let with_name = |drive: &DriveReport| {
             let name = drive.name.clone();
@@ -52,8 +52,8 @@ pub(super) fn csv(
         (header, report.drives.iter().flat_map(with_name).collect())
     };
     let (header, rows): (Vec<&str>, Rows) = match table {
-        Table::States => (STATES.to_vec(), states(report, numbers)),
-        Table::Kernels => (KERNELS.to_vec(), kernels(report, policies, numbers)),
+        Table::States | Table::Intervals => (STATES.to_vec(), states(report, numbers)),
+        Table::Kernels => (KERNELS.to_vec(), kernels(replayed, numbers)),
         Table::Governors => (GOVERNORS.to_vec(), governors(report, numbers)),
         Table::Agreement => (AGREEMENT.to_vec(), agreement(report, numbers)),
         Table::Drives => of_drives(&DRIVES, |drive, _| vec![requests(drive)]),
@@ -64,7 +64,11 @@ pub(super) fn csv(
 }
 
 /// All of it as text.
-pub(super) fn text(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) fn text(
+    report: &Report,
+    intervals: &Intervals,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let numbers = Numbers::Read;
     writeln!(
         out,
@@ -78,6 +82,8 @@ pub(super) fn text(report: &Report, out: &mut impl Write) -> anyhow::Result<()> 
     output::table(out, STATES, states(report, numbers))?;
     writeln!(out)?;
     output::table(out, GOVERNORS, governors(report, numbers))?;
+    writeln!(out)?;
+    intervals.text(out)?;
     notes(report, numbers, out)?;
     for drive in &report.drives {
         writeln!(out)?;
@@ -165,10 +171,12 @@ const KERNELS: [&str; 9] = [
 ];
 
 /// A row for each governor that was run.
-fn kernels(report: &Report, policies: &[(String, IdlePolicy)], numbers: Numbers) -> Rows {
-    let row = |(name, policy): &(String, IdlePolicy)| {
-        let of_policy = report.policies.iter().find(|p| p.policy == *name)?;
-        let sums = Sums::of(of_policy);
+fn kernels(replayed: &Replayed, numbers: Numbers) -> Rows {
+    let row = |(place, policy): &(usize, Option<IdlePolicy>)| {
+        let policy = policy.as_ref()?;
+        let of_policy = replayed.report.policies.get(*place)?;
+        let name = &of_policy.policy;
+        let sums = of_policy.sums();
         let share = |count: u64| numbers.percent(count as f64 / sums.count.max(1) as f64);
         let by_state = of_policy
             .states
@@ -189,53 +197,14 @@ fn kernels(report: &Report, policies: &[(String, IdlePolicy)], numbers: Numbers)
             by_state.collect::<Vec<_>>().join(", "),
         ])
     };
-    policies.iter().filter_map(row).collect()
+    replayed.policies.iter().filter_map(row).collect()
 }
 
 /// The governors of several kernels, before all other tables.
-pub(super) fn kernels_text(
-    report: &Report,
-    policies: &[(String, IdlePolicy)],
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    output::table(out, KERNELS, kernels(report, policies, Numbers::Read))?;
+pub(super) fn kernels_text(replayed: &Replayed, out: &mut impl Write) -> anyhow::Result<()> {
+    output::table(out, KERNELS, kernels(replayed, Numbers::Read))?;
     writeln!(out)?;
     Ok(())
-}
-
-/// What came of a governor, over all states and the package.
-struct Sums {
-    count: u64,
-    too_deep: u64,
-    too_shallow: u64,
-    added_latency_ns: u64,
-    added_io_latency_ns: u64,
-    wasted_j: Option<f64>,
-    energy_j: Option<f64>,
-}
-
-impl Sums {
-    fn of(policy: &PolicyReport) -> Self {
-        let sum = |what: fn(&StateReport) -> u64| policy.states.iter().map(what).sum::<u64>();
-        let package = policy.package.unwrap_or_default();
-        let with_package =
-            |of_states: Option<f64>, of_package: f64| of_states.map(|joules| joules + of_package);
-        Self {
-            count: sum(|s| s.count),
-            too_deep: sum(|s| s.too_deep),
-            too_shallow: sum(|s| s.too_shallow),
-            added_latency_ns: sum(|s| s.added_latency_ns) + package.added_latency_ns,
-            added_io_latency_ns: sum(|s| s.added_io_latency_ns) + package.added_io_latency_ns,
-            wasted_j: with_package(
-                policy.states.iter().map(|s| s.wasted_j).sum(),
-                package.wasted_j,
-            ),
-            energy_j: with_package(
-                policy.states.iter().map(|s| s.energy_j).sum(),
-                package.energy_j,
-            ),
-        }
-    }
 }
 
 const GOVERNORS: [&str; 10] = [
@@ -253,7 +222,7 @@ const GOVERNORS: [&str; 10] = [
 
 fn governors(report: &Report, numbers: Numbers) -> Rows {
     let row = |p: &PolicyReport| {
-        let sums = Sums::of(p);
+        let sums = p.sums();
         vec![
             p.policy.clone(),
             p.selections.to_string(),

@@ -179,7 +179,8 @@ fn commands(results: &[Reader]) -> Vec<String> {
     let on = |reader: &Reader| match reader.document().backend {
         Origin::Sim => Some(""),
         Origin::Live => Some(" --on live"),
-        Origin::Replay | Origin::Import => None,
+        Origin::Replay => Some(" --on replay"),
+        Origin::Import => None,
     };
     let several = results.iter().filter(|r| on(r).is_some()).count() > 1;
     let (mut commands, mut made) = (Vec::new(), Vec::new());

@@ -177,7 +177,7 @@ impl Backend for Live<'_> {
 fn may_run(workload: &PlannedWorkload) -> Result<(), String> {
     match &workload.task {
         Task::Fio { text, .. } => targets::check(text, "its fio job"),
-        Task::RtApp { .. } | Task::Command { .. } => Ok(()),
+        Task::RtApp { .. } | Task::Command { .. } | Task::Recording(_) => Ok(()),
     }
 }
 
@@ -243,6 +243,7 @@ fn measure(
             program::command(words, readings, run, cancelled, &mut look)?
         }
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
+        Task::Recording(_) => return Err("recordings are replayed only".to_owned()),
     };
     meter.finish(took, run);
     Counters::read(system).since(&before, took, run);

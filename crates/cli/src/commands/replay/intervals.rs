@@ -1,0 +1,176 @@
+//! What each governor costs, with intervals over blocks of time, and how sure it is that it differs.
+
+use std::io::Write;
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+use wakepath_compare::Metric;
+use wakepath_compare::figure::{Unit, doubt, percents};
+use wakepath_compare::results::{Options, Row, Source, compare};
+use wakepath_replay::Report;
+use wakepath_results::{Reader, Run};
+use wakepath_study::plan::Plan;
+use wakepath_study::run::Backend;
+use wakepath_study::run::replay::Replay;
+
+use crate::output;
+
+/// All figures of a replay.
+#[derive(Debug, Serialize)]
+pub(super) struct Intervals {
+    /// Blocks of equal time.
+    blocks: usize,
+    /// How long each is, in s.
+    block_s: f64,
+    /// Confidence level of the intervals.
+    level: f64,
+    /// The governor that the others are compared with.
+    baseline: String,
+    /// By metric and governor.
+    rows: Vec<Figure>,
+}
+
+/// A metric of a governor.
+#[derive(Debug, Serialize)]
+struct Figure {
+    metric: String,
+    governor: String,
+    unit: String,
+    #[serde(skip)]
+    title: String,
+    /// Over the blocks.
+    mean: f64,
+    /// None of fewer than 4 blocks.
+    interval: Option<[f64; 2]>,
+    #[serde(skip)]
+    deviation: Option<f64>,
+    /// By how much it is better than the baseline, in percent, and the interval around that.
+    gain_percent: Option<f64>,
+    gain_interval: Option<[f64; 2]>,
+    significant: bool,
+    verdict: String,
+}
+
+impl Intervals {
+    /// Those of a replay: a comparison of the study's results, as `wakepath compare` makes it.
+    pub(super) fn of(plan: &Plan, backend: &Replay<'_>, report: &Report) -> anyhow::Result<Self> {
+        let never = AtomicBool::new(false);
+        let runs = (0..plan.runs()).map(|index| {
+            let cell = plan.cell(index);
+            let mut run = Run::new(plan.key(index), None, cell.repeat, index as u32);
+            backend.run(cell, &mut run, &never)?;
+            anyhow::Ok(run)
+        });
+        let runs = runs.collect::<Result<Vec<Run>, _>>()?;
+        let reader = Reader::of_runs("", plan.document(backend.provenance()?), runs);
+        let comparison = compare(&[Source::read("", &reader)?], &Options::default())?;
+        let figure = |row: &Row| {
+            let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
+            Figure::of(row, metric)
+        };
+        Ok(Self {
+            blocks: report.blocks.len(),
+            block_s: report
+                .blocks
+                .first()
+                .map_or(0.0, |b| b.duration_ns as f64 / 1e9),
+            level: comparison.level,
+            rows: comparison.rows.iter().map(figure).collect(),
+            baseline: comparison.baseline,
+        })
+    }
+
+    /// As a table below a line that says what it is.
+    pub(super) fn text(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        writeln!(
+            out,
+            "{} blocks of {:.3} s, intervals of {} %, compared with {}",
+            self.blocks,
+            self.block_s,
+            self.level * 100.0,
+            self.baseline
+        )?;
+        let header = [
+            "metric", "governor", "mean", "interval", "gain %", "verdict",
+        ];
+        let rows = self.rows.iter().map(|row| {
+            let of_metric = self.rows.iter().filter(|r| r.metric == row.metric);
+            let unit = Unit::of_all(&row.unit, of_metric.map(|r| r.mean));
+            let gain = row.gain_percent.map(|gain| {
+                let [gain] = percents([gain], row.gain_interval);
+                gain
+            });
+            [
+                unit.title(&row.title),
+                row.governor.clone(),
+                unit.figure(row.mean, doubt(row.interval, row.deviation)),
+                row.interval
+                    .map_or_else(none, |interval| unit.interval(row.mean, interval)),
+                gain.unwrap_or_else(none),
+                row.verdict.clone(),
+            ]
+        });
+        output::table(out, header, rows)
+    }
+
+    /// As CSV.
+    pub(super) fn csv(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        let header = [
+            "metric",
+            "governor",
+            "unit",
+            "mean",
+            "low",
+            "high",
+            "gain %",
+            "gain low %",
+            "gain high %",
+            "significant",
+            "verdict",
+        ];
+        let number = |value: Option<f64>| value.map_or_else(none, |value| value.to_string());
+        let rows = self.rows.iter().map(|row| {
+            let ends =
+                |interval: Option<[f64; 2]>| [0, 1].map(|i| number(interval.map(|ends| ends[i])));
+            let [low, high] = ends(row.interval);
+            let [gain_low, gain_high] = ends(row.gain_interval);
+            [
+                row.metric.clone(),
+                row.governor.clone(),
+                row.unit.clone(),
+                row.mean.to_string(),
+                low,
+                high,
+                number(row.gain_percent),
+                gain_low,
+                gain_high,
+                row.significant.to_string(),
+                row.verdict.clone(),
+            ]
+        });
+        output::csv(out, header, rows)
+    }
+}
+
+impl Figure {
+    fn of(row: &Row, metric: Option<&Metric>) -> Self {
+        Self {
+            metric: row.metric.clone(),
+            governor: row.policy.clone(),
+            unit: metric.map_or_else(String::new, |m| m.unit.to_string()),
+            title: metric.map_or_else(|| row.metric.clone(), |m| m.title.to_string()),
+            mean: row.mean,
+            interval: row.interval,
+            deviation: row.deviation,
+            gain_percent: row.gain.map(|gain| gain.percent),
+            gain_interval: row.gain.map(|gain| gain.interval),
+            significant: row.significant,
+            // A run is a block of time here.
+            verdict: row.sentence.replace(" run", " block"),
+        }
+    }
+}
+
+fn none() -> String {
+    "-".to_owned()
+}

@@ -1,0 +1,152 @@
+//! The study that a replay is.
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use serde::Serialize;
+use wakepath_hardware::Machine;
+use wakepath_policies::input::read_states;
+use wakepath_policies::mechanism::Kind;
+use wakepath_policies::spec::version::BARE;
+use wakepath_policies::spec::{PolicySet, PolicySpec};
+use wakepath_study::run::replay::{RECORDED, cannot_replay};
+use wakepath_trace::recording::Metadata;
+use wakepath_units::TickRate;
+
+use super::Args;
+
+/// A study file.
+#[derive(Serialize)]
+struct Study {
+    name: &'static str,
+    title: String,
+    machine: Option<String>,
+    repeats: u32,
+    baseline: String,
+    policy: Vec<Policy>,
+    workload: [Workload; 1],
+}
+
+/// `[[policy]]`.
+#[derive(Serialize)]
+struct Policy {
+    name: String,
+    set: String,
+}
+
+/// `[[workload]]`.
+#[derive(Serialize)]
+struct Workload {
+    name: String,
+    recording: String,
+    states: Option<String>,
+    hz: Option<u32>,
+    ran: Option<String>,
+}
+
+/// The text of the study file. What was recorded is its first policy; the others are compared with it, or with the first
+/// kernel if there are kernels.
+pub(super) fn text(args: &Args, metadata: &Metadata) -> anyhow::Result<String> {
+    // A study would name its line, and here there is none.
+    if let Some(machine) = &args.machine {
+        Machine::find(machine)?;
+    }
+    if let Some(path) = &args.states {
+        let name = path.display().to_string();
+        let file = File::open(path).with_context(|| name.clone())?;
+        read_states(BufReader::new(file), &name)?;
+    }
+    if let Some(ran) = &args.ran {
+        let spec: PolicySpec = ran.parse().context("--ran")?;
+        spec.idle().context("--ran")?;
+    }
+    let sets = sets(args, metadata)?;
+    for set in &sets {
+        if let Some(message) = cannot_replay(set) {
+            bail!("--policy '{set}': {message}");
+        }
+    }
+    let stem = args.trace.file_stem().unwrap_or_default().to_string_lossy();
+    let stem: String = stem.chars().filter(|c| !c.is_control()).take(25).collect();
+    let recorded = Policy {
+        name: RECORDED.to_owned(),
+        set: String::new(),
+    };
+    let policies = sets.iter().map(|set| Policy {
+        name: set.to_string(),
+        set: set.to_string(),
+    });
+    let study = Study {
+        name: "replay",
+        title: format!("Which governor suits {stem}?"),
+        machine: args.machine.clone(),
+        repeats: args.blocks,
+        baseline: match sets.first() {
+            Some(first) if !args.kernel.is_empty() => first.to_string(),
+            _ => RECORDED.to_owned(),
+        },
+        policy: std::iter::once(recorded).chain(policies).collect(),
+        workload: [Workload {
+            name: if stem.trim().is_empty() {
+                "recording".to_owned()
+            } else {
+                stem
+            },
+            recording: whole(&args.trace)?,
+            states: args.states.as_deref().map(whole).transpose()?,
+            hz: args.hz.map(TickRate::hz),
+            ran: args.ran.clone(),
+        }],
+    };
+    Ok(toml::to_string(&study)?)
+}
+
+/// A path as a study names it.
+fn whole(path: &Path) -> anyhow::Result<String> {
+    let shown = || path.display().to_string();
+    let whole = fs::canonicalize(path).with_context(shown)?;
+    let text = whole.to_str().map(str::to_owned);
+    text.with_context(|| format!("{}: the path is not UTF-8; rename the file", shown()))
+}
+
+/// The sets to replay: each in each kernel, if there are kernels.
+fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<PolicySet>> {
+    if args.kernel.is_empty() {
+        let default = ["menu@6.1", "menu@6.12", "teo@6.1", "teo@6.12"];
+        return match &args.policy[..] {
+            [] => Ok(default
+                .map(str::parse)
+                .into_iter()
+                .collect::<Result<_, _>>()?),
+            given => Ok(given.to_vec()),
+        };
+    }
+    let unchanged = [PolicySet::default()];
+    let given = match &args.policy[..] {
+        [] => &unchanged[..],
+        given => given,
+    };
+    let ran = metadata.idle_governor.as_deref().unwrap_or("menu");
+    let mut each = Vec::new();
+    for set in given {
+        let governor = match set.get(Kind::Idle) {
+            Some(governor) => governor.clone(),
+            None => ran.parse()?,
+        };
+        ensure!(
+            governor.version().is_none_or(|version| version == BARE),
+            "--policy '{set}' names a kernel itself; with --kernel give the governor alone, such as --policy menu"
+        );
+        for kernel in &args.kernel {
+            let of_kernel = set.with(governor.of_kernel(*kernel))?;
+            ensure!(
+                !each.contains(&of_kernel),
+                "{of_kernel} twice; kernels do not differ in it, or one is given twice"
+            );
+            each.push(of_kernel);
+        }
+    }
+    Ok(each)
+}

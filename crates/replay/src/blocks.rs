@@ -1,0 +1,115 @@
+//! Blocks of equal time that a recording is divided into, so that sums over them show how much chance there is in the whole.
+//!
+//! What happens on a CPU while it is idle counts for the block in which the idle period began. Governors keep what they know
+//! from block to block.
+
+use std::ops::Range;
+
+/// Most blocks of a recording. Each has sums of its own for every governor on every CPU.
+pub const MOST_BLOCKS: usize = 1000;
+
+/// The blocks of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    first: u64,
+    last: u64,
+    count: usize,
+}
+
+impl Blocks {
+    /// So many blocks, from the first event to the last one, in ns.
+    pub(crate) fn new(first: u64, last: u64, count: usize) -> Self {
+        Self {
+            first,
+            // A recording of one moment is one block.
+            last: last.max(first.saturating_add(1)),
+            count: count.max(1),
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// When a block begins, in ns; the last one ends where one more would begin.
+    pub(crate) fn start(&self, block: usize) -> u64 {
+        let span = u128::from(self.last - self.first);
+        let before = (span * block as u128).div_ceil(self.count as u128);
+        self.first + u64::try_from(before).unwrap_or(u64::MAX)
+    }
+
+    /// The times that belong to a block: to the first and the last one also what lies before and behind the recording.
+    pub(crate) fn range(&self, block: usize) -> Range<u64> {
+        let from = if block == 0 { 0 } else { self.start(block) };
+        let to = if block + 1 >= self.count {
+            u64::MAX
+        } else {
+            self.start(block + 1)
+        };
+        from..to
+    }
+
+    /// The block of a time.
+    fn of(&self, time: u64) -> usize {
+        let span = u128::from((self.last - self.first).max(1));
+        let since = u128::from(time.saturating_sub(self.first));
+        let block = since * self.count as u128 / span;
+        usize::try_from(block).map_or(self.count - 1, |block| block.min(self.count - 1))
+    }
+}
+
+/// The block of the last time that was asked about: mostly the next one is in it, too.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Near {
+    block: usize,
+    range: Range<u64>,
+}
+
+impl Near {
+    /// The block of a time.
+    #[inline(always)]
+    pub(crate) fn block(&mut self, blocks: &Blocks, time: u64) -> usize {
+        if !self.range.contains(&time) {
+            self.look_up(blocks, time);
+        }
+        self.block
+    }
+
+    #[cold]
+    fn look_up(&mut self, blocks: &Blocks, time: u64) {
+        self.block = blocks.of(time);
+        self.range = blocks.range(self.block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn each_time_is_in_one_block_and_blocks_are_equally_long(
+            first in 0_u64..1 << 50,
+            span in 1_u64..1 << 50,
+            count in 1_usize..=MOST_BLOCKS,
+            share in 0.0_f64..1.2,
+        ) {
+            let blocks = Blocks::new(first, first + span, count);
+            prop_assert_eq!(blocks.start(0), first);
+            prop_assert_eq!(blocks.start(count), first + span);
+            for block in 0..count {
+                let length = blocks.start(block + 1) - blocks.start(block);
+                prop_assert!(length.abs_diff(span / count as u64) <= 1);
+            }
+            let time = (first as f64 + (share - 0.1) * span as f64) as u64;
+            for time in [0, time, blocks.start(count / 2), u64::MAX] {
+                let of: Vec<usize> = (0..count)
+                    .filter(|block| blocks.range(*block).contains(&time) || (time == u64::MAX && block + 1 == count))
+                    .collect();
+                prop_assert_eq!(of, [blocks.of(time)], "{}", time);
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! A recording through the idle governors of policy sets.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use wakepath_hardware::Machine;
+use wakepath_policies::PolicySet;
+use wakepath_policies::idle::IdlePolicy;
+use wakepath_policies::mechanism::Place;
+use wakepath_policies::psd::{PsdPolicy, PsdSettings};
+use wakepath_policies::spec::PolicySpec;
+use wakepath_replay::package::Package;
+use wakepath_replay::{Ran, Report, Setup, States, replay};
+use wakepath_results::document::CpuKind;
+use wakepath_system::HaltpollAsSet;
+use wakepath_trace::recording::{Metadata, Reader};
+use wakepath_units::{KernelVersion, TickRate};
+
+use crate::file::StudyError;
+use crate::plan::Recording;
+
+/// What was recorded, as the policy of a study that changes nothing.
+pub const RECORDED: &str = "recorded";
+
+/// A recording, with everything found that replaying it takes.
+#[derive(Debug)]
+pub struct Replaying<'a> {
+    recording: &'a Recording,
+    metadata: Metadata,
+    events: u64,
+    setup: Setup,
+    kinds: Vec<String>,
+    passes: Vec<Pass>,
+    policies: usize,
+}
+
+/// Policy sets that have the same leases, which go through the recording together.
+#[derive(Debug)]
+struct Pass {
+    psd: Option<PsdPolicy>,
+    /// Place among all sets, name, governor.
+    policies: Vec<(usize, (String, IdlePolicy))>,
+}
+
+/// What came of a recording.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// What was recorded comes first, then the policy sets in their order, but for those that change nothing.
+    pub report: Report,
+    /// Where each policy set is among the report's policies, and its governor; what was recorded has none.
+    pub policies: Vec<(usize, Option<IdlePolicy>)>,
+    /// The name of each group of CPUs, and how many of them the recording has.
+    pub kinds: Vec<CpuKind>,
+}
+
+impl<'a> Replaying<'a> {
+    /// Finds what it takes. `machine`: whose idle states, latencies and power to take instead of what the recording says.
+    ///
+    /// # Errors
+    /// The recording cannot be read or has no idle states, or a policy set cannot be replayed on it.
+    pub fn new(
+        recording: &'a Recording,
+        machine: Option<&Machine>,
+        sets: &[(&str, &PolicySet)],
+    ) -> Result<Self, StudyError> {
+        let failed = |e: &dyn std::error::Error| recording.error(&chain(e));
+        let reader = Reader::open(&recording.path).map_err(|e| StudyError::Settings(chain(&e)))?;
+        let metadata = reader.metadata().clone();
+        let (states, kinds) = match (&recording.states, machine) {
+            (Some((_, states)), _) => {
+                let all = vec![States::declared(Vec::new(), states.clone())];
+                (all, vec!["cpu".to_owned()])
+            }
+            (None, Some(machine)) => {
+                let names = machine.cluster.iter().map(|c| c.name.clone());
+                let states = States::of_machine(machine).map_err(|e| failed(&e))?;
+                (states, names.collect())
+            }
+            (None, None) => {
+                let states = States::of_recording(&metadata).map_err(|e| failed(&e))?;
+                let names = states.iter().map(|group| group_name(&group.cpus));
+                let names = names.collect();
+                (states, names)
+            }
+        };
+        let recorded_hz = metadata.hz.and_then(TickRate::new);
+        let of_machine = machine.map(Machine::tick_rate);
+        let tick = recording.tick.or(recorded_hz).or(of_machine);
+        let ran = match &recording.ran {
+            Some(spec) => Some(Ran {
+                name: spec.to_string(),
+                policy: spec.idle().map_err(|e| failed(&e))?,
+                parameters_known: true,
+            }),
+            None => that_ran(&metadata),
+        };
+        let setup = Setup {
+            states,
+            package: machine.and_then(Package::of_machine),
+            tick: tick.unwrap_or_default(),
+            policies: Vec::new(),
+            psd: None,
+            ran,
+            blocks: 1,
+        };
+        Ok(Self {
+            events: reader.events(),
+            passes: passes(sets, &setup, recording)?,
+            recording,
+            metadata,
+            setup,
+            kinds,
+            policies: sets.len(),
+        })
+    }
+
+    /// What the recording says about its machine and about itself.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The groups of CPUs by name, with the number of those that the machine has; of a recording without it, 0.
+    pub fn kinds(&self) -> Vec<CpuKind> {
+        let cpus = |states: &States| match states.cpus.len() {
+            0 => self.metadata.cpus,
+            known => known as u32,
+        };
+        let groups = self.kinds.iter().zip(&self.setup.states);
+        groups
+            .map(|(name, states)| CpuKind {
+                name: name.clone(),
+                cpus: cpus(states),
+            })
+            .collect()
+    }
+
+    /// The names of the idle states of all CPUs, each once.
+    pub fn states(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for state in self.setup.states.iter().flat_map(|g| g.declared.iter()) {
+            if !names.contains(&state.name) {
+                names.push(state.name.clone());
+            }
+        }
+        names
+    }
+
+    /// Goes through the recording, in so many blocks of equal time. `calls`: a CPU, and where its governor call log goes.
+    /// `progress` is told the share that is done, 0 to 1.
+    ///
+    /// # Errors
+    /// The recording does not fit the idle states, or cannot be read to its end.
+    pub fn run(
+        &self,
+        blocks: usize,
+        mut calls: Option<(u32, &mut dyn Write)>,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Replayed, StudyError> {
+        let all = (self.events * self.passes.len() as u64).max(1) as f64;
+        let mut reports = Vec::new();
+        for (pass, with) in self.passes.iter().enumerate() {
+            let policies = with.policies.iter().map(|(_, policy)| policy.clone());
+            let setup = Setup {
+                policies: policies.collect(),
+                psd: with.psd,
+                blocks,
+                ..self.setup.clone()
+            };
+            let failed = |e: &dyn std::error::Error| self.recording.error(&chain(e));
+            let mut reader = Reader::open(&self.recording.path).map_err(|e| failed(&e))?;
+            let before = pass as u64 * self.events;
+            let report = replay(&mut reader, &setup, calls.take(), &mut |events| {
+                progress((before + events) as f64 / all);
+            });
+            reports.push(report.map_err(|e| failed(&e))?);
+        }
+        let report = merged(reports, &self.passes)
+            .ok_or_else(|| self.recording.error("no policy set to replay"))?;
+        let mut policies: Vec<(usize, Option<IdlePolicy>)> = vec![(0, None); self.policies];
+        let mut governors: Vec<_> = self.passes.iter().flat_map(|p| &p.policies).collect();
+        governors.sort_by_key(|(place, _)| *place);
+        for (index, (place, (_, policy))) in governors.into_iter().enumerate() {
+            if let Some(of_set) = policies.get_mut(*place) {
+                *of_set = (index + 1, Some(*policy));
+            }
+        }
+        let seen = |group: usize| {
+            let of_group = report
+                .cpus
+                .iter()
+                .filter(|cpu| self.setup.group_of(**cpu) == group);
+            of_group.count() as u32
+        };
+        let kinds = self.kinds.iter().enumerate().map(|(group, name)| CpuKind {
+            name: name.clone(),
+            cpus: seen(group),
+        });
+        Ok(Replayed {
+            kinds: kinds.collect(),
+            policies,
+            report,
+        })
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let all = std::iter::successors(Some(error), |error| error.source());
+    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// What to call CPUs that have the same idle states.
+fn group_name(cpus: &[u32]) -> String {
+    match cpus {
+        [] => "cpu".to_owned(),
+        [only] => format!("cpu{only}"),
+        [first, .., last] => format!("cpu{first}-{last}"),
+    }
+}
+
+/// The passes that it takes to replay all policy sets.
+fn passes(
+    sets: &[(&str, &PolicySet)],
+    setup: &Setup,
+    recording: &Recording,
+) -> Result<Vec<Pass>, StudyError> {
+    // What was recorded comes with any pass.
+    let mut passes: Vec<Pass> = vec![Pass {
+        psd: None,
+        policies: Vec::new(),
+    }];
+    for (place, (name, set)) in sets.iter().enumerate() {
+        if set.is_empty() {
+            continue;
+        }
+        let error = |message: &str| recording.error(&format!("policy '{name}': {message}"));
+        if let Some(message) = cannot_replay(set) {
+            return Err(error(&message));
+        }
+        let ran = setup.ran.as_ref().map(|ran| ran.policy);
+        let idle = set.idle().or(ran).ok_or_else(|| {
+            error("it names no idle governor, and the recording does not say which one ran")
+        })?;
+        let psd = set.psd().map(|settings| leases(settings, &setup.states));
+        let psd = psd.transpose().map_err(|e| error(&e))?;
+        let policy = (place, ((*name).to_owned(), idle));
+        match passes.iter_mut().find(|pass| pass.psd == psd) {
+            Some(pass) => pass.policies.push(policy),
+            None => passes.push(Pass {
+                psd,
+                policies: vec![policy],
+            }),
+        }
+    }
+    if passes.len() > 1 && passes[0].policies.is_empty() {
+        passes.remove(0);
+    }
+    Ok(passes)
+}
+
+/// Why a policy set cannot be replayed on any recording.
+pub fn cannot_replay(set: &PolicySet) -> Option<String> {
+    if let Some(profile) = set.profile() {
+        return Some(format!(
+            "`{profile}` sets frequencies and latency limits, which cannot act on a recording; a replay takes an idle \
+             governor and psd"
+        ));
+    }
+    let other = set.policies().iter().find(|policy| {
+        let on = policy.mechanism().on;
+        !on.contains(&Place::Replay)
+    })?;
+    Some(format!(
+        "`{other}` cannot act on a recording, whose load is as it was; a replay takes an idle governor and psd"
+    ))
+}
+
+/// The leases on these idle states. A ceiling by name has to be the same state on every CPU.
+fn leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
+    let mut on = states
+        .iter()
+        .map(|states| settings.on(&states.declared).map_err(|e| chain(&e)));
+    let first = on.next().ok_or("there are no idle states")??;
+    for other in on {
+        if other? != first {
+            return Err(
+                "CPUs of this recording have the state at another index; give the ceiling as a latency, such as 20us"
+                    .to_owned(),
+            );
+        }
+    }
+    Ok(first)
+}
+
+/// The governor that the recording names, as its kernel had it; as the nearest known kernel, if that is not known.
+fn that_ran(metadata: &Metadata) -> Option<Ran> {
+    let governor = metadata.idle_governor.as_deref()?;
+    let version = KernelVersion::nearest(metadata.kernel.as_deref()?)?;
+    let (settings, parameters_known) = if governor == "haltpoll" {
+        let as_set = HaltpollAsSet::of(|name| metadata.system_setting(name).map(str::to_owned));
+        (as_set.settings, as_set.complete)
+    } else {
+        (String::new(), true)
+    };
+    let spec: PolicySpec = format!("{governor}@{version}{settings}").parse().ok()?;
+    Some(Ran {
+        name: spec.to_string(),
+        policy: spec.idle().ok()?,
+        parameters_known,
+    })
+}
+
+/// One report of all passes, the policies in the order of the sets.
+fn merged(reports: Vec<Report>, passes: &[Pass]) -> Option<Report> {
+    let mut reports = reports.into_iter();
+    let mut merged = reports.next()?;
+    let mut order: Vec<usize> = passes
+        .iter()
+        .flat_map(|p| &p.policies)
+        .map(|(place, _)| *place)
+        .collect();
+    for mut report in reports {
+        merged.policies.extend(report.policies.drain(1..));
+        for (block, of_pass) in merged.blocks.iter_mut().zip(&mut report.blocks) {
+            block.policies.extend(of_pass.policies.drain(1..));
+        }
+    }
+    // What was recorded stays in front.
+    order.insert(0, 0);
+    for place in &mut order[1..] {
+        *place += 1;
+    }
+    sort_by(&mut merged.policies, &order);
+    for block in &mut merged.blocks {
+        sort_by(&mut block.policies, &order);
+    }
+    Some(merged)
+}
+
+/// Sorts items whose ranks are in `order`.
+fn sort_by<T>(items: &mut Vec<T>, order: &[usize]) {
+    let ranked: BTreeMap<usize, T> = order.iter().copied().zip(items.drain(..)).collect();
+    items.extend(ranked.into_values());
+}

@@ -1,0 +1,117 @@
+//! Blocks of a replayed recording as rows of results.
+
+use wakepath_replay::{BlockPolicy, BlockReport, StateReport};
+use wakepath_results::rows::BUSY;
+use wakepath_results::{Idle, Run};
+
+use super::recording::Replayed;
+
+/// What the package is called among the kinds of CPU, and its sleep among their idle states.
+const PACKAGE: &str = "package";
+const ASLEEP: &str = "asleep";
+
+/// Puts what a policy did in a block of time into `run`.
+pub(super) fn fill(run: &mut Run, replayed: &Replayed, policy: usize, block: usize) {
+    let Some((place, _)) = replayed.policies.get(policy) else {
+        return;
+    };
+    let Some(block) = replayed.report.blocks.get(block) else {
+        return;
+    };
+    let Some(of_policy) = block.policies.get(*place) else {
+        return;
+    };
+    run.duration_ns = block.duration_ns;
+    run.metrics = metrics(block, of_policy, *place == 0)
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    for (kind, states) in replayed.kinds.iter().zip(&of_policy.groups) {
+        if states.is_empty() {
+            continue;
+        }
+        run.idle.extend(states.iter().map(|s| idle(&kind.name, s)));
+        let asleep: u64 = states.iter().map(|s| s.time_ns).sum();
+        let whole = block.duration_ns.saturating_mul(u64::from(kind.cpus));
+        let power = states.iter().any(|s| s.energy_j.is_some());
+        run.idle
+            .push(busy(&kind.name, whole.saturating_sub(asleep), power));
+    }
+    if let Some(package) = of_policy.package {
+        run.idle.push(Idle {
+            cpu_kind: PACKAGE.to_owned(),
+            state: ASLEEP.to_owned(),
+            time_ns: package.asleep_ns,
+            entries: package.count,
+            too_deep: 0,
+            too_shallow: 0,
+            added_latency_ns: Some(package.added_latency_ns),
+            wasted_energy_uj: Some(package.wasted_j * 1e6),
+        });
+        let awake = block.duration_ns.saturating_sub(package.asleep_ns);
+        run.idle.push(busy(PACKAGE, awake, true));
+    }
+}
+
+fn idle(kind: &str, state: &StateReport) -> Idle {
+    Idle {
+        cpu_kind: kind.to_owned(),
+        state: state.state.clone(),
+        time_ns: state.time_ns,
+        entries: state.count,
+        too_deep: state.too_deep,
+        too_shallow: state.too_shallow,
+        added_latency_ns: Some(state.added_latency_ns),
+        wasted_energy_uj: state.wasted_j.map(|joules| joules * 1e6),
+    }
+}
+
+fn busy(kind: &str, time_ns: u64, has_power: bool) -> Idle {
+    Idle {
+        cpu_kind: kind.to_owned(),
+        state: BUSY.to_owned(),
+        time_ns,
+        entries: 0,
+        too_deep: 0,
+        too_shallow: 0,
+        added_latency_ns: Some(0),
+        wasted_energy_uj: has_power.then_some(0.0),
+    }
+}
+
+/// The metrics that a block has.
+fn metrics(
+    block: &BlockReport,
+    policy: &BlockPolicy,
+    recorded: bool,
+) -> impl Iterator<Item = (&'static str, f64)> {
+    let sums = policy.sums();
+    let seconds = block.duration_ns as f64 / 1e9;
+    let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
+    let (rests, ios) = (block.rests as f64, block.io_completions as f64);
+    let agreement = &block.agreement;
+    let as_recorded = agreement.share().filter(|_| recorded);
+    let leased = policy
+        .leased_rests
+        .and_then(|count| share(count as f64, rests));
+    let all = [
+        (
+            "mean_mw",
+            sums.energy_j
+                .and_then(|joules| share(joules * 1e3, seconds)),
+        ),
+        (
+            "added_us_per_io",
+            share(sums.added_io_latency_ns as f64 / 1e3, ios),
+        ),
+        (
+            "added_us_per_wake",
+            share(sums.added_latency_ns as f64 / 1e3, rests),
+        ),
+        ("too_deep_per_s", share(sums.too_deep as f64, seconds)),
+        ("too_shallow_per_s", share(sums.too_shallow as f64, seconds)),
+        ("as_recorded", as_recorded.map(|share| share * 100.0)),
+        ("leased", leased.map(|share| share * 100.0)),
+    ];
+    all.into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+}
