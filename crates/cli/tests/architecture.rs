@@ -9,7 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-type Arrows = BTreeMap<String, BTreeSet<String>>;
+/// What a crate imports.
+#[derive(Debug, Default, PartialEq)]
+struct Imports {
+    itself: BTreeSet<String>,
+    /// What only its tests import.
+    tests: BTreeSet<String>,
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -24,8 +30,8 @@ fn quoted(cell: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The table "The crates" of the page.
-fn allowed() -> Arrows {
+/// The table "The crates" of the page, in its order.
+fn allowed() -> Vec<(String, Imports)> {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let table = page.split("\n## The crates\n").nth(1).unwrap();
     let table = table.split("\n## ").next().unwrap();
@@ -35,19 +41,19 @@ fn allowed() -> Arrows {
         .map(|line| line.trim_matches('|').split('|').collect())
         .collect();
     let names: BTreeSet<String> = rows.iter().flat_map(|row| quoted(row[0])).collect();
-    let mut arrows = Arrows::new();
-    for row in rows {
+    let imports = |row: Vec<&str>| {
         let name = quoted(row[0]).pop_first().unwrap();
         let listed = quoted(row[2]);
-        let may = if row[2].trim_start().starts_with("all but") {
+        let itself = if row[2].trim_start().starts_with("all but") {
             let others = names.difference(&listed).cloned();
             others.filter(|other| *other != name).collect()
         } else {
             listed
         };
-        arrows.insert(name, may);
-    }
-    arrows
+        let tests = quoted(row[3]);
+        (name, Imports { itself, tests })
+    };
+    rows.into_iter().map(imports).collect()
 }
 
 /// The workspace's own crates in a table of dependencies.
@@ -59,30 +65,74 @@ fn own(dependencies: Option<&toml::Value>) -> impl Iterator<Item = String> + '_ 
         .filter_map(|name| name.strip_prefix("wakepath-").map(str::to_owned))
 }
 
-/// What each manifest imports, but for its tests.
-fn actual() -> Arrows {
-    let mut arrows = Arrows::new();
+/// The workspace's own crates in dependencies of a kind, of all targets.
+fn of_kind(manifest: &toml::Value, kind: &str) -> BTreeSet<String> {
+    let targets = manifest.get("target").and_then(toml::Value::as_table);
+    let targets = targets.into_iter().flat_map(toml::Table::values);
+    own(manifest.get(kind))
+        .chain(targets.flat_map(|target| own(target.get(kind))))
+        .collect()
+}
+
+/// What each manifest imports.
+fn actual() -> BTreeMap<String, Imports> {
+    let mut all = BTreeMap::new();
     for folder in fs::read_dir(root().join("crates")).unwrap() {
         let folder = folder.unwrap().path();
         let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else {
             continue;
         };
         let manifest: toml::Value = manifest.parse::<toml::Table>().unwrap().into();
-        let mut imports: BTreeSet<String> = BTreeSet::new();
-        for kind in ["dependencies", "build-dependencies"] {
-            imports.extend(own(manifest.get(kind)));
-            let targets = manifest.get("target").and_then(toml::Value::as_table);
-            for target in targets.into_iter().flat_map(toml::Table::values) {
-                imports.extend(own(target.get(kind)));
-            }
-        }
+        let mut itself = of_kind(&manifest, "dependencies");
+        itself.extend(of_kind(&manifest, "build-dependencies"));
+        let mut tests = of_kind(&manifest, "dev-dependencies");
+        tests.retain(|name| !itself.contains(name));
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        arrows.insert(name, imports);
+        all.insert(name, Imports { itself, tests });
     }
-    arrows
+    all
 }
 
 #[test]
 fn crates_import_what_the_architecture_allows_and_nothing_else() {
-    assert_eq!(actual(), allowed());
+    assert_eq!(actual(), allowed().into_iter().collect());
+}
+
+/// The picture of the layers: names by line, uppermost first.
+fn layers() -> Vec<BTreeSet<String>> {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let picture = page.split("```\n").nth(1).unwrap();
+    let line = |line: &str| {
+        let names = line.split("   ").map(str::trim);
+        let names = names.filter(|name| !name.is_empty() && !name.contains(' '));
+        names.map(str::to_owned).collect()
+    };
+    picture.lines().map(line).collect()
+}
+
+#[test]
+fn a_crate_imports_from_lines_below_its_own() {
+    let layers = layers();
+    let layer = |name: &str| layers.iter().position(|line| line.contains(name));
+    for (name, imports) in actual() {
+        let own = layer(&name);
+        assert!(own.is_some(), "{name} is not in the picture");
+        for import in imports.itself {
+            assert!(
+                layer(&import) > own,
+                "{name} imports {import}, which is not below it"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_crate_imports_from_rows_above_its_own() {
+    let rows = allowed();
+    for (row, (name, imports)) in rows.iter().enumerate() {
+        for import in &imports.itself {
+            let above = rows[..row].iter().any(|(other, _)| other == import);
+            assert!(above, "{name} imports {import}, whose row is not above");
+        }
+    }
 }
