@@ -230,6 +230,11 @@ fn a_profile_sets_what_the_machine_has_and_says_what_is_left_out() {
     // What is given beside a profile holds before it.
     let (set, _) = dry(&laptop, "power-profiles[balanced] + epp[value=128]");
     assert_eq!(set, "frequency-governor=powersave epp=128");
+    // A version that is written is not the one that runs, even if it is that of a bare name.
+    let (set, notes) = dry(&laptop, "menu@6.12");
+    assert_eq!(set, "idle-governor=menu");
+    assert!(notes.contains("has its own version of menu"), "{notes}");
+    assert_eq!(dry(&laptop, "menu").1, "[]");
     let (set, notes) = dry(&server, "tuned[balanced]");
     assert_eq!(set, "epp=balance_performance");
     assert!(notes.contains("schedutil or ondemand"), "{notes}");

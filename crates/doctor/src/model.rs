@@ -3,6 +3,7 @@
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{DriveModel, MachineError};
 use wakepath_policies::mechanism::Kind;
+use wakepath_policies::spec::SpecError;
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_sim::{PolicyResult, SimError, compare};
 use wakepath_system::HaltpollAsSet;
@@ -52,9 +53,7 @@ pub(crate) struct Difference {
 impl Model {
     pub(crate) fn of(system: &System) -> Result<(Self, Vec<String>), MachineError> {
         let (machine, mut notes) = describe(system, "this machine")?;
-        let idle = idle_policy(system);
-        let freq = frequency_policy(system);
-        let now = PolicySet::named([&*idle, &*freq]).or_else(|e| {
+        let now = policies(system).or_else(|e| {
             notes.push(format!("{e}; simulated with menu and schedutil instead"));
             PolicySet::named(["menu", "schedutil"])
         });
@@ -170,47 +169,52 @@ pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -
     }
 }
 
-/// The idle governor that runs, in the version of the running kernel, or the nearest known one.
-fn idle_policy(system: &System) -> String {
-    let root = system.root();
-    let governor = root.optional("sys/devices/system/cpu/cpuidle/current_governor");
-    match governor.as_deref() {
-        Some("haltpoll") => {
-            let value = |name: &str| root.optional(setting::find(name)?.path);
-            format!("haltpoll{}", HaltpollAsSet::of(value).settings)
-        }
-        Some(name @ ("menu" | "teo" | "ladder")) => format!("{name}@{}", system.kernel_version()),
-        _ => format!("menu@{}", system.kernel_version()),
-    }
+/// What the running kernel does.
+fn policies(system: &System) -> Result<PolicySet, SpecError> {
+    PolicySet::new([idle_policy(system)?, frequency_policy(system)?])
 }
 
-fn frequency_policy(system: &System) -> String {
+/// The idle governor that runs, in the version of the running kernel, or the nearest known one.
+fn idle_policy(system: &System) -> Result<PolicySpec, SpecError> {
+    let (root, kernel) = (system.root(), system.kernel_version());
+    let governor = root.optional("sys/devices/system/cpu/cpuidle/current_governor");
+    let name = match governor.as_deref() {
+        Some("haltpoll") => {
+            let value = |name: &str| root.optional(setting::find(name)?.path);
+            return Ok(HaltpollAsSet::of(kernel, value)?.policy);
+        }
+        Some(name @ ("menu" | "teo" | "ladder")) => name,
+        _ => "menu",
+    };
+    Ok(name.parse::<PolicySpec>()?.of_kernel(kernel))
+}
+
+fn frequency_policy(system: &System) -> Result<PolicySpec, SpecError> {
     let Some(first) = system.cpufreq_policies().into_iter().next() else {
-        return "performance".to_owned();
+        return "performance".parse();
     };
     let root = system.root();
     let file = |name: &str| {
         let path = format!("sys/devices/system/cpu/cpufreq/policy{first}/{name}");
         root.optional(&path).unwrap_or_default()
     };
-    match (
-        file("scaling_driver").as_str(),
-        file("scaling_governor").as_str(),
-    ) {
-        (_, "performance") => "performance".to_owned(),
+    let governor = file("scaling_governor");
+    match (file("scaling_driver").as_str(), governor.as_str()) {
+        (_, "performance") => "performance".parse(),
         ("intel_pstate", _) => {
             let boost = setting::find("hwp-dynamic-boost").map(|s| root.optional(s.path));
             let boost = boost.flatten().as_deref() == Some("1");
-            let epp = match file("energy_performance_preference").as_str() {
-                // What the firmware came up with; nobody tells what that is.
-                "" | "default" => "balance_performance".to_owned(),
-                epp => epp.to_owned(),
+            let epp = match file("energy_performance_preference") {
+                // What the firmware came up with; no file tells what that is.
+                epp if matches!(&*epp, "" | "default") => "balance_performance".to_owned(),
+                epp => epp,
             };
-            let boost = if boost { "on" } else { "off" };
-            format!("intel_pstate-hwp[hwp_dynamic_boost={boost},epp={epp}]")
+            let hwp: PolicySpec = "intel_pstate-hwp".parse()?;
+            hwp.with("hwp_dynamic_boost", if boost { "on" } else { "off" })?
+                .with("epp", &epp)
         }
-        (_, governor @ ("powersave" | "ondemand")) => governor.to_owned(),
-        _ => "schedutil".to_owned(),
+        (_, name @ ("powersave" | "ondemand")) => name.parse(),
+        _ => "schedutil".parse(),
     }
 }
 

@@ -22,6 +22,7 @@ mod reader;
 pub mod rows;
 pub mod shard;
 mod tables;
+mod text;
 pub mod timeline;
 
 pub use directory::{Mode, ResultsError, Writer};

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::as_text;
+
 /// A question that a study answers: what differs in a metric, or, with a goal, which policy is best by it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,8 +61,7 @@ impl Goal {
 }
 
 /// A limit that a metric has to keep: `p99_us < 150`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     /// Name of the metric.
     pub metric: String,
@@ -107,19 +108,7 @@ impl FromStr for Condition {
     }
 }
 
-impl TryFrom<String> for Condition {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Condition> for String {
-    fn from(condition: Condition) -> Self {
-        condition.to_string()
-    }
-}
+as_text!(Condition);
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,18 +6,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::directory::{self, DOCUMENT, Mode, RUNS, ResultsError, WORKLOADS, Writer, at};
 use crate::document::Document;
 use crate::reader::{self, Reader};
+use crate::text::as_text;
 
 /// The largest number of shards.
 pub const MAX_SHARDS: u32 = 100_000;
 
 /// One of several parts of a study: `3/64` has every 64th run, from the third one on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shard {
     number: u32,
     of: u32,
@@ -68,19 +66,7 @@ impl fmt::Display for Shard {
     }
 }
 
-impl TryFrom<String> for Shard {
-    type Error = ShardError;
-
-    fn try_from(text: String) -> Result<Self, ShardError> {
-        text.parse()
-    }
-}
-
-impl From<Shard> for String {
-    fn from(shard: Shard) -> Self {
-        shard.to_string()
-    }
-}
+as_text!(Shard);
 
 /// Why results cannot be merged.
 #[derive(Debug, thiserror::Error)]

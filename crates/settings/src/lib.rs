@@ -19,6 +19,7 @@
 
 mod error;
 mod journal;
+mod nvme;
 mod plan;
 pub mod policy;
 mod session;

@@ -1,14 +1,15 @@
 //! Writes and verifies single settings.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 
 use rustix::fs::OFlags;
-use wakepath_system::nvme::{self, ApstFeature};
+use wakepath_system::nvme::ApstFeature;
 use wakepath_system::setting::{Mechanism, SettingInfo, same};
-use wakepath_system::{Key, System, SystemError};
+use wakepath_system::{Key, Root, System, SystemError};
 
 use crate::SettingsError;
+use crate::nvme::set_apst;
 
 /// Writes a setting. What holds a request returns it; dropping it takes the request back.
 ///
@@ -23,7 +24,7 @@ pub(crate) fn write(system: &System, key: &Key, value: &str) -> Result<Option<Fi
     match key.setting.mechanism {
         Mechanism::Text => {
             let line = format!("{value}\n");
-            let written = system.root().write(&key.path(), line.as_bytes());
+            let written = echo(system.root(), &key.path(), line.as_bytes());
             written.map_err(write_error)?;
             Ok(None)
         }
@@ -46,13 +47,20 @@ pub(crate) fn write(system: &System, key: &Key, value: &str) -> Result<Option<Fi
                 value: value.to_owned(),
                 expected: "on: or off: and 512 hexadecimal digits".to_owned(),
             })?;
-            let drive = nvme::admin(system.root(), &key.at.to_string());
-            feature
-                .set(&*drive)
+            set_apst(system.root(), &key.at.to_string(), &feature)
                 .map_err(|source| system.nvme_error(key, "Set Features", source))?;
             Ok(None)
         }
     }
+}
+
+/// Writes a value as a shell's `echo` does. The file must exist.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn echo(root: &Root, relative: &str, value: &[u8]) -> io::Result<()> {
+    root.open(relative, OFlags::WRONLY | OFlags::TRUNC)?
+        .write_all(value)
 }
 
 /// Reads a setting back and compares.

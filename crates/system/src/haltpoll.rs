@@ -1,25 +1,33 @@
-//! The parameters of haltpoll that a machine has, as a policy name writes them.
+//! haltpoll with the parameters that a machine has.
 
-use wakepath_policies::mechanism::{self, key::Fallback};
+use wakepath_policies::PolicySpec;
+use wakepath_policies::mechanism::key::Fallback;
+use wakepath_policies::spec::SpecError;
+use wakepath_units::KernelVersion;
 
 use crate::setting::SettingInfo;
 
-/// What a policy name says of haltpoll's parameters.
+/// haltpoll as a machine runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HaltpollAsSet {
-    /// `[guest_halt_poll_ns=0]`: those that are not the kernel's defaults. Empty: all are.
-    pub settings: String,
+    /// The policy, with those parameters that are not the kernel's defaults.
+    pub policy: PolicySpec,
     /// All parameters are known.
     pub complete: bool,
 }
 
 impl HaltpollAsSet {
     /// From the values of the settings `haltpoll-max` and so on, as the machine writes them.
-    pub fn of(value: impl Fn(&str) -> Option<String>) -> Self {
+    ///
+    /// # Errors
+    /// None that occurs: there is a policy `haltpoll`, and it is given only values that it may have.
+    pub fn of(
+        kernel: KernelVersion,
+        value: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, SpecError> {
         let mut complete = true;
-        let mut given = Vec::new();
-        let keys = mechanism::find("haltpoll").map_or(&[][..], |haltpoll| haltpoll.keys);
-        for key in keys {
+        let mut policy = "haltpoll".parse::<PolicySpec>()?.of_kernel(kernel);
+        for key in policy.mechanism().keys {
             let parameter = key.info();
             let found = SettingInfo::of_haltpoll(parameter.name)
                 .and_then(|info| value(info.name))
@@ -28,19 +36,16 @@ impl HaltpollAsSet {
                     "N" => "off".to_owned(),
                     _ => text,
                 });
-            match found.filter(|text| key.allows(text)) {
-                None => complete = false,
-                Some(text) if matches!(parameter.fallback, Fallback::Value(value) if value == text) =>
-                    {}
-                Some(text) => given.push(format!("{}={text}", parameter.name)),
+            let Some(text) = found.filter(|text| key.allows(text)) else {
+                complete = false;
+                continue;
+            };
+            let default = matches!(parameter.fallback, Fallback::Value(value) if value == text);
+            if !default {
+                policy = policy.with(parameter.name, &text)?;
             }
         }
-        let settings = if given.is_empty() {
-            String::new()
-        } else {
-            format!("[{}]", given.join(","))
-        };
-        Self { settings, complete }
+        Ok(Self { policy, complete })
     }
 }
 
@@ -58,19 +63,23 @@ mod tests {
             ("haltpoll-may-shrink", "N"),
         ];
         let of = |count: usize| {
-            HaltpollAsSet::of(|name| {
+            let value = |name: &str| {
                 let found = machine[..count].iter().find(|(of, _)| *of == name);
                 found.map(|(_, value)| (*value).to_owned())
-            })
+            };
+            HaltpollAsSet::of(KernelVersion::V6_1, value).unwrap()
         };
         let all = of(5);
         assert_eq!(
-            all.settings,
-            "[guest_halt_poll_ns=0,guest_halt_poll_allow_shrink=off]"
+            all.policy.to_string(),
+            "haltpoll@6.1[guest_halt_poll_ns=0,guest_halt_poll_allow_shrink=off]"
         );
         assert!(all.complete);
-        assert_eq!(of(1).settings, "[guest_halt_poll_ns=0]");
+        assert_eq!(
+            of(1).policy.to_string(),
+            "haltpoll@6.1[guest_halt_poll_ns=0]"
+        );
         assert!(!of(1).complete && !of(0).complete);
-        assert_eq!(of(0).settings, "");
+        assert_eq!(of(0).policy.to_string(), "haltpoll@6.1");
     }
 }

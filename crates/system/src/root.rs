@@ -1,7 +1,7 @@
 //! Where the files of a machine are: below `/`, or below the directory of a captured one.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
@@ -95,15 +95,6 @@ impl Root {
         self.open(relative, OFlags::PATH).is_ok()
     }
 
-    /// Writes a value as a shell's `echo` does. The file must exist. Only the crate `settings` changes machines.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn write(&self, relative: &str, value: &[u8]) -> io::Result<()> {
-        self.open(relative, OFlags::WRONLY | OFlags::TRUNC)?
-            .write_all(value)
-    }
-
     /// The names in a directory, in order; none if it cannot be read.
     pub fn names(&self, relative: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.path(relative)) else {
@@ -141,7 +132,7 @@ mod tests {
         let root = Root::at(directory.path());
         assert!(root.text("link").is_err());
         assert!(root.text("../x").is_err());
-        assert!(root.write("link", b"yours").is_err());
+        assert!(root.open("link", OFlags::WRONLY).is_err());
         assert_eq!(std::fs::read_to_string(outside.path()).unwrap(), "mine");
     }
 

@@ -66,6 +66,11 @@ impl PolicySpec {
         self.version
     }
 
+    /// Whether a version was left out where there are versions: then it means that of the kernel at hand.
+    pub fn is_bare(&self) -> bool {
+        self.bare && self.version.is_some()
+    }
+
     /// The keys that were given, in that order.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.keys

@@ -9,7 +9,6 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::mechanism::{FrequencyLimits, Policy};
 use wakepath_policies::spec::PolicySpec;
-use wakepath_policies::spec::version::BARE;
 
 use wakepath_system::capture::is_virtual;
 use wakepath_system::setting::{self, Scope, SettingInfo};
@@ -243,8 +242,7 @@ impl Target<'_> {
             ));
         }
         self.want("idle-governor", At::System, name);
-        let bare = spec.version() == Some(BARE);
-        if !bare && spec.version() != Some(self.system.kernel_version()) {
+        if !spec.is_bare() && spec.version() != Some(self.system.kernel_version()) {
             let running = self
                 .system
                 .kernel_release()

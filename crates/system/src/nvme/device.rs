@@ -13,7 +13,6 @@ use super::NvmeAdmin;
 const ADMIN_COMMAND: u64 = 0xC048_4E41;
 /// Opcodes (NVMe Base Specification, "Admin Command Set").
 const IDENTIFY: u8 = 0x06;
-const SET_FEATURES: u8 = 0x09;
 const GET_FEATURES: u8 = 0x0a;
 /// Identify: the controller.
 const CNS_CONTROLLER: u32 = 1;
@@ -50,13 +49,27 @@ impl Device {
         Self(path)
     }
 
-    /// Sends a command and returns dword 0 of its completion.
+    /// Sends an admin command by opcode and dwords 10 and 11, and returns dword 0 of its completion.
     ///
     /// The kernel writes to `data` for commands that read and reads from it for those that write; it is
     /// mutable for both, which is the stricter of the two.
+    ///
+    /// # Errors
+    /// The device's; `Other` with the status if the drive refuses.
     #[expect(unsafe_code, reason = "there is no safe way to send an admin command")]
-    fn send(&self, mut command: Command, data: &mut [u8]) -> io::Result<u32> {
+    pub fn send(
+        &self,
+        opcode: u8,
+        (dword10, dword11): (u32, u32),
+        data: &mut [u8],
+    ) -> io::Result<u32> {
         let device = File::open(&self.0)?;
+        let mut command = Command {
+            opcode,
+            dword10,
+            dword11,
+            ..Command::default()
+        };
         command.address = data.as_mut_ptr() as u64;
         command.data_length = u32::try_from(data.len()).map_err(io::Error::other)?;
         // SAFETY: the request number names a structure of the size of `Command`, which lives until the
@@ -81,32 +94,11 @@ impl Device {
 impl NvmeAdmin for Device {
     fn identify(&self) -> io::Result<Vec<u8>> {
         let mut data = vec![0; id_ctrl::SIZE];
-        let command = Command {
-            opcode: IDENTIFY,
-            dword10: CNS_CONTROLLER,
-            ..Command::default()
-        };
-        self.send(command, &mut data)?;
+        self.send(IDENTIFY, (CNS_CONTROLLER, 0), &mut data)?;
         Ok(data)
     }
 
     fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32> {
-        let command = Command {
-            opcode: GET_FEATURES,
-            dword10: u32::from(feature),
-            ..Command::default()
-        };
-        self.send(command, data)
-    }
-
-    fn set_feature(&self, feature: u8, dword11: u32, data: &[u8]) -> io::Result<()> {
-        let command = Command {
-            opcode: SET_FEATURES,
-            // Bit 31, "save", stays 0: the change is gone after a reset, whatever happens to us.
-            dword10: u32::from(feature),
-            dword11,
-            ..Command::default()
-        };
-        self.send(command, &mut data.to_vec()).map(|_| ())
+        self.send(GET_FEATURES, (u32::from(feature), 0), data)
     }
 }

@@ -1,4 +1,4 @@
-//! A captured drive: what it answered, as files, which also take what is set.
+//! A captured drive: what it answered, as files.
 
 use std::io;
 
@@ -57,12 +57,5 @@ impl NvmeAdmin for Files {
             })?;
         data.copy_from_slice(content);
         Ok(u32::from_le_bytes(*dword))
-    }
-
-    fn set_feature(&self, feature: u8, dword11: u32, data: &[u8]) -> io::Result<()> {
-        let file = feature_file(&self.drive, feature);
-        let mut content = dword11.to_le_bytes().to_vec();
-        content.extend_from_slice(data);
-        self.root.write(&file, &content)
     }
 }

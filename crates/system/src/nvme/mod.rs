@@ -1,4 +1,4 @@
-//! NVMe admin commands: Identify Controller, Get Features and Set Features.
+//! NVMe admin commands that read: Identify Controller and Get Features.
 //!
 //! [`NvmeAdmin`] is what the rest needs of a drive. [`Device`] sends the commands to a character device;
 //! [`Files`] answers them from the files of a captured machine. [`admin`] picks the right one.
@@ -33,23 +33,21 @@ pub trait NvmeAdmin {
     /// # Errors
     /// The device's; `Other` with the status if the drive refuses.
     fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32>;
-
-    /// Changes a feature until the next reset of the controller: dword 11 of the command, and the data.
-    ///
-    /// # Errors
-    /// The device's; `Other` with the status if the drive refuses.
-    fn set_feature(&self, feature: u8, dword11: u32, data: &[u8]) -> io::Result<()>;
 }
 
 /// The drive `name` of a machine: its character device if there is one, else its captured answers.
 pub fn admin(root: &Root, name: &str) -> Box<dyn NvmeAdmin> {
-    let path = root.path(&format!("dev/{name}"));
-    let device = std::fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_char_device());
-    if device || root.is_live() {
-        Box::new(Device::new(path))
-    } else {
-        Box::new(Files::new(root.clone(), name))
+    match device(root, name) {
+        Some(device) => Box::new(device),
+        None => Box::new(Files::new(root.clone(), name)),
     }
+}
+
+/// The character device of the drive `name`; `None` on a captured machine, which has its answers as files.
+pub fn device(root: &Root, name: &str) -> Option<Device> {
+    let path = root.path(&format!("dev/{name}"));
+    let exists = std::fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_char_device());
+    (exists || root.is_live()).then(|| Device::new(path))
 }
 
 /// The APST feature as it is set and read: whether it is on, and the table.
@@ -73,14 +71,6 @@ impl ApstFeature {
             enabled: dword & 1 != 0,
             table: ApstTable::from_bytes(&data).map_err(io::Error::other)?,
         })
-    }
-
-    /// Writes the feature to a drive, until the next reset.
-    ///
-    /// # Errors
-    /// As [`NvmeAdmin::set_feature`].
-    pub fn set(&self, drive: &dyn NvmeAdmin) -> io::Result<()> {
-        drive.set_feature(APST, u32::from(self.enabled), &self.table.to_bytes())
     }
 
     /// Parses what [`fmt::Display`] prints.

@@ -9,7 +9,6 @@ use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_policies::input::read_states;
 use wakepath_policies::mechanism::Kind;
-use wakepath_policies::spec::version::BARE;
 use wakepath_policies::spec::{PolicySet, PolicySpec};
 use wakepath_study::run::replay::{RECORDED, cannot_replay};
 use wakepath_trace::recording::Metadata;
@@ -136,7 +135,7 @@ fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<PolicySet>> {
             None => ran.parse()?,
         };
         ensure!(
-            governor.version().is_none_or(|version| version == BARE),
+            governor.version().is_none() || governor.is_bare(),
             "--policy '{set}' names a kernel itself; with --kernel give the governor alone, such as --policy menu"
         );
         for kernel in &args.kernel {

@@ -296,13 +296,13 @@ fn leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String
 fn that_ran(metadata: &Metadata) -> Option<Ran> {
     let governor = metadata.idle_governor.as_deref()?;
     let version = KernelVersion::nearest(metadata.kernel.as_deref()?)?;
-    let (settings, parameters_known) = if governor == "haltpoll" {
-        let as_set = HaltpollAsSet::of(|name| metadata.system_setting(name).map(str::to_owned));
-        (as_set.settings, as_set.complete)
+    let (spec, parameters_known) = if governor == "haltpoll" {
+        let value = |name: &str| metadata.system_setting(name).map(str::to_owned);
+        let as_set = HaltpollAsSet::of(version, value).ok()?;
+        (as_set.policy, as_set.complete)
     } else {
-        (String::new(), true)
+        (governor.parse::<PolicySpec>().ok()?.of_kernel(version), true)
     };
-    let spec: PolicySpec = format!("{governor}@{version}{settings}").parse().ok()?;
     Some(Ran {
         name: spec.to_string(),
         policy: spec.idle().ok()?,

@@ -1,0 +1,28 @@
+//! Sets the APST feature of a drive.
+
+use std::io;
+
+use wakepath_system::Root;
+use wakepath_system::nvme::{APST, ApstFeature, device, feature_file};
+
+use crate::write::echo;
+
+/// Opcode of Set Features (NVMe Base Specification, "Admin Command Set").
+const SET_FEATURES: u8 = 0x09;
+
+/// Sets the feature of the drive `name` until its next reset; of a captured drive, in the file that answers for it.
+///
+/// # Errors
+/// The device's; `Other` with the status if the drive refuses.
+pub(crate) fn set_apst(root: &Root, name: &str, feature: &ApstFeature) -> io::Result<()> {
+    let dword11 = u32::from(feature.enabled);
+    let mut table = feature.table.to_bytes();
+    if let Some(device) = device(root, name) {
+        // Bit 31 of dword 10, "save", stays 0: the change is gone after a reset, whatever happens to us.
+        let dwords = (u32::from(APST), dword11);
+        return device.send(SET_FEATURES, dwords, &mut table).map(|_| ());
+    }
+    let mut content = dword11.to_le_bytes().to_vec();
+    content.extend_from_slice(&table);
+    echo(root, &feature_file(name, APST), &content)
+}
