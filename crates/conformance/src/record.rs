@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use wakepath_policies::idle::{IdleOutcome, IdleQuery};
+use wakepath_policies::input;
 
 /// The kernel's default latency request in ns, which limits nothing.
 pub const NO_LATENCY_LIMIT: i64 = 2_147_483_647_000;
@@ -260,7 +261,10 @@ impl Case {
 
     /// The call log as `wakepath policy idle` reads it.
     pub fn calls_csv(&self) -> String {
-        self.calls.iter().map(|call| call.csv() + "\n").collect()
+        self.calls.iter().fold(String::new(), |mut text, call| {
+            let _ = writeln!(text, "{}", call.asked());
+            text
+        })
     }
 }
 
@@ -281,21 +285,28 @@ impl Call {
         ]);
     }
 
-    /// The call as a line of a call log.
-    pub fn csv(&self) -> String {
-        format!(
-            "{},{},{},{},{},{},{},{},{},{}",
-            self.sleep_length,
-            self.delta_tick,
-            u8::from(self.tick_stopped),
-            self.latency_request,
-            self.nr_iowait,
-            self.select_clock,
-            self.reflect_clock,
-            self.residency,
-            u8::from(self.got_tick),
-            u8::from(self.poll_limit_hit)
-        )
+    /// What a governor of ours is asked and told.
+    #[inline]
+    pub fn asked(&self) -> input::Call {
+        input::Call {
+            query: IdleQuery {
+                sleep_length: self.sleep_length,
+                delta_tick: self.delta_tick,
+                tick_stopped: self.tick_stopped,
+                after_tick: false,
+                latency_request: self.latency_request,
+                nr_iowait: self.nr_iowait,
+                clock: self.select_clock,
+                true_idle: self.residency,
+                package_saving: 0,
+            },
+            outcome: IdleOutcome {
+                clock: self.reflect_clock,
+                residency: self.residency,
+                got_tick: self.got_tick,
+                poll_limit_hit: self.poll_limit_hit,
+            },
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::{
     Governor, IdleDecision, IdleGovernor, IdleOutcome, IdlePolicy, IdleQuery,
 };
+use wakepath_policies::input::Call;
 use wakepath_trace::recording::{Before, IdlePeriod};
 
 use crate::rest::CAUSE_WITHIN;
@@ -130,7 +131,7 @@ impl Shadow {
             Some(_) if query.clock < self.exported_to => Ok(()),
             Some(calls) => {
                 self.exported_to = outcome.clock;
-                write_call(calls, &query, &outcome)
+                writeln!(calls, "{}", Call { query, outcome })
             }
             None => Ok(()),
         }
@@ -223,22 +224,4 @@ impl Shadow {
         self.ticked = false;
         self.seen = 0;
     }
-}
-
-/// A line of a governor call log ([`wakepath_policies::input::Call`]).
-fn write_call(out: &mut dyn Write, query: &IdleQuery, outcome: &IdleOutcome) -> io::Result<()> {
-    writeln!(
-        out,
-        "{},{},{},{},{},{},{},{},{},{}",
-        query.sleep_length,
-        query.delta_tick,
-        u8::from(query.tick_stopped),
-        query.latency_request,
-        query.nr_iowait,
-        query.clock,
-        outcome.clock,
-        outcome.residency,
-        u8::from(outcome.got_tick),
-        u8::from(outcome.poll_limit_hit)
-    )
 }

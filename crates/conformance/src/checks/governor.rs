@@ -3,9 +3,7 @@
 use anyhow::{Result, bail};
 use rand_pcg::Pcg64Mcg;
 use wakepath_hardware::{IdleState, IdleStates};
-use wakepath_policies::idle::{
-    self, HaltpollParameters, IdleGovernor, IdleOutcome, IdlePolicy, IdleQuery,
-};
+use wakepath_policies::idle::{self, HaltpollParameters, IdleGovernor, IdlePolicy};
 use wakepath_units::Nanoseconds;
 
 use super::{Check, Setting, double_words};
@@ -103,7 +101,7 @@ fn explain(setting: Setting, input: &Case, at: usize, kernel: &str, ours: &str) 
         "call {at} of {} with HZ={}: {}\n  state table:\n    {}\n  {:?}\n  kernel: {kernel}  ours: {ours}",
         policy_name(setting),
         setting.tick.hz(),
-        input.calls[at].csv(),
+        input.calls[at].asked(),
         input.states_csv().trim_end().replace('\n', "\n    "),
         input.halt_poll,
     )
@@ -118,26 +116,9 @@ fn toggle(governor: &mut idle::Governor, call: &Call) {
 /// One call to our governor, as the C program makes it to the kernel's.
 #[inline]
 pub fn run_ours(governor: &mut impl IdleGovernor, call: &Call) -> u8 {
-    let decision = governor.select(&IdleQuery {
-        sleep_length: call.sleep_length,
-        delta_tick: call.delta_tick,
-        tick_stopped: call.tick_stopped,
-        after_tick: false,
-        latency_request: call.latency_request,
-        nr_iowait: call.nr_iowait,
-        clock: call.select_clock,
-        true_idle: call.residency,
-        package_saving: 0,
-    });
-    governor.reflect(
-        decision.state,
-        &IdleOutcome {
-            clock: call.reflect_clock,
-            residency: call.residency,
-            got_tick: call.got_tick,
-            poll_limit_hit: call.poll_limit_hit,
-        },
-    );
+    let asked = call.asked();
+    let decision = governor.select(&asked.query);
+    governor.reflect(decision.state, &asked.outcome);
     decision_byte(decision.state, decision.stop_tick)
 }
 

@@ -1,5 +1,6 @@
 //! The governor call log: what a governor was asked on one CPU, and what it was told afterwards.
 
+use std::fmt;
 use std::io::Read;
 
 use crate::idle::{IdleOutcome, IdleQuery};
@@ -26,6 +27,27 @@ pub struct Call {
     pub query: IdleQuery,
     /// What it was told. A residency of 0 means that the driver refused the state.
     pub outcome: IdleOutcome,
+}
+
+impl fmt::Display for Call {
+    /// A line of a call log, without its end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { query, outcome } = self;
+        write!(
+            f,
+            "{},{},{},{},{},{},{},{},{},{}",
+            query.sleep_length,
+            query.delta_tick,
+            u8::from(query.tick_stopped),
+            query.latency_request,
+            query.nr_iowait,
+            query.clock,
+            outcome.clock,
+            outcome.residency,
+            u8::from(outcome.got_tick),
+            u8::from(outcome.poll_limit_hit)
+        )
+    }
 }
 
 /// Reads a call log, one call at a time.

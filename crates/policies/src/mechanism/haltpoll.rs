@@ -1,6 +1,6 @@
 //! `haltpoll`: the idle governor for guests, with its module parameters.
 
-use super::key::{Fallback, Form, Key, KeyInfo, switch};
+use super::key::{Key, number_as, switch};
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
 use crate::idle::{HaltpollParameters, IdlePolicy};
 
@@ -11,17 +11,8 @@ const fn parameter(
     example: &'static str,
     meaning: &'static str,
 ) -> Key<u32> {
-    Key {
-        info: KeyInfo {
-            name,
-            meaning,
-            unit,
-            fallback: Fallback::Value(default),
-            example,
-        },
-        words: &[],
-        form: Form::UpTo(u32::MAX as u64, |n| n as u32),
-    }
+    let most = u32::MAX as u64;
+    number_as(name, (most, |n| n as u32), default, unit, example, meaning)
 }
 
 static LONGEST: Key<u32> = parameter(

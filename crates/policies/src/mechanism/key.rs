@@ -202,6 +202,18 @@ pub(crate) const fn number(
     example: &'static str,
     meaning: &'static str,
 ) -> Key<u64> {
+    number_as(name, (most, |n| n), default, unit, example, meaning)
+}
+
+/// As [`number`], in another type.
+pub(crate) const fn number_as<T>(
+    name: &'static str,
+    (most, make): (u64, fn(u64) -> T),
+    default: &'static str,
+    unit: &'static str,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key<T> {
     Key {
         info: KeyInfo {
             name,
@@ -211,7 +223,7 @@ pub(crate) const fn number(
             example,
         },
         words: &[],
-        form: Form::UpTo(most, |n| n),
+        form: Form::UpTo(most, make),
     }
 }
 

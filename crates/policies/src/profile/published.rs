@@ -137,13 +137,8 @@ pub static PROFILES: &[Profile] = &[
     Profile {
         policies: &[&["performance"], STATE_1],
         others: &[
-            "energy_perf_bias=performance",
-            "min_perf_pct=100",
-            "boost=1",
-            "platform_profile=performance",
-            "[vm] dirty_bytes=10%, dirty_background_bytes=3%, transparent_hugepages=never",
-            "vm.swappiness=10",
-            "[video] panel_power_savings=0",
+            "what tuned[latency-performance] sets more",
+            "[vm] transparent_hugepages=never",
             "net.core.busy_read=50",
             "net.core.busy_poll=50",
             "net.ipv4.tcp_fastopen=3",

@@ -301,7 +301,10 @@ fn that_ran(metadata: &Metadata) -> Option<Ran> {
         let as_set = HaltpollAsSet::of(version, value).ok()?;
         (as_set.policy, as_set.complete)
     } else {
-        (governor.parse::<PolicySpec>().ok()?.of_kernel(version), true)
+        (
+            governor.parse::<PolicySpec>().ok()?.of_kernel(version),
+            true,
+        )
     };
     Some(Ran {
         name: spec.to_string(),
