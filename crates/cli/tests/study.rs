@@ -626,12 +626,12 @@ fn results_are_kept_unless_they_are_to_be_replaced() {
     let text = fs::read_to_string(&document).unwrap();
     fs::write(
         &document,
-        text.replacen("\"version\": 1", "\"version\": 9", 1),
+        text.replacen("\"version\": 2", "\"version\": 9", 1),
     )
     .unwrap();
     fails_with(
         wakepath(&["compare", &dir]),
-        &["schema version 9", "reads version 1"],
+        &["schema version 9", "reads version 2"],
     );
     fails_with(
         wakepath(&["compare", temp.path().to_str().unwrap()]),

@@ -1,6 +1,8 @@
 //! What differs between results besides their policies.
 
-use wakepath_results::Origin;
+use std::fmt::Write as _;
+
+use wakepath_results::{Machine, Origin};
 
 use crate::results::Source;
 
@@ -65,12 +67,20 @@ pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
     sources.iter().map(|source| kind(of(source))).collect()
 }
 
-/// What a source says of its machine. Of a measured one the kernel may have changed, and what it is remains.
+/// What a source says of its machines. Of a measured one the kernel may have changed, and what it is remains.
 fn described(source: &Source, simulated: bool) -> String {
-    let machine = &source.document.machine;
-    let mut text = format!("{} {} {:?}", machine.name, machine.drive, machine.cpu_kinds);
-    if simulated {
-        text.extend(source.files.get("machine.toml").map(String::as_str));
+    let mut text = String::new();
+    for machine in &source.document.machines {
+        let Machine {
+            name,
+            drive,
+            cpu_kinds,
+            ..
+        } = machine;
+        _ = write!(text, "{name} {drive} {cpu_kinds:?}");
+        if simulated {
+            text.extend(source.files.get(&machine.source).map(String::as_str));
+        }
     }
     text
 }
@@ -102,8 +112,8 @@ fn machines(sources: &[(&str, &Source)]) -> Option<String> {
             .map(|kind| format!("{} in {}", of(kind[0].1), listed(kind)));
         each.collect::<Vec<_>>().join(", ")
     };
-    let (name, drive): (Label, Label) =
-        (|s| &s.document.machine.name, |s| &s.document.machine.drive);
+    let name: Label = |s| listed_of(s, |machine| &machine.name);
+    let drive: Label = |s| listed_of(s, |machine| &machine.drive);
     let what = if differ(name) {
         format!("the machines differ ({})", each(name))
     } else if differ(drive) {
@@ -121,8 +131,13 @@ fn machines(sources: &[(&str, &Source)]) -> Option<String> {
     ))
 }
 
-/// What to call a machine or drive.
-type Label = fn(&Source) -> &str;
+/// What to call machines or drives.
+type Label = fn(&Source) -> String;
+
+fn listed_of(source: &Source, of: fn(&Machine) -> &str) -> String {
+    let machines = source.document.machines.iter();
+    machines.map(of).collect::<Vec<_>>().join(", ")
+}
 
 /// A result, and what it says of something.
 type Said<'a> = (&'a str, &'a Source, &'a str);

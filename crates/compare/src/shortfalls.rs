@@ -22,12 +22,18 @@ pub fn shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
             rows.collect::<Vec<&MetricRow>>()
         };
         let (reached, cut) = (of("rate_reached"), of("cut_after_s"));
-        for workload in &source.document.workloads {
-            let who = match *name {
-                "" => format!("workload `{}`", workload.name),
-                name => format!("{name}: workload `{}`", workload.name),
+        for (machine, workload) in source.document.loads() {
+            let on = match source.document.machines.len() {
+                1 => String::new(),
+                _ => format!(" on {}", machine.name),
             };
-            let mine = reached.iter().filter(|row| row.workload == workload.name);
+            let who = match *name {
+                "" => format!("workload `{}`{on}", workload.name),
+                name => format!("{name}: workload `{}`{on}", workload.name),
+            };
+            let is_mine =
+                |row: &MetricRow| row.machine == machine.name && row.workload == workload.name;
+            let mine = reached.iter().filter(|row| is_mine(row));
             let mut by_policy: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
             for row in mine {
                 by_policy.entry(&row.policy).or_default().push(row.value);
@@ -40,7 +46,7 @@ pub fn shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
                 })
                 .collect();
             sentences.extend(missed_rate(&who, &workload.rates, &shares));
-            if let Some(row) = cut.iter().find(|row| row.workload == workload.name) {
+            if let Some(row) = cut.iter().find(|row| is_mine(row)) {
                 sentences.push(format!(
                     "{who} was cut after {} s with more to do: `runtime` in the job or `seconds` of the workload sets \
                      another time",

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use wakepath_compare::results::{
-    Among, Choice, CompareError, Holds, Objective, Options, Source, answers, choose, compare,
+    Among, Choice, CompareError, Holds, Load, Objective, Options, Source, answers, choose, compare,
 };
 use wakepath_compare::{Condition, Design, Goal, METRICS};
 use wakepath_results::document::{SCHEMA, VERSION};
@@ -32,19 +32,17 @@ fn source(name: &str, policies: &Policies<'_>, runs: u32, noise: f64) -> Source 
         },
         backend: Origin::Sim,
         tools: BTreeMap::new(),
-        machine: Machine {
+        machines: vec![Machine {
             name: name.into(),
             title: name.into(),
-            cpu_kinds: vec![],
-            idle_states: vec![],
-            drive: String::new(),
-        },
+            ..Machine::default()
+        }],
         workloads: WORKLOADS
             .map(|name| Workload {
                 name: name.into(),
                 kind: "fio".into(),
                 source: "job.fio".into(),
-                rates: Vec::new(),
+                ..Workload::default()
             })
             .into(),
         policies: policies
@@ -72,6 +70,7 @@ fn source(name: &str, policies: &Policies<'_>, runs: u32, noise: f64) -> Source 
                 // The second workload is a little slower.
                 for (metric, value) in [("mean_mw", *mw), ("p99_us", us + number as f64)] {
                     rows.push(MetricRow {
+                        machine: name.to_owned(),
                         workload: (*workload).to_owned(),
                         policy: (*policy).to_owned(),
                         repeat,
@@ -236,6 +235,9 @@ fn what_a_choice_lacks_is_named() {
         }
     );
     let mut reads = least_power(&["p99_us < 150"]);
-    reads.among.workloads = vec!["reads".into()];
+    reads.among.loads = vec![Load {
+        machine: String::new(),
+        workload: "reads".into(),
+    }];
     assert_eq!(choose(&comparison, &reads).unwrap().candidates.len(), 3);
 }

@@ -15,9 +15,12 @@ use tempfile::TempDir;
 use wakepath_compare::results::{Comparison, Options, Source, compare};
 use wakepath_report::html::from_results::{self, FromResultsError};
 use wakepath_report::html::render;
-use wakepath_report::html::view::{Tone, View};
+use wakepath_report::html::view::{Row, Tone, View};
+use wakepath_results::document::CpuKind;
 use wakepath_results::rows::BUSY;
-use wakepath_results::{Document, Goal, Mode, Origin, Question, Reader, ResultsError, Run, Writer};
+use wakepath_results::{
+    Document, Goal, Machine, Mode, Origin, Question, Reader, ResultsError, Run, Writer,
+};
 
 const POLICIES: [&str; 3] = ["menu", "teo", "ladder"];
 const WORKLOADS: [&str; 2] = ["reads", "writes"];
@@ -52,7 +55,7 @@ fn results(document: &Document, change: impl Fn(&mut Run)) -> TempDir {
     let writer =
         Writer::open(folder.path().join("r"), document.clone(), &files, Mode::New).unwrap();
     let mut index = 0;
-    for workload in &document.workloads {
+    for (machine, workload) in document.loads() {
         for policy in &document.policies {
             for repeat in 0..document.repeats {
                 let factor = match policy.name.as_str() {
@@ -61,6 +64,7 @@ fn results(document: &Document, change: impl Fn(&mut Run)) -> TempDir {
                     _ => 1.2,
                 };
                 let mut run = made::run(&workload.name, &policy.name, repeat, factor);
+                run.key.machine.clone_from(&machine.name);
                 change(&mut run);
                 writer.write_run(index, &run).unwrap();
                 index += 1;
@@ -310,7 +314,7 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
 fn results_of_several_machines_have_baselines_of_their_own() {
     let first = results(&document(4), |_| {});
     let mut other = document(4);
-    other.machine.name = "server".into();
+    other.machines[0].name = "server".into();
     let other = results(&other, |run| {
         // Half as much as the board, whatever the policy.
         for (_, value) in &mut run.metrics {
@@ -336,6 +340,62 @@ fn results_of_several_machines_have_baselines_of_their_own() {
     let name = view.policies[0].name.clone();
     let view = from_results::view(&readers, Some(&name)).unwrap();
     assert_eq!(view.policies.iter().filter(|p| p.baseline).count(), 1);
+    render(&view).unwrap();
+}
+
+#[test]
+fn a_study_of_several_machines_compares_policies_on_each() {
+    let mut both = document(4);
+    let board = both.machines[0].clone();
+    both.machines.push(Machine {
+        name: "server".into(),
+        title: "A server".into(),
+        source: "machines/server.toml".into(),
+        cpu_kinds: vec![CpuKind {
+            name: "little".into(),
+            cpus: 2,
+        }],
+        ..board
+    });
+    // On the server only the first workload runs; it is five times as slow, and menu wins there.
+    both.workloads[1].machines = vec!["board".into()];
+    let folder = results(&both, |run| {
+        let slow = if run.key.machine == "server" {
+            5.0
+        } else {
+            1.0
+        };
+        let slow = if slow > 1.0 && run.key.policy == "teo" {
+            9.0
+        } else {
+            slow
+        };
+        for (name, value) in &mut run.metrics {
+            *value *= if name == "iops" { 1.0 / slow } else { slow };
+        }
+    });
+    let view = view_of(&folder);
+    let names: Vec<&str> = view.workloads.iter().map(|w| w.name.as_str()).collect();
+    assert_eq!(names, ["reads (board)", "writes (board)", "reads (server)"]);
+    assert_eq!(view.policies.iter().filter(|p| p.baseline).count(), 1);
+    let gain = |workload: usize| {
+        let is_it = |r: &&Row| {
+            r.workload == workload && r.policy == 1 && view.metrics[r.metric].name == "mean_us"
+        };
+        view.rows
+            .iter()
+            .find(is_it)
+            .unwrap()
+            .gain
+            .unwrap()
+            .percent
+            .round()
+    };
+    assert_eq!([gain(0), gain(1), gain(2)], [10.0, 10.0, -62.0]);
+    // A state's rates are those of the machine's number of CPUs.
+    let entries = |workload: usize| view.workloads[workload].idle[0].states[1].entries;
+    assert!((entries(2) / entries(0) - 0.5).abs() < 1e-9);
+    assert!(view.facts.contains(&"A server".to_owned()));
     render(&view).unwrap();
 }
 
@@ -456,7 +516,7 @@ fn what_cannot_be_reported_on_is_one_error() {
     let document = fs::read_to_string(dir.join("result.json")).unwrap();
     fs::write(
         dir.join("result.json"),
-        document.replace("\"version\": 1", "\"version\": 7"),
+        document.replace("\"version\": 2", "\"version\": 7"),
     )
     .unwrap();
     assert!(matches!(

@@ -25,6 +25,10 @@ const STUDY: &str = "study.toml";
 pub const RUNS: &str = "runs";
 /// The folder of the copies of workload files.
 pub const WORKLOADS: &str = "workloads";
+/// The copy of the machine, if there is one.
+pub const MACHINE: &str = "machine.toml";
+/// The folder of the copies of machines, if there are several.
+pub const MACHINES: &str = "machines";
 
 /// Why a result directory cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -92,17 +96,10 @@ pub enum ResultsError {
         what: String,
     },
     /// A number that is none.
-    #[error(
-        "{workload} under {policy}, repeat {repeat}: {metric} is {value}, which is no result; nothing of this run is \
-         kept"
-    )]
+    #[error("{key}: {metric} is {value}, which is no result; nothing of this run is kept")]
     NotFinite {
-        /// The workload.
-        workload: String,
-        /// The policy.
-        policy: String,
-        /// The repeat.
-        repeat: u32,
+        /// The run.
+        key: RunKey,
         /// The metric.
         metric: String,
         /// Its value.
@@ -176,7 +173,11 @@ impl Writer {
             document,
             _lock: lock,
         };
-        for folder in [RUNS, WORKLOADS] {
+        let has_machines = files.iter().any(|(name, _)| name.starts_with(MACHINES));
+        for folder in [RUNS, WORKLOADS]
+            .into_iter()
+            .chain(has_machines.then_some(MACHINES))
+        {
             let folder = writer.dir.join(folder);
             fs::create_dir_all(&folder).map_err(at(&folder))?;
             atomic::sweep(&folder).map_err(at(&folder))?;
@@ -225,19 +226,11 @@ impl Writer {
         if found == *key {
             return Ok(true);
         }
-        let name = |key: &RunKey| {
-            format!(
-                "{} under {}, repeat {}",
-                key.workload, key.policy, key.repeat
-            )
-        };
         Err(ResultsError::Content {
             path,
             message: format!(
-                "holds {}, and the study has {} in its place; remove the file to run that anew, or write to another \
-                 directory",
-                name(&found),
-                name(key)
+                "holds {found}, and the study has {key} in its place; remove the file to run that anew, or write to \
+                 another directory"
             ),
         })
     }
@@ -249,9 +242,7 @@ impl Writer {
     pub fn write_run(&self, index: usize, run: &Run) -> Result<(), ResultsError> {
         if let Some((metric, value)) = run.not_finite() {
             return Err(ResultsError::NotFinite {
-                workload: run.key.workload.clone(),
-                policy: run.key.policy.clone(),
-                repeat: run.key.repeat,
+                key: run.key.clone(),
                 metric: metric.to_owned(),
                 value,
             });
@@ -401,7 +392,7 @@ fn only_leftovers(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Results
     };
     for name in names(dir)? {
         let path = dir.join(&name);
-        if [RUNS, WORKLOADS].contains(&name.as_str()) && path.is_dir() {
+        if [RUNS, WORKLOADS, MACHINES].contains(&name.as_str()) && path.is_dir() {
             continue;
         }
         match files.iter().find(|(own, _)| *own == name) {
@@ -423,8 +414,7 @@ fn only_leftovers(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Results
              {RUNS}/"
         )));
     }
-    for name in names(&dir.join(WORKLOADS))? {
-        let name = format!("{WORKLOADS}/{name}");
+    for name in copies(dir)? {
         let own = files.iter().find(|(own, _)| *own == name);
         let found = fs::read(dir.join(&name));
         if own.is_none_or(|(_, content)| found.is_ok_and(|found| found != *content)) {
@@ -434,6 +424,16 @@ fn only_leftovers(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Results
         }
     }
     Ok(())
+}
+
+/// The copies of workload and machine files in a directory, by their paths in it.
+pub(crate) fn copies(dir: &Path) -> Result<Vec<String>, ResultsError> {
+    let mut all = Vec::new();
+    for folder in [WORKLOADS, MACHINES] {
+        let inside = names(&dir.join(folder))?.into_iter();
+        all.extend(inside.map(|name| format!("{folder}/{name}")));
+    }
+    Ok(all)
 }
 
 /// The names in a folder in their order, but those of unfinished files; none if it is not there.
@@ -473,8 +473,7 @@ fn empty(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
         remove(&dir.join(name), |path| fs::remove_file(path))?;
     }
     remove(&dir.join(RUNS), |path| fs::remove_dir_all(path))?;
-    for name in names(&dir.join(WORKLOADS))? {
-        let name = format!("{WORKLOADS}/{name}");
+    for name in copies(dir)?.into_iter().chain([MACHINE.to_owned()]) {
         if !files.iter().any(|(own, _)| *own == name) {
             remove(&dir.join(name), |path| fs::remove_file(path))?;
         }

@@ -12,7 +12,7 @@ use crate::shard::Shard;
 pub const SCHEMA: &str = "wakepath-result";
 
 /// The version of the schema that this code writes, and the only one that it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Where the numbers come from: the backend that made them, or another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,8 +69,8 @@ pub struct Document {
     pub backend: Origin,
     /// Programs by name with their versions: `wakepath`, and what ran the workloads.
     pub tools: BTreeMap<String, String>,
-    /// The machine.
-    pub machine: Machine,
+    /// The machines, in the order of the study.
+    pub machines: Vec<Machine>,
     /// The workloads, in the order of the study.
     pub workloads: Vec<Workload>,
     /// The policies, in the order of the study.
@@ -105,12 +105,14 @@ pub struct StudyInfo {
     pub title: String,
 }
 
-/// The machine in short; `machine.toml` has all of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A machine in short; its file has all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// Short name.
+    /// Its name in the tables.
     pub name: String,
+    /// Its file: `machine.toml`, of several one in `machines/`; empty if nothing is known of it.
+    pub source: String,
     /// What it is.
     pub title: String,
     /// Kinds of CPU (clusters) and the number of each, in the order of CPU numbers.
@@ -132,7 +134,7 @@ pub struct CpuKind {
 }
 
 /// A workload.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Its name in the tables.
@@ -144,6 +146,12 @@ pub struct Workload {
     /// The rates that its jobs ask for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RequestedRate>,
+    /// The machines on which it runs; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<String>,
+    /// The policies under which it runs; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<String>,
 }
 
 /// A rate that a fio job asks for (`rate`, `rate_iops`).
@@ -171,6 +179,29 @@ pub struct Policy {
 }
 
 impl Document {
+    /// Each workload on each machine on which it is planned, by the order of the machines.
+    pub fn loads(&self) -> impl Iterator<Item = (&Machine, &Workload)> {
+        self.machines.iter().flat_map(|machine| {
+            let planned =
+                |w: &&Workload| w.machines.is_empty() || w.machines.contains(&machine.name);
+            self.workloads
+                .iter()
+                .filter(planned)
+                .map(move |workload| (machine, workload))
+        })
+    }
+
+    /// How many runs are planned.
+    pub fn runs(&self) -> usize {
+        let policies = self
+            .loads()
+            .map(|(_, workload)| match workload.policies.len() {
+                0 => self.policies.len(),
+                some => some,
+            });
+        policies.sum::<usize>() * self.repeats as usize
+    }
+
     /// The metric of this name: as the document describes it, else as the dictionary does.
     pub fn metric(&self, name: &str) -> Option<&Metric> {
         let own = self.metrics.iter().find(|m| m.name == name);

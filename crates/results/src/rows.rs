@@ -1,7 +1,9 @@
 //! The rows of the tables.
 //!
-//! Every table is in long form: the first three columns say which run a row belongs to. One finished run is a
+//! Every table is in long form: the first four columns say which run a row belongs to. One finished run is a
 //! [`Run`], a JSON file of its own; the Parquet tables are made from these files.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +11,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunKey {
+    /// Name of the machine.
+    pub machine: String,
     /// Name of the workload.
     pub workload: String,
     /// Name of the policy.
@@ -17,10 +21,27 @@ pub struct RunKey {
     pub repeat: u32,
 }
 
+impl fmt::Display for RunKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            workload,
+            policy,
+            repeat,
+            ..
+        } = self;
+        if !self.machine.is_empty() {
+            write!(f, "{}: ", self.machine)?;
+        }
+        write!(f, "{workload} under {policy}, repeat {repeat}")
+    }
+}
+
 /// A number that a run gave: `metrics.parquet`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricRow {
+    /// Name of the machine.
+    pub machine: String,
     /// Name of the workload.
     pub workload: String,
     /// Name of the policy.
@@ -43,6 +64,8 @@ pub struct MetricRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyRow {
+    /// Name of the machine.
+    pub machine: String,
     /// Name of the workload.
     pub workload: String,
     /// Name of the policy.
@@ -61,6 +84,8 @@ pub struct LatencyRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttributionRow {
+    /// Name of the machine.
+    pub machine: String,
     /// Name of the workload.
     pub workload: String,
     /// Name of the policy.
@@ -79,6 +104,8 @@ pub struct AttributionRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdleRow {
+    /// Name of the machine.
+    pub machine: String,
     /// Name of the workload.
     pub workload: String,
     /// Name of the policy.
@@ -110,6 +137,8 @@ pub struct IdleRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrequencyRow {
+    /// Name of the machine.
+    pub machine: String,
     /// Name of the workload.
     pub workload: String,
     /// Name of the policy.
@@ -129,6 +158,8 @@ pub struct FrequencyRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimelineRow {
+    /// Name of the machine.
+    pub machine: String,
     /// Name of the workload.
     pub workload: String,
     /// Name of the policy.
@@ -271,11 +302,13 @@ impl Run {
     /// Its rows of `metrics.parquet`.
     pub fn metric_rows(&self) -> impl Iterator<Item = MetricRow> {
         let RunKey {
+            machine,
             workload,
             policy,
             repeat,
         } = &self.key;
         self.metrics.iter().map(move |(metric, value)| MetricRow {
+            machine: machine.clone(),
             workload: workload.clone(),
             policy: policy.clone(),
             repeat: *repeat,
@@ -290,6 +323,7 @@ impl Run {
     /// Its rows of `latency.parquet`.
     pub fn latency_rows(&self) -> impl Iterator<Item = LatencyRow> {
         let RunKey {
+            machine,
             workload,
             policy,
             repeat,
@@ -297,6 +331,7 @@ impl Run {
         self.latency
             .iter()
             .map(move |(low, high, count)| LatencyRow {
+                machine: machine.clone(),
                 workload: workload.clone(),
                 policy: policy.clone(),
                 repeat: *repeat,
@@ -309,6 +344,7 @@ impl Run {
     /// Its rows of `attribution.parquet`.
     pub fn attribution_rows(&self) -> impl Iterator<Item = AttributionRow> {
         let RunKey {
+            machine,
             workload,
             policy,
             repeat,
@@ -316,6 +352,7 @@ impl Run {
         self.attribution
             .iter()
             .map(move |(at, part, ns)| AttributionRow {
+                machine: machine.clone(),
                 workload: workload.clone(),
                 policy: policy.clone(),
                 repeat: *repeat,
@@ -328,11 +365,13 @@ impl Run {
     /// Its rows of `idle.parquet`.
     pub fn idle_rows(&self) -> impl Iterator<Item = IdleRow> {
         let RunKey {
+            machine,
             workload,
             policy,
             repeat,
         } = &self.key;
         self.idle.iter().map(move |idle| IdleRow {
+            machine: machine.clone(),
             workload: workload.clone(),
             policy: policy.clone(),
             repeat: *repeat,
@@ -350,6 +389,7 @@ impl Run {
     /// Its rows of `frequency.parquet`.
     pub fn frequency_rows(&self) -> impl Iterator<Item = FrequencyRow> {
         let RunKey {
+            machine,
             workload,
             policy,
             repeat,
@@ -357,6 +397,7 @@ impl Run {
         self.frequency
             .iter()
             .map(move |(kind, khz, time)| FrequencyRow {
+                machine: machine.clone(),
                 workload: workload.clone(),
                 policy: policy.clone(),
                 repeat: *repeat,
@@ -369,11 +410,15 @@ impl Run {
     /// Its rows of `timeline.parquet`.
     pub fn timeline_rows(&self) -> impl Iterator<Item = TimelineRow> {
         let RunKey {
-            workload, policy, ..
+            machine,
+            workload,
+            policy,
+            ..
         } = &self.key;
         self.timeline
             .iter()
             .map(move |(at, track, name, start, end)| TimelineRow {
+                machine: machine.clone(),
                 workload: workload.clone(),
                 policy: policy.clone(),
                 at: at.clone(),

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::directory::{self, DOCUMENT, Mode, RUNS, ResultsError, WORKLOADS, Writer, at};
+use crate::directory::{self, DOCUMENT, MACHINES, Mode, RUNS, ResultsError, WORKLOADS, Writer, at};
 use crate::document::Document;
 use crate::reader::{self, Reader};
 use crate::text::as_text;
@@ -206,7 +206,7 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
             });
         }
     }
-    let runs = document.workloads.len() * document.policies.len() * document.repeats as usize;
+    let runs = document.runs();
     let mut paths = Vec::new();
     for (shard, dir) in &found {
         paths.extend(runs_of(*shard, dir, runs)?);
@@ -248,12 +248,11 @@ fn runs_of(shard: Shard, dir: &Path, runs: usize) -> Result<Vec<(usize, PathBuf)
 /// The study, machine and workload files in a result directory, by name.
 fn copies(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
     let own = |name: &String| {
-        ![DOCUMENT, RUNS, WORKLOADS].contains(&name.as_str())
+        ![DOCUMENT, RUNS, WORKLOADS, MACHINES].contains(&name.as_str())
             && !reader::TABLES.contains(&name.as_str())
     };
     let mut names: Vec<String> = directory::names(dir)?.into_iter().filter(own).collect();
-    let workloads = directory::names(&dir.join(WORKLOADS))?;
-    names.extend(workloads.iter().map(|name| format!("{WORKLOADS}/{name}")));
+    names.extend(directory::copies(dir)?);
     let content = |name: String| {
         let path = dir.join(&name);
         let content = fs::read(&path).map_err(at(&path))?;

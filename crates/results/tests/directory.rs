@@ -28,8 +28,9 @@ fn document() -> Document {
         },
         backend: Origin::Sim,
         tools: BTreeMap::from([("wakepath".to_owned(), "0.1.0".to_owned())]),
-        machine: Machine {
+        machines: vec![Machine {
             name: "board".to_owned(),
+            source: "machine.toml".to_owned(),
             title: "A board".to_owned(),
             cpu_kinds: vec![CpuKind {
                 name: "little".to_owned(),
@@ -37,12 +38,12 @@ fn document() -> Document {
             }],
             idle_states: vec!["WFI".to_owned()],
             drive: "nvme".to_owned(),
-        },
+        }],
         workloads: vec![Workload {
             name: "reads".to_owned(),
             kind: "fio".to_owned(),
             source: "workloads/reads.fio".to_owned(),
-            rates: Vec::new(),
+            ..Workload::default()
         }],
         policies: vec![Policy {
             name: "menu".to_owned(),
@@ -66,6 +67,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
 
 fn run(repeat: u32, value: f64) -> Run {
     let key = RunKey {
+        machine: "board".to_owned(),
         workload: "reads".to_owned(),
         policy: "menu".to_owned(),
         repeat,
@@ -252,7 +254,7 @@ fn a_replacement_that_breaks_off_leaves_no_run_to_the_other_study() {
     writer.write_run(0, &run(0, 1.0)).unwrap();
     writer.finish().unwrap();
     let mut other = document();
-    other.machine.name = "server".to_owned();
+    other.machines[0].name = "server".to_owned();
     let others = [("study.toml".to_owned(), b"name = \"other\"\n".to_vec())];
     let open = |mode| Writer::open(&dir, other.clone(), &others, mode);
     // A folder that cannot be removed as a file ends it in the middle.
@@ -270,7 +272,7 @@ fn a_replacement_that_breaks_off_leaves_no_run_to_the_other_study() {
     drop(Writer::open(&dir, document(), &files, Mode::Resume).unwrap());
     assert!(!has(&open(Mode::Replace).unwrap(), 0));
     assert_eq!(
-        Reader::open(&dir).unwrap().document().machine.name,
+        Reader::open(&dir).unwrap().document().machines[0].name,
         "server"
     );
     assert_eq!(
@@ -287,11 +289,11 @@ fn another_schema_version_is_named_with_its_writer() {
     let path = temp.path().join(DOCUMENT);
     let text = fs::read_to_string(&path).unwrap();
     let newer = text
-        .replace("\"version\": 1", "\"version\": 7")
+        .replace("\"version\": 2", "\"version\": 7")
         .replace("0.1.0", "9.9.9");
     fs::write(&path, newer).unwrap();
     let message = Reader::open(temp.path()).unwrap_err().to_string();
-    for part in ["schema version 7", "reads version 1", "9.9.9", DOCUMENT] {
+    for part in ["schema version 7", "reads version 2", "9.9.9", DOCUMENT] {
         assert!(message.contains(part), "{message}");
     }
     fs::write(&path, "{\"schema\": \"other\"}").unwrap();

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use wakepath_compare::figure::{Unit, doubt, percents};
 use wakepath_compare::results::{
-    Among, Answer, Comparison, Objective, Options, Row, Source, answers, choose, compare, front,
+    Answer, Comparison, Load, Objective, Options, Row, Source, answers, choose, compare, front,
 };
 use wakepath_compare::{Better, Condition, Goal, Mean, Metric};
 use wakepath_report::html::{from_results, view};
@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Metrics, separated by commas; all: every one that there is [default: those of interest].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     metric: Vec<String>,
+    /// Only these machines of studies with several, separated by commas.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    machine: Vec<String>,
     /// Only these workloads, separated by commas.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     workload: Vec<String>,
@@ -105,28 +108,37 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let options = Options {
         baseline: args.baseline.clone(),
         metrics,
+        machines: args.machine.clone(),
         workloads: args.workload.clone(),
         level: args.level,
     };
     let comparison = compare(&sources, &options)?;
     if let Some((metric, goal)) = goal {
-        let objective = Objective {
-            metric: metric.clone(),
-            goal,
-            keep: args.keep.clone(),
-            among: Among::default(),
+        let choose = |among| {
+            let objective = Objective {
+                metric: metric.clone(),
+                goal,
+                keep: args.keep.clone(),
+                among,
+            };
+            choose(&comparison, &objective)
         };
-        let choice = choose(&comparison, &objective)?;
-        ranking::choice(out, &choice, args.top, args.format)?;
+        let choices = ranking::scopes(&comparison, choose)?;
+        ranking::choices(out, &comparison, &choices, args.top, args.format)?;
         return notes_of_ranking(out, &comparison, args.format);
     }
     if asked {
-        let points = front(&comparison, &args.pareto, &Among::default())?;
-        ranking::front(out, &comparison, &args.pareto, &points, args.format)?;
+        let fronts = ranking::scopes(&comparison, |among| {
+            Ok(ranking::Points {
+                metrics: args.pareto.clone(),
+                points: front(&comparison, &args.pareto, &among)?,
+            })
+        })?;
+        ranking::fronts(out, &comparison, &args.pareto, &fronts, args.format)?;
         return notes_of_ranking(out, &comparison, args.format);
     }
     // Who asks for a part of the results has other questions than the study.
-    let answers = if args.metric.is_empty() && args.workload.is_empty() {
+    let answers = if args.metric.is_empty() && args.workload.is_empty() && args.machine.is_empty() {
         answers(&sources, &comparison)
     } else {
         Vec::new()
@@ -263,7 +275,7 @@ fn print(
         .rows
         .iter()
         .flat_map(|row| {
-            let name = format!("{}, {}, {}", row.workload, row.policy, row.metric);
+            let name = format!("{}, {}, {}", row.load, row.policy, row.metric);
             row.warnings
                 .iter()
                 .map(move |w| vec![name.clone(), w.clone()])
@@ -394,9 +406,22 @@ fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
     format!("{mean} ± {:.decimals$}", deviation * unit.factor)
 }
 
+/// The columns that say where a figure is from.
+fn load_header(comparison: &Comparison) -> Vec<&'static str> {
+    let machine = (!comparison.machines.is_empty()).then_some("machine");
+    machine.into_iter().chain(["workload"]).collect()
+}
+
+/// What these columns say.
+fn load_cells(comparison: &Comparison, load: &Load) -> Vec<String> {
+    let machine = (!comparison.machines.is_empty()).then(|| load.machine.clone());
+    machine.into_iter().chain([load.workload.clone()]).collect()
+}
+
 /// A line per workload, a column per policy, and the geometric mean below.
 fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
-    let mut table = vec![vec!["workload".to_owned()]];
+    let header = load_header(comparison).into_iter().map(str::to_owned);
+    let mut table = vec![header.collect::<Vec<String>>()];
     table[0].extend(comparison.policies.iter().cloned());
     let unit = unit(comparison, metric);
     let of_metric: Vec<&Row> = comparison
@@ -404,11 +429,8 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
         .iter()
         .filter(|r| r.metric == metric.name)
         .collect();
-    for workload in &comparison.workloads {
-        let rows: Vec<&&Row> = of_metric
-            .iter()
-            .filter(|r| r.workload == *workload)
-            .collect();
+    for load in &comparison.loads {
+        let rows: Vec<&&Row> = of_metric.iter().filter(|r| r.load == *load).collect();
         if rows.is_empty() {
             continue;
         }
@@ -423,7 +445,7 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
                 format!("{}{gain}", mean_and_deviation(row, &unit))
             })
         };
-        let mut line = vec![workload.clone()];
+        let mut line = load_cells(comparison, load);
         line.extend(comparison.policies.iter().map(cell));
         table.push(line);
     }
@@ -434,6 +456,7 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
         .collect();
     if !summaries.is_empty() {
         let mut line = vec!["Gmean".to_owned()];
+        line.resize(load_header(comparison).len(), String::new());
         line.extend(comparison.policies.iter().map(|policy| {
             let found = summaries.iter().find(|s| s.policy == *policy);
             found.map_or_else(String::new, |s| format!("({:+.1} %)", s.percent))
@@ -445,9 +468,9 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
 
 /// A line per comparison.
 fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
-    let header = [
-        "metric",
-        "workload",
+    let mut header = vec!["metric"];
+    header.extend(load_header(comparison));
+    header.extend([
         "policy",
         "verdict",
         "gain %",
@@ -455,15 +478,15 @@ fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
         "p",
         "effect",
         "runs",
-    ];
-    let mut table = vec![header.map(str::to_owned).to_vec()];
+    ]);
+    let mut table = vec![header.into_iter().map(str::to_owned).collect()];
     for row in comparison.rows.iter().filter(|r| r.baseline.is_some()) {
         let of = |text: &dyn Fn(&wakepath_compare::Gain) -> String| {
             row.gain.as_ref().map_or_else(String::new, text)
         };
-        table.push(vec![
-            row.metric.clone(),
-            row.workload.clone(),
+        let mut line = vec![row.metric.clone()];
+        line.extend(load_cells(comparison, &row.load));
+        line.extend([
             row.policy.clone(),
             row.sentence.clone(),
             of(&|g| percents([g.percent], Some(g.interval)).concat()),
@@ -477,6 +500,7 @@ fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
             of(&|g| g.effect.map_or_else(String::new, effect)),
             row.runs.to_string(),
         ]);
+        table.push(line);
     }
     table
 }
@@ -501,10 +525,9 @@ fn bound(percent: f64, text: &str) -> String {
 }
 
 fn csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
-    let header = [
-        "metric",
-        "unit",
-        "workload",
+    let mut header = vec!["metric", "unit"];
+    header.extend(load_header(comparison));
+    let rest = [
         "policy",
         "baseline",
         "runs",
@@ -520,6 +543,7 @@ fn csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
         "verdict",
         "warnings",
     ];
+    header.extend(rest);
     let rows = comparison.rows.iter().map(|row| {
         let of = |value: fn(&wakepath_compare::Gain) -> f64| {
             row.gain
@@ -527,10 +551,10 @@ fn csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
                 .map_or_else(String::new, |g| value(g).to_string())
         };
         let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
-        [
-            row.metric.clone(),
-            metric.map_or_else(String::new, |m| m.unit.to_string()),
-            row.workload.clone(),
+        let unit = metric.map_or_else(String::new, |m| m.unit.to_string());
+        let mut line = vec![row.metric.clone(), unit];
+        line.extend(load_cells(comparison, &row.load));
+        line.extend([
             row.policy.clone(),
             row.baseline.as_ref().unwrap_or(&row.policy).clone(),
             row.runs.to_string(),
@@ -547,7 +571,8 @@ fn csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
             row.significant.to_string(),
             row.sentence.clone(),
             row.warnings.join("; "),
-        ]
+        ]);
+        line
     });
     output::csv(out, header, rows)
 }

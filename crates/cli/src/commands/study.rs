@@ -193,10 +193,11 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
             name,
             title: plan.file.title.clone().unwrap_or_default(),
             machine: plan
-                .machine
-                .as_ref()
-                .map(|m| m.name.clone())
-                .unwrap_or_default(),
+                .machines
+                .iter()
+                .map(|m| m.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
             workloads: plan.workloads.len(),
             policies: plan.policies.len(),
             repeats: plan.repeats(),
@@ -232,7 +233,8 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
 struct Checked {
     study: String,
     on: Origin,
-    machine: Option<String>,
+    /// The machines that are simulated.
+    machines: Vec<CheckedMachine>,
     runs: usize,
     repeats: u32,
     baseline: String,
@@ -242,6 +244,12 @@ struct Checked {
     /// How long the whole study takes, in seconds, if that can be said.
     seconds: Option<f64>,
     jobs: usize,
+}
+
+#[derive(Serialize)]
+struct CheckedMachine {
+    name: String,
+    title: String,
 }
 
 #[derive(Serialize)]
@@ -269,7 +277,16 @@ fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let checked = Checked {
         study: plan.file.name.get_ref().clone(),
         on: args.on,
-        machine: plan.machine.as_ref().map(|m| m.title.clone()),
+        machines: plan
+            .machines
+            .iter()
+            .filter_map(|m| {
+                Some(CheckedMachine {
+                    name: m.name.clone(),
+                    title: m.model.as_ref()?.title.clone(),
+                })
+            })
+            .collect(),
         runs: plan.runs(),
         repeats: plan.repeats(),
         baseline: plan.policies[plan.baseline].name.clone(),
@@ -296,12 +313,16 @@ fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
     match args.format {
         Format::Json => output::json(out, &checked),
         Format::Csv => {
-            let rows = plan.workloads.iter().flat_map(|w| {
-                plan.policies
-                    .iter()
-                    .map(|p| [w.name.clone(), p.name.clone(), plan.repeats().to_string()])
+            let rows = (0..plan.cells().len()).map(|cell| {
+                let key = plan.key(cell);
+                [
+                    key.machine,
+                    key.workload,
+                    key.policy,
+                    plan.repeats().to_string(),
+                ]
             });
-            output::csv(out, ["workload", "policy", "runs"], rows)
+            output::csv(out, ["machine", "workload", "policy", "runs"], rows)
         }
         Format::Table => explain(out, &checked),
     }
@@ -324,11 +345,15 @@ fn tell_notes(plan: &Plan) {
 }
 
 fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
-    let on = match (&checked.machine, checked.on) {
-        (Some(machine), Origin::Replay) => format!("replayed with the figures of {machine}"),
-        (None, Origin::Replay) => "replayed".to_owned(),
-        (Some(machine), _) => format!("simulated on {machine}"),
-        (None, _) => "measured on this machine".to_owned(),
+    let names: Vec<&str> = checked.machines.iter().map(|m| m.name.as_str()).collect();
+    let on = match (&checked.machines[..], checked.on) {
+        ([], Origin::Replay) => "replayed".to_owned(),
+        ([], _) => "measured on this machine".to_owned(),
+        (_, Origin::Replay) => {
+            format!("replayed with the figures of {}", checked.machines[0].title)
+        }
+        ([only], _) => format!("simulated on {}", only.title),
+        (_, _) => format!("simulated on {}", names.join(", ")),
     };
     writeln!(
         out,

@@ -3,6 +3,7 @@
 mod choice;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -32,7 +33,7 @@ pub struct Source {
     pub document: Document,
     /// The numbers.
     pub rows: Vec<MetricRow>,
-    /// Its machine and its workloads as they were run, by the name of the file.
+    /// Its machines and its workloads as they were run, by the name of the file.
     pub files: BTreeMap<String, String>,
 }
 
@@ -49,7 +50,7 @@ impl Source {
     pub fn new(name: &str, results: &Reader, rows: Vec<MetricRow>) -> Self {
         let document = results.document().clone();
         let workloads = document.workloads.iter().map(|w| w.source.clone());
-        let names = workloads.chain(["machine.toml".to_owned()]);
+        let names = workloads.chain(document.machines.iter().map(|m| m.source.clone()));
         // Commands are no files, and other tools leave none.
         let files = names.filter_map(|name| results.file(&name).ok().map(|text| (name, text)));
         Self {
@@ -66,6 +67,8 @@ impl Source {
 pub struct Options {
     /// The policy to compare with; none: of each machine, that of its first source.
     pub baseline: Option<String>,
+    /// Names of machines; empty: all.
+    pub machines: Vec<String>,
     /// Names of workloads; empty: all.
     pub workloads: Vec<String>,
     /// Names of metrics; empty: those in the headlines and those that questions ask about.
@@ -118,6 +121,41 @@ pub enum CompareError {
     },
 }
 
+/// A workload on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Load {
+    /// The machine, of a result with several; otherwise empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub machine: String,
+    /// The workload.
+    pub workload: String,
+}
+
+impl Load {
+    /// What a result's rows of a workload on a machine are of.
+    pub fn new(document: &Document, machine: &str, workload: &str) -> Self {
+        let several = document.machines.len() > 1;
+        Self {
+            machine: if several {
+                machine.to_owned()
+            } else {
+                String::new()
+            },
+            workload: workload.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.workload)?;
+        match self.machine.as_str() {
+            "" => Ok(()),
+            machine => write!(f, " ({machine})"),
+        }
+    }
+}
+
 /// The comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
@@ -133,8 +171,14 @@ pub struct Comparison {
     pub margin_percent: f64,
     /// All policies, the baseline first.
     pub policies: Vec<String>,
+    /// The machines of results that have several; policies are only compared on the same machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<String>,
     /// All workloads.
     pub workloads: Vec<String>,
+    /// Each workload on each machine.
+    #[serde(skip)]
+    pub loads: Vec<Load>,
     /// The metrics.
     pub metrics: Vec<Metric>,
     /// A row for each of these that has values, by metric, workload and policy.
@@ -162,8 +206,9 @@ pub const CORRECTION: &str = "Benjamini-Hochberg";
 pub struct Row {
     /// Name of the metric.
     pub metric: String,
-    /// The workload.
-    pub workload: String,
+    /// The workload on its machine.
+    #[serde(flatten)]
+    pub load: Load,
     /// The policy.
     pub policy: String,
     /// Runs.
@@ -202,7 +247,7 @@ pub struct Summary {
     pub metric: String,
     /// The policy.
     pub policy: String,
-    /// Workloads that have it under both policies.
+    /// Workloads that have it under both policies, those of each machine counted.
     pub workloads: usize,
     /// Gain of the geometric mean over workloads, in percent, plus being better.
     pub percent: f64,
@@ -245,48 +290,53 @@ pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, Comp
         .enumerate()
         .map(|(i, m)| (&*m.name, i))
         .collect();
-    let all_workloads = || sources.iter().flat_map(|s| &s.document.workloads);
-    for name in &options.workloads {
-        if !all_workloads().any(|w| w.name == *name) {
-            return Err(CompareError::Unknown {
-                what: "workload",
-                name: name.clone(),
-                known: all_workloads()
-                    .map(|w| w.name.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            });
-        }
-    }
-    let asked =
-        |name: &str| options.workloads.is_empty() || options.workloads.iter().any(|w| w == name);
+    let documents = || sources.iter().map(|s| &s.document);
+    let workloads = documents().flat_map(|d| &d.workloads);
+    known("workload", &options.workloads, workloads.map(|w| &w.name))?;
+    let machines = documents().flat_map(|d| &d.machines);
+    known("machine", &options.machines, machines.map(|m| &m.name))?;
+    let is_asked = |names: &[String], name: &String| names.is_empty() || names.contains(name);
+    let asked = |machine: &String, workload: &String| {
+        is_asked(&options.machines, machine) && is_asked(&options.workloads, workload)
+    };
     for (index, source) in sources.iter().enumerate() {
-        for workload in source.document.workloads.iter().filter(|w| asked(&w.name)) {
-            names.workload(&workload.name);
+        let load = |machine: &str, workload: &str| Load::new(&source.document, machine, workload);
+        for (machine, workload) in source.document.loads() {
+            if asked(&machine.name, &workload.name) {
+                index_of(&mut names.loads, load(&machine.name, &workload.name));
+            }
         }
         for policy in &source.document.policies {
-            names.policy(&policy_name(sources, source, &policy.name));
+            index_of(
+                &mut names.policies,
+                policy_name(sources, source, &policy.name),
+            );
         }
-        let mut last: Option<(&str, &str, usize, usize)> = None;
+        let mut last: Option<(&MetricRow, usize, usize)> = None;
         for row in &source.rows {
             let Some(metric) = wanted.get(row.metric.as_str()) else {
                 continue;
             };
-            if !asked(&row.workload) {
+            if !asked(&row.machine, &row.workload) {
                 continue;
             }
             // Rows come in long stretches of the same run.
-            let (workload, policy) = match last {
-                Some((w, p, workload, policy)) if w == row.workload && p == row.policy => {
-                    (workload, policy)
-                }
+            let same = |of: &MetricRow| {
+                (&of.machine, &of.workload, &of.policy)
+                    == (&row.machine, &row.workload, &row.policy)
+            };
+            let (load, policy) = match last {
+                Some((of, load, policy)) if same(of) => (load, policy),
                 _ => (
-                    names.workload(&row.workload),
-                    names.policy(&policy_name(sources, source, &row.policy)),
+                    index_of(&mut names.loads, load(&row.machine, &row.workload)),
+                    index_of(
+                        &mut names.policies,
+                        policy_name(sources, source, &row.policy),
+                    ),
                 ),
             };
-            last = Some((&row.workload, &row.policy, workload, policy));
-            let series = all.entry((*metric, workload, policy)).or_default();
+            last = Some((row, load, policy));
+            let series = all.entry((*metric, load, policy)).or_default();
             series.design = Some(source.document.design);
             series.source = index;
             series.runs.push((row.block, row.order, row.value));
@@ -301,20 +351,20 @@ pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, Comp
     let keys: Vec<(usize, usize, usize)> = all.keys().copied().collect();
     let mut rows: Vec<Row> = keys
         .par_iter()
-        .map(|(m, w, p)| {
+        .map(|(m, l, p)| {
             let metric = &metrics[*m];
-            let series = &all[&(*m, *w, *p)];
+            let series = &all[&(*m, *l, *p)];
             let baseline = baselines[*p];
             let with = if *p == baseline {
                 With::Itself
             } else {
                 let name = &names.policies[baseline];
-                let series = all.get(&(*m, *w, baseline));
+                let series = all.get(&(*m, *l, baseline));
                 series.map_or(With::Nothing(name), |series| With::Baseline(name, series))
             };
             row(
                 metric,
-                [&names.workloads[*w], &names.policies[*p]],
+                (&names.loads[*l], &names.policies[*p]),
                 series,
                 with,
                 level,
@@ -342,8 +392,8 @@ pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, Comp
     let policies: Vec<String> = order.iter().map(|p| names.policies[*p].clone()).collect();
     let rank = |row: &Row| policies.iter().position(|p| *p == row.policy);
     let metric_rank = |row: &Row| metrics.iter().position(|m| m.name == row.metric);
-    let workload_rank = |row: &Row| names.workloads.iter().position(|w| *w == row.workload);
-    rows.sort_by_cached_key(|row| (metric_rank(row), workload_rank(row), rank(row)));
+    let load_rank = |row: &Row| names.loads.iter().position(|l| *l == row.load);
+    rows.sort_by_cached_key(|row| (metric_rank(row), load_rank(row), rank(row)));
     let summaries = summaries(&metrics, &policies, &rows);
     let mut metrics = metrics;
     metrics.retain(|m| rows.iter().any(|r| r.metric == m.name));
@@ -354,7 +404,15 @@ pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, Comp
         level,
         margin_percent: margin,
         policies,
-        workloads: names.workloads,
+        machines: distinct(
+            names
+                .loads
+                .iter()
+                .map(|l| &l.machine)
+                .filter(|m| !m.is_empty()),
+        ),
+        workloads: distinct(names.loads.iter().map(|l| &l.workload)),
+        loads: names.loads,
         metrics,
         summaries,
         rows,
@@ -413,28 +471,44 @@ fn baselines(
     Ok(all.into_iter().map(|b| b.unwrap_or(rest)).collect())
 }
 
-/// Names in the order in which they were first seen.
+/// What there is, in the order in which it was first seen.
 #[derive(Default)]
 struct Names {
-    workloads: Vec<String>,
+    loads: Vec<Load>,
     policies: Vec<String>,
 }
 
-impl Names {
-    fn workload(&mut self, name: &str) -> usize {
-        index_of(&mut self.workloads, name)
-    }
-
-    fn policy(&mut self, name: &str) -> usize {
-        index_of(&mut self.policies, name)
-    }
+fn index_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
+    all.iter().position(|n| *n == one).unwrap_or_else(|| {
+        all.push(one);
+        all.len() - 1
+    })
 }
 
-fn index_of(names: &mut Vec<String>, name: &str) -> usize {
-    names.iter().position(|n| n == name).unwrap_or_else(|| {
-        names.push(name.to_owned());
-        names.len() - 1
-    })
+/// Each once, in the order in which they come.
+fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut all = Vec::new();
+    for name in names {
+        index_of(&mut all, name);
+    }
+    all.into_iter().cloned().collect()
+}
+
+/// Whether all of these names are known.
+fn known<'a>(
+    what: &'static str,
+    names: &[String],
+    known: impl Iterator<Item = &'a String>,
+) -> Result<(), CompareError> {
+    let known = distinct(known);
+    match names.iter().find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(CompareError::Unknown {
+            what,
+            name: name.clone(),
+            known: known.join(", "),
+        }),
+    }
 }
 
 /// What a source's policy is called beside those of the others.
@@ -506,7 +580,7 @@ fn metrics(sources: &[Source], options: &Options) -> Result<Vec<Metric>, Compare
 /// A row without its verdict.
 fn row(
     metric: &Metric,
-    [workload, policy]: [&str; 2],
+    (load, policy): (&Load, &str),
     series: &Series,
     with: With<'_>,
     level: f64,
@@ -517,7 +591,7 @@ fn row(
     let values: Vec<f64> = in_order.into_iter().map(|(.., value)| value).collect();
     let mut row = Row {
         metric: metric.name.to_string(),
-        workload: workload.to_owned(),
+        load: load.clone(),
         policy: policy.to_owned(),
         runs: values.len(),
         mean: mean(metric, &values),

@@ -21,8 +21,9 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
         },
         backend: Origin::Sim,
         tools: BTreeMap::from([("wakepath".into(), "0.1.0".into())]),
-        machine: Machine {
+        machines: vec![Machine {
             name: "board".into(),
+            source: "machine.toml".into(),
             title: "A board".into(),
             cpu_kinds: vec![CpuKind {
                 name: "little".into(),
@@ -30,14 +31,14 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
             }],
             idle_states: vec!["WFI".into(), "sleep".into()],
             drive: "a drive".into(),
-        },
+        }],
         workloads: workloads
             .iter()
             .map(|name| Workload {
                 name: (*name).to_owned(),
                 kind: "fio".into(),
                 source: "job.fio".into(),
-                rates: Vec::new(),
+                ..Workload::default()
             })
             .collect(),
         policies: policies
@@ -63,6 +64,7 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
 pub(crate) fn run(workload: &str, policy: &str, repeat: u32, factor: f64) -> Run {
     let us = 100.0 * factor * (1.0 + 0.01 * f64::from(repeat % 5));
     let key = RunKey {
+        machine: "board".into(),
         workload: workload.into(),
         policy: policy.into(),
         repeat,

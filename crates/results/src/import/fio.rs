@@ -363,6 +363,7 @@ fn run(name: &str, output: &Output) -> Result<Imported, String> {
     let mut runs = Vec::new();
     for (workload, jobs) in groups {
         let key = RunKey {
+            machine: String::new(),
             workload,
             policy: name.to_owned(),
             repeat: 0,
@@ -470,6 +471,7 @@ mod tests {
             "fio: a warning\n{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\"}]}";
         let output = Output::find(nothing).unwrap().unwrap();
         let key = RunKey {
+            machine: String::new(),
             workload: String::new(),
             policy: String::new(),
             repeat: 0,

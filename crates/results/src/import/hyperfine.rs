@@ -48,6 +48,7 @@ pub(super) fn import(name: &str, text: &str) -> Result<Imported, String> {
             }
             let repeat = repeat as u32;
             let key = RunKey {
+                machine: String::new(),
                 workload: workload.clone(),
                 policy: policy.clone(),
                 repeat,

@@ -257,7 +257,7 @@ impl Imported {
                     name: run.key.workload.clone(),
                     kind: kind.to_owned(),
                     source: name.to_owned(),
-                    rates: Vec::new(),
+                    ..Workload::default()
                 });
             }
             if !policies.iter().any(|p| p.name == run.key.policy) {
@@ -292,13 +292,7 @@ impl Imported {
             },
             backend: Origin::Import,
             tools: self.tools.clone(),
-            machine: Machine {
-                name: String::new(),
-                title: String::new(),
-                cpu_kinds: Vec::new(),
-                idle_states: Vec::new(),
-                drive: String::new(),
-            },
+            machines: vec![Machine::default()],
             baseline: policies
                 .first()
                 .map_or_else(String::new, |p| p.name.clone()),

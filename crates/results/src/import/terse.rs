@@ -48,6 +48,7 @@ pub(super) fn import(name: &str, text: &str) -> Result<Imported, String> {
     for (workload, metrics) in together(invocations(jobs(text)?)?)? {
         let repeat = runs.iter().filter(|r| r.key.workload == workload).count() as u32;
         let key = RunKey {
+            machine: String::new(),
             workload,
             policy: name.to_owned(),
             repeat,

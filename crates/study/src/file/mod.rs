@@ -4,6 +4,7 @@
 //! policies that it names. `docs/studies.md` describes the format.
 
 mod error;
+mod names;
 mod policy;
 
 use serde::Deserialize;
@@ -12,6 +13,7 @@ use wakepath_results::Better;
 
 pub use error::StudyError;
 pub(crate) use error::unknown;
+pub use names::Names;
 pub use policy::{NamedSet, PolicyEntry, PolicyItem, named_sets, with_sets};
 
 /// Largest study file.
@@ -31,10 +33,10 @@ pub struct StudyFile {
     pub name: Spanned<String>,
     /// What it is about; absent: its name.
     pub title: Option<String>,
-    /// The machine that is simulated.
-    pub machine: Option<Spanned<String>>,
-    /// The machine's drive instead of its own.
-    pub drive: Option<Spanned<String>>,
+    /// The machines that are simulated.
+    pub machine: Option<Spanned<Names>>,
+    /// Drives instead of the machines' own: each machine has each of them.
+    pub drive: Option<Spanned<Names>>,
     /// Runs of each workload under each policy.
     #[serde(default = "ten")]
     pub repeats: Spanned<u32>,
@@ -76,7 +78,7 @@ pub struct WorkloadEntry {
     pub fio: Option<Spanned<String>>,
     /// The text of a fio job.
     pub fio_job: Option<Spanned<String>>,
-    /// fio options that hold for every job of the file.
+    /// fio options that hold for every job of the file. Of a list of values each makes a workload.
     #[serde(default)]
     pub fio_options: toml::Table,
     /// An rt-app file.
@@ -98,6 +100,10 @@ pub struct WorkloadEntry {
     /// How to read the command's result.
     #[serde(default)]
     pub metric: Vec<MetricEntry>,
+    /// The machines on which it is simulated; absent: all.
+    pub machines: Option<Spanned<Names>>,
+    /// The policies under which it is run; absent: all.
+    pub policies: Option<Spanned<Names>>,
 }
 
 /// `[[workload.metric]]`.
@@ -260,7 +266,7 @@ impl StudyFile {
 }
 
 /// Names are parts of tables and messages.
-fn check_name(source: Source<'_>, name: &Spanned<String>) -> Result<(), StudyError> {
+pub(crate) fn check_name(source: Source<'_>, name: &Spanned<String>) -> Result<(), StudyError> {
     let text = name.get_ref();
     if text.trim().is_empty() || text.len() > MAX_NAME_BYTES || text.contains(char::is_control) {
         let message = format!("a name has 1 to {MAX_NAME_BYTES} bytes, and no line breaks");

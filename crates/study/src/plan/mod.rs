@@ -1,35 +1,43 @@
-//! A study with everything found that its file names: machine, workloads, policies, and the list of runs.
+//! A study with everything found that its file names: machines, workloads, policies, and the list of runs.
 
+mod grid;
+mod machine;
 mod policy;
 mod question;
 mod stored;
 mod workload;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
-use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_replay::MOST_BLOCKS;
-use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
+use wakepath_results::document::{SCHEMA, VERSION};
 use wakepath_results::{Design, Document, METRICS, Metric, Origin, Question, RunKey, StudyInfo};
+use wakepath_sim::{in_force, machine_under};
 
+pub use machine::{PlannedMachine, host};
 pub use policy::PlannedPolicy;
 pub use workload::{PlannedWorkload, Reading, Recording, Task, requested_rates};
 
 use crate::builtin;
-use crate::file::{MAX_BYTES, Source, StudyError, StudyFile, named_sets, unknown, with_sets};
+use crate::file::{
+    MAX_BYTES, Names, Source, StudyError, StudyFile, named_sets, unknown, with_sets,
+};
 use crate::run::Provenance;
 
 /// Fewest blocks of time of a recording: those that an interval needs.
 const FEWEST_BLOCKS: u32 = 4;
 
-/// A workload under a policy, once.
+/// A workload on a machine under a policy, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
+    /// Which machine of the plan.
+    pub machine: usize,
     /// Which workload of the plan.
     pub workload: usize,
     /// Which policy of the plan.
@@ -49,8 +57,8 @@ pub struct Plan {
     pub file: StudyFile,
     /// On what it runs.
     pub target: Origin,
-    /// The machine that is simulated.
-    pub machine: Option<Machine>,
+    /// On what it is run; at least one.
+    pub machines: Vec<PlannedMachine>,
     /// What is run.
     pub workloads: Vec<PlannedWorkload>,
     /// What is compared.
@@ -61,6 +69,8 @@ pub struct Plan {
     pub questions: Vec<Question>,
     /// The dictionary, and what the study adds to it.
     pub metrics: Vec<Metric>,
+    /// What is run in each repeat.
+    cells: Vec<Cell>,
 }
 
 impl Plan {
@@ -153,11 +163,10 @@ impl Plan {
             text,
         };
         let file = StudyFile::parse(source)?;
-        let machine = match target {
-            Origin::Sim => Some(machine(&file, source, folder)?),
-            // What the machine draws, and its idle states where the recordings have none.
-            Origin::Replay if file.machine.is_some() => Some(machine(&file, source, folder)?),
-            _ => None,
+        let machines = match target {
+            Origin::Sim => machine::simulated(&file, source, folder)?,
+            Origin::Replay => vec![machine::replayed(&file, source, folder)?],
+            _ => vec![PlannedMachine::measured()],
         };
         if target == Origin::Replay {
             let repeats = *file.repeats.get_ref();
@@ -168,15 +177,14 @@ impl Plan {
                 return Err(source.error(&file.repeats, message));
             }
         }
-        let mut workloads = Vec::new();
-        for entry in &file.workload {
-            workloads.push(PlannedWorkload::new(entry, source, folder, target)?);
-        }
+        let workloads = workload::all(&file, source, folder, target)?;
         let metrics = metrics(&file, source, &workloads)?;
         let mut policies: Vec<PlannedPolicy> = Vec::new();
+        let mut places = Vec::new();
         for named in named_sets(&file.policy, &file.also, source)? {
             let at = named.at.clone();
-            let policy = PlannedPolicy::new(named, source, machine.as_ref(), target)?;
+            let policy = PlannedPolicy::new(named, source, target)?;
+            places.push(at.clone());
             if policies.iter().any(|p| p.name == policy.name) {
                 let message = format!("a second policy is called `{}`", policy.name);
                 return Err(source.error(&at, message));
@@ -189,18 +197,83 @@ impl Plan {
             Some(name) => position(source, "policy", name, &policy_names)?,
         };
         let questions = question::all(&file, source, &workloads, &policy_names, &metrics)?;
-        Ok(Self {
+        let mut plan = Self {
             origin: origin.to_owned(),
             text: text.to_owned(),
             target,
-            machine,
+            machines,
             workloads,
             policies,
             baseline,
             questions,
             metrics,
             file,
-        })
+            cells: Vec::new(),
+        };
+        plan.restrict(source)?;
+        if target == Origin::Sim {
+            plan.check_policies(source, &places)?;
+        }
+        Ok(plan)
+    }
+
+    /// Finds which workloads run on which machines under which policies.
+    fn restrict(&mut self, source: Source<'_>) -> Result<(), StudyError> {
+        let machines: Vec<&str> = self.machines.iter().map(|m| m.name.as_str()).collect();
+        let policies: Vec<&str> = self.policies.iter().map(|p| p.name.as_str()).collect();
+        for workload in &mut self.workloads {
+            let entry = &self.file.workload[workload.entry];
+            // A measurement is on this machine, whatever its name.
+            if let Some(names) = entry
+                .machines
+                .as_ref()
+                .filter(|_| self.target == Origin::Sim)
+            {
+                workload.machines = selected(source, "machine", names, &machines)?;
+            }
+            if let Some(names) = &entry.policies {
+                workload.policies = selected(source, "policy", names, &policies)?;
+            }
+        }
+        let is_among = |some: &[String], name: &String| some.is_empty() || some.contains(name);
+        for (machine, on) in self.machines.iter().enumerate() {
+            for (workload, of) in self.workloads.iter().enumerate() {
+                for (policy, under) in self.policies.iter().enumerate() {
+                    if is_among(&of.machines, &on.name) && is_among(&of.policies, &under.name) {
+                        self.cells.push(Cell {
+                            machine,
+                            workload,
+                            policy,
+                            repeat: 0,
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each machine can have the policies under which something runs on it. `places` says where they are in the file.
+    fn check_policies(&self, source: Source<'_>, places: &[Spanned<()>]) -> Result<(), StudyError> {
+        let pairs: BTreeSet<(usize, usize)> =
+            self.cells.iter().map(|c| (c.policy, c.machine)).collect();
+        for (policy, machine) in pairs {
+            let machine = &self.machines[machine];
+            let Some(model) = &machine.model else {
+                continue;
+            };
+            let set = &self.policies[policy].set;
+            let possible =
+                in_force(model, set).and_then(|set| machine_under(model, &set).map(drop));
+            possible.map_err(|e| {
+                let on = match self.machines.len() {
+                    1 => String::new(),
+                    _ => format!("{}: ", machine.name),
+                };
+                source.error(&places[policy], format!("{on}{e}"))
+            })?;
+        }
+        Ok(())
     }
 
     /// What a reader of the study should know of it: policies that are the same by several names.
@@ -227,36 +300,28 @@ impl Plan {
 
     /// All runs.
     pub fn runs(&self) -> usize {
-        self.workloads.len() * self.policies.len() * self.repeats() as usize
+        self.cells.len() * self.repeats() as usize
     }
 
-    /// Each workload under each policy, once.
-    pub fn cells(&self) -> impl Iterator<Item = Cell> {
-        (0..self.workloads.len() * self.policies.len()).map(|index| self.cell(index))
+    /// What is run in each repeat, as it is in the first.
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
     }
 
-    /// The run of this index. Runs are numbered through repeats, workloads and policies in this order, so that more
-    /// repeats change no number.
+    /// The run of this index. Runs are numbered through repeats, machines, workloads and policies in this order, so that
+    /// more repeats change no number.
     pub fn cell(&self, index: usize) -> Cell {
-        let pairs = self.workloads.len() * self.policies.len();
-        let pair = index % pairs;
         Cell {
-            workload: pair / self.policies.len(),
-            policy: pair % self.policies.len(),
-            repeat: (index / pairs) as u32,
+            repeat: (index / self.cells.len()) as u32,
+            ..self.cells[index % self.cells.len()]
         }
-    }
-
-    /// The index of a run.
-    pub fn index(&self, cell: Cell) -> usize {
-        let pairs = self.workloads.len() * self.policies.len();
-        cell.repeat as usize * pairs + cell.workload * self.policies.len() + cell.policy
     }
 
     /// The key of the run of this index.
     pub fn key(&self, index: usize) -> RunKey {
         let cell = self.cell(index);
         RunKey {
+            machine: self.machines[cell.machine].name.clone(),
             workload: self.workloads[cell.workload].name.clone(),
             policy: self.policies[cell.policy].name.clone(),
             repeat: cell.repeat,
@@ -282,7 +347,7 @@ impl Plan {
             },
             backend: self.target,
             tools: from.tools,
-            machine: from.machine,
+            machines: from.machines,
             workloads: self
                 .workloads
                 .iter()
@@ -306,14 +371,13 @@ impl Plan {
     }
 
     /// The files that go into the result directory, from which the study can be run again.
-    pub fn files(&self, machine: Vec<u8>) -> Vec<(String, Vec<u8>)> {
-        let study = stored::text(&self.text, &self.file, &self.workloads, self.target);
-        let mut files = vec![
-            ("study.toml".to_owned(), study.into_bytes()),
-            (stored::MACHINE.to_owned(), machine),
-        ];
-        for workload in &self.workloads {
-            if let (Some(name), Some(text)) = (workload.file_name(), workload.text()) {
+    pub fn files(&self, machines: Vec<Vec<u8>>) -> Vec<(String, Vec<u8>)> {
+        let study = stored::text(self);
+        let mut files = vec![("study.toml".to_owned(), study.into_bytes())];
+        files.extend(self.machines.iter().map(|m| m.file.clone()).zip(machines));
+        let copies = self.workloads.iter().flat_map(PlannedWorkload::copies);
+        for (name, text) in copies {
+            if !files.iter().any(|(there, _)| *there == name) {
                 files.push((name, text.as_bytes().to_vec()));
             }
         }
@@ -321,48 +385,42 @@ impl Plan {
     }
 }
 
-/// The machine of a simulation.
-fn machine(file: &StudyFile, source: Source<'_>, folder: &Path) -> Result<Machine, StudyError> {
-    let Some(name) = &file.machine else {
-        let message = "a simulation needs `machine = \"...\"`: `wakepath machine list` has them";
-        return Err(source.error(&file.name, message));
-    };
-    let found = |at: &Spanned<String>, e: String| source.error(at, e);
-    let mut machine =
-        Machine::find(&named(name.get_ref(), folder)).map_err(|e| found(name, e.to_string()))?;
-    if let Some(drive) = &file.drive {
-        let model = machine.find_drive(&named(drive.get_ref(), folder));
-        machine.replace_drive(model.map_err(|e| found(drive, e.to_string()))?);
-    }
-    Ok(machine)
+/// The path of a copy of something of this name. A `/` of the name is `%2F` there, and a `%` is `%25`.
+fn copy_name(folder: &str, name: &str, ending: &str) -> String {
+    let name = name.replace('%', "%25").replace('/', "%2F");
+    format!("{folder}/{name}.{ending}")
 }
 
-/// A name, or a path that counts from the study's folder.
-fn named(name: &str, folder: &Path) -> String {
-    let path = folder.join(name);
-    if path.is_file() {
-        path.display().to_string()
-    } else {
-        name.to_owned()
+/// The names among the known ones that a list means: one of a group, such as `spr1` of `spr1/990pro` and `spr1/sn850x`, means
+/// all of the group.
+fn selected(
+    source: Source<'_>,
+    what: &str,
+    names: &Spanned<Names>,
+    known: &[&str],
+) -> Result<Vec<String>, StudyError> {
+    let mut all = Vec::new();
+    for name in Names::all(names, source)? {
+        all.extend(members(source, what, &name, known)?);
     }
+    all.dedup();
+    Ok(all)
 }
 
-/// The machine of a simulation as `result.json` has it.
-pub fn machine_in_short(machine: &Machine) -> wakepath_results::Machine {
-    wakepath_results::Machine {
-        name: machine.name.clone(),
-        title: machine.title.clone(),
-        cpu_kinds: machine
-            .cluster
-            .iter()
-            .map(|c| CpuKind {
-                name: c.name.clone(),
-                cpus: c.cpus as u32,
-            })
-            .collect(),
-        idle_states: machine.idle_state.iter().map(|s| s.name.clone()).collect(),
-        drive: machine.drive.name.clone(),
+fn members(
+    source: Source<'_>,
+    what: &str,
+    name: &Spanned<String>,
+    known: &[&str],
+) -> Result<Vec<String>, StudyError> {
+    let group = format!("{}/", name.get_ref());
+    let members = known.iter().filter(|k| k.starts_with(&group));
+    let members: Vec<String> = members.map(|k| (*k).to_owned()).collect();
+    if members.is_empty() {
+        let at = position(source, what, name, known)?;
+        return Ok(vec![known[at].to_owned()]);
     }
+    Ok(members)
 }
 
 /// The dictionary with the study's own metrics.

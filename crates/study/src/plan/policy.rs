@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_results::Origin;
-use wakepath_sim::{in_force, machine_under};
 
 use crate::file::{NamedSet, Source, StudyError};
 use crate::run::replay::cannot_replay;
@@ -22,11 +20,9 @@ pub struct PlannedPolicy {
 }
 
 impl PlannedPolicy {
-    /// `machine` is what is simulated.
     pub(super) fn new(
         named: NamedSet<'_>,
         source: Source<'_>,
-        machine: Option<&Machine>,
         target: Origin,
     ) -> Result<Self, StudyError> {
         let mut settings = BTreeMap::new();
@@ -48,14 +44,10 @@ impl PlannedPolicy {
             };
             settings.insert(key.clone(), text);
         }
-        if target == Origin::Replay {
-            if let Some(message) = cannot_replay(&named.set) {
-                return Err(source.error(&named.at, message));
-            }
-        } else if let Some(machine) = machine {
-            let possible = in_force(machine, &named.set)
-                .and_then(|set| machine_under(machine, &set).map(drop));
-            possible.map_err(|e| source.error(&named.at, e.to_string()))?;
+        if target == Origin::Replay
+            && let Some(message) = cannot_replay(&named.set)
+        {
+            return Err(source.error(&named.at, message));
         }
         Ok(Self {
             name: named.name,

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use wakepath_results::{Condition, Goal, Metric, Question};
 
-use super::{PlannedWorkload, position};
+use super::{PlannedWorkload, members, position};
 use crate::file::{QuestionEntry, Source, StudyError, StudyFile};
 
 /// What a question needs to exist.
@@ -69,13 +69,11 @@ fn question(
         .iter()
         .map(condition)
         .collect::<Result<_, StudyError>>()?;
-    let named = |what, names: &[Spanned<String>], known: &[&str]| -> Result<Vec<String>, _> {
-        let names = names.iter().map(|name| {
-            position(source, what, name, known)?;
-            Ok(name.get_ref().clone())
-        });
-        names.collect::<Result<_, StudyError>>()
-    };
+    let named =
+        |what, names: &[Spanned<String>], known: &[&str]| -> Result<Vec<String>, StudyError> {
+            let names = names.iter().map(|name| members(source, what, name, known));
+            Ok(names.collect::<Result<Vec<_>, StudyError>>()?.concat())
+        };
     Ok(Question {
         ask: match &of.ask {
             Some(ask) => ask.clone(),
@@ -86,7 +84,13 @@ fn question(
         keep,
         policies: named("policy", &of.policies, known.policies)?,
         workloads: named("workload", &of.workloads, &known.workloads)?,
-        baseline: named("policy", of.baseline.as_slice(), known.policies)?.pop(),
+        baseline: match &of.baseline {
+            None => None,
+            Some(name) => {
+                position(source, "policy", name, known.policies)?;
+                Some(name.get_ref().clone())
+            }
+        },
     })
 }
 

@@ -5,53 +5,64 @@
 
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::path::Path;
 
 use toml::Spanned;
 use wakepath_results::Origin;
 
-use super::{PlannedWorkload, Task};
-use crate::file::StudyFile;
-
-/// The copy of the machine.
-pub(super) const MACHINE: &str = "machine.toml";
+use super::{Plan, Task};
 
 /// The text of a study that runs from its result directory. One that does so already stays as it is, to the byte.
-pub(super) fn text(
-    text: &str,
-    file: &StudyFile,
-    workloads: &[PlannedWorkload],
-    target: Origin,
-) -> String {
+pub(super) fn text(plan: &Plan) -> String {
+    let (text, file) = (&*plan.text, &plan.file);
     let mut changes: Vec<(Range<usize>, String)> = Vec::new();
     let mut said = String::new();
-    let mut name = |key: &str, value: &Spanned<String>, copy: &str| {
-        if value.get_ref() != copy {
-            let quoted = toml::Value::String(copy.to_owned()).to_string();
-            changes.push((value.span(), quoted));
-            _ = writeln!(said, "#   {key} = {:?}: {copy}", value.get_ref());
+    let mut name = |key: &str, at: Range<usize>, named: &[String], copies: &[String]| {
+        if named != copies {
+            changes.push((at, list(copies)));
+            _ = writeln!(said, "#   {key} = {}: {}", list(named), copies.join(", "));
         }
     };
     // What is measured has no model, and `machine.toml` says what could be read of it.
-    let has_model = target != Origin::Live;
+    let has_model = plan.target != Origin::Live;
+    let files: Vec<String> = plan.machines.iter().map(|m| m.file.clone()).collect();
     if let Some(machine) = file.machine.as_ref().filter(|_| has_model) {
-        name("machine", machine, MACHINE);
+        name(
+            "machine",
+            machine.span(),
+            &machine.get_ref().texts(),
+            &files,
+        );
     }
-    for (entry, workload) in file.workload.iter().zip(workloads) {
+    for (number, entry) in file.workload.iter().enumerate() {
+        // All workloads of an entry name the same file.
+        let Some(workload) = plan.workloads.iter().find(|w| w.entry == number) else {
+            continue;
+        };
         let named = [("fio", &entry.fio), ("rt_app", &entry.rt_app)];
         if let (Some(value), Task::Recording(recording)) = (&entry.recording, &workload.task) {
-            name("recording", value, &recording.path.display().to_string());
+            let mut whole = |key: &str, value: &Spanned<String>, path: &Path| {
+                let path = path.display().to_string();
+                name(key, value.span(), &[value.get_ref().clone()], &[path]);
+            };
+            whole("recording", value, &recording.path);
             if let (Some(value), Some((path, _))) = (&entry.states, &recording.states) {
-                name("states", value, &path.display().to_string());
+                whole("states", value, path);
             }
         }
         for (key, value) in named {
-            if let (Some(value), Some(copy)) = (value, workload.file_name()) {
-                name(key, value, &copy);
+            if let (Some(value), Some(copy)) = (value, workload.named_file()) {
+                name(key, value.span(), &[value.get_ref().clone()], &[copy]);
             }
         }
     }
     if let Some(drive) = file.drive.as_ref().filter(|_| has_model) {
-        _ = writeln!(said, "#   drive = {:?}: {MACHINE}", drive.get_ref());
+        _ = writeln!(
+            said,
+            "#   drive = {}: {}",
+            list(&drive.get_ref().texts()),
+            files.join(", ")
+        );
         changes.push(without_line(text, drive.span()));
     }
     let mut stored = text.to_owned();
@@ -68,6 +79,18 @@ pub(super) fn text(
     stored
 }
 
+/// A name, or several as a list.
+fn list(names: &[String]) -> String {
+    let quoted = names
+        .iter()
+        .map(|name| toml::Value::String(name.clone()).to_string());
+    let quoted: Vec<String> = quoted.collect();
+    match &quoted[..] {
+        [only] => only.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
 /// The lines of a key of the file's first table, to be replaced by nothing.
 fn without_line(text: &str, value: Range<usize>) -> (Range<usize>, String) {
     let start = text[..value.start].rfind('\n').map_or(0, |at| at + 1);
@@ -78,17 +101,20 @@ fn without_line(text: &str, value: Range<usize>) -> (Range<usize>, String) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::path::Path;
-
     use super::*;
     use crate::builtin;
-    use crate::plan::Plan;
+    use crate::plan::PlannedMachine;
+    use std::fs;
 
     /// What a result directory of this study holds.
     fn files(plan: &Plan) -> Vec<(String, Vec<u8>)> {
-        let machine = plan.machine.as_ref().map(|m| m.to_toml().unwrap());
-        plan.files(machine.unwrap_or_default().into_bytes())
+        let toml = |m: &PlannedMachine| m.model.as_ref().map(|model| model.to_toml().unwrap());
+        let machines = plan.machines.iter().map(toml);
+        plan.files(
+            machines
+                .map(|m| m.unwrap_or_default().into_bytes())
+                .collect(),
+        )
     }
 
     /// Stores a study and plans it again from there alone: all that is stored has to be the same.

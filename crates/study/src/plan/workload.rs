@@ -11,13 +11,14 @@ use toml::Spanned;
 use wakepath_hardware::IdleStates;
 use wakepath_policies::input::read_states;
 use wakepath_policies::spec::{PolicySpec, SpecError};
+use wakepath_results::directory::WORKLOADS;
 use wakepath_results::{Better, Mean, Metric, Origin, RequestedRate};
 use wakepath_units::{Nanoseconds, TickRate};
 use wakepath_workloads::{Workload, fio, rtapp};
 
-use super::in_folder;
+use super::{copy_name, grid, in_folder};
 use crate::builtin;
-use crate::file::{MetricEntry, Source, StudyError, WorkloadEntry, unknown};
+use crate::file::{MetricEntry, Source, StudyError, StudyFile, WorkloadEntry, unknown};
 
 /// A workload of a study.
 #[derive(Clone, Debug)]
@@ -28,6 +29,14 @@ pub struct PlannedWorkload {
     pub task: Task,
     /// What was accepted without having the effect that it might seem to ask for.
     pub warnings: Vec<String>,
+    /// The machines on which it runs; empty: all.
+    pub machines: Vec<String>,
+    /// The policies under which it runs; empty: all.
+    pub policies: Vec<String>,
+    /// Which `[[workload]]` of the file it is of.
+    pub(super) entry: usize,
+    /// The name and the file of that, if it makes several workloads.
+    pub(super) grid: Option<(String, String)>,
 }
 
 /// What a workload does.
@@ -96,9 +105,33 @@ pub enum From {
     Json(String),
 }
 
+/// The workloads of a study: one for each of the file, or for each combination of its options' values.
+pub(super) fn all(
+    file: &StudyFile,
+    source: Source<'_>,
+    folder: &Path,
+    target: Origin,
+) -> Result<Vec<PlannedWorkload>, StudyError> {
+    let mut all: Vec<PlannedWorkload> = Vec::new();
+    for (number, entry) in file.workload.iter().enumerate() {
+        for (name, options) in grid::variants(entry, source)? {
+            let mut planned = PlannedWorkload::new(entry, &name, &options, source, folder, target)?;
+            planned.entry = number;
+            if all.iter().any(|w| w.name == planned.name) {
+                let message = format!("a second workload is called `{}`", planned.name);
+                return Err(source.error(&entry.name, message));
+            }
+            all.push(planned);
+        }
+    }
+    Ok(all)
+}
+
 impl PlannedWorkload {
-    pub(super) fn new(
+    fn new(
         entry: &WorkloadEntry,
+        name: &str,
+        options: &toml::Table,
         source: Source<'_>,
         folder: &Path,
         target: Origin,
@@ -108,6 +141,7 @@ impl PlannedWorkload {
             let message = "only a recording can be replayed: recording = \"trace.parquet\"";
             return Err(source.error(&entry.name, message));
         }
+        let mut grid = None;
         let task = if let Some(name) = &entry.recording {
             if target != Origin::Replay {
                 let message = "a recording is replayed: --on replay";
@@ -133,7 +167,11 @@ impl PlannedWorkload {
             }
             rt_app(entry, name, source, folder)?
         } else {
-            fio(entry, source, folder, target)?
+            let (at, text, origin) = fio_text(entry, source, folder)?;
+            if name != entry.name.get_ref() && entry.fio.is_some() {
+                grid = Some((entry.name.get_ref().clone(), text.clone().into_owned()));
+            }
+            fio(entry, at, &text, &origin, options, source, target)?
         };
         if let Task::Fio { workload, .. } | Task::RtApp { workload, .. } = &task {
             // They say what the simulator makes of it.
@@ -142,9 +180,13 @@ impl PlannedWorkload {
             }
         }
         Ok(Self {
-            name: entry.name.get_ref().clone(),
+            name: name.to_owned(),
             task,
             warnings,
+            machines: Vec::new(),
+            policies: Vec::new(),
+            entry: 0,
+            grid,
         })
     }
 
@@ -161,27 +203,40 @@ impl PlannedWorkload {
             kind: kind.to_owned(),
             source: source.unwrap_or_default(),
             rates: self.workload().map(requested_rates).unwrap_or_default(),
+            machines: self.machines.clone(),
+            policies: self.policies.clone(),
         }
     }
 
     /// The path of its copy in the result directory, if it has a file.
-    ///
-    /// A `/` of its name is `%2F` there, and a `%` is `%25`.
     pub fn file_name(&self) -> Option<String> {
-        let name = self.name.replace('%', "%25").replace('/', "%2F");
         match self.task {
-            Task::Fio { .. } => Some(format!("workloads/{name}.fio")),
-            Task::RtApp { .. } => Some(format!("workloads/{name}.json")),
+            Task::Fio { .. } => Some(copy_name(WORKLOADS, &self.name, "fio")),
+            Task::RtApp { .. } => Some(copy_name(WORKLOADS, &self.name, "json")),
             Task::Recording(_) | Task::Command { .. } => None,
         }
     }
 
-    /// The text of its file.
-    pub fn text(&self) -> Option<&str> {
-        match &self.task {
-            Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text),
-            Task::Recording(_) | Task::Command { .. } => None,
+    /// The path of the copy of what the study names for it.
+    pub(super) fn named_file(&self) -> Option<String> {
+        match &self.grid {
+            Some((name, _)) => Some(copy_name(WORKLOADS, name, "fio")),
+            None => self.file_name(),
         }
+    }
+
+    /// The path and the text of its copies in the result directory.
+    pub(super) fn copies(&self) -> impl Iterator<Item = (String, &str)> {
+        let text = match &self.task {
+            Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text.as_str()),
+            Task::Recording(_) | Task::Command { .. } => None,
+        };
+        let own = self.file_name().zip(text);
+        let of_grid = self.grid.as_ref();
+        let of_grid = self
+            .named_file()
+            .zip(of_grid.map(|(_, text)| text.as_str()));
+        own.into_iter().chain(of_grid)
     }
 
     /// What can be simulated.
@@ -317,35 +372,42 @@ fn recording(
     })
 }
 
-fn fio(
-    entry: &WorkloadEntry,
+/// The fio job of a workload: where the study names it, its text and what to call that.
+fn fio_text<'a>(
+    entry: &'a WorkloadEntry,
     source: Source<'_>,
     folder: &Path,
-    target: Origin,
-) -> Result<Task, StudyError> {
-    let (at, text, origin) = match (&entry.fio, &entry.fio_job) {
+) -> Result<(&'a Spanned<String>, Cow<'a, str>, String), StudyError> {
+    match (&entry.fio, &entry.fio_job) {
         (Some(name), _) => {
             let (text, origin) = text_of(name, source, folder)?;
-            (name, text, origin)
+            Ok((name, text, origin))
         }
         (None, Some(text)) => {
             let origin = format!("fio_job of {}", entry.name.get_ref());
-            (text, Cow::Owned(text.get_ref().clone()), origin)
+            Ok((text, Cow::Borrowed(text.get_ref()), origin))
         }
-        (None, None) => return Err(source.error(&entry.name, "no fio job")),
-    };
+        (None, None) => Err(source.error(&entry.name, "no fio job")),
+    }
+}
+
+fn fio(
+    entry: &WorkloadEntry,
+    at: &Spanned<String>,
+    text: &str,
+    origin: &str,
+    given: &toml::Table,
+    source: Source<'_>,
+    target: Origin,
+) -> Result<Task, StudyError> {
     let error = |e: &dyn std::fmt::Display| source.error(at, e.to_string());
     let mut options: Vec<(String, String)> = Vec::new();
-    for (key, value) in &entry.fio_options {
-        let value = match value {
-            toml::Value::String(text) => text.clone(),
-            toml::Value::Integer(number) => number.to_string(),
-            toml::Value::Float(number) => number.to_string(),
-            toml::Value::Boolean(on) => u8::from(*on).to_string(),
-            _ => {
-                let message = format!("fio_options: `{key}` is a text, a number, true or false");
-                return Err(source.error(&entry.name, message));
-            }
+    for (key, value) in given {
+        let Some(value) = grid::option_value(value) else {
+            let message = format!(
+                "fio_options: `{key}` is a text, a number, true or false, or a list of these"
+            );
+            return Err(source.error(&entry.name, message));
         };
         if value.contains(['\n', '\r']) || key.contains(['=', '[', '\n', ';', '#']) {
             let message = format!("fio_options: `{key}` cannot be a line of a job file");
@@ -360,11 +422,11 @@ fn fio(
         ));
         options.push(("time_based".to_owned(), "1".to_owned()));
     }
-    let changed = with_options(&text, &options);
+    let changed = with_options(text, &options);
     let named = format!("{origin} with the options of {}", entry.name.get_ref());
     let workload = fio::parse(&changed, &named).map_err(|e| {
         // What is wrong without the options, too, has a line of the file.
-        error(fio::parse(&text, &origin).as_ref().err().unwrap_or(&e))
+        error(fio::parse(text, origin).as_ref().err().unwrap_or(&e))
     })?;
     // Real fio does more than the simulator.
     if target == Origin::Sim {
@@ -577,7 +639,7 @@ mod tests {
         );
         let plan = |target| super::super::Plan::new(&study, "x", Path::new("."), target);
         let live = plan(Origin::Live).unwrap();
-        assert_eq!(live.workloads[0].text(), Some(job));
+        assert_eq!(live.workloads[0].copies().next().unwrap().1, job);
         assert_eq!(live.workloads[0].warnings, Vec::<String>::new());
         let message = plan(Origin::Sim).unwrap_err().to_string();
         for option in [

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rayon::prelude::*;
-use wakepath_results::{Machine, Mode, Origin, Run, Shard, Writer};
+use wakepath_results::{Machine, Mode, Origin, Run, RunKey, Shard, Writer};
 
 use self::live::Live;
 use self::replay::Replay;
@@ -82,10 +82,10 @@ pub enum Order {
 pub struct Provenance {
     /// Programs by name with their versions.
     pub tools: BTreeMap<String, String>,
-    /// The machine in short.
-    pub machine: Machine,
-    /// `machine.toml`.
-    pub machine_file: Vec<u8>,
+    /// The machines in short.
+    pub machines: Vec<Machine>,
+    /// The file of each.
+    pub machine_files: Vec<Vec<u8>>,
     /// Circumstances that a reader should know of.
     pub notes: Vec<String>,
 }
@@ -122,7 +122,9 @@ pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
 /// # Errors
 /// The first that cannot.
 pub fn check(plan: &Plan, backend: &dyn Backend) -> Result<(), StudyError> {
-    plan.cells().try_for_each(|cell| backend.check(cell))
+    plan.cells()
+        .iter()
+        .try_for_each(|cell| backend.check(*cell))
 }
 
 /// Runs what is missing of a plan, or of a shard of it, in `dir`. The bytes written do not depend on the number of
@@ -141,9 +143,15 @@ pub fn run(
 ) -> Result<(), StudyError> {
     check(plan, backend)?;
     let provenance = backend.provenance()?;
-    let files = plan.files(provenance.machine_file.clone());
+    let files = plan.files(provenance.machine_files.clone());
     let mut document = plan.document(provenance);
     document.shard = shard;
+    // What a backend finds, such as the processor of a recording, may have a name that the plan does not know.
+    let machines: Vec<String> = document.machines.iter().map(|m| m.name.clone()).collect();
+    let key = |index| RunKey {
+        machine: machines[plan.cell(index).machine].clone(),
+        ..plan.key(index)
+    };
     backend.begin()?;
     let (parallel, order) = match backend.order() {
         Order::Parallel => (true, (0..plan.runs()).collect()),
@@ -155,7 +163,7 @@ pub fn run(
     for (position, index) in (0_u32..).zip(order) {
         if shard.is_none_or(|shard| shard.has(index)) {
             planned += 1;
-            if !writer.has(index, &plan.key(index))? {
+            if !writer.has(index, &key(index))? {
                 missing.push((position, index));
             }
         }
@@ -163,7 +171,7 @@ pub fn run(
     (waiting.finished)(planned - missing.len());
     let one = |(position, index): (u32, usize)| {
         let cell = plan.cell(index);
-        let mut run = Run::new(plan.key(index), None, cell.repeat, position);
+        let mut run = Run::new(key(index), None, cell.repeat, position);
         backend.run(cell, &mut run, waiting.cancelled)?;
         writer.write_run(index, &run)?;
         (waiting.finished)(1);

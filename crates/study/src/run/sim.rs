@@ -1,13 +1,13 @@
 //! `--on sim`: the simulator, with common random numbers. Runs of equal repeat have the same seed: the same drive and the
 //! same background whatever the policy.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use wakepath_hardware::Machine;
-use wakepath_hardware::recorded;
+use wakepath_hardware::machine::MachineError;
+use wakepath_hardware::{Machine, recorded};
 use wakepath_results::Run;
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{machine_under, simulate_observed};
@@ -15,15 +15,14 @@ use wakepath_units::Nanoseconds;
 
 use super::{Backend, Order, Provenance, rows};
 use crate::file::StudyError;
-use crate::plan::{Cell, Plan, PlannedPolicy, machine_in_short};
+use crate::plan::{Cell, Plan, PlannedPolicy};
 use crate::timeline::representative;
 
 /// The simulator.
 pub struct Sim<'a> {
     plan: &'a Plan,
-    machine: &'a Machine,
-    /// What each policy makes of the machine.
-    under: Vec<Machine>,
+    /// What each policy makes of each machine on which something runs under it.
+    under: BTreeMap<(usize, usize), Machine>,
 }
 
 impl<'a> Sim<'a> {
@@ -32,17 +31,28 @@ impl<'a> Sim<'a> {
     /// # Errors
     /// No machine, or a policy that it cannot have.
     pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
-        let missing = || StudyError::Settings(format!("{}: no machine to simulate", plan.origin));
-        let machine = plan.machine.as_ref().ok_or_else(missing)?;
-        let under = plan.policies.iter().map(|p| {
-            let machine = machine_under(machine, &p.set).map(Cow::into_owned);
-            machine.map_err(|e| StudyError::Settings(format!("policy '{}': {e}", p.name)))
-        });
-        Ok(Self {
-            plan,
-            machine,
-            under: under.collect::<Result<_, _>>()?,
-        })
+        let mut under = BTreeMap::new();
+        for cell in plan.cells() {
+            let Entry::Vacant(place) = under.entry((cell.machine, cell.policy)) else {
+                continue;
+            };
+            let (machine, policy) = (&plan.machines[cell.machine], &plan.policies[cell.policy]);
+            let Some(model) = &machine.model else {
+                let message = format!("{}: no machine to simulate", plan.origin);
+                return Err(StudyError::Settings(message));
+            };
+            let changed = machine_under(model, &policy.set);
+            let changed = changed.map_err(|e| {
+                StudyError::Settings(format!("{}, policy '{}': {e}", machine.name, policy.name))
+            })?;
+            place.insert(changed.into_owned());
+        }
+        Ok(Self { plan, under })
+    }
+
+    /// The machine of a cell, as its policy makes it.
+    fn machine(&self, cell: Cell) -> &Machine {
+        &self.under[&(cell.machine, cell.policy)]
     }
 
     /// Simulates a cell.
@@ -60,7 +70,7 @@ impl<'a> Sim<'a> {
             let message = format!("{} cannot be simulated", of_workload.name);
             return Err(StudyError::Settings(message));
         };
-        let machine = &self.under[cell.policy];
+        let machine = self.machine(cell);
         let seed = self.plan.seed(cell.repeat);
         simulate_observed(machine, workload, &of_policy.set, seed, observer).map_err(|source| {
             StudyError::Simulation {
@@ -83,17 +93,28 @@ impl Backend for Sim<'_> {
     }
 
     fn provenance(&self) -> Result<Provenance, StudyError> {
+        let machines = self.plan.machines.iter();
+        let models = || {
+            machines
+                .clone()
+                .filter_map(|m| Some((m, m.model.as_ref()?)))
+        };
+        let files = models().map(|(_, model)| Ok::<_, MachineError>(model.to_toml()?.into_bytes()));
         Ok(Provenance {
             tools: BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
-            machine: machine_in_short(self.machine),
-            machine_file: self.machine.to_toml()?.into_bytes(),
-            notes: stands_in(self.plan, self.machine),
+            machines: models()
+                .map(|(machine, model)| machine.in_short(model))
+                .collect(),
+            machine_files: files.collect::<Result<_, _>>()?,
+            notes: models()
+                .filter_map(|(_, model)| stands_in(self.plan, model))
+                .collect(),
         })
     }
 
     fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
         let mut total = 0.0;
-        for cell in self.plan.cells() {
+        for cell in self.plan.cells().iter().copied() {
             let started = Instant::now();
             // Reading the clock costs more than an event.
             let looks = std::cell::Cell::new(0_u32);
@@ -119,7 +140,7 @@ impl Backend for Sim<'_> {
     fn run(&self, cell: Cell, run: &mut Run, cancelled: &AtomicBool) -> Result<(), StudyError> {
         let is_cancelled = || cancelled.load(Ordering::Relaxed);
         let simulated = self.simulate(cell, &mut Until(is_cancelled))?;
-        let machine = &self.under[cell.policy];
+        let machine = self.machine(cell);
         run.seed = Some(self.plan.seed(cell.repeat));
         rows::fill(run, machine, &simulated);
         if cell.repeat == 0
@@ -139,11 +160,10 @@ impl Backend for Sim<'_> {
 }
 
 /// What stands in for a recorded system's own policies, where a policy of the study does not name one.
-fn stands_in(plan: &Plan, machine: &Machine) -> Vec<String> {
+fn stands_in(plan: &Plan, machine: &Machine) -> Option<String> {
     let leaves_open = |p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none();
     let system = recorded::find(&machine.name).filter(|_| plan.policies.iter().any(leaves_open));
-    let told = system.and_then(|system| system.kernel_policy().stands_in);
-    told.into_iter().collect()
+    system.and_then(|system| system.kernel_policy().stands_in)
 }
 
 /// Stops a run early.

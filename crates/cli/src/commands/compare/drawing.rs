@@ -35,8 +35,8 @@ pub(super) fn write(
         return Ok(());
     }
     let with_histogram = narrow + HISTOGRAM + 2 <= canvas.width;
-    for workload in &comparison.workloads {
-        let of: Vec<&Row> = rows().filter(|r| r.workload == *workload).collect();
+    for load in &comparison.loads {
+        let of: Vec<&Row> = rows().filter(|r| r.load == *load).collect();
         if of.is_empty() {
             continue;
         }
@@ -54,7 +54,7 @@ pub(super) fn write(
         } else {
             String::new()
         };
-        writeln!(out, "\n  {workload}: mean{scale}")?;
+        writeln!(out, "\n  {load}: mean{scale}")?;
         for row in of {
             let bar = canvas.bar(row.mean / most.max(f64::MIN_POSITIVE), BAR);
             let padding = " ".repeat(BAR - bar.chars().count());

@@ -2,9 +2,12 @@
 
 use std::io::Write;
 
+use serde::Serialize;
 use wakepath_compare::figure::Unit;
-use wakepath_compare::results::{Among, Choice, Comparison, Holds, Objective, Point, choose};
-use wakepath_compare::{Better, Goal};
+use wakepath_compare::results::{
+    Among, Choice, CompareError, Comparison, Holds, Load, Objective, Point, choose,
+};
+use wakepath_compare::{Better, Goal, Metric};
 
 use super::Style;
 use crate::output::{self, PageFormat};
@@ -12,15 +15,123 @@ use crate::output::{self, PageFormat};
 /// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
 pub(super) const MANY: usize = 20;
 
-/// The answer to a question with conditions, then the ranking.
-pub(super) fn choice(
+/// What is said of a machine, or over all machines.
+#[derive(Serialize)]
+pub(super) struct Scope<T> {
+    /// The machine; none: over all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
+    #[serde(flatten)]
+    said: T,
+}
+
+/// What is said over all machines, and before that of each if there are several. Those of which nothing can be said are
+/// left out.
+///
+/// # Errors
+/// Nothing can be said of any.
+pub(super) fn scopes<T>(
+    comparison: &Comparison,
+    say: impl Fn(Among) -> Result<T, CompareError>,
+) -> Result<Vec<Scope<T>>, CompareError> {
+    let several = comparison.machines.len() > 1;
+    let machines = comparison.machines.iter().filter(|_| several);
+    let scopes = machines.map(Some).chain([None]);
+    let said = scopes.map(|machine| {
+        let loads = comparison.loads.iter();
+        let loads = loads.filter(|load| machine == Some(&load.machine)).cloned();
+        let said = say(Among {
+            loads: loads.collect(),
+            ..Among::default()
+        })?;
+        Ok(Scope {
+            machine: machine.cloned(),
+            said,
+        })
+    });
+    let (said, mut errors): (Vec<_>, Vec<_>) = said.partition(Result::is_ok);
+    match errors.pop() {
+        Some(Err(error)) if said.is_empty() => Err(error),
+        _ => said.into_iter().collect(),
+    }
+}
+
+impl<T> Scope<T> {
+    /// A heading, if there are several machines.
+    fn heading(
+        &self,
+        out: &mut impl Write,
+        comparison: &Comparison,
+        style: &dyn Style,
+    ) -> anyhow::Result<()> {
+        match &self.machine {
+            Some(machine) => style.heading(out, machine),
+            None if comparison.machines.len() > 1 => style.heading(out, "All machines"),
+            None => Ok(()),
+        }
+    }
+
+    /// The first column of files, if there are several machines.
+    fn cell(&self, comparison: &Comparison) -> Option<String> {
+        let name = self.machine.clone().unwrap_or_default();
+        (comparison.machines.len() > 1).then_some(name)
+    }
+}
+
+/// The header of files, with a first column if there are several machines.
+fn header<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
+    let machine = (comparison.machines.len() > 1).then_some("machine");
+    machine.into_iter().chain(columns.iter().copied()).collect()
+}
+
+/// Writes JSON: what is said, or of several machines a list.
+fn json<T: Serialize>(out: &mut impl Write, scopes: &[Scope<T>]) -> anyhow::Result<()> {
+    match scopes {
+        [only] => output::json(out, only),
+        several => output::json(out, &several),
+    }
+}
+
+/// The answer to a question with conditions, then the ranking; of each machine.
+pub(super) fn choices(
     out: &mut impl Write,
-    choice: &Choice,
+    comparison: &Comparison,
+    choices: &[Scope<Choice>],
     top: u32,
     format: PageFormat,
 ) -> anyhow::Result<()> {
-    let header = ["rank", "policy", "value", "conditions", "miss_percent"];
-    let rows = choice.candidates.iter().enumerate().map(|(rank, c)| {
+    match format {
+        PageFormat::Json => json(out, choices),
+        PageFormat::Csv => {
+            let columns = ["rank", "policy", "value", "conditions", "miss_percent"];
+            let rows = choices.iter().flat_map(|scope| {
+                let rows = ranks(&scope.said);
+                rows.map(|row| {
+                    scope
+                        .cell(comparison)
+                        .into_iter()
+                        .chain(row)
+                        .collect::<Vec<_>>()
+                })
+            });
+            output::csv(out, header(comparison, &columns), rows)
+        }
+        PageFormat::Table | PageFormat::Markdown => {
+            for (number, scope) in choices.iter().enumerate() {
+                if number > 0 {
+                    writeln!(out)?;
+                }
+                scope.heading(out, comparison, super::style(format))?;
+                choice(out, &scope.said, top, super::style(format))?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// A line for each candidate.
+fn ranks(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
+    choice.candidates.iter().enumerate().map(|(rank, c)| {
         let holds = match c.holds {
             _ if choice.keep.is_empty() => "",
             Holds::Surely => "surely kept",
@@ -38,36 +149,38 @@ pub(super) fn choice(
             holds.to_owned(),
             miss,
         ]
-    });
-    match format {
-        PageFormat::Json => output::json(out, choice),
-        PageFormat::Csv => output::csv(out, header, rows),
-        PageFormat::Table | PageFormat::Markdown => {
-            for sentence in &choice.sentences {
-                writeln!(out, "{}", output::printable(sentence))?;
-            }
-            writeln!(out)?;
-            let unit = unit(choice);
-            let title = unit.title(&choice.metric.title);
-            let header = [
-                "rank",
-                "policy",
-                &title,
-                "conditions",
-                "beyond the limit, %",
-            ];
-            let all = choice.candidates.len();
-            let rows = rows
-                .take(top as usize)
-                .zip(&choice.candidates)
-                .map(|(mut row, c)| {
-                    row[2] = unit.figure(c.value, c.doubt);
-                    row.to_vec()
-                });
-            table(out, super::style(format), header, rows)?;
-            left_out(out, all, top)
-        }
+    })
+}
+
+fn choice(
+    out: &mut impl Write,
+    choice: &Choice,
+    top: u32,
+    style: &dyn Style,
+) -> anyhow::Result<()> {
+    for sentence in &choice.sentences {
+        writeln!(out, "{}", output::printable(sentence))?;
     }
+    writeln!(out)?;
+    let unit = unit(choice);
+    let title = unit.title(&choice.metric.title);
+    let header = [
+        "rank",
+        "policy",
+        &title,
+        "conditions",
+        "beyond the limit, %",
+    ];
+    let all = choice.candidates.len();
+    let rows = ranks(choice)
+        .take(top as usize)
+        .zip(&choice.candidates)
+        .map(|(mut row, c)| {
+            row[2] = unit.figure(c.value, c.doubt);
+            row.to_vec()
+        });
+    table(out, style, header, rows)?;
+    left_out(out, all, top)
 }
 
 /// The unit of what a choice is by.
@@ -99,63 +212,98 @@ fn table<H: ToString>(
     Ok(out.write_all(&text)?)
 }
 
-/// The front; files have the other policies, too.
-pub(super) fn front(
+/// The front of each machine; files have the other policies, too.
+pub(super) fn fronts(
     out: &mut impl Write,
     comparison: &Comparison,
     metrics: &[String],
-    points: &[Point],
+    fronts: &[Scope<Points>],
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
-        PageFormat::Json => output::json(
-            out,
-            &serde_json::json!({"metrics": metrics, "points": points}),
-        ),
+        PageFormat::Json => json(out, fronts),
         PageFormat::Csv => {
-            let rows = points.iter().flat_map(|point| {
-                metrics.iter().zip(&point.values).map(|(metric, value)| {
-                    [
-                        point.policy.clone(),
-                        metric.clone(),
-                        value.to_string(),
-                        point.on_front.to_string(),
-                    ]
+            let rows = fronts.iter().flat_map(|scope| {
+                scope.said.points.iter().flat_map(move |point| {
+                    metrics
+                        .iter()
+                        .zip(&point.values)
+                        .map(move |(metric, value)| {
+                            let row = [
+                                point.policy.clone(),
+                                metric.clone(),
+                                value.to_string(),
+                                point.on_front.to_string(),
+                            ];
+                            scope
+                                .cell(comparison)
+                                .into_iter()
+                                .chain(row)
+                                .collect::<Vec<_>>()
+                        })
                 })
             });
-            output::csv(out, ["policy", "metric", "value", "on_front"], rows)
+            let columns = ["policy", "metric", "value", "on_front"];
+            output::csv(out, header(comparison, &columns), rows)
         }
         PageFormat::Table | PageFormat::Markdown => {
-            let known = metrics
-                .iter()
-                .filter_map(|name| comparison.metrics.iter().find(|m| m.name == *name));
-            let (titles, units): (Vec<String>, Vec<Unit>) = known
-                .enumerate()
-                .map(|(i, metric)| {
-                    let unit = Unit::of_all(&metric.unit, points.iter().map(|p| p.values[i]));
-                    (unit.title(&metric.title), unit)
-                })
-                .unzip();
-            let header = std::iter::once("policy".to_owned()).chain(titles);
-            let mut on: Vec<_> = points.iter().filter(|p| p.on_front).collect();
-            on.sort_by(|a, b| a.values[0].total_cmp(&b.values[0]));
-            let (few, all) = (on.len(), points.len());
-            let rows = on.into_iter().map(|point| {
-                let mut row = vec![point.policy.clone()];
-                let values = point.values.iter().zip(&point.doubts).zip(&units);
-                row.extend(values.map(|((value, doubt), unit)| unit.figure(*value, *doubt)));
-                row
-            });
-            table(out, super::style(format), header, rows)?;
-            writeln!(
-                out,
-                "\n{few} of {all} policies: none of the others is as good in all of these and better in one, by the \
-                 geometric mean over {} workload(s).",
-                comparison.workloads.len()
-            )?;
+            for (number, scope) in fronts.iter().enumerate() {
+                if number > 0 {
+                    writeln!(out)?;
+                }
+                scope.heading(out, comparison, super::style(format))?;
+                let on = comparison.loads.iter();
+                let on =
+                    on.filter(|load| scope.machine.as_ref().is_none_or(|m| *m == load.machine));
+                let style = super::style(format);
+                front(out, comparison, &scope.said, on.count(), style)?;
+            }
             Ok(())
         }
     }
+}
+
+/// Policies with their values of these metrics.
+#[derive(Serialize)]
+pub(super) struct Points {
+    pub(super) metrics: Vec<String>,
+    pub(super) points: Vec<Point>,
+}
+
+fn front(
+    out: &mut impl Write,
+    comparison: &Comparison,
+    Points { metrics, points }: &Points,
+    workloads: usize,
+    style: &dyn Style,
+) -> anyhow::Result<()> {
+    let known = metrics
+        .iter()
+        .filter_map(|name| comparison.metrics.iter().find(|m| m.name == *name));
+    let (titles, units): (Vec<String>, Vec<Unit>) = known
+        .enumerate()
+        .map(|(i, metric)| {
+            let unit = Unit::of_all(&metric.unit, points.iter().map(|p| p.values[i]));
+            (unit.title(&metric.title), unit)
+        })
+        .unzip();
+    let header = std::iter::once("policy".to_owned()).chain(titles);
+    let mut on: Vec<_> = points.iter().filter(|p| p.on_front).collect();
+    on.sort_by(|a, b| a.values[0].total_cmp(&b.values[0]));
+    let (few, all) = (on.len(), points.len());
+    let rows = on.into_iter().map(|point| {
+        let mut row = vec![point.policy.clone()];
+        let values = point.values.iter().zip(&point.doubts).zip(&units);
+        row.extend(values.map(|((value, doubt), unit)| unit.figure(*value, *doubt)));
+        row
+    });
+    table(out, style, header, rows)?;
+    writeln!(
+        out,
+        "\n{few} of {all} policies: none of the others is as good in all of these and better in one, by the \
+         geometric mean over {workloads} workload(s)."
+    )?;
+    Ok(())
 }
 
 /// A ranking of the policies by each metric, in place of its table.
@@ -166,16 +314,19 @@ pub(super) fn all(
     style: &dyn Style,
 ) -> anyhow::Result<()> {
     for metric in &comparison.metrics {
-        let objective = Objective {
-            metric: metric.name.to_string(),
-            goal: match metric.better {
-                Better::Lower => Goal::Minimise,
-                Better::Higher => Goal::Maximise,
-            },
-            keep: Vec::new(),
-            among: Among::default(),
-        };
-        let Ok(ranked) = choose(comparison, &objective) else {
+        let ranked = scopes(comparison, |among| {
+            let objective = Objective {
+                metric: metric.name.to_string(),
+                goal: match metric.better {
+                    Better::Lower => Goal::Minimise,
+                    Better::Higher => Goal::Maximise,
+                },
+                keep: Vec::new(),
+                among,
+            };
+            choose(comparison, &objective)
+        });
+        let Ok(ranked) = ranked else {
             writeln!(
                 out,
                 "{}: no policy has it on every workload\n",
@@ -183,46 +334,10 @@ pub(super) fn all(
             )?;
             continue;
         };
-        let unit = unit(&ranked);
-        let title = unit.title(&metric.title);
-        let own = |policy: &str| ranked.candidates.iter().position(|c| c.policy == policy);
-        let place = own(&comparison.baseline).map_or_else(String::new, |place| {
-            format!("; {} is number {}", comparison.baseline, place + 1)
-        });
-        let heading = format!(
-            "{title}: the best of {} policies, geometric mean over {} workload(s){place}",
-            ranked.candidates.len(),
-            comparison.workloads.len()
-        );
-        style.heading(out, &heading)?;
-        let rows = ranked
-            .candidates
-            .iter()
-            .take(top as usize)
-            .enumerate()
-            .map(|(rank, c)| {
-                let of = || {
-                    comparison
-                        .rows
-                        .iter()
-                        .filter(|r| r.policy == c.policy && r.metric == metric.name)
-                };
-                let better =
-                    of().filter(|r| r.significant && r.gain.is_some_and(|g| g.percent > 0.0));
-                let worse =
-                    of().filter(|r| r.significant && r.gain.is_some_and(|g| g.percent < 0.0));
-                [
-                    (rank + 1).to_string(),
-                    c.policy.clone(),
-                    unit.figure(c.value, c.doubt),
-                    better.count().to_string(),
-                    worse.count().to_string(),
-                ]
-                .to_vec()
-            });
-        let header = ["rank", "policy", &title, "better on", "worse on"];
-        table(out, style, header, rows)?;
-        writeln!(out)?;
+        for scope in &ranked {
+            scope.heading(out, comparison, style)?;
+            by_metric(out, comparison, metric, scope, (top, style))?;
+        }
     }
     writeln!(
         out,
@@ -230,5 +345,58 @@ pub(super) fn all(
         super::procedure(comparison),
         comparison.policies.len()
     )?;
+    Ok(())
+}
+
+fn by_metric(
+    out: &mut impl Write,
+    comparison: &Comparison,
+    metric: &Metric,
+    scope: &Scope<Choice>,
+    (top, style): (u32, &dyn Style),
+) -> anyhow::Result<()> {
+    let ranked = &scope.said;
+    let unit = unit(ranked);
+    let title = unit.title(&metric.title);
+    let own = |policy: &str| ranked.candidates.iter().position(|c| c.policy == policy);
+    let place = own(&comparison.baseline).map_or_else(String::new, |place| {
+        format!("; {} is number {}", comparison.baseline, place + 1)
+    });
+    let in_scope = |load: &Load| scope.machine.as_ref().is_none_or(|m| *m == load.machine);
+    let heading = format!(
+        "{title}: the best of {} policies, geometric mean over {} workload(s){place}",
+        ranked.candidates.len(),
+        comparison
+            .loads
+            .iter()
+            .filter(|load| in_scope(load))
+            .count()
+    );
+    style.heading(out, &heading)?;
+    let rows = ranked
+        .candidates
+        .iter()
+        .take(top as usize)
+        .enumerate()
+        .map(|(rank, c)| {
+            let of = || {
+                comparison.rows.iter().filter(|r| {
+                    r.policy == c.policy && r.metric == metric.name && in_scope(&r.load)
+                })
+            };
+            let better = of().filter(|r| r.significant && r.gain.is_some_and(|g| g.percent > 0.0));
+            let worse = of().filter(|r| r.significant && r.gain.is_some_and(|g| g.percent < 0.0));
+            [
+                (rank + 1).to_string(),
+                c.policy.clone(),
+                unit.figure(c.value, c.doubt),
+                better.count().to_string(),
+                worse.count().to_string(),
+            ]
+            .to_vec()
+        });
+    let header = ["rank", "policy", &title, "better on", "worse on"];
+    table(out, style, header, rows)?;
+    writeln!(out)?;
     Ok(())
 }

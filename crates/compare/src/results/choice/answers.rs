@@ -1,10 +1,10 @@
 //! The questions of studies that have a goal, answered.
 
 use serde::Serialize;
-use wakepath_results::Question;
+use wakepath_results::{Goal, Question};
 
 use super::{Among, Choice, Objective, choose, front};
-use crate::results::{CompareError, Comparison, Source, policy_name};
+use crate::results::{CompareError, Comparison, Load, Source, policy_name};
 
 /// Most policies of a front that a sentence names.
 const MOST_LISTED: usize = 10;
@@ -26,36 +26,58 @@ pub struct Answer {
 pub fn answers(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
     let asked = sources.iter().enumerate().flat_map(|(index, source)| {
         let questions = source.document.questions.iter();
-        questions.filter_map(move |question| answer(sources, index, question, comparison))
+        questions.flat_map(move |question| answer(sources, index, question, comparison))
     });
     asked.collect()
 }
 
-/// The answer to a question of result number `index`, from that result alone; none to a question without a goal.
+/// The answers to a question of result number `index`, from that result alone: over all of its machines, and if there are
+/// several, on each; none to a question without a goal.
 pub fn answer(
     sources: &[Source],
     index: usize,
     question: &Question,
     comparison: &Comparison,
-) -> Option<Answer> {
-    let source = sources.get(index)?;
-    let goal = question.goal?;
+) -> Vec<Answer> {
+    let (Some(source), Some(goal)) = (sources.get(index), question.goal) else {
+        return Vec::new();
+    };
     let document = &source.document;
-    let among = |named: &[String]| {
-        let all = document.policies.iter().map(|p| &p.name);
-        let asked = all.filter(|name| named.is_empty() || named.contains(name));
-        asked
-            .map(|name| policy_name(sources, source, name))
-            .collect()
+    let policies = document.policies.iter().map(|p| &p.name);
+    let is_asked = |named: &[String], name: &String| named.is_empty() || named.contains(name);
+    let policies = policies.filter(|name| is_asked(&question.policies, name));
+    let policies: Vec<String> = policies
+        .map(|name| policy_name(sources, source, name))
+        .collect();
+    // None: on all machines.
+    let on = |machine: Option<&str>| {
+        let loads = document.loads().filter(|(on, workload)| {
+            machine.is_none_or(|name| on.name == name)
+                && is_asked(&question.workloads, &workload.name)
+        });
+        let loads = loads.map(|(on, workload)| Load::new(document, &on.name, &workload.name));
+        let of = machine.map_or_else(String::new, |name| format!(" ({name})"));
+        let among = Among {
+            policies: policies.clone(),
+            loads: loads.collect(),
+        };
+        among_these(comparison, question, goal, among, &of)
     };
-    let among = Among {
-        policies: among(&question.policies),
-        workloads: if question.workloads.is_empty() {
-            document.workloads.iter().map(|w| w.name.clone()).collect()
-        } else {
-            question.workloads.clone()
-        },
-    };
+    let machines = document
+        .machines
+        .iter()
+        .filter(|_| document.machines.len() > 1);
+    let each = machines.map(|machine| on(Some(&machine.name)));
+    std::iter::once(on(None)).chain(each).collect()
+}
+
+fn among_these(
+    comparison: &Comparison,
+    question: &Question,
+    goal: Goal,
+    among: Among,
+    of: &str,
+) -> Answer {
     let objective = Objective {
         metric: question.metric.clone(),
         goal,
@@ -63,7 +85,7 @@ pub fn answer(
         among,
     };
     let mut answer = Answer {
-        question: question.ask.clone(),
+        question: format!("{}{of}", question.ask),
         choice: None,
         front: Vec::new(),
         sentences: Vec::new(),
@@ -77,7 +99,7 @@ pub fn answer(
         }
         Err(error) => answer.sentences = vec![format!("These results do not say: {error}.")],
     }
-    Some(answer)
+    answer
 }
 
 /// The front in the metrics of a question, if it has several.

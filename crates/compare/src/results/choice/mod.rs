@@ -12,7 +12,7 @@ use wakepath_results::{Condition, Goal};
 pub use answers::{Answer, answer, answers};
 pub use front::{Point, front, front_of};
 
-use super::{CompareError, Comparison, Row};
+use super::{CompareError, Comparison, Load, Row};
 use crate::figure::doubt;
 use crate::{Mean, Metric};
 
@@ -21,8 +21,8 @@ use crate::{Mean, Metric};
 pub struct Among {
     /// Policies as the comparison calls them; empty: all.
     pub policies: Vec<String>,
-    /// Workloads; empty: all.
-    pub workloads: Vec<String>,
+    /// Workloads on machines; empty: all.
+    pub loads: Vec<Load>,
 }
 
 /// Which policy is wanted.
@@ -72,8 +72,9 @@ fn miss(condition: &Condition, mean: f64) -> f64 {
 pub struct Figure {
     /// Name of the metric.
     pub metric: String,
-    /// The workload.
-    pub workload: String,
+    /// The workload on its machine.
+    #[serde(flatten)]
+    pub load: Load,
     /// Mean over the runs.
     pub mean: f64,
     /// The interval around it; none of fewer than 4 runs.
@@ -86,7 +87,7 @@ impl From<&Row> for Figure {
     fn from(row: &Row) -> Self {
         Self {
             metric: row.metric.clone(),
-            workload: row.workload.clone(),
+            load: row.load.clone(),
             mean: row.mean,
             interval: row.interval,
             runs: row.runs,
@@ -226,19 +227,18 @@ fn candidates<'a>(
     let is_asked = |names: &[String], name: &String| names.is_empty() || names.contains(name);
     let policies = comparison.policies.iter();
     let policies: Vec<&String> = policies.filter(|p| is_asked(&among.policies, p)).collect();
-    let workloads: Vec<&str> = if among.workloads.is_empty() {
-        comparison.workloads.iter().map(String::as_str).collect()
-    } else {
-        among.workloads.iter().map(String::as_str).collect()
+    let loads = match among.loads[..] {
+        [] => &comparison.loads,
+        _ => &among.loads,
     };
-    let rows: BTreeMap<(&str, &str, &str), &Row> = comparison
+    let rows: BTreeMap<(&str, &Load, &str), &Row> = comparison
         .rows
         .iter()
-        .map(|r| ((&*r.metric, &*r.workload, &*r.policy), r))
+        .map(|r| ((&*r.metric, &r.load, &*r.policy), r))
         .collect();
     let of = |metric: &str, policy: &str| -> Option<Vec<&Row>> {
-        let of = |workload: &&str| rows.get(&(metric, *workload, policy)).copied();
-        workloads.iter().map(of).collect()
+        let of = |load| rows.get(&(metric, load, policy)).copied();
+        loads.iter().map(of).collect()
     };
     let found: Vec<_> = policies
         .iter()
@@ -255,15 +255,15 @@ fn candidates<'a>(
     }
     let pairs = metrics
         .iter()
-        .flat_map(|metric| workloads.iter().map(move |workload| (*metric, *workload)));
-    let lacks = |(metric, workload): &(&str, &str)| {
-        let has = |policy: &&String| rows.contains_key(&(metric, workload, policy.as_str()));
+        .flat_map(|metric| loads.iter().map(move |load| (*metric, load)));
+    let lacks = |(metric, load): &(&str, &Load)| {
+        let has = |policy: &&String| rows.contains_key(&(metric, load, policy.as_str()));
         !policies.iter().any(has)
     };
     Err(match pairs.into_iter().find(lacks) {
-        Some((metric, workload)) => CompareError::NoFigures {
+        Some((metric, load)) => CompareError::NoFigures {
             metric: metric.to_owned(),
-            workload: workload.to_owned(),
+            workload: load.to_string(),
         },
         None => CompareError::Nothing,
     })

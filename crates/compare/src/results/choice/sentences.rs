@@ -66,7 +66,7 @@ impl Choice {
     /// What is minimised or maximised, on each workload or over all of them.
     fn goal(&self, of: &Candidate) -> String {
         let what = &self.metric.title;
-        let on = |f: &Figure| format!("{} on {}", self.shown(f), f.workload);
+        let on = |f: &Figure| format!("{} on {}", self.shown(f), f.load);
         if of.figures.len() <= MOST_WORKLOADS {
             let each: Vec<String> = of.figures.iter().map(on).collect();
             return format!("{what} {}", each.join(", "));
@@ -91,7 +91,7 @@ impl Choice {
         let figure = of.worst.as_ref()?;
         let title = &self.about(&figure.metric)?.title;
         let shown = self.shown(figure);
-        Some(format!("{title} {shown} on {}", figure.workload))
+        Some(format!("{title} {shown} on {}", figure.load))
     }
 
     fn keep(&self) -> String {

@@ -20,8 +20,15 @@ pub(super) fn add(
     for (index, place) in places.iter().enumerate() {
         for question in &place.reader.document().questions {
             if question.goal.is_some() {
-                let found = compared.answer(view, index, question);
-                best.push(best_policy(view, question, found));
+                let found = compared.answers(view, index, question);
+                if found.is_empty() {
+                    best.push(Answer {
+                        question: question.ask.clone(),
+                        sentence: "These results do not say.".to_owned(),
+                        ..Answer::default()
+                    });
+                }
+                best.extend(found.into_iter().map(|found| best_policy(view, found)));
                 continue;
             }
             let own = question.baseline.as_deref();
@@ -50,14 +57,7 @@ pub(super) fn add(
 }
 
 /// The answer to a question for the best policy.
-fn best_policy(view: &View, question: &Question, found: Option<results::Answer>) -> Answer {
-    let Some(found) = found else {
-        return Answer {
-            question: question.ask.clone(),
-            sentence: "These results do not say.".to_owned(),
-            ..Answer::default()
-        };
-    };
+fn best_policy(view: &View, found: results::Answer) -> Answer {
     let mut sentences = found.sentences.into_iter();
     let sentence = sentences.next().unwrap_or_default();
     let mut details: Vec<String> = sentences.collect();
@@ -96,21 +96,18 @@ fn answer(
     let among = |names: &[String], name: Option<&str>| {
         names.is_empty() || name.is_some_and(|n| names.iter().any(|known| known == n))
     };
-    let name_of = |index: usize, of: &std::collections::BTreeMap<&str, usize>| {
-        of.iter()
-            .find(|(_, i)| **i == index)
-            .map(|(name, _)| (*name).to_owned())
+    let workload_of = |index: usize| {
+        let mut all = place.workloads.iter();
+        all.find(|(_, i)| **i == index).map(|((_, name), _)| *name)
+    };
+    let policy_of = |index: usize| {
+        let mut all = place.policies.iter();
+        all.find(|(_, i)| **i == index).map(|(name, _)| *name)
     };
     let rows = rows.iter().filter(|row| {
         Some(row.metric) == metric
-            && among(
-                &question.policies,
-                name_of(row.policy, &place.policies).as_deref(),
-            )
-            && among(
-                &question.workloads,
-                name_of(row.workload, &place.workloads).as_deref(),
-            )
+            && among(&question.policies, policy_of(row.policy))
+            && among(&question.workloads, workload_of(row.workload))
     });
     sentence(view, question.ask.clone(), baseline, rows.collect())
 }

@@ -42,7 +42,7 @@ pub(super) fn add(
         let mut lost = 0;
         let rows = rows(view, "comparison", place.reader.metrics())?;
         for row in &rows {
-            match place.of(&row.workload, &row.policy) {
+            match place.of([&row.machine, &row.workload, &row.policy]) {
                 Some((workload, policy)) => series
                     .entry((workload, row.metric.clone(), policy))
                     .or_default()
@@ -123,7 +123,8 @@ impl Compared {
     /// Rows of a comparison as the page has them.
     fn rows(&self, view: &View, rows: &[results::Row]) -> Vec<Row> {
         let found = rows.iter().filter_map(|row| {
-            let workload = view.workloads.iter().position(|w| w.name == row.workload)?;
+            let load = row.load.to_string();
+            let workload = view.workloads.iter().position(|w| w.name == load)?;
             let metric = view.metrics.iter().position(|m| m.name == row.metric)?;
             let policy = *self.policies.get(&row.policy)?;
             let unit = self.units.get(metric)?;
@@ -134,20 +135,24 @@ impl Compared {
         found
     }
 
-    /// The answer to a question of result number `index` that has a goal, with the policies as the page calls them.
-    pub(super) fn answer(
+    /// The answers to a question of result number `index` that has a goal, with the policies as the page calls them.
+    pub(super) fn answers(
         &self,
         view: &View,
         index: usize,
         question: &Question,
-    ) -> Option<results::Answer> {
-        let comparison = self.comparison.as_ref()?;
-        let mut answer = results::answer(&self.sources, index, question, comparison)?;
-        answer.rename(|policy| {
-            let shown = self.policies.get(policy).map(|i| &view.policies[*i].name);
-            shown.map_or_else(|| policy.to_owned(), Clone::clone)
-        });
-        Some(answer)
+    ) -> Vec<results::Answer> {
+        let Some(comparison) = &self.comparison else {
+            return Vec::new();
+        };
+        let mut answers = results::answer(&self.sources, index, question, comparison);
+        for answer in &mut answers {
+            answer.rename(|policy| {
+                let shown = self.policies.get(policy).map(|i| &view.policies[*i].name);
+                shown.map_or_else(|| policy.to_owned(), Clone::clone)
+            });
+        }
+        answers
     }
 
     /// The comparison of what a question of result number `index` is about with the baseline that it names. Its p-values are

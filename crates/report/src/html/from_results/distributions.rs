@@ -53,7 +53,7 @@ fn curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     let mut buckets: BTreeMap<(usize, usize), BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("latency.parquet", "latency distribution");
     let rows = placed(view, place, table, place.reader.latency(), |row| {
-        (&row.workload, &row.policy)
+        [&row.machine, &row.workload, &row.policy]
     })?;
     for (key, row) in rows.into_iter().filter(|(_, row)| row.count > 0) {
         *buckets
@@ -83,7 +83,7 @@ fn parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     let mut sums: BTreeMap<(usize, usize, String, String), (f64, u32)> = BTreeMap::new();
     let table = ("attribution.parquet", "attribution");
     let rows = placed(view, place, table, place.reader.attribution(), |row| {
-        (&row.workload, &row.policy)
+        [&row.machine, &row.workload, &row.policy]
     })?;
     for ((workload, policy), row) in rows {
         let sum = sums

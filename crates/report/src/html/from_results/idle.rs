@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_results::ResultsError;
 use wakepath_results::rows::BUSY;
+use wakepath_results::{Machine, ResultsError};
 
 use super::super::view::{Frequency, Idle, State, View};
 use super::{Place, placed};
@@ -41,8 +41,14 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsEr
     Ok(())
 }
 
-fn kind_rank(place: &Place<'_>, kind: &str) -> usize {
-    let kinds = &place.reader.document().machine.cpu_kinds;
+/// The machine of this name, which the rows of a place have.
+fn machine<'a>(place: &Place<'a>, name: &str) -> Option<&'a Machine> {
+    let machines = &place.reader.document().machines;
+    machines.iter().find(|m| m.name == name)
+}
+
+fn kind_rank(machine: Option<&Machine>, kind: &str) -> usize {
+    let kinds = machine.map_or(&[][..], |m| &m.cpu_kinds);
     kinds
         .iter()
         .position(|k| k.name == kind)
@@ -50,33 +56,34 @@ fn kind_rank(place: &Place<'_>, kind: &str) -> usize {
 }
 
 fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
-    let machine = &place.reader.document().machine;
-    let rank = |state: &str| match state {
-        BUSY => 0,
-        _ => {
-            1 + machine
-                .idle_states
-                .iter()
-                .position(|s| s == state)
-                .unwrap_or(machine.idle_states.len())
+    let rank = |machine: Option<&Machine>, state: &str| {
+        let states = machine.map_or(&[][..], |m| &m.idle_states);
+        match state {
+            BUSY => 0,
+            _ => {
+                1 + states
+                    .iter()
+                    .position(|s| s == state)
+                    .unwrap_or(states.len())
+            }
         }
     };
+    let mut cpus_of: BTreeMap<(usize, usize), u32> = BTreeMap::new();
     let mut all: BTreeMap<Key, BTreeMap<(usize, String), Sums>> = BTreeMap::new();
     let table = ("idle.parquet", "idle-state residency");
     let rows = placed(view, place, table, place.reader.idle(), |row| {
-        (&row.workload, &row.policy)
+        [&row.machine, &row.workload, &row.policy]
     })?;
     for ((workload, policy), row) in rows {
-        let key = (
-            workload,
-            kind_rank(place, &row.cpu_kind),
-            row.cpu_kind,
-            policy,
-        );
+        let machine = machine(place, &row.machine);
+        let kind = kind_rank(machine, &row.cpu_kind);
+        let cpus = machine.and_then(|m| m.cpu_kinds.get(kind));
+        cpus_of.insert((workload, kind), cpus.map_or(1, |k| k.cpus.max(1)));
+        let key = (workload, kind, row.cpu_kind, policy);
         let sums = all
             .entry(key)
             .or_default()
-            .entry((rank(&row.state), row.state))
+            .entry((rank(machine, &row.state), row.state))
             .or_insert(Sums::NOTHING);
         sums.time += row.time_ns;
         sums.entries += row.entries;
@@ -91,7 +98,7 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
             continue;
         }
         // Every CPU of the kind spends every second somewhere.
-        let cpus = machine.cpu_kinds.get(rank).map_or(1, |k| k.cpus.max(1));
+        let cpus = cpus_of.get(&(workload, rank)).copied().unwrap_or(1);
         let seconds = time as f64 / 1e9 / f64::from(cpus);
         let states = states.into_iter().map(|((_, name), sums)| State {
             busy: name == BUSY,
@@ -116,15 +123,11 @@ fn frequencies(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     let mut all: BTreeMap<Key, BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("frequency.parquet", "frequency histogram");
     let rows = placed(view, place, table, place.reader.frequency(), |row| {
-        (&row.workload, &row.policy)
+        [&row.machine, &row.workload, &row.policy]
     })?;
     for ((workload, policy), row) in rows {
-        let key = (
-            workload,
-            kind_rank(place, &row.cpu_kind),
-            row.cpu_kind,
-            policy,
-        );
+        let kind = kind_rank(machine(place, &row.machine), &row.cpu_kind);
+        let key = (workload, kind, row.cpu_kind, policy);
         *all.entry(key).or_default().entry(row.khz).or_default() += row.time_ns;
     }
     for ((workload, _, cpu_kind, policy), times) in all {

@@ -12,7 +12,7 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
-use wakepath_compare::results::CompareError;
+use wakepath_compare::results::{CompareError, Load};
 use wakepath_results::{Origin, Reader, ResultsError};
 
 use super::view::{Answer, Policy, View, Workload};
@@ -42,15 +42,16 @@ pub enum FromResultsError {
 /// Where the rows of one result go.
 struct Place<'a> {
     reader: &'a Reader,
-    /// Index in the view by name.
-    workloads: BTreeMap<&'a str, usize>,
+    /// Index in the view by name, of workloads by that of the machine, too.
+    workloads: BTreeMap<(&'a str, &'a str), usize>,
     policies: BTreeMap<&'a str, usize>,
 }
 
 impl Place<'_> {
     /// The workload and the policy of a row; `None` if the document does not know them.
-    fn of(&self, workload: &str, policy: &str) -> Option<(usize, usize)> {
-        Some((*self.workloads.get(workload)?, *self.policies.get(policy)?))
+    fn of(&self, [machine, workload, policy]: [&str; 3]) -> Option<(usize, usize)> {
+        let workload = self.workloads.get(&(machine, workload))?;
+        Some((*workload, *self.policies.get(policy)?))
     }
 }
 
@@ -215,22 +216,23 @@ fn backend(of: Origin) -> &'static str {
 fn place<'a>(view: &mut View, reader: &'a Reader, suffix: &str) -> Place<'a> {
     let document = reader.document();
     let mut workloads = BTreeMap::new();
-    for workload in &document.workloads {
-        let known = view.workloads.iter().position(|w| w.name == workload.name);
+    for (machine, workload) in document.loads() {
+        let name = Load::new(document, &machine.name, &workload.name).to_string();
+        let known = view.workloads.iter().position(|w| w.name == name);
         let index = known.unwrap_or_else(|| {
             let about = match workload.kind.as_str() {
                 "" => workload.source.clone(),
                 kind => format!("{kind}: {}", workload.source),
             };
             view.workloads.push(Workload {
-                name: workload.name.clone(),
+                name,
                 about,
                 latency_of: "latency".into(),
                 ..Workload::default()
             });
             view.workloads.len() - 1
         });
-        workloads.insert(workload.name.as_str(), index);
+        workloads.insert((machine.name.as_str(), workload.name.as_str()), index);
     }
     let mut policies = BTreeMap::new();
     for policy in &document.policies {
@@ -275,13 +277,13 @@ fn placed<R>(
     place: &Place<'_>,
     (file, what): (&str, &str),
     read: Result<Vec<R>, ResultsError>,
-    names: impl Fn(&R) -> (&str, &str),
+    names: impl Fn(&R) -> [&str; 3],
 ) -> Result<Vec<Placed<R>>, ResultsError> {
     let rows = rows(view, what, read)?;
     let all = rows.len();
     let placed = rows.into_iter().filter_map(|row| {
-        let (workload, policy) = names(&row);
-        Some((place.of(workload, policy)?, row))
+        let at = place.of(names(&row))?;
+        Some((at, row))
     });
     let placed: Vec<_> = placed.collect();
     unplaced(view, file, all - placed.len());
@@ -292,7 +294,7 @@ fn placed<R>(
 fn unplaced(view: &mut View, what: &str, count: usize) {
     if count > 0 {
         view.cautions.push(format!(
-            "{count} row(s) of {what} belong to workloads or policies that result.json does not name; they are left out."
+            "{count} row(s) of {what} belong to machines, workloads or policies that result.json does not name; they are left out."
         ));
     }
 }

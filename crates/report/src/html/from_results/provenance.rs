@@ -20,7 +20,8 @@ pub(super) fn add(view: &mut View, results: &[Reader], suffixes: &[String]) {
     view.facts.push(backends.join(" and "));
     let mut machines: Vec<&str> = results
         .iter()
-        .map(|r| r.document().machine.title.as_str())
+        .flat_map(|r| &r.document().machines)
+        .map(|machine| machine.title.as_str())
         .collect();
     machines.dedup();
     view.facts.extend(
@@ -31,9 +32,15 @@ pub(super) fn add(view: &mut View, results: &[Reader], suffixes: &[String]) {
     );
     let count =
         |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    let of_machines = |r: &Reader| r.document().machines.len() > 1;
+    let workloads = if results.iter().any(of_machines) {
+        ("workload on a machine", "workloads on machines")
+    } else {
+        ("workload", "workloads")
+    };
     view.facts.push(format!(
         "{} × {}",
-        count(view.workloads.len(), "workload", "workloads"),
+        count(view.workloads.len(), workloads.0, workloads.1),
         count(view.policies.len(), "policy", "policies")
     ));
     let mut repeats: Vec<String> = results
@@ -73,27 +80,23 @@ fn source(reader: &Reader, suffix: &str) -> Source {
         ("study".to_owned(), document.study.name.clone()),
         ("results".to_owned(), backend(document.backend).to_owned()),
     ];
-    let machine = &document.machine;
-    let machine = if machine.name.is_empty() {
-        machine.title.clone()
-    } else {
-        format!("{} ({})", machine.title, machine.name)
-    };
-    let kinds: Vec<String> = document
-        .machine
-        .cpu_kinds
-        .iter()
-        .map(|k| format!("{} × {}", k.cpus, k.name))
-        .collect();
     let mut add = |name: &str, value: String| {
         if !value.is_empty() {
             facts.push((name.to_owned(), value));
         }
     };
-    add("machine", machine);
-    add("CPUs", kinds.join(", "));
-    add("idle states", document.machine.idle_states.join(", "));
-    add("drive", document.machine.drive.clone());
+    for machine in &document.machines {
+        let kinds = machine.cpu_kinds.iter();
+        let kinds: Vec<String> = kinds.map(|k| format!("{} × {}", k.cpus, k.name)).collect();
+        let name = match machine.name.as_str() {
+            "" => machine.title.clone(),
+            name => format!("{} ({name})", machine.title),
+        };
+        add("machine", name);
+        add("CPUs", kinds.join(", "));
+        add("idle states", machine.idle_states.join(", "));
+        add("drive", machine.drive.clone());
+    }
     add("baseline", document.baseline.clone());
     let design = match document.design {
         Design::Paired if document.backend == Origin::Sim => {
@@ -131,9 +134,9 @@ fn source(reader: &Reader, suffix: &str) -> Source {
             names.push(workload.source.clone());
         }
     }
-    names.push("machine.toml".into());
+    names.extend(document.machines.iter().map(|m| m.source.clone()));
     let mut shown = 0;
-    for name in names {
+    for name in names.into_iter().filter(|name| !name.is_empty()) {
         // A workload may also be in `workloads/`, or be a command, which is no file.
         let inside = [name.clone(), format!("workloads/{name}")];
         if let Some(text) = inside.iter().find_map(|path| reader.file(path).ok()) {

@@ -22,7 +22,7 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsEr
         let mut all: BTreeMap<(usize, usize, String), Vec<TimelineRow>> = BTreeMap::new();
         let table = ("timeline.parquet", "timeline");
         let rows = placed(view, place, table, place.reader.timeline(), |row| {
-            (&row.workload, &row.policy)
+            [&row.machine, &row.workload, &row.policy]
         })?;
         for ((workload, policy), row) in rows {
             if row.end_ns > row.start_ns {
@@ -198,6 +198,7 @@ mod tests {
 
     fn row(track: &str, name: &str, start_ns: u64, end_ns: u64) -> TimelineRow {
         TimelineRow {
+            machine: "m".into(),
             workload: "w".into(),
             policy: "p".into(),
             at: "p99".into(),

@@ -89,6 +89,7 @@ fn add(imported: &mut Imported, policy: &str, workload: &str, samples: &[Sample]
         };
         let repeat = imported.runs.iter().filter(of_same).count() as u32;
         let key = RunKey {
+            machine: String::new(),
             workload,
             policy: policy.to_owned(),
             repeat,

@@ -173,6 +173,7 @@ mod tests {
         state(0, 600, 9);
         state(1, 250, 1);
         let key = RunKey {
+            machine: String::new(),
             workload: String::new(),
             policy: String::new(),
             repeat: 0,

@@ -133,6 +133,7 @@ mod tests {
             meter.look();
         }
         let key = RunKey {
+            machine: String::new(),
             workload: String::new(),
             policy: String::new(),
             repeat: 0,

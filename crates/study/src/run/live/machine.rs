@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use wakepath_results::Machine;
+use wakepath_results::directory::MACHINE;
 use wakepath_results::document::CpuKind;
 use wakepath_system::System;
 
 use super::counters;
 use crate::file::StudyError;
+use crate::plan::host;
 
 /// `machine.toml` of a measurement. Nothing in it changes between two runs of a study, so that one can be resumed.
 #[derive(Debug, Serialize)]
@@ -70,10 +72,7 @@ impl Observed {
             .unwrap_or_default();
         let file = |name: &str| root.optional(name).map(|t| t.trim().to_owned());
         Self {
-            host: rustix::system::uname()
-                .nodename()
-                .to_string_lossy()
-                .into_owned(),
+            host: host(),
             kernel: kernel(),
             cpu: model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             online_cpus: cpus.len(),
@@ -109,6 +108,7 @@ impl Observed {
             .collect();
         Machine {
             name: self.host.clone(),
+            source: MACHINE.to_owned(),
             title: format!("{}, {} CPUs, {}", self.cpu, self.online_cpus, self.kernel),
             cpu_kinds: self
                 .kinds

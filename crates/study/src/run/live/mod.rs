@@ -125,8 +125,8 @@ impl Backend for Live<'_> {
         let observed = machine::Observed::new(&self.system);
         Ok(Provenance {
             tools,
-            machine: observed.in_short(),
-            machine_file: observed.toml()?,
+            machines: vec![observed.in_short()],
+            machine_files: vec![observed.toml()?],
             notes,
         })
     }
@@ -137,7 +137,8 @@ impl Backend for Live<'_> {
         let durations = self
             .plan
             .cells()
-            .map(|cell| Some(of_cell(cell)?.as_secs_f64()));
+            .iter()
+            .map(|cell| Some(of_cell(*cell)?.as_secs_f64()));
         let of_repeat = durations.sum::<Option<f64>>();
         let settling = self.plan.runs() as f64 * self.plan.file.settle_s.get_ref();
         let all = of_repeat.map(|each| each * f64::from(self.plan.repeats()) + settling);
@@ -191,15 +192,16 @@ fn order(plan: &Plan) -> Vec<usize> {
         }
         all
     };
+    let number_of = |workload: usize, policy: usize| {
+        let mut cells = plan.cells().iter();
+        cells.position(|cell| (cell.workload, cell.policy) == (workload, policy))
+    };
     let mut order = Vec::with_capacity(plan.runs());
-    for repeat in 0..plan.repeats() {
+    for repeat in 0..plan.repeats() as usize {
         for workload in shuffled(plan.workloads.len()) {
             for policy in shuffled(plan.policies.len()) {
-                order.push(plan.index(Cell {
-                    workload,
-                    policy,
-                    repeat,
-                }));
+                let cell = number_of(workload, policy);
+                order.extend(cell.map(|cell| repeat * plan.cells().len() + cell));
             }
         }
     }

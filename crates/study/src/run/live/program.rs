@@ -261,6 +261,7 @@ mod tests {
     /// The run of a command, and how often it was looked at.
     fn run(words: &[&str]) -> (Run, u32) {
         let key = RunKey {
+            machine: String::new(),
             workload: String::new(),
             policy: String::new(),
             repeat: 0,

@@ -17,7 +17,7 @@ use wakepath_trace::recording::Metadata;
 
 use super::{Backend, Order, Provenance};
 use crate::file::StudyError;
-use crate::plan::{Cell, Plan, Task, machine_in_short};
+use crate::plan::{Cell, Plan, PlannedMachine, Task};
 
 pub use recording::{RECORDED, Replayed, Replaying, cannot_replay};
 
@@ -48,7 +48,7 @@ impl<'a> Replay<'a> {
                 let message = format!("{}: it cannot be replayed", workload.name);
                 return Err(StudyError::Settings(message));
             };
-            Replaying::new(recording, plan.machine.as_ref(), &policies)
+            Replaying::new(recording, plan.machines[0].model.as_ref(), &policies)
         });
         let recordings: Vec<_> = recordings.collect::<Result<_, _>>()?;
         Ok(Self {
@@ -105,9 +105,10 @@ impl Backend for Replay<'_> {
             );
         }
         let first = self.recordings.first();
-        let (machine, machine_file) = match (&self.plan.machine, first) {
-            (Some(machine), _) => (machine_in_short(machine), machine.to_toml()?),
-            (None, Some(first)) => (in_short(first), described(first.metadata())?),
+        let planned = &self.plan.machines[0];
+        let (machine, machine_file) = match (&planned.model, first) {
+            (Some(model), _) => (planned.in_short(model), model.to_toml()?),
+            (None, Some(first)) => (in_short(planned, first), described(first.metadata())?),
             (None, None) => {
                 let message = format!("{}: no recording", self.plan.origin);
                 return Err(StudyError::Settings(message));
@@ -115,8 +116,8 @@ impl Backend for Replay<'_> {
         };
         Ok(Provenance {
             tools: BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
-            machine,
-            machine_file: machine_file.into_bytes(),
+            machines: vec![machine],
+            machine_files: vec![machine_file.into_bytes()],
             notes,
         })
     }
@@ -136,7 +137,7 @@ impl Backend for Replay<'_> {
 }
 
 /// A machine of which only its recording is known.
-fn in_short(recording: &Replaying<'_>) -> Machine {
+fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> Machine {
     let metadata = recording.metadata();
     let processor = metadata
         .processor
@@ -149,6 +150,7 @@ fn in_short(recording: &Replaying<'_>) -> Machine {
     let drives: Vec<&str> = metadata.devices.iter().map(|d| d.name.as_str()).collect();
     Machine {
         name: processor.to_owned(),
+        source: planned.file.clone(),
         title: match metadata.cpus {
             0 => format!("{processor}, Linux {kernel}"),
             cpus => format!("{processor}, {cpus} CPUs, Linux {kernel}"),

@@ -1,0 +1,70 @@
+//! One name or a list of them.
+
+use std::fmt;
+
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+use super::{Source, StudyError};
+
+/// One name or a list of them.
+#[derive(Clone, Debug)]
+pub enum Names {
+    /// `"spr1"`.
+    One(String),
+    /// `["spr1", "gnr0"]`.
+    Several(Vec<Spanned<String>>),
+}
+
+impl Names {
+    /// Each of them with its place.
+    ///
+    /// # Errors
+    /// The list is empty.
+    pub fn all(
+        names: &Spanned<Self>,
+        source: Source<'_>,
+    ) -> Result<Vec<Spanned<String>>, StudyError> {
+        match names.get_ref() {
+            Self::One(name) => Ok(vec![Spanned::new(names.span(), name.clone())]),
+            Self::Several(list) if list.is_empty() => {
+                Err(source.error(names, "an empty list leaves nothing to run"))
+            }
+            Self::Several(list) => Ok(list.clone()),
+        }
+    }
+
+    /// Each of them.
+    pub fn texts(&self) -> Vec<String> {
+        match self {
+            Self::One(name) => vec![name.clone()],
+            Self::Several(list) => list.iter().map(|name| name.get_ref().clone()).collect(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Item;
+
+        impl<'de> Visitor<'de> for Item {
+            type Value = Names;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name or a list of names")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Names, E> {
+                Ok(Names::One(text.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Names, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(list)).map(Names::Several)
+            }
+        }
+
+        deserializer.deserialize_any(Item)
+    }
+}

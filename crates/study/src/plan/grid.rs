@@ -1,0 +1,54 @@
+//! A workload with several values of an option: one workload for each combination of them.
+
+use crate::file::{Source, StudyError, WorkloadEntry, check_name};
+
+/// Most workloads that an entry makes.
+const MAX_WORKLOADS: usize = 1000;
+
+/// Name and options of each workload of an entry. The values of a list are in the name: `reads/rate_iops=2000`. The last
+/// list changes fastest.
+pub(super) fn variants(
+    entry: &WorkloadEntry,
+    source: Source<'_>,
+) -> Result<Vec<(String, toml::Table)>, StudyError> {
+    let mut all = vec![(entry.name.get_ref().clone(), entry.fio_options.clone())];
+    for (key, list) in &entry.fio_options {
+        let toml::Value::Array(values) = list else {
+            continue;
+        };
+        if values.is_empty() {
+            let message = format!("fio_options: the list of `{key}` is empty");
+            return Err(source.error(&entry.name, message));
+        }
+        if all.len().saturating_mul(values.len()) > MAX_WORKLOADS {
+            let message =
+                format!("fio_options: lists that make more than {MAX_WORKLOADS} workloads");
+            return Err(source.error(&entry.name, message));
+        }
+        let mut more = Vec::with_capacity(all.len() * values.len());
+        for (name, options) in &all {
+            for value in values {
+                let shown = option_value(value).unwrap_or_default();
+                let mut options = options.clone();
+                options.insert(key.clone(), value.clone());
+                more.push((format!("{name}/{key}={shown}"), options));
+            }
+        }
+        all = more;
+    }
+    for (name, _) in &all {
+        check_name(source, &toml::Spanned::new(entry.name.span(), name.clone()))?;
+    }
+    Ok(all)
+}
+
+/// A value as a job file has it; none of what cannot be there.
+pub(super) fn option_value(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Boolean(on) => Some(u8::from(*on).to_string()),
+        _ => None,
+    }
+}
