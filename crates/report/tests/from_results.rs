@@ -288,7 +288,7 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
         let of = compared
             .rows
             .iter()
-            .find(|r| r.metric == *metric && r.workload == *workload && r.policy == *policy);
+            .find(|r| r.metric == *metric && r.load.workload == *workload && r.policy == *policy);
         assert_eq!(
             row.gain.is_some_and(|g| g.significant),
             of.unwrap().significant

@@ -338,9 +338,9 @@ fn tell_notes(plan: &Plan) {
     for note in plan.notes() {
         eprintln!("wakepath: note: {note}");
     }
-    if let Some(machine) = &plan.machine {
+    for model in plan.machines.iter().filter_map(|m| m.model.as_ref()) {
         // A set that does not fit the machine is refused by the plan.
-        let _ = policy_set::tell_profiles(machine, plan.policies.iter().map(|p| &p.set));
+        let _ = policy_set::tell_profiles(model, plan.policies.iter().map(|p| &p.set));
     }
 }
 
