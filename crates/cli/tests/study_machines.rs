@@ -256,17 +256,17 @@ fn what_is_wrong_with_machines_is_said_with_its_line() {
         (
             "machines = 'rk3399'",
             "machines = 'rk33'",
-            &["s.toml:13", "no machine is called `rk33`"],
+            &["s.toml:15", "no machine is called `rk33`"],
         ),
         (
             "machines = 'rk3399'",
             "machines = []",
-            &["s.toml:13", "an empty list"],
+            &["s.toml:15", "an empty list"],
         ),
         (
             "policies = ['menu', 'teo']",
             "policies = ['tea']",
-            &["s.toml:14", "`tea`"],
+            &["s.toml:16", "`tea`"],
         ),
         (
             "thinktime = [0, 500]",

@@ -321,8 +321,8 @@ fn a_run_in_the_place_of_another_is_not_taken_for_it() {
     writer.write_run(0, &run(1, 1.0)).unwrap();
     let refused = writer.has(0, &run(0, 1.0).key).unwrap_err().to_string();
     for part in [
-        "runs/000000.json: holds reads under menu, repeat 1",
-        "has reads under menu, repeat 0 in its place",
+        "runs/000000.json: holds board: reads under menu, repeat 1",
+        "has board: reads under menu, repeat 0 in its place",
         "remove the file",
     ] {
         assert!(refused.contains(part), "{refused}");
