@@ -291,7 +291,7 @@ fn what_is_wrong_with_machines_is_said_with_its_line() {
         ("workloads = ['reads']", "workloads = ['read']", &["`read`"]),
         (
             "'deepest'",
-            "'haltpoll', 'intel_pstate-hwp'",
+            "'idle-states[ceiling=C1E]'",
             &["s.toml:5", "rk3399/sn530: "],
         ),
     ] {
