@@ -37,6 +37,12 @@ pub struct Processor {
     /// Thermal design power of a socket in W.
     #[serde(default)]
     pub tdp_w: Figure,
+    /// Rated maximum turbo power of a socket in W, where the processor has such a rating.
+    #[serde(default)]
+    pub max_turbo_w: Figure,
+    /// Power limits of a socket as its MSR 610h has them: watts and seconds of PL1 and of PL2.
+    #[serde(default)]
+    pub power_limits: Option<[(f64, f64); 2]>,
     /// Lowest and highest clock of the uncore, in MHz.
     #[serde(default)]
     pub uncore_mhz: Option<(u32, u32)>,
@@ -84,6 +90,10 @@ impl Processor {
             || self.turbo.last().is_some_and(|(n, _)| *n > self.cores)
         {
             Some("turbo goes from few to many cores of a socket, each clock below the one before")
+        } else if self.power_limits.is_some_and(|[(pl1, tau), (pl2, short)]| {
+            !(0.0 < pl1 && pl1 <= pl2 && 0.0 < short && short <= tau)
+        }) {
+            Some("power_limits are watts and seconds of PL1, then of PL2")
         } else if self
             .uncore_mhz
             .is_some_and(|(lowest, highest)| lowest > highest)

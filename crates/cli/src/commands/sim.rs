@@ -114,6 +114,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         eprintln!("wakepath: {}:{warning}", args.job.display());
     }
     tell_cut_jobs(experiment, &comparison);
+    tell_power_limits(&comparison);
     let drive = &experiment.machine.drive;
     let declared = drive.power.as_ref().map(|power| &power.declared);
     for contradiction in declared.iter().flat_map(|d| d.contradictions()) {
@@ -160,6 +161,25 @@ fn tell_cut_jobs(experiment: &Experiment, comparison: &Comparison) {
                 "wakepath: note: job `{}` has more to do than the {seconds} s that were simulated of it; \
                  --seconds N simulates more or less",
                 job.name
+            );
+        }
+    }
+}
+
+/// Says where a power limit decided how fast the machine was.
+fn tell_power_limits(comparison: &Comparison) {
+    for result in &comparison.results {
+        let of_run = |run: &Run| run.energy.as_ref()?.power_limited_percent;
+        let shares: Vec<f64> = result.runs.iter().filter_map(of_run).collect();
+        let percent = if shares.is_empty() {
+            0.0
+        } else {
+            median(shares)
+        };
+        if percent >= 1.0 {
+            eprintln!(
+                "wakepath: note: a power limit of the processor held its clock down for {percent:.0} % of the time under {}",
+                result.policy
             );
         }
     }

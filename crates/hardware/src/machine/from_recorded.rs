@@ -4,7 +4,9 @@
 use wakepath_units::Kilohertz;
 
 use super::figure::{Figure, Origin};
-use super::{Cluster, Machine, MachineError, MachineIdleState, Opp, Scope, TurboLimit, Uncore};
+use super::{
+    Cluster, Machine, MachineError, MachineIdleState, Opp, PowerLimit, Scope, TurboLimit, Uncore,
+};
 use crate::idle::IdleState;
 use crate::processor::Processor;
 use crate::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
@@ -25,6 +27,18 @@ const PACKAGE_C6_US: [(&[&str], f64, f64); 3] = [
     (&["6/85"], 133.0, 92.0),
     (&["6/106", "6/108"], 170.0, 128.0),
     (&SAPPHIRE_RAPIDS, 290.0, 190.0),
+];
+/// What limits the power of an Intel processor whose own registers were not recorded, as times of the thermal design
+/// power and seconds: PL1 and PL2 of a client and of a server.
+const CLIENT_LIMITS: [(f64, f64); 2] = [(1.0, 28.0), (1.25, 0.01)];
+const CLIENT_LIMITS_WHY: [&str; 2] = [
+    "thermal design power over 28 s, what data sheets advise for mobile processors (Core of the 4th generation, MSR 610h)",
+    "1.25 times the thermal design power, exceeded for at most 10 ms: the default of data sheets (as before)",
+];
+const SERVER_LIMITS: [(f64, f64); 2] = [(1.0, 1.0), (1.2, 0.011_718_75)];
+const SERVER_LIMITS_WHY: [&str; 2] = [
+    "thermal design power over 1 s, as recorded of emr0, gnr0 and spr1",
+    "1.2 times PL1 over 11.7 ms, as recorded of emr0, gnr0 and spr1",
 ];
 /// An additional MHz in the name of the highest frequency: acpi-cpufreq's way to offer turbo.
 const TURBO_MARK_KHZ: u32 = 1000;
@@ -96,6 +110,8 @@ impl Machine {
         if let (Some(uncore), Some(processor)) = (&mut machine.uncore, &system.processor) {
             limit_uncore(uncore, processor);
         }
+        let processor = system.processor.as_ref().filter(|_| kind != Kind::Amd);
+        machine.power_limit = processor.and_then(|p| power_limit(p, kind));
         super::validate::check(&machine).map_err(|(key, message)| MachineError::Invalid {
             origin: system.name.clone(),
             key,
@@ -159,6 +175,44 @@ fn limit_uncore(uncore: &mut Uncore, processor: &Processor) {
         origin: Origin::Source(processor.source.clone()),
     };
     (uncore.min_mhz, uncore.max_mhz) = (known(lowest), known(highest));
+}
+
+/// What an Intel processor may draw: as its register says, or else what is usual for its thermal design power.
+fn power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
+    let limits = |[pl1, pl2]: [(Figure, Figure); 2]| PowerLimit {
+        pl1_mw: pl1.0,
+        pl1_window_ms: pl1.1,
+        pl2_mw: pl2.0,
+        pl2_window_ms: pl2.1,
+        clusters: 1,
+        source: processor.source.clone(),
+    };
+    if let Some(recorded) = processor.power_limits {
+        let plain = |value: f64| Figure::plain(value * 1e3);
+        return Some(limits(recorded.map(|(w, s)| (plain(w), plain(s)))));
+    }
+    if !processor.tdp_w.is_given() {
+        return None;
+    }
+    let (rule, why) = match kind {
+        Kind::Client => (CLIENT_LIMITS, CLIENT_LIMITS_WHY),
+        Kind::Server | Kind::Amd => (SERVER_LIMITS, SERVER_LIMITS_WHY),
+    };
+    let mut figures = [0, 1].map(|index| {
+        let (times, seconds) = rule[index];
+        let milliwatts = processor.tdp_w.value * times * 1e3;
+        (
+            assumed(milliwatts, why[index]),
+            assumed(seconds * 1e3, why[index]),
+        )
+    });
+    if let (true, Origin::Assumed(why)) = (
+        processor.max_turbo_w.is_given(),
+        &processor.max_turbo_w.origin,
+    ) {
+        figures[1].0 = assumed(processor.max_turbo_w.value * 1e3, why.clone());
+    }
+    Some(limits(figures))
 }
 
 /// What kind of system it is, which says where to take from what was not recorded.
@@ -530,6 +584,63 @@ mod tests {
         assert!(why.contains("4 socket(s)") && why.contains("skylake-2s-server"));
         let uncore = four.uncore.unwrap();
         assert!((uncore.min_mhz.value - 800.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn processors_may_draw_what_their_register_says_or_what_is_usual() {
+        let of = |name: &str| {
+            let limit = Machine::find(name).unwrap().power_limit?;
+            let all: Vec<(u64, u64)> = limit.limits().map(|(p, w)| (p.0, w.0)).collect();
+            Some((all, limit.pl1_mw.origin))
+        };
+        const W: u64 = 1_000_000;
+        const MS: u64 = 1_000_000;
+        for (name, pl1, window, pl2) in [
+            ("spr1", 330, 1000 * MS, (396 * W, 11_718_750)),
+            ("hswex0", 165, 12_000 * MS, (198 * W, 7_812_500)),
+        ] {
+            let (limits, origin) = of(name).unwrap();
+            assert_eq!(limits, [(pl1 * W, window), pl2], "{name}");
+            assert_eq!(origin, Origin::Table, "{name}");
+        }
+        // The rest is assumed: a laptop with a rating for its turbo power, one without, and a server.
+        for (name, pl1, window, pl2) in [
+            ("adl0", 28, 28_000 * MS, (64 * W, 10 * MS)),
+            ("dell-9360-kbl", 15, 28_000 * MS, (18_750_000, 10 * MS)),
+            ("clx2s0", 165, 1000 * MS, (198 * W, 11_718_750)),
+        ] {
+            let (limits, origin) = of(name).unwrap();
+            assert_eq!(limits, [(pl1 * W, window), pl2], "{name}");
+            assert!(matches!(origin, Origin::Assumed(_)), "{name}");
+        }
+        // Not AMD's, and not where the thermal design power is not known.
+        assert!(of("rome0").is_none() && of("snr0").is_none());
+    }
+
+    /// A processor keeps its base clock within its thermal design power. The powers are borrowed, so that this shows how far
+    /// they can be right.
+    #[test]
+    fn borrowed_powers_come_near_the_limit_at_the_base_clock() {
+        for system in recorded::systems().iter().filter(|s| s.idle.is_some()) {
+            let machine = Machine::from_recorded(system).unwrap();
+            let Some(limit) = &machine.power_limit else {
+                continue;
+            };
+            let cluster = &machine.cluster[0];
+            let base = (cluster.base_mhz.value * 1e3) as u32;
+            let Some(opp) = cluster.opps.iter().rfind(|opp| opp.khz <= base) else {
+                continue;
+            };
+            let package = machine.package.as_ref().map_or(0, |p| p.active_power().0)
+                / machine.cluster.len() as u64;
+            let uncore =
+                (machine.uncore.as_ref()).map_or(0, |u| u.power(u.clock(Kilohertz(base))).0);
+            let busy = cluster.cpus as u64 * cluster.active_power(opp).0 + package + uncore;
+            let share = busy as f64 / limit.limits().next().unwrap().0.0 as f64;
+            // A processor of 9 W has the cores of one of 15 W here.
+            let most = if system.name == "mtl-m-2" { 2.0 } else { 1.2 };
+            assert!((0.55..most).contains(&share), "{}: {share}", system.name);
+        }
     }
 
     #[test]

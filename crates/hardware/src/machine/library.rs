@@ -519,6 +519,36 @@ mod tests {
             ),
             (
                 "[io_path]\n",
+                "[power_limit]\npl1_mw = 0\npl1_window_ms = 100\nsource = \"x\"\n[io_path]\n",
+                "power_limit.pl1_mw",
+            ),
+            (
+                "[io_path]\n",
+                "[power_limit]\npl1_mw = 9000\npl1_window_ms = 0.5\nsource = \"x\"\n[io_path]\n",
+                "power_limit.pl1_window_ms",
+            ),
+            (
+                "[io_path]\n",
+                "[power_limit]\npl1_mw = 9000\npl1_window_ms = 100\npl2_mw = 8000\npl2_window_ms = 9\nsource = \"x\"\n[io_path]\n",
+                "power_limit.pl2_mw",
+            ),
+            (
+                "[io_path]\n",
+                "[power_limit]\npl1_mw = 9000\npl1_window_ms = 100\npl2_mw = 9500\nsource = \"x\"\n[io_path]\n",
+                "power_limit.pl2_window_ms",
+            ),
+            (
+                "[io_path]\n",
+                "[power_limit]\npl1_mw = 9000\npl1_window_ms = 100\nclusters = 3\nsource = \"x\"\n[io_path]\n",
+                "power_limit.clusters",
+            ),
+            (
+                "[io_path]\n",
+                "[power_limit]\npl1_mw = 9000\npl1_window_ms = 100\nsource = \"x\"\n[io_path]\n",
+                "power limits need it",
+            ),
+            (
+                "[io_path]\n",
                 "[package]\nidle_mw = -5\nsource = \"x\"\n[io_path]\n",
                 "package.idle_mw",
             ),

@@ -10,6 +10,7 @@ mod from_recorded;
 mod latency;
 mod library;
 mod power;
+mod power_limit;
 mod to_toml;
 mod validate;
 
@@ -21,6 +22,7 @@ pub use figure::{Figure, Origin};
 pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};
 pub use power::{Package, PackageSleep, Uncore};
+pub use power_limit::PowerLimit;
 
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Capacity, KernelVersion, Kilohertz, Nanoseconds, TickRate};
@@ -74,6 +76,9 @@ pub struct Machine {
     /// Interconnect and last-level cache with a clock of their own.
     #[serde(default)]
     pub uncore: Option<Uncore>,
+    /// What each processor may draw; absent: as much as it does.
+    #[serde(default)]
+    pub power_limit: Option<PowerLimit>,
     /// Demotion of deep idle states by the hardware itself, if it does that.
     #[serde(default)]
     pub c1_demotion: Option<C1Demotion>,
@@ -497,6 +502,7 @@ impl Machine {
             "drive" => &self.drive.source,
             "package" => &self.package.as_ref()?.source,
             "uncore" => &self.uncore.as_ref()?.source,
+            "power_limit" => &self.power_limit.as_ref()?.source,
             "c1_demotion" => &self.c1_demotion.as_ref()?.source,
             _ => return None,
         };
@@ -591,6 +597,10 @@ impl Machine {
             ] {
                 all.push((format!("uncore.{key}"), figure));
             }
+        }
+        if let Some(limit) = &self.power_limit {
+            let of = limit.figures().into_iter();
+            all.extend(of.map(|(key, figure)| (format!("power_limit.{key}"), figure)));
         }
         if let Some(demotion) = &self.c1_demotion {
             for (key, figure) in [

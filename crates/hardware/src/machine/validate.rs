@@ -106,6 +106,15 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     if let Some(of_machine) = &machine.uncore {
         uncore(of_machine)?;
     }
+    if let Some(limit) = &machine.power_limit {
+        if let Some((key, message)) = limit.fault(machine.cluster.len()) {
+            return fault(&format!("power_limit.{key}"), message);
+        }
+        if let Some(c) = machine.cluster.iter().find(|c| !c.clock_slot_us.is_given()) {
+            let key = format!("cluster.{}.clock_slot_us", c.name);
+            return fault(&key, "power limits need it");
+        }
+    }
     machine.drive.check()?;
     for drive in &machine.other_drives {
         drive

@@ -34,7 +34,7 @@ impl ClockSlots {
             .clusters
             .iter()
             .map(|c| ClusterSlots {
-                used: !c.turbo.is_empty(),
+                used: !c.turbo.is_empty() || setup.power_limit.is_some(),
                 running: false,
             })
             .collect();
@@ -210,11 +210,11 @@ impl<O: Observer> Engine<'_, O> {
         }
         let cores = slots.active[cpus.clone()].chunks(setup.threads_per_core);
         let active_cores = cores.filter(|core| core.contains(&true)).count();
-        let limit = setup.turbo_limit(active_cores);
         slots.clusters[cluster].running = awake;
         if awake {
             self.schedule_clock_slot(cluster);
         }
+        let limit = self.power_capped(cluster, setup.turbo_limit(active_cores));
         let domains = self.cpus[cpus.start].domain..=self.cpus[cpus.end - 1].domain;
         for index in domains {
             let domain = &mut self.domains[index];

@@ -11,6 +11,7 @@ mod interrupts;
 mod jobs;
 mod observe;
 mod phases;
+mod power_limit;
 mod requests;
 mod scheduler;
 mod smt;
@@ -23,6 +24,7 @@ use wakepath_units::Nanoseconds;
 
 use self::frequency::ClockSlots;
 use self::jobs::Jobs;
+use self::power_limit::Packages;
 use crate::basics::{CpuId, RequestId};
 use crate::error::{LATEST, SimError, Stuck};
 use crate::observe::observer::Observer;
@@ -99,6 +101,7 @@ pub(crate) struct Engine<'a, O> {
     domains: Vec<Domain>,
     clock_slots: ClockSlots,
     power: PowerTracker,
+    packages: Packages,
     tasks: Vec<Task>,
     requests: Vec<Request>,
     free_requests: Vec<RequestId>,
@@ -180,6 +183,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             failure: None,
             looks: 0,
             jobs: Jobs::new(setup),
+            packages: Packages::of(setup),
             cpus,
             setup,
             states,
@@ -295,6 +299,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             end: self.now,
             counts_from: self.jobs.counts_from.unwrap_or(0),
             power: self.power,
+            power_limited: self.packages.longest_limited(),
             cpus: self.cpus,
             domains: self.domains,
             demotions: self.demotions,
@@ -331,6 +336,8 @@ pub(crate) struct Finished {
     /// From when requests count.
     pub(crate) counts_from: u64,
     pub(crate) power: PowerTracker,
+    /// For how long a power limit held clocks down, in ns, if there is one.
+    pub(crate) power_limited: Option<u64>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) demotions: Vec<Demotion>,

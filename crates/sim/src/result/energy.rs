@@ -10,7 +10,8 @@ use wakepath_hardware::machine::Scope;
 use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
 use crate::engine::Finished;
-use crate::state::power::{Down, deepest_alone};
+use crate::state::cpu_power::CpuPower;
+use crate::state::power::Down;
 
 /// Energy of a run in millijoules, by component, with the means that follow from it.
 #[derive(Clone, Debug, Serialize)]
@@ -35,6 +36,10 @@ pub struct Energy {
     /// Mean clock of the uncore in MHz while it was on; absent if the machine's description has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncore_mhz: Option<f64>,
+    /// Share of the time for which a power limit held down the clock of the cluster that it held down most, in percent;
+    /// absent if the machine's description has no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_limited_percent: Option<f64>,
     /// What the machine draws in milliwatts while nothing happens at all: every CPU in its deepest
     /// enabled state, clusters and package down, drives in the last state of their way down.
     pub idle_mw: f64,
@@ -44,63 +49,11 @@ impl Energy {
     /// `None` if the machine's description gives no power at all.
     pub(crate) fn new(machine: &Machine, finished: &Finished, requests: u64) -> Option<Self> {
         let millijoules = |femtojoules: u128| femtojoules as f64 / 1e12;
-        let of_clusters: Vec<usize> = machine
-            .cluster
-            .iter()
-            .enumerate()
-            .flat_map(|(i, c)| std::iter::repeat_n(i, c.cpus))
+        let of_clusters: Vec<CpuPower> = (machine.cluster.iter())
+            .map(|cluster| CpuPower::new(machine, cluster))
             .collect();
-        let deepest_alone = deepest_alone(machine);
-        let cpus: Vec<u128> = finished
-            .cpus
-            .iter()
-            .zip(of_clusters)
-            .map(|(cpu, cluster)| {
-                let cluster = &machine.cluster[cluster];
-                // Its clock runs on while it polls, but a state may say that it draws less than running.
-                let mut running = cpu.powered.clone();
-                let mut besides = 0;
-                for (index, state) in machine.idle_state.iter().enumerate() {
-                    let polled = cpu.polled_in(index);
-                    for ((time, opp), running) in polled.iter().zip(&cluster.opps).zip(&mut running)
-                    {
-                        *running -= time;
-                        let power = cluster.idle_power(state, opp);
-                        besides += power.femtojoules_over(Nanoseconds(*time));
-                    }
-                    // While it leaves a state its clock hardly does anything.
-                    let transition = cluster.transition_power(state);
-                    for (time, running) in cpu.leaving_of(index).iter().zip(&mut running) {
-                        *running -= time;
-                        besides += transition.femtojoules_over(Nanoseconds(*time));
-                    }
-                    let more = transition.0.saturating_sub(state.power().0);
-                    let entering = Nanoseconds(cpu.stats[index].entering);
-                    besides += Microwatts(more).femtojoules_over(entering);
-                }
-                let asleep = cpu
-                    .stats
-                    .iter()
-                    .zip(&machine.idle_state)
-                    .map(|(stats, state)| {
-                        let (own, alone) = if state.scope == Scope::Cluster {
-                            (stats.down, stats.asleep - stats.down)
-                        } else {
-                            (stats.asleep, 0)
-                        };
-                        state.power().femtojoules_over(Nanoseconds(own))
-                            + deepest_alone
-                                .map_or(state, |index| &machine.idle_state[index])
-                                .power()
-                                .femtojoules_over(Nanoseconds(alone))
-                    });
-                let running = running.iter().zip(&cluster.opps).map(|(time, opp)| {
-                    cluster
-                        .active_power(opp)
-                        .femtojoules_over(Nanoseconds(*time))
-                });
-                running.chain(asleep).sum::<u128>() + besides
-            })
+        let cpus: Vec<u128> = (finished.cpus.iter())
+            .map(|cpu| of_clusters[cpu.cluster].drawn(cpu).total())
             .collect();
         let down_and_up = |down: &Down| {
             (
@@ -136,6 +89,8 @@ impl Energy {
             cpus_mj: cpus.into_iter().map(millijoules).collect(),
             clusters_mj: clusters.into_iter().map(millijoules).collect(),
             uncore_mhz: uncore.energy().map(|_| uncore.mean_mhz()),
+            power_limited_percent: (finished.power_limited)
+                .map(|time| 100.0 * time as f64 / finished.end.max(1) as f64),
             uncores_mj: uncores.into_iter().map(millijoules).collect(),
             package_mj: millijoules(package),
             drives_mj: drives.into_iter().map(millijoules).collect(),

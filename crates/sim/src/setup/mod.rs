@@ -1,6 +1,7 @@
 //! A machine, a workload and two policies, compiled into what the engine needs.
 
 pub(crate) mod policies;
+mod power_limit;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
@@ -21,6 +22,7 @@ use crate::basics::{Interrupt, NEVER, Timer};
 use crate::error::SimError;
 use crate::random::ServiceTime;
 use crate::setup::policies::Policies;
+use crate::setup::power_limit::PowerLimitSetup;
 use crate::state::clocks::cluster::{ClusterSetup, HwpSetup};
 use crate::state::completion::CompletionSetup;
 use crate::state::drive::{Demand, Stripes};
@@ -331,6 +333,7 @@ pub(crate) struct Setup {
     pub(crate) completion: CompletionSetup,
     pub(crate) demotion: Option<DemotionRule>,
     pub(crate) uncore: Option<Uncore>,
+    pub(crate) power_limit: Option<PowerLimitSetup>,
     pub(crate) package_sleep: PackageSleep,
     pub(crate) background: Vec<BackgroundSetup>,
     pub(crate) volume: VolumeSetup,
@@ -444,6 +447,7 @@ impl Setup {
             completion: CompletionSetup::new(machine),
             demotion: DemotionRule::new(machine),
             uncore: machine.uncore.clone(),
+            power_limit: PowerLimitSetup::new(machine),
             package_sleep: (machine.package.as_ref())
                 .map_or_else(PackageSleep::default, Package::sleep),
             background: machine

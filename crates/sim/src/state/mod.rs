@@ -3,10 +3,12 @@
 pub(crate) mod clocks;
 pub(crate) mod completion;
 pub(crate) mod cpu;
+pub(crate) mod cpu_power;
 pub(crate) mod drive;
 pub(crate) mod parts;
 pub(crate) mod pelt;
 pub(crate) mod power;
+pub(crate) mod power_limit;
 pub(crate) mod program;
 pub(crate) mod request;
 pub(crate) mod sched;

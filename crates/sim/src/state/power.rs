@@ -54,6 +54,12 @@ impl Down {
         self.asleep -= 1;
     }
 
+    /// How long it has been down by now.
+    pub(crate) fn time_until(&self, now: u64) -> u64 {
+        let down = self.all_asleep().then(|| now.saturating_sub(self.since));
+        self.time + down.unwrap_or(0)
+    }
+
     fn settle(&mut self, now: u64) {
         if self.all_asleep() {
             self.time += now.saturating_sub(self.since);

@@ -37,7 +37,8 @@ pub(super) const FILES: &[&str] = &[
     "proc/irq/*/{smp_affinity_list,effective_affinity_list}",
     // Power.
     "sys/class/powercap/*/{name,energy_uj,max_energy_range_uj,enabled}",
-    "sys/class/powercap/*/{constraint_0_name,constraint_0_power_limit_uw,constraint_1_name,constraint_1_power_limit_uw}",
+    "sys/class/powercap/*/{constraint_0_name,constraint_0_power_limit_uw,constraint_0_time_window_us}",
+    "sys/class/powercap/*/{constraint_1_name,constraint_1_power_limit_uw,constraint_1_time_window_us}",
     "sys/class/power_supply/*/{type,online,status}",
     // The machine and its kernel.
     "sys/class/dmi/id/{sys_vendor,product_name,board_vendor,board_name}",

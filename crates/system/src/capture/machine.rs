@@ -14,7 +14,7 @@ use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
 use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds, cpus};
 
-use super::{irq_time_accounting, tick_rate};
+use super::{irq_time_accounting, power_limit, tick_rate};
 use crate::nvme::ApstFeature;
 use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, resume_limit_us};
 use crate::topology::{CPUS, StateInfo};
@@ -82,6 +82,7 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         };
     }
     threads(system, &mut machine);
+    machine.power_limit = power_limit::read(root, &machine);
     machine.latency_requests = latency_requests(system);
     if let Some(why) = clock_assumed {
         let cluster = &mut machine.cluster[0];

@@ -5,6 +5,7 @@
 
 mod list;
 pub mod machine;
+mod power_limit;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

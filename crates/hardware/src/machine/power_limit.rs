@@ -1,0 +1,79 @@
+//! What a processor may draw: the limits that Intel calls PL1 and PL2 and keeps in MSR 610h.
+
+use serde::{Deserialize, Serialize};
+use wakepath_units::{Microwatts, Nanoseconds};
+
+use super::Figure;
+
+/// The power limits of each package (RAPL).
+///
+/// The processor keeps a running average of what the package draws for each limit, weighted exponentially with the
+/// limit's window as time constant, and holds the clock of its cores down before an average exceeds its limit. Source:
+/// "Package Power Control" in the data sheets, such as Intel 759603: "Tau: An averaging constant used for PL1
+/// exponential weighted moving average (EWMA) power calculation".
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PowerLimit {
+    /// The long-term limit.
+    pub pl1_mw: Figure,
+    /// Its window (tau).
+    pub pl1_window_ms: Figure,
+    /// The short-term limit; absent: none.
+    #[serde(default)]
+    pub pl2_mw: Figure,
+    /// Its window.
+    #[serde(default)]
+    pub pl2_window_ms: Figure,
+    /// How many clusters, in order, are a package and share the limits. Default 1.
+    #[serde(default = "super::one")]
+    pub clusters: usize,
+    /// Source of the plain figures.
+    pub source: String,
+}
+
+impl PowerLimit {
+    /// Each limit and its window, the long-term one first.
+    pub fn limits(&self) -> impl Iterator<Item = (Microwatts, Nanoseconds)> {
+        let pl1 = (&self.pl1_mw, &self.pl1_window_ms);
+        let pl2 = (&self.pl2_mw, &self.pl2_window_ms);
+        [pl1, pl2]
+            .into_iter()
+            .filter(|(limit, _)| limit.is_given())
+            .map(|(limit, window)| {
+                let ns = (window.value * 1e6).round() as u64;
+                (limit.milliwatts(), Nanoseconds(ns))
+            })
+    }
+
+    /// Every figure with its key.
+    pub(super) fn figures(&self) -> [(&'static str, &Figure); 4] {
+        [
+            ("pl1_mw", &self.pl1_mw),
+            ("pl1_window_ms", &self.pl1_window_ms),
+            ("pl2_mw", &self.pl2_mw),
+            ("pl2_window_ms", &self.pl2_window_ms),
+        ]
+    }
+
+    /// The key of the first value that cannot be on a machine with so many clusters, and what is wrong with it.
+    pub(super) fn fault(&self, clusters: usize) -> Option<(&'static str, &'static str)> {
+        let window = |of: &Figure| (1.0..=1e6).contains(&of.value);
+        if self.pl1_mw.value < 1.0 {
+            Some(("pl1_mw", "at least 1 mW"))
+        } else if !window(&self.pl1_window_ms) {
+            Some(("pl1_window_ms", "between 1 ms and 1000 s"))
+        } else if self.pl2_mw.is_given() && self.pl2_mw.value < self.pl1_mw.value {
+            Some(("pl2_mw", "the short-term limit is no lower than pl1_mw"))
+        } else if self.pl2_mw.is_given() && !window(&self.pl2_window_ms) {
+            Some(("pl2_window_ms", "between 1 ms and 1000 s"))
+        } else if self.pl2_window_ms.is_given() && !self.pl2_mw.is_given() {
+            Some(("pl2_mw", "a window needs a limit"))
+        } else if self.pl2_window_ms.value > self.pl1_window_ms.value {
+            Some(("pl2_window_ms", "no longer than pl1_window_ms"))
+        } else if self.clusters == 0 || !clusters.is_multiple_of(self.clusters) {
+            Some(("clusters", "the clusters do not make whole packages"))
+        } else {
+            None
+        }
+    }
+}
