@@ -41,6 +41,7 @@ scripts/setup-python.sh || echo "test: no Python packages; the tests that need t
 scripts/setup-cargo-deb.sh || echo "test: no cargo-deb; the test of the Debian package is skipped" >&2
 python_skips=0
 
+echo "Each step writes $logs/STEP.log; a summary comes at the end. The first build takes the longest."
 step format cargo fmt --all --check
 step fuzz-format cargo fmt --manifest-path fuzz/Cargo.toml --check
 step bench-format cargo fmt --manifest-path bench/Cargo.toml --check
