@@ -57,15 +57,19 @@ fn a_limit_that_does_not_bind_changes_nothing() {
     ] {
         for more in ["runtime=300ms", "runtime=300ms\nthinktime=3ms"] {
             let free = run(&machine(None), policies, 3, more);
-            let mut limited = run(&machine(Some([900.0, 999.0])), policies, 3, more);
-            let energy = limited.energy.as_mut().unwrap();
-            assert_eq!(energy.power_limited_percent, Some(0.0));
-            energy.power_limited_percent = None;
-            let text = |run: &Run| serde_json::to_value(run).unwrap();
-            let (free, mut limited) = (text(&free), text(&limited));
-            // More events are handled, for the slots of clocks that would have none.
-            limited["events"] = free["events"].clone();
-            assert_eq!(free, limited, "{policies} {more}");
+            // A limit that never could bind, and one that only what was drawn shows not to.
+            let watts = joules(&machine(None), &free) / free.seconds;
+            for limits in [[900.0, 999.0], [2.0 * watts, 2.2 * watts]] {
+                let mut limited = run(&machine(Some(limits)), policies, 3, more);
+                let energy = limited.energy.as_mut().unwrap();
+                assert_eq!(energy.power_limited_percent, Some(0.0));
+                energy.power_limited_percent = None;
+                let text = |run: &Run| serde_json::to_value(run).unwrap();
+                let (free, mut limited) = (text(&free), text(&limited));
+                // More events are handled, for the slots of clocks that would have none.
+                limited["events"] = free["events"].clone();
+                assert_eq!(free, limited, "{policies} {more}");
+            }
         }
     }
 }

@@ -210,11 +210,13 @@ impl<O: Observer> Engine<'_, O> {
         }
         let cores = slots.active[cpus.clone()].chunks(setup.threads_per_core);
         let active_cores = cores.filter(|core| core.contains(&true)).count();
+        let active_cpus = slots.active[cpus.clone()].iter().filter(|a| **a).count();
         slots.clusters[cluster].running = awake;
         if awake {
             self.schedule_clock_slot(cluster);
         }
-        let limit = self.power_capped(cluster, setup.turbo_limit(active_cores));
+        let turbo = setup.turbo_limit(active_cores);
+        let limit = self.power_capped(cluster, active_cpus, turbo);
         let domains = self.cpus[cpus.start].domain..=self.cpus[cpus.end - 1].domain;
         for index in domains {
             let domain = &mut self.domains[index];

@@ -52,12 +52,24 @@ impl Packages {
 }
 
 impl<O: Observer> Engine<'_, O> {
-    /// The highest clock of a cluster for the slot that begins now, where turbo alone would allow this one.
-    pub(super) fn power_capped(&mut self, cluster: usize, turbo: Kilohertz) -> Kilohertz {
+    /// The highest clock of a cluster for the slot that begins now, where turbo alone would allow this one. So many of its
+    /// CPUs were awake in the slot before.
+    pub(super) fn power_capped(
+        &mut self,
+        cluster: usize,
+        awake: usize,
+        turbo: Kilohertz,
+    ) -> Kilohertz {
         let Some(limit) = &self.setup.power_limit else {
             return turbo;
         };
-        self.settle_package(cluster / limit.of.clusters);
+        let package = cluster / limit.of.clusters;
+        let unsettled = self.now - self.packages.budgets[package].until();
+        if limit.cannot_bind(cluster, awake, unsettled) {
+            self.packages.clusters[cluster].cap = self.setup.clusters[cluster].table.highest();
+            return turbo;
+        }
+        self.settle_package(package);
         let of = &mut self.packages.clusters[cluster];
         if of.cap < turbo {
             of.time += self.setup.clusters[cluster].slot;
@@ -86,7 +98,7 @@ impl<O: Observer> Engine<'_, O> {
             let drawn = self.drawn_by(cluster);
             let before = std::mem::replace(&mut self.packages.clusters[cluster].drawn, drawn);
             besides += drawn.besides.saturating_sub(before.besides) as f64 * per_ns;
-            running.push((drawn.clocked_time - before.clocked_time) as f64 * per_ns);
+            running.push(drawn.clocked_time.saturating_sub(before.clocked_time) as f64 * per_ns);
             total += drawn.total();
         }
         let budget = &mut self.packages.budgets[package];

@@ -61,6 +61,16 @@ impl CpuPower {
         }
     }
 
+    /// The most that it can draw while it does not run.
+    pub(crate) fn most_at_rest(&self) -> Microwatts {
+        let all = self.states.iter().flat_map(|state| {
+            let or_less = |power: Option<Microwatts>| power.unwrap_or_default();
+            let [waiting, polling] = [state.waiting, state.polling].map(or_less);
+            [state.asleep, state.transition, waiting, polling]
+        });
+        all.max().unwrap_or_default()
+    }
+
     /// What the CPU has drawn, up to when its times are settled.
     pub(crate) fn drawn(&self, cpu: &Cpu) -> Drawn {
         let over = |power: Microwatts, time: u64| power.femtojoules_over(Nanoseconds(time));
