@@ -197,19 +197,18 @@ impl<R: ChunkReader + 'static> Reader<R> {
     /// The times have to be read, as of a file of another writer that left their range out, and cannot be.
     pub fn extent(&mut self) -> Result<Option<(Nanoseconds, Nanoseconds)>, RecordingError> {
         self.rewind();
-        let (first, last) = match self.extent_as_written() {
-            Some(extent) => extent,
-            None => {
-                let (mut first, mut last) = (i64::MAX, i64::MIN);
-                while let Some(batch) = self.next_batch()? {
-                    for time in &batch.columns.long[0] {
-                        first = first.min(*time);
-                        last = last.max(*time);
-                    }
+        let (first, last) = if let Some(extent) = self.extent_as_written() {
+            extent
+        } else {
+            let (mut first, mut last) = (i64::MAX, i64::MIN);
+            while let Some(batch) = self.next_batch()? {
+                for time in &batch.columns.long[0] {
+                    first = first.min(*time);
+                    last = last.max(*time);
                 }
-                self.rewind();
-                (first, last)
             }
+            self.rewind();
+            (first, last)
         };
         let nanoseconds = |time: i64| Nanoseconds(time.max(0) as u64);
         Ok((first <= last).then(|| (nanoseconds(first), nanoseconds(last))))
