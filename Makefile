@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo release test lint conformance validation bench fuzz doc clean
+.PHONY: help setup demo release wheel test lint conformance validation bench fuzz doc clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="	" read -r name what; do \
@@ -27,6 +27,9 @@ demo: setup ## One fio job under three settings and its report, then the verdict
 release: setup ## Build target/profiled/wakepath, optimised by a profile of its own runs
 	scripts/setup-llvm-tools.sh
 	scripts/profiled-build.sh crates/cli/Cargo.toml wakepath scripts/training.sh
+
+wheel: setup ## Build the Python package with the program into target/wheels
+	scripts/wheel.sh
 
 test: setup ## Everything that CI runs: lint, tests, documentation, conformance, mutants, fuzzing
 	@scripts/test.sh

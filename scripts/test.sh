@@ -33,7 +33,8 @@ step() {
 conformance() { target/debug/wakepath-conformance "$@"; }
 
 python=.cache/python/bin
-python_files() { git ls-files '*.py'; }
+# The package is checked where its wheel is installed.
+python_files() { git ls-files '*.py' ':!python/'; }
 # Each file by itself: they are programs of different folders.
 types() { python_files | xargs -n 1 "$python/mypy" --strict; }
 
@@ -57,6 +58,12 @@ fi
 step doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 # The output of tests that pass is shown as well, because a skipped test passes and says so there.
 step tests cargo test --workspace --locked --no-fail-fast -- --show-output
+if [ -x "$python/maturin" ]; then
+    step wheel scripts/wheel.sh dev
+    step package scripts/test-python.sh
+else
+    python_skips=$((python_skips + 2))
+fi
 step conformance conformance run
 step mutants conformance mutants
 [ "${FUZZ_SECONDS:-60}" = 0 ] || step fuzz env FUZZ_SEED="${FUZZ_SEED:-1}" FUZZ_JOBS="${FUZZ_JOBS:-4}" scripts/fuzz.sh
@@ -67,6 +74,8 @@ count() { grep -c "$1" "$2" 2>/dev/null; }
 
 skips=$(count '^skipped: ' "$logs/tests.log")
 skips=${skips:-0}
+# The same over the last lines of pytest's runs.
+package_sum() { grep -hE '^[0-9]+ (passed|failed|skipped).* in ' "$logs/package.log" 2>/dev/null | grep -o "[0-9]* $1" | awk '{n += $1} END {print n + 0}'; }
 fuzz_ok=0
 fuzz_failed=0
 if [ -f "$logs/fuzz.log" ]; then
@@ -74,17 +83,18 @@ if [ -f "$logs/fuzz.log" ]; then
     fuzz_failed=$(count '^fuzz [a-z_]*: FAILED' "$logs/fuzz.log")
 fi
 # A test that skips itself counts as passed to its runner.
-passed=$(($(sum passed) - skips + fuzz_ok))
-failed=$(($(sum failed) + fuzz_failed))
-skipped=$(($(sum ignored) + skips + python_skips))
+passed=$(($(sum passed) - skips + fuzz_ok + $(package_sum passed)))
+failed=$(($(sum failed) + fuzz_failed + $(package_sum failed)))
+skipped=$(($(sum ignored) + skips + python_skips + $(package_sum skipped)))
 # Steps that do not count tests count as one, and a step that failed to even build must not look like none.
-for name in format fuzz-format bench-format clippy bench-clippy ruff ruff-format mypy doc conformance mutants; do
+for name in format fuzz-format bench-format clippy bench-clippy ruff ruff-format mypy doc wheel conformance mutants; do
     [ -f "$logs/$name.log" ] && [[ " ${failed_steps[*]-} " != *" $name "* ]] && passed=$((passed + 1))
 done
 for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do
     case $name in
     tests) [ "$(sum failed)" -gt 0 ] || failed=$((failed + 1)) ;;
     fuzz) [ "$fuzz_failed" -gt 0 ] || failed=$((failed + 1)) ;;
+    package) [ "$(package_sum failed)" -gt 0 ] || failed=$((failed + 1)) ;;
     *) failed=$((failed + 1)) ;;
     esac
 done
@@ -99,8 +109,9 @@ fi
     grep -hE '^(comparing with|[0-9]+ decisions compared)' "$logs/conformance.log"
     grep -hE '^[0-9]+ of [0-9]+ alterations' "$logs/mutants.log"
     [ -f "$logs/fuzz.log" ] && grep -hE '^fuzz [a-z_]+: ' "$logs/fuzz.log"
-    grep -h '^skipped: ' "$logs/tests.log"
-    [ "$python_skips" = 0 ] || echo "skipped: ruff and mypy: scripts/setup-python.sh could not install them"
+    grep -hsE '^[0-9]+ (passed|failed|skipped).* in ' "$logs/package.log" | sed 's/^/python package: /'
+    grep -hs '^skipped: ' "$logs/tests.log" "$logs/package.log"
+    [ "$python_skips" = 0 ] || echo "skipped: ruff, mypy and the Python package: scripts/setup-python.sh could not install them"
     # Once more at the very end, because CI may keep no more than that.
     failed_tests=$(awk -f scripts/failed-tests.awk "$logs/tests.log")
     for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do

@@ -16,6 +16,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use wakepath_units::causes::with_causes;
 
 /// What saving power costs your I/O, which mechanism costs it, and which setting is best here.
 #[derive(Parser)]
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
         Ok(_) if waiting::cancelled() => ExitCode::from(waiting::exit_code()),
         Ok((code, ())) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("wakepath: {}", with_causes(&error));
+            eprintln!("wakepath: {}", with_causes(error.as_ref()));
             ExitCode::from(if waiting::cancelled() {
                 waiting::exit_code()
             } else {
@@ -51,19 +52,6 @@ fn main() -> ExitCode {
             })
         }
     }
-}
-
-/// An error with its causes, but for those that it has named itself.
-fn with_causes(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
 }
 
 /// Writes to standard output; a reader that has closed the pipe has what it wanted.

@@ -240,14 +240,7 @@ impl Writer {
     /// # Errors
     /// A metric is no finite number; the file system refuses, for example because it is full.
     pub fn write_run(&self, index: usize, run: &Run) -> Result<(), ResultsError> {
-        if let Some((metric, value)) = run.not_finite() {
-            return Err(ResultsError::NotFinite {
-                key: run.key.clone(),
-                metric: metric.to_owned(),
-                value,
-            });
-        }
-        write_json(&self.run_path(index), run)
+        write_run(&self.dir, index, run)
     }
 
     /// Keeps a finished run that another directory of the same study holds.
@@ -261,6 +254,9 @@ impl Writer {
     /// # Errors
     /// The file system refuses, or a run's file was tampered with.
     pub fn finish(self) -> Result<(), ResultsError> {
+        // Of workers that were killed.
+        let folder = self.dir.join(RUNS);
+        atomic::sweep(&folder).map_err(at(&folder))?;
         let runs = reader::runs(&self.dir)?;
         let [metrics, latency, attribution, idle, frequency, timeline] =
             reader::TABLES.map(|name| self.dir.join(name));
@@ -274,7 +270,7 @@ impl Writer {
     }
 
     fn run_path(&self, index: usize) -> PathBuf {
-        self.dir.join(RUNS).join(run_name(index))
+        run_path(&self.dir, index)
     }
 
     fn write_document(&self, complete: bool) -> Result<(), ResultsError> {
@@ -284,6 +280,27 @@ impl Writer {
         };
         write_json(&self.dir.join(DOCUMENT), &document)
     }
+}
+
+/// Keeps a finished run in a directory that another process has begun with a [`Writer`] and will finish. Whoever makes the
+/// same run again writes the same bytes.
+///
+/// # Errors
+/// As [`Writer::write_run`].
+pub fn write_run(dir: &Path, index: usize, run: &Run) -> Result<(), ResultsError> {
+    if let Some((metric, value)) = run.not_finite() {
+        return Err(ResultsError::NotFinite {
+            key: run.key.clone(),
+            metric: metric.to_owned(),
+            value,
+        });
+    }
+    write_json(&run_path(dir, index), run)
+}
+
+/// The file of the run of this index. It is there when the run is finished.
+pub fn run_path(dir: &Path, index: usize) -> PathBuf {
+    dir.join(RUNS).join(run_name(index))
 }
 
 /// The name of a run's file.

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use arrow_array::RecordBatchReader;
 use serde::Deserialize;
 
 use crate::directory::{DOCUMENT, RUNS, ResultsError, at};
@@ -161,6 +162,33 @@ impl Reader {
     /// As [`Self::metrics`].
     pub fn timeline(&self) -> Result<Vec<TimelineRow>, ResultsError> {
         self.table(5, |run, rows| rows.extend(run.timeline_rows()))
+    }
+
+    /// A table of these, in Arrow's layout: `metrics`, `latency`, `attribution`, `idle`, `frequency`, `timeline`. That of
+    /// finished results is read a part at a time.
+    ///
+    /// # Errors
+    /// No such table; as [`Self::metrics`].
+    pub fn batches(&self, table: &str) -> Result<Box<dyn RecordBatchReader + Send>, ResultsError> {
+        let path = self.dir.join(format!("{table}.parquet"));
+        let index = TABLES.iter().position(|name| path.ends_with(name));
+        let batches = match index {
+            Some(_) if self.imported.is_none() && self.document.complete => {
+                tables::batches(File::open(&path).map_err(at(&path))?)
+            }
+            Some(0) => tables::in_memory(&self.metrics()?),
+            Some(1) => tables::in_memory(&self.latency()?),
+            Some(2) => tables::in_memory(&self.attribution()?),
+            Some(3) => tables::in_memory(&self.idle()?),
+            Some(4) => tables::in_memory(&self.frequency()?),
+            Some(5) => tables::in_memory(&self.timeline()?),
+            _ => {
+                let known = TABLES.map(|name| name.trim_end_matches(".parquet"));
+                let message = format!("no such table; there are {}", known.join(", "));
+                return Err(ResultsError::Content { path, message });
+            }
+        };
+        batches.map_err(|source| ResultsError::Table { path, source })
     }
 
     /// A table; of an interrupted study, what it will have been made of.

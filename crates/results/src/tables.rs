@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::FieldRef;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -70,6 +70,23 @@ pub(crate) fn write<R: Row>(
     }
     writer.close()?;
     Ok(())
+}
+
+/// Rows of a Parquet file, a part at a time.
+pub(crate) fn batches(
+    from: impl ChunkReader + 'static,
+) -> Result<Box<dyn RecordBatchReader + Send>, TableError> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(from)?;
+    Ok(Box::new(builder.with_batch_size(1 << 16).build()?))
+}
+
+/// The same of rows that no file has.
+pub(crate) fn in_memory<R: Row>(
+    rows: &[R],
+) -> Result<Box<dyn RecordBatchReader + Send>, TableError> {
+    let batch = serde_arrow::to_record_batch(&columns::<R>()?, &rows)?;
+    let schema = batch.schema();
+    Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
 }
 
 /// Reads all rows of a Parquet file. Columns that a row has no field for are left out.

@@ -1,9 +1,11 @@
 //! What every layer shares: typed units, [`quantity`], which reads them with their unit, [`cpus`], which reads lists of
-//! CPUs, [`kernel`] versions, and [`spelling`], which finds what a misspelt name probably meant.
+//! CPUs, [`kernel`] versions, [`spelling`], which finds what a misspelt name probably meant, and [`causes`], which
+//! prints an error with its causes.
 //!
 //! Inside an algorithm a time is an integer number of nanoseconds. At a public boundary it has a
 //! type, so that a caller cannot pass microseconds, a frequency or a capacity by mistake.
 
+pub mod causes;
 pub mod cpus;
 pub mod kernel;
 pub mod quantity;

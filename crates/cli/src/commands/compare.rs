@@ -6,10 +6,10 @@ mod ranking;
 use std::io::Write;
 use std::path::PathBuf;
 
-use serde::Serialize;
 use wakepath_compare::figure::{Unit, doubt, percents};
 use wakepath_compare::results::{
-    Answer, Comparison, Load, Objective, Options, Row, Source, answers, choose, compare, front,
+    Answer, Compared, Comparison, Load, Objective, Options, Points, Row, Source, answers, choose,
+    compare, front, scopes,
 };
 use wakepath_compare::{Better, Condition, Goal, Mean, Metric};
 use wakepath_report::html::{from_results, view};
@@ -123,13 +123,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             };
             choose(&comparison, &objective)
         };
-        let choices = ranking::scopes(&comparison, choose)?;
+        let choices = scopes(&comparison, choose)?;
         ranking::choices(out, &comparison, &choices, args.top, args.format)?;
         return notes_of_ranking(out, &comparison, args.format);
     }
     if asked {
-        let fronts = ranking::scopes(&comparison, |among| {
-            Ok(ranking::Points {
+        let fronts = scopes(&comparison, |among| {
+            Ok(Points {
                 metrics: args.pareto.clone(),
                 points: front(&comparison, &args.pareto, &among)?,
             })
@@ -189,14 +189,6 @@ fn notes_of_ranking(
         PageFormat::Table | PageFormat::Markdown => notes(out, comparison),
         PageFormat::Json | PageFormat::Csv => Ok(()),
     }
-}
-
-/// A comparison in files: the questions of the studies with a goal, then everything.
-#[derive(Serialize)]
-struct Compared<'a> {
-    answers: &'a [Answer],
-    #[serde(flatten)]
-    comparison: &'a Comparison,
 }
 
 /// The questions of the studies that have a goal.

@@ -1,6 +1,7 @@
 //! Comparing what is in result directories: a row for every metric of every workload under every policy.
 
 mod choice;
+mod scope;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,6 +14,7 @@ pub use choice::{
     Among, Answer, Candidate, Choice, Figure, Holds, Objective, Point, answer, answers, choose,
     front, front_of,
 };
+pub use scope::{InFiles, Points, Scope, scopes};
 
 use crate::differences::machine_kinds;
 use crate::gain::interval_of_mean;
@@ -187,6 +189,16 @@ pub struct Comparison {
     pub summaries: Vec<Summary>,
     /// What a reader should know of all of it.
     pub notes: Vec<String>,
+}
+
+/// A comparison in files: the questions of the studies with a goal, then everything.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Compared<'a> {
+    /// The questions that have a goal.
+    pub answers: &'a [Answer],
+    /// Everything.
+    #[serde(flatten)]
+    pub comparison: &'a Comparison,
 }
 
 /// The comparisons that answer one question: what differs in this metric.

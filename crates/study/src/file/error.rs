@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use wakepath_hardware::machine::MachineError;
-use wakepath_results::ResultsError;
+use wakepath_results::{ResultsError, RunKey};
 use wakepath_sim::SimError;
 use wakepath_units::spelling::suggestion;
 
@@ -57,6 +57,9 @@ pub enum StudyError {
     /// The results.
     #[error(transparent)]
     Results(#[from] ResultsError),
+    /// A run that other processes should have made.
+    #[error("{0}: this run is not there")]
+    Missing(RunKey),
     /// Called off before its end.
     #[error("--resume goes on where it stopped")]
     Interrupted,

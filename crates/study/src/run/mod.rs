@@ -4,6 +4,7 @@
 //! error, cancellation, shards. A [`Backend`] checks a cell and makes its run.
 
 pub mod live;
+pub mod parts;
 pub mod replay;
 pub mod rows;
 pub mod sim;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rayon::prelude::*;
-use wakepath_results::{Machine, Mode, Origin, Run, RunKey, Shard, Writer};
+use wakepath_results::{Document, Machine, Mode, Origin, Run, RunKey, Shard, Writer};
 
 use self::live::Live;
 use self::replay::Replay;
@@ -142,37 +143,28 @@ pub fn run(
     waiting: &Waiting<'_>,
 ) -> Result<(), StudyError> {
     check(plan, backend)?;
-    let provenance = backend.provenance()?;
-    let files = plan.files(provenance.machine_files.clone());
-    let mut document = plan.document(provenance);
+    let session = Session::new(plan, backend)?;
+    let mut document = session.document.clone();
     document.shard = shard;
-    // What a backend finds, such as the processor of a recording, may have a name that the plan does not know.
-    let machines: Vec<String> = document.machines.iter().map(|m| m.name.clone()).collect();
-    let key = |index| RunKey {
-        machine: machines[plan.cell(index).machine].clone(),
-        ..plan.key(index)
-    };
     backend.begin()?;
     let (parallel, order) = match backend.order() {
         Order::Parallel => (true, (0..plan.runs()).collect()),
         Order::Serial(order) => (false, order),
     };
-    let writer = Writer::open(dir, document, &files, mode)?;
+    let writer = Writer::open(dir, document, &session.files, mode)?;
     let mut planned = 0;
     let mut missing = Vec::new();
     for (position, index) in (0_u32..).zip(order) {
         if shard.is_none_or(|shard| shard.has(index)) {
             planned += 1;
-            if !writer.has(index, &key(index))? {
+            if !writer.has(index, &session.key(index))? {
                 missing.push((position, index));
             }
         }
     }
     (waiting.finished)(planned - missing.len());
     let one = |(position, index): (u32, usize)| {
-        let cell = plan.cell(index);
-        let mut run = Run::new(key(index), None, cell.repeat, position);
-        backend.run(cell, &mut run, waiting.cancelled)?;
+        let run = session.run(index, position, waiting.cancelled)?;
         writer.write_run(index, &run)?;
         (waiting.finished)(1);
         Ok(())
@@ -185,6 +177,49 @@ pub fn run(
         // Its tables are made when all are merged.
         Some(_) => Ok(()),
         None => Ok(writer.finish()?),
+    }
+}
+
+/// A plan and what makes its runs.
+struct Session<'a> {
+    plan: &'a Plan,
+    backend: &'a dyn Backend,
+    /// What the results say.
+    document: Document,
+    /// The files that are kept with them.
+    files: Files,
+}
+
+/// A path inside the result directory and a content each.
+pub type Files = Vec<(String, Vec<u8>)>;
+
+impl<'a> Session<'a> {
+    fn new(plan: &'a Plan, backend: &'a dyn Backend) -> Result<Self, StudyError> {
+        let provenance = backend.provenance()?;
+        Ok(Self {
+            plan,
+            backend,
+            files: plan.files(provenance.machine_files.clone()),
+            document: plan.document(provenance),
+        })
+    }
+
+    /// The key of the run of an index. What a backend finds, such as the processor of a recording, may have a name that
+    /// the plan does not know.
+    fn key(&self, index: usize) -> RunKey {
+        let machine = self.plan.cell(index).machine;
+        RunKey {
+            machine: self.document.machines[machine].name.clone(),
+            ..self.plan.key(index)
+        }
+    }
+
+    /// The run of an index, which comes at this place of the session.
+    fn run(&self, index: usize, position: u32, cancelled: &AtomicBool) -> Result<Run, StudyError> {
+        let cell = self.plan.cell(index);
+        let mut run = Run::new(self.key(index), None, cell.repeat, position);
+        self.backend.run(cell, &mut run, cancelled)?;
+        Ok(run)
     }
 }
 

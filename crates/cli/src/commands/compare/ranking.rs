@@ -2,10 +2,9 @@
 
 use std::io::Write;
 
-use serde::Serialize;
 use wakepath_compare::figure::Unit;
 use wakepath_compare::results::{
-    Among, Choice, CompareError, Comparison, Holds, Load, Objective, Point, choose,
+    Choice, Comparison, Holds, InFiles, Load, Objective, Points, Scope, choose, scopes,
 };
 use wakepath_compare::{Better, Goal, Metric};
 
@@ -15,81 +14,30 @@ use crate::output::{self, PageFormat};
 /// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
 pub(super) const MANY: usize = 20;
 
-/// What is said of a machine, or over all machines.
-#[derive(Serialize)]
-pub(super) struct Scope<T> {
-    /// The machine; none: over all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    machine: Option<String>,
-    #[serde(flatten)]
-    said: T,
-}
-
-/// What is said over all machines, and before that of each if there are several. Those of which nothing can be said are
-/// left out.
-///
-/// # Errors
-/// Nothing can be said of any.
-pub(super) fn scopes<T>(
+/// A heading, if there are several machines.
+fn heading<T>(
+    scope: &Scope<T>,
+    out: &mut impl Write,
     comparison: &Comparison,
-    say: impl Fn(Among) -> Result<T, CompareError>,
-) -> Result<Vec<Scope<T>>, CompareError> {
-    let several = comparison.machines.len() > 1;
-    let machines = comparison.machines.iter().filter(|_| several);
-    let scopes = machines.map(Some).chain([None]);
-    let said = scopes.map(|machine| {
-        let loads = comparison.loads.iter();
-        let loads = loads.filter(|load| machine == Some(&load.machine)).cloned();
-        let said = say(Among {
-            loads: loads.collect(),
-            ..Among::default()
-        })?;
-        Ok(Scope {
-            machine: machine.cloned(),
-            said,
-        })
-    });
-    let (said, mut errors): (Vec<_>, Vec<_>) = said.partition(Result::is_ok);
-    match errors.pop() {
-        Some(Err(error)) if said.is_empty() => Err(error),
-        _ => said.into_iter().collect(),
+    style: &dyn Style,
+) -> anyhow::Result<()> {
+    match &scope.machine {
+        Some(machine) => style.heading(out, machine),
+        None if comparison.machines.len() > 1 => style.heading(out, "All machines"),
+        None => Ok(()),
     }
 }
 
-impl<T> Scope<T> {
-    /// A heading, if there are several machines.
-    fn heading(
-        &self,
-        out: &mut impl Write,
-        comparison: &Comparison,
-        style: &dyn Style,
-    ) -> anyhow::Result<()> {
-        match &self.machine {
-            Some(machine) => style.heading(out, machine),
-            None if comparison.machines.len() > 1 => style.heading(out, "All machines"),
-            None => Ok(()),
-        }
-    }
-
-    /// The first column of files, if there are several machines.
-    fn cell(&self, comparison: &Comparison) -> Option<String> {
-        let name = self.machine.clone().unwrap_or_default();
-        (comparison.machines.len() > 1).then_some(name)
-    }
+/// The first column of files, if there are several machines.
+fn cell<T>(scope: &Scope<T>, comparison: &Comparison) -> Option<String> {
+    let name = scope.machine.clone().unwrap_or_default();
+    (comparison.machines.len() > 1).then_some(name)
 }
 
 /// The header of files, with a first column if there are several machines.
 fn header<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
     let machine = (comparison.machines.len() > 1).then_some("machine");
     machine.into_iter().chain(columns.iter().copied()).collect()
-}
-
-/// Writes JSON: what is said, or of several machines a list.
-fn json<T: Serialize>(out: &mut impl Write, scopes: &[Scope<T>]) -> anyhow::Result<()> {
-    match scopes {
-        [only] => output::json(out, only),
-        several => output::json(out, &several),
-    }
 }
 
 /// The answer to a question with conditions, then the ranking; of each machine.
@@ -101,14 +49,13 @@ pub(super) fn choices(
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
-        PageFormat::Json => json(out, choices),
+        PageFormat::Json => output::json(out, &InFiles::from(choices)),
         PageFormat::Csv => {
             let columns = ["rank", "policy", "value", "conditions", "miss_percent"];
             let rows = choices.iter().flat_map(|scope| {
                 let rows = ranks(&scope.said);
                 rows.map(|row| {
-                    scope
-                        .cell(comparison)
+                    cell(scope, comparison)
                         .into_iter()
                         .chain(row)
                         .collect::<Vec<_>>()
@@ -121,7 +68,7 @@ pub(super) fn choices(
                 if number > 0 {
                     writeln!(out)?;
                 }
-                scope.heading(out, comparison, super::style(format))?;
+                heading(scope, out, comparison, super::style(format))?;
                 choice(out, &scope.said, top, super::style(format))?;
             }
             Ok(())
@@ -221,7 +168,7 @@ pub(super) fn fronts(
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
-        PageFormat::Json => json(out, fronts),
+        PageFormat::Json => output::json(out, &InFiles::from(fronts)),
         PageFormat::Csv => {
             let rows = fronts.iter().flat_map(|scope| {
                 scope.said.points.iter().flat_map(move |point| {
@@ -235,8 +182,7 @@ pub(super) fn fronts(
                                 value.to_string(),
                                 point.on_front.to_string(),
                             ];
-                            scope
-                                .cell(comparison)
+                            cell(scope, comparison)
                                 .into_iter()
                                 .chain(row)
                                 .collect::<Vec<_>>()
@@ -251,7 +197,7 @@ pub(super) fn fronts(
                 if number > 0 {
                     writeln!(out)?;
                 }
-                scope.heading(out, comparison, super::style(format))?;
+                heading(scope, out, comparison, super::style(format))?;
                 let on = comparison.loads.iter();
                 let on =
                     on.filter(|load| scope.machine.as_ref().is_none_or(|m| *m == load.machine));
@@ -261,13 +207,6 @@ pub(super) fn fronts(
             Ok(())
         }
     }
-}
-
-/// Policies with their values of these metrics.
-#[derive(Serialize)]
-pub(super) struct Points {
-    pub(super) metrics: Vec<String>,
-    pub(super) points: Vec<Point>,
 }
 
 fn front(
@@ -335,7 +274,7 @@ pub(super) fn all(
             continue;
         };
         for scope in &ranked {
-            scope.heading(out, comparison, style)?;
+            heading(scope, out, comparison, style)?;
             by_metric(out, comparison, metric, scope, (top, style))?;
         }
     }

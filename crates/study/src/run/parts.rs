@@ -1,0 +1,133 @@
+//! A study whose runs are made by several processes, such as the workers of a cluster: one begins, each makes some of the
+//! runs in the same directory, and the first one finishes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+use wakepath_results::{Mode, Origin, Reader, Run, RunKey, Writer, directory};
+
+use super::{Backend, Files, Order, Session, Waiting, backend, check};
+use crate::file::StudyError;
+use crate::plan::Plan;
+
+/// A result directory that nobody else begins or finishes while this exists.
+#[derive(Debug)]
+pub struct Parts {
+    writer: Writer,
+    missing: Vec<(usize, RunKey)>,
+}
+
+impl Parts {
+    /// Begins, or goes on with, a directory of results.
+    ///
+    /// # Errors
+    /// A cell that cannot be run; a measurement; the directory.
+    pub fn begin(plan: &Plan, dir: &Path, mode: Mode) -> Result<Self, StudyError> {
+        let backend = parallel(plan)?;
+        check(plan, &*backend)?;
+        let session = Session::new(plan, &*backend)?;
+        let writer = Writer::open(dir, session.document.clone(), &session.files, mode)?;
+        let mut missing = Vec::new();
+        for index in 0..plan.runs() {
+            let key = session.key(index);
+            if !writer.has(index, &key)? {
+                missing.push((index, key));
+            }
+        }
+        Ok(Self { writer, missing })
+    }
+
+    /// The indices of the runs that were not there when it began.
+    pub fn missing(&self) -> Vec<usize> {
+        self.missing.iter().map(|(index, _)| *index).collect()
+    }
+
+    /// Makes the tables, once all runs are there.
+    ///
+    /// # Errors
+    /// The file system refuses, or a run is missing.
+    pub fn finish(self) -> Result<(), StudyError> {
+        for (index, key) in self.missing {
+            if !self.writer.has(index, &key)? {
+                return Err(StudyError::Missing(key));
+            }
+        }
+        Ok(self.writer.finish()?)
+    }
+}
+
+/// The files from which a plan can be made again elsewhere: `study.toml` and what it names.
+///
+/// # Errors
+/// What the results would say cannot be found out.
+pub fn files(plan: &Plan) -> Result<Files, StudyError> {
+    Ok(Session::new(plan, &*backend(plan)?)?.files)
+}
+
+/// Runs in groups that one process makes best: those of a recording, which is gone through once for all of them; all runs
+/// of a simulation, in any parts.
+pub fn together(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
+    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for index in runs {
+        let group = match plan.target {
+            Origin::Replay => plan.cell(*index).workload,
+            _ => 0,
+        };
+        groups.entry(group).or_default().push(*index);
+    }
+    groups.into_values().collect()
+}
+
+/// Makes these runs of a plan in a directory that another process has begun; those that are there already stay.
+///
+/// # Errors
+/// No such run; the first run that fails; a measurement; the file system refuses.
+pub fn make(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
+    let backend = parallel(plan)?;
+    let session = Session::new(plan, &*backend)?;
+    let goes_on = AtomicBool::new(false);
+    for index in runs {
+        if *index >= plan.runs() {
+            return Err(StudyError::Settings(format!(
+                "{}: no run {index}; it has {}",
+                plan.origin,
+                plan.runs()
+            )));
+        }
+        if !directory::run_path(dir, *index).exists() {
+            let run = session.run(*index, *index as u32, &goes_on)?;
+            directory::write_run(dir, *index, &run)?;
+        }
+    }
+    Ok(())
+}
+
+/// All runs of a plan, as if a result directory held them; on all threads of the current rayon pool.
+///
+/// # Errors
+/// A run that fails; a measurement; [`StudyError::Interrupted`].
+pub fn in_memory(plan: &Plan, waiting: &Waiting<'_>) -> Result<Reader, StudyError> {
+    let backend = parallel(plan)?;
+    let session = Session::new(plan, &*backend)?;
+    let make = |index: usize| {
+        let run = session.run(index, index as u32, waiting.cancelled)?;
+        (waiting.finished)(1);
+        Ok(run)
+    };
+    let runs: Result<Vec<Run>, StudyError> = (0..plan.runs()).into_par_iter().map(make).collect();
+    Ok(Reader::of_runs(&plan.origin, session.document, runs?))
+}
+
+/// The backend of a plan whose runs do not depend on where and when they are made.
+fn parallel(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
+    let backend = backend(plan)?;
+    match backend.order() {
+        Order::Parallel => Ok(backend),
+        Order::Serial(_) => Err(StudyError::Settings(format!(
+            "{}: a measurement takes its runs in an order of its own, on one machine, into a directory",
+            plan.origin
+        ))),
+    }
+}

@@ -1,0 +1,209 @@
+//! Results: read, compared, reported.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use wakepath_compare::results::{
+    Compared, InFiles, Objective, Options, Points, Source, answers, choose,
+    compare as compare_sources, front, scopes,
+};
+use wakepath_compare::{Condition, Goal};
+use wakepath_report::html::{from_results, render};
+use wakepath_results::{Reader, import};
+
+use crate::errors::{self, Error};
+use crate::table::Table;
+
+/// Results: of a directory, of another tool, or in memory.
+#[pyclass(frozen, module = "wakepath._engine")]
+pub(crate) struct Results {
+    reader: Arc<Reader>,
+}
+
+impl Results {
+    pub(crate) fn new(reader: Reader) -> Self {
+        Self {
+            reader: reader.into(),
+        }
+    }
+}
+
+#[pymethods]
+impl Results {
+    /// Opens a result directory, or results of fio, hyperfine and MMTests.
+    #[staticmethod]
+    fn open(path: PathBuf) -> PyResult<Self> {
+        let mut opened = import::open_all(&[path]).map_err(errors::error)?;
+        Ok(Self::new(opened.remove(0).results))
+    }
+
+    /// Where they are.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.reader.dir().to_owned()
+    }
+
+    /// `result.json`.
+    fn document(&self) -> PyResult<String> {
+        serde_json::to_string(self.reader.document()).map_err(errors::error)
+    }
+
+    fn table(&self, name: &str) -> PyResult<Table> {
+        Table::new(&self.reader, name)
+    }
+}
+
+/// What is compared: a path, or results that are open.
+#[derive(FromPyObject)]
+pub(crate) enum Given<'py> {
+    Open(PyRef<'py, Results>),
+    Path(PathBuf),
+}
+
+/// Readers with a name each.
+fn opened(given: Vec<Given<'_>>) -> PyResult<Vec<(String, Arc<Reader>)>> {
+    let paths: Vec<PathBuf> = given
+        .iter()
+        .filter_map(|given| match given {
+            Given::Path(path) => Some(path.clone()),
+            Given::Open(_) => None,
+        })
+        .collect();
+    let mut of_paths = import::open_all(&paths).map_err(errors::error)?.into_iter();
+    let mut all = Vec::new();
+    for given in given {
+        match given {
+            Given::Open(results) => {
+                let reader = Arc::clone(&results.reader);
+                all.push((reader.document().study.name.clone(), reader));
+            }
+            Given::Path(_) => {
+                all.extend(of_paths.next().map(|o| (o.name, Arc::new(o.results))));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// What a comparison is asked for, in the words of the command line.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Asked {
+    baseline: Option<String>,
+    metric: Vec<String>,
+    machine: Vec<String>,
+    workload: Vec<String>,
+    minimise: Option<String>,
+    maximise: Option<String>,
+    keep: Vec<String>,
+    pareto: Vec<String>,
+    level: Option<f64>,
+}
+
+/// Compares results; returns what `wakepath compare --format json` prints.
+#[pyfunction]
+pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> PyResult<String> {
+    let goal = match (&asked.minimise, &asked.maximise) {
+        (Some(_), Some(_)) => {
+            return Err(PyValueError::new_err("give minimise or maximise, not both"));
+        }
+        (Some(metric), None) => Some((metric.clone(), Goal::Minimise)),
+        (None, Some(metric)) => Some((metric.clone(), Goal::Maximise)),
+        (None, None) => None,
+    };
+    if goal.is_some() && !asked.pareto.is_empty() {
+        return Err(PyValueError::new_err(
+            "pareto has no single goal: give it without minimise and maximise",
+        ));
+    }
+    if goal.is_none() && !asked.keep.is_empty() {
+        return Err(PyValueError::new_err(
+            "keep: say what is wanted among what keeps it: minimise or maximise",
+        ));
+    }
+    if let Some(level) = asked.level
+        && !(0.5..=0.999).contains(&level)
+    {
+        let message = format!("level is {level}, and may be 0.5 to 0.999");
+        return Err(PyValueError::new_err(message));
+    }
+    let keep: Vec<Condition> = asked
+        .keep
+        .iter()
+        .map(|text| text.parse())
+        .collect::<Result<_, String>>()
+        .map_err(Error::new_err)?;
+    let results = opened(results)?;
+    py.detach(|| {
+        let sources: Vec<Source> = results
+            .iter()
+            .map(|(name, reader)| Source::read(name, reader))
+            .collect::<Result<_, _>>()
+            .map_err(errors::error)?;
+        let mut metrics: Vec<String> = asked.pareto.clone();
+        metrics.extend(goal.iter().map(|(metric, _)| metric.clone()));
+        metrics.extend(keep.iter().map(|condition| condition.metric.clone()));
+        if metrics.is_empty() {
+            metrics.clone_from(&asked.metric);
+        }
+        let options = Options {
+            baseline: asked.baseline.clone(),
+            metrics,
+            machines: asked.machine.clone(),
+            workloads: asked.workload.clone(),
+            level: asked.level,
+        };
+        let comparison = compare_sources(&sources, &options).map_err(errors::error)?;
+        let text = if let Some((metric, goal)) = goal {
+            let choose = |among| {
+                let objective = Objective {
+                    metric: metric.clone(),
+                    goal,
+                    keep: keep.clone(),
+                    among,
+                };
+                choose(&comparison, &objective)
+            };
+            let choices = scopes(&comparison, choose).map_err(errors::error)?;
+            serde_json::to_string_pretty(&InFiles::from(&choices[..]))
+        } else if asked.pareto.is_empty() {
+            let answers =
+                if asked.metric.is_empty() && asked.workload.is_empty() && asked.machine.is_empty()
+                {
+                    answers(&sources, &comparison)
+                } else {
+                    Vec::new()
+                };
+            serde_json::to_string_pretty(&Compared {
+                answers: &answers,
+                comparison: &comparison,
+            })
+        } else {
+            let points = scopes(&comparison, |among| {
+                Ok(Points {
+                    metrics: asked.pareto.clone(),
+                    points: front(&comparison, &asked.pareto, &among)?,
+                })
+            });
+            serde_json::to_string_pretty(&InFiles::from(&points.map_err(errors::error)?[..]))
+        };
+        text.map_err(errors::error)
+    })
+}
+
+/// The page of a report.
+#[pyfunction]
+pub(crate) fn report(
+    py: Python<'_>,
+    results: Vec<PathBuf>,
+    baseline: Option<String>,
+) -> PyResult<String> {
+    py.detach(|| {
+        let opened = import::open_all(&results).map_err(errors::error)?;
+        let readers: Vec<Reader> = opened.into_iter().map(|o| o.results).collect();
+        let view = from_results::view(&readers, baseline.as_deref()).map_err(errors::error)?;
+        render(&view).map_err(errors::error)
+    })
+}

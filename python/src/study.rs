@@ -1,0 +1,219 @@
+//! Studies: planned, checked, run here or in parts elsewhere.
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use wakepath_policies::PolicySet;
+use wakepath_results::{Mode, Origin, Shard};
+use wakepath_study::builtin;
+use wakepath_study::plan;
+use wakepath_study::run::{self, parts};
+
+use crate::errors::{self, Error};
+use crate::results::Results;
+use crate::work::work;
+
+/// Names of the studies that need no file.
+#[pyfunction]
+pub(crate) fn builtin_studies() -> Vec<&'static str> {
+    builtin::study_names().collect()
+}
+
+/// A study with everything found that it names.
+#[pyclass(frozen, module = "wakepath._engine")]
+pub(crate) struct Plan {
+    plan: Arc<plan::Plan>,
+}
+
+fn target(on: &str) -> PyResult<Origin> {
+    let known = [Origin::Sim, Origin::Replay, Origin::Live];
+    let found = known.into_iter().find(|origin| origin.name() == on);
+    found.ok_or_else(|| {
+        let known = known.map(|origin| format!("'{}'", origin.name()));
+        PyValueError::new_err(format!("on is '{on}', and may be {}", known.join(" or ")))
+    })
+}
+
+/// What to do with a directory that is there.
+fn mode(name: &str) -> PyResult<Mode> {
+    match name {
+        "new" => Ok(Mode::New),
+        "resume" => Ok(Mode::Resume),
+        "replace" => Ok(Mode::Replace),
+        other => Err(PyValueError::new_err(format!(
+            "'{other}' is neither 'new', 'resume' nor 'replace'"
+        ))),
+    }
+}
+
+#[pymethods]
+impl Plan {
+    /// A study file, or a built-in study by its name.
+    #[staticmethod]
+    fn load(path: PathBuf, on: &str, more: Vec<String>) -> PyResult<Self> {
+        let more = more.iter().map(|set| set.parse());
+        let more: Vec<PolicySet> = more.collect::<Result<_, _>>().map_err(errors::error)?;
+        let plan = plan::Plan::with_more(&path, target(on)?, &more).map_err(errors::of_study)?;
+        Ok(Self { plan: plan.into() })
+    }
+
+    /// The study of these keys, as JSON; paths in it count from `folder`.
+    #[staticmethod]
+    fn of_keys(keys: &str, folder: PathBuf, on: &str) -> PyResult<Self> {
+        let keys: toml::Table = serde_json::from_str(keys).map_err(errors::error)?;
+        let text = toml::to_string(&keys).map_err(errors::error)?;
+        let plan = plan::Plan::new(&text, "study", &folder, target(on)?);
+        Ok(Self {
+            plan: plan.map_err(errors::of_study)?.into(),
+        })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.plan.file.name.get_ref()
+    }
+
+    #[getter]
+    fn text(&self) -> &str {
+        &self.plan.text
+    }
+
+    #[getter]
+    fn on(&self) -> &'static str {
+        self.plan.target.name()
+    }
+
+    #[getter]
+    fn repeats(&self) -> u32 {
+        self.plan.repeats()
+    }
+
+    #[getter]
+    fn workloads(&self) -> Vec<&str> {
+        self.plan.workloads.iter().map(|w| &*w.name).collect()
+    }
+
+    #[getter]
+    fn policies(&self) -> Vec<&str> {
+        self.plan.policies.iter().map(|p| &*p.name).collect()
+    }
+
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        let of_jobs = self.plan.workloads.iter().flat_map(|workload| {
+            let warnings = workload.warnings.iter();
+            warnings.map(|warning| format!("{}: line {warning}", workload.name))
+        });
+        of_jobs.chain(self.plan.notes()).collect()
+    }
+
+    fn __len__(&self) -> usize {
+        self.plan.runs()
+    }
+
+    /// The files from which the study can be run elsewhere: `study.toml` and what it names.
+    fn files(&self) -> PyResult<BTreeMap<String, Vec<u8>>> {
+        let files = parts::files(&self.plan).map_err(errors::of_study)?;
+        Ok(files.into_iter().collect())
+    }
+
+    /// Runs all or a shard of it; returns how many runs that are.
+    #[pyo3(signature = (into, mode, *, shard, jobs, progress))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        into: PathBuf,
+        mode: &str,
+        shard: Option<&str>,
+        jobs: Option<NonZero<u16>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<usize> {
+        let shard: Option<Shard> = shard.map(str::parse).transpose().map_err(errors::error)?;
+        let mode = self::mode(mode)?;
+        let plan = &self.plan;
+        if shard.is_some() && plan.target == Origin::Live {
+            return Err(Error::new_err(
+                "shard is for simulations: a measurement takes its runs in an order of its own, on one machine",
+            ));
+        }
+        work(py, jobs, progress, errors::of_study, |waiting| {
+            let backend = run::backend(plan)?;
+            run::run(plan, &*backend, shard, &into, mode, waiting)
+        })?;
+        let has = |index: &usize| shard.is_none_or(|shard| shard.has(*index));
+        Ok((0..plan.runs()).filter(has).count())
+    }
+
+    /// Runs all of it and keeps the results in memory.
+    #[pyo3(signature = (*, jobs, progress))]
+    fn run_in_memory(
+        &self,
+        py: Python<'_>,
+        jobs: Option<NonZero<u16>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Results> {
+        let plan = &self.plan;
+        let reader = work(py, jobs, progress, errors::of_study, |waiting| {
+            parts::in_memory(plan, waiting)
+        })?;
+        Ok(Results::new(reader))
+    }
+
+    /// Begins a directory whose runs are made by others.
+    fn begin(&self, py: Python<'_>, into: PathBuf, mode: &str) -> PyResult<Parts> {
+        let mode = self::mode(mode)?;
+        let begun = py.detach(|| parts::Parts::begin(&self.plan, &into, mode));
+        Ok(Parts {
+            parts: Mutex::new(Some(begun.map_err(errors::of_study)?)),
+        })
+    }
+
+    /// These runs in groups that are best made together.
+    fn together(&self, runs: Vec<usize>) -> Vec<Vec<usize>> {
+        parts::together(&self.plan, &runs)
+    }
+
+    /// Makes these runs in a directory that another process has begun.
+    fn make(&self, py: Python<'_>, runs: Vec<usize>, into: PathBuf) -> PyResult<()> {
+        py.detach(|| parts::make(&self.plan, &runs, &into))
+            .map_err(errors::of_study)
+    }
+}
+
+/// A directory whose runs are made by others. Nobody else writes its document and tables while this exists.
+#[pyclass(frozen, module = "wakepath._engine")]
+pub(crate) struct Parts {
+    parts: Mutex<Option<parts::Parts>>,
+}
+
+#[pymethods]
+impl Parts {
+    /// The runs that were not there when it was begun.
+    #[getter]
+    fn missing(&self) -> Vec<usize> {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = parts.as_ref().map(parts::Parts::missing);
+        missing.unwrap_or_default()
+    }
+
+    /// Makes the tables of the runs, and ends it.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        match parts.take() {
+            Some(parts) => py.detach(|| parts.finish()).map_err(errors::of_study),
+            None => Err(Error::new_err("these results are finished already")),
+        }
+    }
+
+    /// Leaves the directory as it is, for another one to go on with.
+    fn close(&self) {
+        self.parts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+    }
+}

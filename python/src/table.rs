@@ -1,0 +1,143 @@
+//! Tables in Arrow's own memory layout, which pandas, polars, DuckDB and pyarrow take as they are, by the Arrow
+//! PyCapsule interface.
+//!
+//! `arrow-pyarrow` would make objects of pyarrow, which then had to be installed.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::types::{Float64Type, Int64Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatchReader};
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{DataType, SchemaRef};
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyList};
+use wakepath_results::Reader;
+
+use crate::errors::{self, Error};
+
+const SCHEMA: &CStr = c"arrow_schema";
+const STREAM: &CStr = c"arrow_array_stream";
+
+/// A table of results. It is read when it is asked for, a part at a time.
+#[pyclass(frozen, module = "wakepath")]
+pub(crate) struct Table {
+    reader: Arc<Reader>,
+    name: String,
+    schema: SchemaRef,
+}
+
+type Batches = Box<dyn RecordBatchReader + Send>;
+
+impl Table {
+    pub(crate) fn new(reader: &Arc<Reader>, name: &str) -> PyResult<Self> {
+        let schema = reader.batches(name).map_err(errors::error)?.schema();
+        Ok(Self {
+            reader: Arc::clone(reader),
+            name: name.to_owned(),
+            schema,
+        })
+    }
+
+    fn batches(&self) -> PyResult<Batches> {
+        self.reader.batches(&self.name).map_err(errors::error)
+    }
+
+    /// The values of these columns.
+    fn values<'py>(&self, py: Python<'py>, columns: &[usize]) -> PyResult<Vec<Bound<'py, PyList>>> {
+        let lists: Vec<_> = columns.iter().map(|_| PyList::empty(py)).collect();
+        for batch in self.batches()? {
+            let batch = batch.map_err(errors::error)?;
+            for (column, list) in columns.iter().zip(&lists) {
+                append(list, batch.column(*column))?;
+            }
+        }
+        Ok(lists)
+    }
+}
+
+/// Appends the values of an array to a list.
+fn append(list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
+    macro_rules! each {
+        ($array:expr) => {
+            $array.iter().try_for_each(|value| list.append(value))
+        };
+    }
+    match array.data_type() {
+        DataType::Utf8 => each!(array.as_string::<i32>()),
+        DataType::Float64 => each!(array.as_primitive::<Float64Type>()),
+        DataType::UInt64 => each!(array.as_primitive::<UInt64Type>()),
+        DataType::UInt32 => each!(array.as_primitive::<UInt32Type>()),
+        DataType::Int64 => each!(array.as_primitive::<Int64Type>()),
+        DataType::Boolean => each!(array.as_boolean()),
+        other => Err(Error::new_err(format!(
+            "a column of {other}, which only Arrow readers take"
+        ))),
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// The names of the columns.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        let fields = self.schema.fields().iter();
+        fields.map(|field| field.name().clone()).collect()
+    }
+
+    /// The values of a column.
+    fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
+        let index = self.schema.index_of(name).map_err(|_| {
+            let known = self.columns().join(", ");
+            PyKeyError::new_err(format!("no column is called `{name}`; there are {known}"))
+        })?;
+        let mut lists = self.values(py, &[index])?;
+        Ok(lists.remove(0))
+    }
+
+    /// All columns by name.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let columns: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let dict = PyDict::new(py);
+        for (name, list) in self.columns().iter().zip(self.values(py, &columns)?) {
+            dict.set_item(name, list)?;
+        }
+        Ok(dict)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        let mut rows = 0;
+        for batch in self.batches()? {
+            rows += batch.map_err(errors::error)?.num_rows();
+        }
+        Ok(rows)
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<wakepath.Table {}: {}>",
+            self.name,
+            self.columns().join(", ")
+        )
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(&*self.schema).map_err(errors::error)?;
+        PyCapsule::new_with_value(py, schema, SCHEMA)
+    }
+
+    /// A consumer may ask for another schema; it gets this one, which the interface allows.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let stream = FFI_ArrowArrayStream::new(self.batches()?);
+        PyCapsule::new_with_value(py, stream, STREAM)
+    }
+}

@@ -1,0 +1,111 @@
+//! Long work: with the interpreter's lock released, on a pool of threads, told of by a progress bar, ended by Ctrl-C.
+
+use std::num::NonZero;
+use std::process;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use wakepath_study::run::Waiting;
+
+use crate::errors;
+
+/// How often Python looks for signals and draws its bar.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The pool of the last call.
+static POOL: Mutex<Option<Pool>> = Mutex::new(None);
+
+/// Threads, and the process that has them: a fork has none of them.
+struct Pool {
+    process: u32,
+    threads: Arc<ThreadPool>,
+}
+
+/// A pool of so many threads, of one per core if `jobs` is `None`.
+fn pool(jobs: Option<NonZero<u16>>) -> PyResult<Arc<ThreadPool>> {
+    let all = || available_parallelism().map_or(1, usize::from);
+    let wanted = jobs.map_or_else(all, |jobs| usize::from(jobs.get()));
+    let process = process::id();
+    let mut last = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(pool) = last.take() {
+        if pool.process != process {
+            // Its threads are those of the parent: there is nobody to be joined.
+            std::mem::forget(pool);
+        } else if pool.threads.current_num_threads() == wanted {
+            let threads = Arc::clone(&pool.threads);
+            *last = Some(pool);
+            return Ok(threads);
+        }
+    }
+    let threads = ThreadPoolBuilder::new().num_threads(wanted).build();
+    let threads = Arc::new(threads.map_err(errors::error)?);
+    *last = Some(Pool {
+        process,
+        threads: Arc::clone(&threads),
+    });
+    Ok(threads)
+}
+
+/// Does `work` on `jobs` threads. Meanwhile this thread, without the interpreter's lock but for moments, lets signals
+/// reach Python, and calls `progress` with the number of parts that are finished. What either raises calls the work off.
+///
+/// # Errors
+/// What was raised meanwhile, such as `KeyboardInterrupt`; else the error of the work.
+pub(crate) fn work<T: Send, E: Send>(
+    py: Python<'_>,
+    jobs: Option<NonZero<u16>>,
+    progress: Option<Py<PyAny>>,
+    to_python: impl FnOnce(E) -> PyErr,
+    work: impl FnOnce(&Waiting<'_>) -> Result<T, E> + Send,
+) -> PyResult<T> {
+    let pool = pool(jobs)?;
+    let cancelled = AtomicBool::new(false);
+    let done = AtomicUsize::new(0);
+    let look = || {
+        let seen = Python::try_attach(|py| {
+            py.check_signals()?;
+            if let Some(progress) = &progress {
+                progress.call1(py, (done.load(Ordering::Relaxed),))?;
+            }
+            Ok(())
+        });
+        // None: the interpreter is shutting down, and nobody waits for the result.
+        seen.unwrap_or_else(|| Err(errors::Error::new_err("the interpreter is shutting down")))
+    };
+    let (result, raised) = py.detach(|| {
+        let mut result = None;
+        let mut raised = None;
+        pool.in_place_scope(|scope| {
+            let (finished, waiting) = mpsc::channel::<()>();
+            scope.spawn(|_| {
+                result = Some(work(&Waiting {
+                    finished: &|parts| _ = done.fetch_add(parts, Ordering::Relaxed),
+                    cancelled: &cancelled,
+                }));
+                drop(finished);
+            });
+            while waiting.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                if raised.is_none()
+                    && let Err(error) = look()
+                {
+                    cancelled.store(true, Ordering::Relaxed);
+                    raised = Some(error);
+                }
+            }
+        });
+        if raised.is_none() {
+            raised = look().err();
+        }
+        (result, raised)
+    });
+    match (raised, result) {
+        (Some(raised), _) => Err(raised),
+        (None, Some(result)) => result.map_err(to_python),
+        (None, None) => Err(errors::Error::new_err("the work was not done")),
+    }
+}

@@ -1,0 +1,106 @@
+"""The rest of the command line's words."""
+
+import json
+import pickle
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import wakepath
+from wakepath import _program
+
+Run = Callable[..., str]
+TRACES = Path(__file__).parents[2] / "crates/trace/tests/data"
+
+
+def test_the_program_is_in_the_wheel() -> None:
+    said = subprocess.run([_program.program(), "--version"], capture_output=True, text=True, check=True).stdout
+    assert said == f"wakepath {wakepath.__version__}\n"
+
+
+def test_policy_sets() -> None:
+    both = wakepath.PolicySet("menu@6.12") + "psd[timeout=3ms]"
+    assert str(both) == "menu@6.12 + psd[timeout=3ms]"
+    assert both.policies == ["menu@6.12", "psd[timeout=3ms]"]
+    assert both == wakepath.PolicySet(str(both)) == pickle.loads(pickle.dumps(both))
+    assert len({both, wakepath.PolicySet(str(both)), wakepath.PolicySet("teo")}) == 2
+    assert (len(wakepath.PolicySet()), repr(both)) == (0, "PolicySet('menu@6.12 + psd[timeout=3ms]')")
+    for wrong in ("menuu", "menu + teo", "psd[timout=3ms]"):
+        with pytest.raises(wakepath.Error):
+            wakepath.PolicySet(wrong)
+    assert "psd" + wakepath.PolicySet("menu") == wakepath.PolicySet("psd + menu")
+    for other in (3, None, ["psd"]):
+        with pytest.raises(TypeError):
+            both + other  # type: ignore[operator]
+    with pytest.raises(TypeError):
+        wakepath.PolicySet(3)  # type: ignore[arg-type]
+
+
+def test_machines_and_drives(tmp_path: Path) -> None:
+    board = wakepath.Machine("rk3399")
+    assert (board.name, board.cpus) == ("rk3399", 6)
+    assert "rk3399" in wakepath.Machine.names()
+    assert board.idle_states[0]
+    (tmp_path / "own.toml").write_text(board.to_toml())
+    own = wakepath.Machine(str(tmp_path / "own.toml"))
+    assert own.to_toml() == board.to_toml() == pickle.loads(pickle.dumps(board)).to_toml()
+    drive = wakepath.Drive("sn530")
+    assert drive.sleeps
+    assert drive.capacity > 10**9
+    assert pickle.loads(pickle.dumps(drive)).name == drive.name
+    for kind in (wakepath.Machine, wakepath.Drive):
+        with pytest.raises(wakepath.Error, match="nowhere"):
+            kind("nowhere")
+    with pytest.raises(wakepath.Error, match="machine"):
+        wakepath.Machine.from_toml("name = 3")
+
+
+def test_apst_plans_are_those_of_the_command_line(program: Run) -> None:
+    plan = wakepath.apst_plan("Intel 760p 256GB", max_latency_us=25_000, rule="legacy")
+    printed = program(
+        "apst", "plan", "--drive=Intel 760p 256GB", "--max-latency-us=25000", "--rule=legacy", "--format=json"
+    )
+    assert plan == json.loads(printed)
+    with pytest.raises(wakepath.Error, match="24 bits"):
+        wakepath.apst_plan("Intel 760p 256GB", primary_timeout_ms=1 << 24)
+    with pytest.raises(wakepath.Error, match="required arguments"):
+        wakepath.apst_plan()
+
+
+def test_recordings_are_replayed_as_by_the_command_line(tmp_path: Path, program: Run) -> None:
+    trace = TRACES / "epyc7502-idle-wake-1500MHz.perf-script.txt"
+    out = tmp_path / "epyc.parquet"
+    summary = wakepath.import_trace(trace, output=out, hz=250)
+    recording = wakepath.Recording(out)
+    assert recording.events == summary["recorded_events"] > 100
+    assert recording.metadata["source"]
+    with pytest.raises(wakepath.Error, match="the file exists"):
+        wakepath.import_trace(trace, output=out)
+    answer = wakepath.replay(recording, ["menu", wakepath.PolicySet("teo") + "psd"], machine="epyc-7502")
+    printed = program(
+        "replay", "epyc.parquet", "--policy=menu", "--policy=teo + psd", "--machine=epyc-7502", "--format=json"
+    )
+    assert answer == json.loads(printed)
+    by_kernel = wakepath.replay(out, "menu", kernel=["6.1", "7.3"], machine="epyc-7502")
+    assert len(by_kernel["policies"]) >= 2
+    assert pickle.loads(pickle.dumps(recording)).events == recording.events
+    with pytest.raises(wakepath.Error, match=r"nowhere\.parquet"):
+        wakepath.Recording(tmp_path / "nowhere.parquet")
+    with pytest.raises(wakepath.Error, match="cannot act on a recording"):
+        wakepath.replay(recording, "menu + cpu-latency[limit=20us]", machine="epyc-7502")
+
+
+def test_an_unknown_experiment_is_refused() -> None:
+    with pytest.raises(wakepath.Error, match="nowhere"):
+        wakepath.reproduce("nowhere")
+
+
+def test_warnings_are_those_of_the_program(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.txt"
+    lines = (TRACES / "epyc7502-idle-wake-1500MHz.perf-script.txt").read_text().splitlines(keepends=True)
+    # The first event of a CPU is in the middle of an idle period.
+    trace.write_text("".join(lines[1:]))
+    with pytest.warns(wakepath.WakepathWarning):
+        wakepath.import_trace(trace, output=tmp_path / "out.parquet", hz=250)

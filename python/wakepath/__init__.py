@@ -1,0 +1,37 @@
+"""What saving power costs your I/O, which mechanism costs it, and which setting is best here.
+
+>>> import wakepath
+>>> results = wakepath.simulate("part-b-rk3399.fio", "rk3399", ["menu", "teo"], seconds=0.1)
+>>> results.compare(metric="mean_us").rows[1]["policy"]
+'teo'
+
+The words are those of the command line `wakepath`, which is in the same package. docs/python.md is the manual.
+"""
+
+from ._engine import Drive, Error, Machine, PolicySet, Recording, Table, __version__
+from ._program import WakepathWarning, apst_plan, import_trace, replay, reproduce
+from ._results import Comparison, Results, compare, report
+from ._study import Study, simulate
+from ._sweep import sweep
+
+__all__ = [
+    "Comparison",
+    "Drive",
+    "Error",
+    "Machine",
+    "PolicySet",
+    "Recording",
+    "Results",
+    "Study",
+    "Table",
+    "WakepathWarning",
+    "__version__",
+    "apst_plan",
+    "compare",
+    "import_trace",
+    "replay",
+    "report",
+    "reproduce",
+    "simulate",
+    "sweep",
+]

@@ -1,0 +1,172 @@
+"""The engine: Rust. What is not in `wakepath` itself may change."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+from typing_extensions import Self
+
+__version__: str
+
+class Error(Exception):
+    """What wakepath cannot do, and why: the words that the command line prints."""
+
+@final
+class Machine:
+    """A machine that can be simulated: a built-in one, a recorded system, or a machine file (docs/machines.md)."""
+
+    def __new__(cls, name: str) -> Self:
+        """Find a machine by its name, or read a file if the name ends in `.toml`. Raises `Error`."""
+    @staticmethod
+    def from_toml(text: str) -> Machine:
+        """Read the text of a machine file. Raises `Error`."""
+    @staticmethod
+    def names() -> list[str]:
+        """The built-in machines."""
+    @property
+    def name(self) -> str:
+        """Its short name."""
+    @property
+    def title(self) -> str:
+        """What it is."""
+    @property
+    def cpus(self) -> int:
+        """How many CPUs it has."""
+    @property
+    def idle_states(self) -> list[str]:
+        """Its idle states, shallowest first."""
+    @property
+    def drive(self) -> Drive:
+        """Its drive."""
+    def to_toml(self) -> str:
+        """The machine, complete, as a file that can be changed and read again."""
+    def _named(self) -> str | None: ...
+
+@final
+class Drive:
+    """A drive that a machine can have."""
+
+    def __new__(cls, name: str) -> Self:
+        """Find a drive of the library by a part of its name, or read a drive model file. Raises `Error`."""
+    @property
+    def name(self) -> str:
+        """What it is."""
+    @property
+    def capacity(self) -> int:
+        """Its size in bytes."""
+    @property
+    def sleeps(self) -> bool:
+        """Whether it has power states."""
+    def to_dict(self) -> dict[str, Any]:
+        """All figures, each with where it comes from."""
+    def _named(self) -> str: ...
+
+@final
+class PolicySet:
+    """Policies that hold together, such as `menu@6.12 + psd[timeout=3ms]` (docs/policies.md).
+
+    >>> PolicySet("menu") + "psd"
+    PolicySet('menu@6.12 + psd')
+    """
+
+    def __new__(cls, text: str = "") -> Self:
+        """Parse a set. Raises `Error`."""
+    @property
+    def policies(self) -> list[str]:
+        """Its policies, each by its full name."""
+    def __add__(self, value: str | PolicySet, /) -> PolicySet: ...
+    def __radd__(self, value: str, /) -> PolicySet: ...
+    def __len__(self) -> int: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Recording:
+    """A recording of a machine at work. The file is Parquet: any reader of it has the events."""
+
+    def __new__(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what a recording says of itself. Raises `Error`."""
+    @property
+    def path(self) -> str: ...
+    @property
+    def events(self) -> int:
+        """How many events it has."""
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """All that it says of itself: machine, kernel, idle states, what was recorded and lost."""
+    def __fspath__(self) -> str: ...
+
+@final
+class Table:
+    """A table of results, which polars, pandas, DuckDB and pyarrow take by the Arrow PyCapsule interface.
+
+    `polars.DataFrame(table)`, `pandas.DataFrame.from_arrow(table)`, `pyarrow.table(table)`. It is read when it is asked
+    for, a part at a time.
+    """
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+    def column(self, name: str) -> list[Any]:
+        """The values of a column. Raises `KeyError`."""
+    def to_dict(self) -> dict[str, list[Any]]:
+        """All columns by name."""
+    def __len__(self) -> int: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class Results:
+    @staticmethod
+    def open(path: str) -> Results: ...
+    @property
+    def path(self) -> str: ...
+    def document(self) -> str: ...
+    def table(self, name: str) -> Table: ...
+
+@final
+class Plan:
+    @staticmethod
+    def load(path: str, on: str, more: list[str]) -> Plan: ...
+    @staticmethod
+    def of_keys(keys: str, folder: str, on: str) -> Plan: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def on(self) -> str: ...
+    @property
+    def repeats(self) -> int: ...
+    @property
+    def workloads(self) -> list[str]: ...
+    @property
+    def policies(self) -> list[str]: ...
+    @property
+    def notes(self) -> list[str]: ...
+    def __len__(self) -> int: ...
+    def files(self) -> dict[str, bytes]: ...
+    def run(
+        self,
+        into: str,
+        mode: str,
+        *,
+        shard: str | None,
+        jobs: int | None,
+        progress: Callable[[int], object] | None,
+    ) -> int: ...
+    def run_in_memory(self, *, jobs: int | None, progress: Callable[[int], object] | None) -> Results: ...
+    def begin(self, into: str, mode: str) -> Parts: ...
+    def together(self, runs: list[int]) -> list[list[int]]: ...
+    def make(self, runs: list[int], into: str) -> None: ...
+
+@final
+class Parts:
+    @property
+    def missing(self) -> list[int]: ...
+    def finish(self) -> None: ...
+    def close(self) -> None: ...
+
+def builtin_studies() -> list[str]: ...
+def compare(results: list[Results | str], asked: Mapping[str, object]) -> str: ...
+def report(results: list[str], baseline: str | None) -> str: ...

@@ -1,0 +1,213 @@
+"""Commands of the program `wakepath`, which is in the same wheel."""
+
+import json
+import os
+import signal
+import subprocess
+import sysconfig
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ._engine import Error
+
+_NAME = "wakepath"
+
+
+class WakepathWarning(UserWarning):
+    """What the command line warns of."""
+
+
+@cache
+def program() -> Path:
+    """Where the program is that was installed with this package."""
+    try:
+        files = metadata.files(_NAME) or []
+    except metadata.PackageNotFoundError:
+        files = []
+    installed = [Path(str(file.locate())) for file in files if file.name == _NAME and "bin" in file.parts]
+    for path in [*installed, Path(sysconfig.get_path("scripts")) / _NAME]:
+        if path.is_file():
+            return path.resolve()
+    raise Error(f"the program {_NAME} is not where pip puts it: install the wheel again")
+
+
+def call(*arguments: str) -> bytes:
+    """Run a command; return what it prints, warn of what it warns of, raise what it fails with."""
+    process = subprocess.Popen(
+        [program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        out, err = process.communicate()
+    except KeyboardInterrupt:
+        # A terminal tells it as well, a notebook does not.
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        raise
+    said = err.decode(errors="replace").strip()
+    if process.returncode != 0:
+        raise Error(_failure(said) or f"{_NAME} {arguments[0]} ended with code {process.returncode}")
+    for line in said.splitlines():
+        text = line.removeprefix(f"{_NAME}: ").removeprefix("warning: ")
+        warnings.warn(text, WakepathWarning, stacklevel=3)
+    return out
+
+
+def _failure(said: str) -> str:
+    """The error without the name of the program, or how to call it."""
+    own = [line.removeprefix(f"{_NAME}: ") for line in said.splitlines() if line.startswith(f"{_NAME}: ")]
+    return own[-1] if own else said.partition("\n\nUsage:")[0].removeprefix("error: ")
+
+
+def option(name: str, value: object) -> list[str]:
+    """An option; nothing without a value, one for each of several."""
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [f"--{name}"]
+    if isinstance(value, (list, tuple)):
+        return [word for one in value for word in option(name, one)]
+    return [f"--{name}={value}"]
+
+
+def apst_plan(
+    drive: str | None = None,
+    *,
+    id_ctrl: str | os.PathLike[str] | None = None,
+    firmware: str | None = None,
+    rule: str | None = None,
+    primary_timeout_ms: int | None = None,
+    secondary_timeout_ms: int | None = None,
+    primary_tolerance_us: int | None = None,
+    secondary_tolerance_us: int | None = None,
+    max_latency_us: int | None = None,
+    no_deepest: bool = False,
+) -> dict[str, Any]:
+    """Which power states the kernel uses on a drive, and when.
+
+    Args:
+        drive: a drive of the library, by any part of its name that no other drive has.
+        id_ctrl: instead, what `nvme id-ctrl` printed: binary, JSON or text.
+        firmware: take the table of this firmware revision of a library drive.
+        rule: `"current"`, or `"legacy"` for the one before Linux 5.14.
+        primary_timeout_ms: idle time before a primary state, 100 if not given; 0 means the legacy rule.
+        secondary_timeout_ms: idle time before a secondary state, 2000 if not given; 0 means no such state.
+        primary_tolerance_us: highest total latency of a primary state, 15000 if not given.
+        secondary_tolerance_us: highest total latency of a secondary state, 100000 if not given.
+        max_latency_us: highest exit latency of any state, 100000 if not given; 0 switches APST off.
+        no_deepest: plan as for a drive with the no-deepest-state quirk.
+
+    Raises:
+        Error: no such drive, or a value out of range.
+
+    Returns:
+        What `wakepath apst plan --format json` prints.
+    """
+    arguments = [
+        *option("drive", drive),
+        *option("id-ctrl", None if id_ctrl is None else os.fspath(id_ctrl)),
+        *option("firmware", firmware),
+        *option("rule", rule),
+        *option("primary-timeout-ms", primary_timeout_ms),
+        *option("secondary-timeout-ms", secondary_timeout_ms),
+        *option("primary-tolerance-us", primary_tolerance_us),
+        *option("secondary-tolerance-us", secondary_tolerance_us),
+        *option("max-latency-us", max_latency_us),
+        *option("no-deepest", no_deepest),
+    ]
+    plan: dict[str, Any] = json.loads(call("apst", "plan", "--format=json", *arguments))
+    return plan
+
+
+def import_trace(
+    *files: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    hz: int | None = None,
+    any_machine: bool = False,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Make a recording of traces of trace-cmd, perf or tracefs, in the order of time.
+
+    Args:
+        files: `trace.dat`, `perf.data`, their text, or recordings that were not finished.
+        output: the recording to write, a Parquet file.
+        hz: ticks per second (CONFIG_HZ) of the machine, if its timer events do not show it.
+        any_machine: make one recording even of different machines.
+        force: replace the recording if it is there.
+
+    Raises:
+        Error: no trace, or a damaged one; the file exists or cannot be written.
+
+    Returns:
+        What `wakepath import --format json` prints: the events of each file by name.
+    """
+    if not files:
+        raise ValueError("nothing to import: give traces")
+    arguments = [
+        *option("output", os.fspath(output)),
+        *option("hz", hz),
+        *option("any-machine", any_machine),
+        *option("force", force),
+    ]
+    paths = [os.fspath(file) for file in files]
+    summary: dict[str, Any] = json.loads(call("import", "--format=json", *arguments, "--", *paths))
+    return summary
+
+
+def replay(
+    trace: str | os.PathLike[str],
+    policy: "object | Sequence[object]" = (),
+    *,
+    machine: str | None = None,
+    kernel: str | Sequence[str] = (),
+    hz: int | None = None,
+    ran: str | None = None,
+) -> dict[str, Any]:
+    """What other idle governors would have chosen on a recorded load, and what it would have cost.
+
+    Args:
+        trace: a recording of `wakepath record` or `import_trace`.
+        policy: idle governors, and psd around them if wanted; menu and teo of Linux 6.1 and 6.12 if not given.
+        machine: a machine whose idle states, latencies and power to take.
+        kernel: each governor as each of these kernels has it.
+        hz: ticks per second (CONFIG_HZ), instead of what the recording or the machine says.
+        ran: the governor that ran; what the recording says if not given.
+
+    Raises:
+        Error: no recording, or a policy that cannot act on one.
+
+    Returns:
+        What `wakepath replay --format json` prints.
+    """
+    policies = list(policy) if isinstance(policy, (list, tuple)) else [policy]
+    kernels = [kernel] if isinstance(kernel, str) else list(kernel)
+    arguments = [
+        *option("policy", [str(one) for one in policies]),
+        *option("machine", machine),
+        *option("kernel", ",".join(kernels) or None),
+        *option("hz", hz),
+        *option("ran", ran),
+    ]
+    answer: dict[str, Any] = json.loads(call("replay", "--format=json", *arguments, "--", os.fspath(trace)))
+    return answer
+
+
+def reproduce(part: str = "all", *, runs: int | None = None, jobs: int | None = None) -> Any:
+    """Simulate published experiments and set the result beside what was published.
+
+    Args:
+        part: which experiment; `wakepath reproduce --help` lists them.
+        runs: runs per policy set.
+        jobs: simulations at a time, 1 to 4096; one per core if not given.
+
+    Raises:
+        Error: no such experiment.
+
+    Returns:
+        What `wakepath reproduce --format json` prints.
+    """
+    arguments = [*option("runs", runs), *option("jobs", jobs)]
+    return json.loads(call("reproduce", part, "--format=json", *arguments))

@@ -1,0 +1,65 @@
+"""Result directories that only fsspec reaches."""
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ._engine import Error
+
+
+class Remote:
+    """A folder of a file system of fsspec. Files appear whole: each is put in one piece."""
+
+    def __init__(self, url: str) -> None:
+        """Find its file system."""
+        self.url = url.rstrip("/")
+        try:
+            fsspec: Any = import_module("fsspec")
+            self.files, self.folder = fsspec.core.url_to_fs(self.url)
+        except (ImportError, ValueError, OSError) as error:
+            raise Error(f"{url}: {error}") from error
+
+    def __str__(self) -> str:
+        return self.url
+
+    def there(self) -> bool:
+        """Whether it holds results."""
+        return bool(self.files.exists(f"{self.folder}/result.json"))
+
+    def remove(self) -> None:
+        """Remove them."""
+        self.files.rm(self.folder, recursive=True)
+
+    def get(self, copy: str) -> None:
+        """Copy all files here."""
+        for path in self.files.find(self.folder):
+            target = Path(copy, os.path.relpath(path, self.folder))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.files.get_file(path, str(target))
+
+    def put(self, copy: str) -> None:
+        """Copy all files there; what says that the results are complete comes last."""
+        paths = sorted(path for path in Path(copy).rglob("*") if path.is_file())
+        for path in sorted(paths, key=lambda path: path.name == "result.json"):
+            self._put(path, str(path.relative_to(copy)))
+
+    def get_runs(self, runs: list[int], copy: str) -> None:
+        """Copy these runs here."""
+        for run in runs:
+            name = f"runs/{run:06}.json"
+            self.files.get_file(f"{self.folder}/{name}", str(Path(copy, name)))
+
+    def put_runs(self, runs: list[int], copy: str) -> None:
+        """Copy these runs there."""
+        for run in runs:
+            name = f"runs/{run:06}.json"
+            self._put(Path(copy, name), name)
+
+    def _put(self, path: Path, name: str) -> None:
+        target = f"{self.folder}/{name}"
+        try:
+            self.files.makedirs(target.rpartition("/")[0], exist_ok=True)
+            self.files.pipe_file(target, path.read_bytes())
+        except OSError as error:
+            raise Error(f"{self.url}/{name}: {error}") from error

@@ -1,0 +1,341 @@
+"""Studies on many machines: what is missing, in batches, made by whoever there is."""
+
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, lru_cache
+from hashlib import sha256
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from . import _engine
+from ._engine import Error
+from ._progress import Progress, shown
+from ._remote import Remote
+from ._results import Results
+from ._study import Files, Path_, Study, mode_of, plan_of
+
+_T = TypeVar("_T")
+
+BATCH_SECONDS = 1.0
+"""How long a batch should take: what a scheduler does for it is then of no weight."""
+
+AHEAD = 2
+"""Batches per worker that are handed out: it has the next one before it has finished one."""
+
+REFRESH_SECONDS = 2.0
+"""How often the number of workers is asked for."""
+
+Line = tuple[int, float]
+"""What comes back of a batch: its runs, and how long they took, in seconds."""
+
+
+def sweep(
+    study: Study | Path_,
+    client: Any = None,
+    into: Path_ = "results",
+    *,
+    resume: bool = False,
+    force: bool = False,
+    progress: Progress = None,
+) -> Results:
+    """Run a study on a cluster. The results have the same bytes as those of `wakepath study run`.
+
+    The workers write finished runs into the directory, which all of them have to see by the same path; through the
+    scheduler goes a line per batch. Order, number and death of workers change nothing.
+
+    Args:
+        study: a study, its file, or the name of a built-in one. It is simulated.
+        client: a `distributed.Client`, a cluster object of Dask or dask-jobqueue, or any `concurrent.futures.Executor`;
+            none: a `distributed.LocalCluster` with a process for each core of this machine.
+        into: the result directory, or a folder of any file system of fsspec, such as `"s3://bucket/results"`.
+        resume: go on with what is missing.
+        force: replace results that are there.
+        progress: a bar: by itself on a terminal and in a notebook; or a function of done and total.
+
+    Raises:
+        Error: a run that fails; a worker of another version or build; a client that is closed or whose scheduler went
+            away; a directory that cannot be written, or that a worker does not see. What is finished stays, and
+            `resume=True` goes on.
+    """
+    if not isinstance(study, Study):
+        study = Study(study)
+    if "://" in os.fspath(into):
+        return _remote(study, client, Remote(os.fspath(into)), resume, force, progress)
+    into = Path(into).absolute()
+    with _pool(client) as pool:
+        parts = study._plan.begin(str(into), mode_of(resume, force))
+        try:
+            _fill(study, pool, parts.missing, str(into), progress)
+            parts.finish()
+        finally:
+            parts.close()
+    return Results(into)
+
+
+def _remote(study: Study, client: Any, remote: Remote, resume: bool, force: bool, progress: Progress) -> Results:
+    """Sweep into a file system that only fsspec knows: here is a copy that is begun and finished."""
+    if remote.there() and not resume and not force:
+        raise Error(f"{remote}: results are there already; resume=True goes on with them, force=True replaces them")
+    copy = tempfile.TemporaryDirectory(prefix="wakepath-")
+    with _pool(client) as pool:
+        if remote.there() and resume:
+            remote.get(copy.name)
+        elif remote.there():
+            remote.remove()
+        parts = study._plan.begin(copy.name, mode_of(resume, False))
+        try:
+            missing = parts.missing
+            remote.put(copy.name)
+            _fill(study, pool, missing, str(remote), progress)
+            remote.get_runs(missing, copy.name)
+            parts.finish()
+            remote.put(copy.name)
+        finally:
+            parts.close()
+    results = Results(copy.name)
+    results._copy = copy
+    return results
+
+
+def _fill(study: Study, pool: "_Pool", missing: list[int], into: str, progress: Progress) -> None:
+    there = len(study) - len(missing)
+    job = Job(tuple(sorted(study._plan.files().items())), study._plan.on, build(), into)
+    # The blocks of a recording are made in one go.
+    groups = study._plan.together(missing) if study._plan.on == "replay" else None
+    with shown(progress, len(study), "runs") as tell:
+        for done in _made(pool, job, missing, groups):
+            if tell is not None:
+                tell(there + done)
+
+
+def _made(pool: "_Pool", job: "Job", missing: list[int], groups: list[list[int]] | None) -> Iterator[int]:
+    """Have the runs made, in groups if there are any; give the number that is done each time that it changes."""
+    left = iter(missing)
+    left_groups = iter(groups or [])
+    made, seconds = 0, 0.0
+    pool.begin(job)
+    try:
+        while True:
+            while pool.under_way < AHEAD * pool.workers():
+                # The first batches only tell how long a run takes; the last ones must not leave workers idle.
+                wanted = int(BATCH_SECONDS * made / seconds) if seconds else 1
+                most = -(-(len(missing) - made) // (AHEAD * pool.workers()))
+                alone = list(islice(left, max(1, min(wanted, most)))) if groups is None else []
+                batch = alone or next(left_groups, [])
+                if not batch:
+                    break
+                pool.submit(batch)
+            if not pool.under_way:
+                return
+            for runs, took in pool.finished():
+                made += runs
+                seconds += took
+            yield made
+    finally:
+        pool.end()
+
+
+class Job(NamedTuple):
+    """What all batches have in common."""
+
+    files: Files
+    on: str
+    build: str
+    into: str
+
+
+def make(job: Job, runs: list[int]) -> Line:
+    """Make these runs; this is what workers do."""
+    if build() != job.build:
+        raise Error(
+            f"worker on {socket.gethostname()}: it has wakepath {build()}, and this is {job.build}; results of two"
+            " builds are not put together: install the same wheel everywhere"
+        )
+    remote = Remote(job.into) if "://" in job.into else None
+    if not (Path(job.into, "result.json").is_file() if remote is None else remote.there()):
+        raise Error(
+            f"worker on {socket.gethostname()}: there is no {job.into}; workers write into the result directory, which"
+            " has to be on a file system that all of them share"
+        )
+    started = time.perf_counter()
+    if remote is None:
+        _plan(job.files, job.on).make(runs, job.into)
+    else:
+        with tempfile.TemporaryDirectory(prefix="wakepath-") as own:
+            Path(own, "runs").mkdir()
+            _plan(job.files, job.on).make(runs, own)
+            remote.put_runs(runs, own)
+    return len(runs), time.perf_counter() - started
+
+
+@lru_cache(maxsize=2)
+def _plan(files: Files, on: str) -> _engine.Plan:
+    return plan_of(files, on)
+
+
+@cache
+def build() -> str:
+    """Name this version and build, which results have to be of."""
+    digest = sha256(Path(_engine.__file__).read_bytes()).hexdigest()
+    return f"{_engine.__version__} build {digest[:12]}"
+
+
+def _pool(client: Any) -> "AbstractContextManager[_Pool]":
+    if client is None:
+        return _local()
+    if isinstance(client, futures.Executor):
+        return nullcontext(_Executor(client))
+    if hasattr(client, "get_client") and not hasattr(client, "submit"):
+        client = client.get_client()
+    if all(hasattr(client, name) for name in ("submit", "status", "scheduler_info")):
+        return nullcontext(_Dask(client))
+    raise TypeError(
+        f"client is {client!r}, and may be a distributed.Client, a cluster, a concurrent.futures.Executor or None"
+    )
+
+
+class _local(AbstractContextManager["_Pool"]):  # noqa: N801 - used as a function
+    """A cluster of this machine's cores."""
+
+    def __enter__(self) -> "_Pool":
+        try:
+            distributed: Any = import_module("distributed")
+        except ImportError:
+            raise Error(
+                "a sweep without a client needs Dask: pip install 'wakepath[dask]'; or give a"
+                " concurrent.futures.ProcessPoolExecutor"
+            ) from None
+        cores = len(os.sched_getaffinity(0))
+        self.cluster = distributed.LocalCluster(n_workers=cores, threads_per_worker=1)
+        self.client = distributed.Client(self.cluster)
+        return _Dask(self.client)
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self.cluster.close()
+
+
+class _Pool:
+    """Who makes batches."""
+
+    under_way = 0
+
+    def begin(self, job: Job) -> None:
+        """Make the study known."""
+        raise NotImplementedError
+
+    def workers(self) -> int:
+        """How many batches are made at a time."""
+        raise NotImplementedError
+
+    def submit(self, runs: list[int]) -> None:
+        """Hand a batch out."""
+        raise NotImplementedError
+
+    def finished(self) -> list[Line]:
+        """Wait for at least one batch."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Call off what is left."""
+        raise NotImplementedError
+
+
+class _Executor(_Pool):
+    """Any executor of the standard library's kind."""
+
+    def __init__(self, executor: futures.Executor) -> None:
+        self.executor = executor
+        self.job: Job
+        self.pending: set[futures.Future[Line]] = set()
+
+    def begin(self, job: Job) -> None:
+        self.job = job
+
+    def workers(self) -> int:
+        return int(getattr(self.executor, "_max_workers", 0) or os.cpu_count() or 1)
+
+    def submit(self, runs: list[int]) -> None:
+        try:
+            self.pending.add(self.executor.submit(make, self.job, runs))
+        except RuntimeError as error:
+            raise Error(f"the executor takes no work: {error}; resume=True goes on with another one") from error
+        self.under_way = len(self.pending)
+
+    def finished(self) -> list[Line]:
+        done, self.pending = futures.wait(self.pending, return_when=futures.FIRST_COMPLETED)
+        self.under_way = len(self.pending)
+        try:
+            return [future.result() for future in done]
+        except futures.BrokenExecutor as error:
+            raise Error(f"a worker has died: {error}; resume=True goes on with a new executor") from error
+
+    def end(self) -> None:
+        for future in self.pending:
+            future.cancel()
+        # What has begun ends by itself; whoever goes on must not meet it.
+        futures.wait(self.pending)
+
+
+class _Dask(_Pool):
+    """A scheduler of Dask."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        if getattr(client, "asynchronous", False):
+            raise Error("the client is asynchronous; a sweep waits, and needs one with asynchronous=False")
+        self._running()
+        self.pending: set[Any] = set()
+        self.counted = 0
+        self.asked = float("-inf")
+
+    def _running(self) -> None:
+        if self.client.status != "running":
+            raise Error(
+                f"the client is {self.client.status}: its scheduler is not there; resume=True goes on with another one"
+            )
+
+    def begin(self, job: Job) -> None:
+        # A task and no scattered data: it is made again if the workers that have it die.
+        self.job = self.client.submit(Job, *job, pure=False)
+
+    def workers(self) -> int:
+        if time.monotonic() - self.asked > REFRESH_SECONDS:
+            self._running()
+            self.counted = sum(self._guard(self.client.nthreads).values())
+            self.asked = time.monotonic()
+        # Without any there is something to do for the first that comes.
+        return max(1, self.counted)
+
+    def submit(self, runs: list[int]) -> None:
+        future = self._guard(lambda: self.client.submit(make, self.job, runs, pure=False))
+        self.pending.add(future)
+        self.under_way = len(self.pending)
+
+    def finished(self) -> list[Line]:
+        wait: Any = import_module("distributed").wait
+
+        done, self.pending = self._guard(lambda: wait(self.pending, return_when="FIRST_COMPLETED"))
+        self.under_way = len(self.pending)
+        return [self._guard(future.result) for future in done]
+
+    def _guard(self, ask: Callable[[], _T]) -> _T:
+        distributed: Any = import_module("distributed")
+
+        try:
+            return ask()
+        except (futures.CancelledError, distributed.client.ClosedClientError, OSError) as error:
+            raise Error(f"the scheduler has gone away: {error}; resume=True goes on with another one") from error
+        except distributed.KilledWorker as error:
+            raise Error(f"a batch was given up because workers died: {error}; resume=True goes on") from error
+
+    def end(self) -> None:
+        if self.pending and self.client.status == "running":
+            self.client.cancel(list(self.pending))
