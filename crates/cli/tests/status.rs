@@ -3,11 +3,12 @@
 
 mod common;
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use common::captured::laptop;
-use common::{json, wakepath};
+use common::{fails_with, json, wakepath};
 use serde_json::Value;
 
 #[test]
@@ -32,6 +33,58 @@ fn a_captured_machine_shows_what_happened_since_its_start() {
     assert_eq!(
         csv.get_output().stdout.split(|b| *b == b'\n').count(),
         1 + 2 * 5 + 1
+    );
+}
+
+#[test]
+fn dumps_of_sysfs_become_a_table() {
+    let laptop = laptop();
+    let root = laptop.to_str().unwrap();
+    let alone = wakepath(&["counters", root, "--format", "json"]).success();
+    let document = json(&alone);
+    assert_eq!(
+        (&document["cpus"], &document["seconds"]),
+        (&2.into(), &2500.31.into())
+    );
+    assert_eq!(document["by_cpu"][0][1][4]["usage"], 152_300);
+    // Every counter 10 higher, 5 s later.
+    let later = tempfile::tempdir().unwrap();
+    for cpu in 0..2 {
+        for state in 0..5 {
+            let folder = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}");
+            let (from, to) = (laptop.join(&folder), later.path().join(&folder));
+            fs::create_dir_all(&to).unwrap();
+            fs::copy(from.join("name"), to.join("name")).unwrap();
+            for counter in ["usage", "time", "above", "below", "rejected"] {
+                let text = fs::read_to_string(from.join(counter)).unwrap_or_default();
+                if let Ok(count) = text.trim().parse::<u64>() {
+                    fs::write(to.join(counter), format!("{}\n", count + 10)).unwrap();
+                }
+            }
+        }
+    }
+    let later = later.path().to_str().unwrap();
+    let between = |more: &[&str]| wakepath(&[&["counters", root, later], more].concat());
+    let csv = between(&["--format", "csv", "--seconds", "5s", "--per-cpu"]).success();
+    let csv = String::from_utf8(csv.get_output().stdout.clone()).unwrap();
+    assert_eq!(csv.lines().count(), 1 + 2 * 5);
+    assert!(
+        csv.contains("\n1,C10,0.000,0.00,10,2.0,10,100.00,10,100.00,"),
+        "{csv}"
+    );
+    let text = between(&[]).success();
+    let text = String::from_utf8(text.get_output().stdout.clone()).unwrap();
+    assert!(
+        text.starts_with("2 CPUs over an unknown time (--seconds"),
+        "{text}"
+    );
+    fails_with(
+        wakepath(&["counters", later, root]),
+        &["go back", "earlier dump first"],
+    );
+    fails_with(
+        wakepath(&["counters", "/does/not/exist"]),
+        &["/does/not/exist"],
     );
 }
 

@@ -75,6 +75,11 @@ impl Near {
         self.block
     }
 
+    /// Where that block ends, in ns.
+    pub(crate) fn end(&self) -> u64 {
+        self.range.end
+    }
+
     #[cold]
     fn look_up(&mut self, blocks: &Blocks, time: u64) {
         self.block = blocks.of(time);

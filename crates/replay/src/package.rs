@@ -265,10 +265,11 @@ impl Tally {
                 return;
             };
             let block = self.near.block(&self.blocks, window.start);
+            let crosses = (window.end > self.near.end()).then_some(&self.blocks);
             let mut of_oracle = 0;
             for (governor, sums) in self.sums.iter_mut().enumerate() {
                 let course = self.courses.pop_front().unwrap_or_default();
-                let waits = sums.add(&self.package, window, course, end, (&self.blocks, block));
+                let waits = sums.add(&self.package, window, course, end, (block, crosses));
                 if governor == ORACLE {
                     of_oracle = waits;
                 }
@@ -332,14 +333,14 @@ impl Tally {
 }
 
 impl Sums {
-    /// Adds a window, which begins in a block; returns how long the CPU waits that ends it, in ns.
+    /// Adds a window, which begins in a block, and may cross its end; returns how long the CPU waits that ends it, in ns.
     fn add(
         &mut self,
         package: &Package,
         window: Window,
         course: Course,
         end: End,
-        (blocks, block): (&Blocks, usize),
+        (block, crosses): (usize, Option<&Blocks>),
     ) -> u64 {
         self.awake += course.change;
         if self.awake > 0 {
@@ -349,7 +350,6 @@ impl Sums {
         let delay = package.sleep.delay().0;
         let whole = window.end.saturating_sub(from).saturating_sub(delay);
         let asleep = whole.saturating_sub(course.interrupted);
-        self.sleeps(asleep, window.end, (blocks, block));
         let waits = if end.by_cpu {
             package.wait(from, window.end)
         } else {
@@ -358,12 +358,19 @@ impl Sums {
         if let Some(sums) = self.blocks.get_mut(block) {
             sums.count += u64::from(asleep > 0);
             sums.waits += waits;
+            if crosses.is_none() {
+                sums.asleep += asleep;
+            }
+        }
+        if let Some(blocks) = crosses {
+            self.sleeps(asleep, window.end, blocks, block);
         }
         waits
     }
 
-    /// The package sleeps for so long up to `end`, at most since the block began.
-    fn sleeps(&mut self, asleep: u64, end: u64, (blocks, first): (&Blocks, usize)) {
+    /// The package sleeps for so long up to `end`, in several blocks from the first one on.
+    #[cold]
+    fn sleeps(&mut self, asleep: u64, end: u64, blocks: &Blocks, first: usize) {
         let mut left = asleep;
         for (block, sums) in self.blocks.iter_mut().enumerate().skip(first) {
             let behind = end.saturating_sub(blocks.range(block).end);

@@ -383,15 +383,8 @@ fn the_package_sleeps_while_all_cpus_are_in_their_deepest_state() {
         IdlePolicy::Oracle(OracleGoal::Energy),
     ]);
     setup.package = Some(Package {
-        idle: Microwatts(1_000_000),
-        awake: Microwatts(10_000_000),
-        sleep: PackageSleep {
-            hysteresis: Nanoseconds(10 * US),
-            entry: Nanoseconds(20 * US),
-            exit: Nanoseconds(40 * US),
-        },
-        waiting: Microwatts(2_000_000),
         cpus: 3,
+        ..blocks::PACKAGE
     });
     let report = run(&events, &setup).unwrap();
     let packages: Vec<PackageReport> = report

@@ -4,6 +4,7 @@
 //! - [`setting`]: every setting as data: its scope, where it is, its unit, what it may be.
 //! - [`System`]: reads a setting, on this machine or in a captured one.
 //! - [`counters`]: what the kernel counts of idle states; [`status`]: what CPUs and drives did.
+//! - [`dump`]: what was counted between two dumps of sysfs.
 //! - [`capture`]: a machine as files, and as a description for the simulator.
 //! - [`journal`]: what wakepath itself has changed.
 //!
@@ -13,6 +14,7 @@
 pub mod apst;
 pub mod capture;
 pub mod counters;
+pub mod dump;
 mod error;
 mod haltpoll;
 pub mod journal;

@@ -8,6 +8,7 @@ use wakepath_units::TickRate;
 
 mod apst;
 mod compare;
+mod counters;
 mod drive;
 mod generate;
 mod import;
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     Doctor(live::doctor::Args),
     /// What CPUs and drives do: idle states, latency limits, I/O rates.
     Status(live::status::Args),
+    /// What a kernel counted of idle states between two dumps of sysfs.
+    Counters(counters::Args),
     /// Put back what `apply` changed.
     Restore(live::restore::Args),
     /// Keep CPUs that handle bursts of I/O from sleeping deeply, and drives at their tables.
@@ -90,6 +93,7 @@ impl Command {
             Self::Apply(args) => live::apply::run(&args, out),
             Self::Doctor(args) => return live::doctor::run(&args, out),
             Self::Status(args) => live::status::run(&args, out),
+            Self::Counters(args) => counters::run(&args, out),
             Self::Restore(args) => live::restore::run(&args, out),
             #[cfg(target_os = "linux")]
             Self::Daemon(args) => live::daemon::run(&args, out),

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A package that draws most of what there is.
-const PACKAGE: Package = Package {
+pub(super) const PACKAGE: Package = Package {
     idle: Microwatts(1_000_000),
     awake: Microwatts(10_000_000),
     sleep: PackageSleep {

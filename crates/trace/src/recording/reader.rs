@@ -196,26 +196,32 @@ impl<R: ChunkReader + 'static> Reader<R> {
     /// # Errors
     /// The times have to be read, as of a file of another writer that left their range out, and cannot be.
     pub fn extent(&mut self) -> Result<Option<(Nanoseconds, Nanoseconds)>, RecordingError> {
-        self.rewind();
         let (first, last) = if let Some(extent) = self.extent_as_written() {
+            self.rewind();
             extent
         } else {
-            let (mut first, mut last) = (i64::MAX, i64::MIN);
-            while let Some(batch) = self.next_batch()? {
-                for time in &batch.columns.long[0] {
-                    first = first.min(*time);
-                    last = last.max(*time);
-                }
-            }
-            self.rewind();
-            (first, last)
+            self.extent_as_read()?
         };
         let nanoseconds = |time: i64| Nanoseconds(time.max(0) as u64);
         Ok((first <= last).then(|| (nanoseconds(first), nanoseconds(last))))
     }
 
+    /// The range of times as the events have it.
+    pub(super) fn extent_as_read(&mut self) -> Result<(i64, i64), RecordingError> {
+        self.rewind();
+        let (mut first, mut last) = (i64::MAX, i64::MIN);
+        while let Some(batch) = self.next_batch()? {
+            for time in &batch.columns.long[0] {
+                first = first.min(*time);
+                last = last.max(*time);
+            }
+        }
+        self.rewind();
+        Ok((first, last))
+    }
+
     /// The range of times as the table of contents has it.
-    fn extent_as_written(&self) -> Option<(i64, i64)> {
+    pub(super) fn extent_as_written(&self) -> Option<(i64, i64)> {
         let mut extent = (i64::MAX, i64::MIN);
         for group in self.parquet.row_groups() {
             let Some(Statistics::Int64(times)) = group.columns().first()?.statistics() else {

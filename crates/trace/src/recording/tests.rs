@@ -340,3 +340,33 @@ fn without_task_switches_nothing_is_said_about_the_idle_loop() {
         assert_eq!(period.before, Before::Unknown);
     }
 }
+
+#[test]
+fn the_extent_is_that_of_all_row_groups_and_nothing_is_read_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.parquet");
+    let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
+    writer.flush().unwrap();
+    // CPUs may be a little out of order, and three row groups.
+    for i in [5, 3, 9, 400, 2, 7] {
+        writer.push(&event(i)).unwrap();
+        if i == 9 || i == 400 {
+            writer.flush().unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    let mut reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.extent_as_written(), Some((2_000, 400_000)));
+    assert_eq!(reader.extent_as_read().unwrap(), (2_000, 400_000));
+    let extent = Some((Nanoseconds(2_000), Nanoseconds(400_000)));
+    assert_eq!(reader.extent().unwrap(), extent);
+    // From the first event again.
+    reader.next_batch().unwrap();
+    assert_eq!(reader.extent().unwrap(), extent);
+    assert_eq!(reader.next_batch().unwrap().unwrap().len(), 3);
+
+    let path = folder.path().join("empty.parquet");
+    let writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(Reader::open(&path).unwrap().extent().unwrap(), None);
+}

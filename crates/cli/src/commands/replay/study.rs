@@ -79,7 +79,11 @@ pub(super) fn text(args: &Args, metadata: &Metadata) -> anyhow::Result<String> {
     });
     let study = Study {
         name: "replay",
-        title: format!("Which governor suits {stem}?"),
+        title: if args.kernel.is_empty() {
+            format!("Which governor suits {stem}?")
+        } else {
+            format!("What would each kernel have decided on {stem}?")
+        },
         machine: args.machine.clone(),
         repeats: args.blocks,
         baseline: match sets.first() {

@@ -1,0 +1,136 @@
+//! `wakepath counters`: what a kernel counted of idle states between two dumps of sysfs.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use wakepath_system::dump::{Counted, Dump, StateSum};
+
+use crate::output::{self, Format};
+use crate::until;
+
+/// What a kernel counted of idle states between two dumps of sysfs.
+///
+/// A dump is a folder, a tar archive (also one of gzip), or the lines of `grep -r .`, of
+/// `/sys/devices/system/cpu/cpu*/cpuidle`. It needs no root, and neither dump has to be of this machine.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  mkdir before && cp -r --parents /proc/uptime /sys/devices/system/cpu/cpu*/cpuidle before
+  wakepath counters before after
+  wakepath counters before.tar after.tar --seconds 60s --per-cpu
+  wakepath counters before.tar /sys/devices/system/cpu")]
+pub(crate) struct Args {
+    /// The earlier dump; alone: everything since the start of its machine.
+    #[arg(value_name = "BEFORE")]
+    before: PathBuf,
+    /// The later dump.
+    #[arg(value_name = "AFTER")]
+    after: Option<PathBuf>,
+    /// How much time lies between them [default: by /proc/uptime, if the dumps have it].
+    #[arg(long, value_name = "TIME", value_parser = until::duration)]
+    seconds: Option<Duration>,
+    /// Each CPU by itself.
+    #[arg(long)]
+    per_cpu: bool,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+    let seconds = args.seconds.map(|time| time.as_secs_f64());
+    let before = Dump::read(&args.before)?;
+    let counted = match &args.after {
+        Some(after) => Dump::read(after)?.since(&before, seconds)?,
+        None => before.since_start(seconds),
+    };
+    if args.format == Format::Json {
+        return output::json(out, &counted);
+    }
+    for note in &counted.notes {
+        eprintln!("wakepath: note: {note}");
+    }
+    let rows = rows(&counted, args.per_cpu);
+    if args.format == Format::Csv {
+        return output::csv(out, HEADER, rows);
+    }
+    let shares = "above, below and rejected are shares of the entries";
+    match counted.seconds {
+        Some(seconds) => writeln!(
+            out,
+            "{} CPUs over {seconds:.1} s; time is a share of theirs, {shares}\n",
+            counted.cpus
+        )?,
+        None => writeln!(
+            out,
+            "{} CPUs over an unknown time (--seconds says how long); time is a share of the idle time, {shares}\n",
+            counted.cpus
+        )?,
+    }
+    output::table(out, HEADER, rows)
+}
+
+const HEADER: [&str; 12] = [
+    "cpu",
+    "state",
+    "time s",
+    "time %",
+    "entries",
+    "entries/s",
+    "above",
+    "above %",
+    "below",
+    "below %",
+    "rejected",
+    "rejected %",
+];
+
+fn rows(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
+    let of = |name: &str, cpus: usize, states: &[StateSum]| -> Vec<[String; 12]> {
+        let idle: u64 = states.iter().map(|s| s.time_us).sum();
+        let whole = counted
+            .seconds
+            .map_or(idle as f64, |s| s * 1e6 * cpus as f64);
+        let row = |state: &StateSum| {
+            let count = |count: Option<u64>| count.map_or_else(none, |count| count.to_string());
+            let share = |count: Option<u64>| {
+                let part = count.filter(|_| state.usage > 0);
+                part.map_or_else(none, |part| percent(part as f64, state.usage as f64))
+            };
+            let rate = counted.seconds.map(|s| state.usage as f64 / s.max(1e-9));
+            [
+                name.to_owned(),
+                state.state.clone(),
+                format!("{:.3}", state.time_us as f64 / 1e6),
+                if whole > 0.0 {
+                    percent(state.time_us as f64, whole)
+                } else {
+                    none()
+                },
+                state.usage.to_string(),
+                rate.map_or_else(none, |rate| format!("{rate:.1}")),
+                count(state.above),
+                share(state.above),
+                count(state.below),
+                share(state.below),
+                count(state.rejected),
+                share(state.rejected),
+            ]
+        };
+        states.iter().map(row).collect()
+    };
+    if !per_cpu {
+        return of("all", counted.cpus, &counted.states);
+    }
+    let each = counted.by_cpu.iter();
+    each.flat_map(|(cpu, states)| of(&cpu.to_string(), 1, states))
+        .collect()
+}
+
+fn percent(part: f64, whole: f64) -> String {
+    format!("{:.2}", 100.0 * part / whole)
+}
+
+fn none() -> String {
+    "-".to_owned()
+}

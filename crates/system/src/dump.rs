@@ -1,0 +1,603 @@
+//! Dumps of `/sys/devices/system/cpu/cpu*/cpuidle`, as people send them with a report: what the kernel counted of idle
+//! states between two of them (`drivers/cpuidle/sysfs.c`).
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use serde::Serialize;
+
+/// Files of sysfs have at most a page.
+const MAX_FILE: u64 = 4096;
+/// Most files of a dump: 8192 CPUs with 10 states of 17 files, and as many others.
+const MAX_FILES: usize = 3_000_000;
+/// How deeply folders are looked into.
+const MAX_DEPTH: usize = 16;
+/// Where a tar archive says that it is one.
+const TAR_MAGIC: (u64, &[u8]) = (257, b"ustar");
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+
+/// Why a dump cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DumpError {
+    /// The file system's.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not what it should be.
+    #[error("{}: {problem}", path.display())]
+    Content {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Two dumps do not belong together.
+    #[error("{0}")]
+    Pair(String),
+}
+
+/// What a dump says of one idle state of one CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Counters {
+    name: Option<String>,
+    usage: Option<u64>,
+    time_us: Option<u64>,
+    above: Option<u64>,
+    below: Option<u64>,
+    rejected: Option<u64>,
+}
+
+/// A dump: the counters of idle states at a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Dump {
+    /// By CPU and index of the state.
+    cpus: BTreeMap<u32, BTreeMap<u32, Counters>>,
+    /// How long the machine had been up, if `/proc/uptime` is in the dump.
+    uptime_s: Option<f64>,
+}
+
+/// What was counted between two dumps, or since the start of the machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Counted {
+    /// The span in seconds; `None`: it is not known.
+    pub seconds: Option<f64>,
+    /// How many CPUs were counted.
+    pub cpus: usize,
+    /// The sums over these CPUs by state, shallowest first.
+    pub states: Vec<StateSum>,
+    /// The same for each CPU.
+    pub by_cpu: Vec<(u32, Vec<StateSum>)>,
+    /// What is left out, and why.
+    pub notes: Vec<String>,
+}
+
+/// What was counted of an idle state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StateSum {
+    /// The driver's name for it.
+    pub state: String,
+    /// Time in it in us.
+    pub time_us: u64,
+    /// Entries.
+    pub usage: u64,
+    /// Stays that were too short for it; `None`: the kernel does not count them.
+    pub above: Option<u64>,
+    /// Stays for which a deeper state would have been right.
+    pub below: Option<u64>,
+    /// Entries that the CPU refused.
+    pub rejected: Option<u64>,
+}
+
+impl Dump {
+    /// Reads a folder, a tar archive (also one of gzip), or lines as `grep -r . /sys/devices/system/cpu/cpu*/cpuidle`
+    /// prints them.
+    ///
+    /// # Errors
+    /// It cannot be read, or has no counters of idle states.
+    pub fn read(path: &Path) -> Result<Self, DumpError> {
+        let failed = |source| DumpError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let mut dump = Self::default();
+        if fs::metadata(path).map_err(failed)?.is_dir() {
+            let mut left = MAX_FILES;
+            dump.folder(path, MAX_DEPTH, &mut left).map_err(failed)?;
+        } else {
+            dump.file(path).map_err(failed)?;
+        }
+        let content = |problem: &str| DumpError::Content {
+            path: path.to_owned(),
+            problem: problem.to_owned(),
+        };
+        for states in dump.cpus.values_mut() {
+            states.retain(|_, counters| counters.usage.is_some() && counters.time_us.is_some());
+        }
+        dump.cpus.retain(|_, states| !states.is_empty());
+        if dump.cpus.is_empty() {
+            return Err(content(
+                "no counters of idle states; expected a folder, a tar archive, or lines of `grep -r .`, of \
+                 /sys/devices/system/cpu/cpu*/cpuidle",
+            ));
+        }
+        Ok(dump)
+    }
+
+    fn folder(&mut self, path: &Path, depth: usize, left: &mut usize) -> io::Result<()> {
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            *left = left
+                .checked_sub(1)
+                .ok_or_else(|| io::Error::other(format!("more than {MAX_FILES} files")))?;
+            // Links are not followed: sysfs is full of circles.
+            let kind = entry.file_type()?;
+            let path = entry.path();
+            if kind.is_dir() && depth > 0 {
+                self.folder(&path, depth - 1, left)?;
+            } else if kind.is_file() && is_wanted(&path.to_string_lossy()) {
+                self.take(&path.to_string_lossy(), &mut File::open(&path)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path) -> io::Result<()> {
+        let mut file = File::open(path)?;
+        let mut magic = Vec::new();
+        (&mut file).take(2).read_to_end(&mut magic)?;
+        file.rewind()?;
+        if magic == GZIP_MAGIC {
+            // Without a way back in the stream, a compressed dump is an archive.
+            return self.archive(GzDecoder::new(BufReader::new(file)));
+        }
+        let mut magic = Vec::new();
+        file.seek(SeekFrom::Start(TAR_MAGIC.0))?;
+        (&mut file)
+            .take(TAR_MAGIC.1.len() as u64)
+            .read_to_end(&mut magic)?;
+        file.rewind()?;
+        if magic == TAR_MAGIC.1 {
+            self.archive(BufReader::new(file))
+        } else {
+            self.lines(BufReader::new(file))
+        }
+    }
+
+    fn archive(&mut self, input: impl Read) -> io::Result<()> {
+        let mut archive = tar::Archive::new(input);
+        for (count, entry) in archive.entries()?.enumerate() {
+            if count == MAX_FILES {
+                return Err(io::Error::other(format!("more than {MAX_FILES} files")));
+            }
+            let mut entry = entry?;
+            let path = entry.path()?.to_string_lossy().into_owned();
+            if entry.header().entry_type().is_file() && is_wanted(&path) {
+                self.take(&path, &mut entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `PATH:VALUE` each.
+    fn lines(&mut self, mut input: impl BufRead) -> io::Result<()> {
+        let mut line = Vec::new();
+        for _ in 0..MAX_FILES {
+            line.clear();
+            if (&mut input).take(MAX_FILE).read_until(b'\n', &mut line)? == 0 {
+                break;
+            }
+            let text = String::from_utf8_lossy(&line);
+            if let Some((path, value)) = text.trim().split_once(':')
+                && is_wanted(path)
+            {
+                self.take(path, &mut value.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a file, if it is one of the counters or the uptime.
+    fn take(&mut self, path: &str, content: &mut dyn Read) -> io::Result<()> {
+        let mut text = Vec::new();
+        content.take(MAX_FILE).read_to_end(&mut text)?;
+        // tar fills up what a file of sysfs is shorter than it says.
+        let text = String::from_utf8_lossy(&text);
+        let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+        if path.ends_with(UPTIME) {
+            let first = text.split_whitespace().next();
+            self.uptime_s = first.and_then(|s| s.parse().ok());
+            return Ok(());
+        }
+        let Some((cpu, state, file)) = place(path) else {
+            return Ok(());
+        };
+        let counters = self.cpus.entry(cpu).or_default().entry(state).or_default();
+        let number = || {
+            let wrong = || format!("{path}: `{text}` is no count");
+            text.parse()
+                .map(Some)
+                .map_err(|_| io::Error::other(wrong()))
+        };
+        match file {
+            "name" => counters.name = Some(text.to_owned()),
+            "usage" => counters.usage = number()?,
+            "time" => counters.time_us = number()?,
+            "above" => counters.above = number()?,
+            "below" => counters.below = number()?,
+            "rejected" => counters.rejected = number()?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What was counted since the start of the machine.
+    pub fn since_start(&self, seconds: Option<f64>) -> Counted {
+        let mut counted = Counted::of(self.cpus.iter().map(|(cpu, states)| {
+            let states = states
+                .values()
+                .map(|state| state.since(&Counters::default()));
+            (*cpu, states.collect())
+        }));
+        counted.seconds = seconds.or(self.uptime_s);
+        counted.notes = vec!["one dump only: everything since the start of the machine".to_owned()];
+        counted
+    }
+
+    /// What was counted from an earlier dump to this one. `seconds`: how long that was, if the dumps do not say.
+    ///
+    /// # Errors
+    /// No CPU is in both, or all counters go back.
+    pub fn since(&self, before: &Self, seconds: Option<f64>) -> Result<Counted, DumpError> {
+        let mut notes = Vec::new();
+        let only = |of: &Self, other: &Self| -> Vec<String> {
+            let cpus = of.cpus.keys().filter(|cpu| !other.cpus.contains_key(cpu));
+            cpus.map(|cpu| format!("cpu{cpu}")).collect()
+        };
+        for (cpus, which) in [
+            (only(self, before), "second"),
+            (only(before, self), "first"),
+        ] {
+            if !cpus.is_empty() {
+                notes.push(format!(
+                    "only in the {which} dump, and left out: {}",
+                    listed(&cpus)
+                ));
+            }
+        }
+        let (mut counted, mut back) = (Vec::new(), Vec::new());
+        for (cpu, states) in &self.cpus {
+            let Some(earlier) = before.cpus.get(cpu) else {
+                continue;
+            };
+            if let Some(what) = goes_back(earlier, states) {
+                back.push(format!("cpu{cpu} ({what})"));
+                continue;
+            }
+            let nothing = Counters::default();
+            let sums = states
+                .iter()
+                .map(|(index, state)| state.since(earlier.get(index).unwrap_or(&nothing)));
+            counted.push((*cpu, sums.collect()));
+        }
+        match (&counted[..], &back[..]) {
+            ([], []) => {
+                let message = "the two dumps have no CPU in common: they are of different machines";
+                return Err(DumpError::Pair(message.to_owned()));
+            }
+            ([], back) => {
+                return Err(DumpError::Pair(format!(
+                    "the counters go back: {}; give the earlier dump first, and two of the same start of the machine",
+                    listed(back)
+                )));
+            }
+            (_, []) => {}
+            (_, back) => notes.push(format!("counters that go back, left out: {}", listed(back))),
+        }
+        let mut counted = Counted::of(counted.into_iter());
+        let uptimes = before.uptime_s.zip(self.uptime_s);
+        let between = uptimes.map(|(then, now)| now - then).filter(|s| *s > 0.0);
+        counted.seconds = seconds.or(between);
+        counted.notes = notes;
+        Ok(counted)
+    }
+}
+
+impl Counters {
+    /// What was counted since an earlier dump.
+    fn since(&self, before: &Self) -> StateSum {
+        let count = |now: Option<u64>, then: Option<u64>| Some(now? - then.unwrap_or(0).min(now?));
+        StateSum {
+            state: self.name.clone().unwrap_or_else(|| "?".to_owned()),
+            time_us: count(self.time_us, before.time_us).unwrap_or(0),
+            usage: count(self.usage, before.usage).unwrap_or(0),
+            above: count(self.above, before.above),
+            below: count(self.below, before.below),
+            rejected: count(self.rejected, before.rejected),
+        }
+    }
+}
+
+impl Counted {
+    fn of(cpus: impl Iterator<Item = (u32, Vec<StateSum>)>) -> Self {
+        let by_cpu: Vec<(u32, Vec<StateSum>)> = cpus.collect();
+        let mut states: Vec<StateSum> = Vec::new();
+        for sum in by_cpu.iter().flat_map(|(_, states)| states) {
+            match states.iter_mut().find(|known| known.state == sum.state) {
+                Some(known) => known.add(sum),
+                None => states.push(sum.clone()),
+            }
+        }
+        Self {
+            seconds: None,
+            cpus: by_cpu.len(),
+            states,
+            by_cpu,
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl StateSum {
+    fn add(&mut self, other: &Self) {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        self.time_us = self.time_us.saturating_add(other.time_us);
+        self.usage = self.usage.saturating_add(other.usage);
+        self.above = sum(self.above, other.above);
+        self.below = sum(self.below, other.below);
+        self.rejected = sum(self.rejected, other.rejected);
+    }
+}
+
+const UPTIME: &str = "proc/uptime";
+
+fn is_wanted(path: &str) -> bool {
+    place(path).is_some() || path.ends_with(UPTIME)
+}
+
+/// CPU, index of the state and name of the file of `.../cpu3/cpuidle/state1/usage`.
+fn place(path: &str) -> Option<(u32, u32, &str)> {
+    let mut parts = path.rsplit('/');
+    let (file, state, folder, cpu) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    if folder != "cpuidle" {
+        return None;
+    }
+    let number = |text: &str, prefix: &str| text.strip_prefix(prefix)?.parse().ok();
+    Some((number(cpu, "cpu")?, number(state, "state")?, file))
+}
+
+/// The first counter of a CPU that is lower now than before, or its states if they are others.
+fn goes_back(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) -> Option<String> {
+    now.iter().find_map(|(index, state)| {
+        let then = before.get(index)?;
+        let name = state.name.as_deref().unwrap_or("?");
+        if then.name != state.name {
+            let was = then.name.as_deref().unwrap_or("?");
+            return Some(format!("state{index} is {name} and was {was}"));
+        }
+        [
+            ("usage", then.usage, state.usage),
+            ("time", then.time_us, state.time_us),
+            ("above", then.above, state.above),
+            ("below", then.below, state.below),
+            ("rejected", then.rejected, state.rejected),
+        ]
+        .into_iter()
+        .find(|(_, then, now)| now < then)
+        .map(|(what, then, now)| {
+            format!(
+                "{what} of {name} from {} to {}",
+                then.unwrap_or(0),
+                now.unwrap_or(0)
+            )
+        })
+    })
+}
+
+/// The first few of a list.
+fn listed(items: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let shown = items
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    match items.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const CPUS: &str = "sys/devices/system/cpu";
+
+    /// Files of two CPUs with two states each, in which every counter is `factor` times something.
+    fn files(factor: u64) -> Vec<(String, String)> {
+        let mut files = vec![("proc/uptime".to_owned(), format!("{}.5 3.0\n", factor * 10))];
+        for cpu in 0..2 {
+            for (index, name) in ["POLL", "C6"].into_iter().enumerate() {
+                let file = |file: &str| format!("{CPUS}/cpu{cpu}/cpuidle/state{index}/{file}");
+                files.push((file("name"), format!("{name}\n")));
+                for (i, counter) in ["usage", "time", "above", "below", "rejected"]
+                    .into_iter()
+                    .enumerate()
+                {
+                    let value = factor * (i as u64 + 1) * (index as u64 + 1) * 100;
+                    files.push((file(counter), format!("{value}\n")));
+                }
+            }
+        }
+        files
+    }
+
+    fn folder(files: &[(String, String)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    /// As tar makes it of sysfs: a page for each file, filled up.
+    fn archive(files: &[(String, String)]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (path, text) in files {
+            let mut page = text.clone().into_bytes();
+            page.resize(4096, 0);
+            let mut header = tar::Header::new_ustar();
+            header.set_size(page.len() as u64);
+            header.set_mode(0o444);
+            header.set_cksum();
+            builder.append_data(&mut header, path, &page[..]).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    fn written(bytes: &[u8]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn every_form_of_a_dump_says_the_same() {
+        let (before, after) = (files(1), files(3));
+        let folders = [folder(&before), folder(&after)];
+        let tars = [written(&archive(&before)), written(&archive(&after))];
+        let lines = [&before, &after].map(|files| {
+            let lines = files.iter().map(|(path, text)| format!("/{path}:{text}"));
+            written(lines.collect::<String>().as_bytes())
+        });
+        let zipped = [&before, &after].map(|files| {
+            let mut encoder =
+                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(&archive(files)).unwrap();
+            written(&encoder.finish().unwrap())
+        });
+        let between = |pair: [&Path; 2]| {
+            let [before, after] = pair.map(|path| Dump::read(path).unwrap());
+            let counted = after.since(&before, None).unwrap();
+            assert_eq!(counted.notes, Vec::<String>::new());
+            (counted.seconds, counted.cpus, counted.states)
+        };
+        let (seconds, cpus, states) = between(folders.each_ref().map(tempfile::TempDir::path));
+        assert_eq!((seconds, cpus, states.len()), (Some(20.0), 2, 2));
+        // Twice the first dump's, of two CPUs.
+        let c6 = StateSum {
+            state: "C6".to_owned(),
+            usage: 800,
+            time_us: 1600,
+            above: Some(2400),
+            below: Some(3200),
+            rejected: Some(4000),
+        };
+        assert_eq!(states[1], c6);
+        for pair in [&tars, &lines, &zipped] {
+            assert_eq!(
+                between(pair.each_ref().map(tempfile::NamedTempFile::path)).2,
+                states
+            );
+        }
+        let one = Dump::read(folders[0].path()).unwrap().since_start(None);
+        assert_eq!((one.seconds, one.states[1].usage), (Some(10.5), 400));
+        assert!(one.notes[0].contains("one dump only"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_or_refused() {
+        let read = |files: &[(String, String)]| Dump::read(folder(files).path());
+        let (before, after) = (read(&files(1)).unwrap(), read(&files(3)).unwrap());
+        let error = before.since(&after, None).unwrap_err().to_string();
+        assert!(
+            error.contains("earlier dump first")
+                && error.contains("cpu0 (usage of POLL from 300 to 100)"),
+            "{error}"
+        );
+
+        let without: Vec<_> = files(3)
+            .into_iter()
+            .filter(|(path, _)| !path.contains("cpu1/"))
+            .collect();
+        let counted = read(&without).unwrap().since(&before, None).unwrap();
+        assert_eq!(counted.cpus, 1);
+        assert_eq!(
+            counted.notes,
+            ["only in the first dump, and left out: cpu1"]
+        );
+        let none: Vec<_> = files(3)
+            .into_iter()
+            .map(|(path, text)| {
+                (
+                    path.replace("cpu0/", "cpu7/").replace("cpu1/", "cpu8/"),
+                    text,
+                )
+            })
+            .collect();
+        let error = read(&none)
+            .unwrap()
+            .since(&before, None)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("no CPU in common"), "{error}");
+
+        let mut back = files(3);
+        for (path, text) in &mut back {
+            if path.ends_with("cpu1/cpuidle/state1/above") {
+                *text = "5\n".to_owned();
+            }
+        }
+        let counted = read(&back).unwrap().since(&before, Some(4.0)).unwrap();
+        assert_eq!((counted.cpus, counted.seconds), (1, Some(4.0)));
+        assert!(
+            counted.notes[0].contains("cpu1 (above of C6 from 600 to 5)"),
+            "{:?}",
+            counted.notes
+        );
+
+        // Old kernels count less.
+        let old: Vec<_> = files(3)
+            .into_iter()
+            .filter(|(path, _)| !path.ends_with("rejected"))
+            .collect();
+        let counted = read(&old).unwrap().since_start(None);
+        assert_eq!(
+            (counted.states[0].rejected, counted.states[0].above),
+            (None, Some(1800))
+        );
+
+        let mut wrong = files(1);
+        wrong[2].1 = "many".to_owned();
+        assert!(
+            read(&wrong)
+                .unwrap_err()
+                .to_string()
+                .contains("`many` is no count")
+        );
+        for empty in [
+            &b""[..],
+            b"nothing of the kind\n",
+            &[0xff; 1000],
+            &GZIP_MAGIC.repeat(50),
+        ] {
+            assert!(Dump::read(written(empty).path()).is_err());
+        }
+        assert!(read(&[]).unwrap_err().to_string().contains("cpu*/cpuidle"));
+        assert!(Dump::read(Path::new("/does/not/exist")).is_err());
+        let cut = archive(&files(1));
+        assert!(Dump::read(written(&cut[..cut.len() / 2 + 100]).path()).is_err());
+    }
+}
