@@ -234,3 +234,42 @@ fn progress_is_shown_on_a_terminal_only() {
     assert!(text.contains("of 40 runs"), "{text}");
     assert!(text.contains("left"), "{text}");
 }
+
+/// Timelines of results: as many tracks of CPUs as there are policies, and errors that name what there is.
+#[test]
+fn results_are_drawn_for_perfetto() {
+    let folder = Folder::new("300ms");
+    let study = "name = 's'\nmachine = 'rk3399'\nrepeats = 1\npolicy = ['menu', 'teo']\n\
+                 [[workload]]\nname = 'w'\nfio = 'job.fio'\n";
+    fs::write(folder.path("s.toml"), study).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = folder.command(env!("CARGO_BIN_EXE_wakepath"));
+        command.args(arguments);
+        command
+    };
+    let made = run(&["study", "run", "s.toml", "-o", "r"])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", stderr(&made));
+    let draw = |more: &[&str]| run(&[&["results", "timeline", "r", "-o", "t"], more].concat());
+    assert!(draw(&[]).output().unwrap().status.success());
+    let both = fs::read(folder.path("t")).unwrap();
+    let has = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|w| w == text.as_bytes());
+    for text in ["w, menu, p99", "w, teo, p99", "idle exit", "request slot 0"] {
+        assert!(has(&both, text), "{text}");
+    }
+    fails(draw(&[]), 1, &["t: the file exists", "--force"]);
+    let one = draw(&["--force", "--policy", "teo", "--at", "p50"])
+        .output()
+        .unwrap();
+    assert!(one.status.success(), "{}", stderr(&one));
+    let one = fs::read(folder.path("t")).unwrap();
+    assert!(one.len() < both.len() && !has(&one, "w, teo, p50"));
+    fails(
+        draw(&["--force", "--policy", "tea"]),
+        1,
+        &["--policy: nothing of `tea`; did you mean `teo`?"],
+    );
+    fails(draw(&["--force", "--at", "p90"]), 1, &["p50, p99"]);
+    fails(run(&["results", "timeline", "s", "-o", "u"]), 1, &["s"]);
+}

@@ -1,6 +1,10 @@
 //! What happened in a run, moment by moment: tracks of spans. `timeline.parquet` has stretches of it, a Perfetto trace
 //! all of it.
 
+use std::collections::BTreeMap;
+
+use crate::rows::TimelineRow;
+
 /// The timeline of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
@@ -82,6 +86,69 @@ impl Timeline {
         }
     }
 
+    /// What rows of `timeline.parquet` say. Where they are of several machines, workloads, policies or requests, each has a track of
+    /// its own above its tracks, and all begin at 0, so that they can be compared.
+    pub fn of_rows(title: &str, rows: &[TimelineRow]) -> Self {
+        let mut timeline = Self {
+            title: title.to_owned(),
+            ..Self::default()
+        };
+        // What each is of, with its track and its start.
+        let mut parts: BTreeMap<[&str; 4], (Option<usize>, u64)> = BTreeMap::new();
+        for row in rows {
+            let (_, start) = parts.entry(part_of(row)).or_insert((None, u64::MAX));
+            *start = row.start_ns.min(*start);
+        }
+        let machines = || rows.iter().map(|row| &row.machine);
+        let own = usize::from(machines().all(|machine| Some(machine) == machines().next()));
+        if parts.len() > 1 {
+            for (part, (track, _)) in &mut parts {
+                *track = Some(timeline.tracks.len());
+                timeline.tracks.push(Track {
+                    name: part[own..].join(", "),
+                    group: None,
+                    kind: TrackKind::Slices,
+                });
+            }
+        } else {
+            for (_, start) in parts.values_mut() {
+                *start = 0;
+            }
+        }
+        let mut tracks: BTreeMap<([&str; 4], &str), usize> = BTreeMap::new();
+        let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+        for row in rows {
+            let part = part_of(row);
+            let (group, start) = parts.get(&part).copied().unwrap_or_default();
+            let mhz = row.name.strip_suffix(" MHz");
+            let mhz: Option<f64> = mhz.and_then(|number| number.parse().ok());
+            let track = *tracks.entry((part, &row.track)).or_insert_with(|| {
+                timeline.tracks.push(Track {
+                    name: row.track.clone(),
+                    group,
+                    kind: mhz.map_or(TrackKind::Slices, |_| TrackKind::Frequency),
+                });
+                timeline.tracks.len() - 1
+            });
+            let what = match (timeline.tracks[track].kind, mhz) {
+                (TrackKind::Frequency, Some(mhz)) => What::Value(mhz),
+                (TrackKind::Frequency, None) => continue,
+                _ => What::Name(*names.entry(&row.name).or_insert_with(|| {
+                    timeline.names.push(row.name.clone());
+                    timeline.names.len() - 1
+                })),
+            };
+            timeline.spans.push(Span {
+                track,
+                what,
+                start_ns: row.start_ns - start,
+                end_ns: row.end_ns.max(row.start_ns) - start,
+            });
+        }
+        timeline.spans.sort_by_key(|span| span.start_ns);
+        timeline
+    }
+
     /// The spans without overlaps, by track and time: an outer span lasts until the first one in it begins. What is
     /// counted is left out.
     pub fn flat(&self) -> Vec<Span> {
@@ -104,6 +171,11 @@ impl Timeline {
     }
 }
 
+/// What a row is of: machine, workload, policy, request.
+fn part_of(row: &TimelineRow) -> [&str; 4] {
+    [&row.machine, &row.workload, &row.policy, &row.at]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +195,55 @@ mod tests {
             start_ns,
             end_ns,
         }
+    }
+
+    #[test]
+    fn rows_are_a_timeline_again() {
+        let row = |policy: &str, track: &str, name: &str, start_ns, end_ns| TimelineRow {
+            machine: "m".to_owned(),
+            workload: "w".to_owned(),
+            policy: policy.to_owned(),
+            at: "p99".to_owned(),
+            track: track.to_owned(),
+            name: name.to_owned(),
+            start_ns,
+            end_ns,
+        };
+        let one = [
+            row("menu", "CPU 0", "C6", 100, 190),
+            row("menu", "CPU 0", "idle exit", 190, 200),
+            row("menu", "frequency of cluster big", "1800 MHz", 100, 200),
+        ];
+        let timeline = Timeline::of_rows("m", &one);
+        let names: Vec<&str> = timeline.tracks.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!(names, ["CPU 0", "frequency of cluster big"]);
+        assert_eq!(timeline.tracks[1].kind, TrackKind::Frequency);
+        let says = timeline.flat();
+        let says: Vec<String> = says.iter().map(|span| timeline.says(span)).collect();
+        assert_eq!(says, ["C6", "idle exit", "1800 MHz"]);
+        assert_eq!(timeline.spans[0].start_ns, 100);
+        // Two begin together, each under a track of its own.
+        let mut two = one.to_vec();
+        two.push(row("teo", "CPU 0", "C1", 7_000, 7_500));
+        let timeline = Timeline::of_rows("m", &two);
+        let groups: Vec<_> = timeline
+            .tracks
+            .iter()
+            .map(|t| (&*t.name, t.group))
+            .collect();
+        assert_eq!(
+            groups,
+            [
+                ("w, menu, p99", None),
+                ("w, teo, p99", None),
+                ("CPU 0", Some(0)),
+                ("frequency of cluster big", Some(0)),
+                ("CPU 0", Some(1))
+            ]
+        );
+        let starts = timeline.spans.iter().map(|s| s.start_ns);
+        assert_eq!(starts.collect::<Vec<_>>(), [0, 0, 0, 90]);
+        assert_eq!(Timeline::of_rows("m", &[]).tracks, []);
     }
 
     #[test]

@@ -1,9 +1,16 @@
 //! `wakepath results`: result directories as files.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use wakepath_results::{Mode, merge};
+use anyhow::Context;
+use wakepath_report::perfetto;
+use wakepath_results::rows::TimelineRow;
+use wakepath_results::timeline::Timeline;
+use wakepath_results::{Mode, Reader, merge};
+use wakepath_units::spelling::suggestion;
+
+use crate::new_file;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -15,6 +22,8 @@ pub(crate) struct Args {
 enum Verb {
     /// Put shards together: byte for byte the results of the study in one piece.
     Merge(MergeArgs),
+    /// Write timelines of simulated results for Perfetto: a few milliseconds around a request of about the 99th percentile.
+    Timeline(TimelineArgs),
 }
 
 #[derive(clap::Args)]
@@ -33,8 +42,93 @@ struct MergeArgs {
     force: bool,
 }
 
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath results timeline idle-governor-sim -o all.pftrace
+  wakepath results timeline idle-governor-sim --workload reads --policy teo --at p50 -o teo.pftrace")]
+struct TimelineArgs {
+    /// The directory of the results.
+    #[arg(value_name = "DIR")]
+    results: PathBuf,
+    /// The file to write.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Only this workload.
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// Only this policy; give it again for more.
+    #[arg(long, value_name = "NAME")]
+    policy: Vec<String>,
+    /// Around a request of about which latency: p50 or p99.
+    #[arg(long, value_name = "AT", default_value = "p99")]
+    at: String,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    force: bool,
+}
+
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
-    let Verb::Merge(args) = &args.verb;
+    match &args.verb {
+        Verb::Merge(args) => merge_shards(args, out),
+        Verb::Timeline(args) => timeline(args, out),
+    }
+}
+
+fn timeline(args: &TimelineArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let path = &args.output;
+    let there = || path.display().to_string();
+    new_file::check(path, args.force).with_context(there)?;
+    let results = Reader::open(&args.results)?;
+    let mut rows = results.timeline()?;
+    anyhow::ensure!(
+        !rows.is_empty(),
+        "{}: no timelines; only simulated results have some",
+        args.results.display()
+    );
+    keep(&mut rows, "--workload", args.workload.as_slice(), |row| {
+        &row.workload
+    })?;
+    keep(&mut rows, "--policy", &args.policy, |row| &row.policy)?;
+    keep(&mut rows, "--at", std::slice::from_ref(&args.at), |row| {
+        &row.at
+    })?;
+    let machines = results.document().machines.iter();
+    let titles: Vec<&str> = machines.map(|machine| machine.title.as_str()).collect();
+    let timeline = Timeline::of_rows(&titles.join(" / "), &rows);
+    new_file::write(path, args.force, |file| {
+        perfetto::write(BufWriter::new(file), &timeline)?;
+        Ok(())
+    })
+    .with_context(there)?;
+    writeln!(out, "{}: open it at https://ui.perfetto.dev", there())?;
+    Ok(())
+}
+
+/// Keeps the rows with one of these names; all if none is given.
+fn keep(
+    rows: &mut Vec<TimelineRow>,
+    option: &str,
+    names: &[String],
+    of: impl Fn(&TimelineRow) -> &String,
+) -> anyhow::Result<()> {
+    let mut known: Vec<&str> = Vec::new();
+    for row in rows.iter() {
+        if !known.contains(&of(row).as_str()) {
+            known.push(of(row));
+        }
+    }
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        anyhow::bail!(
+            "{option}: nothing of `{unknown}`{}",
+            suggestion(unknown, &known)
+        );
+    }
+    rows.retain(|row| names.is_empty() || names.contains(of(row)));
+    Ok(())
+}
+
+fn merge_shards(args: &MergeArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let mode = if args.force { Mode::Replace } else { Mode::New };
     let runs = merge(&args.shards, &args.output, mode)?;
     let dir = args.output.display();
