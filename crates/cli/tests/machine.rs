@@ -169,7 +169,11 @@ fn a_recorded_system_as_a_machine_tells_what_is_assumed() {
         .stdout(predicate::str::contains(
             "4 socket(s) of 40 cores, 2 thread(s) each: 320 CPUs",
         ))
-        .stdout(predicate::str::contains("TDP: 330 W"));
+        .stdout(
+            predicate::str::contains("TDP: 330 W").and(predicate::str::contains(
+                "power limits: PL1 330 W over 1000 ms, PL2 396 W over 11.7 ms\n",
+            )),
+        );
 }
 
 #[test]

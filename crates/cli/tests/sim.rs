@@ -23,6 +23,21 @@ fn sim(job: &str, arguments: &[&str]) -> assert_cmd::assert::Assert {
 }
 
 #[test]
+fn a_power_limit_that_held_clocks_down_is_told() {
+    let busy = format!("{JOB}thinkcycles=3000000\n");
+    let limited = |processes: u32| {
+        let job = format!("{busy}numjobs={processes}\n");
+        let policy = "menu + performance";
+        let arguments = ["--machine", "mtl-m-2", "--policy", policy, "--runs", "1"];
+        let done = sim(&job, &arguments).success();
+        String::from_utf8_lossy(&done.get_output().stderr)
+            .contains("a power limit of the processor held its clock down")
+    };
+    // 14 CPUs draw more than the 30 W of its PL2, one does not.
+    assert!(limited(14) && !limited(1));
+}
+
+#[test]
 fn one_result_per_policy_set_with_its_runs() {
     let assert = sim(
         JOB,

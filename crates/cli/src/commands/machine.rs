@@ -322,6 +322,21 @@ fn write_processor(system: &RecordedSystem, out: &mut impl Write) -> anyhow::Res
         }
         (Origin::Table, watts) => writeln!(out, "TDP: {watts} W")?,
     }
+    if let Some(limit) = Machine::from_recorded(system)
+        .ok()
+        .and_then(|m| m.power_limit)
+    {
+        let assumed = matches!(limit.pl1_mw.origin, Origin::Assumed(_));
+        let limits = limit.limits().zip(["PL1", "PL2"]);
+        let limits = limits.map(|((power, window), name)| {
+            let (watts, ms) = (power.0 as f64 / 1e6, window.0 as f64 / 1e6);
+            let tenths = (ms * 10.0).round() / 10.0;
+            format!("{name} {watts} W over {tenths} ms")
+        });
+        let limits: Vec<String> = limits.collect();
+        let assumed = if assumed { " (assumed)" } else { "" };
+        writeln!(out, "power limits: {}{assumed}", limits.join(", "))?;
+    }
     if let Some(note) = &p.note {
         writeln!(out, "{note}")?;
     }
