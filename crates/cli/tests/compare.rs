@@ -126,6 +126,9 @@ fn many_policies_are_ranked() {
     );
     assert!(page.contains("\n| 1 | p23 | "), "{page}");
     assert!(page.lines().count() < 12, "{page}");
+    let brief = compared(&results, &["--brief", "--top", "3", "--metric", "p99_us"]);
+    assert!(brief.contains("the best of 25 policies"), "{brief}");
+    assert!(brief.lines().all(|line| line.len() < 300), "{brief}");
     let front = ["--pareto", "p99_us,iops", "--format", "markdown"];
     assert!(compared(&results, &front).starts_with("| policy | p99 latency, us | "));
     // Of 20 there still is a table with a sentence each; files have all in any case.

@@ -339,20 +339,25 @@ fn errors_say_what_to_do() {
     fails_with(apply("idle-states[ceiling=C7]", &[]), &["C6 (170 us)"]);
     // The policy is named as it was given, and what to write instead.
     let machine = copy_of_laptop();
-    let copy = machine.path().to_str().unwrap();
-    fails_with(
-        wakepath(&["apply", "cpu-latency[limit=20us]", "--root", copy]),
-        &[
-            "`cpu-latency[limit=20us]`",
-            "--for 10m",
-            "cpu-latency[limit=20us,cpus=all]",
-        ],
-    );
+    let copy = ["--root", machine.path().to_str().unwrap()];
+    let limit = "cpu-latency[limit=20us]";
+    let refused = [
+        "`cpu-latency[limit=20us]`",
+        "--for 10m",
+        "limit=20us,cpus=all]",
+    ];
+    fails_with(wakepath(&[&["apply", limit], &copy[..]].concat()), &refused);
+    let told = |assert: assert_cmd::assert::Assert| {
+        String::from_utf8_lossy(&assert.success().get_output().stderr).into_owned()
+    };
+    let dry = told(apply(limit, &[]));
+    assert!(refused.iter().all(|part| dry.contains(part)), "{dry}");
+    assert_eq!(told(apply(limit, &["--for", "10m"])), "");
     // The kernel drops the request itself, and it is put back all the same.
-    let held = ["apply", "cpu-latency[limit=20us]", "--for", "1ms"];
-    let done = wakepath(&[&held[..], &["--root", copy]].concat()).success();
-    let told = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
-    assert!(told.contains("put 1 setting(s) back"), "{told}");
+    let held = told(wakepath(
+        &[&["apply", limit, "--for", "1ms"], &copy[..]].concat(),
+    ));
+    assert!(held.contains("put 1 setting(s) back"), "{held}");
     let nowhere = wakepath(&["apply", "menu", "--root", "/nonexistent"]);
     fails_with(nowhere, &["/nonexistent", "no captured machine"]);
     wakepath(&["apply", "menu", "--for", "10"]).code(2);

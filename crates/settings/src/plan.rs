@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use wakepath_system::{Key, System, setting};
+use wakepath_system::setting::{self, Mechanism, NO_SYSTEM_LATENCY_LIMIT_US};
+use wakepath_system::{Key, System};
 
 use crate::SettingsError;
 
@@ -92,6 +93,29 @@ impl Plan {
             changes,
             notes: wanted.notes,
         })
+    }
+
+    /// Whether all of it stays when the process that applies it ends.
+    ///
+    /// # Errors
+    /// A system-wide latency limit does not.
+    pub fn check_stays(&self) -> Result<(), SettingsError> {
+        let held = self.changes.iter().find(|c| {
+            c.key.setting.mechanism == Mechanism::Held
+                && c.new.as_deref() != Some(&NO_SYSTEM_LATENCY_LIMIT_US.to_string())
+        });
+        if let Some(change) = held {
+            // As people write it: the only setting that is held is the system's latency limit.
+            let limit = format!("limit={}us", change.new.as_deref().unwrap_or_default());
+            return Err(SettingsError::Policy {
+                policy: format!("cpu-latency[{limit}]"),
+                why: format!(
+                    "the kernel drops the system's latency limit when the process that holds it ends; keep it with \
+                     --for 10m, or use cpu-latency[{limit},cpus=all], which stays by itself"
+                ),
+            });
+        }
+        Ok(())
     }
 
     /// The same plan with the old values of now.

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use wakepath_system::journal::{Entry, Journal, Layer, Why, boot};
-use wakepath_system::setting::{Mechanism, NO_SYSTEM_LATENCY_LIMIT_US, same};
+use wakepath_system::setting::{Mechanism, same};
 use wakepath_system::{At, Key, System};
 
 use crate::plan::in_order;
@@ -92,21 +92,7 @@ impl Session {
     /// # Errors
     /// A setting could not be written or reads back differently; then all of this plan is put back.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), SettingsError> {
-        let held = plan.changes.iter().find(|c| {
-            c.key.setting.mechanism == Mechanism::Held
-                && c.new.as_deref() != Some(&NO_SYSTEM_LATENCY_LIMIT_US.to_string())
-        });
-        if let Some(change) = held {
-            // As people write it: the only setting that is held is the system's latency limit.
-            let limit = format!("limit={}us", change.new.as_deref().unwrap_or_default());
-            return Err(SettingsError::Policy {
-                policy: format!("cpu-latency[{limit}]"),
-                why: format!(
-                    "the kernel drops the system's latency limit when the process that holds it ends; keep it with \
-                     --for 10m, or use cpu-latency[{limit},cpus=all], which stays by itself"
-                ),
-            });
-        }
+        plan.check_stays()?;
         // Under the lock; what the plan was made from may have changed since.
         let plan = plan.again(&self.system)?;
         let before = self.journal.clone();

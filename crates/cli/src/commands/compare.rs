@@ -148,7 +148,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         let answers = from_results::answers(&results, args.baseline.as_deref())?;
         return match args.format {
             PageFormat::Table | PageFormat::Markdown => {
-                brief(out, &comparison, &answers, style(args.format))
+                brief(out, &comparison, &answers, args.top, style(args.format))
             }
             PageFormat::Json | PageFormat::Csv => {
                 anyhow::bail!(
@@ -315,10 +315,16 @@ fn brief(
     out: &mut impl Write,
     comparison: &Comparison,
     answers: &[view::Answer],
+    top: u32,
     style: &dyn Style,
 ) -> anyhow::Result<()> {
     let mut text = Vec::new();
-    tables(&mut text, comparison, style, None)?;
+    if comparison.policies.len() > ranking::MANY {
+        ranking::all(&mut text, comparison, top, style)?;
+        writeln!(text)?;
+    } else {
+        tables(&mut text, comparison, style, None)?;
+    }
     for answer in answers {
         let answer = format!("{} {}", answer.question, answer.sentence);
         writeln!(text, "{}", output::printable(&answer))?;

@@ -85,7 +85,11 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         Ok(Plan::new(&system, wanted)?)
     };
     if args.dry_run {
-        return print(args, &plan()?, out);
+        let plan = plan()?;
+        if let (None, Err(refused)) = (args.hold, plan.check_stays()) {
+            eprintln!("wakepath: note: without --dry-run this is refused: {refused}");
+        }
+        return print(args, &plan, out);
     }
     // Before the lock, so that a signal never ends us between a write and the wait.
     let until = args.hold.map(|_| Until::new()).transpose()?;
