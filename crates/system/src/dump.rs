@@ -419,6 +419,8 @@ fn listed(items: &[String]) -> String {
 mod tests {
     use std::io::Write;
 
+    use proptest::prelude::*;
+
     use super::*;
 
     const CPUS: &str = "sys/devices/system/cpu";
@@ -515,6 +517,25 @@ mod tests {
         let one = Dump::read(folders[0].path()).unwrap().since_start(None);
         assert_eq!((one.seconds, one.states[1].usage), (Some(10.5), 400));
         assert!(one.notes[0].contains("one dump only"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_dump_or_an_error(
+            bytes in prop::collection::vec(any::<u8>(), 0..2000),
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+        ) {
+            let _ = Dump::read(written(&bytes).path());
+            let mut damaged = archive(&files(1));
+            for (at, byte) in damage {
+                let at = at.index(damaged.len());
+                damaged[at] = byte;
+            }
+            if let Ok(dump) = Dump::read(written(&damaged).path()) {
+                let counted = dump.since_start(None);
+                prop_assert!(!counted.states.is_empty());
+            }
+        }
     }
 
     #[test]

@@ -360,8 +360,11 @@ fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
         "{}: {} runs, {} of each workload under each policy, {on}\n",
         checked.study, checked.runs, checked.repeats
     )?;
-    let seconds =
-        |s: Option<f64>| s.map_or_else(|| "until it ends".to_owned(), |s| format!("{s} s"));
+    let otherwise = match checked.on {
+        Origin::Replay => "as recorded",
+        _ => "until it ends",
+    };
+    let seconds = |s: Option<f64>| s.map_or_else(|| otherwise.to_owned(), |s| format!("{s} s"));
     output::table(
         out,
         ["workload", "what", "length"],

@@ -109,8 +109,19 @@ pub fn make(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
 /// # Errors
 /// A run that fails; a measurement; [`StudyError::Interrupted`].
 pub fn in_memory(plan: &Plan, waiting: &Waiting<'_>) -> Result<Reader, StudyError> {
-    let backend = parallel(plan)?;
-    let session = Session::new(plan, &*backend)?;
+    of_backend(plan, &*parallel(plan)?, waiting)
+}
+
+/// The same with a backend of the plan that is there already.
+///
+/// # Errors
+/// As [`in_memory`].
+pub fn of_backend(
+    plan: &Plan,
+    backend: &dyn Backend,
+    waiting: &Waiting<'_>,
+) -> Result<Reader, StudyError> {
+    let session = Session::new(plan, backend)?;
     let make = |index: usize| {
         let run = session.run(index, index as u32, waiting.cancelled)?;
         (waiting.finished)(1);

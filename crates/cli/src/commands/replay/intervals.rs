@@ -8,9 +8,9 @@ use wakepath_compare::Metric;
 use wakepath_compare::figure::{Unit, doubt, percents};
 use wakepath_compare::results::{Options, Row, Source, compare};
 use wakepath_replay::Report;
-use wakepath_results::{Reader, Run};
 use wakepath_study::plan::Plan;
-use wakepath_study::run::Backend;
+use wakepath_study::run::Waiting;
+use wakepath_study::run::parts;
 use wakepath_study::run::replay::Replay;
 
 use crate::output;
@@ -54,15 +54,11 @@ struct Figure {
 impl Intervals {
     /// Those of a replay: a comparison of the study's results, as `wakepath compare` makes it.
     pub(super) fn of(plan: &Plan, backend: &Replay<'_>, report: &Report) -> anyhow::Result<Self> {
-        let never = AtomicBool::new(false);
-        let runs = (0..plan.runs()).map(|index| {
-            let cell = plan.cell(index);
-            let mut run = Run::new(plan.key(index), None, cell.repeat, index as u32);
-            backend.run(cell, &mut run, &never)?;
-            anyhow::Ok(run)
-        });
-        let runs = runs.collect::<Result<Vec<Run>, _>>()?;
-        let reader = Reader::of_runs("", plan.document(backend.provenance()?), runs);
+        let waiting = Waiting {
+            finished: &|_| (),
+            cancelled: &AtomicBool::new(false),
+        };
+        let reader = parts::of_backend(plan, backend, &waiting)?;
         let comparison = compare(&[Source::read("", &reader)?], &Options::default())?;
         let figure = |row: &Row| {
             let metric = comparison.metrics.iter().find(|m| m.name == row.metric);

@@ -105,6 +105,15 @@ impl Backend for Replay<'_> {
             );
         }
         let first = self.recordings.first();
+        for (workload, recording) in self.plan.workloads.iter().zip(&self.recordings).skip(1) {
+            let other = first.and_then(|f| f.metadata().conflict_with(recording.metadata()));
+            notes.extend(other.map(|what| {
+                format!(
+                    "{}: a recording of another machine than the first one: {what}",
+                    workload.name
+                )
+            }));
+        }
         let planned = &self.plan.machines[0];
         let (machine, machine_file) = match (&planned.model, first) {
             (Some(model), _) => (planned.in_short(model), model.to_toml()?),
