@@ -209,8 +209,8 @@ impl PolicySet {
 
 impl PolicySet {
     fn joined(first: &spec::PolicySet, second: &spec::PolicySet) -> PyResult<Self> {
-        let both = first.policies().iter().chain(second.policies()).cloned();
-        let set = spec::PolicySet::new(both).map_err(errors::error)?;
+        let both = [first.clone(), second.clone()];
+        let set = spec::PolicySet::join(both).map_err(errors::error)?;
         Ok(Self { set })
     }
 }

@@ -31,6 +31,7 @@ def test_policy_sets() -> None:
         with pytest.raises(wakepath.Error):
             wakepath.PolicySet(wrong)
     assert "psd" + wakepath.PolicySet("menu") == wakepath.PolicySet("psd + menu")
+    assert str(wakepath.PolicySet("tuned[balanced]") + "psd") == "tuned[balanced] + psd"
     for other in (3, None, ["psd"]):
         with pytest.raises(TypeError):
             both + other  # type: ignore[operator]

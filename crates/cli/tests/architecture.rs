@@ -76,26 +76,41 @@ fn of_kind(manifest: &toml::Value, kind: &str) -> BTreeSet<String> {
 
 /// What each manifest imports.
 fn actual() -> BTreeMap<String, Imports> {
-    let mut all = BTreeMap::new();
-    for folder in fs::read_dir(root().join("crates")).unwrap() {
-        let folder = folder.unwrap().path();
-        let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else {
-            continue;
-        };
-        let manifest: toml::Value = manifest.parse::<toml::Table>().unwrap().into();
-        let mut itself = of_kind(&manifest, "dependencies");
-        itself.extend(of_kind(&manifest, "build-dependencies"));
-        let mut tests = of_kind(&manifest, "dev-dependencies");
-        tests.retain(|name| !itself.contains(name));
-        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        all.insert(name, Imports { itself, tests });
-    }
-    all
+    let folders = fs::read_dir(root().join("crates")).unwrap();
+    let folders = folders.map(|folder| folder.unwrap().path());
+    let named = folders.filter_map(|folder| {
+        let name = folder.file_name()?.to_string_lossy().into_owned();
+        Some((name, imports(&folder)?))
+    });
+    named.collect()
+}
+
+/// What the manifest of a folder imports; `None` if there is none.
+fn imports(folder: &Path) -> Option<Imports> {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
+    let manifest: toml::Value = manifest.parse::<toml::Table>().unwrap().into();
+    let mut itself = of_kind(&manifest, "dependencies");
+    itself.extend(of_kind(&manifest, "build-dependencies"));
+    let mut tests = of_kind(&manifest, "dev-dependencies");
+    tests.retain(|name| !itself.contains(name));
+    Some(Imports { itself, tests })
 }
 
 #[test]
 fn crates_import_what_the_architecture_allows_and_nothing_else() {
     assert_eq!(actual(), allowed().into_iter().collect());
+}
+
+/// `python` is outside `crates`, but of the same workspace.
+#[test]
+fn the_python_package_binds_what_its_row_says() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let row = page.lines().find(|line| line.starts_with("| `python` |"));
+    let mut named = quoted(row.unwrap());
+    named.remove("python");
+    let actual = imports(&root().join("python")).unwrap();
+    assert_eq!(actual.itself, named);
+    assert_eq!(actual.tests, BTreeSet::new());
 }
 
 /// The picture of the layers: names by line, uppermost first.
