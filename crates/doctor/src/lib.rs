@@ -12,8 +12,11 @@ mod idle;
 pub mod model;
 mod path;
 
+use std::error::Error;
+
 use serde::Serialize;
 use wakepath_policies::PolicySet;
+use wakepath_study::file::StudyError;
 use wakepath_system::System;
 
 use model::{Difference, Model};
@@ -132,10 +135,13 @@ impl Case<'_> {
     }
 
     /// Notes an error instead of costs.
-    fn or_note<T>(&mut self, what: &str, result: Result<T, wakepath_sim::SimError>) -> Option<T> {
+    fn or_note<T>(&mut self, what: &str, result: Result<T, StudyError>) -> Option<T> {
         result
             .map_err(|e| {
-                let note = format!("{what}: the cost cannot be simulated: {e}");
+                let reason = e
+                    .source()
+                    .map_or_else(|| e.to_string(), ToString::to_string);
+                let note = format!("{what}: the cost cannot be simulated: {reason}");
                 self.notes.push(note);
             })
             .ok()

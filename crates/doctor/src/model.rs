@@ -5,14 +5,19 @@ use wakepath_hardware::machine::{DriveModel, MachineError};
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::SpecError;
 use wakepath_policies::{PolicySet, PolicySpec};
-use wakepath_sim::{PolicyResult, SimError, compare};
+use wakepath_sim::PolicyResult;
+use wakepath_study::file::StudyError;
+use wakepath_study::plan::Plan;
+use wakepath_study::run::Waiting;
+use wakepath_study::run::sim::Sim;
 use wakepath_system::HaltpollAsSet;
 use wakepath_system::capture::machine::describe;
 use wakepath_system::{System, setting};
 use wakepath_workloads::fio;
 
-/// Seeds of the runs; medians over them.
-const SEEDS: [u64; 3] = [1, 2, 3];
+/// Seed of the first run, and how many there are; medians over them.
+const SEED: u64 = 1;
+const RUNS: u32 = 3;
 
 /// One 4 KiB read at a time, the next as soon as the last is done.
 pub const READS: &str = "one 4 KiB read at a time";
@@ -113,7 +118,7 @@ impl Model {
         policies: &PolicySet,
         load: &str,
         what: &str,
-    ) -> Result<Difference, SimError> {
+    ) -> Result<Difference, StudyError> {
         let now = simulate(&self.machine, &self.now, load)?;
         let then = simulate(machine, policies, load)?;
         Ok(difference(
@@ -136,7 +141,7 @@ pub(crate) fn simulate(
     machine: &Machine,
     policies: &PolicySet,
     load: &str,
-) -> Result<PolicyResult, SimError> {
+) -> Result<PolicyResult, StudyError> {
     let job = match load {
         QUIET => QUIET_JOB,
         SELDOM => SELDOM_JOB,
@@ -144,12 +149,15 @@ pub(crate) fn simulate(
     };
     #[expect(clippy::expect_used, reason = "a constant that the tests parse")]
     let file = fio::parse(job, "doctor").expect("a job of our own");
-    let comparison = compare(
-        machine,
-        &file.into(),
-        std::slice::from_ref(policies),
-        &SEEDS,
-    )?;
+    let plan = Plan::on_the_spot(
+        load,
+        machine.clone(),
+        file.into(),
+        vec![policies.clone()],
+        SEED,
+        RUNS,
+    );
+    let comparison = Sim::new(&plan)?.compare(&Waiting::for_nobody())?;
     #[expect(clippy::expect_used, reason = "one result per policy set")]
     Ok(comparison.results.into_iter().next().expect("one result"))
 }

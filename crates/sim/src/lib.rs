@@ -1,9 +1,8 @@
 //! A discrete-event simulator of I/O requests that meet sleeping hardware.
 //!
-//! [`simulate`] runs a workload on a machine under one combination of policies, [`compare`] under
-//! many of them with the same random numbers. Time is integer nanoseconds, work is cycles of the
-//! machine's biggest core, and the same seed gives the same result on any number of threads. What
-//! is modelled, and what is not, is in `docs/model.md`.
+//! [`simulate`] runs a workload on a machine under one policy set. Time is integer nanoseconds, work is
+//! cycles of the machine's biggest core, and the same seed gives the same result: the same drive and the same
+//! background, whatever the policies. What is modelled, and what is not, is in `docs/model.md`.
 
 #![allow(
     clippy::inline_always,
@@ -22,7 +21,7 @@ mod run;
 mod setup;
 mod state;
 
-pub use compare::{Comparison, Experiment, PolicyResult, Waiting, compare, compare_all, median};
+pub use compare::{Experiment, Waiting, compare_all};
 pub use error::{SimError, Stuck};
 pub use observe::attribution::Attribution;
 pub use observe::observer;
@@ -31,6 +30,7 @@ pub use queue::pattern;
 pub use result::details;
 pub use result::energy::Energy;
 pub use result::rates::RateRun;
+pub use result::summary::{Comparison, PolicyResult, median};
 pub use result::threads::{Spread, TaskRun, ThreadsRun, WakeAttribution};
 pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,

@@ -1,14 +1,11 @@
 //! What holds for every machine, workload and policy.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::slice;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{C1Demotion, Cluster, Figure, TurboLimit, Uncore};
 use wakepath_policies::PolicySet;
-use wakepath_sim::{Experiment, SimError, Waiting, compare, compare_all, simulate};
+use wakepath_sim::{SimError, simulate};
 use wakepath_units::Kilohertz;
 use wakepath_workloads::{Workload, fio};
 
@@ -278,29 +275,6 @@ proptest! {
 }
 
 #[test]
-fn the_number_of_threads_does_not_change_a_byte() {
-    let machine = Machine::find("rk3399").unwrap();
-    let job = job("rw=randrw\nioengine=libaio\niodepth=4\nnumjobs=3\nruntime=50ms\n");
-    let combinations = [
-        combination("menu@6.1", "schedutil", None),
-        combination("teo@6.12", "schedutil[iowait_boost=off]", Some("psd")),
-    ];
-    let with = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .unwrap();
-        let result = pool
-            .install(|| compare(&machine, &job, &combinations, &[1, 2, 3]))
-            .unwrap();
-        serde_json::to_string(&result).unwrap()
-    };
-    let one = with(1);
-    assert_eq!(one, with(2));
-    assert_eq!(one, with(7));
-}
-
-#[test]
 fn each_kib_beyond_four_costs_its_share_of_submission() {
     let mut machine = Machine::find("rk3399").unwrap();
     let submission = |machine: &Machine, bs: &str| {
@@ -399,60 +373,4 @@ fn sleeping_deeper_saves_energy_and_running_faster_costs_it() {
     };
     assert!(mean_mw("deepest", "powersave") < mean_mw("shallowest", "powersave"));
     assert!(mean_mw("deepest", "powersave") < mean_mw("deepest", "performance"));
-}
-
-#[test]
-fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
-    let machine = Machine::find("rk3399").unwrap();
-    let job = job("rw=randread\nruntime=100ms\n");
-    let combinations = [
-        combination("menu@6.1", "schedutil", None),
-        combination("teo@6.12", "schedutil", None),
-    ];
-    let all = compare(&machine, &job, &combinations, &[1, 2, 3]).unwrap();
-    let experiment = Experiment {
-        machine,
-        workload: job,
-        policies: combinations.to_vec(),
-    };
-    let after = |runs: usize| {
-        let cancelled = AtomicBool::new(runs == 0);
-        let done = AtomicUsize::new(0);
-        let waiting = Waiting {
-            finished: &|_| {
-                if done.fetch_add(1, Ordering::Relaxed) + 1 == runs {
-                    cancelled.store(true, Ordering::Relaxed);
-                }
-            },
-            cancelled: &cancelled,
-        };
-        let one_thread = rayon::ThreadPoolBuilder::new()
-            .num_threads(1)
-            .build()
-            .unwrap();
-        one_thread
-            .install(|| compare_all(&waiting, slice::from_ref(&experiment), &[1, 2, 3]))
-            .unwrap()
-            .remove(0)
-    };
-    assert!(after(0).results.is_empty());
-    for runs in 1..=6 {
-        let some = after(runs);
-        let kept: Vec<_> = some.results.iter().flat_map(|r| &r.runs).collect();
-        assert_eq!(kept.len(), runs);
-        // Each is the same as in the whole comparison.
-        for result in &some.results {
-            let of_all = all
-                .results
-                .iter()
-                .find(|r| r.policy == result.policy)
-                .unwrap();
-            for run in &result.runs {
-                let same = of_all.runs.iter().find(|r| r.seed == run.seed).unwrap();
-                let text = |run| serde_json::to_string(run).unwrap();
-                assert_eq!(text(run), text(same));
-            }
-            assert!(result.runs.is_sorted_by_key(|r| r.seed));
-        }
-    }
 }

@@ -11,10 +11,12 @@ use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_sim::{
-    Comparison, DriveRun, Experiment, LONGEST_UNTIMED, PolicyResult, RateRun, Run, compare_all,
-    in_force, median,
+    Comparison, DriveRun, LONGEST_UNTIMED, PolicyResult, RateRun, Run, in_force, median,
 };
-use wakepath_study::plan::requested_rates;
+use wakepath_study::file::StudyError;
+use wakepath_study::plan::{Plan, requested_rates};
+use wakepath_study::run::Waiting;
+use wakepath_study::run::sim::Sim;
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
 use wakepath_workloads::rtapp::MAX_THREADS;
@@ -97,25 +99,29 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     if let Some(copies) = args.copies {
         workload = copied(workload, copies).context("--copies")?;
     }
-    let seeds = seeds(args.seed, args.runs);
-    let all = policies.len() * seeds.len();
-    let experiments = [Experiment {
-        machine,
-        workload,
+    let plan = Plan::on_the_spot(
+        &args.job.display().to_string(),
+        machine.clone(),
+        workload.clone(),
         policies,
-    }];
-    let [experiment] = &experiments;
-    let comparison = waiting::with_progress(args.jobs, all, "runs", |waiting| {
-        args.timeline.write(experiment, args.seed)?;
-        let comparisons = compare_all(waiting, &experiments, &seeds)?;
-        Ok(comparisons.into_iter().next().unwrap_or_default())
+        args.seed,
+        args.runs,
+    );
+    let comparison = waiting::counting(args.jobs, plan.runs(), "runs", |finished, cancelled| {
+        let sim = Sim::new(&plan)?;
+        args.timeline.write(&plan, &sim).map_err(plain)?;
+        let waiting = Waiting {
+            finished,
+            cancelled,
+        };
+        sim.compare(&waiting).map_err(|e| plain(e.into()))
     })?;
-    for warning in experiment.workload.warnings() {
+    for warning in workload.warnings() {
         eprintln!("wakepath: {}:{warning}", args.job.display());
     }
-    tell_cut_jobs(experiment, &comparison);
+    tell_cut_jobs(&workload, &comparison);
     tell_power_limits(&comparison);
-    let drive = &experiment.machine.drive;
+    let drive = &machine.drive;
     let declared = drive.power.as_ref().map(|power| &power.declared);
     for contradiction in declared.iter().flat_map(|d| d.contradictions()) {
         eprintln!(
@@ -124,16 +130,25 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             drive.name
         );
     }
-    if let Some(warning) = missed_rates(&experiment.workload, &comparison) {
+    if let Some(warning) = missed_rates(&workload, &comparison) {
         eprintln!("wakepath: {}: warning: {warning}", args.job.display());
     }
-    let of_threads = matches!(experiment.workload, Workload::RtApp(_));
+    let of_threads = matches!(workload, Workload::RtApp(_));
     match args.format {
         Format::Json => output::json(out, &comparison),
         Format::Csv if of_threads => threads::write_csv(out, &comparison),
         Format::Csv => write_csv(out, &comparison),
-        Format::Table if of_threads => threads::write_tables(out, &experiment.machine, &comparison),
-        Format::Table => write_tables(out, &experiment.machine, &comparison),
+        Format::Table if of_threads => threads::write_tables(out, &machine, &comparison),
+        Format::Table => write_tables(out, &machine, &comparison),
+    }
+}
+
+/// An error without the names of workload and policy, which are those of the command line.
+fn plain(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast() {
+        Ok(StudyError::Simulation { source, .. }) => (*source).into(),
+        Ok(other) => other.into(),
+        Err(other) => other,
     }
 }
 
@@ -149,8 +164,8 @@ fn seconds(text: &str) -> Result<Nanoseconds, String> {
 }
 
 /// Says which jobs had more to do than was simulated.
-fn tell_cut_jobs(experiment: &Experiment, comparison: &Comparison) {
-    let Workload::Fio(file) = &experiment.workload else {
+fn tell_cut_jobs(workload: &Workload, comparison: &Comparison) {
+    let Workload::Fio(file) = workload else {
         return;
     };
     let runs = || comparison.results.iter().flat_map(|result| &result.runs);

@@ -7,13 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
-use wakepath_hardware::Machine;
-use wakepath_policies::PolicySet;
 use wakepath_report::perfetto;
-use wakepath_sim::{Experiment, simulate_observed};
+use wakepath_study::plan::Plan;
+use wakepath_study::run::sim::Sim;
 use wakepath_study::timeline::Observed;
 use wakepath_units::{Nanoseconds, quantity};
-use wakepath_workloads::Workload;
 
 use crate::{new_file, waiting};
 
@@ -31,31 +29,28 @@ pub(crate) struct TimelineArgs {
 }
 
 impl TimelineArgs {
-    /// Writes the timeline, if one is asked for.
-    pub(crate) fn write(&self, of: &Experiment, seed: u64) -> anyhow::Result<()> {
+    /// Writes the timeline of a plan's first run, if one is asked for.
+    pub(crate) fn write(&self, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
         let Some(path) = &self.perfetto else {
             return Ok(());
         };
-        let [policies] = &of.policies[..] else {
-            narrow(of.policies.len());
-        };
+        if plan.policies.len() > 1 {
+            narrow(plan.policies.len());
+        }
         new_file::check(path, self.force)
-            .and_then(|()| self.write_to(path, &of.machine, &of.workload, policies, seed))
+            .and_then(|()| self.write_to(path, plan, sim))
             .with_context(|| format!("--perfetto {}", path.display()))
     }
 
-    fn write_to(
-        &self,
-        path: &Path,
-        machine: &Machine,
-        workload: &Workload,
-        policies: &PolicySet,
-        seed: u64,
-    ) -> anyhow::Result<()> {
+    fn write_to(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
+        let cell = plan.cell(0);
+        let workload = plan.workloads[cell.workload].workload();
+        let workload = workload.context("no workload that can be simulated")?;
         new_file::write(path, self.force, |file| {
             let span = self.perfetto_span;
+            let machine = sim.machine(cell);
             let mut observed = Observed::new(machine, workload, span, |_| waiting::cancelled());
-            simulate_observed(machine, workload, policies, seed, &mut observed)?;
+            sim.simulate(cell, &mut observed)?;
             let out = BufWriter::new(UntilCancelled(file));
             perfetto::write(out, &observed.timeline())?;
             Ok(())

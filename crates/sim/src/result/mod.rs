@@ -3,6 +3,7 @@
 pub mod details;
 pub(crate) mod energy;
 pub(crate) mod rates;
+pub(crate) mod summary;
 pub(crate) mod threads;
 
 use serde::Serialize;

@@ -199,6 +199,26 @@ impl Source<'_> {
 }
 
 impl StudyFile {
+    /// A study that has no file.
+    pub(crate) fn on_the_spot(name: &str, seed: u64, repeats: u32) -> Self {
+        Self {
+            name: Spanned::new(0..0, name.to_owned()),
+            title: None,
+            machine: None,
+            drive: None,
+            repeats: Spanned::new(0..0, repeats),
+            seed,
+            baseline: None,
+            level: level(),
+            margin_percent: margin(),
+            settle_s: settle(),
+            workload: Vec::new(),
+            policy: Vec::new(),
+            also: Vec::new(),
+            question: Vec::new(),
+        }
+    }
+
     /// Reads a study file and checks what can be checked without anything else.
     ///
     /// # Errors

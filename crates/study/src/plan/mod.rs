@@ -14,11 +14,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
+use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_replay::MOST_BLOCKS;
+use wakepath_results::directory::MACHINE;
 use wakepath_results::document::{SCHEMA, VERSION};
 use wakepath_results::{Design, Document, METRICS, Metric, Origin, Question, RunKey, StudyInfo};
 use wakepath_sim::{in_force, machine_under};
+use wakepath_workloads::Workload;
 
 pub use machine::{PlannedMachine, host};
 pub use policy::PlannedPolicy;
@@ -145,6 +148,39 @@ impl Plan {
         Self::of_text(text, origin, folder, target, &[])
     }
 
+    /// A study made on the spot, without a file: a workload on a modelled machine under these policies, so many times with
+    /// seeds counting up from the first. It is run by [`Sim::compare`](crate::run::sim::Sim::compare); without a file there is
+    /// nothing to keep beside results.
+    pub fn on_the_spot(
+        name: &str,
+        machine: Machine,
+        workload: Workload,
+        policies: Vec<PolicySet>,
+        seed: u64,
+        repeats: u32,
+    ) -> Self {
+        let policies = policies.into_iter().map(PlannedPolicy::of_set);
+        let mut plan = Self {
+            origin: name.to_owned(),
+            text: String::new(),
+            file: StudyFile::on_the_spot(name, seed, repeats),
+            target: Origin::Sim,
+            machines: vec![PlannedMachine {
+                name: machine.name.clone(),
+                model: Some(machine),
+                file: MACHINE.to_owned(),
+            }],
+            workloads: vec![PlannedWorkload::of(name, workload)],
+            policies: policies.collect(),
+            baseline: 0,
+            questions: Vec::new(),
+            metrics: METRICS.to_vec(),
+            cells: Vec::new(),
+        };
+        plan.combine();
+        plan
+    }
+
     fn of_text(
         text: &str,
         origin: &str,
@@ -235,6 +271,12 @@ impl Plan {
                 workload.policies = selected(source, "policy", names, &policies)?;
             }
         }
+        self.combine();
+        Ok(())
+    }
+
+    /// Makes the cells.
+    fn combine(&mut self) {
         let is_among = |some: &[String], name: &String| some.is_empty() || some.contains(name);
         for (machine, on) in self.machines.iter().enumerate() {
             for (workload, of) in self.workloads.iter().enumerate() {
@@ -250,7 +292,6 @@ impl Plan {
                 }
             }
         }
-        Ok(())
     }
 
     /// Whether each machine can have the policies under which something runs on it. `places` says where they are in the file.

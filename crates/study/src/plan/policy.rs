@@ -56,6 +56,15 @@ impl PlannedPolicy {
         })
     }
 
+    /// A set that is its own name.
+    pub(super) fn of_set(set: PolicySet) -> Self {
+        Self {
+            name: set.to_string(),
+            set,
+            settings: BTreeMap::new(),
+        }
+    }
+
     /// Everything that it sets, for the results.
     pub fn described(&self) -> wakepath_results::Policy {
         let mut settings = self.settings.clone();

@@ -128,6 +128,34 @@ pub(super) fn all(
 }
 
 impl PlannedWorkload {
+    /// A workload that no file names.
+    pub(super) fn of(name: &str, workload: Workload) -> Self {
+        let warnings = workload
+            .warnings()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let task = match &workload {
+            Workload::Fio(file) => Task::Fio {
+                text: file.to_string(),
+                workload,
+            },
+            Workload::RtApp(file) => Task::RtApp {
+                text: file.to_string(),
+                workload,
+            },
+        };
+        Self {
+            name: name.to_owned(),
+            task,
+            warnings,
+            machines: Vec::new(),
+            policies: Vec::new(),
+            entry: 0,
+            grid: None,
+        }
+    }
+
     fn new(
         entry: &WorkloadEntry,
         name: &str,

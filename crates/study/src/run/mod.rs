@@ -99,6 +99,17 @@ pub struct Waiting<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
+impl Waiting<'_> {
+    /// Nobody waits, and nobody calls it off.
+    pub fn for_nobody() -> Self {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        Self {
+            finished: &|_| (),
+            cancelled: &NEVER,
+        }
+    }
+}
+
 /// The backend of a plan.
 ///
 /// # Errors
@@ -164,15 +175,21 @@ pub fn run(
     }
     (waiting.finished)(planned - missing.len());
     let one = |(position, index): (u32, usize)| {
-        let run = session.run(index, position, waiting.cancelled)?;
+        let run = match session.run(index, position, waiting.cancelled) {
+            Err(StudyError::Interrupted) => return Ok(None),
+            made => made?,
+        };
         writer.write_run(index, &run)?;
         (waiting.finished)(1);
-        Ok(())
+        Ok(Some(()))
     };
     let made = each(missing, parallel, waiting.cancelled, one);
     let ended = backend.end();
     made?;
     ended?;
+    if waiting.cancelled.load(Ordering::Relaxed) {
+        return Err(StudyError::Interrupted);
+    }
     match shard {
         // Its tables are made when all are merged.
         Some(_) => Ok(()),
@@ -223,40 +240,33 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Does `one` of each item, in their order; side by side on the threads of the current rayon pool if `parallel`.
+/// Does `one` of each item, in their order; side by side on the threads of the current rayon pool if `parallel`. Returns
+/// what was made, in the order of the items; `one` returns none if it was cut short, and once `cancelled` is set, none begins.
 ///
 /// # Errors
-/// Of the earliest item that fails, after which none begins; else [`StudyError::Interrupted`] once `cancelled` is set.
-fn each<T: Send>(
+/// Of the earliest item that fails, after which none begins.
+fn each<T: Send, R: Send>(
     items: Vec<T>,
     parallel: bool,
     cancelled: &AtomicBool,
-    one: impl Fn(T) -> Result<(), StudyError> + Sync,
-) -> Result<(), StudyError> {
+    one: impl Fn(T) -> Result<Option<R>, StudyError> + Sync,
+) -> Result<Vec<R>, StudyError> {
     // The earliest that has failed: what comes after it need not be done.
     let failed = AtomicUsize::new(usize::MAX);
     let one = |(position, item): (usize, T)| {
         if cancelled.load(Ordering::Relaxed) || position > failed.load(Ordering::Relaxed) {
             return None;
         }
-        match one(item) {
-            Ok(()) | Err(StudyError::Interrupted) => None,
-            Err(error) => {
-                failed.fetch_min(position, Ordering::Relaxed);
-                Some((position, error))
-            }
-        }
+        let made = one(item).inspect_err(|_| _ = failed.fetch_min(position, Ordering::Relaxed));
+        Some((position, made.transpose()?))
     };
     let items = items.into_iter().enumerate();
-    let errors: Vec<(usize, StudyError)> = if parallel {
+    let mut made: Vec<(usize, Result<R, StudyError>)> = if parallel {
         // The bridge hands them out in order, which plain parallel iterators do not.
         items.par_bridge().filter_map(one).collect()
     } else {
         items.filter_map(one).collect()
     };
-    match errors.into_iter().min_by_key(|(position, _)| *position) {
-        Some((_, error)) => Err(error),
-        None if cancelled.load(Ordering::Relaxed) => Err(StudyError::Interrupted),
-        None => Ok(()),
-    }
+    made.sort_unstable_by_key(|(position, _)| *position);
+    made.into_iter().map(|(_, made)| made).collect()
 }

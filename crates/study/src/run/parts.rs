@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use rayon::prelude::*;
-use wakepath_results::{Mode, Origin, Reader, Run, RunKey, Writer, directory};
+use wakepath_results::{Mode, Origin, Reader, RunKey, Writer, directory};
 
-use super::{Backend, Files, Order, Session, Waiting, backend, check};
+use super::{Backend, Files, Order, Session, Waiting, backend, check, each};
 use crate::file::StudyError;
 use crate::plan::Plan;
 
@@ -125,10 +124,13 @@ pub fn of_backend(
     let make = |index: usize| {
         let run = session.run(index, index as u32, waiting.cancelled)?;
         (waiting.finished)(1);
-        Ok(run)
+        Ok(Some(run))
     };
-    let runs: Result<Vec<Run>, StudyError> = (0..plan.runs()).into_par_iter().map(make).collect();
-    Ok(Reader::of_runs(&plan.origin, session.document, runs?))
+    let runs = each((0..plan.runs()).collect(), true, waiting.cancelled, make)?;
+    if runs.len() < plan.runs() {
+        return Err(StudyError::Interrupted);
+    }
+    Ok(Reader::of_runs(&plan.origin, session.document, runs))
 }
 
 /// The backend of a plan whose runs do not depend on where and when they are made.

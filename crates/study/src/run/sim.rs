@@ -10,10 +10,10 @@ use wakepath_hardware::machine::MachineError;
 use wakepath_hardware::{Machine, recorded};
 use wakepath_results::Run;
 use wakepath_sim::observer::Observer;
-use wakepath_sim::{machine_under, simulate_observed};
+use wakepath_sim::{Comparison, PolicyResult, in_force, machine_under, simulate_observed};
 use wakepath_units::Nanoseconds;
 
-use super::{Backend, Order, Provenance, rows};
+use super::{Backend, Order, Provenance, Waiting, each, rows};
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedPolicy};
 use crate::timeline::representative;
@@ -42,16 +42,14 @@ impl<'a> Sim<'a> {
                 return Err(StudyError::Settings(message));
             };
             let changed = machine_under(model, &policy.set);
-            let changed = changed.map_err(|e| {
-                StudyError::Settings(format!("{}, policy '{}': {e}", machine.name, policy.name))
-            })?;
+            let changed = changed.map_err(|e| StudyError::Settings(e.to_string()))?;
             place.insert(changed.into_owned());
         }
         Ok(Self { plan, under })
     }
 
     /// The machine of a cell, as its policy makes it.
-    fn machine(&self, cell: Cell) -> &Machine {
+    pub fn machine(&self, cell: Cell) -> &Machine {
         &self.under[&(cell.machine, cell.policy)]
     }
 
@@ -78,6 +76,42 @@ impl<'a> Sim<'a> {
                 policy: of_policy.name.clone(),
                 source: Box::new(source),
             }
+        })
+    }
+
+    /// Simulates all runs of the plan, on all threads of the current rayon pool: for each of its cells what was in force, and
+    /// the runs in the order of their seeds. The result does not depend on the number of threads. Called off, it has the runs
+    /// that were finished, and only cells with at least one.
+    ///
+    /// # Errors
+    /// Of the earliest run that fails.
+    pub fn compare(&self, waiting: &Waiting<'_>) -> Result<Comparison, StudyError> {
+        let is_cancelled = || waiting.cancelled.load(Ordering::Relaxed);
+        let one = |index: usize| {
+            let run = self.simulate(self.plan.cell(index), &mut Until(is_cancelled))?;
+            // Cut short or just finished: there is no telling.
+            if is_cancelled() {
+                return Ok(None);
+            }
+            (waiting.finished)(1);
+            Ok(Some((index, run)))
+        };
+        let all = (0..self.plan.runs()).collect();
+        let mut finished: Vec<Vec<wakepath_sim::Run>> = vec![Vec::new(); self.plan.cells().len()];
+        for (index, run) in each(all, true, waiting.cancelled, one)? {
+            finished[index % self.plan.cells().len()].push(run);
+        }
+        let cells = self.plan.cells().iter().zip(finished);
+        let results = cells
+            .filter(|(_, runs)| !runs.is_empty())
+            .map(|(cell, runs)| {
+                let policy = &self.plan.policies[cell.policy];
+                let in_force = in_force(self.machine(*cell), &policy.set);
+                let in_force = in_force.map_err(|e| StudyError::Settings(e.to_string()))?;
+                Ok(PolicyResult::new(in_force, runs))
+            });
+        Ok(Comparison {
+            results: results.collect::<Result<_, StudyError>>()?,
         })
     }
 }
@@ -174,5 +208,79 @@ impl<F: Fn() -> bool> Observer for Until<F> {
 
     fn has_enough(&self) -> bool {
         (self.0)()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use wakepath_policies::PolicySet;
+    use wakepath_workloads::fio;
+
+    use super::*;
+
+    const SETS: [&str; 2] = ["menu@6.1", "teo@6.12 + schedutil[iowait_boost=off] + psd"];
+
+    fn plan(options: &str) -> Plan {
+        let machine = Machine::find("rk3399").unwrap();
+        let job = format!("[a]\nfilename=/dev/nvme0n1\ndirect=1\nbs=4k\n{options}");
+        let workload = fio::parse(&job, "a.fio").unwrap();
+        let sets: Vec<PolicySet> = SETS.iter().map(|set| set.parse().unwrap()).collect();
+        Plan::on_the_spot("test", machine, workload.into(), sets, 1, 3)
+    }
+
+    fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build().unwrap().install(work)
+    }
+
+    #[test]
+    fn the_number_of_threads_does_not_change_a_byte() {
+        let plan =
+            plan("rw=randrw\nioengine=libaio\niodepth=4\nnumjobs=3\ntime_based\nruntime=50ms\n");
+        let sim = Sim::new(&plan).unwrap();
+        let with = |threads| {
+            let result = with_threads(threads, || sim.compare(&Waiting::for_nobody()));
+            serde_json::to_string(&result.unwrap()).unwrap()
+        };
+        let one = with(1);
+        assert_eq!(one, with(2));
+        assert_eq!(one, with(7));
+    }
+
+    #[test]
+    fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
+        let plan = plan("rw=randread\ntime_based\nruntime=50ms\n");
+        let sim = Sim::new(&plan).unwrap();
+        let all = sim.compare(&Waiting::for_nobody()).unwrap();
+        let seeds = |of: &PolicyResult| of.runs.iter().map(|run| run.seed).collect::<Vec<_>>();
+        assert!(all.results.iter().all(|result| seeds(result) == [1, 2, 3]));
+        let after = |runs: usize| {
+            let cancelled = AtomicBool::new(runs == 0);
+            let done = AtomicUsize::new(0);
+            let waiting = Waiting {
+                finished: &|_| {
+                    if done.fetch_add(1, Ordering::Relaxed) + 1 == runs {
+                        cancelled.store(true, Ordering::Relaxed);
+                    }
+                },
+                cancelled: &cancelled,
+            };
+            with_threads(1, || sim.compare(&waiting)).unwrap()
+        };
+        assert!(after(0).results.is_empty());
+        for runs in 1..=6 {
+            let some = after(runs);
+            let kept = some.results.iter().map(|result| result.runs.len());
+            assert_eq!(kept.sum::<usize>(), runs);
+            // By seed, and each the same as in the whole comparison.
+            for (result, whole) in some.results.iter().zip(&all.results) {
+                assert_eq!(result.policy, whole.policy);
+                let text = |runs: &[wakepath_sim::Run]| serde_json::to_string(runs).unwrap();
+                let of_whole = &whole.runs[..result.runs.len()];
+                assert_eq!(text(&result.runs), text(of_whole));
+            }
+        }
     }
 }
