@@ -347,8 +347,22 @@ fn replay_prints_intervals_and_keeps_its_results() {
     assert_eq!(document["intervals"]["blocks"], 8);
     assert_eq!(document["intervals"]["baseline"], "menu@6.1");
     let rows = document["intervals"]["rows"].as_array().unwrap();
-    // What was recorded and four kernels, in four metrics: no power is known.
-    assert_eq!(rows.len(), 5 * 4);
+    // What was recorded and four kernels, in four metrics: no power is known. Then the time in each state.
+    assert_eq!(rows.len(), 5 * 4 + 5 * 3);
+    let (rows, times) = rows.split_at(5 * 4);
+    let busy: Vec<f64> = (0..5)
+        .map(|governor| {
+            let of_state = |state: usize| times[5 * state + governor]["mean"].as_f64().unwrap();
+            100.0 - (0..3).map(of_state).sum::<f64>()
+        })
+        .collect();
+    // 20 us and more of work for each I/O, whatever the governor; but for what lies across the ends of blocks.
+    assert!(
+        busy.iter().all(|share| (share - busy[0]).abs() < 0.01),
+        "{busy:?}"
+    );
+    assert!((5.0..20.0).contains(&busy[0]), "{busy:?}");
+    assert_eq!(times[14]["metric"], "time_in_C6");
     for row in rows {
         let mean = row["mean"].as_f64().unwrap();
         let [low, high] = [0, 1].map(|end| row["interval"][end].as_f64().unwrap());

@@ -146,18 +146,14 @@ pub fn gain(
     })
 }
 
-/// The interval around the metric's mean of these runs at this level, by Student's t on the scale on which the mean is an
+/// The interval around this mean of these runs at this level, by Student's t on the scale on which the mean is an
 /// arithmetic one. None of fewer than 4 runs, or of values that are no finite numbers.
-pub(crate) fn interval_of_mean(metric: &Metric, values: &[f64], level: f64) -> Option<[f64; 2]> {
+pub fn interval_of_mean(of: Mean, values: &[f64], level: f64) -> Option<[f64; 2]> {
     if values.len() < FEWEST || values.iter().any(|v| !v.is_finite()) {
         return None;
     }
     let positive = values.iter().all(|v| *v > 0.0);
-    let scale = Scale(if positive {
-        metric.mean
-    } else {
-        Mean::Arithmetic
-    });
+    let scale = Scale(if positive { of } else { Mean::Arithmetic });
     let scaled = scale.of(values);
     let (runs, middle) = (scaled.len() as f64, mean(&scaled));
     let squares: f64 = scaled.iter().map(|v| (v - middle).powi(2)).sum();

@@ -608,7 +608,7 @@ fn row(
         runs: values.len(),
         mean: mean(metric, &values),
         deviation: standard_deviation(&values),
-        interval: interval_of_mean(metric, &values, level),
+        interval: interval_of_mean(metric.mean, &values, level),
         baseline: None,
         design: Design::Unpaired,
         gain: None,

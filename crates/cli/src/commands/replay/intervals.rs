@@ -4,10 +4,10 @@ use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
-use wakepath_compare::Metric;
 use wakepath_compare::figure::{Unit, doubt, percents};
 use wakepath_compare::results::{Options, Row, Source, compare};
-use wakepath_replay::Report;
+use wakepath_compare::{Mean, Metric, interval_of_mean, standard_deviation};
+use wakepath_replay::{BlockReport, PolicyReport, Report};
 use wakepath_study::plan::Plan;
 use wakepath_study::run::Waiting;
 use wakepath_study::run::parts;
@@ -52,8 +52,14 @@ struct Figure {
 }
 
 impl Intervals {
-    /// Those of a replay: a comparison of the study's results, as `wakepath compare` makes it.
-    pub(super) fn of(plan: &Plan, backend: &Replay<'_>, report: &Report) -> anyhow::Result<Self> {
+    /// Those of a replay: a comparison of the study's results, as `wakepath compare` makes it; `by_state`: and the time in
+    /// each idle state.
+    pub(super) fn of(
+        plan: &Plan,
+        backend: &Replay<'_>,
+        report: &Report,
+        by_state: bool,
+    ) -> anyhow::Result<Self> {
         let waiting = Waiting {
             finished: &|_| (),
             cancelled: &AtomicBool::new(false),
@@ -64,6 +70,10 @@ impl Intervals {
             let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
             Figure::of(row, metric)
         };
+        let mut rows: Vec<Figure> = comparison.rows.iter().map(figure).collect();
+        if by_state {
+            rows.extend(times(report, comparison.level));
+        }
         Ok(Self {
             blocks: report.blocks.len(),
             block_s: report
@@ -71,7 +81,7 @@ impl Intervals {
                 .first()
                 .map_or(0.0, |b| b.duration_ns as f64 / 1e9),
             level: comparison.level,
-            rows: comparison.rows.iter().map(figure).collect(),
+            rows,
             baseline: comparison.baseline,
         })
     }
@@ -165,6 +175,38 @@ impl Figure {
             verdict: row.sentence.replace(" run", " block"),
         }
     }
+}
+
+/// The shares of CPU time in each idle state. None is better than another, so that there is no verdict.
+fn times(report: &Report, level: f64) -> Vec<Figure> {
+    let names = report.policies.first().map_or(&[][..], |p| &p.states);
+    let names = names.iter().map(|state| state.state.as_str());
+    let policies = || report.policies.iter().enumerate();
+    let cells = names.flat_map(|name| policies().map(move |policy| (name, policy)));
+    let figure = |(name, (index, policy)): (&str, (usize, &PolicyReport))| {
+        let of_block = |block: &BlockReport| {
+            let groups = block.policies.get(index).map(|policy| &policy.groups);
+            let states = groups.into_iter().flatten().flatten();
+            let time: u64 = states.filter(|s| s.state == name).map(|s| s.time_ns).sum();
+            let whole = block.duration_ns as f64 * report.cpus.len() as f64;
+            100.0 * time as f64 / whole.max(1.0)
+        };
+        let shares: Vec<f64> = report.blocks.iter().map(of_block).collect();
+        Figure {
+            metric: format!("time_in_{}", name.replace(char::is_whitespace, "_")),
+            governor: policy.policy.clone(),
+            unit: "%".to_owned(),
+            title: format!("time in {name}"),
+            mean: Mean::Arithmetic.of(&shares),
+            interval: interval_of_mean(Mean::Arithmetic, &shares, level),
+            deviation: standard_deviation(&shares),
+            gain_percent: None,
+            gain_interval: None,
+            significant: false,
+            verdict: String::new(),
+        }
+    };
+    cells.map(figure).collect()
 }
 
 fn none() -> String {

@@ -136,7 +136,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         };
         run::run(&plan, &backend, None, dir, mode, &waiting)?;
     }
-    let intervals = Intervals::of(&plan, &backend, report)?;
+    let intervals = Intervals::of(&plan, &backend, report, !args.kernel.is_empty())?;
     print(args, &replayed, &intervals, out)
 }
 
