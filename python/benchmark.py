@@ -51,9 +51,11 @@ def swept(study: wakepath.Study, workers: int, into: Path, kills: int) -> float:
 
         def tell(done: int, total: int) -> None:
             if len(killed) < kills and done > total * (len(killed) + 1) / (kills + 2):
-                pids: dict[Any, int] = client.run(os.getpid)
-                killed.append(next(pid for pid in pids.values() if pid not in killed))
-                os.kill(killed[-1], signal.SIGKILL)
+                pids: dict[Any, int] = client.run(os.getpid, on_error="ignore")
+                alive = [pid for pid in pids.values() if pid not in killed]
+                if alive:
+                    killed.append(alive[0])
+                    os.kill(killed[-1], signal.SIGKILL)
 
         started = time.perf_counter()
         wakepath.sweep(study, client, into, progress=tell)

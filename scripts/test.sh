@@ -85,7 +85,8 @@ fi
 # A test that skips itself counts as passed to its runner.
 passed=$(($(sum passed) - skips + fuzz_ok + $(package_sum passed)))
 failed=$(($(sum failed) + fuzz_failed + $(package_sum failed)))
-skipped=$(($(sum ignored) + skips + python_skips + $(package_sum skipped)))
+package_skips=$(count '^skipped: ' "$logs/package.log")
+skipped=$(($(sum ignored) + skips + python_skips + $(package_sum skipped) + ${package_skips:-0}))
 # Steps that do not count tests count as one, and a step that failed to even build must not look like none.
 for name in format fuzz-format bench-format clippy bench-clippy ruff ruff-format mypy doc wheel conformance mutants; do
     [ -f "$logs/$name.log" ] && [[ " ${failed_steps[*]-} " != *" $name "* ]] && passed=$((passed + 1))

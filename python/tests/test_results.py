@@ -50,6 +50,25 @@ def test_a_comparison_is_that_of_the_command_line(
     assert compared == json.loads(printed)
 
 
+def test_each_machine_has_an_answer_of_its_own(tmp_path: Path, program: Run) -> None:
+    study = wakepath.Study(
+        name="machines",
+        machine=["rk3399", wakepath.Machine("laptop")],
+        workload={"name": "reads", "fio": "part-b-rk3399.fio", "seconds": 0.01},
+        policy=["menu", "teo"],
+        repeats=4,
+    )
+    study.run(tmp_path / "python")
+    (tmp_path / "machines.toml").write_text(study.text)
+    program("study", "run", "machines.toml", "-o", "program")
+    assert contents(tmp_path / "python") == contents(tmp_path / "program")
+    ranked = wakepath.compare(tmp_path / "python", minimise="mean_us")
+    assert ranked.text == program("compare", "python", "--minimise=mean_us", "--format=json")
+    assert [scope.get("machine") for scope in ranked["scopes"]] == ["rk3399", "laptop", None]
+    only = wakepath.compare(tmp_path / "python", metric="mean_us", machine="laptop")
+    assert only.text == program("compare", "python", "--metric=mean_us", "--machine=laptop", "--format=json")
+
+
 def test_a_report_is_that_of_the_command_line(
     results: wakepath.Results, tmp_path: Path, program: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +119,7 @@ def test_a_directory_opens_lazily(results: wakepath.Results) -> None:
 def test_no_results_and_no_column(results: wakepath.Results, tmp_path: Path) -> None:
     with pytest.raises(wakepath.Error, match="neither a result directory"):
         wakepath.Results(tmp_path)
-    with pytest.raises(KeyError, match="there are workload"):
+    with pytest.raises(KeyError, match="there are machine"):
         results.metrics.column("p99")
     with pytest.raises(wakepath.Error, match="no policy is called"):
         results.compare(baseline="ladder")

@@ -41,10 +41,10 @@ def test_a_built_study_is_one_of_a_file(tmp_path: Path) -> None:
 def test_a_machine_of_ones_own() -> None:
     text = wakepath.Machine("rk3399").to_toml().replace('name = "rk3399"', 'name = "mine"')
     mine = wakepath.Machine.from_toml(text)
-    assert built(machine=mine).run().document["machine"]["name"] == "mine"
+    assert built(machine=mine).run().document["machines"][0]["name"] == "mine"
     assert pickle.loads(pickle.dumps(mine)).to_toml() == mine.to_toml()
     study = built(machine=wakepath.Machine("laptop"), drive=wakepath.Drive("sn530"))
-    assert "SN530" in study.run().document["machine"]["drive"]
+    assert "SN530" in study.run().document["machines"][0]["drive"]
 
 
 def test_simulate_is_a_study_on_the_spot() -> None:
@@ -170,7 +170,7 @@ def test_resume_does_what_is_missing(tmp_path: Path) -> None:
         ({"seed": -1}, wakepath.Error, "seed"),
         ({"seed": b"1"}, TypeError, "there is b'1'"),
         ({"name": "a/b"}, wakepath.Error, "name"),
-        ({"on": "moon"}, ValueError, "'sim' or 'live'"),
+        ({"on": "moon"}, ValueError, "'sim' or 'replay' or 'live'"),
     ],
 )
 def test_what_no_study_has_is_refused(keys: dict[str, object], kind: type[Exception], says: str) -> None:

@@ -6,6 +6,21 @@ from typing import Any, final
 
 from typing_extensions import Self
 
+__all__ = [
+    "Drive",
+    "Error",
+    "Machine",
+    "Parts",
+    "Plan",
+    "PolicySet",
+    "Recording",
+    "Results",
+    "Table",
+    "__version__",
+    "builtin_studies",
+    "compare",
+    "report",
+]
 __version__: str
 
 class Error(Exception):

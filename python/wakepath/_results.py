@@ -49,7 +49,7 @@ class Results:
 
     @property
     def metrics(self) -> Table:
-        """One number per row: workload, policy, repeat, seed, block, order, metric, value."""
+        """One number per row: machine, workload, policy, repeat, seed, block, order, metric, value."""
         return self._results.table("metrics")
 
     @property
