@@ -23,6 +23,21 @@ def test_a_study_leaves_what_the_command_line_leaves(results: wakepath.Results, 
     assert contents(results.path) == contents(tmp_path / "program")
 
 
+def test_simulations_are_those_of_the_command_line(program: Run) -> None:
+    job = Path(__file__).parents[2] / "workloads/part-b-rk3399.fio"
+    policies = ["menu", "teo + psd"]
+    results = wakepath.simulate(job, "rk3399", policies, seconds=0.02, runs=2, seed=5)
+    options = [f"--policy={policy}" for policy in policies]
+    printed = program(
+        "sim", job, "--machine=rk3399", *options, "--seconds=0.02", "--runs=2", "--seed=5", "--format=json"
+    )
+    expected = [run["latency_us"]["mean"] for result in json.loads(printed)["results"] for run in result["runs"]]
+    table = results.metrics.to_dict()
+    rows = zip(table["policy"], table["repeat"], table["metric"], table["value"], strict=True)
+    means = {(policy, repeat): value for policy, repeat, metric, value in rows if metric == "mean_us"}
+    assert [means[policy, repeat] for policy in policies for repeat in (0, 1)] == expected
+
+
 def test_shards_are_merged_by_the_program(study_file: Path, tmp_path: Path, results: object, program: Run) -> None:
     study = wakepath.Study(study_file)
     for number in (1, 2, 3):

@@ -73,8 +73,11 @@ def test_a_file_system_of_fsspec_does(tmp_path: Path, whole: dict[str, bytes]) -
         wakepath.sweep(study(), executor, url, resume=True)
         assert contents(tmp_path / "results") == whole
         (tmp_path / "results/runs/999999.json").write_text("")
+        (tmp_path / "results/own.txt").write_text("mine")
         wakepath.sweep(study(), executor, url, force=True)
-        assert contents(tmp_path / "results") == whole
+        assert contents(tmp_path / "results") == {**whole, "own.txt": b"mine"}
+        with pytest.raises(ValueError, match="one of them"):
+            wakepath.sweep(study(), executor, url, force=True, resume=True)
         with pytest.raises(wakepath.Error, match="nosuch"):
             wakepath.sweep(study(), executor, "nosuch://bucket/results")
 

@@ -28,8 +28,11 @@ class Remote:
         return bool(self.files.exists(f"{self.folder}/result.json"))
 
     def remove(self) -> None:
-        """Remove them."""
-        self.files.rm(self.folder, recursive=True)
+        """Remove their runs and tables; whatever else is in the folder stays."""
+        for path in self.files.find(self.folder):
+            name = os.path.relpath(path, self.folder)
+            if name.startswith("runs/") or (name.endswith(".parquet") and "/" not in name):
+                self.files.rm_file(path)
 
     def get(self, copy: str) -> None:
         """Copy all files here."""

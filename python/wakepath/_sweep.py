@@ -51,7 +51,7 @@ def sweep(
     scheduler goes a line per batch. Order, number and death of workers change nothing.
 
     Args:
-        study: a study, its file, or the name of a built-in one. It is simulated.
+        study: a study, its file, or the name of a built-in one. It is simulated or replayed.
         client: a `distributed.Client`, a cluster object of Dask or dask-jobqueue, or any `concurrent.futures.Executor`;
             none: a `distributed.LocalCluster` with a process for each core of this machine.
         into: the result directory, or a folder of any file system of fsspec, such as `"s3://bucket/results"`.
@@ -64,13 +64,14 @@ def sweep(
             away; a directory that cannot be written, or that a worker does not see. What is finished stays, and
             `resume=True` goes on.
     """
+    mode = mode_of(resume, force)
     if not isinstance(study, Study):
         study = Study(study)
     if "://" in os.fspath(into):
-        return _remote(study, client, Remote(os.fspath(into)), resume, force, progress)
+        return _remote(study, client, Remote(os.fspath(into)), mode, progress)
     into = Path(into).absolute()
     with _pool(client) as pool:
-        parts = study._plan.begin(str(into), mode_of(resume, force))
+        parts = study._plan.begin(str(into), mode)
         try:
             _fill(study, pool, parts.missing, str(into), progress)
             parts.finish()
@@ -79,17 +80,17 @@ def sweep(
     return Results(into)
 
 
-def _remote(study: Study, client: Any, remote: Remote, resume: bool, force: bool, progress: Progress) -> Results:
+def _remote(study: Study, client: Any, remote: Remote, mode: str, progress: Progress) -> Results:
     """Sweep into a file system that only fsspec knows: here is a copy that is begun and finished."""
-    if remote.there() and not resume and not force:
+    if remote.there() and mode == "new":
         raise Error(f"{remote}: results are there already; resume=True goes on with them, force=True replaces them")
     copy = tempfile.TemporaryDirectory(prefix="wakepath-")
     with _pool(client) as pool:
-        if remote.there() and resume:
+        if remote.there() and mode == "resume":
             remote.get(copy.name)
         elif remote.there():
             remote.remove()
-        parts = study._plan.begin(copy.name, mode_of(resume, False))
+        parts = study._plan.begin(copy.name, mode)
         try:
             missing = parts.missing
             remote.put(copy.name)
