@@ -28,6 +28,32 @@ const SHORT: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 8\n\
     [[policy]]\nname = 'menu'\nset = 'menu@6.12'\n\
     [[policy]]\nname = 'shallowest'\nset = 'shallowest'\n";
 
+/// The results and their page say what of a profile is not simulated.
+#[test]
+fn results_say_what_of_a_profile_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let study = "name = 's'\nmachine = 'rk3399'\nrepeats = 1\n\
+                 policy = ['', 'tuned[powersave]', 'tuned[powersave] + teo']\n\
+                 [[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\nseconds = 0.02\n";
+    let study = written(folder.path(), study);
+    let dir = folder.path().join("r").display().to_string();
+    wakepath(&["study", "run", &study, "-o", &dir])
+        .success()
+        .stderr(predicates::str::contains("boost=0"));
+    let document = fs::read(folder.path().join("r/result.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
+    let notes = document["notes"].as_array().unwrap();
+    let about = |text: &str| {
+        let said = notes.iter().filter(|note| note.to_string().contains(text));
+        said.count()
+    };
+    assert_eq!(
+        (about("boost=0"), about("epp[value=power] does not apply")),
+        (1, 1)
+    );
+    assert_eq!(document["policies"][1]["name"], "tuned[powersave]");
+}
+
 fn written(folder: &Path, text: &str) -> String {
     let path = folder.join("study.toml");
     fs::write(&path, text).unwrap();

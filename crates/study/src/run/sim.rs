@@ -10,7 +10,9 @@ use wakepath_hardware::machine::MachineError;
 use wakepath_hardware::{Machine, recorded};
 use wakepath_results::Run;
 use wakepath_sim::observer::Observer;
-use wakepath_sim::{Comparison, PolicyResult, in_force, machine_under, simulate_observed};
+use wakepath_sim::{
+    Comparison, PolicyResult, expanded, in_force, machine_under, simulate_observed,
+};
 use wakepath_units::Nanoseconds;
 
 use super::{Backend, Order, Provenance, Waiting, each, rows};
@@ -140,9 +142,7 @@ impl Backend for Sim<'_> {
                 .map(|(machine, model)| machine.in_short(model))
                 .collect(),
             machine_files: files.collect::<Result<_, _>>()?,
-            notes: models()
-                .filter_map(|(_, model)| stands_in(self.plan, model))
-                .collect(),
+            notes: notes(self.plan, models().map(|(_, model)| model)),
         })
     }
 
@@ -191,6 +191,26 @@ impl Backend for Sim<'_> {
         }
         Ok(())
     }
+}
+
+/// What a reader of the results should know of the policies on the machines, each thing once.
+fn notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for machine in machines {
+        let profiles = plan.policies.iter().filter_map(|policy| {
+            // A set that does not fit the machine has been refused.
+            Some(expanded(machine, &policy.set).ok()?.notes)
+        });
+        for note in stands_in(plan, machine)
+            .into_iter()
+            .chain(profiles.flatten())
+        {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    notes
 }
 
 /// What stands in for a recorded system's own policies, where a policy of the study does not name one.
