@@ -119,7 +119,7 @@ fn replayed(machine: &Machine, recording: &Path, idle: &str) -> Report {
         blocks: 1,
     };
     let mut reader = Reader::open(recording).unwrap();
-    replay(&mut reader, &setup, None, &mut |_| ()).unwrap()
+    replay(&mut reader, &setup, None, &mut |_| true).unwrap()
 }
 
 /// All energy of a policy in J, and the package's.

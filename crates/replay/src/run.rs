@@ -52,6 +52,9 @@ pub enum ReplayError {
         /// How many there are.
         states: usize,
     },
+    /// Whoever is told of the progress wants no more of it.
+    #[error("stopped before the end of the recording")]
+    Stopped,
     /// No idle period at all.
     #[error("the recording has no idle periods, so there is nothing to replay")]
     NoPeriods,
@@ -240,15 +243,15 @@ impl Hotplug {
 }
 
 /// Replays a recording. `calls`: a CPU, and where its governor call log goes. `progress` is told the
-/// events so far.
+/// events so far, and whether to go on is what it answers.
 ///
 /// # Errors
-/// The recording cannot be read, or does not fit the states.
+/// The recording cannot be read, or does not fit the states; [`ReplayError::Stopped`].
 pub fn replay(
     reader: &mut Reader,
     setup: &Setup,
     calls: Option<(u32, &mut dyn Write)>,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Report, ReplayError> {
     if setup.states.is_empty() {
         return Err(SetupError::NoStates.into());
@@ -276,7 +279,9 @@ pub fn replay(
             events += batch.len() as u64;
             batch.visit(run)?;
             run.settle_windows();
-            progress(events / passages);
+            if !progress(events / passages) {
+                return Err(ReplayError::Stopped);
+            }
         }
         Ok(())
     };

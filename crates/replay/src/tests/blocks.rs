@@ -166,3 +166,11 @@ fn impossible_numbers_of_blocks_are_refused() {
     let rests: Vec<u64> = report.blocks.iter().map(|b| b.rests).collect();
     assert_eq!(rests, [1, 0, 0, 0]);
 }
+
+#[test]
+fn a_replay_can_be_stopped() {
+    let recorded = recording(&[idle(2 * MS, MS, 2, Before::Task)]);
+    let mut reader = Reader::open(&recorded.path).unwrap();
+    let stopped = replay(&mut reader, &setup(&[]), None, &mut |_| false);
+    assert!(matches!(stopped, Err(ReplayError::Stopped)));
+}

@@ -16,6 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_policies::mechanism::Place;
 use wakepath_policies::spec::PolicySet;
 use wakepath_replay::Report;
+use wakepath_results::directory::DOCUMENT;
 use wakepath_results::{Mode, Origin};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
@@ -101,6 +102,15 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     if let Some(calls) = &args.calls {
         check_calls(calls, args).with_context(|| calls.display().to_string())?;
     }
+    // Not only after a long replay.
+    if let Some(dir) = args.output.as_ref().filter(|_| !args.force) {
+        let there = dir.join(DOCUMENT).exists();
+        ensure!(
+            !there,
+            "{}: results are there already; --force replaces them",
+            dir.display()
+        );
+    }
     let metadata = Reader::open(&args.trace)?.metadata().clone();
     let text = study::text(args, &metadata)?;
     let plan = Plan::new(&text, "wakepath replay", Path::new("."), Origin::Replay)?;
@@ -113,6 +123,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         let blocks = args.blocks as usize;
         recording.run(blocks, log, &mut |share| {
             bar.set_position((share * 1000.0) as u64);
+            true
         })
     };
     let replayed = Arc::new(match &args.calls {

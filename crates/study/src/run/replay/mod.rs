@@ -72,7 +72,11 @@ impl<'a> Replay<'a> {
     }
 
     /// What comes of a workload's recording, which is replayed once.
-    fn replayed(&self, workload: usize) -> Result<Arc<Replayed>, StudyError> {
+    fn replayed(
+        &self,
+        workload: usize,
+        cancelled: &AtomicBool,
+    ) -> Result<Arc<Replayed>, StudyError> {
         let mut kept = self.replayed[workload]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +84,8 @@ impl<'a> Replay<'a> {
             return Ok(Arc::clone(replayed));
         }
         let blocks = self.plan.repeats() as usize;
-        let replayed = self.recordings[workload].run(blocks, None, &mut |_| ())?;
+        let replayed = self.recordings[workload]
+            .run(blocks, None, &mut |_| !cancelled.load(Ordering::Relaxed))?;
         Ok(Arc::clone(kept.insert(Arc::new(replayed))))
     }
 }
@@ -136,10 +141,7 @@ impl Backend for Replay<'_> {
     }
 
     fn run(&self, cell: Cell, run: &mut Run, cancelled: &AtomicBool) -> Result<(), StudyError> {
-        let replayed = self.replayed(cell.workload)?;
-        if cancelled.load(Ordering::Relaxed) {
-            return Err(StudyError::Interrupted);
-        }
+        let replayed = self.replayed(cell.workload, cancelled)?;
         rows::fill(run, &replayed, cell.policy, cell.repeat as usize);
         Ok(())
     }

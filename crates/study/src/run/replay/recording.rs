@@ -10,7 +10,7 @@ use wakepath_policies::mechanism::Place;
 use wakepath_policies::psd::{PsdPolicy, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::Package;
-use wakepath_replay::{Ran, Report, Setup, States, replay};
+use wakepath_replay::{Ran, ReplayError, Report, Setup, States, replay};
 use wakepath_results::document::CpuKind;
 use wakepath_system::HaltpollAsSet;
 use wakepath_trace::recording::{Metadata, Reader};
@@ -146,15 +146,15 @@ impl<'a> Replaying<'a> {
     }
 
     /// Goes through the recording, in so many blocks of equal time. `calls`: a CPU, and where its governor call log goes.
-    /// `progress` is told the share that is done, 0 to 1.
+    /// `progress` is told the share that is done, 0 to 1, and whether to go on is what it answers.
     ///
     /// # Errors
-    /// The recording does not fit the idle states, or cannot be read to its end.
+    /// The recording does not fit the idle states, or cannot be read to its end; [`StudyError::Interrupted`].
     pub fn run(
         &self,
         blocks: usize,
         mut calls: Option<(u32, &mut dyn Write)>,
-        progress: &mut dyn FnMut(f64),
+        progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<Replayed, StudyError> {
         let all = (self.events * self.passes.len() as u64).max(1) as f64;
         let mut reports = Vec::new();
@@ -170,9 +170,12 @@ impl<'a> Replaying<'a> {
             let mut reader = Reader::open(&self.recording.path).map_err(|e| failed(&e))?;
             let before = pass as u64 * self.events;
             let report = replay(&mut reader, &setup, calls.take(), &mut |events| {
-                progress((before + events) as f64 / all);
+                progress((before + events) as f64 / all)
             });
-            reports.push(report.map_err(|e| failed(&e))?);
+            reports.push(report.map_err(|e| match e {
+                ReplayError::Stopped => StudyError::Interrupted,
+                other => failed(&other),
+            })?);
         }
         let report = merged(reports, &self.passes)
             .ok_or_else(|| self.recording.error("no policy set to replay"))?;
