@@ -32,8 +32,8 @@ const PACKAGE_C6_US: [(&[&str], f64, f64); 3] = [
 /// power and seconds: PL1 and PL2 of a client and of a server.
 const CLIENT_LIMITS: [(f64, f64); 2] = [(1.0, 28.0), (1.25, 0.01)];
 const CLIENT_LIMITS_WHY: [&str; 2] = [
-    "thermal design power over 28 s, what data sheets advise for mobile processors (Core of the 4th generation, MSR 610h)",
-    "1.25 times the thermal design power, exceeded for at most 10 ms: the default of data sheets (as before)",
+    "thermal design power over 28 s: the default of PL1, and the window that the data sheet of the 4th generation Core advises for mobile use (MSR 610h)",
+    "1.25 times the thermal design power, exceeded for at most 10 ms: the default of PL2 in the data sheet of the 4th generation Core (MSR 610h)",
 ];
 const SERVER_LIMITS: [(f64, f64); 2] = [(1.0, 1.0), (1.2, 0.011_718_75)];
 const SERVER_LIMITS_WHY: [&str; 2] = [
