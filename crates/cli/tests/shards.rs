@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::wakepath;
+use common::{contents, wakepath};
 
 /// One workload, two policies, five repeats.
 const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 5\n\
@@ -65,21 +65,7 @@ impl Folder {
     }
 
     fn contents(&self, dir: &str) -> BTreeMap<PathBuf, Vec<u8>> {
-        fn add(folder: &Path, all: &mut BTreeMap<PathBuf, Vec<u8>>, below: &Path) {
-            for entry in fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    add(&path, all, below);
-                } else {
-                    let name = path.strip_prefix(below).unwrap().to_owned();
-                    all.insert(name, fs::read(&path).unwrap());
-                }
-            }
-        }
-        let mut all = BTreeMap::new();
-        let dir = self.0.path().join(dir);
-        add(&dir, &mut all, &dir);
-        all
+        contents(&self.0.path().join(dir))
     }
 }
 

@@ -6,13 +6,12 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{fails_with, json, skip, wakepath};
+use common::{contents, fails_with, json, skip, wakepath};
 
 /// Two workloads, two policies, four repeats: 16 short runs.
 const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
@@ -58,24 +57,6 @@ fn written(folder: &Path, text: &str) -> String {
     let path = folder.join("study.toml");
     fs::write(&path, text).unwrap();
     path.display().to_string()
-}
-
-/// All files below a directory with their contents.
-fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    let mut open = vec![dir.to_owned()];
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let content = fs::read(&path).unwrap();
-                all.insert(path.strip_prefix(dir).unwrap().to_owned(), content);
-            }
-        }
-    }
-    all
 }
 
 fn start(arguments: &[&str]) -> Child {

@@ -6,11 +6,10 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{fails_with, json, wakepath};
+use common::{contents, fails_with, json, wakepath};
 
 /// Two machines with two drives; one workload in two rates, one that runs on one machine under two policies.
 const STUDY: &str = "name = 's'\nmachine = ['rk3399', 'laptop']\ndrive = ['sn530', '760p']\nrepeats = 4\n\
@@ -18,28 +17,11 @@ const STUDY: &str = "name = 's'\nmachine = ['rk3399', 'laptop']\ndrive = ['sn530
     [[workload]]\nname = 'reads'\nfio = 'part-b-rk3399.fio'\nseconds = 0.02\n\
     fio_options = { thinktime = [0, 500] }\n\
     [[workload]]\nname = 'all out'\nfio = 'part-b-rk3399.fio'\nseconds = 0.02\n\
-    machines = 'rk3399'\npolicies = ['menu', 'teo']\n\
+    machines = 'rk3399'\npolicies = ['menu', 'teo', 'menu']\n\
     [[question]]\nminimise = 'mean_mw'\nkeep = ['p99_us < 400']\nworkloads = ['reads']\n";
 
 /// Cells of each repeat: four machines with two workloads under three policies, two machines with one under two.
 const CELLS: usize = 4 * 2 * 3 + 2 * 2;
-
-fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    let mut open = vec![dir.to_owned()];
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let content = fs::read(&path).unwrap();
-                all.insert(path.strip_prefix(dir).unwrap().to_owned(), content);
-            }
-        }
-    }
-    all
-}
 
 /// Runs a study in a directory of `folder`.
 fn run(folder: &Path, text: &str, dir: &str, more: &[&str]) -> String {
@@ -264,7 +246,7 @@ fn what_is_wrong_with_machines_is_said_with_its_line() {
             &["s.toml:15", "an empty list"],
         ),
         (
-            "policies = ['menu', 'teo']",
+            "policies = ['menu', 'teo', 'menu']",
             "policies = ['tea']",
             &["s.toml:16", "`tea`"],
         ),

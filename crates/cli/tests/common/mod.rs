@@ -12,6 +12,8 @@ pub(crate) mod leases;
 pub(crate) mod recording;
 pub(crate) mod rig;
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
@@ -29,6 +31,24 @@ pub(crate) fn wakepath(arguments: &[&str]) -> Assert {
         .unwrap()
         .args(arguments)
         .assert()
+}
+
+/// All files below a directory with their contents.
+pub(crate) fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut open = vec![dir.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let content = fs::read(&path).unwrap();
+                all.insert(path.strip_prefix(dir).unwrap().to_owned(), content);
+            }
+        }
+    }
+    all
 }
 
 /// Standard output as JSON.

@@ -33,6 +33,9 @@ use crate::file::{
 };
 use crate::run::Provenance;
 
+/// Most runs of a repeat.
+const MAX_CELLS: usize = 10_000_000;
+
 /// Fewest blocks of time of a recording: those that an interval needs.
 const FEWEST_BLOCKS: u32 = 4;
 
@@ -148,8 +151,8 @@ impl Plan {
         Self::of_text(text, origin, folder, target, &[])
     }
 
-    /// A study made on the spot, without a file: a workload on a modelled machine under these policies, so many times with
-    /// seeds counting up from the first. It is run by [`Sim::compare`](crate::run::sim::Sim::compare); without a file there is
+    /// A study made on the spot, without a file: a workload on a modelled machine under these policies (none: what the
+    /// machine's kernel does), so many times with seeds counting up from the first. It is run by [`Sim::compare`](crate::run::sim::Sim::compare); without a file there is
     /// nothing to keep beside results.
     pub fn on_the_spot(
         name: &str,
@@ -159,7 +162,9 @@ impl Plan {
         seed: u64,
         repeats: u32,
     ) -> Self {
-        let policies = policies.into_iter().map(PlannedPolicy::of_set);
+        let unchanged = policies.is_empty().then(PolicySet::default);
+        let policies = policies.into_iter().chain(unchanged);
+        let policies = policies.map(PlannedPolicy::of_set);
         let mut plan = Self {
             origin: name.to_owned(),
             text: String::new(),
@@ -270,6 +275,15 @@ impl Plan {
             if let Some(names) = &entry.policies {
                 workload.policies = selected(source, "policy", names, &policies)?;
             }
+        }
+        let sides = [machines.len(), self.workloads.len(), policies.len()];
+        let cells = sides.into_iter().fold(1, usize::saturating_mul);
+        if cells > MAX_CELLS {
+            let message = format!(
+                "{} machines x {} workloads x {} policies, and {MAX_CELLS} runs of a repeat are the most",
+                sides[0], sides[1], sides[2]
+            );
+            return Err(source.error(&self.file.name, message));
         }
         self.combine();
         Ok(())
@@ -442,9 +456,12 @@ fn selected(
 ) -> Result<Vec<String>, StudyError> {
     let mut all = Vec::new();
     for name in Names::all(names, source)? {
-        all.extend(members(source, what, &name, known)?);
+        for member in members(source, what, &name, known)? {
+            if !all.contains(&member) {
+                all.push(member);
+            }
+        }
     }
-    all.dedup();
     Ok(all)
 }
 

@@ -146,9 +146,17 @@ impl PlannedWorkload {
             },
         };
         Self {
+            warnings,
+            ..Self::doing(name, task)
+        }
+    }
+
+    /// A workload that runs everywhere.
+    fn doing(name: &str, task: Task) -> Self {
+        Self {
             name: name.to_owned(),
             task,
-            warnings,
+            warnings: Vec::new(),
             machines: Vec::new(),
             policies: Vec::new(),
             entry: 0,
@@ -208,13 +216,9 @@ impl PlannedWorkload {
             }
         }
         Ok(Self {
-            name: name.to_owned(),
-            task,
             warnings,
-            machines: Vec::new(),
-            policies: Vec::new(),
-            entry: 0,
             grid,
+            ..Self::doing(name, task)
         })
     }
 

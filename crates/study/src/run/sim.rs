@@ -73,8 +73,12 @@ impl<'a> Sim<'a> {
         let machine = self.machine(cell);
         let seed = self.plan.seed(cell.repeat);
         simulate_observed(machine, workload, &of_policy.set, seed, observer).map_err(|source| {
+            let on = match self.plan.machines.len() {
+                1 => String::new(),
+                _ => format!(" on {}", self.plan.machines[cell.machine].name),
+            };
             StudyError::Simulation {
-                workload: of_workload.name.clone(),
+                workload: format!("{}{on}", of_workload.name),
                 policy: of_policy.name.clone(),
                 source: Box::new(source),
             }

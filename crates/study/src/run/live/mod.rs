@@ -278,6 +278,11 @@ mod tests {
         let mut sorted = first.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..24).collect::<Vec<_>>());
+        // A workload that runs under one policy only.
+        let some = plan(&text.replacen("['true']\n", "['true']\npolicies = 'q'\n", 1));
+        let mut sorted = order(&some);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..16).collect::<Vec<_>>());
         let of = plan(text);
         for (block, runs) in first.chunks(6).enumerate() {
             assert!(
