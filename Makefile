@@ -22,7 +22,7 @@ demo: setup ## One fio job under three settings and its report, then the verdict
 	@echo
 	@echo "Published experiments beside their simulation (tables: target/demo/wakepath reproduce, docs/validation.md):"
 	@echo
-	@target/demo/wakepath reproduce all --brief
+	@target/demo/wakepath reproduce --runs 3 --brief
 
 release: setup ## Build target/profiled/wakepath, optimised by a profile of its own runs
 	scripts/setup-llvm-tools.sh
@@ -46,7 +46,7 @@ conformance: setup ## Compare the policies with the kernel's own C, compiled on 
 
 validation: ## Simulate all published experiments and write docs/validation.md
 	@$(CARGO) build --quiet --release --locked -p wakepath-cli
-	@target/release/wakepath reproduce all --runs 5 --format markdown > target/validation.md
+	@target/release/wakepath reproduce --format markdown > target/validation.md
 	@mv target/validation.md docs/validation.md
 
 bench: setup ## Time the simulator beside NeXosim and SimPy, imports beside trace-cmd, governors beside the kernel's C

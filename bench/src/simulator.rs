@@ -30,7 +30,7 @@ impl Case {
         })
     }
 
-    /// The job of part B, `factor` times as long.
+    /// The job of iowait-rk3399, `factor` times as long.
     pub fn part_b(factor: u64) -> anyhow::Result<Self> {
         let job = format!("{}\nruntime={}\n", PART_B.trim_end(), 30 * factor);
         Self::new(Machine::find("rk3399")?, &job, "teo@6.12", "schedutil")
@@ -90,7 +90,7 @@ pub fn run(effort: Effort) -> anyhow::Result<()> {
     let [b, large, small] = rates.map(|r| (median(r.ios), median(r.events)));
     let millions = |value: f64| format!("{:.2} M", value / 1e6);
     report(
-        "job of part B on RK3399: simulated I/Os per second and core",
+        "job of iowait-rk3399 on RK3399: simulated I/Os per second and core",
         &millions(b.0),
         "at least 5 M",
         b.0 >= 5e6,

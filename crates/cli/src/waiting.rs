@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use wakepath_sim::Waiting;
 
 use crate::until;
 
@@ -51,23 +50,8 @@ impl Jobs {
 }
 
 /// Does `work`, of `total` parts that are called `what`, in a rayon pool of as many threads as
-/// `jobs` says, and shows how far it is when standard error is a terminal. The first signal (Ctrl-C, SIGTERM, a closed terminal)
-/// calls the work off, the second ends the program.
-pub(crate) fn with_progress<T: Send>(
-    jobs: Jobs,
-    total: usize,
-    what: &str,
-    work: impl FnOnce(&Waiting<'_>) -> anyhow::Result<T> + Send,
-) -> anyhow::Result<T> {
-    counting(jobs, total, what, |finished, cancelled| {
-        work(&Waiting {
-            finished: &|_| finished(1),
-            cancelled,
-        })
-    })
-}
-
-/// As [`with_progress`], for work that says how many parts it has finished.
+/// `jobs` says, and shows how far it is when standard error is a terminal: `work` says how many parts it has finished. The
+/// first signal (Ctrl-C, SIGTERM, a closed terminal) calls the work off, the second ends the program.
 pub(crate) fn counting<T: Send>(
     jobs: Jobs,
     total: usize,

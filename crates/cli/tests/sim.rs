@@ -435,7 +435,7 @@ fn a_machine_shows_where_its_figures_come_from() {
         .success()
         .stdout(predicate::str::contains("rk3399"));
     wakepath(&["machine", "show", "rk3399"]).success().stdout(
-        predicate::str::is_match(r"drive.read_service_us +[0-9.]+ +fitted +part B").unwrap(),
+        predicate::str::is_match(r"drive.read_service_us +[0-9.]+ +fitted +iowait-rk3399").unwrap(),
     );
     fails_with(
         wakepath(&["machine", "show", "rk3999"]),

@@ -1,4 +1,4 @@
-//! `wakepath sim --drive` and `wakepath reproduce D` as whole commands.
+//! `wakepath sim --drive` and `wakepath reproduce apst` as whole commands.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -149,10 +149,10 @@ fn mistakes_are_one_message() {
 }
 
 #[test]
-fn reproduce_d_holds_in_every_cell() {
-    let assert = wakepath(&["reproduce", "D", "--runs", "1", "--format", "json"]).success();
+fn reproduced_apst_holds_in_every_cell() {
+    let assert = wakepath(&["reproduce", "apst", "--runs", "1", "--format", "json"]).success();
     let json: Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
-    let cells: Vec<&Value> = json["parts"][0]["sections"]
+    let cells: Vec<&Value> = json["experiments"][0]["sections"]
         .as_array()
         .unwrap()
         .iter()
@@ -164,7 +164,7 @@ fn reproduce_d_holds_in_every_cell() {
         let error = cell["relative_error"].as_f64().unwrap_or_default();
         assert!(error.abs() <= 0.2, "{cell}");
     }
-    wakepath(&["reproduce", "D", "--runs", "1"])
+    wakepath(&["reproduce", "apst", "--runs", "1"])
         .success()
         .stdout(predicate::str::contains(
             "760p: drive.PS4.true_exit_us = 53000",

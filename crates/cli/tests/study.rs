@@ -397,9 +397,9 @@ fn an_example_is_written_checked_and_never_overwritten() {
     let file = temp.path().join("new.toml").display().to_string();
     wakepath(&["study", "new", &file]).success();
     fails_with(wakepath(&["study", "new", &file]), &["exists", "--force"]);
-    wakepath(&["study", "new", "--from", "part-b", "--force", &file]).success();
+    wakepath(&["study", "new", "--from", "iowait-boost", "--force", &file]).success();
     let checked = json(&wakepath(&["study", "check", &file, "--format", "json"]));
-    assert_eq!(checked["runs"], 40);
+    assert_eq!(checked["runs"], 80);
     assert!(checked["seconds"].as_f64().unwrap() > 0.0);
     wakepath(&["study", "new", "--force", &file]).success();
     for on in ["sim", "live"] {
@@ -427,7 +427,7 @@ fn every_built_in_study_can_be_simulated() {
 #[test]
 fn a_directory_does_not_hide_what_is_built_in() {
     let temp = tempfile::tempdir().unwrap();
-    for name in ["part-b", "part-b-rk3399.fio", "rk3399", "empty"] {
+    for name in ["iowait-boost", "part-b-rk3399.fio", "rk3399", "empty"] {
         fs::create_dir(temp.path().join(name)).unwrap();
     }
     written(temp.path(), STUDY);
@@ -438,7 +438,7 @@ fn a_directory_does_not_hide_what_is_built_in() {
             .current_dir(temp.path());
         command.assert()
     };
-    assert_eq!(json(&check("part-b").success())["runs"], 40);
+    assert_eq!(json(&check("iowait-boost").success())["runs"], 80);
     // Its workload and its machine.
     assert_eq!(json(&check("study.toml").success())["runs"], 16);
     fails_with(check("empty"), &["empty", "directory"]);

@@ -155,7 +155,7 @@ mod tests {
             let all: Vec<String> = warnings(series).iter().map(ToString::to_string).collect();
             all.join("; ")
         };
-        // One of the published series of part B: two runs alike, one 27 % faster.
+        // One of the published series of iowait-rk3399: two runs alike, one 27 % faster.
         assert_eq!(
             text(&[2068.0, 2097.0, 2647.0]),
             "unstable: standard deviation 14 % of the mean; run 3 is an outlier: 2647"

@@ -11,7 +11,7 @@ macro_rules! files {
 
 const STUDIES: Files = files!["../data/studies/", ".toml":
     "idle-governor", "iowait-boost", "apst-rule", "deep-idle-cost",
-    "part-a", "part-b", "part-c", "part-d", "part-e",
+    "polling-tbench", "iowait-rk3399", "hwp-boost", "apst", "psd",
 ];
 
 const WORKLOADS: Files = files!["../../../workloads/", "":
@@ -21,7 +21,7 @@ const WORKLOADS: Files = files!["../../../workloads/", "":
     "part-d-5.fio", "part-d-6.fio", "part-d-7.fio", "part-e-mixed.fio", "part-e-randread.fio",
     "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong.json", "schbench-like.json",
     "sqlite-like.json", "tbench-like.json", "tiobench-like.fio", "web-like.json",
-    "worker-pool.json",
+    "worker-pool.json", "x264-like.json",
 ];
 
 /// What `study new` writes.
@@ -33,6 +33,15 @@ fn find(files: Files, name: &str) -> Option<&'static str> {
         .find(|(known, _)| *known == name)
         .map(|(_, text)| *text)
 }
+
+/// The built-in studies that have something published: `wakepath reproduce` sets it beside their results.
+pub const EXPERIMENTS: &[&str] = &[
+    "polling-tbench",
+    "iowait-rk3399",
+    "hwp-boost",
+    "apst",
+    "psd",
+];
 
 /// The text of the built-in study of this name.
 pub fn study(name: &str) -> Option<&'static str> {

@@ -86,7 +86,7 @@ impl Command {
             Self::Compare(args) => compare::run(&args, out),
             #[cfg(target_os = "linux")]
             Self::Record(args) => record::run(&args, out),
-            Self::Reproduce(args) => reproduce::run(&args, out),
+            Self::Reproduce(args) => return reproduce::run(&args, out),
             Self::Import(args) => import::run(&args, out),
             Self::Replay(args) => replay::run(&args, out),
             Self::Report(args) => report::run(&args, out),

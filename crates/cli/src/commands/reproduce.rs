@@ -1,43 +1,55 @@
 //! `wakepath reproduce`: published experiments beside their simulation.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::Write;
+use std::path::Path;
 
-use clap::builder::PossibleValuesParser;
-use clap::builder::{PossibleValue, TypedValueParser};
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use serde::Serialize;
+use wakepath_study::builtin;
+use wakepath_study::plan::Plan;
 use wakepath_study::reproduce::{
-    Cell, Criterion, FittedFigure, Outcome, PARTS, Part, Plans, Section, Summary, percent,
+    self, Criterion, FittedFigure, Outcome, Section, Summary, TableCell, percent,
 };
+use wakepath_study::run::Waiting;
 
-use super::sim::seeds;
 use crate::output::{self, PageFormat};
 use crate::waiting::{self, Jobs};
 
 /// The page that `reproduce all --format markdown` fills.
 const PAGE: &str = include_str!("../../data/validation.md");
 
+/// The exit code of `--exit-code` where something expected is not met.
+const NOT_MET: u8 = 3;
+
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   wakepath reproduce
   wakepath reproduce --brief
-  wakepath reproduce B --runs 5 --format markdown")]
+  wakepath reproduce iowait-rk3399 --format markdown
+  wakepath reproduce mine.toml --exit-code
+
+docs/experiments.md says how to write an experiment.")]
 pub(crate) struct Args {
-    /// Which experiment.
-    #[arg(default_value = ALL, ignore_case = true, hide_default_value = true, value_parser = parts())]
-    part: String,
-    /// Runs per cell, each with a seed of its own.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    runs: u32,
-    /// Seed of the first run; the others count up from it.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Which experiment: a built-in one, or a study file with [[published]].
+    #[arg(default_value = ALL, hide_default_value = true, value_parser = Named)]
+    experiment: String,
+    /// Runs per cell, each with a seed of its own [default: the study's repeats].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: Option<u32>,
+    /// Seed of the first run; the others count up from it [default: the study's].
+    #[arg(long)]
+    seed: Option<u64>,
     #[command(flatten)]
     jobs: Jobs,
     /// Print one verdict per experiment and no tables.
     #[arg(long, conflicts_with = "format")]
     brief: bool,
+    /// Exit with code 3 if something expected is not met.
+    #[arg(long)]
+    exit_code: bool,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: PageFormat,
@@ -45,30 +57,64 @@ pub(crate) struct Args {
 
 const ALL: &str = "all";
 
-fn parts() -> impl TypedValueParser<Value = String> {
-    let named = PARTS
-        .iter()
-        .map(|part| PossibleValue::new(part.name).help(part.about));
-    PossibleValuesParser::new(named.chain([PossibleValue::new(ALL).help("all of them (default)")]))
+/// Names the built-in experiments, and takes files, too.
+#[derive(Clone)]
+struct Named;
+
+impl TypedValueParser for Named {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let plans = builtin::EXPERIMENTS.iter().filter_map(|name| {
+            let plan = reproduce::load(Path::new(name)).ok()?;
+            Some(PossibleValue::new(name).help(plan.title().to_owned()))
+        });
+        let all = PossibleValue::new(ALL).help("all of them (default)");
+        Some(Box::new(plans.chain([all])))
+    }
 }
 
 /// What JSON has.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// The parts, in order of their letters.
-    parts: &'a [Outcome],
+    /// The experiments, in order.
+    experiments: &'a [Outcome],
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
-    let seeds = seeds(args.seed, args.runs);
-    let one = Part::find(&args.part);
-    let plans = Plans::of(one.as_ref().map_or(PARTS, std::slice::from_ref))?;
-    let all = plans.runs() * seeds.len();
-    let outcomes = waiting::with_progress(args.jobs, all, "runs", |waiting| {
-        Ok(plans.simulate(waiting, &seeds)?)
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<u8> {
+    let all = args.experiment == ALL;
+    let named = [&*args.experiment];
+    let names = if all { builtin::EXPERIMENTS } else { &named };
+    let mut plans = Vec::new();
+    for name in names {
+        let mut plan = reproduce::load(Path::new(name))?;
+        plan.repeat(args.runs, args.seed);
+        plans.push(plan);
+    }
+    let runs = plans.iter().map(Plan::runs).sum();
+    let outcomes = waiting::counting(args.jobs, runs, "runs", |finished, cancelled| {
+        let waiting = Waiting {
+            finished,
+            cancelled,
+        };
+        Ok(reproduce::reproduce(&plans, &waiting)?)
     })?;
     match args.format {
-        PageFormat::Json => output::json(out, &Document { parts: &outcomes }),
+        PageFormat::Json => output::json(
+            out,
+            &Document {
+                experiments: &outcomes,
+            },
+        ),
         PageFormat::Csv => write_csv(out, &outcomes),
         PageFormat::Table if args.brief => write_brief(out, &outcomes),
         PageFormat::Table => write_tables(out, &outcomes),
@@ -77,18 +123,21 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             for outcome in &outcomes {
                 markdown(&mut text, outcome);
             }
-            if one.is_none() {
+            if all {
                 text = PAGE
                     .replace("{{summary}}\n", &markdown_summary(&outcomes))
-                    .replace("{{parts}}\n", text.trim_start());
+                    .replace("{{experiments}}\n", text.trim_start());
             }
             Ok(out.write_all(text.as_bytes())?)
         }
-    }
+    }?;
+    let met = |outcome: &Outcome| outcome.summary.met == outcome.summary.criteria;
+    let failed = args.exit_code && !outcomes.iter().all(met);
+    Ok(if failed { NOT_MET } else { 0 })
 }
 
 /// The columns after the labels, from the published to the simulated value and what to think of it.
-fn values(cell: &Cell) -> [String; 4] {
+fn values(cell: &TableCell) -> [String; 4] {
     let verdict = match (cell.relative_error, cell.agrees) {
         (Some(error), _) => percent(error),
         (None, Some(true)) => "as published".to_owned(),
@@ -114,12 +163,12 @@ fn verdict(criterion: &Criterion, marked: impl Fn(&str) -> String) -> String {
 }
 
 fn write_csv(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
-    let header = [&["part", "metric", "of"], &VALUES[..]].concat();
+    let header = [&["experiment", "metric", "of"], &VALUES[..]].concat();
     let rows = outcomes.iter().flat_map(|outcome| {
-        let sections = outcome.reproduction.sections.iter();
+        let sections = outcome.sections.iter();
         let cells = sections.flat_map(|s| s.cells.iter().map(|cell| (&s.metric, cell)));
         cells.map(|(metric, cell)| {
-            let mut row = vec![outcome.part.to_owned(), metric.clone(), cell.name()];
+            let mut row = vec![outcome.experiment.clone(), metric.clone(), cell.name()];
             row.extend(values(cell));
             row
         })
@@ -129,8 +178,8 @@ fn write_csv(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
 
 fn write_tables(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
     for outcome in outcomes {
-        let r = &outcome.reproduction;
-        writeln!(out, "{}: {}", outcome.part, r.title)?;
+        let r = outcome;
+        writeln!(out, "{}: {}", outcome.experiment, r.title)?;
         writeln!(out, "published: {}", r.source)?;
         writeln!(out, "simulated: {}, {}", r.machine, runs(outcome.runs))?;
         for section in &r.sections {
@@ -165,7 +214,12 @@ fn write_tables(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()
         writeln!(out)?;
     }
     for outcome in outcomes {
-        writeln!(out, "{}: {}", outcome.part, in_short(&outcome.summary))?;
+        writeln!(
+            out,
+            "{}: {}",
+            outcome.experiment,
+            in_short(&outcome.summary)
+        )?;
     }
     Ok(())
 }
@@ -173,11 +227,11 @@ fn write_tables(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()
 /// What each experiment is, and how it came out.
 fn write_brief(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
     for outcome in outcomes {
-        let title = &outcome.reproduction.title;
+        let title = &outcome.title;
         writeln!(
             out,
             "{}: {title}\n   {}",
-            outcome.part,
+            outcome.experiment,
             in_short(&outcome.summary)
         )?;
     }
@@ -186,13 +240,18 @@ fn write_brief(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()>
 
 fn write_section(out: &mut impl Write, section: &Section) -> anyhow::Result<()> {
     writeln!(out, "\n{}:\n", section.metric)?;
-    let header = [&section.columns[..], &VALUES].concat();
+    let header = header(section);
     let rows = section.cells.iter().map(|cell| {
         let mut row = cell.labels.clone();
         row.extend(values(cell));
         row
     });
     output::table(out, header, rows)
+}
+
+fn header(section: &Section) -> Vec<&str> {
+    let labels = section.columns.iter().map(String::as_str);
+    labels.chain(VALUES).collect()
 }
 
 fn runs(runs: usize) -> String {
@@ -208,7 +267,7 @@ fn key(figure: &FittedFigure) -> String {
     format!("{model}{}", figure.key)
 }
 
-/// A part in one line.
+/// An experiment in one line.
 fn in_short(summary: &Summary) -> String {
     let mut text = format!(
         "{} of {} criteria met; {} values compared",
@@ -228,11 +287,11 @@ fn in_short(summary: &Summary) -> String {
 }
 
 fn markdown(text: &mut String, outcome: &Outcome) {
-    let r = &outcome.reproduction;
+    let r = outcome;
     let _ = writeln!(
         text,
         "\n## {}: {}\n\nPublished: {}.\nSimulated: {}, {}.\n\n{}.",
-        outcome.part,
+        outcome.experiment,
         r.title,
         r.source,
         r.machine,
@@ -248,8 +307,8 @@ fn markdown(text: &mut String, outcome: &Outcome) {
         markdown_table(text, &["expected", "", "found"], rows);
     }
     for section in &r.sections {
-        let _ = writeln!(text, "\n### {}: {}\n", outcome.part, section.metric);
-        let header = [&section.columns[..], &VALUES].concat();
+        let _ = writeln!(text, "\n### {}: {}\n", outcome.experiment, section.metric);
+        let header = header(section);
         let rows = section.cells.iter().map(|cell| {
             let mut row = cell.labels.clone();
             row.extend(values(cell));
@@ -258,7 +317,7 @@ fn markdown(text: &mut String, outcome: &Outcome) {
         markdown_table(text, &header, rows);
     }
     if !r.fitted_figures.is_empty() {
-        let _ = writeln!(text, "\n### {}: fitted figures\n", outcome.part);
+        let _ = writeln!(text, "\n### {}: fitted figures\n", outcome.experiment);
         let rows = r
             .fitted_figures
             .iter()
@@ -267,17 +326,13 @@ fn markdown(text: &mut String, outcome: &Outcome) {
     }
 }
 
-/// One row per part.
+/// One row per experiment.
 fn markdown_summary(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
-    let rows = outcomes.iter().map(|o| {
-        vec![
-            o.part.to_owned(),
-            o.reproduction.title.clone(),
-            in_short(&o.summary),
-        ]
-    });
-    markdown_table(&mut text, &["part", "experiment", "in short"], rows);
+    let rows = outcomes
+        .iter()
+        .map(|o| vec![o.experiment.clone(), o.title.clone(), in_short(&o.summary)]);
+    markdown_table(&mut text, &["experiment", "", "in short"], rows);
     text
 }
 

@@ -250,13 +250,6 @@ fn copied(workload: Workload, copies: u32) -> anyhow::Result<Workload> {
     }
 }
 
-/// `runs` seeds counting up from `first`.
-pub(crate) fn seeds(first: u64, runs: u32) -> Vec<u64> {
-    (0..u64::from(runs))
-        .map(|i| first.wrapping_add(i))
-        .collect()
-}
-
 /// A header that begins with the policies.
 fn header<'a>(columns: &[&'a str]) -> Vec<&'a str> {
     [&["policy"], columns].concat()

@@ -203,13 +203,19 @@ fn fill(run: &mut Run, jobs: &[&Job]) -> Result<(), String> {
     if let Some(mean) = mean(all.iter().copied()) {
         add("mean_us", mean);
     }
-    let [reads, writes] = [
-        mean(jobs.iter().map(|j| &j.read)),
-        mean(jobs.iter().map(|j| &j.write)),
-    ];
-    if let (Some(reads), Some(writes)) = (reads, writes) {
-        add("read_mean_us", reads);
-        add("write_mean_us", writes);
+    for (is_read, bandwidth, latency) in [
+        (true, "read_mbs", "read_mean_us"),
+        (false, "write_mbs", "write_mean_us"),
+    ] {
+        let of = || {
+            jobs.iter()
+                .map(|j| if is_read { &j.read } else { &j.write })
+        };
+        if let Some(mean) = mean(of()) {
+            let bytes: u64 = of().map(|d| d.io_bytes).sum();
+            add(bandwidth, bytes as f64 / seconds / 1e6);
+            add(latency, mean);
+        }
     }
     for (name, value) in percentiles(&all) {
         add(name, value);

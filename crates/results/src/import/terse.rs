@@ -261,10 +261,14 @@ fn metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
             .filter_map(|j| j.directions[index].as_ref())
             .collect()
     };
-    let [reads, writes] = [of(0), of(1)];
-    if !reads.is_empty() && !writes.is_empty() {
-        metrics.push(("read_mean_us".to_owned(), mean(&reads)));
-        metrics.push(("write_mean_us".to_owned(), mean(&writes)));
+    let names = [("read_mbs", "read_mean_us"), ("write_mbs", "write_mean_us")];
+    for (index, (bandwidth, latency)) in names.into_iter().enumerate() {
+        let direction = of(index);
+        if !direction.is_empty() {
+            let bytes: f64 = direction.iter().map(|d| d.bytes).sum();
+            metrics.push((bandwidth.to_owned(), bytes / seconds / 1e6));
+            metrics.push((latency.to_owned(), mean(&direction)));
+        }
     }
     // Percentiles of two distributions say nothing about those of both together.
     if let [one] = &all[..] {

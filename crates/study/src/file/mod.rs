@@ -6,6 +6,7 @@
 mod error;
 mod names;
 mod policy;
+mod published;
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -15,6 +16,10 @@ pub use error::StudyError;
 pub(crate) use error::unknown;
 pub use names::Names;
 pub use policy::{NamedSet, PolicyEntry, PolicyItem, named_sets, with_sets};
+pub use published::{
+    Across, ChangeWithin, CompareEntry, Decision, ExpectEntry, FittedAtMost, FittedEntry, LessThan,
+    Printed, PublishedEntry, RowEntry, Runs, Selection, Show, Take,
+};
 
 /// Largest study file.
 pub const MAX_BYTES: u64 = 1 << 20;
@@ -33,6 +38,8 @@ pub struct StudyFile {
     pub name: Spanned<String>,
     /// What it is about; absent: its name.
     pub title: Option<String>,
+    /// Where what is published was published.
+    pub source: Option<String>,
     /// The machines that are simulated.
     pub machine: Option<Spanned<Names>>,
     /// Drives instead of the machines' own: each machine has each of them.
@@ -66,6 +73,15 @@ pub struct StudyFile {
     /// What is asked.
     #[serde(default)]
     pub question: Vec<Spanned<QuestionEntry>>,
+    /// What was published of it.
+    #[serde(default)]
+    pub published: Vec<PublishedEntry>,
+    /// What is expected of the published values.
+    #[serde(default)]
+    pub expect: Vec<ExpectEntry>,
+    /// Work of rt-app files that was chosen with published values in view.
+    #[serde(default)]
+    pub fitted: Vec<FittedEntry>,
 }
 
 /// `[[workload]]`.
@@ -85,6 +101,10 @@ pub struct WorkloadEntry {
     pub rt_app: Option<Spanned<String>>,
     /// How often to run the rt-app file side by side.
     pub copies: Option<Spanned<u32>>,
+    /// Threads of the rt-app file's first task, instead of what it says.
+    pub instances: Option<Spanned<u32>>,
+    /// From when on operations of the rt-app file's threads are counted.
+    pub warm_up_s: Option<Spanned<f64>>,
     /// A command and its arguments.
     pub command: Option<Spanned<Vec<String>>>,
     /// A recording of `wakepath record` or `wakepath import`.
@@ -188,11 +208,20 @@ impl Source<'_> {
         self.error_at(at.span().start, message)
     }
 
-    fn error_at(&self, at: usize, message: impl Into<String>) -> StudyError {
+    /// The line of a value of the file, counted from 1.
+    pub fn line<T>(&self, at: &Spanned<T>) -> usize {
+        self.line_at(at.span().start)
+    }
+
+    fn line_at(&self, at: usize) -> usize {
         let before = self.text.get(..at).unwrap_or(self.text);
+        (before.matches('\n').count() + 1).saturating_sub(self.added_lines)
+    }
+
+    fn error_at(&self, at: usize, message: impl Into<String>) -> StudyError {
         StudyError::File {
             origin: self.origin.to_owned(),
-            line: (before.matches('\n').count() + 1).saturating_sub(self.added_lines),
+            line: self.line_at(at),
             message: message.into(),
         }
     }
@@ -204,6 +233,7 @@ impl StudyFile {
         Self {
             name: Spanned::new(0..0, name.to_owned()),
             title: None,
+            source: None,
             machine: None,
             drive: None,
             repeats: Spanned::new(0..0, repeats),
@@ -216,6 +246,9 @@ impl StudyFile {
             policy: Vec::new(),
             also: Vec::new(),
             question: Vec::new(),
+            published: Vec::new(),
+            expect: Vec::new(),
+            fitted: Vec::new(),
         }
     }
 
@@ -281,7 +314,7 @@ impl StudyFile {
                 check_name(source, name)?;
             }
         }
-        Ok(())
+        published::check(self, source)
     }
 }
 
@@ -315,11 +348,20 @@ impl WorkloadEntry {
         if !self.fio_options.is_empty() && !of_fio {
             return error(format!("workload `{name}`: `fio_options` are for fio jobs"));
         }
-        if let Some(copies) = self.copies.as_ref().filter(|_| self.rt_app.is_none()) {
-            return Err(source.error(
-                copies,
-                "`copies` are for rt-app files; a fio job has numjobs",
-            ));
+        for (what, number) in [("copies", &self.copies), ("instances", &self.instances)] {
+            if let Some(number) = number.as_ref().filter(|_| self.rt_app.is_none()) {
+                let message = format!("`{what}` are for rt-app files; a fio job has numjobs");
+                return Err(source.error(number, message));
+            }
+        }
+        if let Some(warm_up) = &self.warm_up_s {
+            if self.rt_app.is_none() {
+                let message = "`warm_up_s` is for rt-app files; a fio job has ramp_time";
+                return Err(source.error(warm_up, message));
+            }
+            if !(0.0..=1e6).contains(warm_up.get_ref()) {
+                return Err(source.error(warm_up, "`warm_up_s` may be 0 to 1000000"));
+            }
         }
         if self.recording.is_none() {
             let of_recordings = [

@@ -36,6 +36,18 @@ impl Names {
         }
     }
 
+    /// Whether this is one of them, or of a group: `reads` has `reads/bs=4k`.
+    pub fn has(&self, name: &str) -> bool {
+        let is = |one: &str| {
+            let rest = name.strip_prefix(one);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        match self {
+            Self::One(one) => is(one),
+            Self::Several(list) => list.iter().any(|one| is(one.get_ref())),
+        }
+    }
+
     /// Each of them.
     pub fn texts(&self) -> Vec<String> {
         match self {

@@ -3,6 +3,7 @@
 mod grid;
 mod machine;
 mod policy;
+pub mod published;
 mod question;
 mod stored;
 mod workload;
@@ -25,6 +26,7 @@ use wakepath_workloads::Workload;
 
 pub use machine::{PlannedMachine, host};
 pub use policy::PlannedPolicy;
+pub use published::{Expectation, Table};
 pub use workload::{PlannedWorkload, Reading, Recording, Task, requested_rates};
 
 use crate::builtin;
@@ -75,6 +77,10 @@ pub struct Plan {
     pub questions: Vec<Question>,
     /// The dictionary, and what the study adds to it.
     pub metrics: Vec<Metric>,
+    /// What was published of a simulation.
+    pub tables: Vec<Table>,
+    /// What is expected of it.
+    pub expectations: Vec<Expectation>,
     /// What is run in each repeat.
     cells: Vec<Cell>,
 }
@@ -180,6 +186,8 @@ impl Plan {
             baseline: 0,
             questions: Vec::new(),
             metrics: METRICS.to_vec(),
+            tables: Vec::new(),
+            expectations: Vec::new(),
             cells: Vec::new(),
         };
         plan.combine();
@@ -248,12 +256,16 @@ impl Plan {
             baseline,
             questions,
             metrics,
+            tables: Vec::new(),
+            expectations: Vec::new(),
             file,
             cells: Vec::new(),
         };
         plan.restrict(source)?;
+        // What is measured or replayed has no models whose names tables could use.
         if target == Origin::Sim {
             plan.check_policies(source, &places)?;
+            (plan.tables, plan.expectations) = published::all(&plan, source)?;
         }
         Ok(plan)
     }
@@ -331,6 +343,25 @@ impl Plan {
         Ok(())
     }
 
+    /// What it is about.
+    pub fn title(&self) -> &str {
+        let title = self.file.title.as_deref();
+        title.unwrap_or(self.file.name.get_ref())
+    }
+
+    /// The names of a machine and of its drive: of several drives those that the file gives them.
+    pub fn machine_and_drive(&self, machine: usize) -> (&str, &str) {
+        let of = &self.machines[machine];
+        let drive = of.model.as_ref().map_or("", |model| &model.drive.name);
+        of.name.split_once('/').unwrap_or((&of.name, drive))
+    }
+
+    /// Whether drives of the same machine are compared.
+    pub fn compares_drives(&self) -> bool {
+        let name = |index: usize| self.machine_and_drive(index).0;
+        (1..self.machines.len()).any(|index| (0..index).any(|before| name(before) == name(index)))
+    }
+
     /// What a reader of the study should know of it: policies that are the same by several names.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -346,6 +377,14 @@ impl Plan {
             }
         }
         notes
+    }
+
+    /// Has other repeats, or another first seed, than the file says.
+    pub fn repeat(&mut self, repeats: Option<u32>, seed: Option<u64>) {
+        if let Some(repeats) = repeats {
+            self.file.repeats = Spanned::new(self.file.repeats.span(), repeats);
+        }
+        self.file.seed = seed.unwrap_or(self.file.seed);
     }
 
     /// Runs of each workload under each policy.
@@ -397,7 +436,7 @@ impl Plan {
             complete: false,
             shard: None,
             study: StudyInfo {
-                title: self.file.title.clone().unwrap_or_else(|| name.clone()),
+                title: self.title().to_owned(),
                 name,
             },
             backend: self.target,

@@ -34,7 +34,7 @@ pub struct PlannedWorkload {
     /// The policies under which it runs; empty: all.
     pub policies: Vec<String>,
     /// Which `[[workload]]` of the file it is of.
-    pub(super) entry: usize,
+    pub(crate) entry: usize,
     /// The name and the file of that, if it makes several workloads.
     pub(super) grid: Option<(String, String)>,
 }
@@ -499,12 +499,35 @@ fn rt_app(
     let error = |e: &dyn std::fmt::Display| source.error(name, e.to_string());
     let mut file = rtapp::parse(&text, &origin).map_err(|e| error(&e))?;
     let mut text = text.into_owned();
+    let nanoseconds = |seconds: f64| Nanoseconds((seconds * 1e9).round() as u64);
     if let Some(seconds) = &entry.seconds {
-        if seconds.get_ref().fract() != 0.0 {
-            return Err(source.error(seconds, "rt-app files last whole seconds"));
+        file.duration = Some(nanoseconds(*seconds.get_ref()));
+        // A file has whole seconds; the study has the others.
+        if seconds.get_ref().fract() == 0.0 {
+            text = file.to_string();
         }
-        file.duration = Some(Nanoseconds::from_secs(*seconds.get_ref() as u64));
-        text = file.to_string();
+    }
+    if let Some(warm_up) = &entry.warm_up_s {
+        let lasts = file
+            .duration
+            .filter(|lasts| nanoseconds(*warm_up.get_ref()) >= *lasts);
+        if let Some(lasts) = lasts {
+            let message = format!(
+                "there is nothing left to count: the workload lasts {} s",
+                lasts.as_secs_f64()
+            );
+            return Err(source.error(warm_up, message));
+        }
+        file.warm_up = nanoseconds(*warm_up.get_ref());
+    }
+    if let (Some(instances), Some(task)) = (&entry.instances, file.tasks.first_mut()) {
+        task.instances = *instances.get_ref();
+        let threads = file.threads();
+        if *instances.get_ref() == 0 || threads > u64::from(rtapp::MAX_THREADS) {
+            let most = rtapp::MAX_THREADS;
+            let message = format!("{threads} threads, and there may be 1 to {most}");
+            return Err(source.error(instances, message));
+        }
     }
     if let Some(copies) = &entry.copies {
         file = file.with_copies(*copies.get_ref()).map_err(|threads| {

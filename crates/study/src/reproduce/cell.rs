@@ -4,10 +4,12 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// A value of an experiment, published and simulated.
+use crate::plan::published::{Published, decimal};
+
+/// A cell of a table: a value, published and simulated.
 #[derive(Clone, Debug, Serialize)]
-pub struct Cell {
-    /// What it belongs to, one per column of the section.
+pub struct TableCell {
+    /// What it belongs to, one per column of the table.
     pub labels: Vec<String>,
     /// What was published.
     pub published: Published,
@@ -22,27 +24,6 @@ pub struct Cell {
     pub fitted: bool,
 }
 
-/// A published value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Published {
-    /// Nothing was published for this cell.
-    Nothing,
-    /// A number.
-    Number(f64),
-    /// Runs of which the median counts.
-    Runs(Vec<f64>),
-    /// A bound or two.
-    Between {
-        /// Lower bound, if any.
-        from: Option<f64>,
-        /// Upper bound, if any.
-        to: Option<f64>,
-    },
-    /// Something other than a number.
-    Text(String),
-}
-
 /// A simulated value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -53,7 +34,7 @@ pub enum Value {
     Text(String),
 }
 
-impl Cell {
+impl TableCell {
     /// Compares what was published with what was simulated.
     pub fn new(labels: Vec<String>, published: Published, simulated: Value, fitted: bool) -> Self {
         let (mut relative_error, mut agrees) = (None, None);
@@ -76,55 +57,19 @@ impl Cell {
             fitted,
         }
     }
+
+    /// Its labels in one text.
+    pub fn name(&self) -> String {
+        self.labels.join(" / ")
+    }
 }
 
-impl Published {
-    /// From one bound to another, both included.
-    pub fn between(from: f64, to: f64) -> Self {
-        Self::Between {
-            from: Some(from),
-            to: Some(to),
-        }
-    }
-
-    /// The number, or the median of the runs.
+impl Value {
+    /// The number, if it is one.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
-            Self::Runs(runs) => Some(wakepath_sim::median(runs.clone())),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Published {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing
-            | Self::Between {
-                from: None,
-                to: None,
-            } => Ok(()),
-            Self::Number(_) | Self::Runs(_) => {
-                f.write_str(&decimal(self.number().unwrap_or_default()))
-            }
-            Self::Between {
-                from: Some(from),
-                to: None,
-            } => {
-                write!(f, "above {}", decimal(*from))
-            }
-            Self::Between {
-                from: None,
-                to: Some(to),
-            } => write!(f, "below {}", decimal(*to)),
-            Self::Between {
-                from: Some(from),
-                to: Some(to),
-            } => {
-                write!(f, "{} to {}", decimal(*from), decimal(*to))
-            }
-            Self::Text(text) => f.write_str(text),
+            Self::Text(_) => None,
         }
     }
 }
@@ -138,29 +83,13 @@ impl fmt::Display for Value {
     }
 }
 
-/// A number for people, with three significant figures or all digits before the point.
-fn decimal(number: f64) -> String {
-    let decimals = match number.abs() {
-        n if n >= 100.0 || n == 0.0 => 0,
-        n if n >= 10.0 => 1,
-        _ => 2,
-    };
-    let text = format!("{number:.decimals$}");
-    // No trailing zeros, so that a published 62 stays 62.
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn published_and_simulated_values_compare_and_print() {
-        let cell = |published, simulated| Cell::new(Vec::new(), published, simulated, false);
+        let cell = |published, simulated| TableCell::new(Vec::new(), published, simulated, false);
         let near = cell(Published::Runs(vec![1.0, 50.0, 9.0]), Value::Number(9.9));
         assert!((near.relative_error.unwrap() - 0.1).abs() < 1e-9 && near.agrees.is_none());
         let bounds = |from, to| Published::Between { from, to };

@@ -1,10 +1,13 @@
-//! What is expected of a part, as a check of its cells.
+//! What is expected, and whether the cells say so.
 
 use serde::Serialize;
 
-use super::{Cell, Value};
+use super::TableCell;
+use super::table::Found;
+use crate::file::{Show, StudyError, Take};
+use crate::plan::published::{Expectation, Table, decimal};
 
-/// Something that has to hold for the cells of a part.
+/// Something that has to hold for the cells of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Criterion {
     /// What is expected.
@@ -13,28 +16,103 @@ pub struct Criterion {
     pub found: String,
     /// Whether that is what was expected.
     pub met: bool,
-    /// Published, but not among what this part was set to reproduce: reported beside the criteria, and not
+    /// Published, but not among what the experiment was set to reproduce: reported beside the criteria, and not
     /// counted with them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub observation: bool,
 }
 
-impl Criterion {
-    /// Something that was found to hold or not.
-    pub fn new(expected: impl Into<String>, found: impl Into<String>, met: bool) -> Self {
-        Self {
-            expected: expected.into(),
-            found: found.into(),
-            met,
-            observation: false,
-        }
-    }
+/// The cells that an expectation is about.
+struct Judged<'a> {
+    cells: Vec<&'a TableCell>,
+    /// The highest of those that they are held against.
+    against: f64,
+    show: Show,
+    at_least: Option<usize>,
+}
 
-    /// The same as an observation.
-    #[must_use]
-    pub fn as_observation(mut self) -> Self {
-        self.observation = true;
-        self
+impl Criterion {
+    /// Judges the cells of the tables, all of which are given, by an expectation. `figures` is how many were fitted.
+    ///
+    /// # Errors
+    /// A metric of a condition is not among the results.
+    pub(super) fn of(
+        expectation: &Expectation,
+        tables: &[Table],
+        all: &[Vec<TableCell>],
+        found: &Found<'_>,
+        figures: usize,
+    ) -> Result<Self, StudyError> {
+        let entry = &expectation.entry;
+        let mut cells = Vec::new();
+        for &[table, cell] in &expectation.cells {
+            let of = &tables[table];
+            let mut kept = true;
+            for pair in &of.cells[cell].of {
+                let both = [
+                    (&expectation.condition, Some(pair.at)),
+                    (&expectation.base_condition, pair.base),
+                ];
+                for (condition, at) in both {
+                    if let (Some((metric, condition)), Some(at)) = (condition, at) {
+                        kept &= condition.keeps(found.value(of, metric, at)?);
+                    }
+                }
+            }
+            if kept {
+                cells.push(&all[table][cell]);
+            }
+        }
+        let against = expectation.against.iter();
+        let against = against.filter_map(|&[table, cell]| all[table][cell].simulated.number());
+        let judged = Judged {
+            cells,
+            against: against.fold(f64::NEG_INFINITY, f64::max),
+            show: expectation
+                .cells
+                .first()
+                .map_or(Show::Value, |[table, _]| tables[*table].how.show),
+            at_least: entry.at_least.as_ref().map(|least| *least.get_ref()),
+        };
+        let verdict = if let Some(percent) = &entry.within_percent {
+            judged.within(percent.get_ref() / 100.0)
+        } else if entry.as_published.is_some() {
+            judged.every(|cell| cell.agrees)
+        } else if entry.same_order.is_some() {
+            judged.same_order()
+        } else if let Some(least) = &entry.same_direction {
+            // Below that it is chance: other seeds turn it.
+            judged.changes(|published, simulated| {
+                simulated.abs() >= least.get_ref() / 100.0
+                    && published.signum() * simulated.signum() > 0.0
+            })
+        } else if let Some(within) = &entry.change_within {
+            let within = within.get_ref();
+            judged.changes(|published, simulated| {
+                let share = published.abs() * within.percent / 100.0;
+                (simulated - published).abs() <= share.max(within.points / 100.0)
+            })
+        } else if let Some(bounds) = entry.bounds() {
+            judged.range(entry.take, bounds)
+        } else if let Some(other) = &entry.less_than {
+            judged.less_than(other.get_ref().times)
+        } else if let Some(most) = &entry.fitted_at_most {
+            let most = most.get_ref();
+            judged.fitted(
+                figures,
+                most.figures.unwrap_or(usize::MAX),
+                most.cells.unwrap_or(usize::MAX),
+            )
+        } else {
+            None
+        };
+        let (found, met) = verdict.unwrap_or_else(|| ("nothing to judge by".to_owned(), false));
+        Ok(Self {
+            expected: entry.text.get_ref().clone(),
+            found,
+            met,
+            observation: entry.observation,
+        })
     }
 
     /// How it came out, in a word or two.
@@ -46,76 +124,152 @@ impl Criterion {
             (true, false) => "not observed",
         }
     }
+}
 
-    /// Every cell with a published number is within `tolerance` of it, as a share: 0.1 is 10 %.
-    /// Not met without such a cell.
-    pub fn within<'a>(
-        expected: impl Into<String>,
-        tolerance: f64,
-        cells: impl IntoIterator<Item = &'a Cell>,
-    ) -> Self {
-        let worst = cells
-            .into_iter()
-            .filter_map(|cell| Some((cell, cell.relative_error?)))
-            .max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
-        match worst {
-            Some((cell, error)) => Self::new(
-                expected,
-                format!("largest error {} % ({})", percent(error), cell.name()),
-                error.abs() <= tolerance,
-            ),
-            None => Self::nothing(expected),
-        }
+/// What was found, and whether that is what was expected; nothing proves nothing.
+type Verdict = Option<(String, bool)>;
+
+impl Judged<'_> {
+    /// Whether so many of `of` cells are enough.
+    fn enough(&self, holding: usize, of: usize) -> bool {
+        holding >= self.at_least.unwrap_or(of)
     }
 
-    /// Every cell with a published text or bound agrees with it. Not met without such a cell.
-    pub fn agree<'a>(
-        expected: impl Into<String>,
-        cells: impl IntoIterator<Item = &'a Cell>,
-    ) -> Self {
-        let judged: Vec<&Cell> = cells
-            .into_iter()
-            .filter(|cell| cell.agrees.is_some())
-            .collect();
-        if judged.is_empty() {
-            return Self::nothing(expected);
-        }
-        let against: Vec<String> = judged
+    /// Every cell of which `holds` says anything holds.
+    fn every(&self, holds: impl Fn(&TableCell) -> Option<bool>) -> Verdict {
+        let judged = self
+            .cells
             .iter()
-            .filter(|cell| cell.agrees == Some(false))
-            .map(|cell| cell.name())
+            .filter_map(|cell| Some((cell, holds(cell)?)));
+        let judged: Vec<_> = judged.collect();
+        let against = judged.iter().filter(|(_, holds)| !holds);
+        let against: Vec<String> = against.map(|(cell, _)| cell.name()).collect();
+        let (all, holding) = (judged.len(), judged.len() - against.len());
+        let found = match against.join(", ") {
+            none if none.is_empty() => format!("{holding} of {all}"),
+            not => format!("{holding} of {all}, not {not}"),
+        };
+        (all > 0).then(|| (found, self.enough(holding, all)))
+    }
+
+    /// Cells with a published number are within `tolerance` of it, as a share.
+    fn within(&self, tolerance: f64) -> Verdict {
+        let errors = self
+            .cells
+            .iter()
+            .filter_map(|cell| Some((cell, cell.relative_error?)));
+        let errors: Vec<_> = errors.collect();
+        let holding = errors
+            .iter()
+            .filter(|(_, error)| error.abs() <= tolerance)
+            .count();
+        let worst = errors
+            .iter()
+            .max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
+        let (cell, error) = worst?;
+        let found = format!("largest error {} % ({})", percent(*error), cell.name());
+        Some((found, self.enough(holding, errors.len())))
+    }
+
+    /// `holds` of the published and the simulated change, as shares.
+    fn changes(&self, holds: impl Fn(f64, f64) -> bool) -> Verdict {
+        let change = |value: Option<f64>| match self.show {
+            Show::Percent => value.map(|percent| percent / 100.0),
+            _ => value.map(|ratio| ratio - 1.0),
+        };
+        self.every(|cell| {
+            let published = change(cell.published.number())?;
+            Some(holds(published, change(cell.simulated.number())?))
+        })
+    }
+
+    /// The simulated numbers come in the order of the published ones.
+    fn same_order(&self) -> Verdict {
+        let numbers = self
+            .cells
+            .iter()
+            .filter(|cell| cell.relative_error.is_some());
+        let numbers: Vec<&&TableCell> = numbers.collect();
+        let order = |value: fn(&TableCell) -> Option<f64>| {
+            let mut order: Vec<usize> = (0..numbers.len()).collect();
+            let of = |index: &usize| value(numbers[*index]).unwrap_or_default();
+            order.sort_by(|a, b| of(a).total_cmp(&of(b)));
+            order
+        };
+        let published = order(|cell| cell.published.number());
+        let simulated = order(|cell| cell.simulated.number());
+        let names: Vec<String> = simulated
+            .iter()
+            .map(|index| numbers[*index].name())
             .collect();
-        let found = if against.is_empty() {
-            format!("{} of {}", judged.len(), judged.len())
-        } else {
-            format!("not {}", against.join(", "))
-        };
-        Self::new(expected, found, against.is_empty())
+        (!numbers.is_empty()).then(|| (names.join(" < "), published == simulated))
     }
 
-    /// The simulated numbers of the cells come in the order of the published ones.
-    pub fn same_order(expected: impl Into<String>, cells: &[Cell]) -> Self {
-        let by = |value: fn(&Cell) -> Option<f64>| {
-            let mut order: Vec<(usize, f64)> = cells
-                .iter()
-                .enumerate()
-                .filter(|(_, cell)| cell.relative_error.is_some())
-                .filter_map(|(index, cell)| Some((index, value(cell)?)))
-                .collect();
-            order.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-            order.into_iter().map(|(index, _)| index).collect()
+    /// The simulated numbers, or the lowest or the highest of them, are within bounds.
+    fn range(&self, take: Take, [from, to]: [Option<f64>; 2]) -> Verdict {
+        let within = |value: f64| from.is_none_or(|f| value >= f) && to.is_none_or(|t| value <= t);
+        let mut numbers = self.numbers();
+        numbers.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        let (lowest, highest) = (numbers.first()?, numbers.last()?);
+        let one = |(cell, value): &(&TableCell, f64)| {
+            (
+                format!("{} ({})", self.text(*value), cell.name()),
+                within(*value),
+            )
         };
-        let published: Vec<usize> = by(|cell| cell.published.number());
-        let simulated: Vec<usize> = by(|cell| cell.simulated.number());
-        if published.is_empty() {
-            return Self::nothing(expected);
+        Some(match take {
+            Take::Lowest => one(lowest),
+            Take::Highest => one(highest),
+            Take::Each if numbers.len() == 1 => one(lowest),
+            Take::Each => {
+                let holding = numbers.iter().filter(|(_, value)| within(*value)).count();
+                let [low, high] = [lowest.1, highest.1].map(|value| self.text(value));
+                let low = low.split(' ').next().unwrap_or_default();
+                let found = format!("{low} to {high} in {} cells", numbers.len());
+                (found, self.enough(holding, numbers.len()))
+            }
+        })
+    }
+
+    /// The highest of the numbers is less than so many times the highest of the others.
+    fn less_than(&self, times: f64) -> Verdict {
+        let numbers = self.numbers();
+        let highest = numbers
+            .into_iter()
+            .map(|(_, value)| value)
+            .reduce(f64::max)?;
+        let found = format!("{} against {}", self.text(highest), self.text(self.against));
+        Some((found, highest < times * self.against))
+    }
+
+    /// At most so much was fitted, and a cell is left to judge by.
+    fn fitted(&self, figures: usize, most_figures: usize, most_cells: usize) -> Verdict {
+        let cells = self.cells.iter().filter(|cell| cell.fitted).count();
+        if self.cells.is_empty() {
+            return None;
         }
-        let names: Vec<String> = simulated.iter().map(|i| cells[*i].name()).collect();
-        Self::new(expected, names.join(" < "), published == simulated)
+        let found = format!(
+            "{figures} fitted, with {cells} of {} cells in view",
+            self.cells.len()
+        );
+        let met = figures <= most_figures && cells <= most_cells && cells < self.cells.len();
+        Some((found, met))
     }
 
-    fn nothing(expected: impl Into<String>) -> Self {
-        Self::new(expected, "nothing to judge by", false)
+    fn numbers(&self) -> Vec<(&TableCell, f64)> {
+        let cells = self.cells.iter();
+        cells
+            .filter_map(|cell| Some((*cell, cell.simulated.number()?)))
+            .collect()
+    }
+
+    /// A value of the tables.
+    fn text(&self, value: f64) -> String {
+        match self.show {
+            Show::Value => decimal(value),
+            Show::Ratio => format!("{value:.3} times"),
+            Show::Percent => format!("{} %", percent(value / 100.0)),
+        }
     }
 }
 
@@ -129,74 +283,105 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-impl Cell {
-    /// Its labels in one text.
-    pub fn name(&self) -> String {
-        self.labels.join(" / ")
-    }
-}
-
-impl Value {
-    /// The number, if it is one.
-    pub fn number(&self) -> Option<f64> {
-        match self {
-            Self::Number(number) => Some(*number),
-            Self::Text(_) => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::Published;
+    use crate::plan::published::Published;
+    use crate::reproduce::Value;
 
-    fn cell(name: &str, published: Published, simulated: f64) -> Cell {
+    fn cell(name: &str, published: Published, simulated: f64) -> TableCell {
         let labels = vec![name.to_owned()];
-        Cell::new(labels, published, Value::Number(simulated), false)
+        TableCell::new(labels, published, Value::Number(simulated), false)
     }
 
-    #[test]
-    fn the_worst_cell_decides() {
-        let near = cell("near", Published::Number(100.0), 104.0);
-        let far = cell("far", Published::Number(100.0), 85.0);
-        let met = Criterion::within("10 %", 0.1, [&near]);
-        assert!(met.met && met.found.contains("+4.0 % (near)"), "{met:?}");
-        let missed = Criterion::within("10 %", 0.1, [&near, &far]);
-        assert!(
-            !missed.met && missed.found.contains("-15.0 % (far)"),
-            "{missed:?}"
-        );
-        let order = [near, far];
-        assert!(Criterion::same_order("order", &order[..1]).met);
-    }
-
-    #[test]
-    fn order_and_bounds_are_checked_and_nothing_proves_nothing() {
-        let rising = [1.0, 2.0, 3.0];
-        let cells = |simulated: [f64; 3]| -> Vec<Cell> {
-            (rising.iter().zip(simulated))
-                .map(|(p, s)| cell(&p.to_string(), Published::Number(*p), s))
-                .collect()
-        };
-        assert!(Criterion::same_order("order", &cells([5.0, 6.0, 9.0])).met);
-        assert!(!Criterion::same_order("order", &cells([5.0, 4.0, 9.0])).met);
-        let bound = |to| {
-            let published = Published::Between {
-                from: None,
-                to: Some(to),
-            };
-            cell("x", published, 5.0)
-        };
-        assert!(Criterion::agree("bounds", [&bound(6.0)]).met);
-        let missed = Criterion::agree("bounds", [&bound(6.0), &bound(4.0)]);
-        assert_eq!((missed.met, missed.found.as_str()), (false, "not x"));
-        for empty in [
-            Criterion::within("w", 0.1, []),
-            Criterion::agree("a", []),
-            Criterion::same_order("o", &[]),
-        ] {
-            assert!(!empty.met, "{empty:?}");
+    fn judged(cells: &[TableCell]) -> Judged<'_> {
+        Judged {
+            cells: cells.iter().collect(),
+            against: 10.0,
+            show: Show::Value,
+            at_least: None,
         }
+    }
+
+    fn number(name: &str, published: f64, simulated: f64) -> TableCell {
+        cell(name, Published::Number(published), simulated)
+    }
+
+    #[test]
+    fn the_worst_cell_decides_unless_fewer_are_enough() {
+        let cells = [number("near", 100.0, 104.0), number("far", 100.0, 85.0)];
+        let near = judged(&cells[..1]).within(0.1).unwrap();
+        assert_eq!(near, ("largest error +4.0 % (near)".to_owned(), true));
+        let mut both = judged(&cells);
+        let missed = both.within(0.1).unwrap();
+        assert_eq!(missed, ("largest error -15.0 % (far)".to_owned(), false));
+        both.at_least = Some(1);
+        assert!(both.within(0.1).unwrap().1);
+    }
+
+    #[test]
+    fn order_bounds_and_ranges_are_checked() {
+        let rising = |simulated: [f64; 3]| -> Vec<TableCell> {
+            let cells = [1.0, 2.0, 3.0].into_iter().zip(simulated);
+            cells.map(|(p, s)| number(&p.to_string(), p, s)).collect()
+        };
+        assert!(judged(&rising([5.0, 6.0, 9.0])).same_order().unwrap().1);
+        let turned = judged(&rising([5.0, 4.0, 9.0])).same_order().unwrap();
+        assert_eq!(turned, ("2 < 1 < 3".to_owned(), false));
+        let below = |to| {
+            cell(
+                "x",
+                Published::Between {
+                    from: None,
+                    to: Some(to),
+                },
+                5.0,
+            )
+        };
+        let agree = |cells: &[TableCell]| judged(cells).every(|cell| cell.agrees).unwrap();
+        assert_eq!(agree(&[below(6.0)]), ("1 of 1".to_owned(), true));
+        assert_eq!(
+            agree(&[below(6.0), below(4.0)]),
+            ("1 of 2, not x".to_owned(), false)
+        );
+        let cells = rising([5.0, 4.0, 9.0]);
+        let range = |take, from, to| judged(&cells).range(take, [Some(from), Some(to)]).unwrap();
+        assert_eq!(
+            range(Take::Each, 4.0, 9.0),
+            ("4 to 9 in 3 cells".to_owned(), true)
+        );
+        assert!(!range(Take::Each, 4.5, 9.0).1 && range(Take::Lowest, 3.0, 4.0).1);
+        assert_eq!(range(Take::Highest, 4.0, 8.0), ("9 (3)".to_owned(), false));
+        assert!(judged(&cells).less_than(1.0).unwrap().1);
+        assert!(!judged(&cells).less_than(0.9).unwrap().1);
+    }
+
+    #[test]
+    fn changes_have_a_direction_and_a_size() {
+        let cells = [number("up", 1.5, 1.4), number("chance", 0.99, 0.9995)];
+        let mut ratios = judged(&cells);
+        ratios.show = Show::Ratio;
+        let same =
+            |published: f64, simulated: f64| published * simulated > 0.0 && simulated.abs() > 0.005;
+        assert_eq!(
+            ratios.changes(same).unwrap(),
+            ("1 of 2, not chance".to_owned(), false)
+        );
+        let near = |published: f64, simulated: f64| (published - simulated).abs() < 0.11;
+        assert!(ratios.changes(near).unwrap().1);
+    }
+
+    #[test]
+    fn nothing_proves_nothing() {
+        let empty = judged(&[]);
+        let verdicts = [
+            empty.within(0.1),
+            empty.every(|cell| cell.agrees),
+            empty.same_order(),
+            empty.range(Take::Each, [None, None]),
+            empty.less_than(1.0),
+            empty.fitted(0, 1, 1),
+        ];
+        assert!(verdicts.iter().all(Option::is_none));
     }
 }

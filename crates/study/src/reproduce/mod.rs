@@ -1,234 +1,165 @@
 //! Published experiments, simulated.
 //!
-//! The published numbers are data in `data/`; whatever stands beside them comes out of the
-//! simulator. [`reproduce`] runs any of the [`PARTS`], all of their runs spread over the threads
-//! of the current rayon pool, and the result is the same for any number of threads.
+//! An experiment is a study with `[[published]]` and `[[expect]]` ([`crate::file`]): a machine, workloads and policies,
+//! what was published of them, and what is expected of the simulation. [`reproduce`] runs any number of them,
+//! all runs spread over the threads of the current rayon pool, and sets the published values beside the simulated ones.
+//! The result is the same for any number of threads.
 //!
-//! # Adding a part
-//!
-//! 1. `data/published-x.toml` has what was published: title, source, machine, values, and which of
-//!    them a model was fitted to.
-//! 2. `part_x.rs` has one function, `plan() -> Result<Plan, ReproduceError>`. It reads the data and
-//!    lists the [`Experiment`]s to be simulated: a machine, a workload and the sets of
-//!    policies that are compared. It runs nothing. The plan's second half is a closure that
-//!    gets one [`Comparison`] per experiment, in the order of the list, and makes the
-//!    [`Reproduction`] of them: sections of [`Cell`]s, and [`Criterion`]s computed from the cells.
-//! 3. A line in [`PARTS`]. Progress, `--jobs`, Ctrl-C, every output format, the summary and
-//!    `docs/validation.md` (`make validation` writes it anew) need nothing more.
-//!
-//! ```text
-//! pub(super) fn plan() -> Result<Plan, ReproduceError> {
-//!     let data: Data = toml::from_str(PUBLISHED)?;
-//!     let machine = Machine::find(&data.machine)?;
-//!     let experiments = vec![Experiment { machine: machine.clone(), workload, policies }];
-//!     Ok(Plan::new(experiments, move |comparisons| {
-//!         let cells = cells(&data, &comparisons);
-//!         Ok(Reproduction {
-//!             criteria: vec![Criterion::within("every cell within 10 %", 0.1, &cells)],
-//!             fitted_figures: FittedFigure::of(None, machine.figures()),
-//!             sections: vec![Section::new(&data.metric, &["idle"], cells)],
-//!             title: data.title,
-//!             source: data.source,
-//!             machine: machine.title,
-//!         })
-//!     }))
-//! }
-//! ```
+//! `docs/experiments.md` says how to add one.
 
 mod cell;
 mod criterion;
-mod part_a;
-mod part_b;
-mod part_c;
-mod part_d;
-mod part_e;
+mod fitted;
+mod table;
 
-pub use cell::{Cell, Published, Value};
-pub use criterion::{Criterion, percent};
+use std::path::Path;
 
 use serde::Serialize;
-use wakepath_hardware::machine::{Figure, MachineError};
-use wakepath_policies::apst::NoTable;
-use wakepath_policies::spec::SpecError;
-use wakepath_sim::{Comparison, Experiment, SimError, Waiting, compare_all, median};
-use wakepath_workloads::fio::FioError;
-use wakepath_workloads::rtapp::RtAppError;
+use wakepath_results::{Origin, Run};
+use wakepath_sim::median;
 
-/// The published experiments that can be simulated, by name.
-pub const PARTS: &[Part] = &[
-    Part {
-        name: "A",
-        about: "polling limits, and tbench with a limit of 2 us and of 20 us",
-        plan: part_a::plan,
-    },
-    Part {
-        name: "B",
-        about: "iowait heuristics of menu and schedutil against teo, on RK3399",
-        plan: part_b::plan,
-    },
-    Part {
-        name: "C",
-        about: "HWP dynamic boost on a client and on a server Skylake",
-        plan: part_c::plan,
-    },
-    Part {
-        name: "D",
-        about: "APST by the legacy and the current rule on five drives",
-        plan: part_d::plan,
-    },
-    Part {
-        name: "E",
-        about: "power-sleep demotion prevention with six drives in RAID0",
-        plan: part_e::plan,
-    },
-];
+use crate::file::{Source, StudyError};
+use crate::plan::Plan;
+use crate::run::sim::Sim;
+use crate::run::{Waiting, each};
+pub use cell::{TableCell, Value};
+pub use criterion::{Criterion, percent};
+pub use fitted::FittedFigure;
+use table::Found;
 
-/// A published experiment that can be simulated.
-#[derive(Clone, Copy, Debug)]
-pub struct Part {
-    /// Its letter.
-    pub name: &'static str,
-    /// What it is about, in a line.
-    pub about: &'static str,
-    plan: fn() -> Result<Plan, ReproduceError>,
-}
-
-impl Part {
-    /// The part of this name, in upper or lower case.
-    pub fn find(name: &str) -> Option<Self> {
-        let named = |part: &&Self| part.name.eq_ignore_ascii_case(name);
-        PARTS.iter().find(named).copied()
-    }
-}
-
-/// Makes a reproduction of the results of the experiments.
-type Finish = Box<dyn FnOnce(Vec<Comparison>) -> Result<Reproduction, ReproduceError> + Send>;
-
-/// What has to be simulated for a part, and what becomes of the results.
-struct Plan {
-    experiments: Vec<Experiment>,
-    finish: Finish,
-}
-
-impl Plan {
-    /// `finish` gets one comparison per experiment, in order, each with all of its policy sets.
-    fn new(
-        experiments: Vec<Experiment>,
-        finish: impl FnOnce(Vec<Comparison>) -> Result<Reproduction, ReproduceError> + Send + 'static,
-    ) -> Self {
-        Self {
-            experiments,
-            finish: Box::new(finish),
-        }
-    }
-}
-
-/// Parts that are about to be simulated.
-pub struct Plans(Vec<(Part, Plan)>);
-
-impl Plans {
-    /// Reads the data of these parts and lists what there is to simulate.
-    ///
-    /// # Errors
-    /// Only if the built-in data were broken.
-    pub fn of(parts: &[Part]) -> Result<Self, ReproduceError> {
-        let plans: Result<_, ReproduceError> =
-            parts.iter().map(|p| Ok((*p, (p.plan)()?))).collect();
-        Ok(Self(plans?))
-    }
-
-    /// Number of simulations per seed.
-    pub fn runs(&self) -> usize {
-        let experiments = self.0.iter().flat_map(|(_, plan)| &plan.experiments);
-        experiments.map(|e| e.policies.len()).sum()
-    }
-
-    /// Simulates them with every seed. When `waiting` calls it off, the result has the parts all of
-    /// whose cells had at least one run by then.
-    ///
-    /// # Errors
-    /// Only if the built-in data were broken.
-    pub fn simulate(
-        self,
-        waiting: &Waiting<'_>,
-        seeds: &[u64],
-    ) -> Result<Vec<Outcome>, ReproduceError> {
-        let (experiments, finish): (Vec<_>, Vec<_>) = self
-            .0
-            .into_iter()
-            .map(|(part, plan)| {
-                let wanted: Vec<usize> = policy_sets(&plan.experiments).collect();
-                (plan.experiments, (part, wanted, plan.finish))
-            })
-            .unzip();
-        let experiments: Vec<Experiment> = experiments.into_iter().flatten().collect();
-        let mut all = compare_all(waiting, &experiments, seeds)?.into_iter();
-        let mut outcomes = Vec::new();
-        for (part, wanted, finish) in finish {
-            let comparisons: Vec<Comparison> = all.by_ref().take(wanted.len()).collect();
-            if comparisons.iter().map(|c| c.results.len()).eq(wanted) {
-                let results = comparisons.iter().flat_map(|c| &c.results);
-                let runs = results.map(|r| r.runs.len()).min();
-                let reproduction = finish(comparisons)?;
-                outcomes.push(Outcome {
-                    part: part.name,
-                    runs: runs.unwrap_or(seeds.len()),
-                    summary: Summary::of(&reproduction),
-                    reproduction,
-                });
-            }
-        }
-        Ok(outcomes)
-    }
-}
-
-/// How many policy sets each experiment has.
-fn policy_sets(experiments: &[Experiment]) -> impl Iterator<Item = usize> {
-    experiments.iter().map(|e| e.policies.len())
-}
-
-/// Simulates these parts with every seed.
+/// An experiment: a file, or the built-in one of this name.
 ///
 /// # Errors
-/// Only if the built-in data were broken.
-pub fn reproduce(parts: &[Part], seeds: &[u64]) -> Result<Vec<Outcome>, ReproduceError> {
-    let waiting = Waiting {
-        finished: &|_| (),
-        cancelled: &false.into(),
+/// As [`Plan::load`], and a study without anything published.
+pub fn load(path: &Path) -> Result<Plan, StudyError> {
+    let plan = Plan::load(path, Origin::Sim)?;
+    if plan.tables.is_empty() {
+        let message =
+            "nothing to reproduce: an experiment is a study with [[published]] and [[expect]]";
+        let source = Source {
+            added_lines: 0,
+            origin: &plan.origin,
+            text: &plan.text,
+        };
+        return Err(source.error(&plan.file.name, message));
+    }
+    Ok(plan)
+}
+
+/// Simulates these experiments, all with their first seed before any goes on to the second. When `waiting` calls it off,
+/// the result has the experiments all of whose cells had at least one run by then.
+///
+/// # Errors
+/// A run that cannot be simulated, or that gives none of what was published.
+pub fn reproduce(plans: &[Plan], waiting: &Waiting<'_>) -> Result<Vec<Outcome>, StudyError> {
+    let sims = plans.iter().map(Sim::new).collect::<Result<Vec<_>, _>>()?;
+    let mut runs = Vec::new();
+    for (position, plan) in plans.iter().enumerate() {
+        runs.extend((0..plan.runs()).map(|index| (plan.cell(index).repeat, position, index)));
+    }
+    runs.sort_unstable();
+    let one = |(_, position, index): (u32, usize, usize)| {
+        let plan: &Plan = &plans[position];
+        let cell = plan.cell(index);
+        let mut run = Run::new(plan.key(index), None, cell.repeat, index as u32);
+        match sims[position].measure(cell, &mut run, waiting.cancelled) {
+            Err(StudyError::Interrupted) => return Ok(None),
+            made => made?,
+        }
+        (waiting.finished)(1);
+        Ok(Some((position, index, run.metrics)))
     };
-    Plans::of(parts)?.simulate(&waiting, seeds)
+    let mut found: Vec<Found<'_>> = plans.iter().map(Found::new).collect();
+    for (position, index, metrics) in each(runs, true, waiting.cancelled, one)? {
+        found[position].add(index, metrics);
+    }
+    let outcomes = found.iter().filter(|found| found.fewest() > 0);
+    outcomes.map(Outcome::of).collect()
 }
 
-/// Why an experiment could not be reproduced.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-#[expect(missing_docs, reason = "each variant is the error it wraps")]
-pub enum ReproduceError {
-    Published(#[from] toml::de::Error),
-    Machine(#[from] MachineError),
-    Workload(#[from] FioError),
-    RtApp(#[from] RtAppError),
-    Policy(#[from] SpecError),
-    Simulation(#[from] SimError),
-    Table(#[from] NoTable),
-    IdleStates(#[from] wakepath_hardware::idle::IdleStatesError),
-}
-
-/// A part that was simulated.
+/// An experiment that was simulated: what was published, and what came out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Its letter.
-    pub part: &'static str,
+    /// Its name.
+    pub experiment: String,
     /// Runs per cell; fewer than asked for when the user had no more time.
     pub runs: usize,
     /// In short.
     pub summary: Summary,
-    /// What came out.
-    #[serde(flatten)]
-    pub reproduction: Reproduction,
+    /// What was measured.
+    pub title: String,
+    /// Where it was published.
+    pub source: String,
+    /// The models of the machines.
+    pub machine: String,
+    /// The results, by what was measured.
+    pub sections: Vec<Section>,
+    /// What is expected of the cells, and whether it holds.
+    pub criteria: Vec<Criterion>,
+    /// Figures of the models that were fitted, and with what in view.
+    pub fitted_figures: Vec<FittedFigure>,
 }
 
-/// A part in short.
+/// A table of results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Section {
+    /// What the values are, with unit.
+    pub metric: String,
+    /// What the labels of a row are.
+    pub columns: Vec<String>,
+    /// One row per value.
+    pub cells: Vec<TableCell>,
+}
+
+impl Outcome {
+    fn of(found: &Found<'_>) -> Result<Self, StudyError> {
+        let plan = found.plan;
+        let cells: Vec<Vec<TableCell>> = plan
+            .tables
+            .iter()
+            .map(|table| found.table(table))
+            .collect::<Result<_, _>>()?;
+        let fitted_figures = fitted::figures(plan);
+        let criteria = plan.expectations.iter().map(|expectation| {
+            Criterion::of(
+                expectation,
+                &plan.tables,
+                &cells,
+                found,
+                fitted_figures.len(),
+            )
+        });
+        let criteria: Vec<Criterion> = criteria.collect::<Result<_, _>>()?;
+        let sections: Vec<Section> = plan
+            .tables
+            .iter()
+            .zip(cells)
+            .filter_map(|(table, cells)| {
+                Some(Section {
+                    metric: table.title.clone()?,
+                    columns: table.columns.clone(),
+                    cells,
+                })
+            })
+            .collect();
+        let models = plan.machines.iter().filter_map(|m| m.model.as_ref());
+        let mut machines: Vec<&str> = models.map(|model| model.title.as_str()).collect();
+        machines.dedup();
+        Ok(Self {
+            experiment: plan.file.name.get_ref().clone(),
+            runs: found.fewest(),
+            summary: Summary::of(&sections, &criteria),
+            title: plan.title().to_owned(),
+            source: plan.file.source.clone().unwrap_or_default(),
+            machine: machines.join("; "),
+            sections,
+            criteria,
+            fitted_figures,
+        })
+    }
+}
+
+/// An experiment in short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Cells with something published to compare with.
@@ -248,10 +179,10 @@ pub struct Summary {
 }
 
 impl Summary {
-    fn of(reproduction: &Reproduction) -> Self {
-        let cells = || reproduction.sections.iter().flat_map(|s| &s.cells);
+    fn of(sections: &[Section], criteria: &[Criterion]) -> Self {
+        let cells = || sections.iter().flat_map(|s| &s.cells);
         let compared = || cells().filter(|c| c.relative_error.is_some() || c.agrees.is_some());
-        let criteria = || reproduction.criteria.iter().filter(|c| !c.observation);
+        let criteria = || criteria.iter().filter(|c| !c.observation);
         let errors: Vec<f64> = cells()
             .filter(|c| !c.fitted)
             .filter_map(|c| Some(c.relative_error?.abs()))
@@ -264,74 +195,5 @@ impl Summary {
             criteria: criteria().count(),
             met: criteria().filter(|c| c.met).count(),
         }
-    }
-}
-
-/// An experiment: what was published and what the simulator gives.
-#[derive(Clone, Debug, Serialize)]
-pub struct Reproduction {
-    /// What was measured.
-    pub title: String,
-    /// Where it was published.
-    pub source: String,
-    /// The model of the machine.
-    pub machine: String,
-    /// The results, by what was measured.
-    pub sections: Vec<Section>,
-    /// What is expected of the cells, and whether it holds.
-    pub criteria: Vec<Criterion>,
-    /// Figures of the models that were fitted, and with what in view.
-    pub fitted_figures: Vec<FittedFigure>,
-}
-
-/// Results of one kind.
-#[derive(Clone, Debug, Serialize)]
-pub struct Section {
-    /// What the values are, with unit.
-    pub metric: String,
-    /// What the labels of a row are.
-    pub columns: Vec<&'static str>,
-    /// One row per value.
-    pub cells: Vec<Cell>,
-}
-
-impl Section {
-    fn new(metric: &str, columns: &[&'static str], cells: Vec<Cell>) -> Self {
-        Self {
-            metric: metric.to_owned(),
-            columns: columns.to_vec(),
-            cells,
-        }
-    }
-}
-
-/// A fitted figure of a model.
-#[derive(Clone, Debug, Serialize)]
-pub struct FittedFigure {
-    /// The model, where there are several.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// Key in the model's file.
-    pub key: String,
-    /// Its value.
-    pub value: f64,
-    /// What it was fitted to.
-    pub fitted: String,
-}
-
-impl FittedFigure {
-    /// The fitted ones of a model's figures.
-    fn of(model: Option<&str>, figures: Vec<(String, &Figure)>) -> Vec<Self> {
-        figures
-            .into_iter()
-            .filter_map(|(key, figure)| {
-                Some(Self {
-                    model: model.map(str::to_owned),
-                    key,
-                    value: figure.value,
-                    fitted: figure.fitted_to()?.to_owned(),
-                })
-            })
-            .collect()
     }
 }

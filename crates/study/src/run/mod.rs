@@ -245,7 +245,7 @@ impl<'a> Session<'a> {
 ///
 /// # Errors
 /// Of the earliest item that fails, after which none begins.
-fn each<T: Send, R: Send>(
+pub(crate) fn each<T: Send, R: Send>(
     items: Vec<T>,
     parallel: bool,
     cancelled: &AtomicBool,

@@ -49,9 +49,16 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
             ("bandwidth_mbs", bytes / run.seconds / 1e6),
             ("mean_us", latency.mean),
         ]);
-        if run.reads > 0 && run.writes > 0 {
+        let per_second = |bytes: u64| bytes as f64 / run.seconds / 1e6;
+        if run.reads > 0 {
             all.extend([
+                ("read_mbs", per_second(run.read_bytes)),
                 ("read_mean_us", latency.read_mean),
+            ]);
+        }
+        if run.writes > 0 {
+            all.extend([
+                ("write_mbs", per_second(run.written_bytes)),
                 ("write_mean_us", latency.write_mean),
             ]);
         }
@@ -78,8 +85,21 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
             ]);
         }
     }
+    all.push(("mean_mhz", run.mean_mhz));
+    let boosts = run
+        .clocks
+        .iter()
+        .filter_map(|clock| clock.hwp_boost.as_ref());
+    let boosts: Vec<u64> = boosts.map(|boost| boost.raises).collect();
+    if !boosts.is_empty() {
+        all.push(("boosts", boosts.iter().sum::<u64>() as f64));
+    }
     if let Some(energy) = &run.energy {
-        all.push(("mean_mw", energy.mean_mw));
+        let cpus_mj: f64 = energy.cpus_mj.iter().sum();
+        all.extend([
+            ("mean_mw", energy.mean_mw),
+            ("cpus_mw", cpus_mj / run.seconds),
+        ]);
         all.extend(energy.per_io_uj.map(|uj| ("per_io_uj", uj)));
     }
     if let Some(drive) = &run.drive {

@@ -122,6 +122,29 @@ impl<'a> Sim<'a> {
     }
 }
 
+impl Sim<'_> {
+    /// The run of a cell without its timeline.
+    ///
+    /// # Errors
+    /// It cannot be simulated; [`StudyError::Interrupted`] if it was cut short because `cancelled` is set.
+    pub fn measure(
+        &self,
+        cell: Cell,
+        run: &mut Run,
+        cancelled: &AtomicBool,
+    ) -> Result<(), StudyError> {
+        let is_cancelled = || cancelled.load(Ordering::Relaxed);
+        let simulated = self.simulate(cell, &mut Until(is_cancelled))?;
+        // Cut short or just finished: there is no telling.
+        if is_cancelled() {
+            return Err(StudyError::Interrupted);
+        }
+        run.seed = Some(self.plan.seed(cell.repeat));
+        rows::fill(run, self.machine(cell), &simulated);
+        Ok(())
+    }
+}
+
 impl Backend for Sim<'_> {
     /// The cell is set up and stopped at once.
     fn check(&self, cell: Cell) -> Result<(), StudyError> {
@@ -176,16 +199,12 @@ impl Backend for Sim<'_> {
     }
 
     fn run(&self, cell: Cell, run: &mut Run, cancelled: &AtomicBool) -> Result<(), StudyError> {
+        self.measure(cell, run, cancelled)?;
         let is_cancelled = || cancelled.load(Ordering::Relaxed);
-        let simulated = self.simulate(cell, &mut Until(is_cancelled))?;
-        let machine = self.machine(cell);
-        run.seed = Some(self.plan.seed(cell.repeat));
-        rows::fill(run, machine, &simulated);
         if cell.repeat == 0
-            && !is_cancelled()
             && let Some(workload) = self.plan.workloads[cell.workload].workload()
         {
-            let mut observed = representative::observe(machine, workload, is_cancelled);
+            let mut observed = representative::observe(self.machine(cell), workload, is_cancelled);
             self.simulate(cell, &mut observed)?;
             run.timeline = representative::rows(observed);
         }

@@ -1,0 +1,84 @@
+//! What policies decide without a run: sleep tables of drives, polling limits.
+
+use wakepath_hardware::{IdleState, IdleStates};
+use wakepath_policies::{apst, poll};
+use wakepath_units::{Nanoseconds, TickRate};
+
+use super::{CellNames, Study, Wanted};
+use crate::file::{PublishedEntry, StudyError};
+
+impl Study<'_> {
+    /// `PS3 745 ms, PS4 2200 ms`: the states of each drive that each rule uses.
+    pub(super) fn apst_tables(&self, entry: &PublishedEntry) -> Result<Vec<Wanted>, StudyError> {
+        let mut tables: Vec<Wanted> = Vec::new();
+        let mut cells = self.plan.cells().to_vec();
+        cells.sort_by_key(|cell| (self.order(*cell), cell.policy));
+        for cell in cells {
+            let policy = &self.plan.policies[cell.policy];
+            let mut names = self.names(cell, &policy.name);
+            names.workload.clear();
+            if !names.are_in(&entry.cells) || tables.iter().any(|t| t.names == names) {
+                continue;
+            }
+            let power = self.plan.machines[cell.machine].model.as_ref();
+            let power = power.and_then(|model| model.drive.power.as_ref());
+            let (Some(settings), Some(power)) = (policy.set.apst(), power) else {
+                let message = format!(
+                    "`{}` has no APST rule, or `{}` no power states",
+                    policy.name, names.drive
+                );
+                return Err(self.source.error(&entry.name, message));
+            };
+            let declared = &power.declared;
+            let plan = apst::plan(declared.npss, true, &declared.states, &settings)
+                .map_err(|e| self.source.error(&entry.name, e.to_string()))?;
+            let targets: Vec<String> = plan
+                .targets()
+                .map(|(state, ms)| format!("PS{state} {ms} ms"))
+                .collect();
+            let mut table = Wanted::new(Vec::new(), names);
+            table.decided = Some(targets.join(", "));
+            tables.push(table);
+        }
+        Ok(tables)
+    }
+
+    /// How long a CPU with these states polls, by the rule of today.
+    pub(super) fn poll_limits(
+        &self,
+        entry: &PublishedEntry,
+    ) -> Result<(Vec<String>, Vec<Wanted>), StudyError> {
+        let state = |us: u64, polling: bool| IdleState {
+            name: format!("{us}"),
+            exit_latency: Nanoseconds::from_micros(us),
+            target_residency: Nanoseconds::from_micros(us),
+            polling,
+            disabled: false,
+        };
+        let mut limits = Vec::new();
+        for row in &entry.row {
+            let Some(residencies) = &row.get_ref().residencies_us else {
+                let message = "a polling limit needs `residencies_us`, such as [2, 20, 100]";
+                return Err(self.source.error(row, message));
+            };
+            let sleeping = residencies.get_ref().iter().map(|us| state(*us, false));
+            let states = std::iter::once(state(0, true)).chain(sleeping).collect();
+            let states = IdleStates::new(states)
+                .map_err(|e| self.source.error(residencies, e.to_string()))?;
+            let label: Vec<String> = residencies.get_ref().iter().map(u64::to_string).collect();
+            let names = CellNames {
+                policy: label.join("/"),
+                ..CellNames::default()
+            };
+            let mut limit = Wanted::new(Vec::new(), names);
+            limit.labels = vec![label.join("/")];
+            limit.decided = Some(
+                poll::limit(&states, TickRate::HZ_250, None)
+                    .as_micros()
+                    .to_string(),
+            );
+            limits.push(limit);
+        }
+        Ok((vec!["target residencies in us".to_owned()], limits))
+    }
+}

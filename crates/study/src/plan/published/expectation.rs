@@ -1,0 +1,87 @@
+//! What is expected of tables, with the cells that it is about.
+
+use toml::Spanned;
+use wakepath_results::Condition;
+
+use super::{Expectation, Quantity, Selection, Show, Study, Table};
+use crate::file::{ExpectEntry, Names, StudyError};
+use crate::plan::position;
+
+impl Study<'_> {
+    pub(super) fn expectation(
+        &self,
+        entry: &ExpectEntry,
+        tables: &[Table],
+    ) -> Result<Expectation, StudyError> {
+        let known: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        let mut of = Vec::new();
+        for name in Names::all(&entry.of, self.source)? {
+            of.push(position(self.source, "[[published]]", &name, &known)?);
+        }
+        let cells = self.chosen(&entry.of, &entry.cells, &of, tables)?;
+        let against = match &entry.less_than {
+            Some(other) => self.chosen(other, &other.get_ref().cells, &of, tables)?,
+            None => Vec::new(),
+        };
+        if let Some(alone) = of.iter().find(|of| tables[**of].how.show == Show::Value)
+            && let Some(at) = (entry.same_direction.as_ref().map(Spanned::span))
+                .or_else(|| entry.change_within.as_ref().map(Spanned::span))
+                .or_else(|| entry.where_base.as_ref().map(Spanned::span))
+        {
+            let message = format!(
+                "the values of `{}` are compared with no others",
+                known[*alone]
+            );
+            return Err(self.source.error(&Spanned::new(at, ()), message));
+        }
+        if let Some(least) = entry
+            .at_least
+            .as_ref()
+            .filter(|n| *n.get_ref() > cells.len())
+        {
+            let message = format!("it is about {} cells", cells.len());
+            return Err(self.source.error(least, message));
+        }
+        Ok(Expectation {
+            entry: entry.clone(),
+            cells,
+            against,
+            condition: self.condition(entry.condition.as_ref())?,
+            base_condition: self.condition(entry.where_base.as_ref())?,
+        })
+    }
+
+    /// The cells of these tables that a selection, which stands at `at`, has.
+    fn chosen<T>(
+        &self,
+        at: &Spanned<T>,
+        selection: &Selection,
+        of: &[usize],
+        tables: &[Table],
+    ) -> Result<Vec<[usize; 2]>, StudyError> {
+        let cells = of.iter().flat_map(|of| &tables[*of].cells);
+        let names: Vec<String> = cells.map(|cell| cell.names.policy.clone()).collect();
+        self.check_names(selection, &names)?;
+        let chosen = of.iter().flat_map(|table| {
+            let cells = tables[*table].cells.iter().enumerate();
+            let chosen = cells.filter(|(_, cell)| cell.names.are_in(selection));
+            chosen.map(|(cell, _)| [*table, cell])
+        });
+        let chosen: Vec<[usize; 2]> = chosen.collect();
+        if chosen.is_empty() {
+            let message = "`cells` has none of the cells of these tables";
+            return Err(self.source.error(at, message));
+        }
+        Ok(chosen)
+    }
+
+    fn condition(
+        &self,
+        text: Option<&Spanned<String>>,
+    ) -> Result<Option<(Quantity, Condition)>, StudyError> {
+        let Some(text) = text else { return Ok(None) };
+        let parsed = text.get_ref().parse::<Condition>();
+        let condition = parsed.map_err(|message| self.source.error(text, message))?;
+        Ok(Some((self.quantity(text, &condition.metric)?, condition)))
+    }
+}

@@ -1,0 +1,92 @@
+//! A published value.
+
+use std::fmt;
+
+use serde::Serialize;
+use wakepath_sim::median;
+
+use crate::file::Printed;
+
+/// A published value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Published {
+    /// Nothing was published for this cell.
+    Nothing,
+    /// A number.
+    Number(f64),
+    /// Runs of which the median counts.
+    Runs(Vec<f64>),
+    /// A bound or two, both included.
+    Between {
+        /// Lower bound, if any.
+        from: Option<f64>,
+        /// Upper bound, if any.
+        to: Option<f64>,
+    },
+    /// Something other than a number.
+    Text(String),
+}
+
+impl Published {
+    /// From one bound to another, both included.
+    pub fn between(from: f64, to: f64) -> Self {
+        Self::Between {
+            from: Some(from),
+            to: Some(to),
+        }
+    }
+
+    /// The number, or the median of the runs.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Runs(runs) => Some(median(runs.clone())),
+            _ => None,
+        }
+    }
+}
+
+impl From<&Printed> for Published {
+    fn from(printed: &Printed) -> Self {
+        match printed {
+            Printed::Number(number) => Self::Number(*number),
+            Printed::Runs(runs) => Self::Runs(runs.clone()),
+            Printed::Text(text) => Self::Text(text.clone()),
+        }
+    }
+}
+
+impl fmt::Display for Published {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Number(_) | Self::Runs(_) => {
+                f.write_str(&decimal(self.number().unwrap_or_default()))
+            }
+            Self::Between { from, to } => match (from, to) {
+                (None, None) => Ok(()),
+                (Some(from), None) => write!(f, "above {}", decimal(*from)),
+                (None, Some(to)) => write!(f, "below {}", decimal(*to)),
+                (Some(from), Some(to)) => write!(f, "{} to {}", decimal(*from), decimal(*to)),
+            },
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A number for people, with three significant figures or all digits before the point.
+pub fn decimal(number: f64) -> String {
+    let decimals = match number.abs() {
+        n if n >= 100.0 || n == 0.0 => 0,
+        n if n >= 10.0 => 1,
+        _ => 2,
+    };
+    let text = format!("{number:.decimals$}");
+    // No trailing zeros, so that a published 62 stays 62.
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}

@@ -1,0 +1,90 @@
+//! Figures that were chosen with published values in view.
+
+use serde::Serialize;
+use wakepath_hardware::Machine;
+use wakepath_workloads::Workload;
+use wakepath_workloads::rtapp::{Event, RtTask};
+
+use crate::file::FittedEntry;
+use crate::plan::{Plan, PlannedWorkload};
+
+/// A fitted figure of a model or of a workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct FittedFigure {
+    /// The model or the workload, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Key in the model's file.
+    pub key: String,
+    /// Its value.
+    pub value: f64,
+    /// What it was fitted to.
+    pub fitted: String,
+}
+
+/// The fitted figures of the machines, their drives and the workloads of an experiment.
+pub(super) fn figures(plan: &Plan) -> Vec<FittedFigure> {
+    let mut all: Vec<FittedFigure> = Vec::new();
+    for (index, machine) in plan.machines.iter().enumerate() {
+        let (name, drive) = plan.machine_and_drive(index);
+        for (key, figure) in machine.model.iter().flat_map(Machine::figures) {
+            let Some(fitted) = figure.fitted_to() else {
+                continue;
+            };
+            let of_drive = plan.compares_drives() && key.starts_with("drive.");
+            let model = if of_drive { drive } else { name };
+            let there = |f: &FittedFigure| f.key == key && f.model.as_deref() == Some(model);
+            if !all.iter().any(there) {
+                all.push(FittedFigure {
+                    model: Some(model.to_owned()),
+                    key,
+                    value: figure.value,
+                    fitted: fitted.to_owned(),
+                });
+            }
+        }
+    }
+    // One model needs no name.
+    if all.iter().all(|figure| figure.model == all[0].model) {
+        for figure in &mut all {
+            figure.model = None;
+        }
+    }
+    for entry in &plan.file.fitted {
+        all.extend(of_workload(plan, entry));
+    }
+    all
+}
+
+/// The work of an rt-app file that an entry names.
+fn of_workload(plan: &Plan, entry: &FittedEntry) -> Vec<FittedFigure> {
+    let named = |w: &&PlannedWorkload| w.name == *entry.workload.get_ref();
+    let planned = plan.workloads.iter().find(named);
+    let Some((planned, Workload::RtApp(file))) = planned.and_then(|w| Some((w, w.workload()?)))
+    else {
+        return Vec::new();
+    };
+    let name = plan.file.workload[planned.entry].rt_app.as_ref();
+    let name = name.map(|name| name.get_ref().clone());
+    let events = file.tasks.iter().flat_map(RtTask::events);
+    let work: Vec<f64> = events
+        .filter_map(|event| match event {
+            Event::Run(time) => Some(time.0 as f64 / 1e3),
+            _ => None,
+        })
+        .collect();
+    let figure = |key: &String, value: f64| FittedFigure {
+        model: name.clone(),
+        key: key.clone(),
+        value,
+        fitted: entry.to.clone(),
+    };
+    let mean = entry.mean.as_ref().filter(|_| !work.is_empty());
+    let mean = mean.map(|key| figure(key, work.iter().sum::<f64>() / work.len() as f64));
+    let each = entry
+        .figures
+        .iter()
+        .zip(&work)
+        .map(|(key, value)| figure(key, *value));
+    each.chain(mean).collect()
+}

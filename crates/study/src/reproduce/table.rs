@@ -1,0 +1,176 @@
+//! Tables filled with what the runs give.
+
+use std::cmp::Ordering;
+
+use wakepath_sim::median;
+
+use super::{TableCell, Value};
+use crate::file::{Across, Runs, Show, StudyError};
+use crate::plan::published::{How, Pair, Quantity, Table, Wanted};
+use crate::plan::{Cell, Plan};
+
+/// Name and value of what a run gives.
+pub(super) type Metrics = Vec<(String, f64)>;
+
+/// What the runs of a plan have given.
+pub(super) struct Found<'a> {
+    pub(super) plan: &'a Plan,
+    /// The runs of each cell, in the order of the plan.
+    runs: Vec<Vec<Metrics>>,
+}
+
+impl<'a> Found<'a> {
+    /// No runs so far.
+    pub(super) fn new(plan: &'a Plan) -> Self {
+        let runs = vec![Vec::new(); plan.cells().len()];
+        Self { plan, runs }
+    }
+
+    /// Adds the run of this index of the plan.
+    pub(super) fn add(&mut self, index: usize, metrics: Metrics) {
+        let cells = self.runs.len();
+        self.runs[index % cells].push(metrics);
+    }
+
+    /// Runs of the cell that has the fewest.
+    pub(super) fn fewest(&self) -> usize {
+        self.runs.iter().map(Vec::len).min().unwrap_or_default()
+    }
+
+    /// The cells of a table.
+    pub(super) fn table(&self, table: &Table) -> Result<Vec<TableCell>, StudyError> {
+        let cells = table.cells.iter().map(|wanted| self.cell(table, wanted));
+        cells.collect()
+    }
+
+    fn cell(&self, table: &Table, wanted: &Wanted) -> Result<TableCell, StudyError> {
+        let how = &table.how;
+        let mut labels = wanted.labels.clone();
+        let simulated = if let Some(text) = &wanted.decided {
+            Value::Text(text.clone())
+        } else {
+            let values = wanted.of.iter().map(|pair| self.shown(table, *pair));
+            let values: Vec<f64> = values.collect::<Result<_, _>>()?;
+            let (value, of) = across(how, wanted, &values);
+            if how.across == Some(Across::Extreme)
+                && let Some(at) = table.columns.iter().position(|c| c == "workload")
+            {
+                labels[at].clone_from(&self.plan.workloads[wanted.of[of].at.workload].name);
+            }
+            Value::Number(value)
+        };
+        for metric in &how.beside {
+            let pair = wanted.of.first();
+            for cell in pair.into_iter().flat_map(|pair| [pair.base, Some(pair.at)]) {
+                let value = cell
+                    .map(|cell| self.value(table, metric, cell))
+                    .transpose()?;
+                labels.push(value.map(label).unwrap_or_default());
+            }
+        }
+        let published = wanted.published.clone();
+        Ok(TableCell::new(labels, published, simulated, wanted.fitted))
+    }
+
+    /// What is shown of a pair.
+    fn shown(&self, table: &Table, pair: Pair) -> Result<f64, StudyError> {
+        let how = &table.how;
+        let of = |metric| -> Result<f64, StudyError> {
+            let value = self.value(table, metric, pair.at)?;
+            Ok(match pair.base {
+                Some(base) => value / self.value(table, metric, base)?,
+                None => value,
+            })
+        };
+        let mut value = of(&how.metric)?;
+        if let Some(per) = &how.per {
+            value /= of(per)?;
+        }
+        let value = match how.show {
+            Show::Value => value / how.divisor,
+            Show::Ratio => value,
+            Show::Percent => (value - 1.0) * 100.0,
+        };
+        if value.is_finite() {
+            return Ok(value);
+        }
+        Err(self.error(table, pair.at, "no number comes out"))
+    }
+
+    /// A metric of a cell over its runs.
+    pub(super) fn value(
+        &self,
+        table: &Table,
+        metric: &Quantity,
+        cell: Cell,
+    ) -> Result<f64, StudyError> {
+        let index = self.plan.cells().iter().position(|of| *of == cell);
+        let runs = index.and_then(|index| self.runs.get(index));
+        let runs = runs.map_or(&[][..], Vec::as_slice);
+        let values: Option<Vec<f64>> = runs.iter().map(|run| metric.of(run)).collect();
+        let values = values.ok_or_else(|| {
+            let name = match metric {
+                Quantity::Metric(name) => name,
+                Quantity::Rate | Quantity::Time => "ops_per_s` or `iops",
+            };
+            self.error(table, cell, &format!("no `{name}` among the results"))
+        })?;
+        Ok(match table.how.runs {
+            Runs::Median => median(values),
+            Runs::Sum => values.into_iter().sum(),
+        })
+    }
+
+    fn error(&self, table: &Table, cell: Cell, message: &str) -> StudyError {
+        let (workload, policy) = (
+            &self.plan.workloads[cell.workload],
+            &self.plan.policies[cell.policy],
+        );
+        StudyError::File {
+            origin: self.plan.origin.clone(),
+            line: table.line,
+            message: format!(
+                "{}: {message} of `{}` under `{}`",
+                table.name, workload.name, policy.name
+            ),
+        }
+    }
+}
+
+impl Quantity {
+    /// Its value in a run.
+    fn of(&self, run: &Metrics) -> Option<f64> {
+        let metric = |name: &str| Some(run.iter().find(|(of, _)| of == name)?.1);
+        match self {
+            Self::Metric(name) => metric(name),
+            Self::Rate => metric("ops_per_s").or_else(|| metric("iops")),
+            Self::Time => Self::Rate.of(run).map(f64::recip),
+        }
+    }
+}
+
+/// The value of a cell whose workloads give these, and the position of the workload that stands for them.
+fn across(how: &How, wanted: &Wanted, values: &[f64]) -> (f64, usize) {
+    match how.across {
+        Some(Across::GeometricMean) => {
+            let logs: f64 = values.iter().map(|value| value.ln()).sum();
+            ((logs / values.len().max(1) as f64).exp(), 0)
+        }
+        Some(Across::Extreme) => {
+            let sign = wanted.published.number().unwrap_or(1.0).signum();
+            let farther = |a: &(usize, &f64), b: &(usize, &f64)| -> Ordering {
+                (a.1 * sign).total_cmp(&(b.1 * sign))
+            };
+            let farthest = values.iter().enumerate().max_by(farther);
+            farthest.map_or((f64::NAN, 0), |(index, value)| (*value, index))
+        }
+        None => (values.first().copied().unwrap_or(f64::NAN), 0),
+    }
+}
+
+/// A number as a label: one decimal at most.
+fn label(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0")
+        .map_or_else(|| text.clone(), str::to_owned)
+}
