@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_study::file::{Source, StudyFile};
 use wakepath_results::Origin;
+use wakepath_study::file::{Source, StudyFile};
 use wakepath_study::plan::Plan;
 
 fuzz_target!(|text: &str| {
