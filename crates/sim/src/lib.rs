@@ -10,7 +10,6 @@
 )]
 
 mod basics;
-mod compare;
 mod engine;
 mod error;
 mod observe;
@@ -21,7 +20,6 @@ mod run;
 mod setup;
 mod state;
 
-pub use compare::{Experiment, Waiting, compare_all};
 pub use error::{SimError, Stuck};
 pub use observe::attribution::Attribution;
 pub use observe::observer;

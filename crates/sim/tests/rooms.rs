@@ -6,9 +6,8 @@ use std::fs;
 use std::path::Path;
 
 /// From the bottom to the top. What has no folder is a file of `src`.
-const ROOMS: [&str; 11] = [
+const ROOMS: [&str; 10] = [
     "basics", "error", "queue", "random", "state", "setup", "observe", "engine", "result", "run",
-    "compare",
 ];
 
 /// Each file of `src` by its module's path, with the paths that its `use crate::` lines name.

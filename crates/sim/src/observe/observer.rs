@@ -3,8 +3,6 @@
 //! The engine is generic over its observer. [`Unobserved`] compiles to nothing, so a run that
 //! nobody watches pays nothing. An observer sees everything in order of time and cannot change it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
@@ -159,17 +157,6 @@ pub struct Unobserved;
 
 impl Observer for Unobserved {
     const WATCHES: bool = false;
-}
-
-/// Stops a run early when the flag is set.
-pub(crate) struct UntilCancelled<'a>(pub(crate) &'a AtomicBool);
-
-impl Observer for UntilCancelled<'_> {
-    const WATCHES: bool = false;
-
-    fn has_enough(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 impl Activity {
