@@ -215,6 +215,12 @@ fn mistakes_are_one_message_with_file_and_line() {
             "no [[published]] is called `gian`; did you mean `gain`",
         ),
         ("show = \"percent\"", "", 31, "`compare`"),
+        (
+            "metric = \"iops\"",
+            "metric = \"iops\"\ncolumns = [\"mean_mhz\"]",
+            25,
+            "of both policies of a pair",
+        ),
         ("source = \"my desk\"", "", 22, "no `source`"),
         (
             "title = \"IOPS\"",

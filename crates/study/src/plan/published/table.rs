@@ -93,6 +93,10 @@ impl Study<'_> {
                 return Err(self.source.error(&entry.name, message));
             }
         };
+        if let Some(column) = entry.columns.first().filter(|_| entry.show == Show::Value) {
+            let message = "`columns` are of both policies of a pair: they go with `compare`";
+            return Err(self.source.error(column, message));
+        }
         let one = |name: &Spanned<String>| Ok(self.metric(name, None)?.0);
         let beside: Result<_, StudyError> = entry.columns.iter().map(one).collect();
         Ok(How {
