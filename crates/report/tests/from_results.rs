@@ -389,9 +389,9 @@ fn a_study_of_several_machines_compares_policies_on_each() {
             .gain
             .unwrap()
             .percent
-            .round()
+            .round() as i64
     };
-    assert_eq!([gain(0), gain(1), gain(2)], [10.0, 10.0, -62.0]);
+    assert_eq!([gain(0), gain(1), gain(2)], [10, 10, -62]);
     // A state's rates are those of the machine's number of CPUs.
     let entries = |workload: usize| view.workloads[workload].idle[0].states[1].entries;
     assert!((entries(2) / entries(0) - 0.5).abs() < 1e-9);

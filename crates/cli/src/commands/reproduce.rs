@@ -33,7 +33,7 @@ Examples:
 
 docs/experiments.md says how to write an experiment.")]
 pub(crate) struct Args {
-    /// Which experiment: a built-in one, or a study file with [[published]].
+    /// Which experiment: a built-in one, or a study file with published values.
     #[arg(default_value = ALL, hide_default_value = true, value_parser = Named)]
     experiment: String,
     /// Runs per cell, each with a seed of its own [default: the study's repeats].
