@@ -9,8 +9,8 @@ trap 'rm -rf "$folder"' EXIT
 
 "$PROGRAM" reproduce all --runs 1 --seed 1000
 # What most people come for, and for so long that it counts more than anything else.
-sed 's/^runtime=.*/runtime=300/' workloads/part-b-rk3399.fio >"$folder/job.fio"
-for job in "$folder/job.fio" workloads/tiobench-like.fio workloads/async-random.fio workloads/part-e-mixed.fio; do
+sed 's/^runtime=.*/runtime=300/' workloads/iowait-rk3399.fio >"$folder/job.fio"
+for job in "$folder/job.fio" workloads/tiobench-like.fio workloads/async-random.fio workloads/psd-mixed.fio; do
     "$PROGRAM" sim "$job" --machine rk3399 --runs 2 --seed 1000 \
         --policy menu@6.1 --policy menu@6.12 --policy teo@6.1 --policy teo@6.12 --policy ladder
 done

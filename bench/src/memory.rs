@@ -18,7 +18,7 @@ pub fn asked_of_child() -> Option<u64> {
 
 /// Simulates, and prints the largest size that this process has had, in KiB.
 pub fn child(factor: u64) -> anyhow::Result<()> {
-    Case::part_b(factor)?.run(BENCHMARK.seed)?;
+    Case::iowait(factor)?.run(BENCHMARK.seed)?;
     println!("{}", peak_kib()?);
     Ok(())
 }

@@ -8,7 +8,7 @@ use wakepath_workloads::{Workload, fio};
 
 use crate::{Effort, median, report, timed};
 
-const PART_B: &str = include_str!("../../workloads/part-b-rk3399.fio");
+const IOWAIT: &str = include_str!("../../workloads/iowait-rk3399.fio");
 
 /// 8 jobs at depth 32, as the published experiment on this server has.
 const SERVER: &str = "[reader]\nfilename=/dev/md0\nrw=randread\nbs=4k\ndirect=1\nioengine=libaio\n\
@@ -31,8 +31,8 @@ impl Case {
     }
 
     /// The job of iowait-rk3399, `factor` times as long.
-    pub fn part_b(factor: u64) -> anyhow::Result<Self> {
-        let job = format!("{}\nruntime={}\n", PART_B.trim_end(), 30 * factor);
+    pub fn iowait(factor: u64) -> anyhow::Result<Self> {
+        let job = format!("{}\nruntime={}\n", IOWAIT.trim_end(), 30 * factor);
         Self::new(Machine::find("rk3399")?, &job, "teo@6.12", "schedutil")
     }
 
@@ -79,11 +79,11 @@ impl Rates {
 
 /// Prints how fast the simulator is.
 pub fn run(effort: Effort) -> anyhow::Result<()> {
-    let part_b = Case::part_b(10 / effort.divisor)?;
+    let iowait = Case::iowait(10 / effort.divisor)?;
     let [large, small] = [Case::server(96)?, Case::server(4)?];
     let mut rates = [Rates::new(), Rates::new(), Rates::new()];
     for _ in 0..effort.rounds {
-        for (case, rates) in [&part_b, &large, &small].into_iter().zip(&mut rates) {
+        for (case, rates) in [&iowait, &large, &small].into_iter().zip(&mut rates) {
             rates.add(case, effort.seed)?;
         }
     }

@@ -16,7 +16,7 @@ repeats = 4
 policy = ["menu", "teo"]
 [[workload]]
 name = "reads"
-fio = "part-b-rk3399.fio"
+fio = "iowait-rk3399.fio"
 seconds = 0.02
 [[question]]
 metric = "mean_us"

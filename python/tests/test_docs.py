@@ -46,7 +46,7 @@ def test_the_blocks_of_a_page_run_one_after_another(
     small = wakepath.Study(
         name="small",
         machine="rk3399",
-        workload={"name": "reads", "fio": "part-b-rk3399.fio", "seconds": 0.01},
+        workload={"name": "reads", "fio": "iowait-rk3399.fio", "seconds": 0.01},
         policy=["menu", "teo"],
         repeats=4,
     )

@@ -24,7 +24,7 @@ def test_a_study_leaves_what_the_command_line_leaves(results: wakepath.Results, 
 
 
 def test_simulations_are_those_of_the_command_line(program: Run) -> None:
-    job = Path(__file__).parents[2] / "workloads/part-b-rk3399.fio"
+    job = Path(__file__).parents[2] / "workloads/iowait-rk3399.fio"
     policies = ["menu", "teo + psd"]
     results = wakepath.simulate(job, "rk3399", policies, seconds=0.02, runs=2, seed=5)
     options = [f"--policy={policy}" for policy in policies]
@@ -69,7 +69,7 @@ def test_each_machine_has_an_answer_of_its_own(tmp_path: Path, program: Run) -> 
     study = wakepath.Study(
         name="machines",
         machine=["rk3399", wakepath.Machine("laptop")],
-        workload={"name": "reads", "fio": "part-b-rk3399.fio", "seconds": 0.01},
+        workload={"name": "reads", "fio": "iowait-rk3399.fio", "seconds": 0.01},
         policy=["menu", "teo"],
         repeats=4,
     )

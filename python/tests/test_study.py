@@ -15,7 +15,7 @@ import pytest
 import wakepath
 from conftest import contents
 
-SHORT = {"name": "reads", "fio": "part-b-rk3399.fio", "seconds": 0.01}
+SHORT = {"name": "reads", "fio": "iowait-rk3399.fio", "seconds": 0.01}
 
 
 def built(**keys: object) -> wakepath.Study:
@@ -48,8 +48,8 @@ def test_a_machine_of_ones_own() -> None:
 
 
 def test_simulate_is_a_study_on_the_spot() -> None:
-    results = wakepath.simulate("part-b-rk3399.fio", "rk3399", ["menu", "teo"], seconds=0.01, runs=2)
-    assert results.metrics.to_dict() == built(workload={**SHORT, "name": "part-b-rk3399"}).run().metrics.to_dict()
+    results = wakepath.simulate("iowait-rk3399.fio", "rk3399", ["menu", "teo"], seconds=0.01, runs=2)
+    assert results.metrics.to_dict() == built(workload={**SHORT, "name": "iowait-rk3399"}).run().metrics.to_dict()
     text = "[job]\nrw=randread\ndirect=1\nruntime=1\ntime_based\n"
     assert wakepath.simulate(text, "rk3399", seconds=0.01, runs=1).document["policies"][0]["name"] == "unchanged"
 
@@ -119,7 +119,7 @@ def test_what_a_progress_function_raises_calls_the_run_off() -> None:
 def test_ctrl_c_stops_a_run(python: Callable[[str], "subprocess.Popen[str]"], tmp_path: Path) -> None:
     process = python(
         "import wakepath\n"
-        "study = wakepath.Study(name='long', machine='rk3399', workload={'name': 'w', 'fio': 'part-b-rk3399.fio',"
+        "study = wakepath.Study(name='long', machine='rk3399', workload={'name': 'w', 'fio': 'iowait-rk3399.fio',"
         " 'seconds': 10000}, policy='menu')\n"
         "print('runs', flush=True)\n"
         "try:\n    study.run('long')\n"

@@ -20,7 +20,7 @@ TRACES = Path(__file__).parents[2] / "crates/trace/tests/data"
 
 
 def study(seconds: float = 0.01, repeats: int = 5) -> wakepath.Study:
-    workloads = [{"name": name, "fio": "part-b-rk3399.fio", "seconds": seconds} for name in ("a", "b")]
+    workloads = [{"name": name, "fio": "iowait-rk3399.fio", "seconds": seconds} for name in ("a", "b")]
     return wakepath.Study(
         name="sweep", machine="rk3399", workload=workloads, policy=["menu", "teo", "menu + psd"], repeats=repeats
     )

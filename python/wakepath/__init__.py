@@ -1,7 +1,7 @@
 """What saving power costs your I/O, which mechanism costs it, and which setting is best here.
 
 >>> import wakepath
->>> results = wakepath.simulate("part-b-rk3399.fio", "rk3399", ["menu", "teo"], seconds=0.1)
+>>> results = wakepath.simulate("iowait-rk3399.fio", "rk3399", ["menu", "teo"], seconds=0.1)
 >>> results.compare(metric="mean_us").rows[1]["policy"]
 'teo'
 

@@ -27,7 +27,7 @@ class Study:
     >>> study = Study(
     ...     name="governors",
     ...     machine="rk3399",
-    ...     workload="part-b-rk3399.fio",
+    ...     workload="iowait-rk3399.fio",
     ...     policy=[["menu", "teo"], ["", "psd"]],
     ...     repeats=4,
     ... )

@@ -147,7 +147,7 @@ fn the_questions_of_a_study_are_answered_first() {
     fs::write(
         &study,
         "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
-         [[workload]]\nname = 'reads'\nfio = 'part-b-rk3399.fio'\nseconds = 0.2\n\
+         [[workload]]\nname = 'reads'\nfio = 'iowait-rk3399.fio'\nseconds = 0.2\n\
          [[policy]]\nname = 'menu'\nset = 'menu@6.12'\n\
          [[policy]]\nname = 'shallowest'\nset = 'shallowest'\n\
          [[question]]\nmetric = 'iops'\n\

@@ -214,7 +214,7 @@ fn a_recorded_system_is_simulated_under_what_it_ran() {
 fn a_table_of_idle_states_is_no_machine_and_short_names_are_drives() {
     let job = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../workloads/part-b-rk3399.fio"
+        "/../../workloads/iowait-rk3399.fio"
     );
     common::fails_with(
         common::wakepath(&["sim", job, "--machine", "skl_cstates"]),

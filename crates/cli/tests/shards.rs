@@ -11,7 +11,7 @@ use common::{contents, wakepath};
 
 /// One workload, two policies, five repeats.
 const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 5\n\
-    [[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\nseconds = 0.02\n\
+    [[workload]]\nname = 'w'\nfio = 'iowait-rk3399.fio'\nseconds = 0.02\n\
     [[policy]]\nname = 'menu'\nset = 'menu@6.12'\n\
     [[policy]]\nname = 'shallowest'\nset = 'shallowest'\n";
 

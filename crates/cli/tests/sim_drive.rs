@@ -14,7 +14,7 @@ const BOTH: [&str; 4] = ["--policy", "apst[rule=legacy]", "--policy", "apst"];
 
 fn workflow(number: usize) -> String {
     let root = repository();
-    let path = root.join(format!("workloads/part-d-{number}.fio"));
+    let path = root.join(format!("workloads/apst-{number}.fio"));
     path.to_str().unwrap().to_owned()
 }
 

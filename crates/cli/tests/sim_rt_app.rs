@@ -126,7 +126,7 @@ fn what_cannot_run_says_why() {
             .stderr(predicate::function(|e: &str| e.lines().count() == 1));
     }
     sim(&[
-        &workload("part-b-rk3399.fio"),
+        &workload("iowait-rk3399.fio"),
         "--machine",
         "rk3399",
         "--copies",

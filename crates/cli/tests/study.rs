@@ -15,7 +15,7 @@ use common::{contents, fails_with, json, skip, wakepath};
 
 /// Two workloads, two policies, four repeats: 16 short runs.
 const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
-    [[workload]]\nname = 'reads'\nfio = 'part-b-rk3399.fio'\nseconds = 2\n\
+    [[workload]]\nname = 'reads'\nfio = 'iowait-rk3399.fio'\nseconds = 2\n\
     [[workload]]\nname = 'threads'\nrt_app = 'ping-pong.json'\n\
     [[policy]]\nname = 'menu'\nset = 'menu@6.12'\n\
     [[policy]]\nname = 'shallowest'\nset = 'shallowest'\n\
@@ -23,7 +23,7 @@ const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
 
 /// One workload, two policies, eight repeats: 16 runs of no time.
 const SHORT: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 8\n\
-    [[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\nseconds = 0.02\n\
+    [[workload]]\nname = 'w'\nfio = 'iowait-rk3399.fio'\nseconds = 0.02\n\
     [[policy]]\nname = 'menu'\nset = 'menu@6.12'\n\
     [[policy]]\nname = 'shallowest'\nset = 'shallowest'\n";
 
@@ -33,7 +33,7 @@ fn results_say_what_of_a_profile_is_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let study = "name = 's'\nmachine = 'rk3399'\nrepeats = 1\n\
                  policy = ['', 'tuned[powersave]', 'tuned[powersave] + teo']\n\
-                 [[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\nseconds = 0.02\n";
+                 [[workload]]\nname = 'w'\nfio = 'iowait-rk3399.fio'\nseconds = 0.02\n";
     let study = written(folder.path(), study);
     let dir = folder.path().join("r").display().to_string();
     wakepath(&["study", "run", &study, "-o", &dir])
@@ -227,8 +227,8 @@ fn the_commands_of_a_page_make_the_same_results_again() {
     };
     for (from, to, change) in [
         (
-            "workloads/part-b-rk3399.fio",
-            "part-b-rk3399.fio",
+            "workloads/iowait-rk3399.fio",
+            "iowait-rk3399.fio",
             ["bs=4k", "bs=64k"],
         ),
         (
@@ -250,7 +250,7 @@ fn the_commands_of_a_page_make_the_same_results_again() {
         copy(from, to, change);
     }
     let study = "# Mine.\nname = 's'\nmachine = 'board.toml' # the board\ndrive = 'drive.toml'\nrepeats = 2\n\
-        [[workload]]\nname = '''it's \"mine\"'''\nfio = 'part-b-rk3399.fio'\nseconds = 0.1\n\
+        [[workload]]\nname = '''it's \"mine\"'''\nfio = 'iowait-rk3399.fio'\nseconds = 0.1\n\
         fio_options = { numjobs = 2 }\n\
         [[workload]]\nname = 'threads'\nrt_app = 'mine.json'\nseconds = 1\ncopies = 2\n\
         [[workload]]\nname = 'inline'\nfio_job = '''\n[a]\nrw=randwrite\ndirect=1\nruntime=100ms\ntime_based\n'''\n\
@@ -427,7 +427,7 @@ fn every_built_in_study_can_be_simulated() {
 #[test]
 fn a_directory_does_not_hide_what_is_built_in() {
     let temp = tempfile::tempdir().unwrap();
-    for name in ["iowait-boost", "part-b-rk3399.fio", "rk3399", "empty"] {
+    for name in ["iowait-boost", "iowait-rk3399.fio", "rk3399", "empty"] {
         fs::create_dir(temp.path().join(name)).unwrap();
     }
     written(temp.path(), STUDY);
@@ -474,9 +474,9 @@ fn what_is_wrong_with_a_study_is_one_line_with_its_place() {
         &["study.toml:13", "are both idle policies"],
     );
     fails(
-        "part-b-rk3399.fio",
+        "iowait-rk3399.fio",
         "part-b.fio",
-        &["study.toml:6", "part-b-rk3399.fio"],
+        &["study.toml:6", "iowait-rk3399.fio"],
     );
     fails(
         "metric = 'iops'",
@@ -489,7 +489,7 @@ fn what_is_wrong_with_a_study_is_one_line_with_its_place() {
         &["a second policy is called `menu`"],
     );
     fails(
-        "fio = 'part-b-rk3399.fio'\nseconds = 2",
+        "fio = 'iowait-rk3399.fio'\nseconds = 2",
         "command = ['true']",
         &["cannot be simulated", "--on live"],
     );
@@ -991,7 +991,7 @@ fn a_workload_that_fails_or_prints_nothing_ends_a_measurement_and_loses_nothing(
     }
     // Without fio on the path it says how to get it.
     let text =
-        "name = 'm'\n[[policy]]\nname = 'p'\n[[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\n";
+        "name = 'm'\n[[policy]]\nname = 'p'\n[[workload]]\nname = 'w'\nfio = 'iowait-rk3399.fio'\n";
     let study = written(temp.path(), text);
     let refused = assert_cmd::Command::cargo_bin("wakepath")
         .unwrap()
@@ -1004,7 +1004,7 @@ fn a_workload_that_fails_or_prints_nothing_ends_a_measurement_and_loses_nothing(
     // A policy that this machine cannot have.
     let text = text
         .replace("name = 'p'", "name = 'p'\nset = 'idle-states[disable=C99]'")
-        .replace("fio = 'part-b-rk3399.fio'", "command = ['true']");
+        .replace("fio = 'iowait-rk3399.fio'", "command = ['true']");
     let at = temp.path().join("none").display().to_string();
     for (policy, part) in [
         ("set = 'idle-states[disable=C99]'", "C99"),

@@ -14,9 +14,9 @@ use common::{contents, fails_with, json, wakepath};
 /// Two machines with two drives; one workload in two rates, one that runs on one machine under two policies.
 const STUDY: &str = "name = 's'\nmachine = ['rk3399', 'laptop']\ndrive = ['sn530', '760p']\nrepeats = 4\n\
     policy = ['menu', 'teo', 'deepest']\n\
-    [[workload]]\nname = 'reads'\nfio = 'part-b-rk3399.fio'\nseconds = 0.02\n\
+    [[workload]]\nname = 'reads'\nfio = 'iowait-rk3399.fio'\nseconds = 0.02\n\
     fio_options = { thinktime = [0, 500] }\n\
-    [[workload]]\nname = 'all out'\nfio = 'part-b-rk3399.fio'\nseconds = 0.02\n\
+    [[workload]]\nname = 'all out'\nfio = 'iowait-rk3399.fio'\nseconds = 0.02\n\
     machines = 'rk3399'\npolicies = ['menu', 'teo', 'menu']\n\
     [[question]]\nminimise = 'mean_mw'\nkeep = ['p99_us < 400']\nworkloads = ['reads']\n";
 

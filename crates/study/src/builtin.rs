@@ -15,13 +15,12 @@ const STUDIES: Files = files!["../data/studies/", ".toml":
 ];
 
 const WORKLOADS: Files = files!["../../../workloads/", "":
-    "async-random.fio", "async-sequential.fio", "build-like.json", "dbench-like.json",
-    "fileio-like.fio", "hackbench-like.json", "idle.json", "part-b-rk3399.fio",
-    "part-b-thinkcycles.fio", "part-d-1.fio", "part-d-2.fio", "part-d-3.fio", "part-d-4.fio",
-    "part-d-5.fio", "part-d-6.fio", "part-d-7.fio", "part-e-mixed.fio", "part-e-randread.fio",
-    "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong.json", "schbench-like.json",
-    "sqlite-like.json", "tbench-like.json", "tiobench-like.fio", "web-like.json",
-    "worker-pool.json", "x264-like.json",
+    "apst-1.fio", "apst-2.fio", "apst-3.fio", "apst-4.fio", "apst-5.fio", "apst-6.fio",
+    "apst-7.fio", "async-random.fio", "async-sequential.fio", "build-like.json", "dbench-like.json",
+    "fileio-like.fio", "hackbench-like.json", "idle.json", "iowait-rk3399.fio",
+    "iowait-thinkcycles.fio", "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong.json",
+    "psd-mixed.fio", "psd-randread.fio", "schbench-like.json", "sqlite-like.json",
+    "tbench-like.json", "tiobench-like.fio", "web-like.json", "worker-pool.json", "x264-like.json",
 ];
 
 /// What `study new` writes.

@@ -34,10 +34,10 @@ use crate::waiting::{self, Jobs};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Example:
-  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --policy menu@6.1 --policy 'teo + schedutil[iowait_boost=off]'
-  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --policy '' --policy 'cpu-latency[limit=20us]'
-  wakepath sim workloads/part-d-7.fio --machine laptop --drive sn530 --policy 'apst[rule=legacy]' --policy apst
-  wakepath sim workloads/part-b-rk3399.fio --machine rk3399 --perfetto menu.pftrace
+  wakepath sim workloads/iowait-rk3399.fio --machine rk3399 --policy menu@6.1 --policy 'teo + schedutil[iowait_boost=off]'
+  wakepath sim workloads/iowait-rk3399.fio --machine rk3399 --policy '' --policy 'cpu-latency[limit=20us]'
+  wakepath sim workloads/apst-7.fio --machine laptop --drive sn530 --policy 'apst[rule=legacy]' --policy apst
+  wakepath sim workloads/iowait-rk3399.fio --machine rk3399 --perfetto menu.pftrace
   wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --policy performance --policy 'performance + poll[rule=first]'")]
 pub(crate) struct Args {
     /// fio job file, or rt-app file (*.json).

@@ -132,7 +132,7 @@ mod tests {
     use crate::plan::Plan;
 
     const STUDY: &str = "name = 's'\nmachine = 'rk3399'\n\
-        [[workload]]\nname = 'w'\nfio = 'part-b-rk3399.fio'\nseconds = 1\n[[policy]]\nname = 'p'\n[[question]]\n";
+        [[workload]]\nname = 'w'\nfio = 'iowait-rk3399.fio'\nseconds = 1\n[[policy]]\nname = 'p'\n[[question]]\n";
 
     fn planned(question: &str) -> Result<Vec<Question>, String> {
         let text = format!("{STUDY}{question}\n");

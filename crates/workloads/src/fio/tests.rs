@@ -294,14 +294,14 @@ fn files_that_cannot_be_read_are_named() {
 #[test]
 fn the_workloads_of_the_repository_parse() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
-    let part_b = load(folder.join("part-b-rk3399.fio")).unwrap();
-    assert_eq!(part_b.warnings, []);
-    let job = &part_b.jobs[0];
+    let iowait = load(folder.join("iowait-rk3399.fio")).unwrap();
+    assert_eq!(iowait.warnings, []);
+    let job = &iowait.jobs[0];
     assert_eq!(job.rw, ReadWrite::RandRead);
     assert_eq!(job.ioengine, IoEngine::Psync);
     assert_eq!(job.runtime, Some(Nanoseconds::from_secs(30)));
     assert!(job.direct && job.time_based);
-    let busier = load(folder.join("part-b-thinkcycles.fio")).unwrap();
+    let busier = load(folder.join("iowait-thinkcycles.fio")).unwrap();
     assert!(busier.jobs[0].thinkcycles > 0);
 }
 

@@ -17,7 +17,7 @@ use crate::output::{self, Format};
 Examples:
   wakepath machine capture -o my-machine
   wakepath doctor --root my-machine
-  wakepath sim workloads/part-b-rk3399.fio --machine my-machine/machine.toml
+  wakepath sim workloads/iowait-rk3399.fio --machine my-machine/machine.toml
   wakepath machine capture > machine.toml")]
 pub(crate) struct Args {
     /// Directory to make, with machine.toml, about.txt and every file that was read at its place; without
