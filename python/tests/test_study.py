@@ -27,7 +27,7 @@ def test_grids_are_those_of_a_file() -> None:
     study = built(policy=[["menu", wakepath.PolicySet("teo")], ["", "psd"]], also="deepest")
     assert study.policies == ["menu", "menu + psd", "teo@6.12", "teo@6.12 + psd", "deepest"]
     assert len(study) == 10
-    assert wakepath.Study("part-b", also=["deepest"]).policies[-1] == "deepest"
+    assert wakepath.Study("iowait-rk3399", also=["deepest"]).policies[-1] == "deepest"
 
 
 def test_a_built_study_is_one_of_a_file(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_what_a_run_cannot_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(wakepath.Error, match="no such file"):
         wakepath.Study(tmp_path / "nowhere.toml")
     with pytest.raises(ValueError, match="keys of its own"):
-        wakepath.Study("part-b", repeats=3)
+        wakepath.Study("iowait-rk3399", repeats=3)
     with pytest.raises((ValueError, OverflowError)):
         study.run(jobs=0)
     with pytest.raises((ValueError, OverflowError)):

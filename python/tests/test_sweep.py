@@ -175,7 +175,7 @@ def test_recordings_are_replayed_one_in_a_batch(
 
 def test_a_run_that_fails_ends_the_sweep(client: Any, tmp_path: Path) -> None:
     # Its own bytes are of no study.
-    broken = wakepath.Study("part-b")
+    broken = wakepath.Study("iowait-rk3399")
     files = tuple((name, content[:40]) for name, content in broken._plan.files().items())
     (tmp_path / "result.json").write_text("")
     future = client.submit(_sweep.make, _sweep.Job(files, "sim", _sweep.build(), str(tmp_path)), [0])
