@@ -588,13 +588,13 @@ mod tests {
 
     #[test]
     fn processors_may_draw_what_their_register_says_or_what_is_usual() {
+        const W: u64 = 1_000_000;
+        const MS: u64 = 1_000_000;
         let of = |name: &str| {
             let limit = Machine::find(name).unwrap().power_limit?;
             let all: Vec<(u64, u64)> = limit.limits().map(|(p, w)| (p.0, w.0)).collect();
             Some((all, limit.pl1_mw.origin))
         };
-        const W: u64 = 1_000_000;
-        const MS: u64 = 1_000_000;
         for (name, pl1, window, pl2) in [
             ("spr1", 330, 1000 * MS, (396 * W, 11_718_750)),
             ("hswex0", 165, 12_000 * MS, (198 * W, 7_812_500)),
