@@ -2,9 +2,7 @@
 
 import doctest
 import re
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,26 +11,6 @@ from wakepath import _study
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def jobs_without_slurm(slurm: Any) -> Any:
-    """Give what makes Slurm's job script, and starts one job by itself."""
-    local: Any = import_module("dask_jobqueue.local").LocalCluster
-
-    class Jobs(local):  # type: ignore[misc]
-        """One small job, however many are asked for."""
-
-        def scale(self, n: int | None = None, jobs: int = 0, **_: object) -> Any:
-            return super().scale(n, jobs=min(jobs, 1))
-
-    def cluster(**options: Any) -> Jobs:
-        with slurm(**options) as real:
-            script = real.job_script()
-        assert f"--cpus-per-task={options['cores']}" in script
-        assert f"--nworkers {options['processes']}" in script
-        return Jobs(cores=2, processes=2, memory="2GB")
-
-    return cluster
 
 
 @pytest.mark.parametrize("page", ["python.md", "cluster.md"])
@@ -55,10 +33,8 @@ def test_the_blocks_of_a_page_run_one_after_another(
     text = (DOCS / page).read_text()
     if not hasattr(pandas.DataFrame, "from_arrow"):  # before pandas 3
         text = text.replace("pandas.DataFrame.from_arrow(metrics)", "pyarrow.table(metrics).to_pandas()")
-    text = text.replace("/shared/", f"{tmp_path}/")
-    jobqueue = pytest.importorskip("dask_jobqueue")
-    monkeypatch.setattr(jobqueue, "SLURMCluster", jobs_without_slurm(jobqueue.SLURMCluster))
-    blocks = BLOCK.findall(text)
+    # test_slurm.py has those of Slurm.
+    blocks = [block for block in BLOCK.findall(text) if "SLURMCluster" not in block]
     assert len(blocks) >= 2
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks:
