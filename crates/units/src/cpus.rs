@@ -20,9 +20,35 @@ pub fn parse(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
+/// Writes ascending CPUs for people: `0-3, 8`.
+pub fn list(cpus: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *cpu => *last = *cpu,
+            _ => ranges.push((*cpu, *cpu)),
+        }
+    }
+    let texts = ranges.iter().map(|(first, last)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_joins_neighbours() {
+        assert_eq!(list(&[0, 1, 2, 3, 8]), "0-3, 8");
+        assert_eq!(list(&[5]), "5");
+        assert_eq!(list(&[]), "");
+    }
 
     #[test]
     fn cpu_lists_are_read_as_sysfs_writes_them() {

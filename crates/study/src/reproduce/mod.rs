@@ -62,12 +62,9 @@ pub fn reproduce(plans: &[Plan], waiting: &Waiting<'_>) -> Result<Vec<Outcome>, 
         let plan: &Plan = &plans[position];
         let cell = plan.cell(index);
         let mut run = Run::new(plan.key(index), None, cell.repeat, index as u32);
-        match sims[position].measure(cell, &mut run, waiting.cancelled) {
-            Err(StudyError::Interrupted) => return Ok(None),
-            made => made?,
-        }
+        sims[position].measure(cell, &mut run, waiting.cancelled)?;
         (waiting.finished)(1);
-        Ok(Some((position, index, run.metrics)))
+        Ok((position, index, run.metrics))
     };
     let mut found: Vec<Found<'_>> = plans.iter().map(Found::new).collect();
     for (position, index, metrics) in each(runs, true, waiting.cancelled, one)? {

@@ -115,17 +115,14 @@ impl Waiting<'_> {
 /// # Errors
 /// It has no machine to simulate; this machine cannot have its policies; fio is missing; a recording cannot be read.
 pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
-    let message = || {
-        format!(
-            "{}: runs only in the simulator, live and on recordings",
-            plan.origin
-        )
-    };
     match plan.target {
         Origin::Sim => Ok(Box::new(Sim::new(plan)?)),
         Origin::Live => Ok(Box::new(Live::new(plan)?)),
         Origin::Replay => Ok(Box::new(Replay::new(plan)?)),
-        Origin::Import => Err(StudyError::Settings(message())),
+        Origin::Import => Err(StudyError::Settings(format!(
+            "{}: runs only in the simulator, live and on recordings",
+            plan.origin
+        ))),
     }
 }
 
@@ -158,7 +155,27 @@ pub fn run(
     let mut document = session.document.clone();
     document.shard = shard;
     backend.begin()?;
-    let (parallel, order) = match backend.order() {
+    let made = make(&session, document, dir, mode, waiting);
+    let ended = backend.end();
+    let writer = made?;
+    ended?;
+    match shard {
+        // Its tables are made when all are merged.
+        Some(_) => Ok(()),
+        None => Ok(writer.finish()?),
+    }
+}
+
+/// Makes the missing runs of a plan, or of the shard that the document names.
+fn make(
+    session: &Session<'_>,
+    document: Document,
+    dir: &Path,
+    mode: Mode,
+    waiting: &Waiting<'_>,
+) -> Result<Writer, StudyError> {
+    let (plan, shard) = (session.plan, document.shard);
+    let (parallel, order) = match session.backend.order() {
         Order::Parallel => (true, (0..plan.runs()).collect()),
         Order::Serial(order) => (false, order),
     };
@@ -175,26 +192,16 @@ pub fn run(
     }
     (waiting.finished)(planned - missing.len());
     let one = |(position, index): (u32, usize)| {
-        let run = match session.run(index, position, waiting.cancelled) {
-            Err(StudyError::Interrupted) => return Ok(None),
-            made => made?,
-        };
+        let run = session.run(index, position, waiting.cancelled)?;
         writer.write_run(index, &run)?;
         (waiting.finished)(1);
-        Ok(Some(()))
+        Ok(())
     };
-    let made = each(missing, parallel, waiting.cancelled, one);
-    let ended = backend.end();
-    made?;
-    ended?;
+    each(missing, parallel, waiting.cancelled, one)?;
     if waiting.cancelled.load(Ordering::Relaxed) {
         return Err(StudyError::Interrupted);
     }
-    match shard {
-        // Its tables are made when all are merged.
-        Some(_) => Ok(()),
-        None => Ok(writer.finish()?),
-    }
+    Ok(writer)
 }
 
 /// A plan and what makes its runs.
@@ -241,15 +248,16 @@ impl<'a> Session<'a> {
 }
 
 /// Does `one` of each item, in their order; side by side on the threads of the current rayon pool if `parallel`. Returns
-/// what was made, in the order of the items; `one` returns none if it was cut short, and once `cancelled` is set, none begins.
+/// what was made, in the order of the items; what was [interrupted](StudyError::Interrupted) is left out, and once
+/// `cancelled` is set, none begins.
 ///
 /// # Errors
-/// Of the earliest item that fails, after which none begins.
+/// Of the earliest item that fails otherwise, after which none begins.
 pub(crate) fn each<T: Send, R: Send>(
     items: Vec<T>,
     parallel: bool,
     cancelled: &AtomicBool,
-    one: impl Fn(T) -> Result<Option<R>, StudyError> + Sync,
+    one: impl Fn(T) -> Result<R, StudyError> + Sync,
 ) -> Result<Vec<R>, StudyError> {
     // The earliest that has failed: what comes after it need not be done.
     let failed = AtomicUsize::new(usize::MAX);
@@ -257,8 +265,14 @@ pub(crate) fn each<T: Send, R: Send>(
         if cancelled.load(Ordering::Relaxed) || position > failed.load(Ordering::Relaxed) {
             return None;
         }
-        let made = one(item).inspect_err(|_| _ = failed.fetch_min(position, Ordering::Relaxed));
-        Some((position, made.transpose()?))
+        let made = one(item);
+        if let Err(error) = &made {
+            if matches!(error, StudyError::Interrupted) {
+                return None;
+            }
+            failed.fetch_min(position, Ordering::Relaxed);
+        }
+        Some((position, made))
     };
     let items = items.into_iter().enumerate();
     let mut made: Vec<(usize, Result<R, StudyError>)> = if parallel {

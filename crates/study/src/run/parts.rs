@@ -124,7 +124,7 @@ pub fn of_backend(
     let make = |index: usize| {
         let run = session.run(index, index as u32, waiting.cancelled)?;
         (waiting.finished)(1);
-        Ok(Some(run))
+        Ok(run)
     };
     let runs = each((0..plan.runs()).collect(), true, waiting.cancelled, make)?;
     if runs.len() < plan.runs() {

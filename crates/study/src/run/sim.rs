@@ -92,15 +92,10 @@ impl<'a> Sim<'a> {
     /// # Errors
     /// Of the earliest run that fails.
     pub fn compare(&self, waiting: &Waiting<'_>) -> Result<Comparison, StudyError> {
-        let is_cancelled = || waiting.cancelled.load(Ordering::Relaxed);
         let one = |index: usize| {
-            let run = self.simulate(self.plan.cell(index), &mut Until(is_cancelled))?;
-            // Cut short or just finished: there is no telling.
-            if is_cancelled() {
-                return Ok(None);
-            }
+            let run = self.whole(self.plan.cell(index), waiting.cancelled)?;
             (waiting.finished)(1);
-            Ok(Some((index, run)))
+            Ok((index, run))
         };
         let all = (0..self.plan.runs()).collect();
         let mut finished: Vec<Vec<wakepath_sim::Run>> = vec![Vec::new(); self.plan.cells().len()];
@@ -120,9 +115,7 @@ impl<'a> Sim<'a> {
             results: results.collect::<Result<_, StudyError>>()?,
         })
     }
-}
 
-impl Sim<'_> {
     /// The run of a cell without its timeline.
     ///
     /// # Errors
@@ -133,15 +126,21 @@ impl Sim<'_> {
         run: &mut Run,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
+        let simulated = self.whole(cell, cancelled)?;
+        run.seed = Some(self.plan.seed(cell.repeat));
+        rows::fill(run, self.machine(cell), &simulated);
+        Ok(())
+    }
+
+    /// Simulates a cell to its end.
+    fn whole(&self, cell: Cell, cancelled: &AtomicBool) -> Result<wakepath_sim::Run, StudyError> {
         let is_cancelled = || cancelled.load(Ordering::Relaxed);
         let simulated = self.simulate(cell, &mut Until(is_cancelled))?;
         // Cut short or just finished: there is no telling.
         if is_cancelled() {
             return Err(StudyError::Interrupted);
         }
-        run.seed = Some(self.plan.seed(cell.repeat));
-        rows::fill(run, self.machine(cell), &simulated);
-        Ok(())
+        Ok(simulated)
     }
 }
 

@@ -1,7 +1,6 @@
 //! What each governor costs, with intervals over blocks of time, and how sure it is that it differs.
 
 use std::io::Write;
-use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 use wakepath_compare::figure::{Unit, doubt, percents};
@@ -60,11 +59,7 @@ impl Intervals {
         report: &Report,
         by_state: bool,
     ) -> anyhow::Result<Self> {
-        let waiting = Waiting {
-            finished: &|_| (),
-            cancelled: &AtomicBool::new(false),
-        };
-        let reader = parts::of_backend(plan, backend, &waiting)?;
+        let reader = parts::of_backend(plan, backend, &Waiting::for_nobody())?;
         let comparison = compare(&[Source::read("", &reader)?], &Options::default())?;
         let figure = |row: &Row| {
             let metric = comparison.metrics.iter().find(|m| m.name == row.metric);

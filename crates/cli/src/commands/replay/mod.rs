@@ -23,7 +23,7 @@ use wakepath_study::plan::Plan;
 use wakepath_study::run::replay::{Replay, Replayed};
 use wakepath_study::run::{self, Waiting};
 use wakepath_trace::recording::Reader;
-use wakepath_units::{KernelVersion, TickRate};
+use wakepath_units::{KernelVersion, TickRate, cpus};
 
 use crate::new_file;
 use crate::output::{self, Format};
@@ -141,11 +141,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     if let Some(dir) = &args.output {
         let mode = if args.force { Mode::Replace } else { Mode::New };
-        let waiting = Waiting {
-            finished: &|_| (),
-            cancelled: &false.into(),
-        };
-        run::run(&plan, &backend, None, dir, mode, &waiting)?;
+        run::run(&plan, &backend, None, dir, mode, &Waiting::for_nobody())?;
     }
     let intervals = Intervals::of(&plan, &backend, report, !args.kernel.is_empty())?;
     print(args, &replayed, &intervals, out)
@@ -213,29 +209,10 @@ fn with_calls(
             "CPU {} has no idle period in {}; --cpu can be {}",
             args.cpu,
             args.trace.display(),
-            listed(&of_all.report.cpus)
+            cpus::list(&of_all.report.cpus)
         );
         Ok(())
     })
     .with_context(|| path.display().to_string())?;
     replayed.context("no replay")
-}
-
-/// `0-3, 8`.
-fn listed(cpus: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for cpu in cpus {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *cpu => *last = *cpu,
-            _ => ranges.push((*cpu, *cpu)),
-        }
-    }
-    let texts = ranges.iter().map(|(first, last)| {
-        if first == last {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        }
-    });
-    texts.collect::<Vec<_>>().join(", ")
 }
