@@ -13,10 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from initramfs import headers_tree
+from headers import headers_tree
+from kernels import packaged
 from packages import REPOSITORY, Packages, RigError, exit_status
-
-from rig import IMAGES, header_packages
 
 SOURCE = REPOSITORY / "module"
 
@@ -28,9 +27,9 @@ def configuration() -> dict[str, str]:
 
 def install(kernel: str, out: Path) -> Path:
     """Builds and installs the module for a kernel; where it is then."""
-    packages = Packages("amd64")
-    release = packages.depends(IMAGES["x86", kernel]).removeprefix("linux-image-")
-    dkms = packages.unpacked("dkms") / "usr/sbin/dkms"
+    guest = packaged("x86", kernel)
+    release = guest.release
+    dkms = Packages("amd64").unpacked("dkms") / "usr/sbin/dkms"
     said = configuration()
     name, version = said["PACKAGE_NAME"], said["PACKAGE_VERSION"]
     # dkms insists that the kernel that it installs into is there.
@@ -39,7 +38,7 @@ def install(kernel: str, out: Path) -> Path:
     modules.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="wakepath-dkms-") as folder:
         scratch = Path(folder)
-        headers = headers_tree([packages.unpacked(name) for name in header_packages(release)], release, scratch)
+        headers = headers_tree(guest.headers, release, scratch)
         # Where a package of ours, or the reader of docs/module.md, puts the source.
         shutil.copytree(SOURCE, scratch / "src" / f"{name}-{version}")
         (scratch / "tree").mkdir()

@@ -1,5 +1,6 @@
 """The guest's file system: a folder put together here and handed to the kernel as an initramfs."""
 
+import gzip
 import hashlib
 import lzma
 import re
@@ -8,6 +9,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from headers import build_module
+from kernels import Kernel
 from packages import RigError, cache_dir, run
 
 
@@ -49,9 +52,10 @@ class Initramfs:
                 if not (self.root / folder / library.name).exists():
                     self.add(library, f"{folder}/{library.name}")
 
-    def add_modules(self, kernel: Path, names: list[str]) -> None:
-        """Has modules of the kernel package unpacked at `kernel` loaded, after those they depend on."""
-        files = {module_name(path): path for path in kernel.glob("lib/modules/*/kernel/**/*.ko*")}
+    def add_modules(self, kernel: Kernel, names: list[str]) -> None:
+        """Has modules of a kernel loaded, after those they depend on."""
+        found = kernel.modules.rglob("*.ko*") if kernel.modules else ()
+        files = {module_name(path): path for path in found}
         for name in names:
             self._add_module(files, name)
 
@@ -65,9 +69,7 @@ class Initramfs:
         # What is not there as a file is built into this kernel.
         if file is None or f"{name}.ko" in self.modules:
             return
-        content = file.read_bytes()
-        if file.suffix == ".xz":
-            content = lzma.decompress(content)
+        content = module_content(file)
         depends = re.search(rb"\0depends=([^\0]*)\0", content)
         for other in depends[1].decode().split(",") if depends else []:
             self._add_module(files, other.replace("-", "_"))
@@ -89,9 +91,23 @@ def module_name(path: Path) -> str:
     return path.name.split(".ko")[0].replace("-", "_")
 
 
-def built_module(source: Path, packages: list[Path], release: str) -> Path:
-    """A kernel module built with the headers in unpacked packages; from the cache if its source is as it was."""
-    digest = hashlib.sha256(str(packages).encode())
+def module_content(file: Path) -> bytes:
+    """A kernel module, unpacked."""
+    content = file.read_bytes()
+    if file.suffix == ".xz":
+        return lzma.decompress(content)
+    if file.suffix == ".gz":
+        return gzip.decompress(content)
+    if file.suffix == ".zst":
+        return subprocess.run(["zstd", "-dcq", str(file)], capture_output=True, check=True).stdout
+    return content
+
+
+def built_module(source: Path, kernel: Kernel) -> Path:
+    """A kernel module built with the kernel's headers; from the cache if its source is as it was."""
+    # The tree of a kernel of one's own stays where it is when the kernel is built anew.
+    built = kernel.image.stat().st_mtime_ns
+    digest = hashlib.sha256(f"{kernel.headers} {kernel.release} {built}".encode())
     for file in sorted(source.iterdir()):
         if file.is_file():
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
@@ -99,7 +115,7 @@ def built_module(source: Path, packages: list[Path], release: str) -> Path:
     if not shelf.is_dir():
         shelf.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=shelf.parent, prefix="new-") as scratch:
-            module = build_module(source, packages, release, Path(scratch))
+            module = build_module(source, kernel, Path(scratch))
             ready = Path(scratch) / "ready"
             ready.mkdir()
             shutil.copy(module, ready)
@@ -108,30 +124,3 @@ def built_module(source: Path, packages: list[Path], release: str) -> Path:
                 ready.rename(shelf)
     (module,) = shelf.glob("*.ko")
     return module
-
-
-def headers_tree(packages: list[Path], release: str, into: Path) -> Path:
-    """The folder to build kernel modules with, put together in `into` of unpacked packages.
-
-    Those expect to lie in `/usr/src` and `/usr/lib`, and are told otherwise.
-    """
-    headers = into / "headers"
-    for package in packages:
-        shutil.copytree(package / "usr", headers / "usr", symlinks=True, dirs_exist_ok=True)
-    build = headers / f"usr/src/linux-headers-{release}"
-    makefile = build / "Makefile"
-    makefile.write_text(makefile.read_text().replace("/usr/src/", f"{headers}/usr/src/"))
-    return build
-
-
-def build_module(source: Path, packages: list[Path], release: str, into: Path) -> Path:
-    """Builds a kernel module with the headers in unpacked packages."""
-    build = headers_tree(packages, release, into)
-    work = into / source.name
-    shutil.copytree(source, work, dirs_exist_ok=True)
-    # Type information of the module itself would need pahole, and nobody here looks at it.
-    run(["make", "-C", str(build), f"M={work}", "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"])
-    built = list(work.glob("*.ko"))
-    if len(built) != 1:
-        raise RigError(f"{source} built {len(built)} modules instead of one")
-    return built[0]

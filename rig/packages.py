@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SETUP = "scripts/setup-debian.sh installs what the rig needs"
 
 
@@ -52,22 +53,39 @@ def run(command: list[str], cwd: Path | None = None) -> str:
     return done.stdout
 
 
-class Packages:
-    """The packages of one architecture, with package lists of its own where that is not this machine's."""
+def debian_archive() -> str:
+    """The archive that this machine gets Debian from."""
+    archives = run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian"]).split()
+    plain = [archive for archive in archives if "security" not in archive]
+    if not plain or not KEYRING.is_file():
+        raise UnavailableError(f"apt knows no archive of Debian's, or there is no {KEYRING}")
+    return plain[0]
 
-    def __init__(self, architecture: str) -> None:
+
+class Packages:
+    """The packages of an architecture and a suite, with their own package lists where these are not this machine's."""
+
+    def __init__(self, architecture: str, suite: str | None = None) -> None:
         self.architecture = architecture
+        self.suite = suite
         self.options: list[str] = []
-        if architecture != run(["dpkg", "--print-architecture"]).strip():
+        if suite or architecture != run(["dpkg", "--print-architecture"]).strip():
             self.options = self._private_lists()
 
-    def depends(self, package: str) -> str:
-        """The package that a meta-package stands for, such as the newest kernel image."""
-        for line in run(["apt-cache", *self.options, "depends", package]).splitlines():
+    def kernel_image(self, meta: str) -> str:
+        """The newest kernel image, which a meta-package stands for."""
+        for line in run(["apt-cache", *self.options, "depends", meta]).splitlines():
             name = line.strip().removeprefix("Depends: ")
-            if name != line.strip():
+            if name != line.strip() and name.startswith("linux-image-"):
                 return name
-        raise UnavailableError(f"apt knows no package that {package} depends on; run `apt-get update` as root")
+        raise UnavailableError(f"apt knows no kernel image that {meta} depends on; run `apt-get update` as root")
+
+    def headers(self, release: str) -> list[str]:
+        """The packages with what a module for this kernel of Debian's is built with."""
+        # 6.1.0-56-amd64 comes with linux-kbuild-6.1, 6.12.117+deb12-amd64 with linux-kbuild-6.12.117+deb12.
+        version = release.removesuffix("-amd64")
+        kbuild = version.split(".0-")[0]
+        return [f"linux-headers-{release}", f"linux-headers-{version}-common", f"linux-kbuild-{kbuild}"]
 
     def unpacked(self, package: str) -> Path:
         """The folder that the package's files lie in."""
@@ -103,8 +121,8 @@ class Packages:
         raise UnavailableError(f"apt knows no package {package} for {self.architecture}; run `apt-get update` as root")
 
     def _private_lists(self) -> list[str]:
-        """apt-get options for another architecture that leave this machine's own package database alone."""
-        root = cache_dir() / f"apt-{self.architecture}"
+        """apt-get options for another architecture or suite that leave this machine's own package database alone."""
+        root = cache_dir() / "-".join(["apt", self.architecture, *filter(None, [self.suite])])
         status = root / "status"
         options = [
             f"-oAPT::Architecture={self.architecture}",
@@ -117,6 +135,11 @@ class Packages:
             "-oAcquire::Languages=none",
             "-oAcquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
         ]
+        if self.suite:
+            sources = root / "sources.list"
+            (root / "parts").mkdir(parents=True, exist_ok=True)
+            sources.write_text(f"deb [signed-by={KEYRING}] {debian_archive()} {self.suite} main\n")
+            options += [f"-oDir::Etc::sourcelist={sources}", f"-oDir::Etc::sourceparts={root}/parts"]
         if not (root / "updated").exists():
             (root / "lists/partial").mkdir(parents=True, exist_ok=True)
             (root / "cache/archives/partial").mkdir(parents=True, exist_ok=True)

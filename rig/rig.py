@@ -12,50 +12,41 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from initramfs import Initramfs, built_module
+from kernels import Kernel, find_kernel
 from machine import arm64_command, boot, unpack_results, x86_command
-from packages import REPOSITORY, SETUP, Packages, RigError, UnavailableError, exit_status
+from packages import REPOSITORY, SETUP, Packages, UnavailableError, exit_status
 
-# Debian's meta-package per kernel; 6.12 comes with security updates, too.
-IMAGES = {
-    ("x86", "6.1"): "linux-image-amd64",
-    ("x86", "6.12"): "linux-image-6.12-amd64",
-    ("arm64", "6.1"): "linux-image-arm64",
-}
 # The disk that results travel on, and randomness.
 COMMON_MODULES = ["virtio_pci", "virtio_blk", "virtio_rng"]
 # What trace-cmd needs in a guest of another architecture than this machine's.
 ARM64_PACKAGES = ["busybox-static", "trace-cmd", "libtraceevent1", "libtracefs1", "libzstd1", "libc6"]
 
 
-def header_packages(release: str) -> list[str]:
-    """The packages with what a module for this kernel is built with."""
-    # 6.1.0-56-amd64 comes with linux-kbuild-6.1, 6.12.117+deb12-amd64 with linux-kbuild-6.12.117+deb12.
-    version = release.removesuffix("-amd64")
-    kbuild = version.split(".0-")[0]
-    return [f"linux-headers-{release}", f"linux-headers-{version}-common", f"linux-kbuild-{kbuild}"]
-
-
-def x86_guest(tree: Initramfs, packages: Packages, image: str, options: argparse.Namespace) -> None:
+def x86_guest(tree: Initramfs, kernel: Kernel, options: argparse.Namespace) -> None:
     """Programs of this machine, an NVMe drive, and idle states."""
     tree.add(Path("/bin/busybox"), "bin/busybox")
     for program in ["fio", "trace-cmd", "perf", *options.program]:
         tree.add_program(find_program(program))
-    kernel = packages.unpacked(image)
     tree.add_modules(kernel, [*COMMON_MODULES, "nvme"])
-    release = image.removeprefix("linux-image-")
-    headers = [packages.unpacked(name) for name in header_packages(release)]
-    for source in [Path("rig/module"), *options.module]:
-        tree.add_module(built_module(REPOSITORY / source, headers, release))
+    sources = [Path("rig/module"), *options.module]
+    if not kernel.headers:
+        # Without our idle driver, the guest has the idle states that its kernel finds by itself.
+        names = ", ".join(str(source) for source in sources)
+        print(f"rig: nothing to build modules with (the folder of --modules has no link `build`): without {names}")
+        return
+    for source in sources:
+        tree.add_module(built_module(REPOSITORY / source, kernel))
 
 
-def arm64_guest(tree: Initramfs, packages: Packages, image: str) -> None:
+def arm64_guest(tree: Initramfs, kernel: Kernel) -> None:
     """Debian's own programs for the architecture; idle states come with the device tree."""
+    packages = Packages("arm64")
     for name in ARM64_PACKAGES:
         for part in ("bin", "lib", "usr/bin", "usr/lib"):
             folder = packages.unpacked(name) / part
             if folder.is_dir():
                 tree.add(folder, part)
-    tree.add_modules(packages.unpacked(image), COMMON_MODULES)
+    tree.add_modules(kernel, COMMON_MODULES)
 
 
 def find_program(name: str) -> Path:
@@ -68,11 +59,7 @@ def find_program(name: str) -> Path:
 
 def run_guest(options: argparse.Namespace) -> int:
     """Puts the guest together, runs it; the exit status of its script."""
-    key = (options.guest, options.kernel)
-    if key not in IMAGES:
-        raise RigError(f"no kernel {options.kernel} for {options.guest}")
-    packages = Packages("amd64" if options.guest == "x86" else "arm64")
-    image = packages.depends(IMAGES[key])
+    kernel = find_kernel(options.guest, options.kernel, options.modules)
     with tempfile.TemporaryDirectory(prefix="wakepath-rig-") as folder:
         scratch = Path(folder)
         tree = Initramfs(scratch / "root")
@@ -81,14 +68,13 @@ def run_guest(options: argparse.Namespace) -> int:
         for item in options.add:
             tree.add(Path(item), f"rig/{Path(item).name}")
         if options.guest == "x86":
-            x86_guest(tree, packages, image, options)
+            x86_guest(tree, kernel, options)
             command = x86_command(scratch)
         else:
-            arm64_guest(tree, packages, image)
+            arm64_guest(tree, kernel)
             command = arm64_command(scratch)
         tree.pack(scratch / "initramfs")
-        (kernel,) = packages.unpacked(image).glob("boot/vmlinuz-*")
-        console = boot(command, kernel, scratch / "initramfs", scratch, options.timeout)
+        console = boot(command, kernel.image, scratch / "initramfs", scratch, options.timeout)
         return unpack_results(scratch, options.out, console)
 
 
@@ -99,7 +85,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "script", type=Path, nargs="+", help="shell scripts to run in the guest; what they leave in /out comes back"
     )
-    parser.add_argument("--kernel", default="6.1", help="6.1 (default) or, for x86, 6.12")
+    parser.add_argument(
+        "--kernel",
+        default="6.1",
+        help="Debian's 6.1 (default) or, for x86, 6.12 or 7.3; or a kernel image of your own, such as bzImage",
+    )
+    parser.add_argument(
+        "--modules", type=Path, help="folder with that image's modules, as `make modules_install` filled it"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for what comes back: log.txt, /out, console")
     parser.add_argument("--program", action="append", default=[], help="program of this machine to have in the guest")
     parser.add_argument("--add", action="append", default=[], help="file or folder to have in the guest's /rig")
