@@ -134,6 +134,43 @@ fn with_the_tick_stopped_menu_and_teo_go_for_the_timer() {
     }
 }
 
+/// The limit of the exit latency to the prediction went with 6.12.44 and 6.17; the condition for a state that beats polling
+/// came back with 6.12.58 and 6.17.8.
+#[test]
+fn menu_polls_if_no_state_is_left_as_soon_as_the_wakeup_is_expected() {
+    for (kernel, polls) in [
+        ("6.1", true),
+        ("6.12.43", true),
+        ("6.12.44", false),
+        ("6.12.57", false),
+        ("6.12.58", true),
+        ("6.13", true),
+        ("6.16", true),
+        ("6.17.0", false),
+        ("6.17.7", false),
+        ("6.17.8", true),
+        ("7.3", true),
+    ] {
+        let menu = IdlePolicy::Menu(kernel.parse().unwrap());
+        let mut governor = Governor::new(&menu, &skylake(), TickRate::HZ_250);
+        let query = IdleQuery {
+            sleep_length: 3_000_000,
+            delta_tick: 3_000_000,
+            latency_request: i64::MAX,
+            ..IdleQuery::default()
+        };
+        let outcome = IdleOutcome {
+            residency: 1_000,
+            ..IdleOutcome::default()
+        };
+        for _ in 0..50 {
+            governor.select(&query);
+            governor.reflect(0, &outcome);
+        }
+        assert_eq!(governor.select(&query).state == 0, polls, "{kernel}");
+    }
+}
+
 #[test]
 fn waiting_for_io_makes_menu_6_1_shallower_and_6_12_not() {
     let query = |nr_iowait| IdleQuery {

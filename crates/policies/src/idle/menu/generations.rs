@@ -8,9 +8,8 @@ use super::super::generations::{Entry, entry};
 /// What one generation of menu does where generations differ.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// Tasks that wait for I/O have correction factors of their own, and divide the exit latency that is tolerated
-    /// for a given prediction by 1 + 10 x their number.
-    pub(super) iowait: bool,
+    /// What limits the exit latency besides the latency request.
+    pub(super) latency: Latency,
     /// When the next timer is looked up.
     pub(super) lookup: Lookup,
     /// With the tick stopped, the next timer counts instead of a short prediction only if it is more than this many
@@ -30,6 +29,18 @@ pub(super) struct Rules {
     pub(super) beats_polling: BeatsPolling,
     /// With one state there is nothing to choose.
     pub(super) one_state_shortcut: bool,
+}
+
+/// What limits the exit latency besides the latency request. With the tick stopped it is the request alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Latency {
+    /// The prediction, divided by 1 + 10 x the number of tasks that wait for I/O. With such tasks there are correction
+    /// factors of their own, too.
+    PredictionPerWaiter,
+    /// The prediction.
+    Prediction,
+    /// Nothing.
+    Request,
 }
 
 /// When the next timer is looked up, which costs time.
@@ -74,7 +85,7 @@ pub(super) enum BeatsPolling {
 }
 
 const LINUX_6_1: Rules = Rules {
-    iowait: true,
+    latency: Latency::PredictionPerWaiter,
     lookup: Lookup::Always,
     near_timer_ticks: 0,
     outliers: Outliers::Longest,
@@ -111,7 +122,7 @@ const LINUX_6_12_43: Rules = Rules {
     ..LINUX_6_12_31
 };
 const LINUX_6_12_44: Rules = Rules {
-    iowait: false,
+    latency: Latency::Request,
     latency_first: true,
     ..LINUX_6_12_43
 };
@@ -132,7 +143,7 @@ const LINUX_6_12_75: Rules = Rules {
     ..LINUX_6_12_64
 };
 const LINUX_6_13: Rules = Rules {
-    iowait: false,
+    latency: Latency::Prediction,
     ..LINUX_6_12
 };
 const LINUX_6_15: Rules = Rules {
@@ -141,6 +152,7 @@ const LINUX_6_15: Rules = Rules {
     ..LINUX_6_13
 };
 const LINUX_6_17: Rules = Rules {
+    latency: Latency::Request,
     refusal_forgets: true,
     latency_first: true,
     ..LINUX_6_15
@@ -218,7 +230,7 @@ pub(super) const GENERATIONS: [Entry<Rules>; 21] = [
         &[(6, 12, 44)],
         LINUX_6_12_44,
         None,
-        "I/O wait does not count; latency is checked before residency",
+        "I/O wait does not count; latency is checked before residency, and only the request limits it",
     ),
     entry(
         &[(6, 12, 56)],
@@ -260,7 +272,7 @@ pub(super) const GENERATIONS: [Entry<Rules>; 21] = [
         &[(6, 17, 0)],
         LINUX_6_17,
         None,
-        "a refused state leaves an unknown interval; latency is checked before residency",
+        "a refused state leaves an unknown interval; latency is checked before residency, and only the request limits it",
     ),
     entry(
         &[(6, 17, 6)],

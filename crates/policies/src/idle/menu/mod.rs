@@ -9,7 +9,7 @@ mod pattern;
 use wakepath_hardware::IdleStates;
 use wakepath_units::{KernelVersion, TickRate};
 
-use self::generations::{BeatsPolling, GENERATIONS, Lookup, Outliers, Rules};
+use self::generations::{BeatsPolling, GENERATIONS, Latency, Lookup, Outliers, Rules};
 use self::pattern::RecentIntervals;
 use super::generations::{Entry, Generation, any_generation, index_of};
 use super::table::StateTable;
@@ -90,7 +90,7 @@ impl<const GENERATION: usize> Menu<GENERATION> {
     fn expect_timer(&mut self, next_timer: u64, nr_iowait: u32) {
         self.next_timer = next_timer;
         self.bucket = magnitude(next_timer)
-            + if Self::RULES.iowait && nr_iowait > 0 {
+            + if Self::RULES.latency == Latency::PredictionPerWaiter && nr_iowait > 0 {
                 6
             } else {
                 0
@@ -164,11 +164,12 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
             if predicted < self.tick && next_timer > rules.near_timer_ticks * self.tick {
                 predicted = next_timer;
             }
-        } else if rules.iowait {
-            let tolerated = if query.nr_iowait == 0 {
-                predicted
-            } else {
+        } else if rules.latency != Latency::Request {
+            let per_waiter = rules.latency == Latency::PredictionPerWaiter && query.nr_iowait > 0;
+            let tolerated = if per_waiter {
                 predicted / io_wait_divisor(query.nr_iowait)
+            } else {
+                predicted
             };
             latency = (latency as u64).min(tolerated) as i64;
         }
