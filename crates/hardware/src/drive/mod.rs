@@ -52,11 +52,6 @@ pub struct PowerState {
 }
 
 impl PowerState {
-    /// Time to enter the state.
-    pub const fn entry_latency(&self) -> Nanoseconds {
-        Nanoseconds::from_micros(self.entry_latency_us as u64)
-    }
-
     /// Time to leave the state.
     pub const fn exit_latency(&self) -> Nanoseconds {
         Nanoseconds::from_micros(self.exit_latency_us as u64)
