@@ -45,5 +45,5 @@ done
 # Of the installed package: the sources have no library beside them.
 run "$bin/python" -m mypy.stubtest wakepath._engine --ignore-disjoint-bases
 cd python
-run "../$bin/mypy" wakepath tests
+run "../$bin/mypy" wakepath tests scale
 exit $failed

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,12 +21,15 @@ use crate::table::Table;
 #[pyclass(frozen, module = "wakepath._engine")]
 pub(crate) struct Results {
     reader: Arc<Reader>,
+    took: Duration,
 }
 
 impl Results {
-    pub(crate) fn new(reader: Reader) -> Self {
+    /// Results that the engine took so long to make.
+    pub(crate) fn new(reader: Reader, took: Duration) -> Self {
         Self {
             reader: reader.into(),
+            took,
         }
     }
 }
@@ -36,7 +40,13 @@ impl Results {
     #[staticmethod]
     fn open(path: PathBuf) -> PyResult<Self> {
         let mut opened = import::open_all(&[path]).map_err(errors::error)?;
-        Ok(Self::new(opened.remove(0).results))
+        Ok(Self::new(opened.remove(0).results, Duration::ZERO))
+    }
+
+    /// How long the engine took for runs in memory, in seconds; what a call took beyond that is Python's.
+    #[getter]
+    fn seconds(&self) -> f64 {
+        self.took.as_secs_f64()
     }
 
     /// Where they are.

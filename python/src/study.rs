@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -157,10 +158,12 @@ impl Plan {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Results> {
         let plan = &self.plan;
-        let reader = work(py, jobs, progress, errors::of_study, |waiting| {
-            parts::in_memory(plan, waiting)
+        let (reader, took) = work(py, jobs, progress, errors::of_study, |waiting| {
+            let started = Instant::now();
+            let reader = parts::in_memory(plan, waiting)?;
+            Ok((reader, started.elapsed()))
         })?;
-        Ok(Results::new(reader))
+        Ok(Results::new(reader, took))
     }
 
     /// Begins a directory whose runs are made by others.
@@ -168,6 +171,7 @@ impl Plan {
         let mode = self::mode(mode)?;
         let begun = py.detach(|| parts::Parts::begin(&self.plan, &into, mode));
         Ok(Parts {
+            plan: Arc::clone(&self.plan),
             parts: Mutex::new(Some(begun.map_err(errors::of_study)?)),
         })
     }
@@ -187,24 +191,31 @@ impl Plan {
 /// A directory whose runs are made by others. Nobody else writes its document and tables while this exists.
 #[pyclass(frozen, module = "wakepath._engine")]
 pub(crate) struct Parts {
+    plan: Arc<plan::Plan>,
     parts: Mutex<Option<parts::Parts>>,
 }
 
 #[pymethods]
 impl Parts {
-    /// The runs that were not there when it was begun.
+    /// The runs that were not there when it was begun: from the first of each range to before the second. Millions of
+    /// numbers would be as many objects.
     #[getter]
-    fn missing(&self) -> Vec<usize> {
+    fn missing(&self) -> Vec<(usize, usize)> {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing = parts.as_ref().map(parts::Parts::missing);
-        missing.unwrap_or_default()
+        let missing = parts.as_ref().map_or(&[][..], parts::Parts::missing);
+        let ranges = missing.chunk_by(|one, next| one + 1 == *next);
+        ranges
+            .map(|range| (range[0], range[0] + range.len()))
+            .collect()
     }
 
     /// Makes the tables of the runs, and ends it.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         match parts.take() {
-            Some(parts) => py.detach(|| parts.finish()).map_err(errors::of_study),
+            Some(parts) => work(py, None, None, errors::of_study, |_| {
+                parts.finish(&self.plan)
+            }),
             None => Err(Error::new_err("these results are finished already")),
         }
     }

@@ -84,6 +84,10 @@ def test_recordings_are_replayed_as_by_the_command_line(tmp_path: Path, program:
         "replay", "epyc.parquet", "--policy=menu", "--policy=teo + psd", "--machine=epyc-7502", "--format=json"
     )
     assert answer == json.loads(printed)
+    told: list[tuple[int, int]] = []
+    assert wakepath.replay(recording, "menu", machine="epyc-7502", progress=lambda *of: told.append(of))
+    assert told == sorted(told)
+    assert told[-1] == (100, 100)
     by_kernel = wakepath.replay(out, "menu", kernel=["6.1", "7.3"], machine="epyc-7502")
     assert len(by_kernel["policies"]) >= 2
     assert pickle.loads(pickle.dumps(recording)).events == recording.events
@@ -91,6 +95,45 @@ def test_recordings_are_replayed_as_by_the_command_line(tmp_path: Path, program:
         wakepath.Recording(tmp_path / "nowhere.parquet")
     with pytest.raises(wakepath.Error, match="cannot act on a recording"):
         wakepath.replay(recording, "menu + cpu-latency[limit=20us]", machine="epyc-7502")
+
+
+EXPERIMENT = """\
+name = "mine"
+title = "What I have measured"
+source = "my desk"
+machine = "rk3399"
+policy = ["menu", "teo"]
+[[workload]]
+name = "reads"
+fio = "iowait-rk3399.fio"
+seconds = 0.01
+[[published]]
+name = "iops"
+title = "IOPS"
+metric = "iops"
+row = [{ policy = "menu", value = 4500 }]
+[[expect]]
+text = "there are requests"
+of = "iops"
+above = 0
+"""
+
+
+def test_the_progress_of_experiments_is_told(tmp_path: Path) -> None:
+    file = str(tmp_path / "mine.toml")
+    Path(file).write_text(EXPERIMENT)
+    told: list[tuple[int, int]] = []
+    wakepath.reproduce(file, runs=2, progress=lambda *of: told.append(of))
+    assert told == sorted(told)
+    assert told[-1] == (4, 4)
+
+    def refuse(done: int, total: int) -> None:
+        raise RuntimeError(f"{done} of {total} are enough")
+
+    with pytest.raises(RuntimeError, match="1 of 100000 are enough"):
+        wakepath.reproduce(file, runs=50_000, jobs=1, progress=refuse)
+    with pytest.raises(TypeError, match="progress is 'yes'"):
+        wakepath.reproduce(file, runs=2, progress="yes")  # type: ignore[arg-type]
 
 
 def test_an_unknown_experiment_is_refused() -> None:

@@ -5,14 +5,17 @@ import os
 import signal
 import subprocess
 import sysconfig
+import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ._engine import Error
+from ._progress import Progress, shown
 
 _NAME = "wakepath"
 
@@ -35,25 +38,55 @@ def program() -> Path:
     raise Error(f"the program {_NAME} is not where pip puts it: install the wheel again")
 
 
-def call(*arguments: str) -> bytes:
-    """Run a command; return what it prints, warn of what it warns of, raise what it fails with."""
-    process = subprocess.Popen(
-        [program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    try:
-        out, err = process.communicate()
-    except KeyboardInterrupt:
-        # A terminal tells it as well, a notebook does not.
-        process.send_signal(signal.SIGINT)
-        process.communicate()
-        raise
-    said = err.decode(errors="replace").strip()
+def call(*arguments: str, progress: Progress = False, parts: str = "") -> bytes:
+    """Run a command; return what it prints, warn of what it warns of, raise what it fails with.
+
+    `progress` is told how many of its parts, called so, are done.
+    """
+    words = [str(program()), *arguments]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        lines, told = os.pipe()
+        with os.fdopen(lines) as how_far:
+            try:
+                process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    pass_fds=[told],
+                    env={**os.environ, "WAKEPATH_PROGRESS": f"/proc/self/fd/{told}"},
+                )
+            finally:
+                os.close(told)
+            try:
+                _show(how_far, progress, parts)
+                process.wait()
+            except BaseException:
+                # Of Ctrl-C a terminal tells it as well, a notebook does not.
+                process.send_signal(signal.SIGINT)
+                process.wait()
+                raise
+        out.seek(0)
+        err.seek(0)
+        printed, said = out.read(), err.read().decode(errors="replace").strip()
     if process.returncode != 0:
         raise Error(_failure(said) or f"{_NAME} {arguments[0]} ended with code {process.returncode}")
     for line in said.splitlines():
         text = line.removeprefix(f"{_NAME}: ").removeprefix("warning: ")
         warnings.warn(text, WakepathWarning, stacklevel=3)
-    return out
+    return printed
+
+
+def _show(how_far: TextIO, progress: Progress, parts: str) -> None:
+    """Show how far a command is, until it ends: it writes `DONE TOTAL`."""
+    with ExitStack() as bars:
+        tell: Callable[[int], object] | None = None
+        for number, line in enumerate(how_far):
+            done, total = map(int, line.split())
+            if number == 0:
+                tell = bars.enter_context(shown(progress, total, parts))
+            if tell is not None:
+                tell(done)
 
 
 def _failure(said: str) -> str:
@@ -165,6 +198,7 @@ def replay(
     kernel: str | Sequence[str] = (),
     hz: int | None = None,
     ran: str | None = None,
+    progress: Progress = None,
 ) -> dict[str, Any]:
     """What other idle governors would have chosen on a recorded load, and what it would have cost.
 
@@ -175,6 +209,7 @@ def replay(
         kernel: each governor as each of these kernels has it.
         hz: ticks per second (CONFIG_HZ), instead of what the recording or the machine says.
         ran: the governor that ran; what the recording says if not given.
+        progress: a bar: by itself on a terminal and in a notebook; or a function of done and total.
 
     Raises:
         Error: no recording, or a policy that cannot act on one.
@@ -191,17 +226,19 @@ def replay(
         *option("hz", hz),
         *option("ran", ran),
     ]
-    answer: dict[str, Any] = json.loads(call("replay", "--format=json", *arguments, "--", os.fspath(trace)))
+    words = ["replay", "--format=json", *arguments, "--", os.fspath(trace)]
+    answer: dict[str, Any] = json.loads(call(*words, progress=progress, parts="percent"))
     return answer
 
 
-def reproduce(part: str = "all", *, runs: int | None = None, jobs: int | None = None) -> Any:
+def reproduce(part: str = "all", *, runs: int | None = None, jobs: int | None = None, progress: Progress = None) -> Any:
     """Simulate published experiments and set the result beside what was published.
 
     Args:
         part: which experiment; `wakepath reproduce --help` lists them.
         runs: runs per policy set.
         jobs: simulations at a time, 1 to 4096; one per core if not given.
+        progress: a bar: by itself on a terminal and in a notebook; or a function of done and total.
 
     Raises:
         Error: no such experiment.
@@ -210,4 +247,4 @@ def reproduce(part: str = "all", *, runs: int | None = None, jobs: int | None = 
         What `wakepath reproduce --format json` prints.
     """
     arguments = [*option("runs", runs), *option("jobs", jobs)]
-    return json.loads(call("reproduce", part, "--format=json", *arguments))
+    return json.loads(call("reproduce", part, "--format=json", *arguments, progress=progress, parts="runs"))

@@ -1,6 +1,7 @@
 """Result directories that only fsspec reaches."""
 
 import os
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ class Remote:
         for path in sorted(paths, key=lambda path: path.name == "result.json"):
             self._put(path, str(path.relative_to(copy)))
 
-    def get_runs(self, runs: list[int], copy: str) -> None:
+    def get_runs(self, runs: Iterable[int], copy: str) -> None:
         """Copy these runs here."""
         for run in runs:
             name = f"runs/{run:06}.json"

@@ -6,12 +6,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from . import _engine
@@ -25,6 +26,9 @@ _T = TypeVar("_T")
 
 BATCH_SECONDS = 1.0
 """How long a batch should take: what a scheduler does for it is then of no weight."""
+
+BATCHES_PER_SECOND = 100.0
+"""Batches that a scheduler is asked for: it takes some milliseconds for each, so many workers get longer ones."""
 
 AHEAD = 2
 """Batches per worker that are handed out: it has the next one before it has finished one."""
@@ -73,7 +77,7 @@ def sweep(
     with _pool(client) as pool:
         parts = study._plan.begin(str(into), mode)
         try:
-            _fill(study, pool, parts.missing, str(into), progress)
+            _fill(study, pool, Runs(parts.missing), str(into), progress)
             parts.finish()
         finally:
             parts.close()
@@ -92,7 +96,7 @@ def _remote(study: Study, client: Any, remote: Remote, mode: str, progress: Prog
             remote.remove()
         parts = study._plan.begin(copy.name, mode)
         try:
-            missing = parts.missing
+            missing = Runs(parts.missing)
             remote.put(copy.name)
             _fill(study, pool, missing, str(remote), progress)
             remote.get_runs(missing, copy.name)
@@ -105,30 +109,50 @@ def _remote(study: Study, client: Any, remote: Remote, mode: str, progress: Prog
     return results
 
 
-def _fill(study: Study, pool: "_Pool", missing: list[int], into: str, progress: Progress) -> None:
+class Runs:
+    """Indices of runs, millions of which take no memory."""
+
+    def __init__(self, ranges: list[tuple[int, int]]) -> None:
+        self.ranges = [range(*one) for one in ranges]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.ranges))
+
+    def __iter__(self) -> Iterator[int]:
+        return chain.from_iterable(self.ranges)
+
+
+def _fill(study: Study, pool: "_Pool", missing: Runs, into: str, progress: Progress) -> None:
     there = len(study) - len(missing)
     job = Job(tuple(sorted(study._plan.files().items())), study._plan.on, build(), into)
     # The blocks of a recording are made in one go.
-    groups = study._plan.together(missing) if study._plan.on == "replay" else None
+    groups = study._plan.together(list(missing)) if study._plan.on == "replay" else None
     with shown(progress, len(study), "runs") as tell:
         for done in _made(pool, job, missing, groups):
             if tell is not None:
                 tell(there + done)
 
 
-def _made(pool: "_Pool", job: "Job", missing: list[int], groups: list[list[int]] | None) -> Iterator[int]:
+def batch_size(workers: int, left: int, made: int, seconds: float, per_second: float = BATCHES_PER_SECOND) -> int:
+    """How many runs a batch has, when so many runs were made in so many seconds of workers, and so many are left."""
+    # The first batches only tell how long a run takes; the last ones must not leave workers idle.
+    length = max(BATCH_SECONDS, workers / per_second)
+    wanted = int(length * made / seconds) if seconds else 1
+    most = -(-left // (AHEAD * workers))
+    return max(1, min(wanted, most))
+
+
+def _made(pool: "_Pool", job: "Job", missing: Runs, groups: list[list[int]] | None) -> Iterator[int]:
     """Have the runs made, in groups if there are any; give the number that is done each time that it changes."""
     left = iter(missing)
     left_groups = iter(groups or [])
-    made, seconds = 0, 0.0
+    total, made, seconds = len(missing), 0, 0.0
     pool.begin(job)
     try:
         while True:
             while pool.under_way < AHEAD * pool.workers():
-                # The first batches only tell how long a run takes; the last ones must not leave workers idle.
-                wanted = int(BATCH_SECONDS * made / seconds) if seconds else 1
-                most = -(-(len(missing) - made) // (AHEAD * pool.workers()))
-                alone = list(islice(left, max(1, min(wanted, most)))) if groups is None else []
+                size = batch_size(pool.workers(), total - made, made, seconds)
+                alone = list(islice(left, size)) if groups is None else []
                 batch = alone or next(left_groups, [])
                 if not batch:
                     break
@@ -294,6 +318,8 @@ class _Dask(_Pool):
             raise Error("the client is asynchronous; a sweep waits, and needs one with asynchronous=False")
         self._running()
         self.pending: set[Any] = set()
+        # `distributed.wait` looks at all that are pending each time that one is done.
+        self.done: SimpleQueue[Any] = SimpleQueue()
         self.counted = 0
         self.asked = float("-inf")
 
@@ -317,15 +343,24 @@ class _Dask(_Pool):
 
     def submit(self, runs: list[int]) -> None:
         future = self._guard(lambda: self.client.submit(make, self.job, runs, pure=False))
+        future.add_done_callback(self.done.put)
         self.pending.add(future)
         self.under_way = len(self.pending)
 
     def finished(self) -> list[Line]:
-        wait: Any = import_module("distributed").wait
-
-        done, self.pending = self._guard(lambda: wait(self.pending, return_when="FIRST_COMPLETED"))
+        done = [self._next()]
+        while not self.done.empty():
+            done.append(self.done.get())
+        self.pending.difference_update(done)
         self.under_way = len(self.pending)
-        return [self._guard(future.result) for future in done]
+        lines: list[Line] = self._guard(lambda: self.client.gather(done))
+        return lines
+
+    def _next(self) -> Any:
+        while True:
+            with suppress(Empty):
+                return self.done.get(timeout=REFRESH_SECONDS)
+            self._running()
 
     def _guard(self, ask: Callable[[], _T]) -> _T:
         distributed: Any = import_module("distributed")

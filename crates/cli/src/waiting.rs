@@ -1,8 +1,12 @@
 //! Long work: spread over cores, with a progress bar on a terminal, and Ctrl-C or another signal, which ends with what
 //! is finished so far.
 
-use std::sync::OnceLock;
+use std::env;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -31,6 +35,47 @@ pub(crate) fn cancelled() -> bool {
 /// The exit code after that, as a shell counts it: 128 plus the number of the signal.
 pub(crate) fn exit_code() -> u8 {
     128 + SIGNAL.load(Ordering::Relaxed) as u8
+}
+
+/// Tells the program that called this one how far it is, so that it can show that by itself, as the Python package does:
+/// `WAKEPATH_PROGRESS` names a file or pipe, which gets lines of two numbers, `DONE TOTAL`.
+pub(crate) struct Told {
+    total: u64,
+    to: Option<Mutex<To>>,
+}
+
+struct To {
+    file: File,
+    /// When it was last told.
+    last: Option<Instant>,
+}
+
+impl Told {
+    /// How often at most.
+    const EVERY: Duration = Duration::from_millis(50);
+
+    /// # Errors
+    /// There is no such file.
+    pub(crate) fn of(total: u64) -> anyhow::Result<Self> {
+        let open = |path: OsString| {
+            let file = File::options().append(true).open(&path);
+            file.with_context(|| format!("WAKEPATH_PROGRESS={}", path.display()))
+        };
+        let file = env::var_os("WAKEPATH_PROGRESS").map(open).transpose()?;
+        let to = file.map(|file| Mutex::new(To { file, last: None }));
+        Ok(Self { total, to })
+    }
+
+    /// So much is done. Whether anybody reads that is of no importance.
+    pub(crate) fn tell(&self, done: u64) {
+        let Some(to) = &self.to else { return };
+        let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+        let soon = to.last.is_some_and(|last| last.elapsed() < Self::EVERY);
+        if !soon || done == self.total {
+            to.last = Some(Instant::now());
+            _ = writeln!(to.file, "{done} {}", self.total);
+        }
+    }
 }
 
 /// How many cores to use.
@@ -78,10 +123,12 @@ pub(crate) fn counting<T: Send>(
         "{{bar:30}} {{pos}} of {{len}} {what}, {{per_sec}}, {{eta}} left"
     ))?);
     bar.enable_steady_tick(Duration::from_millis(200));
+    let told = Told::of(total as u64)?;
     let done = AtomicUsize::new(0);
     let finished = |parts| {
-        done.fetch_add(parts, Ordering::Relaxed);
+        let before = done.fetch_add(parts, Ordering::Relaxed);
         bar.inc(parts as u64);
+        told.tell((before + parts) as u64);
     };
     let result = threads.install(|| work(&finished, &CANCELLED));
     bar.finish_and_clear();

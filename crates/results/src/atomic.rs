@@ -3,31 +3,61 @@
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 /// How the names of unfinished files begin. What bears such a name after a kill is of no use.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
 
-/// Writes a file under another name first, and has it on the disk before it gets its own.
+/// A file under another name, which is on the disk before it gets its own. If it is dropped, nothing is left.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+impl Unfinished {
+    pub(crate) fn begin(path: &Path) -> io::Result<Self> {
+        let file = tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            // As any new file: the umask takes away what it does not want.
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder(path))?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+        })
+    }
+
+    /// What to write to.
+    pub(crate) fn file(&self) -> &File {
+        self.file.as_file()
+    }
+
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.file.as_file().sync_all()?;
+        self.file.persist(&self.path).map_err(|e| e.error)?;
+        // The name, too.
+        File::open(folder(&self.path))?.sync_all()
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
+}
+
+/// Writes a file that is there whole or not at all.
 pub(crate) fn write<E: From<io::Error>>(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<&File>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let file = tempfile::Builder::new()
-        .prefix(UNFINISHED)
-        // As any new file: the umask takes away what it does not want.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)?;
-    let mut out = BufWriter::new(file.as_file());
+    let unfinished = Unfinished::begin(path)?;
+    let mut out = BufWriter::new(unfinished.file());
     content(&mut out)?;
     out.flush()?;
     drop(out);
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|e| e.error)?;
-    // The name, too.
-    File::open(folder)?.sync_all()?;
-    Ok(())
+    Ok(unfinished.finish()?)
 }
 
 /// Removes what a kill left unfinished in this folder.

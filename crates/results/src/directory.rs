@@ -15,7 +15,8 @@ use crate::atomic;
 use crate::document::{Document, VERSION};
 use crate::reader::{self, Reader};
 use crate::rows::{Run, RunKey};
-use crate::tables::{self, Row, TableError};
+use crate::table_files;
+use crate::tables::TableError;
 
 /// The name of the document.
 pub const DOCUMENT: &str = "result.json";
@@ -130,6 +131,8 @@ pub enum Mode {
 pub struct Writer {
     dir: PathBuf,
     document: Document,
+    /// The runs that were there when it began.
+    there: Vec<usize>,
     /// Holds the lock.
     _lock: File,
 }
@@ -168,9 +171,10 @@ impl Writer {
         } else {
             only_leftovers(&dir, files)?;
         }
-        let writer = Self {
+        let mut writer = Self {
             dir,
             document,
+            there: Vec::new(),
             _lock: lock,
         };
         let has_machines = files.iter().any(|(name, _)| name.starts_with(MACHINES));
@@ -183,6 +187,7 @@ impl Writer {
             atomic::sweep(&folder).map_err(at(&folder))?;
         }
         atomic::sweep(&writer.dir).map_err(at(&writer.dir))?;
+        writer.there = writer.finished()?;
         if !has_results || mode == Mode::Replace {
             writer.write_files(files)?;
             writer.write_document(false)?;
@@ -212,17 +217,25 @@ impl Writer {
         &self.dir
     }
 
-    /// Whether the run of this index is finished.
+    /// The indices of the runs that are finished by now, in their order.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn finished(&self) -> Result<Vec<usize>, ResultsError> {
+        reader::run_indices(&self.dir)
+    }
+
+    /// Whether the run of this index was finished when this writer began.
     ///
     /// # Errors
     /// Its file is that of another run than `key`, or no run: whatever wrote it numbers runs in another way, or somebody
     /// has moved it.
     pub fn has(&self, index: usize, key: &RunKey) -> Result<bool, ResultsError> {
-        let path = self.run_path(index);
-        if !path.exists() {
+        if self.there.binary_search(&index).is_err() {
             return Ok(false);
         }
-        let found = reader::read_run(path.clone())?.key;
+        let path = self.run_path(index);
+        let found = reader::read_run(&path)?.key;
         if found == *key {
             return Ok(true);
         }
@@ -257,15 +270,7 @@ impl Writer {
         // Of workers that were killed.
         let folder = self.dir.join(RUNS);
         atomic::sweep(&folder).map_err(at(&folder))?;
-        let runs = reader::runs(&self.dir)?;
-        let [metrics, latency, attribution, idle, frequency, timeline] =
-            reader::TABLES.map(|name| self.dir.join(name));
-        write_table(&metrics, runs.iter().flat_map(Run::metric_rows))?;
-        write_table(&latency, runs.iter().flat_map(Run::latency_rows))?;
-        write_table(&attribution, runs.iter().flat_map(Run::attribution_rows))?;
-        write_table(&idle, runs.iter().flat_map(Run::idle_rows))?;
-        write_table(&frequency, runs.iter().flat_map(Run::frequency_rows))?;
-        write_table(&timeline, runs.iter().flat_map(Run::timeline_rows))?;
+        table_files::write(&self.dir)?;
         self.write_document(true)
     }
 
@@ -308,6 +313,12 @@ pub(crate) fn run_name(index: usize) -> String {
     format!("{index:06}.json")
 }
 
+/// The run whose file has this name.
+pub(crate) fn run_index(name: &str) -> Option<usize> {
+    let index = name.strip_suffix(".json")?.parse().ok()?;
+    (run_name(index) == name).then_some(index)
+}
+
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     atomic::write(path, |out| {
         // Runs are many and long, and for programs.
@@ -319,13 +330,6 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
         out.write_all(b"\n")
     })
     .map_err(at(path))
-}
-
-fn write_table<R: Row>(path: &Path, rows: impl Iterator<Item = R>) -> Result<(), ResultsError> {
-    atomic::write(path, |out| tables::write(out, rows)).map_err(|source| ResultsError::Table {
-        path: path.to_owned(),
-        source,
-    })
 }
 
 /// Checks that the directory holds results of the same study, perhaps with fewer repeats; returns whether anything in it

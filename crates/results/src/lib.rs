@@ -21,6 +21,7 @@ pub mod question;
 mod reader;
 pub mod rows;
 pub mod shard;
+mod table_files;
 mod tables;
 mod text;
 pub mod timeline;

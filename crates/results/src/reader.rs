@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use arrow_array::RecordBatchReader;
 use serde::Deserialize;
 
-use crate::directory::{DOCUMENT, RUNS, ResultsError, at};
+use crate::directory::{DOCUMENT, RUNS, ResultsError, at, run_index, run_path};
 use crate::document::{Document, SCHEMA, VERSION};
 use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, Run, TimelineRow};
 use crate::tables::{self, Row};
@@ -217,24 +217,31 @@ impl Reader {
     }
 }
 
-/// The finished runs of a directory, in the order of their file names.
-pub(crate) fn runs(dir: &Path) -> Result<Vec<Run>, ResultsError> {
-    let folder = dir.join(RUNS);
-    let mut names: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(at(&folder))? {
-        let path = entry.map_err(at(&folder))?.path();
-        if path.extension().is_some_and(|e| e == "json") {
-            names.push(path);
-        }
-    }
-    names.sort();
-    names.into_iter().map(read_run).collect()
+/// The finished runs of a directory, in the order of their plan.
+fn runs(dir: &Path) -> Result<Vec<Run>, ResultsError> {
+    let finished = run_indices(dir)?.into_iter();
+    finished
+        .map(|index| read_run(&run_path(dir, index)))
+        .collect()
 }
 
-pub(crate) fn read_run(path: PathBuf) -> Result<Run, ResultsError> {
-    let text = fs::read(&path).map_err(at(&path))?;
+/// The indices of the finished runs of a directory, in their order. It is read once: to ask for each of millions of files
+/// would take minutes on a network.
+pub(crate) fn run_indices(dir: &Path) -> Result<Vec<usize>, ResultsError> {
+    let folder = dir.join(RUNS);
+    let mut indices: Vec<usize> = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(at(&folder))? {
+        let name = entry.map_err(at(&folder))?.file_name();
+        indices.extend(name.to_str().and_then(run_index));
+    }
+    indices.sort_unstable();
+    Ok(indices)
+}
+
+pub(crate) fn read_run(path: &Path) -> Result<Run, ResultsError> {
+    let text = fs::read(path).map_err(at(path))?;
     serde_json::from_slice(&text).map_err(|e| ResultsError::Content {
-        path,
+        path: path.to_owned(),
         message: e.to_string(),
     })
 }

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use rayon::prelude::*;
+
 use crate::directory::{self, DOCUMENT, MACHINES, Mode, RUNS, ResultsError, WORKLOADS, Writer, at};
 use crate::document::Document;
 use crate::reader::{self, Reader};
@@ -212,10 +214,11 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
         paths.extend(runs_of(*shard, dir, runs)?);
     }
     let writer = Writer::open(to, document, &files, mode)?;
-    for (index, path) in paths {
+    // Each copy waits for the disk.
+    paths.into_par_iter().try_for_each(|(index, path)| {
         let bytes = fs::read(&path).map_err(at(&path))?;
-        writer.copy_run(index, &bytes)?;
-    }
+        writer.copy_run(index, &bytes)
+    })?;
     writer.finish()?;
     Ok(runs)
 }
@@ -226,9 +229,8 @@ fn runs_of(shard: Shard, dir: &Path, runs: usize) -> Result<Vec<(usize, PathBuf)
     let mut paths = Vec::new();
     for name in directory::names(&folder)? {
         let path = folder.join(&name);
-        let index = name.strip_suffix(".json").and_then(|n| n.parse().ok());
-        let own = |index: &usize| directory::run_name(*index) == name && shard.has(*index);
-        match index.filter(own).filter(|index| *index < runs) {
+        let own = |index: &usize| *index < runs && shard.has(*index);
+        match directory::run_index(&name).filter(own) {
             Some(index) => paths.push((index, path)),
             None => return Err(MergeError::Foreign { path, shard }),
         }

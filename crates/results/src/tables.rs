@@ -44,32 +44,55 @@ fn columns<R: Row>() -> Result<Vec<FieldRef>, TableError> {
     Ok(Vec::<FieldRef>::from_type::<R>(options)?)
 }
 
-/// Rows of a row group: bounds the memory that writing takes.
-const ROWS_AT_ONCE: usize = 1 << 20;
+/// Rows that wait to be encoded: bounds the memory that writing takes.
+const ROWS_AT_ONCE: usize = 1 << 14;
 
-/// Writes rows as a Parquet file. The same rows make the same bytes.
-pub(crate) fn write<R: Row>(
-    to: impl Write + Send,
-    rows: impl IntoIterator<Item = R>,
-) -> Result<(), TableError> {
-    let columns = columns::<R>()?;
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_created_by(concat!("wakepath ", env!("CARGO_PKG_VERSION")).to_owned())
-        .build();
-    let none: &[R] = &[];
-    let schema = serde_arrow::to_record_batch(&columns, &none)?.schema();
-    let mut writer = ArrowWriter::try_new(to, schema, Some(properties))?;
-    let mut rows = rows.into_iter();
-    loop {
-        let some: Vec<R> = rows.by_ref().take(ROWS_AT_ONCE).collect();
-        if some.is_empty() {
-            break;
-        }
-        writer.write(&serde_arrow::to_record_batch(&columns, &some)?)?;
+/// Writes rows as a Parquet file. The same rows make the same bytes, in whatever parts they come.
+pub(crate) struct Writer<R, W: Write + Send> {
+    columns: Vec<FieldRef>,
+    waiting: Vec<R>,
+    file: ArrowWriter<W>,
+}
+
+impl<R: Row, W: Write + Send> Writer<R, W> {
+    pub(crate) fn new(to: W) -> Result<Self, TableError> {
+        let columns = columns::<R>()?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_created_by(concat!("wakepath ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        let none: &[R] = &[];
+        let schema = serde_arrow::to_record_batch(&columns, &none)?.schema();
+        Ok(Self {
+            columns,
+            waiting: Vec::new(),
+            file: ArrowWriter::try_new(to, schema, Some(properties))?,
+        })
     }
-    writer.close()?;
-    Ok(())
+
+    pub(crate) fn extend(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), TableError> {
+        for row in rows {
+            self.waiting.push(row);
+            if self.waiting.len() == ROWS_AT_ONCE {
+                self.encode()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode(&mut self) -> Result<(), TableError> {
+        let batch = serde_arrow::to_record_batch(&self.columns, &self.waiting)?;
+        self.waiting.clear();
+        Ok(self.file.write(&batch)?)
+    }
+
+    /// Ends the file; gives what it was written to.
+    pub(crate) fn finish(mut self) -> Result<W, TableError> {
+        if !self.waiting.is_empty() {
+            self.encode()?;
+        }
+        Ok(self.file.into_inner()?)
+    }
 }
 
 /// Rows of a Parquet file, a part at a time.
@@ -113,6 +136,8 @@ fn known(batch: &RecordBatch, columns: &[FieldRef]) -> Result<RecordBatch, Table
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use serde::Deserialize;
 
     use super::*;
@@ -129,14 +154,39 @@ mod tests {
         number: Option<f64>,
     }
 
+    fn write<R: Row>(to: &File, rows: impl IntoIterator<Item = R>) {
+        let mut writer = Writer::new(to).unwrap();
+        writer.extend(rows).unwrap();
+        writer.finish().unwrap();
+    }
+
+    /// More rows than are encoded at a time.
+    #[test]
+    fn rows_come_back_in_their_order_and_their_parts_leave_no_trace() {
+        let rows: Vec<Full> = (0..ROWS_AT_ONCE * 2 + 3)
+            .map(|n| Full { number: n as f64 })
+            .collect();
+        let whole = tempfile::tempfile().unwrap();
+        write(&whole, rows.clone());
+        assert_eq!(read::<Full>(whole).unwrap(), rows);
+        let bytes = |size: usize| {
+            let mut writer = Writer::new(Vec::new()).unwrap();
+            for part in rows.chunks(size) {
+                writer.extend(part.iter().cloned()).unwrap();
+            }
+            writer.finish().unwrap()
+        };
+        assert!(bytes(1000) == bytes(rows.len()));
+    }
+
     #[test]
     fn a_number_may_be_unknown_and_old_tables_without_holes_are_read() {
         let file = tempfile::tempfile().unwrap();
         let rows = [Some(0.5), None].map(|number| Holes { number });
-        write(&file, rows.clone()).unwrap();
+        write(&file, rows.clone());
         assert_eq!(read::<Holes>(file).unwrap(), rows);
         let old = tempfile::tempfile().unwrap();
-        write(&old, [Full { number: 0.0 }]).unwrap();
+        write(&old, [Full { number: 0.0 }]);
         let known = Holes { number: Some(0.0) };
         assert_eq!(read::<Holes>(old).unwrap(), [known]);
     }
@@ -148,7 +198,7 @@ mod tests {
             letter: String,
         }
         let file = tempfile::tempfile().unwrap();
-        write(&file, [Full { number: 0.0 }]).unwrap();
+        write(&file, [Full { number: 0.0 }]);
         let error = read::<Other>(file).unwrap_err();
         assert_eq!(error.to_string(), "no column `letter`");
     }

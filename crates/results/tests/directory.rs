@@ -319,6 +319,9 @@ fn a_run_in_the_place_of_another_is_not_taken_for_it() {
     let temp = tempfile::tempdir().unwrap();
     let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
     writer.write_run(0, &run(1, 1.0)).unwrap();
+    fs::write(temp.path().join("runs/000001.json"), "{").unwrap();
+    drop(writer);
+    let writer = Writer::open(temp.path(), document(), &files(), Mode::Resume).unwrap();
     let refused = writer.has(0, &run(0, 1.0).key).unwrap_err().to_string();
     for part in [
         "runs/000000.json: holds board: reads under menu, repeat 1",
@@ -327,7 +330,6 @@ fn a_run_in_the_place_of_another_is_not_taken_for_it() {
     ] {
         assert!(refused.contains(part), "{refused}");
     }
-    fs::write(temp.path().join("runs/000001.json"), "{").unwrap();
     writer.has(1, &run(1, 1.0).key).unwrap_err();
 }
 

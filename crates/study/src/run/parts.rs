@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use wakepath_results::{Mode, Origin, Reader, RunKey, Writer, directory};
+use wakepath_results::{Mode, Origin, Reader, Writer, directory};
 
 use super::{Backend, Files, Order, Session, Waiting, backend, check, each};
 use crate::file::StudyError;
@@ -15,7 +15,7 @@ use crate::plan::Plan;
 #[derive(Debug)]
 pub struct Parts {
     writer: Writer,
-    missing: Vec<(usize, RunKey)>,
+    missing: Vec<usize>,
 }
 
 impl Parts {
@@ -28,30 +28,32 @@ impl Parts {
         check(plan, &*backend)?;
         let session = Session::new(plan, &*backend)?;
         let writer = Writer::open(dir, session.document.clone(), &session.files, mode)?;
+        let there = writer.finished()?;
         let mut missing = Vec::new();
         for index in 0..plan.runs() {
-            let key = session.key(index);
-            if !writer.has(index, &key)? {
-                missing.push((index, key));
+            if there.binary_search(&index).is_err() || !writer.has(index, &session.key(index))? {
+                missing.push(index);
             }
         }
         Ok(Self { writer, missing })
     }
 
     /// The indices of the runs that were not there when it began.
-    pub fn missing(&self) -> Vec<usize> {
-        self.missing.iter().map(|(index, _)| *index).collect()
+    pub fn missing(&self) -> &[usize] {
+        &self.missing
     }
 
-    /// Makes the tables, once all runs are there.
+    /// Makes the tables, once all runs of its plan are there.
     ///
     /// # Errors
     /// The file system refuses, or a run is missing.
-    pub fn finish(self) -> Result<(), StudyError> {
-        for (index, key) in self.missing {
-            if !self.writer.has(index, &key)? {
-                return Err(StudyError::Missing(key));
-            }
+    pub fn finish(self, plan: &Plan) -> Result<(), StudyError> {
+        let finished = self.writer.finished()?;
+        let absent = |index: &usize| finished.binary_search(index).is_err();
+        if let Some(index) = self.missing.into_iter().find(absent) {
+            let backend = parallel(plan)?;
+            let key = Session::new(plan, &*backend)?.key(index);
+            return Err(StudyError::Missing(key));
         }
         Ok(self.writer.finish()?)
     }

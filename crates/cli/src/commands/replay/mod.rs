@@ -28,6 +28,7 @@ use wakepath_units::{KernelVersion, TickRate, cpus};
 use crate::new_file;
 use crate::output::{self, Format};
 use crate::policy_set::WholeSet;
+use crate::waiting::Told;
 use intervals::Intervals;
 use tables::Table;
 
@@ -119,10 +120,12 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let bar = ProgressBar::new(1000).with_style(ProgressStyle::with_template(
         "{bar:30} {percent} %, {eta} left",
     )?);
+    let told = Told::of(100)?;
     let replay = |log: Option<(u32, &mut dyn Write)>| {
         let blocks = args.blocks as usize;
         recording.run(blocks, log, &mut |share| {
             bar.set_position((share * 1000.0) as u64);
+            told.tell((share * 100.0) as u64);
             true
         })
     };
@@ -131,6 +134,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         None => replay(None)?,
     });
     bar.finish_and_clear();
+    told.tell(100);
     backend.keep(0, Arc::clone(&replayed));
     let report = &replayed.report;
     for warning in &report.warnings {

@@ -1,0 +1,92 @@
+//! The tables of a result directory, made in one pass over its runs, a few of which are in memory at a time.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use crate::atomic::Unfinished;
+use crate::directory::{ResultsError, run_path};
+use crate::reader::{self, TABLES};
+use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, Run, TimelineRow};
+use crate::tables::{Row, TableError, Writer};
+
+/// Runs that are read at a time, on all threads of the current rayon pool.
+const RUNS_AT_ONCE: usize = 256;
+
+/// Makes the tables of all runs in a directory.
+///
+/// # Errors
+/// A run cannot be read; the file system refuses.
+pub(crate) fn write(dir: &Path) -> Result<(), ResultsError> {
+    let [metrics, latency, attribution, idle, frequency, timeline] =
+        TABLES.map(|name| dir.join(name));
+    let mut metrics = TableFile::<MetricRow>::begin(metrics)?;
+    let mut latency = TableFile::<LatencyRow>::begin(latency)?;
+    let mut attribution = TableFile::<AttributionRow>::begin(attribution)?;
+    let mut idle = TableFile::<IdleRow>::begin(idle)?;
+    let mut frequency = TableFile::<FrequencyRow>::begin(frequency)?;
+    let mut timeline = TableFile::<TimelineRow>::begin(timeline)?;
+    for some in reader::run_indices(dir)?.chunks(RUNS_AT_ONCE) {
+        let read = |index: &usize| reader::read_run(&run_path(dir, *index));
+        let runs = some.par_iter().map(read);
+        for run in runs.collect::<Result<Vec<Run>, _>>()? {
+            metrics.extend(run.metric_rows())?;
+            latency.extend(run.latency_rows())?;
+            attribution.extend(run.attribution_rows())?;
+            idle.extend(run.idle_rows())?;
+            frequency.extend(run.frequency_rows())?;
+            timeline.extend(run.timeline_rows())?;
+        }
+    }
+    metrics.finish()?;
+    latency.finish()?;
+    attribution.finish()?;
+    idle.finish()?;
+    frequency.finish()?;
+    timeline.finish()
+}
+
+/// One of them, which is there whole or not at all.
+struct TableFile<R> {
+    path: PathBuf,
+    unfinished: Unfinished,
+    rows: Writer<R, BufWriter<File>>,
+}
+
+impl<R: Row> TableFile<R> {
+    fn begin(path: PathBuf) -> Result<Self, ResultsError> {
+        let begun = || -> Result<_, TableError> {
+            let unfinished = Unfinished::begin(&path)?;
+            let rows = Writer::new(BufWriter::new(unfinished.file().try_clone()?))?;
+            Ok((unfinished, rows))
+        };
+        let (unfinished, rows) = begun().map_err(|source| refused(&path, source))?;
+        Ok(Self {
+            path,
+            unfinished,
+            rows,
+        })
+    }
+
+    fn extend(&mut self, rows: impl Iterator<Item = R>) -> Result<(), ResultsError> {
+        let extended = self.rows.extend(rows);
+        extended.map_err(|source| refused(&self.path, source))
+    }
+
+    fn finish(self) -> Result<(), ResultsError> {
+        let finished = || -> Result<(), TableError> {
+            self.rows.finish()?.flush()?;
+            Ok(self.unfinished.finish()?)
+        };
+        finished().map_err(|source| refused(&self.path, source))
+    }
+}
+
+fn refused(path: &Path, source: TableError) -> ResultsError {
+    ResultsError::Table {
+        path: path.to_owned(),
+        source,
+    }
+}
