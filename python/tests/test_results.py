@@ -140,6 +140,10 @@ def test_no_results_and_no_column(results: wakepath.Results, tmp_path: Path) -> 
         results.compare(baseline="ladder")
     with pytest.raises(TypeError, match="expected names"):
         results.compare(metric=[3])
+    with pytest.raises(TypeError, match="level: expected a number"):
+        results.compare(level="high")
+    with pytest.raises(TypeError, match="baseline: expected a text, and there is 3"):
+        results.compare(baseline=3)
     with pytest.raises(ValueError, match=r"0\.5 to 0\.999"):
         results.compare(level=float("nan"))
     with pytest.raises(ValueError, match="not both"):

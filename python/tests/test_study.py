@@ -1,7 +1,6 @@
 """Studies that are built, pickled, interrupted, forked, and refused."""
 
 import multiprocessing
-import os
 import pickle
 import signal
 import subprocess
@@ -184,10 +183,16 @@ def test_what_a_run_cannot_have_is_refused(tmp_path: Path) -> None:
         wakepath.Study(tmp_path / "nowhere.toml")
     with pytest.raises(ValueError, match="keys of its own"):
         wakepath.Study("iowait-rk3399", repeats=3)
-    with pytest.raises((ValueError, OverflowError)):
-        study.run(jobs=0)
-    with pytest.raises((ValueError, OverflowError)):
-        study.run(jobs=-1)
+    for jobs in (0, -1, 10**6):
+        with pytest.raises(ValueError, match=f"jobs is {jobs}, and may be 1 to 65535"):
+            study.run(jobs=jobs)
+    with pytest.raises(TypeError, match="integer"):
+        study.run(jobs=2.0)  # type: ignore[arg-type]
+    for into in (3, b"results"):
+        with pytest.raises(TypeError, match="into: expected a directory"):
+            study.run(into)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="an empty text"):
+        study.run("")
     with pytest.raises(ValueError, match="give `into`"):
         study.run(resume=True)
     with pytest.raises(wakepath.Error, match="shard"):
@@ -195,9 +200,42 @@ def test_what_a_run_cannot_have_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(wakepath.Error, match="file"):
         study.run(tmp_path / "file")
-    if os.getuid() != 0:
-        with pytest.raises(wakepath.Error, match="denied"):
-            study.run("/proc/results")
+    with pytest.raises(wakepath.Error, match="/proc/results: "):
+        study.run("/proc/results")
+
+
+def test_an_interpreter_that_ends_does_not_wait_for_a_run_of_a_thread(
+    python: Callable[[str], "subprocess.Popen[str]"],
+) -> None:
+    process = python(
+        "import threading, time, wakepath\n"
+        "study = wakepath.Study(name='long', machine='rk3399', workload={'name': 'w', 'fio': 'iowait-rk3399.fio',"
+        " 'seconds': 10000}, policy='menu')\n"
+        "threading.Thread(target=study.run, daemon=True).start()\n"
+        "time.sleep(0.3)\n"
+        "print('ends')\n"
+    )
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "ends\n", "")
+
+
+def test_a_run_while_the_interpreter_ends_is_made_or_refused(
+    python: Callable[[str], "subprocess.Popen[str]"],
+) -> None:
+    process = python(
+        "import atexit, wakepath\n"
+        "study = wakepath.Study(name='s', machine='rk3399', workload={'name': 'w', 'fio': 'iowait-rk3399.fio',"
+        " 'seconds': 0.01}, policy='menu', repeats=1)\n"
+        "atexit.register(lambda: print(len(study.run().metrics) > 0))\n"
+        "class Late:\n"
+        "    def __del__(self):\n"
+        "        try:\n            print(len(study.run().metrics) > 0)\n"
+        "        except wakepath.Error as error:\n            print(error)\n"
+        "late = Late()\n"
+    )
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert out in ("True\nTrue\n", "True\nthe interpreter is shutting down\n")
 
 
 def test_errors_have_the_words_of_the_command_line(tmp_path: Path, program: Callable[..., str]) -> None:

@@ -2,11 +2,13 @@
 
 import os
 import pickle
+import resource
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +202,46 @@ def test_clients_that_take_no_work_are_refused(tmp_path: Path) -> None:
     live = wakepath.Study(name="x", on="live", workload={"name": "w", "command": ["true"]}, policy="unchanged")
     with pytest.raises(wakepath.Error, match="measurement"):
         wakepath.sweep(live, ThreadPoolExecutor(1), tmp_path / "d")
+
+
+def _full_disk() -> None:
+    """Let this process write no file of more than some bytes."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+
+
+def test_a_full_disk_on_a_worker_is_an_error_and_resume_goes_on(tmp_path: Path, whole: dict[str, bytes]) -> None:
+    into = tmp_path / "results"
+    with (
+        ProcessPoolExecutor(1, initializer=_full_disk) as executor,
+        pytest.raises(wakepath.Error, match=r"runs/000000\.json: File too large"),
+    ):
+        wakepath.sweep(study(), executor, into)
+    assert not list((into / "runs").iterdir())
+    with ProcessPoolExecutor(1) as executor:
+        wakepath.sweep(study(), executor, into, resume=True)
+    assert contents(into) == whole
+
+
+def test_where_nothing_can_be_written_is_an_error() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        with pytest.raises(wakepath.Error, match="/proc/results: "):
+            wakepath.sweep(study(), executor, "/proc/results")
+        with pytest.raises(TypeError, match="into: expected a directory, and there is 3"):
+            wakepath.sweep(study(), executor, 3)  # type: ignore[arg-type]
+
+
+def test_a_sweep_in_a_fork_that_has_swept_before(tmp_path: Path, whole: dict[str, bytes]) -> None:
+    # The threads that made the tables are not in the child.
+    with ThreadPoolExecutor(2) as executor:
+        wakepath.sweep(study(), executor, tmp_path / "parent")
+    with ProcessPoolExecutor(1, get_context("fork")) as fork:
+        fork.submit(_sweep_alone, tmp_path / "child").result(timeout=60)
+    assert contents(tmp_path / "child") == contents(tmp_path / "parent") == whole
+
+
+def _sweep_alone(into: Path) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        wakepath.sweep(study(), executor, into)
 
 
 def test_a_scheduler_that_goes_away_is_told_of(tmp_path: Path, whole: dict[str, bytes]) -> None:

@@ -66,6 +66,10 @@ def test_apst_plans_are_those_of_the_command_line(program: Run) -> None:
     assert plan == json.loads(printed)
     with pytest.raises(wakepath.Error, match="24 bits"):
         wakepath.apst_plan("Intel 760p 256GB", primary_timeout_ms=1 << 24)
+    with pytest.raises(wakepath.Error, match=r"digit found in string$"):
+        wakepath.apst_plan("Intel 760p 256GB", max_latency_us=float("nan"))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="drive: expected a text, and there is 3"):
+        wakepath.apst_plan(3)  # type: ignore[arg-type]
     with pytest.raises(wakepath.Error, match="required arguments"):
         wakepath.apst_plan()
 

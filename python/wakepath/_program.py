@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 from ._engine import Error
 from ._progress import Progress, shown
+from ._results import no_text
 
 _NAME = "wakepath"
 
@@ -92,7 +93,10 @@ def _show(how_far: TextIO, progress: Progress, parts: str) -> None:
 def _failure(said: str) -> str:
     """The error without the name of the program, or how to call it."""
     own = [line.removeprefix(f"{_NAME}: ") for line in said.splitlines() if line.startswith(f"{_NAME}: ")]
-    return own[-1] if own else said.partition("\n\nUsage:")[0].removeprefix("error: ")
+    text = own[-1] if own else said.removeprefix("error: ")
+    for how_to in ("\n\nUsage:", "\n\nFor more information"):
+        text = text.partition(how_to)[0]
+    return text
 
 
 def option(name: str, value: object) -> list[str]:
@@ -139,6 +143,8 @@ def apst_plan(
     Returns:
         What `wakepath apst plan --format json` prints.
     """
+    for key, text in (("drive", drive), ("firmware", firmware), ("rule", rule)):
+        no_text(key, text)
     arguments = [
         *option("drive", drive),
         *option("id-ctrl", None if id_ctrl is None else os.fspath(id_ctrl)),
@@ -217,6 +223,8 @@ def replay(
     Returns:
         What `wakepath replay --format json` prints.
     """
+    no_text("machine", machine)
+    no_text("ran", ran)
     policies = list(policy) if isinstance(policy, (list, tuple)) else [policy]
     kernels = [kernel] if isinstance(kernel, str) else list(kernel)
     arguments = [

@@ -142,6 +142,10 @@ def compare(
     """
     if not results:
         raise ValueError("nothing to compare: give results or their directories")
+    for key, text in (("baseline", baseline), ("minimise", minimise), ("maximise", maximise)):
+        no_text(key, text)
+    if level is not None and not isinstance(level, (int, float)):
+        raise TypeError(f"level: expected a number from 0.5 to 0.999, and there is {level!r}")
     asked = {
         "baseline": baseline,
         "metric": _names("metric", metric),
@@ -192,6 +196,12 @@ def report(
 
 def _given(results: "Results | str | os.PathLike[str]") -> "_engine.Results | str":
     return results._results if isinstance(results, Results) else os.fspath(results)
+
+
+def no_text(what: str, given: object) -> None:
+    """Refuse what is neither text nor left out."""
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"{what}: expected a text, and there is {given!r}")
 
 
 def _names(what: str, given: str | Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -174,17 +175,28 @@ class Study:
         Raises:
             Error: a run that fails, or a directory that cannot be written.
         """
+        if jobs is not None and not 1 <= index(jobs) < 2**16:
+            raise ValueError(f"jobs is {jobs}, and may be 1 to 65535")
         if into is None and (shard is not None or resume or force):
             raise ValueError("shard, resume and force are about a directory: give `into`")
         with shown(progress, len(self), "runs") as tell:
             if into is None:
                 return Results._of(self._plan.run_in_memory(jobs=jobs, progress=tell))
-            into = os.fspath(into)
+            into = folder(into)
             self._plan.run(into, mode_of(resume, force), shard=shard, jobs=jobs, progress=tell)
         return Results(into)
 
     def __reduce__(self) -> "tuple[Any, tuple[Files, str]]":
         return _of_files, (tuple(sorted(self._plan.files().items())), self._plan.on)
+
+
+def folder(into: Path_) -> str:
+    """The path of a result directory."""
+    if not isinstance(into, (str, os.PathLike)):
+        raise TypeError(f"into: expected a directory, and there is {into!r}")
+    if not os.fspath(into):
+        raise ValueError("into: expected a directory, and there is an empty text")
+    return os.fspath(into)
 
 
 def mode_of(resume: bool, force: bool) -> str:

@@ -20,7 +20,7 @@ from ._engine import Error
 from ._progress import Progress, shown
 from ._remote import Remote
 from ._results import Results
-from ._study import Files, Path_, Study, mode_of, plan_of
+from ._study import Files, Path_, Study, folder, mode_of, plan_of
 
 _T = TypeVar("_T")
 
@@ -71,9 +71,10 @@ def sweep(
     mode = mode_of(resume, force)
     if not isinstance(study, Study):
         study = Study(study)
-    if "://" in os.fspath(into):
-        return _remote(study, client, Remote(os.fspath(into)), mode, progress)
-    into = Path(into).absolute()
+    path = folder(into)
+    if "://" in path:
+        return _remote(study, client, Remote(path), mode, progress)
+    into = Path(path).absolute()
     with _pool(client) as pool:
         parts = study._plan.begin(str(into), mode)
         try:
