@@ -11,7 +11,7 @@ macro_rules! files {
 
 const STUDIES: Files = files!["../data/studies/", ".toml":
     "idle-governor", "iowait-boost", "apst-rule", "deep-idle-cost",
-    "polling-tbench", "iowait-rk3399", "hwp-boost", "apst", "psd",
+    "polling-tbench", "iowait-rk3399", "rk3399-depth", "hwp-boost", "apst", "psd",
 ];
 
 const WORKLOADS: Files = files!["../../../workloads/", "":
@@ -19,7 +19,7 @@ const WORKLOADS: Files = files!["../../../workloads/", "":
     "apst-7.fio", "async-random.fio", "async-sequential.fio", "build-like.json", "dbench-like.json",
     "fileio-like.fio", "hackbench-like.json", "idle.json", "iowait-rk3399.fio",
     "iowait-thinkcycles.fio", "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong.json",
-    "psd-mixed.fio", "psd-randread.fio", "schbench-like.json", "sqlite-like.json",
+    "psd-mixed.fio", "psd-randread.fio", "rk3399-depth.fio", "schbench-like.json", "sqlite-like.json",
     "tbench-like.json", "tiobench-like.fio", "web-like.json", "worker-pool.json", "x264-like.json",
 ];
 
@@ -37,6 +37,7 @@ fn find(files: Files, name: &str) -> Option<&'static str> {
 pub const EXPERIMENTS: &[&str] = &[
     "polling-tbench",
     "iowait-rk3399",
+    "rk3399-depth",
     "hwp-boost",
     "apst",
     "psd",

@@ -65,6 +65,10 @@ pub struct DriveModel {
     pub spread: Figure,
     /// Requests that one drive serves at the same time.
     pub parallel_units: Figure,
+    /// 1: a read waits for the unit that its address lies on, as flash has it; 0 or not given: the first unit that is
+    /// free serves it. Writes go to the first free one in either case.
+    #[serde(default)]
+    pub reads_by_address: Figure,
     /// Number of such drives; several are striped (RAID0).
     #[serde(default = "super::one")]
     pub count: usize,
@@ -245,6 +249,7 @@ struct ModelFile {
     write_stream_mb_per_s: Option<Figure>,
     spread: Option<Figure>,
     parallel_units: Option<Figure>,
+    reads_by_address: Option<Figure>,
     capacity_gb: Option<Figure>,
     buffer: Option<WriteBuffer>,
     flash: Option<Flash>,
@@ -420,6 +425,7 @@ impl DriveModel {
         put(&mut model.write_stream_mb_per_s, file.write_stream_mb_per_s);
         put(&mut model.spread, file.spread);
         put(&mut model.parallel_units, file.parallel_units);
+        put(&mut model.reads_by_address, file.reads_by_address);
         put(&mut model.capacity_gb, file.capacity_gb);
         if let Some(power) = &mut model.power {
             put(&mut power.active_w, file.active_w);
@@ -457,6 +463,7 @@ impl DriveModel {
             write_stream_mb_per_s: Figure::default(),
             spread: assumed(0.08, "standard deviation over mean of single 4 KiB reads"),
             parallel_units: assumed(8.0, "typical client drive"),
+            reads_by_address: Figure::default(),
             count: 1,
             chunk_kib: Figure::default(),
             capacity_gb: Figure::default(),
@@ -469,6 +476,11 @@ impl DriveModel {
             power: Some(DrivePower::declared(drive)),
             in_force: None,
         }
+    }
+
+    /// The units that its reads are spread over, where each waits for that of its address.
+    pub fn addressed_units(&self) -> Option<usize> {
+        (self.reads_by_address.value > 0.0).then_some(self.parallel_units.value as usize)
     }
 
     /// Bytes of the volume: those of all its drives.
@@ -498,6 +510,7 @@ impl DriveModel {
             ),
             ("drive.spread".to_owned(), &self.spread),
             ("drive.parallel_units".to_owned(), &self.parallel_units),
+            ("drive.reads_by_address".to_owned(), &self.reads_by_address),
             ("drive.chunk_kib".to_owned(), &self.chunk_kib),
             ("drive.capacity_gb".to_owned(), &self.capacity_gb),
         ];
@@ -550,6 +563,12 @@ impl DriveModel {
             return bad(
                 "drive.parallel_units",
                 "a drive serves one request at a time or several, a whole number",
+            );
+        }
+        if ![0.0, 1.0].contains(&self.reads_by_address.value) {
+            return bad(
+                "drive.reads_by_address",
+                "1 if a read waits for the unit that its address lies on, else 0",
             );
         }
         if self.read_service_us.value <= 0.0 || self.write_service_us.value <= 0.0 {
@@ -733,6 +752,7 @@ mod tests {
             ("idle_w = 2000\n", "drive.idle_w"),
             ("parallel_units = 0\n", "drive.parallel_units"),
             ("parallel_units = 1.5\n", "drive.parallel_units"),
+            ("reads_by_address = 2\n", "drive.reads_by_address"),
             ("read_service_us = 0\n", "drive"),
             ("buffer = { kib = 3, media_us = 1 }\n", "drive.buffer.kib"),
             (

@@ -16,8 +16,9 @@ macro_rules! builtin {
     };
 }
 
-const BUILTIN: [(&str, &str); 8] = builtin![
+const BUILTIN: [(&str, &str); 9] = builtin![
     "rk3399",
+    "rk3399-depth",
     "apple-m1-pro",
     "xeon-e3-1240v5",
     "skylake-2s-server",
@@ -213,7 +214,12 @@ mod tests {
                 .into_iter()
                 .filter(|(_, f)| f.fitted_to().is_some())
                 .collect();
-            let allowed = usize::from(["xeon-6741p", "intel-tbench-80t"].contains(&name));
+            let allowed = match name {
+                "rk3399-depth" => 4,
+                "intel-tbench-80t" => 2,
+                "xeon-6741p" => 1,
+                _ => 0,
+            };
             assert!(fitted.len() <= allowed, "{name}: {fitted:?}");
         }
     }
@@ -238,7 +244,7 @@ mod tests {
     fn every_x86_machine_polls_first_and_every_machine_knows_its_power() {
         for name in builtin_names() {
             let machine = Machine::find(name).unwrap();
-            let arm = ["rk3399", "apple-m1-pro"].contains(&name);
+            let arm = ["rk3399", "rk3399-depth", "apple-m1-pro"].contains(&name);
             assert_eq!(machine.idle_state[0].polling, !arm, "{name}");
             assert!(machine.idle_state[1..].iter().all(|s| !s.polling), "{name}");
             for c in &machine.cluster {
@@ -255,6 +261,7 @@ mod tests {
     fn machines_have_the_published_cpus_and_drives() {
         for (name, cpus, drives) in [
             ("rk3399", 6, 1),
+            ("rk3399-depth", 6, 1),
             ("apple-m1-pro", 8, 1),
             ("xeon-e3-1240v5", 8, 1),
             ("skylake-2s-server", 104, 1),

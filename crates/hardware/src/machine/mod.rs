@@ -282,6 +282,10 @@ pub struct Scheduler {
     /// the biggest core; absent: none.
     #[serde(default)]
     pub migration_kcycles: Figure,
+    /// Work of refilling what other tasks have pushed out of a core's caches since a task last ran there,
+    /// in thousands of cycles of the biggest core; absent: none.
+    #[serde(default)]
+    pub switch_kcycles: Figure,
 }
 
 /// Where tasks start.
@@ -304,12 +308,27 @@ pub struct IoPath {
     /// and mapping its pages, or copying them; absent: nothing.
     #[serde(default)]
     pub kcycles_per_kib: Figure,
+    /// What a buffered read of 4 KiB costs besides: finding, allocating and mapping a page of the page cache,
+    /// and copying it, in thousands of cycles of the biggest core; absent: nothing.
+    #[serde(default)]
+    pub page_cache_kcycles: Figure,
     /// Share spent by the task until the drive has the request and the task sleeps.
     pub submission_share: Figure,
+    /// Part of `submission_share`: going to sleep, which a task does only if it waits. Absent: 0, so that a
+    /// submission costs the same whether the task waits after it or goes on.
+    #[serde(default)]
+    pub deactivation_share: Figure,
     /// Share spent in the completion interrupt, waking the task included.
     pub interrupt_share: Figure,
+    /// Part of `interrupt_share`: waking the task, which is done only if it sleeps. Absent: 0.
+    #[serde(default)]
+    pub reactivation_share: Figure,
     /// Share spent by the woken task until it is back in user space.
     pub resume_share: Figure,
+    /// Part of `resume_share`: the context switch, once for all requests that are completed when the task
+    /// runs again. Absent: 0.
+    #[serde(default)]
+    pub switch_share: Figure,
     /// Which CPU takes the completion interrupt.
     pub completion: Completion,
     /// Source of the plain figures.
@@ -557,11 +576,16 @@ impl Machine {
             ("scheduler.ipi_us", &sched.ipi_us),
             ("scheduler.tick_kcycles", &sched.tick_kcycles),
             ("scheduler.migration_kcycles", &sched.migration_kcycles),
+            ("scheduler.switch_kcycles", &sched.switch_kcycles),
             ("io_path.kcycles_per_io", &io.kcycles_per_io),
             ("io_path.kcycles_per_kib", &io.kcycles_per_kib),
+            ("io_path.page_cache_kcycles", &io.page_cache_kcycles),
             ("io_path.submission_share", &io.submission_share),
+            ("io_path.deactivation_share", &io.deactivation_share),
             ("io_path.interrupt_share", &io.interrupt_share),
+            ("io_path.reactivation_share", &io.reactivation_share),
             ("io_path.resume_share", &io.resume_share),
+            ("io_path.switch_share", &io.switch_share),
             (
                 "io_path.completion.same_cpu_share",
                 &io.completion.same_cpu_share,

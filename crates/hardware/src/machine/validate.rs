@@ -84,6 +84,31 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
             &format!("the three shares add up to {shares}, not to 1"),
         );
     }
+    for (key, part, of, whole) in [
+        (
+            "deactivation_share",
+            &io.deactivation_share,
+            "submission_share",
+            &io.submission_share,
+        ),
+        (
+            "reactivation_share",
+            &io.reactivation_share,
+            "interrupt_share",
+            &io.interrupt_share,
+        ),
+        (
+            "switch_share",
+            &io.switch_share,
+            "resume_share",
+            &io.resume_share,
+        ),
+    ] {
+        if part.value > whole.value {
+            let message = format!("{} is more than {of}, which it is a part of", part.value);
+            return fault(&format!("io_path.{key}"), &message);
+        }
+    }
     if let Some(cpu) = io.completion.cpu.filter(|cpu| *cpu >= machine.cpus()) {
         return fault(
             "io_path.completion.cpu",

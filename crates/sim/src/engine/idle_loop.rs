@@ -202,10 +202,23 @@ impl Cpu {
 }
 
 /// The time from `now` until `at`, as the kernel's signed nanoseconds.
+///
+/// The next event of a CPU without any timer is at the end of time, `KTIME_MAX` (`tick_nohz_get_sleep_length()`, Linux 6.1 and
+/// 6.12). What is left until then goes into the governors' arithmetic, which overflows differently with each `now`.
 fn until(now: u64, at: u64) -> i64 {
-    if at == NEVER {
-        i64::MAX
-    } else {
-        at as i64 - now as i64
+    let at = if at == NEVER { i64::MAX } else { at as i64 };
+    at - now as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_timer_the_sleep_lasts_until_the_end_of_time() {
+        assert_eq!(until(5, 7), 2);
+        assert_eq!(until(7, 5), -2);
+        assert_eq!(until(0, NEVER), i64::MAX);
+        assert_eq!(until(1_000, NEVER), i64::MAX - 1_000);
     }
 }

@@ -44,7 +44,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.observe_request(RequestStep::Delivered { request, cpu });
                 let task = self.requests[request].task;
                 let t = &mut self.tasks[task];
-                t.completed.push(request);
+                t.completed.push_back(request);
                 if t.waits_for_io() {
                     let ipi = self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
                     self.requests[request].ipi = ipi;

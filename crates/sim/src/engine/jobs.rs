@@ -56,14 +56,12 @@ impl<O: Observer> Engine<'_, O> {
                 let mut new = Task::job(index, 0);
                 new.entity.class = job.class;
                 new.walk = job.walk.clone().map(Box::new);
-                if let Some(batch) = &job.batch {
-                    new.gathers = true;
-                    new.most = batch.most as usize;
-                }
+                new.gathers = job.batch.is_some();
+                new.most = job.most;
                 if !job.cpu_sets.is_empty() {
                     new.entity.allowed = Some(job.cpu_sets[process % job.cpu_sets.len()]);
                 }
-                let cpu = self.first_cpu(&new.entity, &begun);
+                let cpu = self.first_cpu_of_process(&new.entity, &begun);
                 begun[cpu] += 1;
                 new.cpu = cpu;
                 new.started = self.now + self.random.start_delay(job.delay);

@@ -1,12 +1,13 @@
 //! What a CPU does next, and how far it has come with it.
 
 use super::{Engine, Slot};
-use crate::basics::{CpuId, Interrupt};
+use crate::basics::{CpuId, Interrupt, RequestId};
 use crate::basics::{Cycles, FULL_SHARE};
 use crate::observe::observer::Observer;
 use crate::state::clocks::Domain;
 use crate::state::cpu::{Cpu, Mode};
-use crate::state::task::Step;
+use crate::state::request::Request;
+use crate::state::task::{Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
@@ -69,7 +70,7 @@ impl<O: Observer> Engine<'_, O> {
         match (mode, c.current) {
             (Mode::Task, Some(task)) if cold > 0 => self.tasks[task].cold += cold,
             (Mode::Task, _) => {}
-            _ => c.begin_segment(self.now, cold),
+            _ => c.begin_segment(self.now, work, cold),
         }
         c.work = work + cold;
         c.mode = mode;
@@ -113,9 +114,15 @@ impl<O: Observer> Engine<'_, O> {
             let (now, setup) = (self.now, self.setup);
             let c = &mut self.cpus[cpu];
             if let Some(interrupt) = c.interrupts.pop_front() {
-                let cost = setup.cost(interrupt);
+                let wakes = match interrupt {
+                    Interrupt::Completion(request) if setup.io.depends_on_sleep() => {
+                        wakes(&self.requests, &self.tasks, request)
+                    }
+                    _ => false,
+                };
+                let cost = setup.cost(interrupt, wakes);
                 if cost + c.cold == 0 {
-                    c.begin_segment(now, 0);
+                    c.begin_segment(now, 0, 0);
                     // A reschedule is done with its arrival.
                     if interrupt != Interrupt::Reschedule {
                         self.serve(cpu, interrupt);
@@ -154,6 +161,14 @@ impl<O: Observer> Engine<'_, O> {
             }
         }
     }
+}
+
+/// Whether the completion interrupt of a request, or of a piece of one, wakes its task.
+#[inline(always)]
+fn wakes(requests: &[Request], tasks: &[Task], id: RequestId) -> bool {
+    let of = &requests[id];
+    let last_piece = of.whole.is_none_or(|id| requests[id].undelivered == 1);
+    last_piece && tasks[of.task].wakes_with_next()
 }
 
 impl Cpu {

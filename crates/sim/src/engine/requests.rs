@@ -3,6 +3,7 @@
 use super::{Engine, Slot};
 use crate::basics::Direction;
 use crate::basics::{CpuId, Interrupt, RequestId, TaskId};
+use crate::error::SimError;
 use crate::observe::observer::{Observer, RequestStep};
 use crate::state::completion::Coalescing;
 use crate::state::cpu::Cpu;
@@ -29,7 +30,21 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         t.last = direction;
         let data = if job.has_data(t.submitted) { bytes } else { 0 };
+        if job.buffered && t.bytes > job.span {
+            self.read_all(task);
+        }
         self.submit_request(cpu, task, direction, data);
+    }
+
+    /// A job is about to read from the page cache what it has read before.
+    #[cold]
+    fn read_all(&mut self, task: TaskId) {
+        self.failure.get_or_insert(SimError::Workload {
+            job: self.setup.jobs[self.tasks[task].job].name.clone(),
+            what: "buffered reads beyond its size, which the page cache has by then; give a larger size, or direct=1"
+                .to_owned(),
+        });
+        self.jobs_running = 0;
     }
 
     /// What its rates hold against the next request of a task, beyond the number of those before it.
@@ -194,7 +209,10 @@ impl<O: Observer> Engine<'_, O> {
         let access = self
             .random
             .service(&volume.access[request.direction as usize]);
-        let demand = volume.demand(request.direction, bytes, access);
+        let mut demand = volume.demand(request.direction, bytes, access);
+        if let (Some(units), Direction::Read) = (volume.units, request.direction) {
+            demand.unit = Some(self.random.unit(units));
+        }
         let service = demand.access + demand.transfer;
         let Accepted { wake, done } = self.drives[drive].accept(now, demand);
         let parts = &mut request.parts;
@@ -316,7 +334,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn delivered(&mut self, cpu: CpuId, id: RequestId) -> Option<RequestId> {
         let c = &self.cpus[cpu];
         let work = Work {
-            own: self.setup.io.interrupt,
+            own: c.segment_work,
             cold: c.segment_cold,
             full_speed: self.domains[c.domain].full_speed(),
         };

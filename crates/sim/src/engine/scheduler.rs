@@ -18,7 +18,11 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(super) fn is_allowed(&self, task: TaskId, cpu: CpuId) -> bool {
-        match self.tasks[task].entity.allowed {
+        self.may_use(&self.tasks[task].entity, cpu)
+    }
+
+    fn may_use(&self, entity: &Entity, cpu: CpuId) -> bool {
+        match entity.allowed {
             None => true,
             Some(set) => self.setup.programs.cpu_sets[set][cpu],
         }
@@ -119,10 +123,7 @@ impl<O: Observer> Engine<'_, O> {
     /// by their capacity, but two by two, so that those that talk to each other begin side by side. Ties go
     /// to the cluster that is home, and within a cluster to a core that has none yet.
     pub(super) fn first_cpu(&self, entity: &Entity, begun: &[usize]) -> CpuId {
-        let allowed = |cpu: &CpuId| {
-            let set = entity.allowed.map(|set| &self.setup.programs.cpu_sets[set]);
-            set.is_none_or(|set| set[*cpu])
-        };
+        let allowed = |cpu: &CpuId| self.may_use(entity, *cpu);
         let tasks = |cpus: std::ops::Range<CpuId>| begun[cpus].iter().sum::<usize>();
         let of = |cluster: usize| {
             let c = &self.setup.clusters[cluster];
@@ -145,6 +146,21 @@ impl<O: Observer> Engine<'_, O> {
             .filter(allowed)
             .min_by_key(|cpu| (begun[*cpu], tasks(self.core(*cpu)), *cpu))
             .unwrap_or(cpus.start)
+    }
+
+    /// The CPU on which a new process of a job begins.
+    ///
+    /// A process is put into the cluster with the most idle CPUs (`find_idlest_group()`, Linux 6.1 to 6.12). fio's sleep from
+    /// then on until all have been made, so that clusters of unequal CPUs look the same to each of them: home, as long as it
+    /// has a CPU without a process.
+    pub(super) fn first_cpu_of_process(&self, entity: &Entity, begun: &[usize]) -> CpuId {
+        let home = &self.setup.clusters[self.setup.home];
+        let mut cpus = home.first_cpu..home.first_cpu + home.cpus;
+        let free = cpus.find(|cpu| begun[*cpu] == 0 && self.may_use(entity, *cpu));
+        match free {
+            Some(cpu) if self.setup.unequal_clusters => cpu,
+            _ => self.first_cpu(entity, begun),
+        }
     }
 
     /// Puts a task on the run queue of a CPU, where it is not yet.
@@ -229,7 +245,11 @@ impl<O: Observer> Engine<'_, O> {
             if let Some(task) = c.current {
                 let t = &mut self.tasks[task];
                 c.least_vruntime = c.least_vruntime.max(t.entity.vruntime);
-                c.cold += std::mem::take(&mut t.refill);
+                let mut refill = std::mem::take(&mut t.refill);
+                if c.ran_last.replace(task).is_some_and(|last| last != task) {
+                    refill = refill.max(self.setup.switch_cycles);
+                }
+                c.cold += refill;
             }
         }
         c.account(self.now, 0);

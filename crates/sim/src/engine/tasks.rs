@@ -117,7 +117,8 @@ impl<O: Observer> Engine<'_, O> {
     /// A task begins to submit a request of so many bytes. Returns how much work that is.
     #[inline(always)]
     fn begin_submission(&mut self, task: TaskId, bytes: u64) -> Cycles {
-        let mut work = self.setup.io.submission(bytes);
+        let sleeps = self.setup.io.depends_on_sleep() && self.sleeps_after_submission(task);
+        let mut work = self.setup.io.submission(bytes, sleeps);
         let t = &mut self.tasks[task];
         if t.program == Program::Job {
             let job = &self.setup.jobs[t.job];
@@ -132,15 +133,44 @@ impl<O: Observer> Engine<'_, O> {
         work
     }
 
+    /// Whether a task goes to sleep after the request that it is about to submit, as far as it is known now.
+    fn sleeps_after_submission(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task];
+        match t.program {
+            Program::Job => {
+                let full = t.in_flight + 1 >= self.setup.jobs[t.job].depth;
+                full && t.completed.len() < t.wanted
+            }
+            Program::Thread(_) | Program::Worker => true,
+        }
+    }
+
+    /// The work of a task that goes on with the first `taken` of its completed requests.
+    fn resumption(&self, task: TaskId, taken: usize) -> Cycles {
+        let t = &self.tasks[task];
+        let io = &self.setup.io;
+        let mut work = io.resume(taken, t.slept);
+        if t.program == Program::Job && self.setup.jobs[t.job].buffered {
+            let taken = t.completed.iter().take(taken);
+            let bytes = taken.map(|id| self.requests[*id].bytes);
+            work += bytes.map(|bytes| io.page_cache(bytes)).sum::<Cycles>();
+        }
+        work
+    }
+
     /// A task goes on with its completed requests. Returns how much work that is.
     #[inline(always)]
     fn resume(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
         let awake_since = self.cpus[cpu].awake_since;
+        let of = &self.tasks[task];
+        let taken = of.completed.len().min(of.most);
+        let work = self.resumption(task, taken);
         let t = &mut self.tasks[task];
-        let taken = t.completed.len().min(t.most);
-        let work = self.setup.io.resume * taken as u64;
+        t.slept = false;
+        t.resumption = work;
+        t.taking = taken;
         t.begin(Step::Resume, work);
-        for request in &t.completed[..taken] {
+        for request in t.completed.iter().take(taken) {
             self.requests[*request].attribute_wake_up(self.now, awake_since);
         }
         work
@@ -152,13 +182,13 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.now;
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         let t = &mut self.tasks[task];
-        let taken = t.completed.len().min(t.most);
+        let taken = t.taking;
         let work = Work {
-            own: self.setup.io.resume * taken as u64,
+            own: t.resumption,
             cold: t.cold,
             full_speed,
         };
-        for request in &t.completed[..taken] {
+        for request in t.completed.iter().take(taken) {
             let request = *request;
             let r = &mut self.requests[request];
             r.parts
@@ -178,11 +208,7 @@ impl<O: Observer> Engine<'_, O> {
             }
         }
         t.in_flight -= taken as u32;
-        if taken == t.completed.len() {
-            t.completed.clear();
-        } else {
-            t.completed.drain(..taken);
-        }
+        t.completed.drain(..taken);
     }
 
     fn jobs_turn(&mut self, cpu: CpuId, task: TaskId) {
@@ -374,6 +400,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn sleep(&mut self, cpu: CpuId, task: TaskId, iowait: bool) {
         let t = &mut self.tasks[task];
         t.runnable = false;
+        t.slept = true;
         t.in_iowait = iowait;
         t.entity.settle(self.now);
         let c = &mut self.cpus[cpu];

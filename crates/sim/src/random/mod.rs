@@ -107,6 +107,7 @@ pub(crate) struct Streams {
     start: Pcg64Mcg,
     size: Pcg64Mcg,
     interval: Pcg64Mcg,
+    unit: Pcg64Mcg,
     /// By CPU; empty if every exit from an idle state takes its mean time.
     exit: Vec<Pcg64Mcg>,
     /// By CPU and source.
@@ -128,6 +129,7 @@ impl Streams {
             start: stream(5),
             size: stream(6),
             interval: stream(7),
+            unit: stream(8),
             exit: (0..if exits_vary { cpus } else { 0 })
                 .map(|cpu| stream((1 << 32) + cpu as u64))
                 .collect(),
@@ -174,6 +176,11 @@ impl Streams {
     /// The number of a block of `blocks` at random.
     pub(crate) fn block(&mut self, blocks: u64) -> u64 {
         self.offset.random_range(0..blocks.max(1))
+    }
+
+    /// The unit of `units` that a read's data lie on.
+    pub(crate) fn unit(&mut self, units: usize) -> usize {
+        self.unit.random_range(0..units.max(1))
     }
 
     /// The size of a request in bytes.

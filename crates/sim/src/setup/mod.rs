@@ -5,7 +5,7 @@ mod power_limit;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
-    Cluster, DriveModel, Figure, Package, PackageSleep, Runs, Scope, Uncore,
+    Cluster, DriveModel, Figure, IoPath, Package, PackageSleep, Runs, Scope, Uncore,
 };
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::idle::stay::FitBounds;
@@ -117,15 +117,67 @@ pub(crate) struct IoCost {
     submission: Cycles,
     /// Of the submission, for each KiB beyond [`BLOCK`].
     per_kib: Cycles,
-    pub(crate) interrupt: Cycles,
-    pub(crate) resume: Cycles,
+    interrupt: Cycles,
+    resume: Cycles,
+    /// Of the submission, the interrupt and the resumption: what is done only for a task that sleeps.
+    deactivation: Cycles,
+    reactivation: Cycles,
+    switch: Cycles,
+    /// Of a buffered read, for each [`BLOCK`] of it.
+    page_cache: Cycles,
 }
 
 impl IoCost {
-    /// Of a request of so many bytes.
+    fn new(of: &IoPath) -> Self {
+        let per_io = of.kcycles_per_io.value * 1e3;
+        let part = |share: &Figure| (per_io * share.value).round() as Cycles;
+        let (submission, interrupt, resume) = (
+            part(&of.submission_share),
+            part(&of.interrupt_share),
+            part(&of.resume_share),
+        );
+        Self {
+            submission,
+            per_kib: of.kcycles_per_kib.kilocycles(),
+            interrupt,
+            resume,
+            deactivation: part(&of.deactivation_share).min(submission),
+            reactivation: part(&of.reactivation_share).min(interrupt),
+            switch: part(&of.switch_share).min(resume),
+            page_cache: of.page_cache_kcycles.kilocycles(),
+        }
+    }
+
+    /// Whether it matters that the task sleeps.
     #[inline]
-    pub(crate) fn submission(&self, bytes: u64) -> Cycles {
-        self.submission + self.per_kib * (bytes.saturating_sub(BLOCK) / 1024)
+    pub(crate) fn depends_on_sleep(&self) -> bool {
+        self.deactivation | self.reactivation | self.switch > 0
+    }
+
+    /// Of submitting a request of so many bytes, after which the task sleeps or not.
+    #[inline]
+    pub(crate) fn submission(&self, bytes: u64, sleeps: bool) -> Cycles {
+        let awake = if sleeps { 0 } else { self.deactivation };
+        self.submission - awake + self.per_kib * (bytes.saturating_sub(BLOCK) / 1024)
+    }
+
+    /// Of the completion interrupt of a request, which wakes its task or not.
+    #[inline]
+    pub(crate) fn interrupt(&self, wakes: bool) -> Cycles {
+        self.interrupt - if wakes { 0 } else { self.reactivation }
+    }
+
+    /// Of a task that goes on with so many completed requests, after it slept or not.
+    #[inline]
+    pub(crate) fn resume(&self, requests: usize, slept: bool) -> Cycles {
+        let switch = if slept { self.switch } else { 0 };
+        (self.resume - self.switch) * requests as Cycles + switch
+    }
+
+    /// Of the pages of a buffered read of so many bytes.
+    #[inline]
+    pub(crate) fn page_cache(&self, bytes: u64) -> Cycles {
+        self.page_cache * bytes.div_ceil(BLOCK)
     }
 
     /// Whether the bytes matter.
@@ -146,11 +198,14 @@ pub(crate) struct BackgroundSetup {
 /// One job of the workload: what each of its processes does.
 #[derive(Clone, Debug)]
 pub(crate) struct JobSetup {
+    pub(crate) name: String,
     /// Share of reads, 0 to 100.
     pub(crate) read_percent: u8,
     pub(crate) depth: u32,
     /// If requests are submitted or taken back together.
     pub(crate) batch: Option<Batching>,
+    /// How many completed requests a process takes back at once.
+    pub(crate) most: usize,
     pub(crate) processes: u32,
     /// It starts when all jobs of the groups before have ended.
     pub(crate) group: usize,
@@ -195,6 +250,8 @@ pub(crate) struct JobSetup {
     pub(crate) span: u64,
     /// Waiting for a completion counts as I/O wait.
     pub(crate) iowait: bool,
+    /// Its reads go through the page cache, which has nothing of the file before the run.
+    pub(crate) buffered: bool,
     /// It thinks between its requests, or their rate is limited.
     pub(crate) paced: bool,
     pub(crate) think_time: u64,
@@ -280,6 +337,8 @@ pub(crate) struct VolumeSetup {
     link: [u64; 2],
     /// Rate of the media for one request; 0: as the link.
     stream: [u64; 2],
+    /// Units of a drive, where a read waits for that of its address.
+    pub(crate) units: Option<usize>,
 }
 
 impl VolumeSetup {
@@ -301,6 +360,7 @@ impl VolumeSetup {
             transfer,
             link,
             blocks: bytes.div_ceil(BLOCK),
+            unit: None,
         }
     }
 }
@@ -329,6 +389,8 @@ pub(crate) struct Setup {
     pub(crate) tick_cycles: Cycles,
     /// Of a task that has moved to another core.
     pub(crate) migration_cycles: Cycles,
+    /// Of a task that runs on a CPU on which another one ran last.
+    pub(crate) switch_cycles: Cycles,
     pub(crate) io: IoCost,
     pub(crate) completion: CompletionSetup,
     pub(crate) demotion: Option<DemotionRule>,
@@ -407,10 +469,8 @@ impl Setup {
             .iter()
             .position(|c| c.name == machine.scheduler.home.cluster)
             .unwrap_or(0);
-        let per_io = machine.io_path.kcycles_per_io.value * 1e3;
         let spread = machine.drive.spread.value;
         let service = |mean: &Figure| ServiceTime::new(mean.value * 1e3, spread);
-        let part = |share: f64| (per_io * share).round() as Cycles;
         Ok(Self {
             tick: machine.tick_rate(),
             tick_period: machine.tick_rate().period().0,
@@ -438,12 +498,8 @@ impl Setup {
             ipi: machine.scheduler.ipi_us.micros().0,
             tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
             migration_cycles: machine.scheduler.migration_kcycles.kilocycles(),
-            io: IoCost {
-                submission: part(machine.io_path.submission_share.value),
-                per_kib: machine.io_path.kcycles_per_kib.kilocycles(),
-                interrupt: part(machine.io_path.interrupt_share.value),
-                resume: part(machine.io_path.resume_share.value),
-            },
+            switch_cycles: machine.scheduler.switch_kcycles.kilocycles(),
+            io: IoCost::new(&machine.io_path),
             completion: CompletionSetup::new(machine),
             demotion: DemotionRule::new(machine),
             uncore: machine.uncore.clone(),
@@ -476,6 +532,7 @@ impl Setup {
                     rate(&machine.drive.read_stream_mb_per_s),
                     rate(&machine.drive.write_stream_mb_per_s),
                 ],
+                units: machine.drive.addressed_units(),
             },
             jobs,
             programs,
@@ -513,10 +570,10 @@ impl Setup {
         fitting
     }
 
-    /// What it costs to serve an interrupt.
-    pub(crate) fn cost(&self, interrupt: Interrupt) -> Cycles {
+    /// What it costs to serve an interrupt; of a completion, whether that `wakes` its task.
+    pub(crate) fn cost(&self, interrupt: Interrupt, wakes: bool) -> Cycles {
         match interrupt {
-            Interrupt::Completion(_) => self.io.interrupt,
+            Interrupt::Completion(_) => self.io.interrupt(wakes),
             Interrupt::Tick | Interrupt::Timer(Timer::Lease) => self.tick_cycles,
             Interrupt::Timer(Timer::Background(i)) if !self.background[i].as_task => {
                 self.background[i].cycles
@@ -760,14 +817,17 @@ fn job(
     let units = if counts_bytes { least } else { [1; 2] };
     let every = (job.thinktime_iotime.0 > 0).then_some(job.thinktime_iotime.0);
     Ok(JobSetup {
+        name: job.name.clone(),
         paced: periods.is_some() || job.thinktime.0 > 0,
         read_percent,
         depth: job.effective_iodepth(),
         batch: job.batching(),
+        most: job.most_at_once() as usize,
         processes: job.numjobs,
         group,
         periods,
         iowait: job.waits_as_iowait(io_uring_iowait),
+        buffered: !job.is_direct(),
         end: Some(job.ramp_time.0 + end),
         cut: limits.time.is_none_or(|t| t.0 > end),
         ramp: job.ramp_time.0,

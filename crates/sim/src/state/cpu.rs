@@ -86,9 +86,13 @@ pub(crate) struct Cpu {
     /// When the interrupt being served began to be, and the cold-start work before it.
     pub(crate) segment_start: u64,
     pub(crate) segment_cold: Cycles,
+    /// The work of serving it.
+    pub(crate) segment_work: Cycles,
 
     pub(crate) interrupts: Fifo<Interrupt>,
     pub(crate) current: Option<TaskId>,
+    /// The task that it ran last, or runs.
+    pub(crate) ran_last: Option<TaskId>,
     /// What it takes of its core, and how much of the core's speed it gets, of
     /// [`crate::basics::FULL_SHARE`].
     pub(crate) core_use: CoreUse,
@@ -185,8 +189,10 @@ impl Cpu {
             cold: 0,
             segment_start: 0,
             segment_cold: 0,
+            segment_work: 0,
             interrupts: Fifo::new(),
             current: None,
+            ran_last: None,
             core_use: CoreUse::None,
             share: FULL_SHARE,
             run_queue: Fifo::new(),
@@ -280,7 +286,8 @@ impl Cpu {
     }
 
     /// Begins to serve an interrupt.
-    pub(crate) fn begin_segment(&mut self, now: u64, cold: Cycles) {
+    pub(crate) fn begin_segment(&mut self, now: u64, work: Cycles, cold: Cycles) {
+        self.segment_work = work;
         self.segment_start = now;
         self.segment_cold = cold;
     }

@@ -1,5 +1,7 @@
 //! Tasks: the processes of fio jobs, the threads of rt-app, and kernel workers.
 
+use std::collections::VecDeque;
+
 use crate::basics::Cycles;
 use crate::basics::Direction;
 use crate::basics::{CpuId, RequestId};
@@ -119,7 +121,7 @@ pub(crate) struct Task {
     pub(crate) next_block: [u64; 2],
     pub(crate) in_flight: u32,
     /// Requests that the drive has finished and the task has not seen.
-    pub(crate) completed: Vec<RequestId>,
+    pub(crate) completed: VecDeque<RequestId>,
     /// It submits several requests together: those of the next batch, with their bytes.
     pub(crate) gathers: bool,
     pub(crate) gathered: Vec<(RequestId, u64)>,
@@ -128,6 +130,11 @@ pub(crate) struct Task {
     /// How many completed requests it waits for, and takes back together at most.
     pub(crate) wanted: usize,
     pub(crate) most: usize,
+    /// It has slept since it last went on with completed requests.
+    pub(crate) slept: bool,
+    /// How many completed requests it goes on with, and the work of that.
+    pub(crate) taking: usize,
+    pub(crate) resumption: Cycles,
     /// Requests submitted when it last burnt its think cycles.
     pub(crate) thought_cycles: u64,
     /// When the clock ends its spinning.
@@ -190,12 +197,15 @@ impl Task {
             due: [0; 2],
             next_block: [0; 2],
             in_flight: 0,
-            completed: Vec::new(),
+            completed: VecDeque::new(),
             gathers: false,
             gathered: Vec::new(),
             reaps: false,
             wanted: 1,
             most: usize::MAX,
+            slept: true,
+            taking: 0,
+            resumption: 0,
             thought_cycles: 0,
             spin_until: 0,
             pause: Pause::default(),
@@ -277,6 +287,11 @@ impl Task {
     /// Whether it runs nowhere but on its CPU.
     pub(crate) fn is_bound(&self) -> bool {
         self.program == Program::Worker
+    }
+
+    /// Whether it sleeps, and the next completion wakes it.
+    pub(crate) fn wakes_with_next(&self) -> bool {
+        !self.runnable && self.step == Step::Wait && self.completed.len() + 1 >= self.wanted
     }
 
     /// Whether a completion wakes it.

@@ -258,7 +258,34 @@ impl FioJob {
     pub const fn waits_as_iowait(&self, io_uring: bool) -> bool {
         let uring = matches!(self.ioengine, IoEngine::IoUring | IoEngine::IoUringCmd);
         // Trims are synchronous, whatever the engine is.
-        self.rw.trims() || (self.ioengine.waits_as_iowait() && (io_uring || !uring))
+        self.rw.trims()
+            || self.waits_in_submission()
+            || (self.ioengine.waits_as_iowait() && (io_uring || !uring))
+    }
+
+    /// What of it goes through the page cache in a way that is not modelled.
+    ///
+    /// Random reads are: fio drops what is cached of the file, and reads each block once, so that each read misses.
+    const fn unmodelled_in_page_cache(&self) -> Option<&'static str> {
+        if self.is_direct() {
+            return None;
+        }
+        if self.rw.writes() || self.rw.trims() {
+            return Some("this job writes");
+        }
+        if !self.rw.is_random() {
+            return Some("this job reads sequentially");
+        }
+        if self.places.distribution.is_some() || self.norandommap {
+            return Some("this job may read a block twice");
+        }
+        None
+    }
+
+    /// Whether a system call that submits a request returns when that is done: libaio reads from the page cache as
+    /// `read()` does.
+    pub const fn waits_in_submission(&self) -> bool {
+        matches!(self.ioengine, IoEngine::Libaio) && !self.is_direct()
     }
 
     /// Whether nothing of it goes through the page cache.

@@ -272,6 +272,41 @@ fn a_refusal_names_everything_at_once() {
 }
 
 #[test]
+fn buffered_random_reads_are_modelled() {
+    let of = |lines: &str| parse(&format!("[j]\nsize=1g\niodepth=8\n{lines}\n"), "t.fio").unwrap();
+    let modelled = |lines: &str| of(lines).unmodelled.is_empty();
+    assert!(modelled("rw=randread"));
+    assert!(modelled(
+        "rw=randread\nioengine=io_uring\ninvalidate=1\nfadvise_hint=1"
+    ));
+    for lines in [
+        "rw=read",
+        "rw=randwrite",
+        "rw=randrw",
+        "rw=randread\nnorandommap",
+        "rw=randread\nrandom_distribution=zipf:1.2",
+        "rw=randread\ninvalidate=0",
+        "rw=randread\nfadvise_hint=sequential",
+    ] {
+        assert!(!modelled(lines), "{lines}");
+        assert!(modelled(&format!("{lines}\ndirect=1")), "{lines}");
+    }
+    // libaio waits for each in its submission, as read() does.
+    for (lines, depth, iowait) in [
+        ("ioengine=libaio", 1, true),
+        ("ioengine=libaio\ndirect=1", 8, false),
+        ("ioengine=io_uring", 8, true),
+    ] {
+        let job = of(&format!("rw=randread\n{lines}")).jobs.remove(0);
+        assert_eq!(
+            (job.effective_iodepth(), job.waits_as_iowait(true)),
+            (depth, iowait),
+            "{lines}"
+        );
+    }
+}
+
+#[test]
 fn sizes_of_files_and_lines_are_bounded() {
     assert!(error(&"#".repeat(MAX_FILE_BYTES + 1)).contains("is larger than"));
     assert!(error(&format!("[j]\n#{}\n", "x".repeat(5000))).contains("t.fio:2: "));

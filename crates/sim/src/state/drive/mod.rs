@@ -36,6 +36,8 @@ pub(crate) struct Demand {
     pub(crate) link: u64,
     /// Its size in units of 4 KiB, rounded up.
     pub(crate) blocks: u64,
+    /// The unit that it has to wait for, if not any will do.
+    pub(crate) unit: Option<usize>,
 }
 
 #[cfg(test)]
@@ -48,6 +50,7 @@ impl Demand {
             transfer: 0,
             link: 0,
             blocks: 1,
+            unit: None,
         }
     }
 }
@@ -67,6 +70,8 @@ pub(crate) struct Drive {
     last_unit: u64,
     /// When each of the others is free, the earliest first.
     units: BinaryHeap<Reverse<u64>>,
+    /// When each unit is free, where reads wait for a certain one; else empty.
+    addressed: Vec<u64>,
     /// When the link is free, by direction: PCIe sends and receives at the same time.
     link_free: [u64; 2],
     buffer: Option<Buffer>,
@@ -90,6 +95,7 @@ impl Drive {
         Self {
             last_unit: 0,
             units: (1..setup.units).map(|_| Reverse(0)).collect(),
+            addressed: vec![0; if setup.by_address { setup.units } else { 0 }],
             link_free: [0; 2],
             buffer: setup.buffer.map(Buffer::new),
             sleep: setup.power.clone().map(|setup| Sleep {
@@ -107,8 +113,11 @@ impl Drive {
     #[inline(always)]
     pub(crate) fn accept(&mut self, now: u64, demand: Demand) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
-        // A unit that is free is as good as any other.
-        if self.last_unit > now {
+        let addressed = self.addressed_unit(demand.unit);
+        if let Some(unit) = addressed {
+            self.last_unit = self.addressed[unit];
+        } else if self.last_unit > now {
+            // A unit that is free is as good as any other.
             self.take_earliest_unit();
         }
         let mut from = self.last_unit.max(now).max(awake_at);
@@ -127,6 +136,9 @@ impl Drive {
             done = buffer.accept(done, demand.blocks);
         }
         self.last_unit = done;
+        if let Some(unit) = addressed {
+            self.addressed[unit] = done;
+        }
         if let Some(sleep) = &mut self.sleep {
             let empty = self.buffer.as_ref().map_or(0, Buffer::empty_at);
             sleep.idle_from = sleep.idle_from.max(done).max(empty);
@@ -135,6 +147,13 @@ impl Drive {
             wake: awake_at.saturating_sub(now),
             done,
         }
+    }
+
+    /// The unit of a request, where each has one: that of its address, or the first that is free.
+    #[inline]
+    fn addressed_unit(&self, unit: Option<usize>) -> Option<usize> {
+        let free_at = |unit: &usize| self.addressed[*unit];
+        unit.or_else(|| (0..self.addressed.len()).min_by_key(free_at))
     }
 
     /// The next request goes to the unit that is free first.

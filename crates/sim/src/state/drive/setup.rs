@@ -14,6 +14,8 @@ const BLOCK_KIB: f64 = 4.0;
 #[derive(Clone, Debug)]
 pub(crate) struct DriveSetup {
     pub(crate) units: usize,
+    /// A read waits for the unit that it is for.
+    pub(crate) by_address: bool,
     pub(crate) buffer: Option<BufferSetup>,
     pub(crate) power: Option<PowerSetup>,
 }
@@ -32,6 +34,7 @@ impl DriveSetup {
     pub(crate) fn new(model: &DriveModel, settings: Option<&ApstSettings>) -> Self {
         Self {
             units: model.parallel_units.value as usize,
+            by_address: model.addressed_units().is_some(),
             buffer: model.buffer.as_ref().map(|b| {
                 let media = b.media_us.micros().0;
                 BufferSetup {

@@ -13,6 +13,7 @@ const MS: u64 = 1_000_000;
 fn without_power(units: usize) -> DriveSetup {
     DriveSetup {
         units,
+        by_address: false,
         buffer: None,
         power: None,
     }
@@ -49,6 +50,27 @@ fn requests_beyond_the_units_wait_for_the_first_free_one() {
     assert_eq!(accept(10, 50), 110);
     assert_eq!(accept(500, 5), 505);
     assert_eq!(drive.finish(505), None);
+}
+
+#[test]
+fn a_read_waits_for_the_unit_of_its_address() {
+    let mut drive = Drive::new(&DriveSetup {
+        by_address: true,
+        ..without_power(2)
+    });
+    let mut accept = |now, unit| {
+        let read = Demand {
+            unit,
+            ..Demand::small(Direction::Read, 100)
+        };
+        drive.accept(now, read).done
+    };
+    assert_eq!(accept(0, Some(1)), 100);
+    assert_eq!(accept(10, Some(1)), 200, "although unit 0 is free");
+    assert_eq!(accept(20, Some(0)), 120);
+    // What has no address goes to the unit that is free first.
+    assert_eq!(accept(30, None), 220);
+    assert_eq!(accept(210, Some(1)), 310);
 }
 
 #[test]
@@ -215,6 +237,7 @@ prop_compose! {
             power: Microwatts(power),
         });
         DriveSetup {
+            by_address: false,
             units,
             buffer: buffer.map(|(media, writes)| BufferSetup {
                 media,

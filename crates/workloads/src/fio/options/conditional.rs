@@ -126,8 +126,24 @@ pub(super) const ROWS: &[Row] = &[
     Row::depends(&["latency_run"], of_target),
     Row::depends(&["steadystate_duration", "ss_dur"], of_steady_state),
     Row::depends(&["steadystate_ramp_time", "ss_ramp"], of_steady_state),
-    Row::ignored(&["invalidate"], CACHE),
-    Row::ignored(&["fadvise_hint"], CACHE),
+    Row::depends(&["invalidate"], |draft, value| {
+        if draft.job.is_direct() {
+            Verdict::Ignored(CACHE.to_owned())
+        } else if is_off(value) {
+            Verdict::Unmodelled("what the page cache had before the run is not known".to_owned())
+        } else {
+            Verdict::Fine
+        }
+    }),
+    Row::depends(&["fadvise_hint"], |draft, value| {
+        if draft.job.is_direct() {
+            Verdict::Ignored(CACHE.to_owned())
+        } else if ["0", "1", "none", "random"].contains(&value) {
+            Verdict::Ignored("is ignored: random reads are read as they are, with this hint or without".to_owned())
+        } else {
+            Verdict::Unmodelled("read-ahead is not modelled".to_owned())
+        }
+    }),
     Row::ignored(&["cmd_type"], COST).checked(|value| match value.text {
         "nvme" => Ok(()),
         other => Err(one_of(other, &["nvme"])),

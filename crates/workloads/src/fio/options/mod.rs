@@ -378,8 +378,10 @@ impl Draft {
             };
             findings.add(self.place_of(option), Problem::new(message));
         }
-        if !job.is_direct() {
-            let message = format!("job `{name}`: buffered I/O is not modelled; set direct=1");
+        if let Some(what) = job.unmodelled_in_page_cache() {
+            let message = format!(
+                "job `{name}`: buffered I/O is modelled for random reads of new blocks only, and {what}; set direct=1"
+            );
             let option = if self.given.contains_key("buffered") {
                 "buffered"
             } else {

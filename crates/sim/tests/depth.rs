@@ -1,0 +1,95 @@
+//! More than one request at a time: what limits them, and what an I/O costs then.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Figure;
+use wakepath_policies::PolicySet;
+use wakepath_sim::{Run, SimError, simulate};
+use wakepath_workloads::fio;
+
+fn try_run(machine: &Machine, frequency: &str, lines: &str) -> Result<Run, SimError> {
+    let text = format!("[j]\nfilename=/dev/nvme0n1\nrw=randread\nruntime=1\n{lines}");
+    let job = fio::parse(&text, "test.fio").unwrap();
+    let policies = PolicySet::named(["menu@6.1", frequency]).unwrap();
+    simulate(machine, &job.into(), &policies, 1)
+}
+
+fn board() -> Machine {
+    Machine::find("rk3399-depth").unwrap()
+}
+
+fn iops(machine: &Machine, frequency: &str, lines: &str) -> f64 {
+    try_run(machine, frequency, lines).unwrap().iops
+}
+
+#[test]
+fn a_buffered_read_costs_more_and_libaio_waits_for_each() {
+    let of = |lines: &str| iops(&board(), "powersave", lines);
+    let (buffered, direct) = (of("ioengine=psync"), of("ioengine=psync\ndirect=1"));
+    // 11,200 cycles of the big core are 58 us on a small one at 408 MHz.
+    let more_us = 1e6 / buffered - 1e6 / direct;
+    assert!((55.0..61.0).contains(&more_us), "{more_us}");
+    assert_eq!(of("ioengine=libaio\niodepth=32"), buffered);
+    assert!(of("ioengine=libaio\niodepth=32\ndirect=1") > 2.0 * buffered);
+    assert!(of("ioengine=io_uring\niodepth=32") > 2.0 * buffered);
+}
+
+#[test]
+fn a_file_that_is_read_again_is_refused() {
+    let error = |lines: &str| {
+        try_run(&board(), "performance", lines)
+            .unwrap_err()
+            .to_string()
+    };
+    let message = error("size=1m\ntime_based");
+    assert!(
+        message.contains("larger size") && message.contains('j'),
+        "{message}"
+    );
+    let once = try_run(&board(), "performance", "size=1m").unwrap();
+    assert_eq!(once.reads, 256);
+    assert!(try_run(&board(), "performance", "size=1m\ntime_based\ndirect=1").is_ok());
+}
+
+#[test]
+fn who_never_sleeps_does_more() {
+    let mut machine = board();
+    let deep = "ioengine=io_uring\niodepth=128\ndirect=1";
+    let saves = iops(&machine, "powersave", deep);
+    let io = &mut machine.io_path;
+    for share in [
+        &mut io.deactivation_share,
+        &mut io.reactivation_share,
+        &mut io.switch_share,
+    ] {
+        *share = Figure::default();
+    }
+    let all = iops(&machine, "powersave", deep);
+    // 0.150 + 0.263 + 0.208 of the work is left out.
+    assert!((2.5..2.7).contains(&(saves / all)), "{saves} and {all}");
+    // One at a time sleeps each time.
+    let single = "ioengine=psync\ndirect=1";
+    assert_eq!(
+        iops(&machine, "powersave", single),
+        iops(&board(), "powersave", single)
+    );
+}
+
+#[test]
+fn reads_of_one_unit_wait_for_it() {
+    let mut machine = board();
+    let of = |machine: &Machine, depth: u32| {
+        iops(
+            machine,
+            "performance",
+            &format!("ioengine=io_uring\niodepth={depth}\ndirect=1"),
+        )
+    };
+    let gains = |machine: &Machine| of(machine, 4) / of(machine, 1);
+    let own = gains(&machine);
+    machine.drive.reads_by_address = Figure::default();
+    let any = gains(&machine);
+    assert!(own < 3.6 && any > 3.9, "{own} and {any}");
+    // Enough of them in flight keep every unit busy.
+    assert!(of(&board(), 128) > 0.9 * of(&machine, 128));
+}
