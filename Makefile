@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo release wheel test lint conformance validation bench fuzz doc clean
+.PHONY: help setup demo release wheel test lint conformance validation bench lab fuzz doc clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="	" read -r name what; do \
@@ -57,6 +57,10 @@ bench: setup ## Time the simulator beside NeXosim and SimPy, imports beside trac
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- bench
 	$(CARGO) build --quiet --release --locked -p wakepath-cli
 	scripts/study-figures.sh
+
+lab: setup ## Run real kernels in virtual time beside the simulator and write docs/fidelity.md
+	$(CARGO) build --quiet --release --locked -p wakepath-cli
+	rig/laboratory/run.sh target/release/wakepath
 
 fuzz: setup ## Fuzz every parser, FUZZ_SECONDS (60) each
 	@scripts/fuzz.sh

@@ -30,6 +30,25 @@ def x86_command(scratch: Path) -> list[str]:
     ]
 
 
+def laboratory_command(cpus: int, shift: int) -> list[str]:
+    """QEMU in virtual time: an instruction takes 2^shift ns, and time in which all CPUs are idle passes at once.
+
+    One CPU more plays the drives; the scheduler leaves it alone.
+    """
+    kernel = [
+        *("console=ttyS0", "quiet", "panic=-1", "no_timer_check", "idle=halt", "intel_idle.max_cstate=0"),
+        # Reading any other clock costs hundreds of instructions.
+        *("tsc=reliable", "clocksource=tsc", "nowatchdog"),
+        *(f"isolcpus=domain,managed_irq,{cpus}", "mitigations=off", "random.trust_cpu=on"),
+    ]
+    return [
+        "qemu-system-x86_64",
+        *("-machine", "q35", "-cpu", "max,+invtsc", "-smp", str(cpus + 1), "-m", str(MEMORY_MIB)),
+        *("-icount", f"shift={shift},sleep=off", "-rtc", "clock=vm", "-seed", "1"),
+        *("-append", " ".join(kernel)),
+    ]
+
+
 def arm64_command(scratch: Path) -> list[str]:
     """QEMU whose device tree has idle states."""
     tree = scratch / "virt.dtb"

@@ -3,59 +3,321 @@
  * An idle driver for virtual machines, which have none: several states that halt, and then spin for their exit
  * latency, so that the idle governor chooses among real alternatives.
  *
- * The figures are those of the kernel's table for Skylake-SP (intel_idle), C1 to C6, and a made-up deeper one, C8,
- * which has a tick period (4 ms at 250 Hz) and more beyond it to be chosen in.
+ * The default figures are those of the kernel's table for Skylake-SP (intel_idle), C1 to C6, and a made-up deeper one,
+ * C8, which has a tick period (4 ms at 250 Hz) and more beyond it to be chosen in. `states` gives other ones.
+ *
+ * With `masked`, a CPU wakes up as real ones do under MWAIT with interrupts off, or WFI: the exit latency passes and the
+ * driver returns before the interrupt is handled. HLT cannot do that by itself, since it wakes up for interrupts that the
+ * CPU takes. So each halt has an interrupt table of its own, whose handlers only say which vector came; the driver
+ * sends it to its own CPU again, where it waits until the kernel turns interrupts on.
  */
 #include <linux/cpuidle.h>
+#include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/irqflags.h>
+#include <linux/math64.h>
 #include <linux/module.h>
+#include <linux/percpu.h>
+#include <linux/random.h>
 #include <linux/sched.h>
+#include <linux/slab.h>
+#include <asm/apic.h>
+#include <asm/desc.h>
+#include <asm/msr.h>
+#include <asm/tsc.h>
+
+static char *states = "C1:2:2,C1E:10:20,C6:133:600,C8:300:2000";
+module_param(states, charp, 0444);
+MODULE_PARM_DESC(states,
+	"states after POLL: NAME:EXIT:RESIDENCY in us, declared, then optionally :TRUE_EXIT:TRUE_ENTRY:SPREAD in ns");
+
+static char *cpus = "";
+module_param(cpus, charp, 0444);
+MODULE_PARM_DESC(cpus, "list of the CPUs that have the states; all if empty");
+
+static bool masked;
+module_param(masked, bool, 0444);
+MODULE_PARM_DESC(masked, "leave the state before the interrupt is handled");
+
+static unsigned int seed = 1;
+module_param(seed, uint, 0444);
+MODULE_PARM_DESC(seed, "of the spread of exit latencies");
+
+/* What a state really takes, in ns. */
+struct truth {
+	u64 exit;
+	u64 entry;
+	u64 spread;
+};
+
+static struct truth truths[CPUIDLE_STATE_MAX];
+static DEFINE_PER_CPU(u32, random_state);
+static cpumask_t chosen;
+
+static u64 spin_loops = 1000;	/* loops of 1 us */
+
+/* ---- Halting with interrupts off. */
+
+#define FIRST_VECTOR 32
+#define VECTORS (256 - FIRST_VECTOR)
+#define STUB_SIZE 16
+
+/* Each stub puts its vector into eax of what was interrupted, which is the halt below, and returns with interrupts off. */
+asm(".pushsection .text\n"
+    ".balign 16\n"
+    "wakepath_idle_stubs:\n"
+    ".set vector, 32\n"
+    ".rept 224\n"
+    ".balign 16\n"
+    "	movl $vector, %eax\n"
+    "	jmp wakepath_idle_common\n"
+    ".set vector, vector + 1\n"
+    ".endr\n"
+    ".balign 16\n"
+    "wakepath_idle_common:\n"
+    /* rip, cs, rflags: the interrupt flag is bit 9. */
+    "	andl $~0x200, 16(%rsp)\n"
+    "	iretq\n"
+    ".popsection\n");
+extern char wakepath_idle_stubs[];
+
+static gate_desc *own_table;
+
+static int make_table(void)
+{
+	struct desc_ptr kernels;
+	int vector;
+
+	own_table = (gate_desc *)get_zeroed_page(GFP_KERNEL);
+	if (!own_table)
+		return -ENOMEM;
+	store_idt(&kernels);
+	memcpy(own_table, (void *)kernels.address, 256 * sizeof(gate_desc));
+	for (vector = FIRST_VECTOR; vector < 256; vector++) {
+		unsigned long stub = (unsigned long)wakepath_idle_stubs + (vector - FIRST_VECTOR) * STUB_SIZE;
+		gate_desc *gate = &own_table[vector];
+
+		gate->offset_low = (u16)stub;
+		gate->segment = __KERNEL_CS;
+		gate->bits.ist = 0;
+		gate->bits.zero = 0;
+		gate->bits.type = GATE_INTERRUPT;
+		gate->bits.dpl = 0;
+		gate->bits.p = 1;
+		gate->offset_middle = (u16)(stub >> 16);
+		gate->offset_high = (u32)(stub >> 32);
+		gate->reserved = 0;
+	}
+	return 0;
+}
+
+static __always_inline void load_table(unsigned long address)
+{
+	struct desc_ptr table = { .size = 256 * sizeof(gate_desc) - 1, .address = address };
+
+	asm volatile("lidt %0" : : "m"(table));
+}
+
+/* Halts until an interrupt comes; returns its vector, which is then pending again, with interrupts off. */
+static void halt_masked(void)
+{
+	struct desc_ptr kernels;
+	unsigned int vector;
+
+	asm volatile("sidt %0" : "=m"(kernels));
+	load_table((unsigned long)own_table);
+	asm volatile("xorl %%eax, %%eax\n\tsti\n\thlt\n\tcli" : "=a"(vector) : : "memory", "cc");
+	load_table(kernels.address);
+	if (vector) {
+		native_apic_mem_write(APIC_EOI, 0);
+		native_apic_mem_write(APIC_ICR, APIC_DEST_SELF | APIC_DM_FIXED | vector);
+	}
+}
+
+/* ---- Time: instructions are, so a loop of known length is a microsecond, and the others run in between. */
+
+static __always_inline void burn(u64 loops)
+{
+	if (loops)
+		asm volatile("1: decq %0\n\tjnz 1b" : "+r"(loops) : : "cc");
+}
+
+static u64 ns_to_cycles(u64 ns)
+{
+	return mul_u64_u32_div(ns, tsc_khz, 1000000);
+}
+
+static void spin_until(u64 end)
+{
+	u64 microsecond = ns_to_cycles(1000);
+
+	for (;;) {
+		u64 now = rdtsc();
+
+		if ((s64)(end - now) <= 0)
+			return;
+		if (end - now > 2 * microsecond) {
+			burn(spin_loops);
+			/* Lets the emulator run another CPU. */
+			cpu_relax();
+		}
+	}
+}
+
+static void measure_loop(void)
+{
+	u64 before = rdtsc();
+	u64 cycles;
+
+	burn(100000);
+	cycles = rdtsc() - before;
+	spin_loops = clamp(div64_u64(100000 * ns_to_cycles(1000), cycles + 1), 10ULL, 100000ULL);
+}
+
+/* ---- The states. */
+
+/* About normal: the sum of four uniform numbers, in 1/1024 of the standard deviation. */
+static s64 about_normal(void)
+{
+	u32 *state = this_cpu_ptr(&random_state);
+	s64 sum = 0;
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		*state ^= *state << 13;
+		*state ^= *state >> 17;
+		*state ^= *state << 5;
+		sum += (s64)(*state >> 16) - 32768;
+	}
+	/* The standard deviation of one is 65536 / sqrt(12), of four twice as much: 37837. */
+	return div_s64(sum * 1024, 37837);
+}
 
 static int wakepath_idle_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv, int index)
 {
+	const struct truth *truth = &truths[index];
+	u64 begun = rdtsc();
+	u64 woken, end;
+	u64 exit = truth->exit;
+
 	if (!need_resched()) {
-		raw_safe_halt();
-		raw_local_irq_disable();
+		if (masked) {
+			halt_masked();
+		} else {
+			raw_safe_halt();
+			raw_local_irq_disable();
+		}
 	}
-	/* Whatever woke the CPU had its interrupt handled; what was woken waits for the exit. */
-	udelay(drv->states[index].exit_latency);
+	woken = rdtsc();
+	/* Without `masked`, whatever woke the CPU had its interrupt handled; what was woken waits for the exit. */
+	if (woken - begun < ns_to_cycles(truth->entry)) {
+		/* Too late to turn back, and not yet far enough to have to come back. */
+		spin_until(begun + ns_to_cycles(truth->entry));
+		return index;
+	}
+	if (truth->spread) {
+		s64 more = about_normal() * (s64)truth->spread / 1024;
+
+		exit = max_t(s64, 0, (s64)exit + more);
+	}
+	end = woken + ns_to_cycles(exit);
+	spin_until(end);
 	return index;
 }
-
-#define STATE(_name, _exit_us, _residency_us)			\
-	{							\
-		.name = _name,					\
-		.desc = "halt, then spin " #_exit_us " us",	\
-		.exit_latency = _exit_us,			\
-		.target_residency = _residency_us,		\
-		.enter = wakepath_idle_enter,			\
-	}
 
 static struct cpuidle_driver wakepath_idle_driver = {
 	.name = "wakepath_idle",
 	.owner = THIS_MODULE,
-	.states = {
-		{ /* state 0 polls, as on every x86 machine */ },
-		STATE("C1", 2, 2),
-		STATE("C1E", 10, 20),
-		STATE("C6", 133, 600),
-		STATE("C8", 300, 2000),
-	},
-	.state_count = 5,
+	.state_count = 1,
 	.safe_state_index = 1,
 };
 
+static int parse_state(char *text)
+{
+	struct cpuidle_state *state;
+	struct truth *truth;
+	char *name = strsep(&text, ":");
+	u64 figures[5] = { 0 };
+	int given = 0;
+
+	if (wakepath_idle_driver.state_count == CPUIDLE_STATE_MAX) {
+		pr_err("wakepath_idle: a kernel has at most %d states, POLL among them\n", CPUIDLE_STATE_MAX);
+		return -E2BIG;
+	}
+	while (text && given < 5) {
+		char *figure = strsep(&text, ":");
+
+		if (kstrtou64(figure, 10, &figures[given++])) {
+			pr_err("wakepath_idle: state %s: no number: %s\n", name, figure);
+			return -EINVAL;
+		}
+	}
+	if (given < 2 || text || strlen(name) >= CPUIDLE_NAME_LEN) {
+		pr_err("wakepath_idle: state %s is not NAME:EXIT:RESIDENCY[:TRUE_EXIT[:TRUE_ENTRY[:SPREAD]]]\n", name);
+		return -EINVAL;
+	}
+	truth = &truths[wakepath_idle_driver.state_count];
+	state = &wakepath_idle_driver.states[wakepath_idle_driver.state_count++];
+	strscpy(state->name, name, sizeof(state->name));
+	snprintf(state->desc, sizeof(state->desc), "halt, then spin");
+	state->exit_latency = figures[0];
+	state->target_residency = figures[1];
+	state->enter = wakepath_idle_enter;
+	truth->exit = given > 2 ? figures[2] : figures[0] * 1000;
+	truth->entry = figures[3];
+	truth->spread = figures[4];
+	return 0;
+}
+
 static int __init wakepath_idle_init(void)
 {
+	char *copy, *rest, *one;
+	int cpu, error;
+
+	if (masked && apic_is_x2apic_enabled()) {
+		pr_err("wakepath_idle: masked needs the APIC in memory, not x2APIC\n");
+		return -ENODEV;
+	}
 	cpuidle_poll_state_init(&wakepath_idle_driver);
-	return cpuidle_register(&wakepath_idle_driver, NULL);
+	copy = kstrdup(states, GFP_KERNEL);
+	if (!copy)
+		return -ENOMEM;
+	rest = copy;
+	error = 0;
+	while (!error && (one = strsep(&rest, ",")))
+		error = parse_state(one);
+	kfree(copy);
+	if (error)
+		return error;
+	cpumask_copy(&chosen, cpu_possible_mask);
+	if (*cpus) {
+		error = cpulist_parse(cpus, &chosen);
+		if (error || !cpumask_subset(&chosen, cpu_possible_mask) || cpumask_empty(&chosen)) {
+			pr_err("wakepath_idle: cpus=%s are not CPUs of this machine\n", cpus);
+			return -EINVAL;
+		}
+		wakepath_idle_driver.cpumask = &chosen;
+	}
+	for_each_possible_cpu(cpu)
+		per_cpu(random_state, cpu) = (seed + 1) * 2654435761u + cpu * 40503u + 1;
+	if (masked) {
+		error = make_table();
+		if (error)
+			return error;
+	}
+	measure_loop();
+	error = cpuidle_register(&wakepath_idle_driver, NULL);
+	if (error && own_table)
+		free_page((unsigned long)own_table);
+	return error;
 }
 module_init(wakepath_idle_init);
 
 static void __exit wakepath_idle_exit(void)
 {
 	cpuidle_unregister(&wakepath_idle_driver);
+	if (own_table)
+		free_page((unsigned long)own_table);
 }
 module_exit(wakepath_idle_exit);
 

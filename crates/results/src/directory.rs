@@ -21,7 +21,7 @@ use crate::tables::TableError;
 /// The name of the document.
 pub const DOCUMENT: &str = "result.json";
 /// The name of the study's copy.
-const STUDY: &str = "study.toml";
+pub(crate) const STUDY: &str = "study.toml";
 /// The folder of the runs.
 pub const RUNS: &str = "runs";
 /// The folder of the copies of workload files.

@@ -24,6 +24,8 @@ pub enum Origin {
     Replay,
     /// The machine itself.
     Live,
+    /// A virtual machine in virtual time, with known hardware (docs/laboratory.md).
+    Lab,
     /// Another tool's results.
     Import,
 }
@@ -35,6 +37,7 @@ impl Origin {
             Self::Sim => "sim",
             Self::Replay => "replay",
             Self::Live => "live",
+            Self::Lab => "lab",
             Self::Import => "import",
         }
     }

@@ -9,12 +9,14 @@
 //! - [`rows`]: the rows of the Parquet tables.
 //! - [`directory`]: writing, one finished run after the other; [`Reader`] reads.
 //! - [`mod@shard`]: parts of a study that are run apart, put together again.
+//! - [`laboratory`]: runs in virtual machines in virtual time.
 //! - [`import`]: results of other tools (fio, MMTests, hyperfine) as runs.
 
 mod atomic;
 pub mod directory;
 pub mod document;
 pub mod import;
+pub mod laboratory;
 mod mean;
 pub mod metric;
 pub mod question;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use wakepath_report::perfetto;
+use wakepath_results::laboratory;
 use wakepath_results::rows::TimelineRow;
 use wakepath_results::timeline::Timeline;
 use wakepath_results::{Mode, Reader, merge};
@@ -22,6 +23,8 @@ pub(crate) struct Args {
 enum Verb {
     /// Put shards together: byte for byte the results of the study in one piece.
     Merge(MergeArgs),
+    /// Put what the laboratory measured beside a simulation: a result directory of the same study.
+    Laboratory(LaboratoryArgs),
     /// Write timelines of simulated results for Perfetto: a few milliseconds around a request of about the 99th percentile.
     Timeline(TimelineArgs),
 }
@@ -35,6 +38,25 @@ struct MergeArgs {
     #[arg(required = true, value_name = "DIR")]
     shards: Vec<PathBuf>,
     /// Directory of the merged results.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Replace results that are there.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Example:
+  wakepath results laboratory fidelity-sim runs.jsonl -o fidelity-lab")]
+struct LaboratoryArgs {
+    /// The directory of the same study, simulated.
+    #[arg(value_name = "DIR")]
+    simulated: PathBuf,
+    /// What rig/lab.py wrote: a line of JSON for each run.
+    #[arg(value_name = "RUNS")]
+    measured: PathBuf,
+    /// Directory of the results.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// Replace results that are there.
@@ -71,6 +93,7 @@ struct TimelineArgs {
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     match &args.verb {
         Verb::Merge(args) => merge_shards(args, out),
+        Verb::Laboratory(args) => of_laboratory(args, out),
         Verb::Timeline(args) => timeline(args, out),
     }
 }
@@ -125,6 +148,17 @@ fn keep(
         );
     }
     rows.retain(|row| names.is_empty() || names.contains(of(row)));
+    Ok(())
+}
+
+fn of_laboratory(args: &LaboratoryArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let mode = if args.force { Mode::Replace } else { Mode::New };
+    let runs = laboratory::write(&args.simulated, &args.measured, &args.output, mode)?;
+    let (dir, simulated) = (args.output.display(), args.simulated.display());
+    writeln!(
+        out,
+        "{runs} runs in {dir}; next: wakepath compare {simulated} {dir}"
+    )?;
     Ok(())
 }
 

@@ -119,7 +119,7 @@ pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
         Origin::Sim => Ok(Box::new(Sim::new(plan)?)),
         Origin::Live => Ok(Box::new(Live::new(plan)?)),
         Origin::Replay => Ok(Box::new(Replay::new(plan)?)),
-        Origin::Import => Err(StudyError::Settings(format!(
+        Origin::Lab | Origin::Import => Err(StudyError::Settings(format!(
             "{}: runs only in the simulator, live and on recordings",
             plan.origin
         ))),

@@ -208,6 +208,7 @@ fn backend(of: Origin) -> &'static str {
         Origin::Sim => "simulated",
         Origin::Replay => "replayed",
         Origin::Live => "measured",
+        Origin::Lab => "measured in the laboratory",
         Origin::Import => "imported",
     }
 }

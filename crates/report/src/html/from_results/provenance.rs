@@ -183,7 +183,7 @@ fn commands(results: &[Reader]) -> Vec<String> {
         Origin::Sim => Some(""),
         Origin::Live => Some(" --on live"),
         Origin::Replay => Some(" --on replay"),
-        Origin::Import => None,
+        Origin::Lab | Origin::Import => None,
     };
     let several = results.iter().filter(|r| on(r).is_some()).count() > 1;
     let (mut commands, mut made) = (Vec::new(), Vec::new());

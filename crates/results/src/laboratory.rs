@@ -1,0 +1,197 @@
+//! Runs of a study that the laboratory has made (docs/laboratory.md), as a result directory.
+//!
+//! The directory of the same study as it was simulated says what was planned; the laboratory's own program runs it in
+//! virtual machines and leaves a line of JSON for each run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::directory::{MACHINE, MACHINES, Mode, STUDY, Writer, copies};
+use crate::import::{ImportError, fio::Output};
+use crate::rows::BUSY;
+use crate::{Document, Idle, Origin, Reader, ResultsError, Run, RunKey};
+
+/// Largest file of measured runs.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// A run as the laboratory writes it down.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Measured {
+    key: RunKey,
+    /// What fio printed, as JSON with histograms.
+    fio: String,
+    /// How long the counters were watched, in ns of the guest.
+    watched_ns: u64,
+    idle: Vec<Counted>,
+    /// CPUs with these states.
+    cpus: u64,
+    /// Further metrics.
+    #[serde(default)]
+    metrics: BTreeMap<String, f64>,
+    tools: BTreeMap<String, String>,
+}
+
+/// An idle state over all CPUs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Counted {
+    state: String,
+    time_us: u64,
+    usage: u64,
+    above: u64,
+    below: u64,
+}
+
+/// Makes a result directory of what the laboratory measured of a simulated study. Returns how many runs it has.
+///
+/// # Errors
+/// The directory of the simulation or the measured runs cannot be read; a run was not planned, is there twice or missing;
+/// the new directory cannot be written.
+pub fn write(
+    simulated: &Path,
+    measured: &Path,
+    into: &Path,
+    mode: Mode,
+) -> Result<usize, ImportError> {
+    let content = |message: String| ImportError::Content {
+        path: measured.to_owned(),
+        message,
+    };
+    let plan = Reader::open(simulated)?;
+    let runs = read(measured)?;
+    let planned: Vec<Run> = plan.runs()?;
+    let place = |key: &RunKey| planned.iter().position(|run| run.key == *key);
+    let mut versions = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for run in &runs {
+        let Some(index) = place(&run.key) else {
+            return Err(content(format!(
+                "{}: the study has no such run; simulate it again, then run the laboratory again",
+                run.key
+            )));
+        };
+        if !seen.insert(index) {
+            return Err(content(format!("{}: there are two of this run", run.key)));
+        }
+        for (name, version) in &run.tools {
+            let known: &mut BTreeSet<String> = versions.entry(name.clone()).or_default();
+            known.insert(version.clone());
+        }
+    }
+    if let Some(missing) = planned.iter().enumerate().find(|(i, _)| !seen.contains(i)) {
+        return Err(content(format!(
+            "{}: this run is missing; run the laboratory again",
+            missing.1.key
+        )));
+    }
+    let listed = |(name, versions): (String, BTreeSet<String>)| {
+        (name, versions.into_iter().collect::<Vec<_>>().join(", "))
+    };
+    let mut tools: BTreeMap<String, String> = versions.into_iter().map(listed).collect();
+    tools.insert("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    let document = Document {
+        backend: Origin::Lab,
+        tools,
+        shard: None,
+        notes: vec![
+            "measured in virtual machines whose time is the number of instructions run: CPUs that are busy at once take turns"
+                .to_owned(),
+        ],
+        ..plan.document().clone()
+    };
+    let writer = Writer::open(into, document, &files(simulated)?, mode)?;
+    let count = runs.len();
+    for (order, measured) in (0_u32..).zip(runs) {
+        let index = place(&measured.key).unwrap_or_default();
+        let machines = plan.document().machines.iter();
+        let kind = machines
+            .filter(|m| m.name == measured.key.machine)
+            .find_map(|m| m.cpu_kinds.first())
+            .map_or_else(|| "cpu".to_owned(), |kind| kind.name.clone());
+        let run = filled(measured, &kind, order).map_err(content)?;
+        writer.write_run(index, &run)?;
+    }
+    writer.finish()?;
+    Ok(count)
+}
+
+/// The study, machines and workloads of a result directory.
+fn files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
+    let named = [STUDY.to_owned(), MACHINE.to_owned()];
+    let has_machines = dir.join(MACHINES).is_dir();
+    let named = named.into_iter().filter(|n| n == STUDY || !has_machines);
+    let all = named.chain(copies(dir)?);
+    let read = |name: String| {
+        let path = dir.join(&name);
+        let content = fs::read(&path).map_err(|source| ResultsError::Io { path, source })?;
+        Ok((name, content))
+    };
+    all.map(read).collect()
+}
+
+fn read(path: &Path) -> Result<Vec<Measured>, ImportError> {
+    let unreadable = |source| ImportError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let content = |message: String| ImportError::Content {
+        path: path.to_owned(),
+        message,
+    };
+    if fs::metadata(path).map_err(unreadable)?.len() > MAX_BYTES {
+        return Err(content(format!("larger than {MAX_BYTES} bytes")));
+    }
+    let text = fs::read_to_string(path).map_err(unreadable)?;
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(number, line)| {
+            serde_json::from_str(line).map_err(|e| {
+                content(format!(
+                    "line {}: no run of the laboratory: {e}",
+                    number + 1
+                ))
+            })
+        })
+        .collect()
+}
+
+/// The run with what was measured.
+fn filled(measured: Measured, kind: &str, order: u32) -> Result<Run, String> {
+    let repeat = measured.key.repeat;
+    let named = |message: String| format!("{}: {message}", measured.key);
+    let mut run = Run::new(measured.key.clone(), None, repeat, order);
+    let output = Output::find(&measured.fio)
+        .ok_or_else(|| named("fio has printed no JSON".to_owned()))
+        .and_then(|found| found.map_err(named))?;
+    output.fill(&mut run).map_err(named)?;
+    run.metrics.extend(measured.metrics);
+    let idle_ns: u64 = measured.idle.iter().map(|s| s.time_us * 1000).sum();
+    let busy = Counted {
+        state: BUSY.to_owned(),
+        time_us: (measured.watched_ns * measured.cpus).saturating_sub(idle_ns) / 1000,
+        usage: 0,
+        above: 0,
+        below: 0,
+    };
+    let states = measured.idle.into_iter().chain([busy]);
+    run.idle = states
+        .map(|state| Idle {
+            cpu_kind: kind.to_owned(),
+            state: state.state,
+            time_ns: state.time_us * 1000,
+            entries: state.usage,
+            too_deep: state.above,
+            too_shallow: state.below,
+            added_latency_ns: None,
+            wasted_energy_uj: None,
+        })
+        .collect();
+    Ok(run)
+}

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Drives of known service times for virtual machines in virtual time: /dev/drive0 and on.
+ *
+ * A request is served by one of the drive's parallel units from its submission on, or when a unit is free, and after
+ * the drive has woken up. A CPU that does nothing else (`cpu`) plays the drive: its timer fires a little before the
+ * request ends, it waits until the very nanosecond, and completes the request. The block layer then interrupts the CPU
+ * that submitted it, as a drive's interrupt does: that CPU has no timer of its own pending for it.
+ *
+ * Nothing is stored: reads give whatever the buffer had. Times are in ns.
+ */
+#include <linux/blk-mq.h>
+#include <linux/cpumask.h>
+#include <linux/hrtimer.h>
+#include <linux/llist.h>
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <linux/smp.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+#include <linux/version.h>
+
+#define MOST_POINTS 257
+#define MOST_UNITS 256
+#define MOST_STATES 8
+#define MOST_DRIVES 16
+
+static unsigned int drives = 1;
+module_param(drives, uint, 0444);
+MODULE_PARM_DESC(drives, "number of drives");
+
+static unsigned int capacity_mib = 65536;
+module_param(capacity_mib, uint, 0444);
+MODULE_PARM_DESC(capacity_mib, "size of each drive");
+
+static unsigned int cpu;
+module_param(cpu, uint, 0444);
+MODULE_PARM_DESC(cpu, "the CPU that plays the drives; nothing else should run there");
+
+static unsigned int queues;
+module_param(queues, uint, 0444);
+MODULE_PARM_DESC(queues, "hardware queues of each drive; 0: one per CPU");
+
+static unsigned int depth = 1023;
+module_param(depth, uint, 0444);
+MODULE_PARM_DESC(depth, "requests that a queue holds");
+
+static unsigned int units = 8;
+module_param(units, uint, 0644);
+MODULE_PARM_DESC(units, "requests that a drive serves at a time");
+
+static unsigned int seed = 1;
+module_param(seed, uint, 0444);
+MODULE_PARM_DESC(seed, "of the service times");
+
+static unsigned int lead_ns = 5000;
+module_param(lead_ns, uint, 0644);
+MODULE_PARM_DESC(lead_ns, "how long before a request ends the timer fires");
+
+static int completion_cpu = -1;
+module_param(completion_cpu, int, 0444);
+MODULE_PARM_DESC(completion_cpu, "the CPU that takes all interrupts; -1: that which submitted");
+
+static unsigned int coalesce = 1;
+module_param(coalesce, uint, 0644);
+MODULE_PARM_DESC(coalesce, "requests that a drive collects before it interrupts");
+
+static unsigned int coalesce_ns;
+module_param(coalesce_ns, uint, 0644);
+MODULE_PARM_DESC(coalesce_ns, "how long the first of them waits at most");
+
+static unsigned int link_mbs, read_stream_mbs, write_stream_mbs;
+module_param(link_mbs, uint, 0644);
+MODULE_PARM_DESC(link_mbs, "MB/s at which what is beyond 4 KiB of a request follows; 0: at once");
+
+/* Equally likely service times between neighbours: one point is a constant. */
+static unsigned int read_ns[MOST_POINTS] = { 80000 };
+static int read_points = 1;
+module_param_array(read_ns, uint, &read_points, 0644);
+MODULE_PARM_DESC(read_ns, "quantiles of the service time of a read of 4 KiB, in order");
+
+static unsigned int write_ns[MOST_POINTS] = { 20000 };
+static int write_points = 1;
+module_param_array(write_ns, uint, &write_points, 0644);
+MODULE_PARM_DESC(write_ns, "the same of a write");
+
+/* Power states, deeper ones later. */
+static unsigned int state_idle_us[MOST_STATES], state_entry_us[MOST_STATES], state_exit_us[MOST_STATES];
+static int states;
+module_param_array(state_idle_us, uint, &states, 0644);
+MODULE_PARM_DESC(state_idle_us, "after how long without requests each power state is entered (APST)");
+module_param_array(state_entry_us, uint, NULL, 0644);
+MODULE_PARM_DESC(state_entry_us, "how long entering each takes, during which the drive cannot turn back");
+module_param_array(state_exit_us, uint, NULL, 0644);
+MODULE_PARM_DESC(state_exit_us, "how long leaving each takes");
+
+struct counts {
+	u64 reads, writes, interrupts, service_ns, queued_ns, late_ns, most_late_ns, wakes[MOST_STATES], wake_ns;
+};
+
+struct drive {
+	struct gendisk *disk;
+	struct blk_mq_tag_set tags;
+	unsigned int number;
+	/* Requests that the CPU that plays the drive has not seen yet. */
+	struct llist_head inbox;
+	call_single_data_t call;
+	/* Only touched by that CPU. */
+	struct hrtimer timer;
+	struct list_head served;	/* by end */
+	struct list_head collected;
+	unsigned int collected_count;
+	u64 collected_since;
+	u64 unit_free[MOST_UNITS];
+	u64 idle_since;
+	unsigned int in_flight;
+	u64 random;
+	struct counts counts;
+};
+
+struct command {
+	struct llist_node node;
+	struct list_head list;
+	u64 submitted, end;
+};
+
+static struct drive *all[MOST_DRIVES];
+
+static u32 next_random(struct drive *drive)
+{
+	drive->random = drive->random * 6364136223846793005ULL + 1442695040888963407ULL;
+	return drive->random >> 32;
+}
+
+static u64 service(struct drive *drive, bool write, unsigned int bytes)
+{
+	const unsigned int *points = write ? write_ns : read_ns;
+	int count = write ? write_points : read_points;
+	unsigned int stream = write ? write_stream_mbs : read_stream_mbs;
+	unsigned int rate = stream ? stream : link_mbs;
+	u64 time = points[0];
+
+	if (count > 1) {
+		u64 at = (u64)next_random(drive) * (count - 1);
+		unsigned int below = at >> 32;
+		s64 step = (s64)points[below + 1] - points[below];
+
+		time = points[below] + ((step * (s64)(u32)at) >> 32);
+	}
+	if (rate && bytes > 4096)
+		time += div_u64((u64)(bytes - 4096) * 1000, rate);
+	return time;
+}
+
+/* What a request has to wait before the drive is awake. */
+static u64 wake_wait(struct drive *drive, u64 now)
+{
+	u64 idle = now - drive->idle_since, wait;
+	int state;
+
+	if (drive->in_flight || !drive->idle_since)
+		return 0;
+	for (state = states - 1; state >= 0; state--) {
+		u64 entered = (u64)state_idle_us[state] * 1000 + (u64)state_entry_us[state] * 1000;
+
+		if (idle < (u64)state_idle_us[state] * 1000)
+			continue;
+		wait = (u64)state_exit_us[state] * 1000;
+		if (idle < entered)
+			wait += entered - idle;
+		drive->counts.wakes[state]++;
+		drive->counts.wake_ns += wait;
+		return wait;
+	}
+	return 0;
+}
+
+static void take_in(struct drive *drive)
+{
+	struct llist_node *node = llist_reverse_order(llist_del_all(&drive->inbox));
+	struct command *command, *after;
+	unsigned int most = clamp(units, 1u, (unsigned int)MOST_UNITS);
+
+	llist_for_each_entry_safe(command, after, node, node) {
+		struct request *rq = blk_mq_rq_from_pdu(command);
+		bool write = op_is_write(req_op(rq));
+		u64 awake = command->submitted + wake_wait(drive, command->submitted);
+		unsigned int unit = 0, i;
+		struct command *other;
+		struct list_head *place;
+		u64 start, time;
+
+		for (i = 1; i < most; i++)
+			if (drive->unit_free[i] < drive->unit_free[unit])
+				unit = i;
+		start = max(awake, drive->unit_free[unit]);
+		time = service(drive, write, blk_rq_bytes(rq));
+		command->end = start + time;
+		drive->unit_free[unit] = command->end;
+		drive->in_flight++;
+		if (write)
+			drive->counts.writes++;
+		else
+			drive->counts.reads++;
+		drive->counts.service_ns += time;
+		drive->counts.queued_ns += start - awake;
+		place = &drive->served;
+		list_for_each_entry_reverse(other, &drive->served, list) {
+			if (other->end <= command->end) {
+				place = &other->list;
+				break;
+			}
+		}
+		list_add(&command->list, place);
+	}
+}
+
+/* Waits for the end of a request that is near, to the nanosecond. */
+static void wait_for(u64 end)
+{
+	while (ktime_get_ns() < end)
+		cpu_relax();
+}
+
+static void interrupt(struct drive *drive)
+{
+	struct command *command, *after;
+
+	if (!drive->collected_count)
+		return;
+	drive->counts.interrupts++;
+	drive->collected_count = 0;
+	list_for_each_entry_safe(command, after, &drive->collected, list) {
+		struct request *rq = blk_mq_rq_from_pdu(command);
+
+		list_del(&command->list);
+		if (!blk_mq_complete_request_remote(rq))
+			blk_mq_end_request(rq, BLK_STS_OK);
+	}
+}
+
+/* When there is something to do next; 0: never. */
+static u64 next_event(struct drive *drive)
+{
+	struct command *first = list_first_entry_or_null(&drive->served, struct command, list);
+	u64 next = first ? first->end : 0;
+
+	if (drive->collected_count) {
+		u64 due = drive->collected_since + coalesce_ns;
+
+		if (!next || due < next)
+			next = due;
+	}
+	return next;
+}
+
+static void work(struct drive *drive)
+{
+	u64 next;
+
+	for (;;) {
+		u64 now;
+
+		take_in(drive);
+		next = next_event(drive);
+		if (!next)
+			return;
+		now = ktime_get_ns();
+		if (next > now + lead_ns)
+			break;
+		wait_for(next);
+		now = ktime_get_ns();
+		for (;;) {
+			struct command *first = list_first_entry_or_null(&drive->served, struct command, list);
+
+			if (!first || first->end > now)
+				break;
+			drive->counts.late_ns += now - first->end;
+			drive->counts.most_late_ns = max(drive->counts.most_late_ns, now - first->end);
+			list_move_tail(&first->list, &drive->collected);
+			if (!drive->collected_count++)
+				drive->collected_since = first->end;
+			if (!--drive->in_flight)
+				drive->idle_since = now;
+		}
+		if (drive->collected_count >= max(coalesce, 1u) ||
+		    (drive->collected_count && drive->collected_since + coalesce_ns <= now))
+			interrupt(drive);
+	}
+	hrtimer_start(&drive->timer, ns_to_ktime(next - lead_ns), HRTIMER_MODE_ABS_PINNED_HARD);
+}
+
+static enum hrtimer_restart on_timer(struct hrtimer *timer)
+{
+	work(container_of(timer, struct drive, timer));
+	return HRTIMER_NORESTART;
+}
+
+static void on_call(void *drive)
+{
+	work(drive);
+}
+
+static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *data)
+{
+	struct drive *drive = hctx->queue->queuedata;
+	struct command *command = blk_mq_rq_to_pdu(data->rq);
+
+	blk_mq_start_request(data->rq);
+	command->submitted = ktime_get_ns();
+	/* Whoever finds the inbox empty tells the drive. */
+	if (llist_add(&command->node, &drive->inbox))
+		smp_call_function_single_async(cpu, &drive->call);
+	return BLK_STS_OK;
+}
+
+static void complete_rq(struct request *rq)
+{
+	blk_mq_end_request(rq, BLK_STS_OK);
+}
+
+/* Interrupts of one CPU: all its queues are mapped to the context of that CPU. */
+static const struct blk_mq_ops ops = {
+	.queue_rq = queue_rq,
+	.complete = complete_rq,
+};
+
+static const struct block_device_operations disk_ops = {
+	.owner = THIS_MODULE,
+};
+
+static int add_drive(unsigned int number)
+{
+	struct drive *drive = kzalloc(sizeof(*drive), GFP_KERNEL);
+	int error;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
+	struct queue_limits limits = {
+		.logical_block_size = 512,
+		.physical_block_size = 4096,
+		.max_hw_sectors = 8192,
+		.max_segments = 1024,
+	};
+#endif
+
+	if (!drive)
+		return -ENOMEM;
+	drive->number = number;
+	INIT_LIST_HEAD(&drive->served);
+	INIT_LIST_HEAD(&drive->collected);
+	init_llist_head(&drive->inbox);
+	INIT_CSD(&drive->call, on_call, drive);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+	hrtimer_setup(&drive->timer, on_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED_HARD);
+#else
+	hrtimer_init(&drive->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED_HARD);
+	drive->timer.function = on_timer;
+#endif
+	drive->random = (u64)seed * 2654435761u + number;
+	next_random(drive);
+	drive->tags.ops = &ops;
+	drive->tags.nr_hw_queues = queues ? queues : num_possible_cpus();
+	drive->tags.queue_depth = depth;
+	drive->tags.numa_node = NUMA_NO_NODE;
+	drive->tags.cmd_size = sizeof(struct command);
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
+	drive->tags.flags = BLK_MQ_F_SHOULD_MERGE;
+#endif
+	error = blk_mq_alloc_tag_set(&drive->tags);
+	if (error)
+		goto free;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
+	drive->disk = blk_mq_alloc_disk(&drive->tags, &limits, drive);
+#else
+	drive->disk = blk_mq_alloc_disk(&drive->tags, drive);
+#endif
+	if (IS_ERR(drive->disk)) {
+		error = PTR_ERR(drive->disk);
+		goto free_tags;
+	}
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 9, 0)
+	blk_queue_logical_block_size(drive->disk->queue, 512);
+	blk_queue_physical_block_size(drive->disk->queue, 4096);
+	blk_queue_max_hw_sectors(drive->disk->queue, 8192);
+	blk_queue_max_segments(drive->disk->queue, 1024);
+	blk_queue_flag_set(QUEUE_FLAG_NONROT, drive->disk->queue);
+#endif
+	drive->disk->fops = &disk_ops;
+	drive->disk->private_data = drive;
+	snprintf(drive->disk->disk_name, DISK_NAME_LEN, "drive%u", number);
+	set_capacity(drive->disk, (sector_t)capacity_mib * 2048);
+	error = add_disk(drive->disk);
+	if (error)
+		goto put;
+	all[number] = drive;
+	return 0;
+put:
+	put_disk(drive->disk);
+free_tags:
+	blk_mq_free_tag_set(&drive->tags);
+free:
+	kfree(drive);
+	return error;
+}
+
+/* /sys/module/wakepath_drive/parameters/counts: a line per drive; writing to it begins anew. */
+static int show_counts(char *buffer, const struct kernel_param *parameter)
+{
+	int length = 0, i, state;
+
+	for (i = 0; i < MOST_DRIVES && all[i]; i++) {
+		const struct counts *of = &all[i]->counts;
+
+		length += scnprintf(buffer + length, PAGE_SIZE - length,
+			"drive%d clock_ns %llu reads %llu writes %llu interrupts %llu service_ns %llu queued_ns %llu late_ns %llu most_late_ns %llu wake_ns %llu wakes",
+			i, ktime_get_ns(), of->reads, of->writes, of->interrupts, of->service_ns, of->queued_ns, of->late_ns,
+			of->most_late_ns, of->wake_ns);
+		for (state = 0; state < states; state++)
+			length += scnprintf(buffer + length, PAGE_SIZE - length, " %llu", of->wakes[state]);
+		length += scnprintf(buffer + length, PAGE_SIZE - length, "\n");
+	}
+	return length;
+}
+
+static int clear_counts(const char *text, const struct kernel_param *parameter)
+{
+	int i;
+
+	for (i = 0; i < MOST_DRIVES && all[i]; i++)
+		memset(&all[i]->counts, 0, sizeof(all[i]->counts));
+	return 0;
+}
+
+static const struct kernel_param_ops counts_ops = {
+	.get = show_counts,
+	.set = clear_counts,
+};
+module_param_cb(counts, &counts_ops, NULL, 0644);
+MODULE_PARM_DESC(counts, "what each drive did; writing begins anew");
+
+static void remove_all(void)
+{
+	int i;
+
+	for (i = 0; i < MOST_DRIVES && all[i]; i++) {
+		del_gendisk(all[i]->disk);
+		put_disk(all[i]->disk);
+		hrtimer_cancel(&all[i]->timer);
+		blk_mq_free_tag_set(&all[i]->tags);
+		kfree(all[i]);
+		all[i] = NULL;
+	}
+}
+
+static int __init wakepath_drive_init(void)
+{
+	unsigned int i;
+	int error;
+
+	if (!drives || drives > MOST_DRIVES || cpu >= nr_cpu_ids || !cpu_online(cpu)) {
+		pr_err("wakepath_drive: 1 to %d drives, played by a CPU that is online\n", MOST_DRIVES);
+		return -EINVAL;
+	}
+	for (i = 0; i < drives; i++) {
+		error = add_drive(i);
+		if (error) {
+			remove_all();
+			return error;
+		}
+	}
+	return 0;
+}
+module_init(wakepath_drive_init);
+
+static void __exit wakepath_drive_exit(void)
+{
+	remove_all();
+}
+module_exit(wakepath_drive_exit);
+
+MODULE_DESCRIPTION("Drives of known service times, to hold wakepath's simulator to");
+MODULE_LICENSE("GPL");

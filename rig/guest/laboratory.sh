@@ -1,0 +1,69 @@
+# The laboratory's guest: what each run needs. rig/lab.py puts the runs behind it.
+workers=$(cat /rig/workers)
+drives=/sys/module/wakepath_drive/parameters
+cpus=/sys/devices/system/cpu
+mkdir -p /out/runs
+
+# As the simulator begins: the governor knows nothing, all states are on, nobody asks for a latency.
+fresh() {
+    for other in $(cat $cpus/cpuidle/available_governors); do
+        [ "$other" = "$1" ] || echo "$other" >$cpus/cpuidle/current_governor
+    done
+    exec 3>&-
+    echo "$1" >$cpus/cpuidle/current_governor
+    [ "$(cat $cpus/cpuidle/current_governor)" = "$1" ]
+    for cpu in $workers; do
+        for state in $cpus/cpu$cpu/cpuidle/state*; do echo 0 >$state/disable; done
+        echo 0 >$cpus/cpu$cpu/power/pm_qos_resume_latency_us
+        echo "$2" >$cpus/cpu$cpu/cpufreq/scaling_governor
+    done
+}
+
+# Switches idle states off by name.
+disable() {
+    for name in "$@"; do
+        for cpu in $workers; do
+            for state in $cpus/cpu$cpu/cpuidle/state*; do
+                [ "$(cat $state/name)" != "$name" ] || echo 1 >$state/disable
+            done
+        done
+    done
+}
+
+# Holds a request for the whole system: us as eight hexadecimal digits.
+limit() {
+    exec 3>/dev/cpu_dma_latency
+    echo "$1" >&3
+}
+
+counters() {
+    read -r counts <$drives/counts
+    echo "$counts"
+    grep -H . $cpus/cpu*/cpuidle/state*/usage $cpus/cpu*/cpuidle/state*/time \
+        $cpus/cpu*/cpuidle/state*/above $cpus/cpu*/cpuidle/state*/below
+}
+
+# On the CPU of the drives, which the others do not see: counters soon after the first request, and before the last.
+watch() {
+    while read -r counts <$drives/counts; do
+        case $counts in *"reads 0 writes 0 "*) usleep 10000 ;; *) break ;; esac
+    done
+    usleep 30000
+    counters >/out/runs/$1.before
+    usleep $2
+    counters >/out/runs/$1.after
+}
+
+# measure NUMBER WATCHED_US JOB
+measure() {
+    echo 0 >$drives/counts
+    echo 0 >/sys/kernel/debug/wakepath_cpufreq
+    taskset -c $(cat /rig/drive-cpu) sh -c ". /rig/laboratory.sh; watch $1 $2" &
+    watcher=$!
+    echo "lab: run $1" >/dev/console
+    fio --output-format=json+ --output=/out/runs/$1.fio "/rig/jobs/$3" 2>/out/runs/$1.err || echo $? >/out/runs/$1.failed
+    wait $watcher
+    read -r counts <$drives/counts
+    echo "$counts" >/out/runs/$1.drive
+    cat /sys/kernel/debug/wakepath_cpufreq >/out/runs/$1.frequency
+}

@@ -1,0 +1,174 @@
+"""A guest in virtual time: put together, run, and what it measured read."""
+
+import re
+import shlex
+import tempfile
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from initramfs import Initramfs, built_module
+from kernels import Kernel, find_kernel
+from laboratory_study import GOVERNORS, Cell, Machine, Mechanism
+from machine import boot, laboratory_command, unpack_results
+from packages import REPOSITORY, RigError
+
+from rig import COMMON_MODULES, find_program
+
+FREQUENCY_GOVERNORS = ("schedutil", "performance", "powersave", "ondemand")
+
+
+@dataclass(frozen=True)
+class GuestRun:
+    """Cells of one machine and kernel, and how to run them."""
+
+    cells: list[Cell]
+    simulated: Path
+    out: Path
+    shift: int
+    timeout_s: float
+    own_kernels: Path | None
+    seed: int
+
+
+def run_guest(run: GuestRun) -> list[dict[str, Any]]:
+    """Runs the cells; each as a line of `wakepath results laboratory`."""
+    machine = Machine(run.cells[0].machine)
+    kernel = kernel_for(run, machine)
+    with tempfile.TemporaryDirectory(prefix="wakepath-lab-") as folder:
+        scratch = Path(folder)
+        tree = Initramfs(scratch / "root")
+        tree.add(REPOSITORY / "rig/guest/init", "init")
+        common = REPOSITORY / "rig/guest/laboratory.sh"
+        tree.add(common, "rig/laboratory.sh")
+        (tree.root / "rig/workers").write_text(" ".join(str(cpu) for cpu in range(machine.cpus)))
+        (tree.root / "rig/drive-cpu").write_text(str(machine.cpus))
+        (tree.root / "rig/jobs").mkdir(parents=True)
+        for cell in run.cells:
+            (tree.root / f"rig/jobs/{cell.number:06}").write_text(cell.job.read_text())
+        tree.add_script([". /rig/laboratory.sh", PREPARE, *(script(cell) for cell in run.cells)])
+        tree.add(Path("/bin/busybox"), "bin/busybox")
+        tree.add_program(find_program("fio"))
+        tree.add_modules(kernel, COMMON_MODULES)
+        workers = f"cpus=0-{machine.cpus - 1}"
+        seed = f"seed={run.seed}"
+        for source, parameters in (
+            ("module", f"masked=1 {workers} {seed} {machine.idle_parameters()}"),
+            ("drive", f"cpu={machine.cpus} {seed} {machine.drive_parameters()}"),
+            ("cpufreq", f"{workers} {machine.frequency_parameters()}"),
+        ):
+            tree.add_module(built_module(REPOSITORY / "rig" / source, kernel), parameters)
+        tree.pack(scratch / "initramfs")
+        command = laboratory_command(machine.cpus, run.shift)
+        console = boot(command, kernel.image, scratch / "initramfs", scratch, run.timeout_s)
+        status = unpack_results(scratch, run.out, console)
+    if status != 0:
+        log = (run.out / "log.txt").read_text(errors="replace")
+        raise RigError(f"the guest's script failed with status {status}:\n{log[-2000:]}")
+    return [measured(cell, run.out, machine, kernel) for cell in run.cells]
+
+
+def kernel_for(run: GuestRun, machine: Machine) -> Kernel:
+    """Debian's kernel of the cells' version, or one of our own where Debian's lacks something."""
+    first = run.cells[0]
+    version = first.kernel
+    if not first.own_kernel:
+        return find_kernel("x86", version, None)
+    if run.own_kernels is None:
+        raise RigError(
+            f"{first.key}: Debian's kernels lack its governor, tick rate or accounting of interrupt time; "
+            "rig/own_kernel.py builds one that has it, and --kernels FOLDER names where"
+        )
+    folder = run.own_kernels / f"{version}-{machine.hz}{'-irqtime' if machine.irq_time else ''}"
+    release = folder / "build/include/config/kernel.release"
+    if not release.is_file():
+        raise RigError(f"{folder}: no kernel; rig/own_kernel.py {version} --hz {machine.hz} builds it")
+    return Kernel(folder / "build/arch/x86/boot/bzImage", None, release.read_text().strip(), (folder / "build",))
+
+
+# Before the first run. The drives' interrupts come to the CPU that submitted.
+PREPARE = """
+for queue in /sys/block/drive*/queue; do
+    echo 2 >$queue/rq_affinity
+    echo none >$queue/scheduler
+done
+"""
+
+
+def script(cell: Cell) -> str:
+    """What the guest does for a run."""
+    governor, frequency, lines = "menu", "performance", []
+    for policy in cell.policies:
+        if policy.name in GOVERNORS:
+            governor = policy.name
+        elif policy.name in FREQUENCY_GOVERNORS:
+            frequency = policy.name
+        else:
+            lines.append(setting(policy))
+    watched = round(0.8e6 * runtime_s(cell.job.read_text()))
+    job = f"{cell.number:06}"
+    return "\n".join([f"fresh {governor} {frequency}", *lines, f"measure {job} {watched} {job}"])
+
+
+def setting(policy: Mechanism) -> str:
+    """What else a policy changes in the guest."""
+    if policy.name == "cpu-latency" and set(policy.keys) == {"limit"}:
+        us = int(policy.keys["limit"].removesuffix("us"))
+        return f"limit {us:08x}"
+    if policy.name == "idle-states" and set(policy.keys) == {"disable"}:
+        return f"disable {shlex.join(policy.keys['disable'].split(','))}"
+    raise RigError(f"the laboratory cannot have {policy.name}[{', '.join(policy.keys)}]")
+
+
+def runtime_s(job: str) -> float:
+    """How long a job says it runs."""
+    found = re.findall(r"^runtime\s*=\s*(\d+)(ms|s|)$", job, re.MULTILINE)
+    if not found:
+        raise RigError("a job of the laboratory needs `runtime` in s or ms, with `time_based`")
+    return max(int(value) / (1000 if unit == "ms" else 1) for value, unit in found)
+
+
+def counters(path: Path) -> tuple[dict[str, int], dict[tuple[str, str], int]]:
+    """What the drives counted, and the idle counters summed over CPUs, by state and name."""
+    lines = path.read_text().splitlines()
+    sums: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for line in lines[1:]:
+        if match := re.fullmatch(r".*/cpu\d+/cpuidle/state(\d+)/(\w+):(\d+)", line):
+            sums[match[1], match[2]] += int(match[3])
+    return drive_counts(lines[0]), dict(sums)
+
+
+def drive_counts(line: str) -> dict[str, int]:
+    """The pairs of a line of the drives' counters."""
+    words = line.split()[1:]
+    return {name: int(value) for name, value in zip(words[::2], words[1::2], strict=False) if value.isdigit()}
+
+
+def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[str, Any]:
+    """A run as wakepath reads it."""
+    runs = out / "runs"
+    name = f"{cell.number:06}"
+    if (runs / f"{name}.failed").exists():
+        complaint = (runs / f"{name}.err").read_text(errors="replace").strip()[-500:]
+        raise RigError(f"{cell.key}: fio failed: {complaint}")
+    drive_before, before = counters(runs / f"{name}.before")
+    drive_after, after = counters(runs / f"{name}.after")
+    idle = [
+        {
+            "state": state["name"],
+            **{
+                field: after[str(index), counter] - before[str(index), counter]
+                for field, counter in (("time_us", "time"), ("usage", "usage"), ("above", "above"), ("below", "below"))
+            },
+        }
+        for index, state in enumerate(machine.states)
+    ]
+    return {
+        "key": asdict(cell.key),
+        "fio": (runs / f"{name}.fio").read_text(),
+        "watched_ns": drive_after["clock_ns"] - drive_before["clock_ns"],
+        "idle": idle,
+        "cpus": machine.cpus,
+        "tools": {"kernel": f"Linux {kernel.release}"},
+    }
