@@ -38,14 +38,26 @@ def guests(cells: list[Cell], runs_per_guest: int) -> list[list[Cell]]:
 def run_study(options: argparse.Namespace) -> int:
     """Simulates the study, runs it in guests, and leaves both results."""
     out: Path = options.output
+    if options.measured and not options.measured.is_file():
+        raise RigError(f"--measured {options.measured}: no such file; rig/lab.py leaves runs.jsonl")
     simulated, measured, results = out / "sim", out / "runs.jsonl", out / "lab"
     if out.exists() and not options.force:
         raise RigError(f"{out} exists; --force replaces it")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     wakepath(options.program, "study", "run", str(options.study), "-o", str(simulated))
-    cells = cells_of(simulated)
-    groups = guests(cells, options.runs_per_guest)
+    if options.measured:
+        shutil.copy(options.measured, measured)
+    else:
+        measure(options, simulated, measured)
+    wakepath(options.program, "results", "laboratory", str(simulated), str(measured), "-o", str(results))
+    print(f"lab: next: wakepath compare {simulated} {results}")
+    return 0
+
+
+def measure(options: argparse.Namespace, simulated: Path, measured: Path) -> None:
+    """Runs the cells in guests, with a line for each."""
+    groups = guests(cells_of(simulated), options.runs_per_guest)
     with measured.open("w") as lines:
         for number, group in enumerate(groups, 1):
             first = group[0]
@@ -57,7 +69,7 @@ def run_study(options: argparse.Namespace) -> int:
             guest = GuestRun(
                 group,
                 simulated,
-                out / f"guest-{number}",
+                measured.parent / f"guest-{number}",
                 shift=options.shift,
                 timeout_s=options.timeout,
                 own_kernels=options.kernels,
@@ -66,9 +78,6 @@ def run_study(options: argparse.Namespace) -> int:
             for run in run_guest(guest):
                 lines.write(json.dumps(run) + "\n")
             lines.flush()
-    wakepath(options.program, "results", "laboratory", str(simulated), str(measured), "-o", str(results))
-    print(f"lab: {len(cells)} runs; next: wakepath compare {simulated} {results}")
-    return 0
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -79,6 +88,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--program", type=Path, default=Path("target/debug/wakepath"), help="wakepath itself (target/debug/wakepath)"
     )
+    parser.add_argument("--measured", type=Path, help="runs.jsonl of an earlier time, in place of running guests")
     parser.add_argument("--force", action="store_true", help="replace the output folder")
     parser.add_argument("--seed", type=int, default=1, help="of service times and exit latencies (1)")
     parser.add_argument(

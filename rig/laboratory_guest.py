@@ -1,5 +1,6 @@
 """A guest in virtual time: put together, run, and what it measured read."""
 
+import json
 import re
 import shlex
 import tempfile
@@ -145,6 +146,28 @@ def drive_counts(line: str) -> dict[str, int]:
     return {name: int(value) for name, value in zip(words[::2], words[1::2], strict=False) if value.isdigit()}
 
 
+def trimmed(fio: dict[str, Any]) -> dict[str, Any]:
+    """Of what fio printed, what wakepath reads."""
+    percentiles = ("50.000000", "90.000000", "99.000000", "99.900000")
+
+    def times(of: dict[str, Any]) -> dict[str, Any]:
+        kept: dict[str, Any] = {name: of[name] for name in ("max", "mean", "N", "bins") if name in of}
+        if "percentile" in of:
+            kept["percentile"] = {name: of["percentile"][name] for name in percentiles}
+        return kept
+
+    def direction(of: dict[str, Any]) -> dict[str, Any]:
+        kept: dict[str, Any] = {name: of[name] for name in ("io_bytes", "runtime", "total_ios")}
+        return kept | {name: times(of[name]) for name in ("lat_ns", "clat_ns")}
+
+    jobs = [
+        {name: job[name] for name in ("jobname", "groupid", "error")}
+        | {name: direction(job[name]) for name in ("read", "write") if job[name]["total_ios"]}
+        for job in fio["jobs"]
+    ]
+    return {"fio version": fio["fio version"], "jobs": jobs}
+
+
 def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[str, Any]:
     """A run as wakepath reads it."""
     runs = out / "runs"
@@ -166,7 +189,7 @@ def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[st
     ]
     return {
         "key": asdict(cell.key),
-        "fio": (runs / f"{name}.fio").read_text(),
+        "fio": json.dumps(trimmed(json.loads((runs / f"{name}.fio").read_text())), separators=(",", ":")),
         "watched_ns": drive_after["clock_ns"] - drive_before["clock_ns"],
         "idle": idle,
         "cpus": machine.cpus,

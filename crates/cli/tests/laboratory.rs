@@ -1,0 +1,195 @@
+//! The laboratory (docs/laboratory.md): what it measures becomes results; real kernels beside their simulation.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop where its premises fail"
+)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{fails_with, repository, skip, wakepath};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The laboratory's exit codes: it failed; something that it needs is not there.
+const FAILED: i32 = 2;
+const UNAVAILABLE: i32 = 3;
+
+const STUDY: &str = "name = 's'\nmachine = 'MACHINE'\nrepeats = 2\npolicy = ['menu', 'ladder']\n\
+    [[workload]]\nname = 'w'\nfio_job = '''\n[a]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randread\n\
+    time_based\nruntime=50ms\n'''\n";
+
+/// A simulated study, and a place for measured runs.
+struct Simulated(TempDir);
+
+impl Simulated {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let machine = repository().join("rig/laboratory/debian-6.12.toml");
+        let study = STUDY.replace("MACHINE", machine.to_str().unwrap());
+        fs::write(folder.path().join("s.toml"), study).unwrap();
+        let this = Self(folder);
+        wakepath(&[
+            "study",
+            "run",
+            &this.path("s.toml"),
+            "-o",
+            &this.path("sim"),
+        ])
+        .success();
+        this
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn convert(&self, lines: &[String]) -> assert_cmd::assert::Assert {
+        fs::write(self.path("runs.jsonl"), lines.join("\n")).unwrap();
+        let (sim, runs, lab) = (self.path("sim"), self.path("runs.jsonl"), self.path("lab"));
+        wakepath(&["results", "laboratory", &sim, &runs, "-o", &lab])
+    }
+}
+
+/// A run with a mean latency of `ns`.
+fn line(policy: &str, repeat: u32, ns: u64) -> String {
+    let times =
+        json!({ "max": 2 * ns, "mean": ns, "N": 1000, "percentile": { "99.000000": ns + 5000 } });
+    let read = json!({ "io_bytes": 4_096_000, "runtime": 500, "total_ios": 1000, "lat_ns": times, "clat_ns": times });
+    let fio = json!({ "fio version": "fio-3.33", "jobs": [{ "jobname": "a", "read": read }] });
+    let state = |name: &str, time_us: u64| json!({ "state": name, "time_us": time_us, "usage": 7, "above": 1, "below": 2 });
+    json!({
+        "key": { "machine": "debian-6.12", "workload": "w", "policy": policy, "repeat": repeat },
+        "fio": fio.to_string(),
+        "watched_ns": 500_000_000,
+        "idle": [state("POLL", 0), state("C1", 900_000)],
+        "cpus": 2,
+        "tools": { "kernel": "Linux 6.12.1" },
+    })
+    .to_string()
+}
+
+fn all_lines() -> Vec<String> {
+    let policies = ["menu@6.12", "ladder@6.12"];
+    let of = |policy: &&str| [0, 1].map(|repeat| line(policy, repeat, 100_000));
+    policies.iter().flat_map(of).collect()
+}
+
+#[test]
+fn what_was_measured_becomes_results_beside_the_simulation() {
+    let simulated = Simulated::new();
+    simulated.convert(&all_lines()).success();
+    let document: Value =
+        serde_json::from_slice(&fs::read(simulated.path("lab/result.json")).unwrap()).unwrap();
+    assert_eq!(document["backend"], "lab");
+    assert_eq!(document["complete"], true);
+    assert_eq!(document["tools"]["kernel"], "Linux 6.12.1");
+    let run: Value =
+        serde_json::from_slice(&fs::read(simulated.path("lab/runs/000000.json")).unwrap()).unwrap();
+    let metric = |name: &str| {
+        let metrics = run["metrics"].as_array().unwrap();
+        let found = metrics.iter().find(|m| m[0] == name).unwrap();
+        found[1].as_f64().unwrap()
+    };
+    assert_eq!(
+        (metric("iops"), metric("mean_us"), metric("p99_us")),
+        (2000.0, 100.0, 105.0)
+    );
+    // Two CPUs over half a second, 0.9 s of which were idle.
+    let busy = &run["idle"][2];
+    assert_eq!(
+        (&busy["state"], &busy["time_ns"]),
+        (&json!("(busy)"), &json!(100_000_000))
+    );
+    assert_eq!(busy["cpu_kind"], "cpu");
+    let (sim, lab) = (simulated.path("sim"), simulated.path("lab"));
+    let compared = wakepath(&["compare", &sim, &lab, "--metric", "mean_us"]).success();
+    let shown = String::from_utf8(compared.get_output().stdout.clone()).unwrap();
+    assert!(
+        shown.contains("lab: menu@6.12") && shown.contains("100.0"),
+        "{shown}"
+    );
+    let page = simulated.path("page.html");
+    wakepath(&["report", &sim, &lab, "-o", &page]).success();
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("measured in the laboratory"));
+}
+
+#[test]
+fn runs_that_do_not_fit_the_study_are_one_error() {
+    let simulated = Simulated::new();
+    let mut lines = all_lines();
+    let whole = lines.clone();
+    let last = lines.pop().unwrap();
+    fails_with(
+        simulated.convert(&lines),
+        &["ladder@6.12, repeat 1", "missing"],
+    );
+    lines.extend([last, line("menu@6.12", 0, 1)]);
+    fails_with(
+        simulated.convert(&lines),
+        &["menu@6.12, repeat 0", "two of this run"],
+    );
+    lines.pop();
+    lines.push(line("teo@6.12", 0, 1));
+    fails_with(simulated.convert(&lines), &["teo@6.12", "no such run"]);
+    let mut cut = whole.clone();
+    cut[3].truncate(40);
+    fails_with(simulated.convert(&cut), &["runs.jsonl", "line 4"]);
+    let silent = whole.iter().map(|l| l.replace("fio version", "nothing"));
+    fails_with(
+        simulated.convert(&silent.collect::<Vec<_>>()),
+        &["fio has printed no JSON"],
+    );
+    fails_with(simulated.convert(&[]), &["missing"]);
+    assert!(!Path::new(&simulated.path("lab/result.json")).exists());
+}
+
+fn laboratory(study: &str, out: &Path, more: &[&str]) -> Output {
+    Command::new("python3")
+        .current_dir(repository())
+        .args(["rig/lab.py", study, "--force", "-o"])
+        .arg(out)
+        .args(["--program", env!("CARGO_BIN_EXE_wakepath")])
+        .args(more)
+        .output()
+        .unwrap()
+}
+
+/// What the laboratory refuses before it boots anything.
+#[test]
+fn what_a_guest_cannot_have_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let study = folder.path().join("s.toml");
+    for (machine, job, message) in [
+        ("skylake-2s-server", "runtime=50ms", "104 CPUs"),
+        (
+            "rk3399",
+            "runtime=50ms",
+            "does not begin with a polling one",
+        ),
+        (
+            "xeon-e3-1240v5",
+            "runtime=50ms",
+            "no idle states of a whole cluster",
+        ),
+    ] {
+        let text = STUDY
+            .replace("MACHINE", machine)
+            .replace("runtime=50ms", job);
+        fs::write(&study, text).unwrap();
+        let done = laboratory(study.to_str().unwrap(), &folder.path().join("out"), &[]);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        if done.status.code() == Some(UNAVAILABLE) {
+            skip("what_a_guest_cannot_have_is_refused", &said);
+            return;
+        }
+        assert_eq!(done.status.code(), Some(FAILED), "{said}");
+        assert!(said.contains(message), "{said}");
+    }
+}
