@@ -92,7 +92,8 @@ def cells_of(simulated: Path) -> list[Cell]:
                 key,
                 simulated / workload["source"],
                 machines[key.machine],
-                governor.version or machine.kernel,
+                # What results call the set has a version only if the study gives one.
+                governor.version if governor.version and "@" in key.policy else machine.kernel,
                 governor.name not in DEBIANS or machine.hz != DEBIANS_HZ or machine.irq_time,
                 policies,
             )

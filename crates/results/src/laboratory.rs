@@ -103,20 +103,26 @@ pub fn write(
         ],
         ..plan.document().clone()
     };
-    let writer = Writer::open(into, document, &files(simulated)?, mode)?;
-    let count = runs.len();
-    for (order, measured) in (0_u32..).zip(runs) {
-        let index = place(&measured.key).unwrap_or_default();
+    let kind_on = |machine: &str| {
         let machines = plan.document().machines.iter();
-        let kind = machines
-            .filter(|m| m.name == measured.key.machine)
+        machines
+            .filter(|m| m.name == machine)
             .find_map(|m| m.cpu_kinds.first())
-            .map_or_else(|| "cpu".to_owned(), |kind| kind.name.clone());
-        let run = filled(measured, &kind, order).map_err(content)?;
-        writer.write_run(index, &run)?;
+            .map_or("cpu", |kind| kind.name.as_str())
+    };
+    // Nothing is written before all can be read.
+    let runs = (0_u32..).zip(runs).map(|(order, measured)| {
+        let index = place(&measured.key).unwrap_or_default();
+        let kind = kind_on(&measured.key.machine);
+        Ok((index, filled(measured, kind, order).map_err(content)?))
+    });
+    let runs: Vec<(usize, Run)> = runs.collect::<Result<_, ImportError>>()?;
+    let writer = Writer::open(into, document, &files(simulated)?, mode)?;
+    for (index, run) in &runs {
+        writer.write_run(*index, run)?;
     }
     writer.finish()?;
-    Ok(count)
+    Ok(runs.len())
 }
 
 /// The study, machines and workloads of a result directory.
