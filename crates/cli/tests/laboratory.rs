@@ -8,6 +8,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -189,4 +190,89 @@ fn what_a_guest_cannot_have_is_refused() {
         assert_eq!(done.status.code(), Some(FAILED), "{said}");
         assert!(said.contains(message), "{said}");
     }
+}
+
+/// A measured or simulated cell: workload and policy, with a metric.
+fn cells(folder: &Path, metric: &str) -> BTreeMap<(String, String), f64> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let of_run = |file: fs::DirEntry| {
+        let run: Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
+        let metrics = run["metrics"].as_array().unwrap();
+        let found = metrics.iter().find(|m| m[0] == metric).unwrap();
+        let key = &run["key"];
+        (
+            (text(&key["workload"]), text(&key["policy"])),
+            found[1].as_f64().unwrap(),
+        )
+    };
+    let runs = fs::read_dir(folder.join("runs")).unwrap();
+    runs.map(|file| of_run(file.unwrap())).collect()
+}
+
+#[test]
+fn the_simulator_agrees_with_a_real_kernel() {
+    let test = "the_simulator_agrees_with_a_real_kernel";
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laboratory");
+    // Half a minute alone; other tests may keep the machine busy.
+    let done = laboratory("rig/laboratory/subset.toml", &out, &["--timeout", "450"]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if done.status.code() == Some(UNAVAILABLE) {
+        skip(test, &said);
+        return;
+    }
+    assert!(done.status.success(), "{said}");
+    // Half of the requests of menu without a limit are about as often in one state as in the next, and runs are so short
+    // that its few gambles count.
+    for (metric, near, near_of_menu) in [
+        ("p50_us", 0.03, f64::INFINITY),
+        ("p90_us", 0.03, 0.03),
+        ("iops", 0.08, 0.15),
+    ] {
+        let (sim, lab) = (
+            cells(&out.join("sim"), metric),
+            cells(&out.join("lab"), metric),
+        );
+        assert!(lab.len() >= 12 && sim.len() == lab.len());
+        for (key, real) in &lab {
+            let (workload, policy) = key;
+            let off = sim[key] / real - 1.0;
+            println!(
+                "{workload} under {policy}: {metric} {real:.1}, off by {:.1} %",
+                off * 100.0
+            );
+            let near = if policy == "menu" { near_of_menu } else { near };
+            assert!(
+                off.abs() <= near,
+                "{key:?}: {metric}: {} beside {real}",
+                sim[key]
+            );
+        }
+    }
+    // The states take exactly what they say: C1E 8 us more than C1.
+    let lab = cells(&out.join("lab"), "mean_us");
+    let forced = |other: &str| {
+        let policy = format!("menu + idle-states[disable=POLL,{other},C6,C8]");
+        lab[&("one-at-a-time".to_owned(), policy)]
+    };
+    let difference = forced("C1") - forced("C1E");
+    assert!((difference - 8.0).abs() < 1.0, "{difference}");
+}
+
+/// A guest that does not come to an end is an error with the last lines of its console.
+#[test]
+fn a_guest_that_hangs_is_an_error_with_its_last_words() {
+    let test = "a_guest_that_hangs_is_an_error_with_its_last_words";
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("out");
+    let done = laboratory("rig/laboratory/subset.toml", &out, &["--timeout", "3"]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if done.status.code() == Some(UNAVAILABLE) {
+        skip(test, &said);
+        return;
+    }
+    assert_eq!(done.status.code(), Some(FAILED), "{said}");
+    assert!(
+        said.contains("was not done after 3 s") && said.contains("console"),
+        "{said}"
+    );
 }
