@@ -1,11 +1,15 @@
 //! Policy sets as arguments.
 
 use std::ffi::OsStr;
+use std::path::Path;
 
+use anyhow::Context;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
+use wakepath_governors as governors;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
+use wakepath_policies::idle::program::{Form, Program};
 use wakepath_policies::mechanism::{Kind, MECHANISMS, Mechanism, Place};
 use wakepath_policies::profile::PROFILES;
 use wakepath_policies::spec::SpecError;
@@ -67,7 +71,11 @@ fn completions(place: Place) -> impl Iterator<Item = PossibleValue> {
     // What is replayed is idle periods: a profile says nothing of them.
     let profiles = PROFILES.iter().filter(move |_| place != Place::Replay);
     mechanisms(place)
-        .map(|m| PossibleValue::new(m.name).help(m.summary))
+        .map(|m| {
+            // After these, a file follows.
+            let name = Form::named(m.name).map_or(m.name, Form::prefix);
+            PossibleValue::new(name).help(m.summary)
+        })
         .chain(profiles.map(|p| PossibleValue::new(p.text).help(p.summary)))
 }
 
@@ -86,6 +94,36 @@ pub(crate) fn tell_profiles<'a>(
         }
     }
     Ok(())
+}
+
+/// The sets with their governors of one's own ready to run. Their paths begin here.
+///
+/// # Errors
+/// There is no such file, or it cannot be run.
+pub(crate) fn load(sets: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
+    let load = |set: &PolicySet| governors::load(set.clone(), Path::new("."));
+    let loaded: Result<Vec<PolicySet>, _> = sets.iter().map(load).collect();
+    loaded.context("--policy")
+}
+
+/// Sets to add to a study: its paths count from its folder, and those of arguments from here.
+///
+/// # Errors
+/// A path is not UTF-8, or this folder is not known.
+pub(crate) fn beside(study: &Path, sets: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
+    let folder = study.parent().unwrap_or(Path::new(""));
+    if folder == Path::new("") || folder == Path::new(".") {
+        return Ok(sets.to_vec());
+    }
+    let whole = |program: &Program| {
+        let path = std::path::absolute(program.path())?;
+        let path = path
+            .to_str()
+            .context("the path of this folder is not UTF-8")?;
+        anyhow::Ok(program.at(path))
+    };
+    let sets = sets.iter().map(|set| set.clone().map_program(whole));
+    sets.collect()
 }
 
 /// One set of all arguments.

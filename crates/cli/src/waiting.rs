@@ -24,6 +24,7 @@ static CANCELLED: AtomicBool = AtomicBool::new(false);
 /// Notes that a signal calls the work off. Returns whether one had before.
 pub(crate) fn cancel(signal: i32) -> bool {
     SIGNAL.store(signal, Ordering::Relaxed);
+    wakepath_governors::call_off();
     CANCELLED.swap(true, Ordering::Relaxed)
 }
 

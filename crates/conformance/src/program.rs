@@ -269,7 +269,11 @@ impl Program {
     ) -> Result<Self> {
         let scratch = tempfile::tempdir()?;
         let dir = scratch.path();
-        let drivers = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let drivers = [crates.join("conformance/c"), crates.join("governors/c")];
+        let driver = drivers.iter().map(|folder| folder.join(subject.driver()));
+        let driver = driver.into_iter().find(|file| file.is_file());
+        let driver = driver.with_context(|| format!("no driver {}", subject.driver()))?;
         let path = dir.join("program");
 
         let altered = |file: &str| {
@@ -288,13 +292,14 @@ impl Program {
             .args(["-fno-strict-aliasing", "-w"])
             .arg(format!("-DHZ={hz}"))
             .arg("-I")
-            .arg(&drivers)
-            .arg("-I")
             .arg(dir.join("include"))
             .arg("-o")
             .arg(&path)
-            .arg(drivers.join(subject.driver()))
-            .arg(drivers.join("record.c"));
+            .arg(driver)
+            .arg(drivers[1].join("record.c"));
+        for folder in &drivers {
+            compiler.arg("-I").arg(folder);
+        }
 
         match subject.recipe() {
             Recipe::Whole => {

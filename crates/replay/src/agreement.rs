@@ -75,7 +75,7 @@ impl Unknown {
 
 /// A governor beside the one that ran, on one CPU. It is told what really happened, so that one
 /// different answer does not lead to the next.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Shadow {
     governor: Option<Governor>,
     seen: u32,
@@ -103,6 +103,11 @@ impl Shadow {
             exported_to: 0,
             agreements: vec![Agreement::default(); blocks],
         }
+    }
+
+    /// Why a governor of one's own no longer answers.
+    pub fn failure(&self) -> Option<&str> {
+        self.governor.as_ref()?.failure()
     }
 
     /// The tick ran at `time`.

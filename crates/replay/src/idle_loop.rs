@@ -25,7 +25,7 @@ pub struct Terms<'a> {
 }
 
 /// A governor on one CPU, and what came of it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct IdleLoop {
     governor: Governor,
     poll_limit: u64,
@@ -68,6 +68,11 @@ impl IdleLoop {
     pub fn restart(&mut self, fresh: Self) {
         self.governor = fresh.governor;
         self.tick_stopped = false;
+    }
+
+    /// Why a governor of one's own no longer answers.
+    pub fn failure(&self) -> Option<&str> {
+        self.governor.failure()
     }
 
     /// Goes through rests, in their order. `package`: what becomes of the package, if that counts, and this governor's

@@ -27,6 +27,7 @@ pub mod package;
 mod report;
 pub mod rest;
 mod run;
+pub mod score;
 mod setup;
 mod windows;
 

@@ -55,6 +55,9 @@ pub enum ReplayError {
     /// Whoever is told of the progress wants no more of it.
     #[error("stopped before the end of the recording")]
     Stopped,
+    /// A governor of one's own no longer answers.
+    #[error("the governor {0}")]
+    Governor(String),
     /// No idle period at all.
     #[error("the recording has no idle periods, so there is nothing to replay")]
     NoPeriods,
@@ -279,6 +282,7 @@ pub fn replay(
             events += batch.len() as u64;
             batch.visit(run)?;
             run.settle_windows();
+            run.check_governors()?;
             if !progress(events / passages) {
                 return Err(ReplayError::Stopped);
             }
@@ -391,6 +395,14 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Whether all governors of one's own still answer.
+    fn check_governors(&self) -> Result<(), ReplayError> {
+        self.cpus
+            .iter()
+            .flatten()
+            .try_for_each(|cpu| check_governors(cpu))
+    }
+
     /// The CPU of the next event, beside what is not of one CPU.
     #[inline(always)]
     fn cpu(
@@ -437,6 +449,7 @@ impl<'a> Run<'a> {
             self.common.end_rest(&mut cpu);
             self.common.ask_governors(&mut cpu);
             cpu.shadow.settle(self.common.calls_of(number as u32))?;
+            check_governors(&cpu)?;
             if cpu.has_periods {
                 numbers.push(number as u32);
             }
@@ -446,6 +459,14 @@ impl<'a> Run<'a> {
             tally.settle(u64::MAX);
         }
         self.common.report(&cpus, numbers, metadata)
+    }
+}
+
+fn check_governors(cpu: &Cpu<'_>) -> Result<(), ReplayError> {
+    let failures = cpu.loops.iter().filter_map(IdleLoop::failure);
+    match failures.chain(cpu.shadow.failure()).next() {
+        Some(why) => Err(ReplayError::Governor(why.to_owned())),
+        None => Ok(()),
     }
 }
 

@@ -41,7 +41,10 @@ fn setup(policies: &[IdlePolicy]) -> Setup {
         states: vec![States::declared(Vec::new(), states())],
         package: None,
         tick: TickRate::HZ_250,
-        policies: policies.iter().map(|p| (format!("{p:?}"), *p)).collect(),
+        policies: policies
+            .iter()
+            .map(|p| (format!("{p:?}"), p.clone()))
+            .collect(),
         psd: None,
         ran: None,
         blocks: 1,
@@ -321,8 +324,8 @@ proptest! {
     #[test]
     fn a_governor_answers_as_it_did(lengths in prop::collection::vec(1_u64..20 * MS, 1..200)) {
         for policy in KERNELS {
-            let events = chosen_by(policy, &lengths);
-            let mut setup = setup(&[policy]);
+            let events = chosen_by(policy.clone(), &lengths);
+            let mut setup = setup(&[policy.clone()]);
             setup.ran = Some(Ran {
                 name: "it".to_owned(),
                 policy,
@@ -340,7 +343,7 @@ proptest! {
     fn time_adds_up_and_the_oracle_wastes_least(
         lengths in prop::collection::vec(1_u64..40 * MS, 1..60),
     ) {
-        let events = chosen_by(KERNELS[0], &lengths);
+        let events = chosen_by(KERNELS[0].clone(), &lengths);
         let machine = Machine::find("skylake-2s-server").unwrap();
         let mut policies = KERNELS.to_vec();
         policies.extend([IdlePolicy::Deepest, IdlePolicy::Oracle(OracleGoal::Energy)]);
@@ -492,7 +495,7 @@ fn windows_of_a_long_recording_are_added_up_on_the_way() {
 #[test]
 fn the_call_log_is_what_was_asked() {
     let lengths: Vec<u64> = (1..300).map(|i| i * 37 * US % (9 * MS) + 1).collect();
-    let events = chosen_by(KERNELS[1], &lengths);
+    let events = chosen_by(KERNELS[1].clone(), &lengths);
     let recorded = recording(&events);
     let mut reader = Reader::open(&recorded.path).unwrap();
     let mut log = Vec::new();

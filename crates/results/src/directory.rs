@@ -30,6 +30,8 @@ pub const WORKLOADS: &str = "workloads";
 pub const MACHINE: &str = "machine.toml";
 /// The folder of the copies of machines, if there are several.
 pub const MACHINES: &str = "machines";
+/// The folder of the copies of idle governors of one's own, if there are any.
+pub const GOVERNORS: &str = "governors";
 
 /// Why a result directory cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -177,11 +179,12 @@ impl Writer {
             there: Vec::new(),
             _lock: lock,
         };
-        let has_machines = files.iter().any(|(name, _)| name.starts_with(MACHINES));
-        for folder in [RUNS, WORKLOADS]
-            .into_iter()
-            .chain(has_machines.then_some(MACHINES))
-        {
+        let has = |folder: &&str| {
+            let in_it = format!("{folder}/");
+            files.iter().any(|(name, _)| name.starts_with(&in_it))
+        };
+        let optional = [MACHINES, GOVERNORS].into_iter().filter(has);
+        for folder in [RUNS, WORKLOADS].into_iter().chain(optional) {
             let folder = writer.dir.join(folder);
             fs::create_dir_all(&folder).map_err(at(&folder))?;
             atomic::sweep(&folder).map_err(at(&folder))?;
@@ -413,7 +416,7 @@ fn only_leftovers(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Results
     };
     for name in names(dir)? {
         let path = dir.join(&name);
-        if [RUNS, WORKLOADS, MACHINES].contains(&name.as_str()) && path.is_dir() {
+        if [RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str()) && path.is_dir() {
             continue;
         }
         match files.iter().find(|(own, _)| *own == name) {
@@ -447,10 +450,10 @@ fn only_leftovers(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Results
     Ok(())
 }
 
-/// The copies of workload and machine files in a directory, by their paths in it.
+/// The copies of workload, machine and governor files in a directory, by their paths in it.
 pub(crate) fn copies(dir: &Path) -> Result<Vec<String>, ResultsError> {
     let mut all = Vec::new();
-    for folder in [WORKLOADS, MACHINES] {
+    for folder in [WORKLOADS, MACHINES, GOVERNORS] {
         let inside = names(&dir.join(folder))?.into_iter();
         all.extend(inside.map(|name| format!("{folder}/{name}")));
     }

@@ -8,7 +8,9 @@ use std::str::FromStr;
 
 use rayon::prelude::*;
 
-use crate::directory::{self, DOCUMENT, MACHINES, Mode, RUNS, ResultsError, WORKLOADS, Writer, at};
+use crate::directory::{
+    self, DOCUMENT, GOVERNORS, MACHINES, Mode, RUNS, ResultsError, WORKLOADS, Writer, at,
+};
 use crate::document::Document;
 use crate::reader::{self, Reader};
 use crate::text::as_text;
@@ -247,10 +249,10 @@ fn runs_of(shard: Shard, dir: &Path, runs: usize) -> Result<Vec<(usize, PathBuf)
     Ok(paths)
 }
 
-/// The study, machine and workload files in a result directory, by name.
+/// The study, machine, workload and governor files in a result directory, by name.
 fn copies(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
     let own = |name: &String| {
-        ![DOCUMENT, RUNS, WORKLOADS, MACHINES].contains(&name.as_str())
+        ![DOCUMENT, RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str())
             && !reader::TABLES.contains(&name.as_str())
     };
     let mut names: Vec<String> = directory::names(dir)?.into_iter().filter(own).collect();

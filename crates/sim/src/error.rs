@@ -79,6 +79,9 @@ pub enum SimError {
         /// What the machine lacks.
         why: String,
     },
+    /// A governor of one's own no longer answers.
+    #[error("the governor {0}")]
+    Governor(String),
     /// The policy of a recorded system is none that there is.
     #[error(transparent)]
     Spec(#[from] SpecError),

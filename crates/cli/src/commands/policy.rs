@@ -9,16 +9,17 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
+use wakepath_governors as governors;
 use wakepath_hardware::IdleStates;
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings, Step};
 use wakepath_policies::idle::Governor;
 use wakepath_policies::input::{Call, CallReader, events, read_states};
-use wakepath_policies::mechanism::{MECHANISMS, Mechanism, Place};
+use wakepath_policies::mechanism::{Kind, MECHANISMS, Mechanism, Place};
 use wakepath_policies::poll;
 use wakepath_policies::profile::PROFILES;
 use wakepath_policies::psd::{Lease, PsdPolicy, PsdSettings};
@@ -222,21 +223,26 @@ struct TickArgs {
 
 fn idle(args: &IdleArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let spec: PolicySpec = args.governor.parse()?;
+    spec.idle()?;
+    let set = governors::load(spec.into(), Path::new("."))?;
+    let spec = set.get(Kind::Idle).context("no idle governor")?;
     let policy = spec.idle()?;
     let states = states(&args.states)?;
     let (input, name) = open(args.calls.as_deref())?;
     // The whole log is read before the first decision: a bad line must leave nothing printed.
     let calls: Vec<Call> = CallReader::new(input, &name).collect::<Result<_, _>>()?;
-    let mut fresh = Governor::new(&policy, &states, args.tick.rate);
+    let fresh = || Governor::new(&policy, &states, args.tick.rate);
     let log = || calls.iter().map(|call| (&call.query, &call.outcome));
 
     if let Some(runs) = args.bench {
         let start = Instant::now();
         for _ in 0..runs {
             let mut used = 0_usize;
-            fresh.clone().run_log(log(), |decision| {
+            let mut governor = fresh();
+            governor.run_log(log(), |decision| {
                 used += decision.state + usize::from(decision.stop_tick);
             });
+            check(&governor)?;
             black_box(used);
         }
         let decisions = calls.len() as f64 * f64::from(runs);
@@ -250,12 +256,22 @@ fn idle(args: &IdleArgs, out: &mut impl Write) -> anyhow::Result<()> {
     }
 
     let mut written = Ok(());
-    fresh.run_log(log(), |decision| {
+    let mut governor = fresh();
+    governor.run_log(log(), |decision| {
         if written.is_ok() {
             written = writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick));
         }
     });
+    check(&governor)?;
     Ok(written?)
+}
+
+/// Whether a governor of one's own has answered to the end.
+fn check(governor: &Governor) -> anyhow::Result<()> {
+    match governor.failure() {
+        Some(why) => bail!("the governor {why}"),
+        None => Ok(()),
+    }
 }
 
 fn poll_limit(args: &PollLimitArgs, out: &mut impl Write) -> anyhow::Result<()> {
@@ -383,7 +399,7 @@ fn listed() -> Vec<Listed> {
     MECHANISMS
         .iter()
         .map(|mechanism| Listed {
-            name: mechanism.name,
+            name: mechanism.label(),
             kind: mechanism.kind.name(),
             versions: versions(mechanism),
             generations: kernels::generations(mechanism.name),

@@ -89,7 +89,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         let drive = machine.find_drive(name).context("--drive")?;
         machine.replace_drive(drive);
     }
-    let policies = policies(&machine, &args.policy)?;
+    let given = policy_set::load(&args.policy)?;
+    let policies = policies(&machine, &given)?;
     let mut workload = Workload::load(&args.job)?;
     if let Workload::Fio(file) = &mut workload {
         for job in &mut file.jobs {

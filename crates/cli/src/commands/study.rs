@@ -264,7 +264,11 @@ struct CheckedWorkload {
 const TRY: Duration = Duration::from_millis(20);
 
 fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let plan = Plan::with_more(&args.study, args.on, &args.policy)?;
+    let plan = Plan::with_more(
+        &args.study,
+        args.on,
+        &policy_set::beside(&args.study, &args.policy)?,
+    )?;
     let jobs = args.jobs.threads();
     let backend = run::backend(&plan)?;
     run::check(&plan, &*backend)?;
@@ -449,7 +453,11 @@ fn duration(seconds: f64) -> String {
 }
 
 fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let plan = Plan::with_more(&args.study, args.on, &args.policy)?;
+    let plan = Plan::with_more(
+        &args.study,
+        args.on,
+        &policy_set::beside(&args.study, &args.policy)?,
+    )?;
     if args.shard.is_some() && args.on != Origin::Sim {
         bail!(
             "--shard is for simulations: a measurement takes its runs in an order of its own, on one machine, and a \

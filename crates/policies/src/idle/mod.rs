@@ -11,6 +11,7 @@ pub mod menu;
 pub mod only_state;
 pub mod oracle;
 pub mod power;
+pub mod program;
 pub mod simple;
 pub mod stay;
 mod table;
@@ -31,6 +32,7 @@ use self::menu::{AnyMenu, for_each_menu};
 use self::only_state::OnlyState;
 use self::oracle::Oracle;
 use self::power::IdlePower;
+use self::program::{Outside, Program};
 use self::simple::{Deepest, Shallowest};
 use self::table::StateTable;
 use self::teo::{AnyTeo, Teo61, for_each_teo};
@@ -149,7 +151,7 @@ impl Default for HaltpollParameters {
 
 /// Which idle governor to use, with its settings. A name such as `menu@6.1` parses into it
 /// ([`crate::spec`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum IdlePolicy {
     /// [`menu`] as a kernel has it.
     Menu(KernelVersion),
@@ -165,6 +167,8 @@ pub enum IdlePolicy {
     Deepest,
     /// [`Oracle`].
     Oracle(OracleGoal),
+    /// A governor of one's own: [`program`].
+    Program(Program),
 }
 
 impl IdlePolicy {
@@ -175,7 +179,7 @@ impl IdlePolicy {
             | Self::Teo(kernel)
             | Self::Ladder(kernel)
             | Self::Haltpoll(kernel, _) => Some(kernel),
-            Self::Shallowest | Self::Deepest | Self::Oracle(_) => None,
+            Self::Shallowest | Self::Deepest | Self::Oracle(_) | Self::Program(_) => None,
         }
     }
 
@@ -190,7 +194,7 @@ impl IdlePolicy {
 }
 
 /// Any idle governor, with its memory of one CPU.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[expect(
     missing_docs,
     reason = "each variant is documented as a type of its own"
@@ -205,6 +209,7 @@ pub enum Governor {
     Deepest(Deepest),
     Oracle(Oracle),
     OnlyState(OnlyState),
+    Outside(Outside),
 }
 
 /// Evaluates an expression for whichever governor it is, without a virtual call.
@@ -220,6 +225,7 @@ macro_rules! for_each_governor {
             Governor::Deepest($name) => $what,
             Governor::Oracle($name) => $what,
             Governor::OnlyState($name) => $what,
+            Governor::Outside($name) => $what,
         }
     };
 }
@@ -238,6 +244,7 @@ impl Governor {
             IdlePolicy::Shallowest => Self::Shallowest(Shallowest::new(states)),
             IdlePolicy::Deepest => Self::Deepest(Deepest::new(states)),
             IdlePolicy::Oracle(goal) => Self::Oracle(Oracle::new(states, goal, tick)),
+            IdlePolicy::Program(ref program) => Self::Outside(Outside::new(program, states, tick)),
         }
     }
 
@@ -264,7 +271,18 @@ impl Governor {
     /// Enables or disables a state and keeps all that the governor has learnt, as writing to the
     /// state's `disable` file in sysfs does. An index that does not exist is ignored.
     pub fn set_disabled(&mut self, state: usize, disabled: bool) {
-        self.table_mut().set_disabled(state, disabled);
+        match self {
+            Self::Outside(outside) => outside.set_disabled(state, disabled),
+            _ => self.table_mut().set_disabled(state, disabled),
+        }
+    }
+
+    /// Why a governor of one's own no longer answers; since then it takes state 0.
+    pub fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Outside(outside) => outside.failure(),
+            _ => None,
+        }
     }
 
     /// Does something with the governor that it is.

@@ -92,7 +92,7 @@ fn regular(policy: IdlePolicy, us: u64, timer_us: u64, tick_stopped: bool) -> Id
 #[test]
 fn all_learn_that_idles_are_short_although_the_timer_is_far() {
     for policy in &menus_and_teos() {
-        let decision = regular(*policy, 50, 3_900, false);
+        let decision = regular(policy.clone(), 50, 3_900, false);
         assert_eq!(
             decision,
             IdleDecision {
@@ -107,7 +107,7 @@ fn all_learn_that_idles_are_short_although_the_timer_is_far() {
 #[test]
 fn all_trust_a_timer_that_always_fires() {
     for policy in &menus_and_teos() {
-        let decision = regular(*policy, 20_000, 20_000, false);
+        let decision = regular(policy.clone(), 20_000, 20_000, false);
         assert_eq!(
             decision,
             IdleDecision {
@@ -122,7 +122,7 @@ fn all_trust_a_timer_that_always_fires() {
 #[test]
 fn with_the_tick_stopped_menu_and_teo_go_for_the_timer() {
     for policy in &menus_and_teos() {
-        let decision = regular(*policy, 50, 50_000, true);
+        let decision = regular(policy.clone(), 50, 50_000, true);
         assert_eq!(
             decision,
             IdleDecision {
@@ -362,7 +362,7 @@ proptest! {
     ) {
         for policy in all() {
             let mut plain = Governor::new(&policy, &list, TickRate::HZ_250);
-            let mut toggled = plain.clone();
+            let mut toggled = Governor::new(&policy, &list, TickRate::HZ_250);
             for (query, outcome) in &history {
                 if list.get(state).is_some_and(|s| !s.disabled) {
                     toggled.set_disabled(state, true);
@@ -380,35 +380,36 @@ proptest! {
 #[test]
 fn teo_polls_under_a_request_that_excludes_a_state_which_it_would_not_with_that_state_off() {
     let list = states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true);
-    let mut governor = Governor::new(
-        &IdlePolicy::Teo(KernelVersion::V6_12),
-        &list,
-        TickRate::HZ_250,
-    );
-    let mut query = IdleQuery {
-        latency_request: NO_LATENCY_REQUEST,
-        ..IdleQuery::default()
-    };
-    // By turns a timer that C6 is right for, one that C1 is right for, and a wake-up long before a timer.
-    for _ in 0..40 {
-        for (sleep_length, residency) in
-            [(3_000_000, 3_000_000), (50_000, 50_000), (3_000_000, 500)]
-        {
-            query.sleep_length = sleep_length;
-            query.delta_tick = sleep_length;
-            let state = governor.select(&query).state;
-            query.clock += residency;
-            let outcome = IdleOutcome {
-                clock: query.clock,
-                residency,
-                ..IdleOutcome::default()
-            };
-            governor.reflect(state, &outcome);
+    let learnt = || {
+        let policy = IdlePolicy::Teo(KernelVersion::V6_12);
+        let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
+        let mut query = IdleQuery {
+            latency_request: NO_LATENCY_REQUEST,
+            ..IdleQuery::default()
+        };
+        // By turns a timer that C6 is right for, one that C1 is right for, and a wake-up long before a timer.
+        for _ in 0..40 {
+            for (sleep_length, residency) in
+                [(3_000_000, 3_000_000), (50_000, 50_000), (3_000_000, 500)]
+            {
+                query.sleep_length = sleep_length;
+                query.delta_tick = sleep_length;
+                let state = governor.select(&query).state;
+                query.clock += residency;
+                let outcome = IdleOutcome {
+                    clock: query.clock,
+                    residency,
+                    ..IdleOutcome::default()
+                };
+                governor.reflect(state, &outcome);
+            }
         }
-    }
-    let mut off = governor.clone();
+        (governor, query)
+    };
+    let (mut off, query) = learnt();
     off.set_disabled(2, true);
     assert_eq!(off.select(&query).state, 1);
+    let (mut governor, mut query) = learnt();
     query.latency_request = 20_000;
     assert_eq!(governor.select(&query).state, 0);
 }

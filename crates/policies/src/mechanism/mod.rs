@@ -7,10 +7,12 @@
 pub mod key;
 
 mod apst;
+mod c;
 mod cpu_latency;
 mod deepest;
 mod drive_latency;
 mod epp;
+mod exec;
 mod frequency;
 mod haltpoll;
 mod hwp_boost;
@@ -41,6 +43,7 @@ use std::fmt;
 use self::key::{AnyKey, Fallback, Key};
 use crate::apst::ApstSettings;
 use crate::freq::FreqPolicy;
+use crate::idle::program::{Form, Program};
 use crate::idle::{IdlePolicy, KernelVersion};
 use crate::poll::PollPolicy;
 use crate::psd::PsdSettings;
@@ -55,6 +58,8 @@ pub static MECHANISMS: &[&Mechanism] = &[
     &shallowest::MECHANISM,
     &deepest::MECHANISM,
     &oracle::MECHANISM,
+    &c::MECHANISM,
+    &exec::MECHANISM,
     &idle_states::MECHANISM,
     &cpu_latency::MECHANISM,
     &poll::MECHANISM,
@@ -224,6 +229,8 @@ pub(crate) struct Given<'a> {
     pub(crate) mechanism: &'static Mechanism,
     pub(crate) version: Option<KernelVersion>,
     pub(crate) keys: &'a [GivenKey],
+    /// The governor of one's own that it names.
+    pub(crate) program: Option<&'a Program>,
 }
 
 impl Given<'_> {
@@ -280,8 +287,16 @@ impl Mechanism {
         self.keys.iter().copied().find(|k| k.info().name == name)
     }
 
+    /// Its name with what has to follow it: `menu`, `c:FILE`.
+    pub fn label(&self) -> &'static str {
+        Form::named(self.name).map_or(self.name, Form::label)
+    }
+
     /// An example with every key that has to be given.
     pub fn example(&self) -> String {
+        if let Some(form) = Form::named(self.name) {
+            return form.example().to_owned();
+        }
         let required = self.keys.iter().map(|key| key.info());
         let required: Vec<String> = required
             .filter(|key| key.fallback == Fallback::Required)
@@ -313,6 +328,15 @@ impl fmt::Debug for Mechanism {
 /// The mechanism of this name.
 pub fn find(name: &str) -> Option<&'static Mechanism> {
     MECHANISMS.iter().copied().find(|m| m.name == name)
+}
+
+/// What the policies become that name a file.
+fn program_of(given: &Given<'_>) -> Result<Policy, SpecError> {
+    let program = given.program.ok_or_else(|| {
+        let example = Form::named(given.mechanism.name).map_or("", Form::example);
+        given.error(format!("a file has to follow, as in {example}"))
+    })?;
+    Ok(Policy::Idle(IdlePolicy::Program(program.clone())))
 }
 
 /// Mechanisms that act everywhere.

@@ -34,6 +34,14 @@ pub enum SpecError {
         /// What is wrong with it, and what there is.
         problem: String,
     },
+    /// A governor of one's own is not written so.
+    #[error("`{text}`: {problem}")]
+    Program {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The policy decides something else than what is asked for.
     #[error("`{name}` is not {wanted} policy but {actual} policy; known: {known}")]
     WrongKind {
@@ -141,7 +149,7 @@ pub(super) fn names(kind: Option<Kind>) -> String {
     let mechanisms = MECHANISMS
         .iter()
         .filter(|mechanism| kind.is_none_or(|kind| mechanism.kind == kind))
-        .map(|mechanism| mechanism.name);
+        .map(|mechanism| mechanism.label());
     let profiles = profile::tools().filter(|_| kind.is_none());
     mechanisms.chain(profiles).collect::<Vec<_>>().join(", ")
 }

@@ -32,6 +32,7 @@ use wakepath_units::spelling::{closest, nearest};
 use self::error::{names, with_article};
 use crate::apst::ApstSettings;
 use crate::freq::FreqPolicy;
+use crate::idle::program::{Form, Program};
 use crate::idle::{IdlePolicy, KernelVersion};
 use crate::mechanism::key::AnyKey;
 use crate::mechanism::{self, Given, GivenKey, Kind, MECHANISMS, Mechanism, Policy};
@@ -83,10 +84,28 @@ impl PolicySpec {
         &self.policy
     }
 
+    /// The governor of one's own that it is.
+    pub fn program(&self) -> Option<&Program> {
+        match &self.policy {
+            Policy::Idle(IdlePolicy::Program(program)) => Some(program),
+            _ => None,
+        }
+    }
+
+    /// This policy with another governor of one's own, if it is one.
+    #[must_use]
+    pub fn with_program(&self, program: Program) -> Self {
+        let mut changed = self.clone();
+        if self.program().is_some() {
+            changed.policy = Policy::Idle(IdlePolicy::Program(program));
+        }
+        changed
+    }
+
     /// The policy as an idle policy, or an error that says what it is instead.
     pub fn idle(&self) -> Result<IdlePolicy, SpecError> {
-        match self.policy {
-            Policy::Idle(policy) => Ok(policy),
+        match &self.policy {
+            Policy::Idle(policy) => Ok(policy.clone()),
             _ => Err(self.wrong_kind(Kind::Idle)),
         }
     }
@@ -147,7 +166,7 @@ impl PolicySpec {
             None => keys.push((key, value)),
         }
         let bare = self.bare;
-        let changed = Self::new(self.mechanism, self.version, keys)?;
+        let changed = Self::new(self.mechanism, self.version, keys, self.program())?;
         Ok(Self { bare, ..changed })
     }
 
@@ -155,7 +174,8 @@ impl PolicySpec {
     #[must_use]
     pub fn of_kernel(&self, kernel: KernelVersion) -> Self {
         let version = self.mechanism.versioned.then_some(kernel);
-        Self::new(self.mechanism, version, self.keys.clone()).unwrap_or_else(|_| self.clone())
+        Self::new(self.mechanism, version, self.keys.clone(), self.program())
+            .unwrap_or_else(|_| self.clone())
     }
 
     /// This policy on a kernel: a bare name means that kernel's, one with a version stays what it is.
@@ -176,7 +196,7 @@ impl PolicySpec {
             .filter(|(key, _)| !keys.contains(&key.info().name));
         let kept = kept.cloned().collect();
         let bare = self.bare;
-        Self::new(self.mechanism, self.version, kept)
+        Self::new(self.mechanism, self.version, kept, self.program())
             .map_or_else(|_| self.clone(), |changed| Self { bare, ..changed })
     }
 
@@ -184,11 +204,13 @@ impl PolicySpec {
         mechanism: &'static Mechanism,
         version: Option<KernelVersion>,
         keys: Vec<GivenKey>,
+        program: Option<&Program>,
     ) -> Result<Self, SpecError> {
         let policy = (mechanism.build)(&Given {
             mechanism,
             version,
             keys: &keys,
+            program,
         })?;
         Ok(Self {
             mechanism,
@@ -206,6 +228,7 @@ impl PartialEq for PolicySpec {
         self.mechanism == other.mechanism
             && self.version == other.version
             && self.given().eq(other.given())
+            && self.program() == other.program()
     }
 }
 
@@ -219,6 +242,9 @@ impl fmt::Debug for PolicySpec {
 
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(program) = self.program() {
+            return fmt::Display::fmt(program, f);
+        }
         f.write_str(self.mechanism.name)?;
         if let Some(version) = self.version {
             write!(f, "@{version}")?;
@@ -257,6 +283,10 @@ impl FromStr for PolicySpec {
             });
         }
 
+        if let Some((form, rest)) = Form::of(text) {
+            let program = Program::parse(form, rest)?;
+            return Self::new(find(form.name())?, None, Vec::new(), Some(&program));
+        }
         let (head, keys) = match text.split_once('[') {
             Some((head, rest)) => {
                 let inside = rest
@@ -295,7 +325,7 @@ impl FromStr for PolicySpec {
                 given.push((key, value));
             }
         }
-        let named = Self::new(mechanism, version, given)?;
+        let named = Self::new(mechanism, version, given, None)?;
         Ok(Self { bare, ..named })
     }
 }
@@ -357,6 +387,13 @@ fn check_key(
     }
 }
 
+/// Whether a character is part of the path of a governor of one's own that begins at `start`. What joins policies has
+/// spaces around it there.
+fn in_path(text: &str, start: usize, at: usize) -> bool {
+    let spaced = text[..at].ends_with(' ') && text[at + 1..].starts_with(' ');
+    text.as_bytes()[at] == b'+' && !spaced && Form::of(text[start..].trim_start()).is_some()
+}
+
 /// Splits a text at a separator, but not within brackets.
 fn split_outside(text: &str, separator: char) -> Result<Vec<&str>, SpecError> {
     let syntax = |problem| SpecError::Syntax {
@@ -372,7 +409,7 @@ fn split_outside(text: &str, separator: char) -> Result<Vec<&str>, SpecError> {
             '[' => inside = true,
             ']' if !inside => return Err(syntax("there is a `]` without a `[`")),
             ']' => inside = false,
-            c if c == separator && !inside => {
+            c if c == separator && !inside && !in_path(text, start, at) => {
                 names.push(text[start..at].trim());
                 start = at + 1;
             }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{PolicySpec, SpecError, split_outside};
 use crate::apst::ApstSettings;
 use crate::freq::FreqPolicy;
+use crate::idle::program::Program;
 use crate::idle::{IdlePolicy, KernelVersion};
 use crate::mechanism::{
     CpuLatency, DriveLatency, Epp, FrequencyLimits, IdleStatesLimit, Kind, Policy,
@@ -189,6 +190,28 @@ impl PolicySet {
         self
     }
 
+    /// This set with its governor of one's own, if it has one, made anew.
+    ///
+    /// # Errors
+    /// Of `make`.
+    pub fn map_program<E>(
+        mut self,
+        make: impl Fn(&Program) -> Result<Program, E>,
+    ) -> Result<Self, E> {
+        for policy in &mut self.policies {
+            if let Some(program) = policy.program() {
+                let made = make(program)?;
+                *policy = policy.with_program(made);
+            }
+        }
+        Ok(self)
+    }
+
+    /// The governor of one's own that it has.
+    pub fn program(&self) -> Option<&Program> {
+        self.policies.iter().find_map(PolicySpec::program)
+    }
+
     /// This set in the order of [`Kind`]: the same for all sets of the same policies.
     #[must_use]
     pub fn sorted(mut self) -> Self {
@@ -199,7 +222,7 @@ impl PolicySet {
     /// The idle governor.
     pub fn idle(&self) -> Option<IdlePolicy> {
         self.find(|policy| match policy {
-            Policy::Idle(policy) => Some(*policy),
+            Policy::Idle(policy) => Some(policy.clone()),
             _ => None,
         })
     }

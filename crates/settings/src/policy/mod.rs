@@ -205,7 +205,7 @@ impl Target<'_> {
     /// What the policy sets.
     fn set(&mut self) -> Result<(), SettingsError> {
         match self.spec.policy() {
-            Policy::Idle(policy) => self.idle_governor(*policy),
+            Policy::Idle(policy) => self.idle_governor(policy),
             Policy::IdleStates(limit) => self.idle_states(limit),
             Policy::CpuLatency(latency) => self.cpu_latency(latency),
             Policy::Frequency(_) => self.frequency(),
@@ -230,7 +230,7 @@ impl Target<'_> {
         }
     }
 
-    fn idle_governor(&mut self, policy: IdlePolicy) -> Result<(), SettingsError> {
+    fn idle_governor(&mut self, policy: &IdlePolicy) -> Result<(), SettingsError> {
         let spec = self.spec;
         let name = spec.mechanism().name;
         if matches!(
@@ -239,6 +239,11 @@ impl Target<'_> {
         ) {
             return Err(self.error(
                 "exists only in the simulator; a limit on a real machine is idle-states[ceiling=20us]",
+            ));
+        }
+        if let IdlePolicy::Program(_) = policy {
+            return Err(self.error(
+                "runs in sim, replay and study; on a real machine a governor is part of its kernel",
             ));
         }
         self.want("idle-governor", At::System, name);

@@ -239,6 +239,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             if events % Watchdog::EVERY == 0 {
                 let requests = self.recorder.reads + self.recorder.writes + self.recorder.ramped;
                 watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(requests))?;
+                self.check_governors()?;
             }
             match Slot::of(next, self.cpus.len(), self.domains.len()) {
                 Slot::Phase(cpu) => self.end_phase(cpu),
@@ -250,11 +251,18 @@ impl<'a, O: Observer> Engine<'a, O> {
                 Slot::Device(other) => self.served(other - devices),
             }
         }
+        self.check_governors()?;
         let own = events - self.looks;
         match self.failure.take() {
             Some(failure) => Err(failure),
             None => Ok(self.finish(own)),
         }
+    }
+
+    /// Whether all governors of one's own still answer.
+    fn check_governors(&self) -> Result<(), SimError> {
+        let failure = self.cpus.iter().find_map(|cpu| cpu.governor.failure());
+        failure.map_or(Ok(()), |why| Err(SimError::Governor(why.to_owned())))
     }
 
     fn start_background(&mut self) {

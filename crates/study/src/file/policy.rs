@@ -80,6 +80,8 @@ pub struct NamedSet<'a> {
     pub at: Spanned<()>,
     /// Its policies.
     pub set: PolicySet,
+    /// The name is what its set is called: given names stay.
+    pub is_set: bool,
     /// Settings of the measured machine.
     pub settings: Option<&'a BTreeMap<String, Spanned<toml::Value>>>,
 }
@@ -149,6 +151,7 @@ fn alone<'a, T>(
         name: name_of(&[text]),
         at: Spanned::new(at.span(), ()),
         set: parse(at, text, source)?,
+        is_set: true,
         settings: None,
     })
 }
@@ -171,6 +174,7 @@ fn table<'a>(
         },
         at: Spanned::new(at.map_or(item.span(), Spanned::span), ()),
         set,
+        is_set: entry.name.is_none(),
         settings: Some(&entry.settings),
     })
 }
@@ -207,6 +211,7 @@ fn grid<'a>(
             name: name_of(&names),
             set: PolicySet::join(sets).map_err(|e| source.error(&at, e.to_string()))?,
             at,
+            is_set: true,
             settings: None,
         })
     });

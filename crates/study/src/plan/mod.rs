@@ -232,7 +232,7 @@ impl Plan {
         let mut places = Vec::new();
         for named in named_sets(&file.policy, &file.also, source)? {
             let at = named.at.clone();
-            let policy = PlannedPolicy::new(named, source, target)?;
+            let policy = PlannedPolicy::new(named, source, folder, target)?;
             places.push(at.clone());
             if policies.iter().any(|p| p.name == policy.name) {
                 let message = format!("a second policy is called `{}`", policy.name);
@@ -470,7 +470,8 @@ impl Plan {
         let mut files = vec![("study.toml".to_owned(), study.into_bytes())];
         files.extend(self.machines.iter().map(|m| m.file.clone()).zip(machines));
         let copies = self.workloads.iter().flat_map(PlannedWorkload::copies);
-        for (name, text) in copies {
+        let programs = self.policies.iter().filter_map(|p| p.set.program()?.copy());
+        for (name, text) in copies.chain(programs) {
             if !files.iter().any(|(there, _)| *there == name) {
                 files.push((name, text.as_bytes().to_vec()));
             }

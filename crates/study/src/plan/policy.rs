@@ -1,7 +1,9 @@
 //! What is compared: policy sets with their names.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use wakepath_governors as governors;
 use wakepath_policies::PolicySet;
 use wakepath_results::Origin;
 
@@ -23,6 +25,7 @@ impl PlannedPolicy {
     pub(super) fn new(
         named: NamedSet<'_>,
         source: Source<'_>,
+        folder: &Path,
         target: Origin,
     ) -> Result<Self, StudyError> {
         let mut settings = BTreeMap::new();
@@ -49,9 +52,15 @@ impl PlannedPolicy {
         {
             return Err(source.error(&named.at, message));
         }
+        let set = governors::load(named.set, folder);
+        let set = set.map_err(|e| source.error(&named.at, e.to_string()))?;
         Ok(Self {
-            name: named.name,
-            set: named.set,
+            // Results have to tell two versions of a file apart.
+            name: match set.program() {
+                Some(_) if named.is_set => set.to_string(),
+                _ => named.name,
+            },
+            set,
             settings,
         })
     }

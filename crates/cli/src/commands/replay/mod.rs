@@ -2,6 +2,7 @@
 //!
 //! It is a study made on the spot: one recording, the policy sets, and blocks of its time as repeats.
 
+mod decisions;
 mod intervals;
 mod study;
 mod tables;
@@ -42,6 +43,8 @@ use tables::Table;
   wakepath replay load.parquet --policy menu --policy teo
   wakepath replay load.parquet --machine rk3399 --policy teo@6.12 --policy 'teo@6.12 + psd[timeout=3ms]'
   wakepath replay load.parquet --machine rk3399 --ran menu@6.1 --cpu 3 --calls calls.csv
+  wakepath replay load.parquet --policy teo --policy c:./teo.c
+  wakepath replay load.parquet --cpu 3 --decisions answers.csv
   wakepath replay load.parquet --kernel 6.1,6.12.30,6.12.48,6.12.60,6.18,7.3
   wakepath replay load.parquet --kernel 6.1,7.3 -o kernels && wakepath report kernels
   wakepath replay load.parquet --format csv --table gaps")]
@@ -75,9 +78,13 @@ pub(crate) struct Args {
     /// Write the governor call log of a CPU, for `wakepath policy idle`.
     #[arg(long, value_name = "FILE.csv")]
     calls: Option<PathBuf>,
-    /// Whose call log.
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "calls")]
-    cpu: u32,
+    /// Score a log of answers to the call log of a CPU, lines of index,stop_tick as `wakepath policy idle` prints them, beside
+    /// the governors of --policy. Each idle period is as long as it was, whatever was answered.
+    #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["calls", "kernel", "output", "table"])]
+    decisions: Option<PathBuf>,
+    /// Whose call log [default: 0].
+    #[arg(long, value_name = "N")]
+    cpu: Option<u32>,
     /// Blocks of equal time, whose differences the intervals come from.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(4..=1000))]
     blocks: u32,
@@ -100,6 +107,10 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         args.table.is_none() || args.format == Format::Csv,
         "--table chooses what --format csv prints; the other formats have all tables"
     );
+    ensure!(
+        args.cpu.is_none() || args.calls.is_some() || args.decisions.is_some(),
+        "--cpu says whose call log is meant, so it goes with --calls or --decisions"
+    );
     if let Some(calls) = &args.calls {
         check_calls(calls, args).with_context(|| calls.display().to_string())?;
     }
@@ -117,6 +128,10 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let plan = Plan::new(&text, "wakepath replay", Path::new("."), Origin::Replay)?;
     let backend = Replay::new(&plan)?;
     let recording = backend.recording(0).context("no recording")?;
+    if let Some(file) = &args.decisions {
+        let sets = study::sets(args, &metadata)?;
+        return decisions::run(file, args, recording, &sets, out);
+    }
     let bar = ProgressBar::new(1000).with_style(ProgressStyle::with_template(
         "{bar:30} {percent} %, {eta} left",
     )?);
@@ -206,12 +221,12 @@ fn with_calls(
     let mut replayed = None;
     new_file::write(path, args.force, |file| {
         let mut log = BufWriter::new(file);
-        let of_all = replayed.insert(replay(Some((args.cpu, &mut log)))?);
+        let of_all = replayed.insert(replay(Some((args.cpu.unwrap_or(0), &mut log)))?);
         log.flush()?;
         ensure!(
             file.metadata()?.len() > 0,
             "CPU {} has no idle period in {}; --cpu can be {}",
-            args.cpu,
+            args.cpu.unwrap_or(0),
             args.trace.display(),
             cpus::list(&of_all.report.cpus)
         );

@@ -15,6 +15,7 @@ use wakepath_trace::recording::Metadata;
 use wakepath_units::TickRate;
 
 use super::Args;
+use crate::policy_set;
 
 /// A study file.
 #[derive(Serialize)]
@@ -115,7 +116,7 @@ fn whole(path: &Path) -> anyhow::Result<String> {
 }
 
 /// The sets to replay: each in each kernel, if there are kernels.
-fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<PolicySet>> {
+pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<PolicySet>> {
     if args.kernel.is_empty() {
         let default = ["menu@6.1", "menu@6.12", "teo@6.1", "teo@6.12"];
         return match &args.policy[..] {
@@ -123,7 +124,7 @@ fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<PolicySet>> {
                 .map(str::parse)
                 .into_iter()
                 .collect::<Result<_, _>>()?),
-            given => Ok(given.to_vec()),
+            given => policy_set::load(given),
         };
     }
     let unchanged = [PolicySet::default()];

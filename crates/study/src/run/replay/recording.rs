@@ -134,6 +134,14 @@ impl<'a> Replaying<'a> {
             .collect()
     }
 
+    /// The idle states of a CPU, and the tick rate.
+    pub fn states_of(&self, cpu: u32) -> (&States, TickRate) {
+        (
+            &self.setup.states[self.setup.group_of(cpu)],
+            self.setup.tick,
+        )
+    }
+
     /// The names of the idle states of all CPUs, each once.
     pub fn states(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -184,7 +192,7 @@ impl<'a> Replaying<'a> {
         governors.sort_by_key(|(place, _)| *place);
         for (index, (place, (_, policy))) in governors.into_iter().enumerate() {
             if let Some(of_set) = policies.get_mut(*place) {
-                *of_set = (index + 1, Some(*policy));
+                *of_set = (index + 1, Some(policy.clone()));
             }
         }
         let seen = |group: usize| {
@@ -240,7 +248,7 @@ fn passes(
         if let Some(message) = cannot_replay(set) {
             return Err(error(&message));
         }
-        let ran = setup.ran.as_ref().map(|ran| ran.policy);
+        let ran = setup.ran.as_ref().map(|ran| ran.policy.clone());
         let idle = set.idle().or(ran).ok_or_else(|| {
             error("it names no idle governor, and the recording does not say which one ran")
         })?;

@@ -8,11 +8,18 @@
  *                                   each call, 8 bytes each, instead of the decision
  *   governor --bench PASSES         the same input; prints nanoseconds per decision (select and
  *                                   reflect) of the fastest of PASSES passes over it
+ *   governor --serve                a case without calls, then questions, each answered at once; in seccomp's strict mode
  *   governor STATES.csv CALLS.csv   text as in `wakepath policy idle`: prints index,stop_tick
  */
 #include <inttypes.h>
+#include <linux/seccomp.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cpuidle_standin.h"
 #include "record.h"
@@ -102,12 +109,9 @@ static void start(const struct case_record *c, const struct state_record *states
 		wp_die("the governor refused the device");
 }
 
-/* One select and, unless the driver refused the state, one reflect. */
-static inline u8 decide(const struct call_record *call)
+/* One select. */
+static inline int choose(const struct call_record *call, bool *stop_tick)
 {
-	bool stop_tick = true;
-	int idx;
-
 	wp_now.sleep_length = call->sleep_length;
 	wp_now.delta_tick = call->delta_tick;
 	wp_now.latency_req = call->latency_req;
@@ -115,8 +119,13 @@ static inline u8 decide(const struct call_record *call)
 	wp_now.nr_iowait = call->nr_iowait;
 	wp_now.tick_stopped = call->tick_stopped;
 
-	idx = governor->select(&driver, &device, &stop_tick);
+	*stop_tick = true;
+	return governor->select(&driver, &device, stop_tick);
+}
 
+/* One reflect, unless the driver refused the state. */
+static inline void tell(const struct call_record *call, int idx)
+{
 	device.last_residency_ns = call->residency;
 	if (call->residency) {
 		if (driver.states[idx].flags & CPUIDLE_FLAG_POLLING)
@@ -125,6 +134,14 @@ static inline u8 decide(const struct call_record *call)
 		wp_now.clock = call->reflect_clock;
 		governor->reflect(&device, idx);
 	}
+}
+
+static inline u8 decide(const struct call_record *call)
+{
+	bool stop_tick;
+	int idx = choose(call, &stop_tick);
+
+	tell(call, idx);
 	return (u8)idx | (stop_tick ? 0x80 : 0);
 }
 
@@ -257,6 +274,91 @@ static void run_text(const char *states_path, const char *calls_path)
 	fclose(file);
 }
 
+/* What the exit status of one that does not come to an end says. */
+#define EXIT_ENDLESS	86
+
+static volatile u64 answered;
+
+/* Every second of processor time: the governor must have answered something since the last. */
+static void look(int signal)
+{
+	static u64 last = -1ULL;
+
+	if (answered == last)
+		syscall(SYS_exit, EXIT_ENDLESS);
+	last = answered;
+}
+
+static bool is_served(int argc, char **argv)
+{
+	return argc == 2 && !strcmp(argv[1], "--serve");
+}
+
+/* Before any code of the governor, its constructors included. */
+static void confine(int argc, char **argv)
+{
+	struct itimerval second = { { 1, 0 }, { 1, 0 } };
+
+	if (!is_served(argc, argv))
+		return;
+	signal(SIGVTALRM, look);
+	setitimer(ITIMER_VIRTUAL, &second, NULL);
+	/* From here on it can read, write and end. A kernel without seccomp leaves it the limits that it was started with. */
+	prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+}
+
+__attribute__((section(".preinit_array"), used))
+static void (*const confine_first)(int, char **) = confine;
+
+/* Reads one record; ends the program at the end of the input. */
+static void take(void *record, size_t size)
+{
+	char *at = record;
+
+	while (size) {
+		ssize_t got = read(0, at, size);
+
+		if (!got)
+			syscall(SYS_exit, 0);
+		if (got < 0)
+			wp_die("cannot read");
+		at += got;
+		size -= got;
+	}
+}
+
+static void serve(void)
+{
+	struct state_record states[CPUIDLE_STATE_MAX];
+	struct case_record c;
+
+	take(&c, sizeof(c));
+	if (c.magic != CASE_MAGIC || !c.state_count || c.state_count > CPUIDLE_STATE_MAX)
+		wp_die("broken case record");
+	take(states, c.state_count * sizeof(states[0]));
+	start(&c, states);
+	for (;;) {
+		struct answer_record answer = { 0 };
+		struct question_record question;
+		const struct call_record *call = &question.call;
+		bool stop_tick;
+
+		take(&question, sizeof(question));
+		if (question.ask & ASK_TOGGLE) {
+			device.states_usage[TOGGLE_STATE(call->toggle)].disable = TOGGLE_OFF(call->toggle);
+			continue;
+		}
+		if (question.ask & ASK_STAY)
+			tell(call, question.entered);
+		answer.state = choose(call, &stop_tick);
+		answer.stop_tick = stop_tick;
+		answer.poll_limit = device.poll_limit_ns;
+		answered++;
+		if (write(1, &answer, sizeof(answer)) != sizeof(answer))
+			wp_die("cannot write");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	size_t size;
@@ -265,6 +367,8 @@ int main(int argc, char **argv)
 	if (wp_initcall() || !governor)
 		wp_die("the governor did not register itself");
 
+	if (is_served(argc, argv))
+		serve();
 	if (argc == 3 && strcmp(argv[1], "--bench")) {
 		run_text(argv[1], argv[2]);
 		return 0;

@@ -33,6 +33,9 @@ typedef u32 __le32;
 typedef u64 __le64;
 typedef s64 ktime_t;
 
+#define U8_MAX		((u8)~0U)
+#define U16_MAX		((u16)~0U)
+#define U32_MAX		((u32)~0U)
 #define U64_MAX		((u64)~0ULL)
 #define S64_MAX		((s64)(U64_MAX >> 1))
 #define KTIME_MAX	S64_MAX
@@ -55,6 +58,12 @@ typedef s64 ktime_t;
 #define BUILD_BUG_ON(cond)	_Static_assert(!(cond), #cond)
 
 #define __init
+#define __exit
+#define __maybe_unused	__attribute__((unused))
+#define __always_inline	inline __attribute__((always_inline))
+#define noinline	__attribute__((noinline))
+#define fallthrough	__attribute__((fallthrough))
+#define barrier()	__asm__ __volatile__("" ::: "memory")
 #define __cpuidle
 #define __read_mostly
 
@@ -68,6 +77,9 @@ typedef s64 ktime_t;
 	wp_a > wp_b ? wp_a : wp_b; })
 #define min_t(type, a, b)	min((type)(a), (type)(b))
 #define max_t(type, a, b)	max((type)(a), (type)(b))
+#define min3(a, b, c)	min(min(a, b), c)
+#define max3(a, b, c)	max(max(a, b), c)
+#define clamp(v, lo, hi)	min(max(v, lo), hi)
 #define clamp_t(type, v, lo, hi)	min_t(type, max_t(type, v, lo), hi)
 
 #define container_of(ptr, type, member) \
@@ -98,6 +110,45 @@ static inline s64 div64_s64(s64 dividend, s64 divisor)
 	(n) = (u64)(n) / wp_base;		\
 	wp_rest; })
 
+#define DIV_ROUND_UP(n, d)	(((n) + (d) - 1) / (d))
+#define DIV_ROUND_CLOSEST(n, d)	(((n) + (d) / 2) / (d))
+#define DIV_ROUND_CLOSEST_ULL(n, d)	div_u64((n) + (d) / 2, d)
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define swap(a, b)	do { __typeof__(a) wp_s = (a); (a) = (b); (b) = wp_s; } while (0)
+#define abs(x)	({ __typeof__(x) wp_x = (x); wp_x < 0 ? -wp_x : wp_x; })
+
+static inline u64 mul_u64_u32_shr(u64 a, u32 mul, unsigned int shift)
+{
+	return (u64)(((unsigned __int128)a * mul) >> shift);
+}
+
+static inline int fls(unsigned int x)
+{
+	return x ? 32 - __builtin_clz(x) : 0;
+}
+
+static inline int fls64(u64 x)
+{
+	return x ? 64 - __builtin_clzll(x) : 0;
+}
+
+#define ilog2(x)	(fls64(x) - 1)
+
+static inline unsigned long int_sqrt(unsigned long x)
+{
+	unsigned long root = 0, bit;
+
+	for (bit = 1UL << 31; bit; bit >>= 1)
+		if ((root | bit) * (root | bit) <= x)
+			root |= bit;
+	return root;
+}
+
+static inline s64 ktime_to_ns(ktime_t t)
+{
+	return t;
+}
+
 static inline s64 ktime_to_us(ktime_t t)
 {
 	return t / NSEC_PER_USEC;
@@ -120,6 +171,13 @@ static inline __le64 cpu_to_le64(u64 v)
 #define per_cpu_ptr(ptr, cpu)	(ptr)
 #define per_cpu(var, cpu)	(var)
 #define smp_processor_id()	0
+#define raw_smp_processor_id()	0
+#define this_cpu_read(var)	(var)
+#define this_cpu_write(var, value)	((var) = (value))
+
+/* The call log does not have how busy a CPU is: it counts as having nothing else to do. */
+#define sched_cpu_util(cpu)	0UL
+#define arch_scale_cpu_capacity(cpu)	1024UL
 
 /* A start-up function becomes the one that the driver calls. */
 #define postcore_initcall(fn)	int (*const wp_initcall)(void) = fn
@@ -172,6 +230,17 @@ static inline u64 local_clock(void)
 {
 	return wp_now.clock;
 }
+
+#define pr_debug(...)	do { } while (0)
+#define pr_info(...)	do { } while (0)
+#define pr_warn(...)	do { } while (0)
+#define pr_err(...)	do { } while (0)
+#define trace_printk(...)	do { } while (0)
+#define WARN_ON_ONCE(condition)	(!!(condition))
+#define EXPORT_SYMBOL_GPL(name)	struct wp_export_end
+#define MODULE_LICENSE(text)	struct wp_license_end
+#define MODULE_AUTHOR(text)	struct wp_author_end
+#define MODULE_DESCRIPTION(text)	struct wp_description_end
 
 #define tick_nohz_enabled	true
 #define kvm_para_available()	true

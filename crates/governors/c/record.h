@@ -49,6 +49,25 @@ struct call_record {
 	u8 toggle;
 };
 
+/*
+ * What a governor is asked with --serve: to tell it of the last stay (ASK_STAY: the fields of @call from reflect_clock
+ * on that say so, and the state @entered), to switch a state (ASK_TOGGLE, no answer), and to choose.
+ */
+struct question_record {
+	struct call_record call;
+	u32 entered;
+	u32 ask;
+};
+
+#define ASK_STAY	1u
+#define ASK_TOGGLE	2u
+
+struct answer_record {
+	s32 state;
+	u32 stop_tick;
+	u64 poll_limit;
+};
+
 #define TOGGLE_STATE(toggle)	(((toggle) >> 1) - 1)
 #define TOGGLE_OFF(toggle)	((toggle) & 1)
 

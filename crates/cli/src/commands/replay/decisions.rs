@@ -1,0 +1,164 @@
+//! `wakepath replay --decisions`: a log of answers beside those of governors, on one CPU.
+
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use serde::Serialize;
+use wakepath_policies::idle::{Governor, IdleDecision};
+use wakepath_policies::input::{Call, CallReader, read_decisions};
+use wakepath_policies::mechanism::Kind;
+use wakepath_policies::spec::PolicySet;
+use wakepath_replay::score::Asked;
+use wakepath_study::run::replay::Replaying;
+use wakepath_units::cpus;
+
+use super::Args;
+use crate::output::{self, Format};
+
+const HEADER: [&str; 10] = [
+    "governor",
+    "state",
+    "time ms",
+    "count",
+    "too deep",
+    "too shallow",
+    "slower",
+    "added us",
+    "wasted J",
+    "energy J",
+];
+
+/// A governor in a state; of all states together the state is `all`.
+#[derive(Serialize)]
+struct Row {
+    governor: String,
+    state: String,
+    time_ns: u64,
+    count: u64,
+    too_deep: u64,
+    too_shallow: u64,
+    slower: u64,
+    added_latency_ns: u64,
+    wasted_j: Option<f64>,
+    energy_j: Option<f64>,
+}
+
+/// Scores the answers in `file`, and those of the governors of `sets` to the same calls.
+pub(super) fn run(
+    file: &Path,
+    args: &Args,
+    recording: &Replaying<'_>,
+    sets: &[PolicySet],
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let cpu = args.cpu.unwrap_or(0);
+    let name = file.display().to_string();
+    let input = File::open(file).with_context(|| name.clone())?;
+    let answers = read_decisions(BufReader::new(input), &name)?;
+    let mut log = Vec::new();
+    let replayed = recording.run(1, Some((cpu, &mut log)), &mut |_| true)?;
+    ensure!(
+        !log.is_empty(),
+        "CPU {cpu} has no idle period in {}; --cpu can be {}",
+        args.trace.display(),
+        cpus::list(&replayed.report.cpus)
+    );
+    let calls: Vec<Call> = CallReader::new(&log[..], "the call log").collect::<Result<_, _>>()?;
+    ensure!(
+        calls.len() == answers.len(),
+        "{name} has {} answers, and CPU {cpu} was asked {} times: write what it was asked with --calls FILE --cpu {cpu}, and \
+         answer each line with one",
+        answers.len(),
+        calls.len()
+    );
+    let (states, tick) = recording.states_of(cpu);
+    let asked = Asked {
+        states: states.clone(),
+        tick,
+        calls,
+    };
+    let mut rows = scored(&asked, &name, &answers)?;
+    for set in sets {
+        let others = set
+            .policies()
+            .iter()
+            .any(|policy| policy.kind() != Kind::Idle);
+        let Some(policy) = set.idle().filter(|_| !others) else {
+            bail!(
+                "--policy '{set}': beside a log of answers there are idle governors alone, without psd"
+            );
+        };
+        let mut governor = Governor::in_kernel(&policy, &asked.states.declared, tick);
+        let mut answers = Vec::new();
+        let log = asked.calls.iter().map(|call| (&call.query, &call.outcome));
+        governor.run_log(log, |decision| answers.push(decision));
+        if let Some(why) = governor.failure() {
+            bail!("the governor {why}");
+        }
+        rows.extend(scored(&asked, &set.to_string(), &answers)?);
+    }
+    match args.format {
+        Format::Json => output::json(out, &rows),
+        Format::Csv => output::csv(out, HEADER, rows.iter().map(|row| row.cells(false))),
+        Format::Table => {
+            writeln!(
+                out,
+                "CPU {cpu}: {} calls, and how long it was idle then",
+                asked.calls.len()
+            )?;
+            output::table(out, HEADER, rows.iter().map(|row| row.cells(true)))
+        }
+    }
+}
+
+fn scored(asked: &Asked, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
+    let by_state = asked.score(answers).with_context(|| name.to_owned())?;
+    let has_power = asked.states.power.is_some();
+    let mut all = wakepath_replay::cost::Totals::default();
+    for totals in &by_state {
+        all.add(totals);
+    }
+    let joules = |femtojoules: f64| has_power.then_some(femtojoules / 1e15);
+    let names = asked.states.declared.iter().map(|state| state.name.clone());
+    let rows = names.zip(by_state).chain([("all".to_owned(), all)]);
+    let row = |(state, totals): (String, wakepath_replay::cost::Totals)| Row {
+        governor: name.to_owned(),
+        state,
+        time_ns: totals.time,
+        count: totals.count,
+        too_deep: totals.too_deep,
+        too_shallow: totals.too_shallow,
+        slower: totals.slower,
+        added_latency_ns: totals.added_latency,
+        wasted_j: joules(totals.wasted as f64),
+        energy_j: joules(totals.energy as f64),
+    };
+    Ok(rows.map(row).collect())
+}
+
+impl Row {
+    fn cells(&self, rounded: bool) -> Vec<String> {
+        let number = |value: f64, digits: usize| {
+            if rounded {
+                format!("{value:.digits$}")
+            } else {
+                value.to_string()
+            }
+        };
+        let joules = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |j| number(j, 6));
+        vec![
+            self.governor.clone(),
+            self.state.clone(),
+            number(self.time_ns as f64 / 1e6, 3),
+            self.count.to_string(),
+            self.too_deep.to_string(),
+            self.too_shallow.to_string(),
+            self.slower.to_string(),
+            number(self.added_latency_ns as f64 / 1e3, 1),
+            joules(self.wasted_j),
+            joules(self.energy_j),
+        ]
+    }
+}

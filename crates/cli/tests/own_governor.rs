@@ -1,0 +1,291 @@
+//! A governor that was made worse on purpose looks worse in every table (docs/own-governor.md), and the kernel's own C
+//! gives what the policy of its version gives.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop where its premises fail"
+)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use common::{json, repository, skip};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use wakepath_conformance::{program::compiler_found, source};
+
+/// A folder with what the page speaks of: the kernel's teo.c, and one that no longer sees that timers mislead it. None
+/// where there is no compiler or no kernel source; the page's release comes with it.
+fn folder(test: &str) -> Option<(TempDir, String)> {
+    let source = compiler_found()
+        .then(|| source::KernelSource::obtain("7.3", &source::cache_dir()).ok())
+        .flatten();
+    let Some(source) = source else {
+        skip(test, "no gcc or no kernel source");
+        return None;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let governors = "drivers/cpuidle/governors";
+    let teo = source.text(&format!("{governors}/teo.c")).unwrap();
+    let rule = "if (2 * idx_intercept_sum > cpu_data->total - idx_hit_sum) {";
+    assert_eq!(teo.matches(rule).count(), 1);
+    let gov = source.text(&format!("{governors}/gov.h")).unwrap();
+    let epyc = "crates/trace/tests/data/epyc7502-idle-wake-2500MHz.perf-script.txt";
+    let job = fs::read_to_string(repository().join("docs/examples/nvme-pair.fio")).unwrap();
+    let (study, worse) = (block("toml").concat(), teo.replace(rule, "if (0) {"));
+    for (name, text) in [
+        ("teo.c", &teo),
+        ("mine.c", &worse),
+        ("gov.h", &gov),
+        ("job.fio", &job),
+        ("own.toml", &study),
+    ] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let epyc = repository().join(epyc).display().to_string();
+    run(folder.path(), &["import", &epyc, "-o", "load.parquet"]).success();
+    Some((folder, source.release))
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wakepath"));
+    command.args(arguments).current_dir(folder).assert()
+}
+
+/// The page's blocks of a language in section 2.
+fn block(language: &str) -> Vec<String> {
+    let page = fs::read_to_string(repository().join("docs/own-governor.md")).unwrap();
+    let section = page.split("\n## 2. ").nth(1).unwrap();
+    let section = section.split("\n## 3. ").next().unwrap();
+    let start = format!("```{language}\n");
+    let blocks = section.split(&*start).skip(1);
+    let text = |rest: &str| rest.split("```").next().unwrap_or_default().to_owned();
+    blocks.map(text).collect()
+}
+
+/// The columns of the rows of a CSV table whose policy begins so.
+fn rows<'a>(csv: &'a str, policy: &str) -> Vec<Vec<&'a str>> {
+    let lines = csv.lines().skip(1).map(|line| line.split(',').collect());
+    lines
+        .filter(|row: &Vec<&str>| row.iter().any(|field| field.starts_with(policy)))
+        .collect()
+}
+
+#[test]
+fn the_page_shows_that_a_worse_governor_is_worse() {
+    let Some((folder, _)) = folder("the_page_shows_that_a_worse_governor_is_worse") else {
+        return;
+    };
+    let commands = block("sh").concat();
+    assert_eq!(commands.lines().count(), 4);
+    for command in commands.lines() {
+        let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+        let printed = run(folder.path(), &words).success();
+        let printed = String::from_utf8_lossy(&printed.get_output().stdout).into_owned();
+        assert!(printed.contains("c:mine.c@"), "{command}: {printed}");
+    }
+    let of_sim = run(
+        folder.path(),
+        &[
+            "sim",
+            "job.fio",
+            "--machine",
+            "rk3399",
+            "--policy",
+            "c:teo.c",
+            "--policy",
+            "c:mine.c",
+            "--format",
+            "json",
+        ],
+    );
+    let of_sim = json(&of_sim.success());
+    let median = |index: usize, of: &dyn Fn(&Value) -> f64| {
+        let runs = of_sim["results"][index]["runs"].as_array().unwrap();
+        let mut values: Vec<f64> = runs.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let too_deep = |run: &Value| {
+        let states = run["states"].as_array().unwrap();
+        states.iter().map(|s| s["too_deep"].as_f64().unwrap()).sum()
+    };
+    let mean = |run: &Value| run["latency"]["mean_us"].as_f64().unwrap();
+    assert!(
+        median(1, &too_deep) > 2.0 * median(0, &too_deep),
+        "{of_sim}"
+    );
+    assert!(median(1, &mean) > 1.02 * median(0, &mean), "{of_sim}");
+
+    // The results keep what was compiled, and run again from there.
+    let results = folder.path().join("own-results");
+    assert!(results.join("governors/mine.c").is_file());
+    for file in ["teo.c", "mine.c", "gov.h"] {
+        fs::remove_file(folder.path().join(file)).unwrap();
+    }
+    let again = ["study", "run", "own-results/study.toml", "-o", "again"];
+    run(folder.path(), &again).success();
+    let csv = |of: &str| {
+        let printed = run(folder.path(), &["compare", of, "--format", "csv"]).success();
+        String::from_utf8_lossy(&printed.get_output().stdout).into_owned()
+    };
+    assert_eq!(csv("own-results"), csv("again"));
+    assert!(!rows(&csv("again"), "c:mine.c@").is_empty());
+}
+
+#[test]
+fn the_kernels_own_c_gives_what_the_policy_of_its_version_gives() {
+    let test = "the_kernels_own_c_gives_what_the_policy_of_its_version_gives";
+    let Some((folder, release)) = folder(test) else {
+        return;
+    };
+    let policies = [
+        format!("teo@{release}"),
+        "c:teo.c".to_owned(),
+        "c:mine.c".to_owned(),
+    ];
+    let tables = |command: &[&str]| {
+        let sets = policies.iter().flat_map(|set| ["--policy", set]);
+        let arguments: Vec<&str> = command.iter().copied().chain(sets).collect();
+        let printed = run(folder.path(), &arguments).success();
+        String::from_utf8_lossy(&printed.get_output().stdout).into_owned()
+    };
+    for command in [
+        &[
+            "sim",
+            "job.fio",
+            "--machine",
+            "rk3399",
+            "--runs",
+            "2",
+            "--format",
+            "csv",
+        ][..],
+        &[
+            "replay",
+            "load.parquet",
+            "--machine",
+            "epyc-7502",
+            "--format",
+            "csv",
+        ],
+    ] {
+        let csv = tables(command);
+        let without_name = |policy: &str| {
+            let mut of_policy = rows(&csv, policy);
+            for row in &mut of_policy {
+                row.retain(|field| !field.starts_with(policy));
+            }
+            of_policy
+        };
+        let ours = without_name("teo@");
+        assert!(!ours.is_empty(), "{csv}");
+        assert_eq!(without_name("c:teo.c@"), ours, "{csv}");
+        assert_ne!(without_name("c:mine.c@"), ours, "{csv}");
+        // The same bytes again.
+        assert_eq!(tables(command), csv);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_one_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("no.c", "#include <linux/cpuidle.h>\nint x = y;\n");
+    write(
+        "job.fio",
+        "[a]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\ntime_based\nruntime=1\n",
+    );
+    let fails = |policy: &str, says: &[&str]| {
+        let arguments = ["sim", "job.fio", "--machine", "rk3399", "--policy", policy];
+        let failed = run(folder.path(), &arguments).failure();
+        let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+        for part in says {
+            assert!(said.contains(part), "{said}");
+        }
+    };
+    if compiler_found() {
+        fails(
+            "c:no.c",
+            &[
+                "--policy: `c:no.c`: it does not compile:\nno.c:2:",
+                "'y' undeclared",
+            ],
+        );
+    }
+    fails("c:none.c", &["none.c is not there"]);
+    fails("exec:job.fio", &["is not executable: chmod +x"]);
+    fails("c:", &["a file has to follow, as in c:teo.c"]);
+    let file = script(folder.path(), "read tick; read state; exit 7");
+    fails(
+        &file,
+        &[
+            "the governor `exec:x@",
+            "it ended (exit status: 7) instead of answering",
+        ],
+    );
+    let apply = run(folder.path(), &["apply", "c:no.c", "--dry-run"]).failure();
+    let said = String::from_utf8_lossy(&apply.get_output().stderr).into_owned();
+    assert!(said.contains("a governor is part of its kernel"), "{said}");
+}
+
+/// A program, as a policy.
+fn script(folder: &Path, text: &str) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let file: PathBuf = folder.join("x");
+    fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    "exec:x".to_owned()
+}
+
+/// Ctrl-C ends a run whose governor does not answer, and the governor with it.
+#[test]
+fn an_interrupt_ends_a_run_whose_governor_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = format!("{}.25", 800_000 + std::process::id());
+    let policy = script(folder.path(), &format!("echo > started; exec sleep {mark}"));
+    let job = repository().join("docs/examples/nvme-pair.fio");
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_wakepath"))
+        .args([
+            "sim",
+            job.to_str().unwrap(),
+            "--machine",
+            "rk3399",
+            "--runs",
+            "1",
+            "--policy",
+            &policy,
+        ])
+        .current_dir(folder.path())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let wait = |until: &mut dyn FnMut() -> bool| {
+        let patience = Instant::now() + Duration::from_secs(30);
+        while !until() {
+            assert!(Instant::now() < patience, "it takes too long");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait(&mut || folder.path().join("started").exists());
+    let told = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    wait(&mut || child.try_wait().unwrap().is_some());
+    assert!(
+        told.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        told.elapsed()
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    wait(&mut || {
+        let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        !all.filter_map(|p| fs::read(p.path().join("cmdline")).ok())
+            .any(|line| String::from_utf8_lossy(&line).contains(&mark))
+    });
+}

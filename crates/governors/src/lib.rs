@@ -1,0 +1,132 @@
+//! Idle governors of one's own, as policies: `c:FILE`, C code of a kernel's governor, and `exec:FILE`, a program.
+//!
+//! Both run outside of this process, one process for each CPU, with little that they may do (`sandbox.rs`) and a time
+//! limit for each answer. C code is compiled against stand-ins for the kernel's headers, those of the conformance check;
+//! it is asked in binary (`c.rs`). A program reads a call log line by line and answers each question with a line
+//! (`exec.rs`).
+
+mod c;
+mod compile;
+mod exec;
+mod process;
+mod sandbox;
+mod source;
+
+pub use process::call_off;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use wakepath_hardware::IdleStates;
+use wakepath_policies::PolicySet;
+use wakepath_policies::idle::program::{Form, Program, Start};
+use wakepath_units::TickRate;
+
+/// How much of a hash results have of it.
+const DIGITS: usize = 8;
+/// The folder of a result directory with copies of the files that a study named.
+const COPIES: &str = "governors";
+/// The largest program.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Why a governor of one's own cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("`{program}`: {problem}")]
+pub struct LoadError {
+    program: String,
+    problem: String,
+}
+
+/// Makes the governor of one's own that a set has, if it has one, ready to run: finds its file, and compiles C code. The
+/// set's name then has the hash of what the file is. Paths begin at `base`.
+///
+/// # Errors
+/// There is no such file, it is not what its hash says, or it does not compile. The message says what to do.
+pub fn load(set: PolicySet, base: &Path) -> Result<PolicySet, LoadError> {
+    set.map_program(|program| {
+        let error = |problem| LoadError {
+            program: program.to_string(),
+            problem,
+        };
+        let found = find(program, base);
+        let (hash, start): (String, Arc<dyn Start>) = match program.form() {
+            Form::C => {
+                let source = source::Source::read(&found, program.path()).map_err(error)?;
+                (hash_of(source.text.as_bytes()), Arc::new(c::Governor::new(source, copy_name(program.path()))))
+            }
+            Form::Exec => {
+                let content = executable(&found).map_err(error)?;
+                let whole = std::path::absolute(&found).map_err(|e| error(e.to_string()))?;
+                (hash_of(&content), Arc::new(exec::Governor::new(whole)))
+            }
+        };
+        if let Some(wanted) = program.hash()
+            && !hash.starts_with(wanted)
+            && !wanted.starts_with(&hash[..DIGITS])
+        {
+            return Err(error(format!(
+                "the file {} is another one now: its hash begins with {}. Leave `@{wanted}` out to take it as it is",
+                found.display(),
+                &hash[..DIGITS]
+            )));
+        }
+        // What does not compile is an error before anything runs, whatever the tick rate.
+        start.check().map_err(error)?;
+        Ok(program.loaded(&hash[..DIGITS], start))
+    })
+}
+
+fn copy_name(path: &str) -> String {
+    format!("{COPIES}/{}", path.replace('/', "_"))
+}
+
+/// The file as it is named, or its copy beside a study that results keep.
+fn find(program: &Program, base: &Path) -> PathBuf {
+    let named = base.join(program.path());
+    let copy = base.join(copy_name(program.path()));
+    if copy.is_file() && program.form() == Form::C {
+        copy
+    } else {
+        named
+    }
+}
+
+fn executable(path: &Path) -> Result<Vec<u8>, String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let shown = path.display();
+    let about = fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
+    if !about.is_file() {
+        return Err(format!("{shown} is no file; name the program itself"));
+    }
+    if about.permissions().mode() & 0o111 == 0 {
+        return Err(format!("{shown} is not executable: chmod +x {shown}"));
+    }
+    if about.len() > MOST_BYTES {
+        return Err(format!("{shown} is larger than {MOST_BYTES} bytes"));
+    }
+    fs::read(path).map_err(|e| format!("{shown}: {e}"))
+}
+
+fn hash_of(content: &[u8]) -> String {
+    let digest = Sha256::digest(content);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What both forms need for a start.
+fn states_text(states: &IdleStates) -> impl Iterator<Item = String> + '_ {
+    states.iter().map(|state| {
+        format!(
+            "{},{},{},{},{}",
+            state.name,
+            state.exit_latency.0,
+            state.target_residency.0,
+            u8::from(state.polling),
+            u8::from(state.disabled)
+        )
+    })
+}
+
+/// The tick rate that C code is compiled for to see whether it compiles.
+const ANY_TICK: TickRate = TickRate::HZ_250;

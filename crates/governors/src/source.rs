@@ -1,0 +1,185 @@
+//! The C code of a governor: its file, and the files beside it that it includes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The largest file.
+const MOST_BYTES: u64 = 1 << 20;
+/// How deeply files may include each other.
+const DEEPEST: usize = 8;
+
+/// C code in one piece.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// The file's name, for messages.
+    pub(crate) name: String,
+    /// Its text, with that of the files that it includes in quotes.
+    pub(crate) text: String,
+}
+
+impl Source {
+    /// Reads a file, called `name`. In a kernel tree, `linux/teo` means its governor of that name.
+    pub(crate) fn read(path: &Path, name: &str) -> Result<Self, String> {
+        let path = of_tree(path)?;
+        let mut text = String::new();
+        let name = Path::new(name).file_name().map_or_else(String::new, |n| {
+            let name = n.to_string_lossy().into_owned();
+            if name.ends_with(".c") {
+                name
+            } else {
+                format!("{name}.c")
+            }
+        });
+        include(&path, &name, &mut text, DEEPEST)?;
+        if text.trim().is_empty() {
+            return Err(format!("{} is empty", path.display()));
+        }
+        Ok(Self { name, text })
+    }
+
+    /// The headers of the kernel that it includes.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = &str> {
+        let headers = self
+            .text
+            .lines()
+            .filter_map(|line| included(line, '<', '>'));
+        headers.filter(|header| !header.split('/').any(|part| part == ".."))
+    }
+}
+
+fn of_tree(path: &Path) -> Result<PathBuf, String> {
+    let governors = "drivers/cpuidle/governors";
+    if path.is_file() {
+        return Ok(path.to_owned());
+    }
+    let (tree, name) = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if parent.join(governors).is_dir() => {
+            (parent, name.to_string_lossy().into_owned())
+        }
+        _ => (path, String::new()),
+    };
+    let folder = tree.join(governors);
+    let file = folder.join(format!("{name}.c"));
+    if file.is_file() {
+        return Ok(file);
+    }
+    if !folder.is_dir() {
+        let kind = if path.is_dir() {
+            "a folder, and no kernel tree"
+        } else {
+            "not there"
+        };
+        return Err(format!(
+            "{} is {kind}; name the C file of a governor, or TREE/teo for that of a kernel tree",
+            path.display()
+        ));
+    }
+    let files = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut known: Vec<String> = files
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|file| file.extension().is_some_and(|e| e == "c"))
+        .filter_map(|file| {
+            Some(format!(
+                "{}/{}",
+                tree.display(),
+                file.file_stem()?.to_str()?
+            ))
+        })
+        .collect();
+    known.sort();
+    Err(format!(
+        "a kernel tree; name a governor of it: {}",
+        known.join(", ")
+    ))
+}
+
+/// `gov.h` of `#include "gov.h"`.
+fn included(line: &str, open: char, close: char) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix('#')?.trim_start();
+    let rest = rest.strip_prefix("include")?.trim_start();
+    rest.strip_prefix(open)?
+        .split_once(close)
+        .map(|(name, _)| name)
+}
+
+fn include(path: &Path, name: &str, text: &mut String, deeper: usize) -> Result<(), String> {
+    let shown = path.display();
+    let about = fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
+    if !about.is_file() || about.len() > MOST_BYTES {
+        return Err(format!("{shown} is no file of at most {MOST_BYTES} bytes"));
+    }
+    let bytes = fs::read(path).map_err(|e| format!("{shown}: {e}"))?;
+    let content = String::from_utf8(bytes).map_err(|_| format!("{shown} is no text"))?;
+    for (number, line) in (1..).zip(content.lines()) {
+        let Some(header) = included(line, '"', '"') else {
+            text.push_str(line);
+            text.push('\n');
+            continue;
+        };
+        let file = path.parent().unwrap_or(Path::new("")).join(header);
+        if !file.is_file() {
+            return Err(format!(
+                "{name}:{number} includes \"{header}\", which is not there; copy it from the kernel tree to {}",
+                file.display()
+            ));
+        }
+        if deeper == 0 {
+            return Err(format!(
+                "{name}:{number} includes files that include each other without an end"
+            ));
+        }
+        text.push_str(&format!("#line 1 \"{header}\"\n"));
+        include(&file, header, text, deeper - 1)?;
+        text.push_str(&format!("#line {} \"{name}\"\n", number + 1));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_what_was_put_together_is_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, header) = (folder.path().join("a.c"), folder.path().join("gov.h"));
+        fs::write(&file, "#include <linux/time.h>\n#include \"gov.h\"\nint a;").unwrap();
+        let error = Source::read(&file, "x/a.c").unwrap_err();
+        assert!(
+            error.starts_with("a.c:2 includes \"gov.h\", which is not there"),
+            "{error}"
+        );
+        fs::write(&header, "int b;\n").unwrap();
+        let source = Source::read(&file, "x/a.c").unwrap();
+        assert_eq!(
+            source.text,
+            "#include <linux/time.h>\n#line 1 \"gov.h\"\nint b;\n#line 3 \"a.c\"\nint a;\n"
+        );
+        assert_eq!(source.headers().collect::<Vec<_>>(), ["linux/time.h"]);
+        fs::write(&file, &source.text).unwrap();
+        assert_eq!(Source::read(&file, "a.c").unwrap().text, source.text);
+        fs::write(&header, "#include \"gov.h\"").unwrap();
+        fs::write(&file, "#include \"gov.h\"").unwrap();
+        let error = Source::read(&file, "a.c").unwrap_err();
+        assert!(error.contains("without an end"), "{error}");
+    }
+
+    #[test]
+    fn a_governor_of_a_tree_has_a_short_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let governors = folder.path().join("drivers/cpuidle/governors");
+        fs::create_dir_all(&governors).unwrap();
+        fs::write(governors.join("teo.c"), "int teo;\n").unwrap();
+        let teo = Source::read(&folder.path().join("teo"), "linux/teo").unwrap();
+        assert_eq!((&*teo.name, &*teo.text), ("teo.c", "int teo;\n"));
+        for name in ["", "tea"] {
+            let error = Source::read(&folder.path().join(name), name).unwrap_err();
+            assert!(
+                error.contains("a kernel tree") && error.ends_with("/teo"),
+                "{error}"
+            );
+        }
+        let error = Source::read(Path::new("/nowhere/x.c"), "x.c").unwrap_err();
+        assert!(error.contains("/nowhere/x.c is not there"), "{error}");
+    }
+}

@@ -1,0 +1,449 @@
+//! A governor of one's own: C code of a kernel, or a program that answers a call log line by line.
+//!
+//! It runs outside of this process. Here is its name, and what stands between it and whoever asks; compiling and running
+//! it is another crate's work ([`Start`]).
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use wakepath_hardware::IdleStates;
+use wakepath_units::{Nanoseconds, TickRate};
+
+use super::table::StateTable;
+use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
+use crate::spec::SpecError;
+
+/// What a governor of one's own is given as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// `c:FILE`: C code of a kernel's governor.
+    C,
+    /// `exec:FILE`: a program.
+    Exec,
+}
+
+impl Form {
+    /// The policy of this form.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::C => "c",
+            Self::Exec => "exec",
+        }
+    }
+
+    /// The form that a policy of this name has.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::C, Self::Exec].into_iter().find(|f| f.name() == name)
+    }
+
+    /// The form that the text of a policy begins with, and the rest of it.
+    pub fn of(text: &str) -> Option<(Self, &str)> {
+        let (name, rest) = text.split_once(':')?;
+        Some((Self::named(name)?, rest))
+    }
+
+    /// What the policy begins with.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::C => "c:",
+            Self::Exec => "exec:",
+        }
+    }
+
+    /// The policy with what has to follow its name.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::C => "c:FILE",
+            Self::Exec => "exec:FILE",
+        }
+    }
+
+    /// An example of its text.
+    pub const fn example(self) -> &'static str {
+        match self {
+            Self::C => "c:teo.c",
+            Self::Exec => "exec:my-governor",
+        }
+    }
+}
+
+/// Starts a governor that runs outside of this process.
+pub trait Start: fmt::Debug + Send + Sync {
+    /// Finds out what can be known before it is started for a CPU.
+    ///
+    /// # Errors
+    /// It cannot be started; the message says why and what to do.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The file that results keep of it, and its text.
+    fn copy(&self) -> Option<(String, &str)> {
+        None
+    }
+
+    /// Starts it for a CPU that has never been idle.
+    ///
+    /// # Errors
+    /// It cannot be started; the message says why and what to do.
+    fn start(&self, states: &IdleStates, tick: TickRate) -> Result<Box<dyn Running>, String>;
+}
+
+/// A governor that runs outside of this process, for one CPU. It ends when this is dropped.
+pub trait Running: fmt::Debug + Send {
+    /// Tells it of the last stay, if there was one, and asks for a state.
+    ///
+    /// # Errors
+    /// It does not answer, or what it answers makes no sense; the message says why and what to do.
+    fn ask(
+        &mut self,
+        stay: Option<(usize, &IdleOutcome)>,
+        query: &IdleQuery,
+    ) -> Result<Answer, String>;
+
+    /// Tells it that a state was switched off or on.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    fn set_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String>;
+}
+
+/// What a governor of one's own answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Its decision.
+    pub decision: IdleDecision,
+    /// Its own limit to polling, if it has one.
+    pub poll_limit: Option<Nanoseconds>,
+}
+
+/// Which governor of one's own: `c:teo.c@1f2e3d4c`. Two are the same if they are written alike.
+#[derive(Clone, Debug)]
+pub struct Program {
+    form: Form,
+    path: Arc<str>,
+    hash: Option<Arc<str>>,
+    start: Option<Arc<dyn Start>>,
+}
+
+impl Program {
+    /// Parses what follows `c:` or `exec:`: a path, and the hash of what is there if it is known.
+    pub(crate) fn parse(form: Form, text: &str) -> Result<Self, SpecError> {
+        let error = |problem: &str| SpecError::Program {
+            text: format!("{}:{text}", form.name()),
+            problem: problem.to_owned(),
+        };
+        let (path, hash) = match text.rsplit_once('@') {
+            Some((path, hash)) => {
+                let digits = hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+                if !digits || !(4..=64).contains(&hash.len()) {
+                    return Err(error(
+                        "after the `@` comes the hash of the file as results have it, such as @1f2e3d4c",
+                    ));
+                }
+                (path, Some(hash.into()))
+            }
+            None => (text, None),
+        };
+        if path.is_empty() {
+            let example = form.example();
+            return Err(error(&format!("a file has to follow, as in {example}")));
+        }
+        if path.contains(['[', ']', ',', '@']) || path.contains(char::is_control) {
+            return Err(error(
+                "a file with one of [ ] , @ in its path cannot be named in a policy set; rename it or link to it. A \
+                 governor of one's own has no settings",
+            ));
+        }
+        Ok(Self {
+            form,
+            path: path.trim_start_matches("./").into(),
+            hash,
+            start: None,
+        })
+    }
+
+    /// What it is.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Its file, as it was given.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The beginning of the hash of what it has to be, if that is given.
+    pub fn hash(&self) -> Option<&str> {
+        self.hash.as_deref()
+    }
+
+    /// The same file by another path.
+    #[must_use]
+    pub fn at(&self, path: &str) -> Self {
+        Self {
+            path: path.into(),
+            ..self.clone()
+        }
+    }
+
+    /// It with the hash of what it is, ready to be started.
+    #[must_use]
+    pub fn loaded(&self, hash: &str, start: Arc<dyn Start>) -> Self {
+        Self {
+            hash: Some(hash.into()),
+            start: Some(start),
+            ..self.clone()
+        }
+    }
+
+    /// The file that results keep of it, and its text.
+    pub fn copy(&self) -> Option<(String, &str)> {
+        self.start.as_ref()?.copy()
+    }
+}
+
+impl PartialEq for Program {
+    fn eq(&self, other: &Self) -> bool {
+        (self.form, &self.path, &self.hash) == (other.form, &other.path, &other.hash)
+    }
+}
+
+impl Eq for Program {}
+
+impl Hash for Program {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.form, &self.path, &self.hash).hash(state);
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.form.name(), self.path)?;
+        match &self.hash {
+            Some(hash) => write!(f, "@{hash}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Serialize for Program {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A governor of one's own on one CPU.
+///
+/// Once it has failed, it always takes state 0 and is not asked again: whoever runs it looks at [`Outside::failure`].
+#[derive(Debug)]
+pub struct Outside {
+    pub(in crate::idle) table: StateTable,
+    program: Program,
+    states: IdleStates,
+    tick: TickRate,
+    running: Option<Box<dyn Running>>,
+    /// The last stay, of which it is told when it is asked the next time.
+    stay: Option<(usize, IdleOutcome)>,
+    poll_limit: Option<Nanoseconds>,
+    failure: Option<String>,
+}
+
+impl Outside {
+    /// For a CPU that has never been idle. It is started when it is asked for the first time.
+    pub fn new(program: &Program, states: &IdleStates, tick: TickRate) -> Self {
+        Self {
+            table: StateTable::new(states),
+            program: program.clone(),
+            states: states.clone(),
+            tick,
+            running: None,
+            stay: None,
+            poll_limit: None,
+            failure: None,
+        }
+    }
+
+    /// Why it no longer answers.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    pub(super) fn set_disabled(&mut self, state: usize, disabled: bool) {
+        self.table.set_disabled(state, disabled);
+        if let Some(running) = &mut self.running
+            && let Err(why) = running.set_disabled(state, disabled)
+        {
+            self.fail(&why);
+        }
+    }
+
+    fn ask(&mut self, query: &IdleQuery) -> Result<IdleDecision, String> {
+        let running = match &mut self.running {
+            Some(running) => running,
+            None => {
+                let start = self.program.start.as_ref().ok_or(
+                    "it was not loaded: a governor of one's own runs where it is named, in sim, replay, study and policy idle",
+                )?;
+                self.running.insert(start.start(&self.states, self.tick)?)
+            }
+        };
+        let stay = self.stay.take();
+        let stay = stay.as_ref().map(|(state, outcome)| (*state, outcome));
+        let answer = running.ask(stay, query)?;
+        self.poll_limit = answer.poll_limit;
+        let count = self.table.count();
+        if answer.decision.state < count {
+            Ok(answer.decision)
+        } else {
+            Err(format!(
+                "it chose idle state {} and the CPU has {count}, counted from 0",
+                answer.decision.state
+            ))
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, why: &str) {
+        self.running = None;
+        self.failure = Some(format!("`{}`: {why}", self.program));
+    }
+}
+
+impl IdleGovernor for Outside {
+    fn select(&mut self, query: &IdleQuery) -> IdleDecision {
+        let none = IdleDecision {
+            state: 0,
+            stop_tick: false,
+        };
+        if self.failure.is_some() {
+            return none;
+        }
+        self.ask(query).unwrap_or_else(|why| {
+            self.fail(&why);
+            none
+        })
+    }
+
+    fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
+        self.stay = Some((entered, *outcome));
+    }
+
+    fn poll_limit(&self) -> Option<Nanoseconds> {
+        self.poll_limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::idle::testing::states;
+    use crate::idle::{Governor, IdlePolicy};
+    use crate::{PolicySet, PolicySpec};
+
+    fn parsed(text: &str) -> Result<PolicySpec, String> {
+        text.parse().map_err(|e: SpecError| e.to_string())
+    }
+
+    #[test]
+    fn a_file_is_part_of_the_name() {
+        for (text, printed) in [
+            ("c:teo.c", "c:teo.c"),
+            (" c:./teo.c ", "c:teo.c"),
+            ("c:/a b/c++/teo.c@1f2e3d4c", "c:/a b/c++/teo.c@1f2e3d4c"),
+            ("exec:../my-governor", "exec:../my-governor"),
+        ] {
+            let spec = parsed(text).unwrap();
+            assert_eq!(spec.to_string(), printed);
+            assert_eq!(parsed(printed).unwrap(), spec);
+        }
+        let set: PolicySet = "c:6.12+deb/teo.c+psd.c + psd+schedutil".parse().unwrap();
+        assert_eq!(set.to_string(), "c:6.12+deb/teo.c+psd.c + psd + schedutil");
+        assert_eq!(set.policies().len(), 3);
+        assert_eq!(
+            set.on_kernel(crate::idle::KernelVersion::V6_1).to_string(),
+            "c:6.12+deb/teo.c+psd.c + psd + schedutil"
+        );
+    }
+
+    #[test]
+    fn what_is_no_file_is_an_error() {
+        for (text, says) in [
+            ("c", "`c`: a file has to follow, as in c:teo.c"),
+            ("exec:", "a file has to follow, as in exec:my-governor"),
+            ("c:teo.c[x=1]", "has no settings"),
+            ("c:teo.c@6.12", "the hash of the file"),
+            ("c:@1234", "a file has to follow"),
+            ("c@6.12", "has no versions"),
+        ] {
+            let error = parsed(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+        let error = "c:a.c + menu".parse::<PolicySet>().unwrap_err().to_string();
+        assert!(error.contains("are both idle policies"), "{error}");
+    }
+
+    #[derive(Debug)]
+    struct Counting(usize);
+
+    impl Start for Counting {
+        fn start(&self, _: &IdleStates, _: TickRate) -> Result<Box<dyn Running>, String> {
+            Ok(Box::new(Self(0)))
+        }
+    }
+
+    impl Running for Counting {
+        fn ask(
+            &mut self,
+            stay: Option<(usize, &IdleOutcome)>,
+            _: &IdleQuery,
+        ) -> Result<Answer, String> {
+            assert_eq!(stay.is_some(), self.0 > 0);
+            self.0 += 1;
+            let decision = IdleDecision {
+                state: self.0 - 1,
+                stop_tick: true,
+            };
+            Ok(Answer {
+                decision,
+                poll_limit: None,
+            })
+        }
+
+        fn set_disabled(&mut self, _: usize, _: bool) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_no_state_ends_it() {
+        let program = Program::parse(Form::C, "x.c").unwrap();
+        let program = program.loaded("0123", Arc::new(Counting(0)));
+        let list = states(&[(0, 0), (2_000, 20_000)], false);
+        let policy = IdlePolicy::Program(program);
+        let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
+        let mut next = || {
+            let decision = governor.select(&IdleQuery::default());
+            governor.reflect(decision.state, &IdleOutcome::default());
+            (decision.state, governor.failure().map(str::to_owned))
+        };
+        assert_eq!([next(), next()], [(0, None), (1, None)]);
+        let why = "`c:x.c@0123`: it chose idle state 2 and the CPU has 2, counted from 0";
+        assert_eq!(
+            [next(), next()],
+            [(0, Some(why.to_owned())), (0, Some(why.to_owned()))]
+        );
+    }
+
+    #[test]
+    fn one_that_was_not_loaded_says_so() {
+        let policy = parsed("c:x.c").unwrap().idle().unwrap();
+        let list = states(&[(0, 0), (2_000, 20_000)], false);
+        let mut governor = Governor::in_kernel(&policy, &list, TickRate::HZ_250);
+        assert_eq!(governor.failure(), None);
+        governor.select(&IdleQuery::default());
+        assert!(governor.failure().unwrap().contains("not loaded"));
+    }
+}

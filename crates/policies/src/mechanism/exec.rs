@@ -1,0 +1,15 @@
+//! `exec:FILE`: a governor of one's own, a program.
+
+use super::{Kind, Mechanism, Place, program_of};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: "exec",
+    kind: Kind::Idle,
+    versioned: false,
+    summary: "a governor of your own: a program that answers a call log line by line",
+    source: "the program; docs/own-governor.md",
+    on: &[Place::Sim, Place::Replay],
+    keys: &[],
+    overlaps: &[],
+    build: program_of,
+};
