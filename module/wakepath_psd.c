@@ -80,6 +80,13 @@ struct psd_cpu {
 };
 
 static DEFINE_PER_CPU(struct psd_cpu, psd_cpus);
+/* Work stays on its CPU; newer kernels want to be told. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
+#define PSD_WORKQUEUE	(WQ_HIGHPRI | WQ_PERCPU)
+#else
+#define PSD_WORKQUEUE	WQ_HIGHPRI
+#endif
+
 static struct workqueue_struct *psd_workqueue;
 static struct tracepoint *psd_tracepoint;
 static struct dentry *psd_debugfs;
@@ -279,7 +286,7 @@ static int __init psd_init(void)
 	/* A mismatch would not be noticed below: there it is a void pointer. */
 	check_trace_callback_type_block_rq_complete(psd_complete);
 
-	psd_workqueue = alloc_workqueue("wakepath_psd", WQ_HIGHPRI, 0);
+	psd_workqueue = alloc_workqueue("wakepath_psd", PSD_WORKQUEUE, 0);
 	if (!psd_workqueue)
 		return -ENOMEM;
 	psd_prepare();

@@ -275,6 +275,11 @@ fn the_module_keeps_its_leases_on_linux_6_12() {
     check_module("the_module_keeps_its_leases_on_linux_6_12", "6.12");
 }
 
+#[test]
+fn the_module_keeps_its_leases_on_linux_7_3() {
+    check_module("the_module_keeps_its_leases_on_linux_7_3", "7.3");
+}
+
 /// What docs/module.md says of DKMS, done by Debian's own dkms.
 #[test]
 fn dkms_installs_the_module() {

@@ -23,6 +23,7 @@ use wakepath_units::TickRate;
 
 static X86_6_1: Shared = Shared::new();
 static X86_6_12: Shared = Shared::new();
+static X86_7_3: Shared = Shared::new();
 static ARM64: Shared = Shared::new();
 
 fn x86_6_1(test: &str) -> Option<&'static Guest> {
@@ -31,6 +32,14 @@ fn x86_6_1(test: &str) -> Option<&'static Guest> {
 
 fn x86_6_12(test: &str) -> Option<&'static Guest> {
     x86(test, &X86_6_12, "6.12", &[])
+}
+
+/// Only what wakepath itself records.
+fn x86_7_3(test: &str) -> Option<&'static Guest> {
+    let mut arguments = vec!["x86", "--kernel", "7.3"];
+    arguments.extend(["--program", env!("CARGO_BIN_EXE_wakepath")]);
+    arguments.push("rig/guest/record.sh");
+    guest(test, &X86_7_3, "x86-7.3", &arguments)
 }
 
 fn x86<'a>(test: &str, shared: &'a Shared, kernel: &str, more: &[&str]) -> Option<&'a Guest> {
@@ -143,6 +152,9 @@ fn a_recording_agrees_with_fio_and_the_kernel() {
         // That governor does not ask for them.
         assert_eq!(metadata.recorded.iowaiters, Known::Missing);
     }
+    if let Some(guest) = x86_7_3(test) {
+        check_recording(guest);
+    }
 }
 
 /// The governor that ran, with the version that the recording's kernel has.
@@ -170,7 +182,11 @@ fn agreement(report: &Value, governor: &str) -> (u64, u64) {
 #[test]
 fn a_replay_answers_as_recorded() {
     let test = "a_replay_answers_as_recorded";
-    let guests = [(x86_6_1(test), "menu@6.1"), (x86_6_12(test), "menu@6.12")];
+    let guests = [
+        (x86_6_1(test), "menu@6.1"),
+        (x86_6_12(test), "menu@6.12"),
+        (x86_7_3(test), "menu@7.3"),
+    ];
     for (guest, governor) in guests {
         let Some(guest) = guest else { continue };
         // The recording names the governor and its states.

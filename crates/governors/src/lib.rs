@@ -15,7 +15,7 @@ mod source;
 pub use process::call_off;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -82,11 +82,17 @@ fn copy_name(path: &str) -> String {
     format!("{COPIES}/{}", path.replace('/', "_"))
 }
 
-/// The file as it is named, or its copy beside a study that results keep.
+/// The file as it is named, or the copy of it that results keep beside a study.
 fn find(program: &Program, base: &Path) -> PathBuf {
-    let named = base.join(program.path());
+    let path = Path::new(program.path());
+    let named = base.join(path);
     let copy = base.join(copy_name(program.path()));
-    if copy.is_file() && program.form() == Form::C {
+    // Only of a path into the folder itself, what is there is what is meant.
+    let inside = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    let is_there = inside && (named.exists() || source::tree_of(&named).is_some());
+    if program.form() == Form::C && !is_there && copy.is_file() {
         copy
     } else {
         named

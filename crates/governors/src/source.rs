@@ -47,18 +47,24 @@ impl Source {
     }
 }
 
+/// Where a kernel tree has its governors.
+const GOVERNORS: &str = "drivers/cpuidle/governors";
+
+/// The kernel tree that a path such as `linux/teo` begins with.
+pub(crate) fn tree_of(path: &Path) -> Option<&Path> {
+    let tree = path.parent()?;
+    tree.join(GOVERNORS).is_dir().then_some(tree)
+}
+
 fn of_tree(path: &Path) -> Result<PathBuf, String> {
-    let governors = "drivers/cpuidle/governors";
     if path.is_file() {
         return Ok(path.to_owned());
     }
-    let (tree, name) = match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) if parent.join(governors).is_dir() => {
-            (parent, name.to_string_lossy().into_owned())
-        }
+    let (tree, name) = match (tree_of(path), path.file_name()) {
+        (Some(tree), Some(name)) => (tree, name.to_string_lossy().into_owned()),
         _ => (path, String::new()),
     };
-    let folder = tree.join(governors);
+    let folder = tree.join(GOVERNORS);
     let file = folder.join(format!("{name}.c"));
     if file.is_file() {
         return Ok(file);
