@@ -229,7 +229,7 @@ fn agrees(case: &Case, answer: &Value) {
 fn the_trace_processor_comes_to_the_figures_of_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let rk3399 = || Machine::find("rk3399").unwrap();
-    let cases = [
+    let cases = vec![
         case(
             folder.path(),
             "one-at-a-time",

@@ -144,7 +144,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Result<(), String> {
 fn first_error(said: &str) -> Option<String> {
     let said: Vec<&str> = said.lines().collect();
     let is_error = |line: &&str| line.contains("error: ") || line.contains("undefined reference");
-    let at = said.iter().position(|line| is_error(line))?;
+    let at = said.iter().position(is_error)?;
     if said[at].contains("`wp_initcall'") {
         return Some(
             "it compiles, and registers no governor: it needs `postcore_initcall(...)` of a function that calls \
@@ -156,7 +156,7 @@ fn first_error(said: &str) -> Option<String> {
         .iter()
         .take(2)
         .take_while(|line| line.starts_with(' '));
-    let shown: String = shown.map(|line| format!("\n{line}")).collect();
+    let shown: String = shown.flat_map(|line| ["\n", line]).collect();
     let unknown = [
         "implicit declaration",
         "undeclared",

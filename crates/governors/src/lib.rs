@@ -14,6 +14,7 @@ mod source;
 
 pub use process::call_off;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -117,7 +118,10 @@ fn executable(path: &Path) -> Result<Vec<u8>, String> {
 
 fn hash_of(content: &[u8]) -> String {
     let digest = Sha256::digest(content);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest.iter().fold(String::new(), |mut text, byte| {
+        _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// What both forms need for a start.

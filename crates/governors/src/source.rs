@@ -1,5 +1,6 @@
 //! The C code of a governor: its file, and the files beside it that it includes.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,7 @@ impl Source {
         let mut text = String::new();
         let name = Path::new(name).file_name().map_or_else(String::new, |n| {
             let name = n.to_string_lossy().into_owned();
-            if name.ends_with(".c") {
+            if Path::new(&name).extension().is_some_and(|e| e == "c") {
                 name
             } else {
                 format!("{name}.c")
@@ -134,9 +135,9 @@ fn include(path: &Path, name: &str, text: &mut String, deeper: usize) -> Result<
                 "{name}:{number} includes files that include each other without an end"
             ));
         }
-        text.push_str(&format!("#line 1 \"{header}\"\n"));
+        _ = writeln!(text, "#line 1 \"{header}\"");
         include(&file, header, text, deeper - 1)?;
-        text.push_str(&format!("#line {} \"{name}\"\n", number + 1));
+        _ = writeln!(text, "#line {} \"{name}\"", number + 1);
     }
     Ok(())
 }

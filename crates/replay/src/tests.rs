@@ -258,9 +258,9 @@ fn a_drive_whose_completion_was_missed_is_idle_again() {
 }
 
 /// Periods whose states a governor chose.
-fn chosen_by(policy: IdlePolicy, lengths: &[u64]) -> Vec<Event> {
+fn chosen_by(policy: &IdlePolicy, lengths: &[u64]) -> Vec<Event> {
     use wakepath_policies::idle::{IdleGovernor, IdleOutcome, IdleQuery};
-    let mut governor = Governor::new(&policy, &states(), TickRate::HZ_250);
+    let mut governor = Governor::new(policy, &states(), TickRate::HZ_250);
     let mut now = 0;
     let mut events = Vec::new();
     for (i, &length) in lengths.iter().enumerate() {
@@ -324,7 +324,7 @@ proptest! {
     #[test]
     fn a_governor_answers_as_it_did(lengths in prop::collection::vec(1_u64..20 * MS, 1..200)) {
         for policy in KERNELS {
-            let events = chosen_by(policy.clone(), &lengths);
+            let events = chosen_by(&policy, &lengths);
             let mut setup = setup(&[policy.clone()]);
             setup.ran = Some(Ran {
                 name: "it".to_owned(),
@@ -343,7 +343,7 @@ proptest! {
     fn time_adds_up_and_the_oracle_wastes_least(
         lengths in prop::collection::vec(1_u64..40 * MS, 1..60),
     ) {
-        let events = chosen_by(KERNELS[0].clone(), &lengths);
+        let events = chosen_by(&KERNELS[0], &lengths);
         let machine = Machine::find("skylake-2s-server").unwrap();
         let mut policies = KERNELS.to_vec();
         policies.extend([IdlePolicy::Deepest, IdlePolicy::Oracle(OracleGoal::Energy)]);
@@ -495,7 +495,7 @@ fn windows_of_a_long_recording_are_added_up_on_the_way() {
 #[test]
 fn the_call_log_is_what_was_asked() {
     let lengths: Vec<u64> = (1..300).map(|i| i * 37 * US % (9 * MS) + 1).collect();
-    let events = chosen_by(KERNELS[1].clone(), &lengths);
+    let events = chosen_by(&KERNELS[1], &lengths);
     let recorded = recording(&events);
     let mut reader = Reader::open(&recorded.path).unwrap();
     let mut log = Vec::new();

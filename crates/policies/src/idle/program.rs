@@ -281,15 +281,13 @@ impl Outside {
     }
 
     fn ask(&mut self, query: &IdleQuery) -> Result<IdleDecision, String> {
-        let running = match &mut self.running {
-            Some(running) => running,
-            None => {
-                let start = self.program.start.as_ref().ok_or(
-                    "it was not loaded: a governor of one's own runs where it is named, in sim, replay, study and policy idle",
-                )?;
-                self.running.insert(start.start(&self.states, self.tick)?)
-            }
-        };
+        if self.running.is_none() {
+            let start = self.program.start.as_ref().ok_or(
+                "it was not loaded: a governor of one's own runs where it is named, in sim, replay, study and policy idle",
+            )?;
+            self.running = Some(start.start(&self.states, self.tick)?);
+        }
+        let running = self.running.as_mut().ok_or("it does not run")?;
         let stay = self.stay.take();
         let stay = stay.as_ref().map(|(state, outcome)| (*state, outcome));
         let answer = running.ask(stay, query)?;

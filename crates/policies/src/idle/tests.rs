@@ -57,8 +57,8 @@ fn skylake() -> IdleStates {
 }
 
 /// Idles that all last `us`, with the next timer `timer_us` away; returns the last choice.
-fn regular(policy: IdlePolicy, us: u64, timer_us: u64, tick_stopped: bool) -> IdleDecision {
-    let mut governor = Governor::new(&policy, &skylake(), TickRate::HZ_250);
+fn regular(policy: &IdlePolicy, us: u64, timer_us: u64, tick_stopped: bool) -> IdleDecision {
+    let mut governor = Governor::new(policy, &skylake(), TickRate::HZ_250);
     let mut decision = IdleDecision {
         state: 0,
         stop_tick: false,
@@ -92,7 +92,7 @@ fn regular(policy: IdlePolicy, us: u64, timer_us: u64, tick_stopped: bool) -> Id
 #[test]
 fn all_learn_that_idles_are_short_although_the_timer_is_far() {
     for policy in &menus_and_teos() {
-        let decision = regular(policy.clone(), 50, 3_900, false);
+        let decision = regular(policy, 50, 3_900, false);
         assert_eq!(
             decision,
             IdleDecision {
@@ -107,7 +107,7 @@ fn all_learn_that_idles_are_short_although_the_timer_is_far() {
 #[test]
 fn all_trust_a_timer_that_always_fires() {
     for policy in &menus_and_teos() {
-        let decision = regular(policy.clone(), 20_000, 20_000, false);
+        let decision = regular(policy, 20_000, 20_000, false);
         assert_eq!(
             decision,
             IdleDecision {
@@ -122,7 +122,7 @@ fn all_trust_a_timer_that_always_fires() {
 #[test]
 fn with_the_tick_stopped_menu_and_teo_go_for_the_timer() {
     for policy in &menus_and_teos() {
-        let decision = regular(policy.clone(), 50, 50_000, true);
+        let decision = regular(policy, 50, 50_000, true);
         assert_eq!(
             decision,
             IdleDecision {
