@@ -60,6 +60,8 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
             ("cpufreq", f"{workers} {machine.frequency_parameters()}"),
         ):
             tree.add_module(built_module(REPOSITORY / "rig" / source, kernel), parameters)
+        if any(policy.name == "psd" for cell in run.cells for policy in cell.policies):
+            tree.add(built_module(REPOSITORY / "module", kernel), "rig/psd.ko")
         tree.pack(scratch / "initramfs")
         command = laboratory_command(machine.cpus, run.shift)
         console = boot(command, kernel.image, scratch / "initramfs", scratch, run.timeout_s)
@@ -119,6 +121,14 @@ def setting(policy: Mechanism) -> str:
         return f"limit {us:08x}"
     if policy.name == "idle-states" and set(policy.keys) == {"disable"}:
         return f"disable {shlex.join(policy.keys['disable'].split(','))}"
+    if (
+        policy.name == "psd"
+        and policy.keys.get("rule") == "module"
+        and set(policy.keys) <= {"rule", "timeout", "ceiling"}
+    ):
+        timeout, ceiling = policy.keys.get("timeout", "3ms"), policy.keys.get("ceiling", "20us")
+        if timeout.endswith("ms") and ceiling.endswith("us"):
+            return f"leases {int(timeout.removesuffix('ms'))} {int(ceiling.removesuffix('us'))}"
     raise RigError(f"the laboratory cannot have {policy.name}[{', '.join(policy.keys)}]")
 
 

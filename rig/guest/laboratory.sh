@@ -10,6 +10,7 @@ fresh() {
         [ "$other" = "$1" ] || echo "$other" >$cpus/cpuidle/current_governor
     done
     exec 3>&-
+    ! grep -q ^wakepath_psd /proc/modules || rmmod wakepath_psd
     echo "$1" >$cpus/cpuidle/current_governor
     [ "$(cat $cpus/cpuidle/current_governor)" = "$1" ]
     for cpu in $workers; do
@@ -17,6 +18,11 @@ fresh() {
         echo 0 >$cpus/cpu$cpu/power/pm_qos_resume_latency_us
         echo "$2" >$cpus/cpu$cpu/cpufreq/scaling_governor
     done
+}
+
+# Leases by the module of docs/module.md: ms after the last completion, and the longest exit latency in us.
+leases() {
+    insmod /rig/psd.ko timeout_ms=$1 ceiling_us=$2
 }
 
 # Switches idle states off by name.
