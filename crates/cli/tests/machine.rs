@@ -201,7 +201,9 @@ fn a_recorded_system_is_simulated_under_what_it_ran() {
     };
     sim("spr1", &[])
         .stdout(predicate::str::contains("hwp_dynamic_boost=on,epp=32"))
+        .stdout(predicate::str::contains("menu@6.18.8 + "))
         .stderr("");
+    sim("spr1", &["--kernel", "6.12.48"]).stdout(predicate::str::contains("menu@6.12.48 + "));
     sim("turin0", &[])
         .stdout(predicate::str::contains("performance"))
         .stderr(predicate::str::contains("amd-pstate-epp"));

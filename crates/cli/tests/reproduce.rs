@@ -221,6 +221,12 @@ fn mistakes_are_one_message_with_file_and_line() {
             25,
             "of both policies of a pair",
         ),
+        (
+            "metric = \"iops\"",
+            "metric = \"iops\"\nwide = true",
+            25,
+            "a wide table has simulated values only",
+        ),
         ("source = \"my desk\"", "", 22, "no `source`"),
         (
             "title = \"IOPS\"",
@@ -266,6 +272,56 @@ fn what_the_runs_do_not_give_is_an_error() {
     ] {
         assert!(message.contains(part), "{part}: {message}");
     }
+}
+
+/// A second workload, and a table of simulated values with a column for each.
+const WIDE: &str = r#"
+[[workload]]
+name = "idle"
+rt_app = "idle.json"
+seconds = 1
+
+[[published]]
+name = "power"
+title = "power"
+metric = "mean_mw"
+wide = true
+
+[[expect]]
+text = "some"
+of = "power"
+above = 0
+"#;
+
+#[test]
+fn a_wide_table_has_a_column_per_workload() {
+    let (start, _) = MINE.split_once("[[published]]").unwrap();
+    let (_temp, file) = mine(&format!("{start}{WIDE}"));
+    let table = text(&[&file]);
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+    let lines: Vec<Vec<String>> = table.lines().map(words).collect();
+    let header = ["policy", "reads", "idle"].map(str::to_owned);
+    assert!(lines.contains(&header.to_vec()), "{table}");
+    for policy in ["menu", "teo"] {
+        let row = lines
+            .iter()
+            .find(|line| line.first().is_some_and(|word| word == policy));
+        let values = row.map(|row| row[1..].iter().map(|word| word.parse::<f64>()));
+        assert_eq!(
+            values.map(|values| values.flatten().count()),
+            Some(2),
+            "{table}"
+        );
+    }
+
+    let (_, table) = WIDE.split_once("[[published]]").unwrap();
+    let (_temp, file) = mine(&format!("{start}[[published]]{table}"));
+    let assert = reproduce(&[&file]).code(1).stdout("");
+    let message = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(
+        message.contains("mine.toml:25: ") && message.contains("a single workload"),
+        "{message}"
+    );
 }
 
 #[test]

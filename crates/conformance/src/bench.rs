@@ -18,6 +18,9 @@ use crate::program::{Program, Subject, run_command};
 use crate::record::{Call, Case};
 use crate::source::KernelSource;
 
+/// How long one side of a repetition may take.
+const LIMIT: Duration = Duration::from_secs(600);
+
 /// The logs to decide on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Log {
@@ -180,7 +183,7 @@ fn pinned() -> Command {
 
 /// The first number that a command prints.
 fn time_of(command: &mut Command, input: &[u8]) -> Result<f64> {
-    let output = run_command(command, input)?;
+    let output = run_command(command, input, LIMIT)?;
     let text = String::from_utf8(output)?;
     text.split_whitespace()
         .next()

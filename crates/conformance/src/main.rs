@@ -206,7 +206,7 @@ fn run(cli: &Cli) -> Result<bool> {
             let sources = common.set_up()?;
             let rows = mutants::run(&sources, *batches, common.seed)?;
             print(&rows, common.format)?;
-            let missed = rows.iter().filter(|row| row.differences == 0).count();
+            let missed = rows.iter().filter(|row| !row.is_noticed()).count();
             eprintln!(
                 "{} of {} alterations noticed in {:.1} s",
                 rows.len() - missed,

@@ -1,6 +1,8 @@
 //! Proof that the comparison can fail: the kernel's text is altered on purpose, one constant or
 //! comparison at a time, and the normal inputs must show a difference.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -9,7 +11,7 @@ use wakepath_units::TickRate;
 use crate::checks::{Setting, compare_batch};
 use crate::compare::batch_size;
 use crate::generate;
-use crate::program::{Alteration, Program, Subject};
+use crate::program::{Alteration, Program, Subject, TimedOut};
 use crate::source::KernelSource;
 
 /// The kernel versions that have the text to alter, as Debian names their packages. Of 7.2 nothing is altered: what is
@@ -22,6 +24,9 @@ const FROM_6_12: In = &["6.12", "7.3"];
 const ONLY_6_1: In = &["6.1"];
 const ONLY_6_12: In = &["6.12"];
 const ONLY_7_3: In = &["7.3"];
+
+/// How long a mutant may take over a batch, of which the unaltered code does dozens in this time. One that loops is noticed.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// An alteration that the comparison must notice.
 struct Mutant {
@@ -43,8 +48,17 @@ pub struct Row {
     pub to: &'static str,
     /// Decisions compared until the first batch with a difference was through.
     pub decisions: u64,
-    /// Differing decisions; none means that the mutant went unnoticed.
+    /// Differing decisions.
     pub differences: u64,
+    /// It did not end in time.
+    pub timed_out: bool,
+}
+
+impl Row {
+    /// Whether the comparison noticed it.
+    pub fn is_noticed(&self) -> bool {
+        self.differences > 0 || self.timed_out
+    }
 }
 
 const GOV_H: &str = "drivers/cpuidle/governors/gov.h";
@@ -90,6 +104,8 @@ fn mutants() -> Vec<Mutant> {
         ),
         (Menu, ONLY_7_3, "max_thresh = max;", "max_thresh = max - 1;"),
         (Menu, ONLY_7_3, "min_thresh = min;", "min_thresh = min + 1;"),
+        // Loops.
+        (Menu, ONLY_7_3, "min_thresh = min;", ";"),
         (
             Menu,
             ONLY_7_3,
@@ -456,18 +472,27 @@ fn try_mutant(mutant: &Mutant, source: &KernelSource, batches: u64, seed: u64) -
         to,
         decisions: 0,
         differences: 0,
+        timed_out: false,
     };
     let program = Program::build(
         setting.subject,
         source,
         setting.tick.hz(),
         Some(&mutant.alteration),
-    )?;
+    )?
+    .within(LIMIT);
     for batch in 0..batches {
         let mut rng = generate::rng(seed, batch);
         let size = batch_size(setting.subject) as usize;
-        let outcome = compare_batch(setting, &program, &mut rng, batch, size)
-            .with_context(|| format!("mutant `{from}` -> `{to}` of {}", row.policy))?;
+        let outcome = match compare_batch(setting, &program, &mut rng, batch, size) {
+            Err(error) if error.is::<TimedOut>() => {
+                row.timed_out = true;
+                break;
+            }
+            outcome => {
+                outcome.with_context(|| format!("mutant `{from}` -> `{to}` of {}", row.policy))?
+            }
+        };
         row.decisions += outcome.decisions;
         row.differences += outcome.differences;
         if row.differences > 0 {

@@ -1,9 +1,11 @@
 //! Builds the kernel's C into test programs, each linked with a driver of ours from `c/`.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -223,11 +225,27 @@ impl Alteration {
     }
 }
 
+/// How long a program may take over one batch, which is done in less than a second.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// A program did not end in time: altered code may loop.
+#[derive(Debug)]
+pub struct TimedOut(Duration);
+
+impl std::fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "still running after {} s, and ended", self.0.as_secs())
+    }
+}
+
+impl std::error::Error for TimedOut {}
+
 /// A compiled test program.
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
     arguments: &'static [&'static str],
+    limit: Duration,
     // Removes the program with its folder.
     _scratch: tempfile::TempDir,
 }
@@ -341,6 +359,7 @@ impl Program {
         Ok(Self {
             path,
             arguments: subject.arguments(),
+            limit: LIMIT,
             _scratch: scratch,
         })
     }
@@ -350,14 +369,31 @@ impl Program {
         &self.path
     }
 
+    /// The same with so much time for each run.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+
     /// Runs the program over `input` and returns what it wrote.
+    ///
+    /// # Errors
+    /// It fails, or does not end in time ([`TimedOut`]).
     pub fn run(&self, input: &[u8]) -> Result<Vec<u8>> {
-        run_command(Command::new(&self.path).args(self.arguments), input)
+        run_command(
+            Command::new(&self.path).args(self.arguments),
+            input,
+            self.limit,
+        )
     }
 }
 
-/// Feeds `input` to a command and returns what it wrote.
-pub fn run_command(command: &mut Command, input: &[u8]) -> Result<Vec<u8>> {
+/// Feeds `input` to a command and returns what it wrote within `limit`.
+///
+/// # Errors
+/// It cannot be run, fails, or does not end in time ([`TimedOut`]).
+pub fn run_command(command: &mut Command, input: &[u8], limit: Duration) -> Result<Vec<u8>> {
+    let end = Instant::now() + limit;
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -367,20 +403,48 @@ pub fn run_command(command: &mut Command, input: &[u8]) -> Result<Vec<u8>> {
     let Some(mut stdin) = child.stdin.take() else {
         bail!("no pipe to {}", command.get_program().display());
     };
+    let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        bail!("no pipe from {}", command.get_program().display());
+    };
     // The programs read all of their input before they write, so this cannot lock up. One that dies
     // early breaks the pipe; its own message says more than that.
     let written = stdin.write_all(input);
     drop(stdin);
-    let output = child.wait_with_output()?;
+    let (status, output, errors) = thread::scope(|scope| {
+        let output = scope.spawn(move || read_all(&mut stdout));
+        let errors = scope.spawn(move || read_all(&mut stderr));
+        let mut pause = Duration::from_micros(100);
+        let status = loop {
+            match child.try_wait() {
+                Ok(None) if Instant::now() < end => thread::sleep(pause),
+                Ok(None) => {
+                    child.kill().and_then(|()| child.wait())?;
+                    return Err(TimedOut(limit).into());
+                }
+                Ok(Some(status)) => break status,
+                Err(error) => return Err(error.into()),
+            }
+            pause = (pause * 2).min(Duration::from_millis(10));
+        };
+        let read = |reader: thread::ScopedJoinHandle<'_, std::io::Result<Vec<u8>>>| {
+            reader.join().unwrap_or_else(|_| Ok(Vec::new()))
+        };
+        anyhow::Ok((status, read(output)?, read(errors)?))
+    })?;
     ensure!(
-        output.status.success(),
-        "{} failed ({}): {}",
+        status.success(),
+        "{} failed ({status}): {}",
         command.get_program().display(),
-        output.status,
-        String::from_utf8_lossy(&output.stderr).trim()
+        String::from_utf8_lossy(&errors).trim()
     );
     written?;
-    Ok(output.stdout)
+    Ok(output)
+}
+
+fn read_all(from: &mut impl Read) -> std::io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    from.read_to_end(&mut all)?;
+    Ok(all)
 }
 
 /// Makes each header that a kernel file includes a forwarder to our stand-ins.

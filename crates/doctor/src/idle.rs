@@ -287,6 +287,9 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
             None => finding,
         });
     }
+    if !findings.is_empty() {
+        case.notes.extend(teo_is_missing(case));
+    }
     findings
 }
 
@@ -304,16 +307,42 @@ fn relative_power(case: &Case<'_>, mw: f64) -> f64 {
         .map_or(0.0, |all| mw / all.max(1e-9))
 }
 
+/// The idle governors that this kernel offers.
+fn offered_governors(case: &Case<'_>) -> Option<String> {
+    let path = "sys/devices/system/cpu/cpuidle/available_governors";
+    case.system.root().optional(path)
+}
+
+/// The simulated latency of single reads under this set, in us.
+fn latency(case: &Case<'_>, set: &PolicySet) -> Option<f64> {
+    let (machine, policies) = case.model.applied(set);
+    Some(simulate(&machine, &policies, READS).ok()?.mean_us)
+}
+
+/// What teo would be worth, where it is faster than what runs and the kernel was built without it.
+fn teo_is_missing(case: &Case<'_>) -> Option<String> {
+    let offered = offered_governors(case)?;
+    if offered.split_whitespace().any(|name| name == "teo") {
+        return None;
+    }
+    let set: PolicySet = format!("teo@{}", case.system.kernel_version())
+        .parse()
+        .ok()?;
+    let now = latency(case, &PolicySet::default())?;
+    let teo = latency(case, &set)?;
+    (teo < now * (1.0 - MATTERS)).then(|| {
+        format!(
+            "with the idle governor teo a read would take {teo:.1} us in place of {now:.1} us (simulated), but this kernel is built \
+             without it (CONFIG_CPU_IDLE_GOV_TEO), as Debian's amd64 kernels are"
+        )
+    })
+}
+
 /// The governor that this kernel offers and that the simulation finds to be the fastest, if that is not the
 /// one that runs.
 fn better_governor(case: &Case<'_>) -> Option<PolicySet> {
-    let path = "sys/devices/system/cpu/cpuidle/available_governors";
-    let offered = case.system.root().optional(path)?;
-    let latency = |set: &PolicySet| {
-        let (machine, policies) = case.model.applied(set);
-        Some(simulate(&machine, &policies, READS).ok()?.mean_us)
-    };
-    let now = latency(&PolicySet::default())?;
+    let offered = offered_governors(case)?;
+    let now = latency(case, &PolicySet::default())?;
     let running = case.model.now.get(Kind::Idle)?.mechanism().name;
     let version = case.system.kernel_version();
     let (set, best) = offered
@@ -321,7 +350,7 @@ fn better_governor(case: &Case<'_>) -> Option<PolicySet> {
         .filter(|name| *name != running)
         .filter_map(|name| {
             let set: PolicySet = format!("{name}@{version}").parse().ok()?;
-            let latency = latency(&set)?;
+            let latency = latency(case, &set)?;
             Some((set, latency))
         })
         .min_by(|a, b| a.1.total_cmp(&b.1))?;

@@ -11,16 +11,17 @@ macro_rules! files {
 
 const STUDIES: Files = files!["../data/studies/", ".toml":
     "idle-governor", "iowait-boost", "apst-rule", "deep-idle-cost",
-    "polling-tbench", "iowait-rk3399", "rk3399-depth", "hwp-boost", "apst", "psd",
+    "polling-tbench", "iowait-rk3399", "rk3399-depth", "hwp-boost", "apst", "psd", "kernel-updates",
 ];
 
 const WORKLOADS: Files = files!["../../../workloads/", "":
     "apst-1.fio", "apst-2.fio", "apst-3.fio", "apst-4.fio", "apst-5.fio", "apst-6.fio",
-    "apst-7.fio", "async-random.fio", "async-sequential.fio", "build-like.json", "dbench-like.json",
+    "apst-7.fio", "async-random.fio", "async-sequential.fio", "browser-like.json", "build-like.json", "dbench-like.json",
+    "desktop-at-rest.json",
     "fileio-like.fio", "hackbench-like.json", "idle.json", "iowait-rk3399.fio",
-    "iowait-thinkcycles.fio", "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong.json",
+    "iowait-thinkcycles.fio", "netpipe-like.json", "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong.json",
     "psd-mixed.fio", "psd-randread.fio", "rk3399-depth.fio", "schbench-like.json", "sqlite-like.json",
-    "tbench-like.json", "tiobench-like.fio", "web-like.json", "worker-pool.json", "x264-like.json",
+    "tbench-like.json", "tiobench-like.fio", "vdbench-like.fio", "web-like.json", "worker-pool.json", "x264-like.json",
 ];
 
 /// What `study new` writes.
@@ -41,6 +42,7 @@ pub const EXPERIMENTS: &[&str] = &[
     "hwp-boost",
     "apst",
     "psd",
+    "kernel-updates",
 ];
 
 /// The text of the built-in study of this name.

@@ -240,18 +240,49 @@ fn write_brief(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()>
 
 fn write_section(out: &mut impl Write, section: &Section) -> anyhow::Result<()> {
     writeln!(out, "\n{}:\n", section.metric)?;
-    let header = header(section);
-    let rows = section.cells.iter().map(|cell| {
-        let mut row = cell.labels.clone();
-        row.extend(values(cell));
-        row
-    });
+    let (header, rows) = grid(section);
     output::table(out, header, rows)
 }
 
-fn header(section: &Section) -> Vec<&str> {
+/// The header and the rows of a section.
+fn grid(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
     let labels = section.columns.iter().map(String::as_str);
-    labels.chain(VALUES).collect()
+    let Some(wide) = section.wide else {
+        let rows = section.cells.iter().map(|cell| {
+            let mut row = cell.labels.clone();
+            row.extend(values(cell));
+            row
+        });
+        return (labels.chain(VALUES).collect(), rows.collect());
+    };
+    let mut across: Vec<&str> = Vec::new();
+    let mut rows: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+    for cell in &section.cells {
+        let mut labels = cell.labels.clone();
+        labels.remove(wide);
+        let name = cell.labels[wide].as_str();
+        let column = across.iter().position(|of| *of == name);
+        let column = column.unwrap_or_else(|| {
+            across.push(name);
+            across.len() - 1
+        });
+        let row = rows.iter().position(|(of, _)| *of == labels);
+        let row = row.unwrap_or_else(|| {
+            rows.push((labels, Vec::new()));
+            rows.len() - 1
+        });
+        let values = &mut rows[row].1;
+        values.resize(values.len().max(column + 1), String::new());
+        values[column] = cell.simulated.to_string();
+    }
+    let labels = labels.enumerate().filter(|(column, _)| *column != wide);
+    let header = labels.map(|(_, label)| label).chain(across.iter().copied());
+    let rows = rows.into_iter().map(|(mut row, mut values)| {
+        values.resize(across.len(), String::new());
+        row.append(&mut values);
+        row
+    });
+    (header.collect(), rows.collect())
 }
 
 fn runs(runs: usize) -> String {
@@ -308,13 +339,8 @@ fn markdown(text: &mut String, outcome: &Outcome) {
     }
     for section in &r.sections {
         let _ = writeln!(text, "\n### {}: {}\n", outcome.experiment, section.metric);
-        let header = header(section);
-        let rows = section.cells.iter().map(|cell| {
-            let mut row = cell.labels.clone();
-            row.extend(values(cell));
-            row
-        });
-        markdown_table(text, &header, rows);
+        let (header, rows) = grid(section);
+        markdown_table(text, &header, rows.into_iter());
     }
     if !r.fitted_figures.is_empty() {
         let _ = writeln!(text, "\n### {}: fitted figures\n", outcome.experiment);

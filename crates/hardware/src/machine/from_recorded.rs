@@ -1,7 +1,7 @@
 //! A recorded system as a machine: its own settings, and for what no kernel tells the figures of a
 //! built-in machine of the same kind, all of them marked as assumed.
 
-use wakepath_units::Kilohertz;
+use wakepath_units::{KernelVersion, Kilohertz};
 
 use super::figure::{Figure, Origin};
 use super::{
@@ -84,7 +84,8 @@ impl Machine {
                 "{} as recorded under Linux {}; what its hardware really takes is assumed",
                 system.cpu_model, system.kernel
             ),
-            kernel: None,
+            // None where no policies of that kernel are known.
+            kernel: KernelVersion::of_release(&system.kernel).ok(),
             hz: tick_rate(&system.kernel),
             irq_time_accounting: irq_time_accounting(&system.kernel),
             cluster,
@@ -520,6 +521,20 @@ mod tests {
                 .map(|(_, mhz)| Kilohertz(mhz * 1000));
             let highest = Some(machine.cluster[0].max_frequency());
             assert!(highest == fastest || highest == turbo, "{}", system.name);
+        }
+    }
+
+    #[test]
+    fn a_recorded_system_runs_the_kernel_that_it_was_recorded_under() {
+        for (name, kernel) in [
+            ("rome0", "6.16.10"),
+            ("spr1", "6.18.8"),
+            ("lnl0", "6.19.0"),
+            ("adl0", "7.0.0"),
+        ] {
+            let machine = Machine::find(name).unwrap();
+            let runs = machine.kernel.map(|kernel| kernel.to_string());
+            assert_eq!(runs.as_deref(), Some(kernel), "{name}");
         }
     }
 

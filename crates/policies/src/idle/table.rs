@@ -76,6 +76,8 @@ const SLOTS: usize = 16;
 /// Most CPUs have no more states than this. Loops over all states are short for them, and have a
 /// fixed number of turns either way.
 pub(super) const FEW: usize = 4;
+/// Nearly all others have no more than this.
+pub(super) const SOME: usize = 8;
 
 /// A time per state, in nanoseconds; 0 where there is no state.
 #[derive(Clone, Debug)]
@@ -107,6 +109,8 @@ impl Times {
         };
         if count <= FEW {
             among(&self.0[..FEW])
+        } else if count <= SOME {
+            among(&self.0[..SOME])
         } else {
             among(&self.0[..MAX_STATES])
         }

@@ -92,6 +92,8 @@ pub struct PublishedEntry {
     /// Metrics of both policies that are compared, as further columns.
     #[serde(default)]
     pub columns: Vec<Spanned<String>>,
+    /// A column for each workload, for a table of simulated values alone.
+    pub wide: Option<Spanned<bool>>,
     /// The heading of the rows' notes.
     pub note: Option<String>,
     /// What was published.

@@ -104,6 +104,9 @@ pub struct Section {
     pub metric: String,
     /// What the labels of a row are.
     pub columns: Vec<String>,
+    /// Which of them is printed as a column for each of its labels; JSON and CSV have a row per value all the same.
+    #[serde(skip)]
+    pub wide: Option<usize>,
     /// One row per value.
     pub cells: Vec<TableCell>,
 }
@@ -135,6 +138,7 @@ impl Outcome {
                 Some(Section {
                     metric: table.title.clone()?,
                     columns: table.columns.clone(),
+                    wide: table.wide,
                     cells,
                 })
             })

@@ -88,6 +88,19 @@ impl Totals {
         variance <= 400 || proportionate
     }
 
+    /// The mean of these; an error if they are not about as long by the kernel's difference of two truncated numbers, one of
+    /// them modulo 2^64.
+    #[inline]
+    fn steady_mean(self) -> Result<u64, u64> {
+        let mean = self.mean();
+        let variance = self.share_of(self.squares).wrapping_sub(mean * mean);
+        if self.steady(mean, variance) {
+            Ok(mean)
+        } else {
+            Err(mean)
+        }
+    }
+
     /// The interval that repeats, of steady ones.
     #[inline]
     fn repeats(self, zeros_repeat: bool) -> Option<u32> {
@@ -146,34 +159,87 @@ impl RecentIntervals {
     /// their mean, is taken for an outlier and left out, for as long as more than six samples remain (Linux 6.15 to 7.3).
     #[inline]
     pub(super) fn typical_without_farthest(&self, scattered: Scattered) -> Option<u32> {
+        if self.totals.count == REMEMBERED as u64 {
+            // Known to the compiler, so that no division is one.
+            let all = Totals {
+                count: REMEMBERED as u64,
+                ..self.totals
+            };
+            // Nothing but zeros.
+            if all.sum == 0 {
+                return None;
+            }
+            if let Ok(mean) = all.steady_mean() {
+                return Some(mean as u32);
+            }
+            return self.typical_of_unsteady(scattered);
+        }
+        self.typical_of_some(scattered)
+    }
+
+    /// As [`Self::typical_without_farthest`], if all intervals count and are not about as long.
+    #[inline(never)]
+    fn typical_of_unsteady(&self, scattered: Scattered) -> Option<u32> {
         let mut rest = self.totals;
-        let (mut shortest, mut longest) = (0, UNKNOWN - 1);
+        let mut mean = rest.sum / REMEMBERED as u64;
+        let mut bounds = (0, UNKNOWN - 1);
+        // Two intervals are left out one by one.
+        for left in [REMEMBERED as u64 - 1, ENOUGH] {
+            let outlier = self.farthest(mean, &mut bounds);
+            if self.times(outlier) > 1 {
+                return self.typical_of_some(scattered);
+            }
+            rest = rest.without(outlier, 1);
+            // Nothing but zeros.
+            if rest.sum == 0 {
+                return None;
+            }
+            rest.count = left;
+            mean = match rest.steady_mean() {
+                Ok(mean) => return Some(mean as u32),
+                Err(mean) => mean,
+            };
+        }
+        match scattered {
+            Scattered::Nothing => None,
+            Scattered::Longest => Some(self.ends(bounds.0, bounds.1).1),
+        }
+    }
+
+    /// The shortest or the longest interval within these bounds, whichever is farther from their mean; without it the
+    /// bounds are narrower.
+    #[inline]
+    fn farthest(&self, mean: u64, bounds: &mut (u32, u32)) -> u32 {
+        let (least, greatest) = self.ends(bounds.0, bounds.1);
+        if mean - u64::from(least) > u64::from(greatest) - mean {
+            bounds.0 = least + 1;
+            least
+        } else {
+            bounds.1 = greatest - 1;
+            greatest
+        }
+    }
+
+    /// As [`Self::typical_without_farthest`], however many intervals count and are left out.
+    #[inline(never)]
+    fn typical_of_some(&self, scattered: Scattered) -> Option<u32> {
+        let mut rest = self.totals;
+        let mut bounds = (0, UNKNOWN - 1);
         loop {
             // Nothing is left, or nothing but zeros.
             if rest.sum == 0 {
                 return None;
             }
-            let mean = rest.mean();
-            // The kernel's difference of two truncated numbers, one of them modulo 2^64.
-            let variance = rest.share_of(rest.squares).wrapping_sub(mean * mean);
-            if rest.steady(mean, variance) {
-                return Some(mean as u32);
-            }
-            let few = rest.count <= ENOUGH;
-            if few && scattered == Scattered::Nothing {
-                return None;
-            }
-            let (least, greatest) = self.ends(shortest, longest);
-            if few {
-                return (rest.count >= ENOUGH_SCATTERED).then_some(greatest);
-            }
-            let outlier = if mean - u64::from(least) > u64::from(greatest) - mean {
-                shortest = least + 1;
-                least
-            } else {
-                longest = greatest - 1;
-                greatest
+            let mean = match rest.steady_mean() {
+                Ok(mean) => return Some(mean as u32),
+                Err(mean) => mean,
             };
+            if rest.count <= ENOUGH {
+                let longest = || self.ends(bounds.0, bounds.1).1;
+                let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
+                return enough.then(longest);
+            }
+            let outlier = self.farthest(mean, &mut bounds);
             rest = rest.without(outlier, self.times(outlier));
         }
     }

@@ -2,7 +2,7 @@
 
 use wakepath_hardware::idle::MAX_STATES;
 
-use crate::idle::table::FEW;
+use crate::idle::table::{FEW, SOME};
 
 /// What one event adds to a counter.
 pub(super) const PULSE: u32 = 1024;
@@ -57,7 +57,7 @@ impl From<Word> for Sums {
 /// The counters of all bins. Those of bins without a state stay 0.
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
-    /// No bin from here on has a state: [`FEW`] or all of them.
+    /// No bin from here on has a state: [`FEW`], [`SOME`] or all of them.
     used: usize,
     counters: [Word; MAX_STATES],
     /// The sums of the counters of all shallower bins. The last one is over all bins.
@@ -68,7 +68,13 @@ impl Bins {
     /// Empty bins of so many states.
     pub(super) fn new(states: usize) -> Self {
         Self {
-            used: if states <= FEW { FEW } else { MAX_STATES },
+            used: if states <= FEW {
+                FEW
+            } else if states <= SOME {
+                SOME
+            } else {
+                MAX_STATES
+            },
             counters: [0; MAX_STATES],
             below: [0; MAX_STATES + 1],
         }
@@ -98,10 +104,10 @@ impl Bins {
                 *word = by(*word);
             }
         };
-        if self.used == FEW {
-            of(&mut self.counters[..FEW]);
-        } else {
-            of(&mut self.counters);
+        match self.used {
+            FEW => of(&mut self.counters[..FEW]),
+            SOME => of(&mut self.counters[..SOME]),
+            _ => of(&mut self.counters),
         }
     }
 
@@ -112,13 +118,28 @@ impl Bins {
         all.hits + all.intercepts
     }
 
+    /// The intercepts of a bin.
+    #[inline]
+    pub(super) fn intercepts(&self, bin: usize) -> u32 {
+        Sums::from(self.counters[bin]).intercepts
+    }
+
     /// The bin with most intercepts of the first so many; of equal ones the deepest.
     #[inline]
     pub(super) fn most_intercepts(&self, bins: usize) -> usize {
-        let intercepts = |bin: usize| Sums::from(self.counters[bin]).intercepts;
-        (0..bins.min(MAX_STATES))
-            .max_by_key(|&bin| intercepts(bin))
-            .unwrap_or(0)
+        // The bin stands below the number of intercepts, so that each takes one comparison.
+        let most = |counters: &[Word]| {
+            let keys = counters.iter().enumerate().map(|(bin, word)| {
+                let key = Sums::from(*word).intercepts << 4 | bin as u32;
+                if bin < bins { key } else { 0 }
+            });
+            keys.max().unwrap_or(0) as usize & 0xf
+        };
+        match self.used {
+            FEW => most(&self.counters[..FEW]),
+            SOME => most(&self.counters[..SOME]),
+            _ => most(&self.counters),
+        }
     }
 
     /// All hits and intercepts. Like [`Bins::below`] it is up to date after [`Bins::add_up`].
@@ -140,10 +161,10 @@ impl Bins {
             sum
         };
         let below = &mut self.below;
-        below[MAX_STATES] = if self.used == FEW {
-            of(&mut below[..FEW], &self.counters[..FEW])
-        } else {
-            of(&mut below[..MAX_STATES], &self.counters)
+        below[MAX_STATES] = match self.used {
+            FEW => of(&mut below[..FEW], &self.counters[..FEW]),
+            SOME => of(&mut below[..SOME], &self.counters[..SOME]),
+            _ => of(&mut below[..MAX_STATES], &self.counters),
         };
     }
 

@@ -226,7 +226,10 @@ impl<const GENERATION: usize> Teo<GENERATION> {
                         shallowest += 1;
                     }
                 }
-                if Self::RULES.search != Search::DownToTick {
+                // No shallower bin has more than one with half of them or more.
+                if Self::RULES.search != Search::DownToTick
+                    && 2 * self.bins.intercepts(majority) < early.intercepts
+                {
                     majority = majority.min(self.bins.most_intercepts(table.deepest_index()));
                 }
                 let between = table.enabled().shallower_than(candidate).from(shallowest);

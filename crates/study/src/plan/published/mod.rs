@@ -26,6 +26,8 @@ pub struct Table {
     pub line: usize,
     /// The headings of the labels.
     pub columns: Vec<String>,
+    /// Which of them has a column for each of its labels.
+    pub wide: Option<usize>,
     /// Its cells.
     pub cells: Vec<Wanted>,
     /// How their values are made.

@@ -14,6 +14,29 @@ const NO_CELL: &str = "the table has no cell that this row is about";
 type Columns = (Vec<String>, Vec<Wanted>);
 
 impl Study<'_> {
+    /// The column of a wide table whose labels become columns.
+    fn wide(
+        &self,
+        entry: &PublishedEntry,
+        columns: &[String],
+    ) -> Result<Option<usize>, StudyError> {
+        let Some(wide) = entry.wide.as_ref().filter(|wide| *wide.get_ref()) else {
+            return Ok(None);
+        };
+        let refused = |message: &str| Err(self.source.error(wide, message));
+        if !entry.row.is_empty() || entry.values_of.is_some() || !entry.columns.is_empty() {
+            return refused(
+                "a wide table has simulated values only: no `row`, `values_of` or `columns`",
+            );
+        }
+        match columns.iter().position(|column| column == "workload") {
+            Some(column) => Ok(Some(column)),
+            None => refused(
+                "a wide table has a column for each workload, and this one has a single workload",
+            ),
+        }
+    }
+
     /// The table of an entry; `before` are those that it may take values of.
     pub(super) fn table(
         &self,
@@ -77,6 +100,7 @@ impl Study<'_> {
             name: entry.name.get_ref().clone(),
             title: entry.title.clone(),
             line: self.source.line(&entry.name),
+            wide: self.wide(entry, &columns)?,
             columns,
             cells,
             how,
