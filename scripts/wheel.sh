@@ -9,7 +9,8 @@ maturin=.cache/python/bin/maturin
 [ -x "$maturin" ] || scripts/setup-python.sh
 
 case $profile in
-# The tests have built it already, with other features of crates: another build would take minutes.
+# The tests have built it already, and, thanks to the features that python/Cargo.toml asks for, what the engine takes of
+# other people's crates.
 dev) [ -x target/debug/wakepath ] || cargo build --quiet --locked -p wakepath-cli && program=target/debug/wakepath ;;
 *) cargo build --quiet --locked --profile "$profile" -p wakepath-cli && program=target/$profile/wakepath ;;
 esac
