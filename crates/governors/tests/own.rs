@@ -267,12 +267,12 @@ fn a_program_that_is_wrong_is_one_error() {
             &answer("echo 9,1"),
             "it chose idle state 9 and the CPU has 5",
         ),
-        (&answer("echo 1,0; echo 2,0"), "question"),
+        (&answer("printf '1,0\\n2,0\\n'"), "question"),
         (&answer("echo 1,0; exit"), "instead of answering question 2"),
-        ("head -c 1000 /dev/zero; sleep 20", "it answered `\\u{0}"),
+        (&answer("head -c 1000 /dev/zero"), "it answered `\\u{0}"),
         ("sleep 60 & sleep 60", "no answer to question 1 within 10 s"),
         (
-            "printf 1; sleep 60",
+            &answer("printf 1; sleep 60"),
             "it began to answer `1`, without the end of the line",
         ),
         (

@@ -240,7 +240,7 @@ fn errors_say_what_is_known() {
     assert_eq!(
         parse("schedutil").unwrap().idle().unwrap_err().to_string(),
         "`schedutil` is not an idle policy but a frequency policy; known: menu, teo, ladder, \
-         haltpoll, shallowest, deepest, oracle"
+         haltpoll, shallowest, deepest, oracle, c:FILE, exec:FILE"
     );
 }
 
