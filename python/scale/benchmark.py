@@ -89,6 +89,7 @@ def sweep(cells: int, seconds: float, into: str, kills: int, batch_seconds: floa
                     killed.append(alive[0])
                     os.kill(killed[-1], signal.SIGKILL)
 
+        client.run(_sweep.build)  # has the package loaded, as a cluster that is not new has
         before = client.run(time.process_time)
         took = timed(lambda: wakepath.sweep(measured, client, into, progress=tell))
         after = client.run(time.process_time)
