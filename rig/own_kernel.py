@@ -38,7 +38,7 @@ def build(options: argparse.Namespace) -> int:
     (archive,) = source.glob("usr/src/linux-source-*.tar.xz")
     step(["tar", "-xJf", str(archive), "-C", str(tree), "--strip-components=1"], shelf)
     (shelf / "fragment").write_text(fragment)
-    environment = with_tools()
+    environment = with_tools(shelf)
     step(["make", "-C", str(tree), f"KCONFIG_ALLCONFIG={shelf.resolve()}/fragment", "allnoconfig"], shelf, environment)
     check(fragment, (tree / ".config").read_text())
     # Modules of our own link against what is built in: there are no others.
@@ -68,16 +68,20 @@ def check(fragment: str, made: str) -> None:
         raise RigError(f"this kernel's configuration cannot have {', '.join(missing)}")
 
 
-def with_tools() -> dict[str, str]:
+def with_tools(shelf: Path) -> dict[str, str]:
     """The environment, with flex and bison from their packages where they are not installed."""
     environment = dict(os.environ)
     if all(shutil.which(program) for program in ("flex", "bison")):
         return environment
     packages = Packages("amd64")
-    flex, bison, m4 = (packages.unpacked(name) / "usr" for name in ("flex", "bison", "m4"))
-    environment["PATH"] = f"{flex}/bin:{bison}/bin:{m4}/bin:{environment['PATH']}"
-    environment["BISON_PKGDATADIR"] = f"{bison}/share/bison"
-    environment["M4"] = f"{m4}/bin/m4"
+    # The versions of packages have colons, which PATH cannot have.
+    tools = shelf.resolve() / "tools"
+    tools.mkdir(exist_ok=True)
+    for name in ("flex", "bison", "m4"):
+        (tools / name).symlink_to(packages.unpacked(name) / "usr")
+    environment["PATH"] = ":".join([*(f"{tools}/{name}/bin" for name in ("flex", "bison", "m4")), environment["PATH"]])
+    environment["BISON_PKGDATADIR"] = f"{tools}/bison/share/bison"
+    environment["M4"] = f"{tools}/m4/bin/m4"
     return environment
 
 

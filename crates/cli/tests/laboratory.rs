@@ -226,7 +226,8 @@ fn the_simulator_agrees_with_a_real_kernel() {
     for (metric, near, near_of_menu) in [
         ("p50_us", 0.03, f64::INFINITY),
         ("p90_us", 0.03, 0.03),
-        ("iops", 0.08, 0.15),
+        // The kernel's menu sleeps deeply more often in a flat-out loop than the model's (docs/fidelity.md).
+        ("iops", 0.08, 0.3),
     ] {
         let (sim, lab) = (
             cells(&out.join("sim"), metric),
