@@ -308,3 +308,96 @@ fn findings_are_an_exit_code_if_asked_for() {
     let nowhere = machine.path().join("nowhere");
     wakepath(&["doctor", "--exit-code", "--root", nowhere.to_str().unwrap()]).code(1);
 }
+
+#[test]
+fn c1_demotion_hides_what_cpus_enter() {
+    let found = found_with("c1-demotion", |root| {
+        set(root, &format!("{CPU}/cpuidle/intel_c1_demotion"), "1");
+    });
+    assert!(text(&found, "fix").contains("c1-demotion[value=off]"));
+}
+
+#[test]
+fn a_controller_says_which_quirks_it_has() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    let quirks = "sys/class/nvme/nvme0/quirks";
+    // The list has it for this model and this computer only.
+    for file in ["vendor", "device"] {
+        let id = ["0x15b7", "0x5009"][usize::from(file == "device")];
+        set(root, &format!("sys/class/nvme/nvme0/device/{file}"), id);
+    }
+    let older = finding(root, "quirk").expect("a quirk by its PCI id");
+    assert!(!text(&older, "fix").contains("nvme.quirks"), "{older}");
+    set(root, quirks, "none");
+    let missing = finding(root, "quirk").expect("a quirk by its PCI id");
+    let word = "nvme.quirks=15b7:5009:no_deepest_ps";
+    assert!(text(&missing, "fix").contains(word), "{missing}");
+    set(root, quirks, "no_deepest_ps\nbogus_nid");
+    let there = finding(root, "quirk").expect("a quirk by its PCI id");
+    let lifts = "nvme.quirks=15b7:5009:^no_deepest_ps";
+    assert!(text(&there, "fix").contains(lifts), "{there}");
+    assert!(
+        there["evidence"].to_string().contains("bogus_nid"),
+        "{there}"
+    );
+}
+
+/// Sapphire Rapids declares 190 us where the package stays up, and takes 100.
+#[test]
+fn a_declared_latency_that_was_measured_to_be_shorter_is_told() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    let cpuinfo = fs::read_to_string(root.join("proc/cpuinfo")).unwrap();
+    let model = cpuinfo
+        .lines()
+        .find(|l| l.starts_with("model\t"))
+        .unwrap()
+        .to_owned();
+    fs::write(
+        root.join("proc/cpuinfo"),
+        cpuinfo.replace(&model, "model\t\t: 143"),
+    )
+    .unwrap();
+    set(root, &format!("{CPU}/cpuidle/current_driver"), "intel_idle");
+    for cpu in 0..2 {
+        for state in 3..5 {
+            fs::remove_dir_all(root.join(format!("{CPU}/cpu{cpu}/cpuidle/state{state}"))).unwrap();
+        }
+    }
+    set_states_of(root, 2, 190, 600);
+    let found = finding(root, "declared-latency").expect("a latency that is too long");
+    assert!(
+        text(&found, "fix").contains("intel_idle.table=C6:101:"),
+        "{found}"
+    );
+    set_states_of(root, 2, 140, 600);
+    assert!(finding(root, "declared-latency").is_none());
+}
+
+fn set_states_of(root: &Path, state: usize, latency: u64, residency: u64) {
+    for cpu in 0..2 {
+        let path = format!("{CPU}/cpu{cpu}/cpuidle/state{state}");
+        set(root, &format!("{path}/latency"), &latency.to_string());
+        set(root, &format!("{path}/residency"), &residency.to_string());
+    }
+}
+
+#[test]
+fn cpus_that_are_kept_free_are_told() {
+    let found = found_with("isolated-cpus", |root| {
+        set(root, &format!("{CPU}/isolated"), "1");
+        set(root, &format!("{CPU}/nohz_full"), "1");
+    });
+    assert!(
+        found["evidence"]
+            .to_string()
+            .contains("isolcpus 1; nohz_full 1"),
+        "{found}"
+    );
+    assert!(text(&found, "fix").contains("isolcpus=managed_irq,domain,1"));
+    // All of them is as good as none.
+    let machine = copy_of_laptop();
+    set(machine.path(), &format!("{CPU}/isolated"), "0-1");
+    assert!(finding(machine.path(), "isolated-cpus").is_none());
+}

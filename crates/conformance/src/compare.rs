@@ -70,12 +70,7 @@ pub fn settings<'s>(
     let mut settings = Vec::new();
     for subject in Subject::ALL {
         for source in sources.iter().filter(|source| source.compares(subject)) {
-            // The tick plays no part in APST.
-            let most = if subject == Subject::Apst {
-                1
-            } else {
-                ticks.len()
-            };
+            let most = if subject.has_tick() { ticks.len() } else { 1 };
             for &tick in ticks.iter().take(most) {
                 let version = source.kernel()?;
                 settings.push((
@@ -150,7 +145,7 @@ pub fn run(
         rows.push(Row {
             policy: policy_name(setting),
             source: source.describe(),
-            hz: (setting.subject != Subject::Apst).then(|| setting.tick.hz()),
+            hz: setting.subject.has_tick().then(|| setting.tick.hz()),
             decisions: sum.decisions,
             differences: sum.differences,
         });

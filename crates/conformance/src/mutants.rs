@@ -66,7 +66,7 @@ const GOV_H: &str = "drivers/cpuidle/governors/gov.h";
 /// The alterations. A text that no longer occurs is an error, so that the list cannot go stale.
 fn mutants() -> Vec<Mutant> {
     use Subject::{
-        Apst, Haltpoll, HaltpollLimit, HwpBoost, IntelPstate, Ladder, Menu, PollLimit,
+        AmdPstate, Apst, Haltpoll, HaltpollLimit, HwpBoost, IntelPstate, Ladder, Menu, PollLimit,
         SchedutilBoost, Teo,
     };
     let list = [
@@ -380,6 +380,66 @@ fn mutants() -> Vec<Mutant> {
             ALL,
             "if (busy_frac < cpu->iowait_boost)",
             "if (busy_frac > cpu->iowait_boost)",
+        ),
+        (
+            AmdPstate,
+            FROM_6_12,
+            "DIV_ROUND_UP(cap_perf * target_perf, capacity)",
+            "(cap_perf * target_perf / capacity)",
+        ),
+        (
+            AmdPstate,
+            FROM_6_12,
+            "min_perf = des_perf;",
+            "min_perf = min_perf;",
+        ),
+        (
+            AmdPstate,
+            ONLY_6_12,
+            "DIV_ROUND_CLOSEST(target_freq * cap_perf,",
+            "DIV_ROUND_UP(target_freq * cap_perf,",
+        ),
+        (
+            AmdPstate,
+            ONLY_6_12,
+            "min_perf = lowest_nonlinear_perf;",
+            "min_perf = lowest_nonlinear_perf + 1;",
+        ),
+        (
+            AmdPstate,
+            ONLY_6_12,
+            "lowest_nonlinear_freq <= min_freq",
+            "lowest_nonlinear_freq < min_freq",
+        ),
+        (
+            AmdPstate,
+            ONLY_6_12,
+            "min_perf = min(cpudata->nominal_perf, max_perf);",
+            "min_perf = max_perf;",
+        ),
+        (
+            AmdPstate,
+            ONLY_7_3,
+            "DIV_ROUND_UP_ULL((u64)freq_val * perf.nominal_perf, nominal_freq)",
+            "div_u64((u64)freq_val * perf.nominal_perf, nominal_freq)",
+        ),
+        (
+            AmdPstate,
+            ONLY_7_3,
+            "perf.bios_min_perf ?: perf.nominal_perf",
+            "perf.nominal_perf",
+        ),
+        (
+            AmdPstate,
+            ONLY_7_3,
+            "if (max_perf < min_perf)",
+            "if (max_perf > min_perf)",
+        ),
+        (
+            AmdPstate,
+            ONLY_7_3,
+            "max_perf, 0, fast_switch",
+            "max_perf, 1, fast_switch",
         ),
         (
             Apst,

@@ -33,6 +33,8 @@ pub enum Subject {
     HwpBoost,
     /// The P-states and the iowait boost of intel_pstate without HWP.
     IntelPstate,
+    /// The requests of amd-pstate.
+    AmdPstate,
     /// The table of NVMe autonomous power state transitions.
     Apst,
 }
@@ -51,11 +53,13 @@ enum Piece {
     Struct(&'static str),
     Variable(&'static str),
     Function(&'static str),
+    /// One that only some kernels have.
+    FunctionOfSome(&'static str),
     /// A header of ours that needs what was cut before it, and that what follows needs.
     Ours(&'static str),
 }
 
-use Piece::{Function, Macro, Ours, Struct, Variable};
+use Piece::{Function, FunctionOfSome, Macro, Ours, Struct, Variable};
 
 const POLL_LIMIT: &[Piece] = &[
     Macro("CPUIDLE_POLL_MIN"),
@@ -98,6 +102,17 @@ const INTEL_PSTATE: &[Piece] = &[
     Function("intel_pstate_adjust_pstate"),
     Function("intel_pstate_update_util"),
 ];
+const AMD_PSTATE: &[Piece] = &[
+    FunctionOfSome("freq_to_perf"),
+    FunctionOfSome("perf_to_freq"),
+    Function("amd_pstate_init_freq"),
+    Function("amd_pstate_cpu_boost_update"),
+    Function("amd_pstate_update"),
+    Function("amd_pstate_update_min_max_limit"),
+    Function("amd_pstate_update_freq"),
+    Function("amd_pstate_adjust_perf"),
+    Function("amd_pstate_epp_update_limit"),
+];
 const APST: &[Piece] = &[
     Variable("default_ps_max_latency_us"),
     Variable("apst_primary_timeout_ms"),
@@ -110,7 +125,7 @@ const APST: &[Piece] = &[
 
 impl Subject {
     /// Everything that is compared.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Menu,
         Self::Teo,
         Self::Ladder,
@@ -120,6 +135,7 @@ impl Subject {
         Self::SchedutilBoost,
         Self::HwpBoost,
         Self::IntelPstate,
+        Self::AmdPstate,
         Self::Apst,
     ];
 
@@ -145,6 +161,7 @@ impl Subject {
             Self::SchedutilBoost => "schedutil boost",
             Self::HwpBoost => "HWP boost",
             Self::IntelPstate => "intel_pstate",
+            Self::AmdPstate => "amd-pstate",
             Self::Apst => "APST",
         }
     }
@@ -159,8 +176,14 @@ impl Subject {
             Self::PollLimit => "drivers/cpuidle/cpuidle.c",
             Self::SchedutilBoost => "kernel/sched/cpufreq_schedutil.c",
             Self::HwpBoost | Self::IntelPstate => "drivers/cpufreq/intel_pstate.c",
+            Self::AmdPstate => "drivers/cpufreq/amd-pstate.c",
             Self::Apst => "drivers/nvme/host/core.c",
         }
+    }
+
+    /// Whether the tick plays a part in it.
+    pub const fn has_tick(self) -> bool {
+        !matches!(self, Self::Apst | Self::AmdPstate)
     }
 
     const fn driver(self) -> &'static str {
@@ -172,6 +195,7 @@ impl Subject {
             Self::SchedutilBoost => "sugov_main.c",
             Self::HwpBoost => "hwp_main.c",
             Self::IntelPstate => "pstate_main.c",
+            Self::AmdPstate => "amd_pstate_main.c",
             Self::Apst => "apst_main.c",
         }
     }
@@ -193,6 +217,7 @@ impl Subject {
             Self::SchedutilBoost => Recipe::Cut(SCHEDUTIL_BOOST),
             Self::HwpBoost => Recipe::Cut(HWP_BOOST),
             Self::IntelPstate => Recipe::Cut(INTEL_PSTATE),
+            Self::AmdPstate => Recipe::Cut(AMD_PSTATE),
             Self::Apst => Recipe::Cut(APST),
         }
     }
@@ -342,6 +367,9 @@ impl Program {
                 if cut.contains("unsigned long sugov_iowait_apply(") {
                     compiler.arg("-DAPPLY_RETURNS_BOOST");
                 }
+                if cut.contains("union perf_cached") {
+                    compiler.arg("-DPERF_CACHED");
+                }
                 let file = dir.join("cut.h");
                 fs::write(&file, cut)?;
                 compiler.arg(format!("-DCUT_SOURCE=\"{}\"", file.display()));
@@ -479,6 +507,7 @@ fn cut_pieces(text: &str, pieces: &[Piece]) -> Result<String> {
             Struct(name) => cut += file.structure(name)?,
             Variable(name) => cut += file.variable(name)?,
             Function(name) => cut += file.function(name)?,
+            FunctionOfSome(name) => cut += file.function(name).unwrap_or_default(),
             Ours(header) => cut.extend(["#include \"", header, "\""]),
         }
         cut += "\n\n";

@@ -43,7 +43,7 @@ const ELSEWHERE: [Elsewhere; 2] = [
 ];
 
 /// The files taken from each source package. `gov.h` exists only in the newer one.
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     "Makefile",
     "drivers/cpuidle/cpuidle.c",
     "drivers/cpuidle/governors/gov.h",
@@ -51,6 +51,7 @@ const FILES: [&str; 12] = [
     "drivers/cpuidle/governors/ladder.c",
     "drivers/cpuidle/governors/menu.c",
     "drivers/cpuidle/governors/teo.c",
+    "drivers/cpufreq/amd-pstate.c",
     "drivers/cpufreq/intel_pstate.c",
     "drivers/nvme/host/core.c",
     "kernel/sched/cpufreq_schedutil.c",
@@ -169,10 +170,14 @@ impl KernelSource {
         fs::read_to_string(&full).with_context(|| format!("cannot read {}", full.display()))
     }
 
-    /// Whether this kernel's version of something is compared. Of 7.2 only menu and teo are: apt no longer has 7.1, and
+    /// Whether this kernel's version of something is compared. amd-pstate of 6.1 has one mode, and is not modelled. Of 7.2 only menu and teo are: apt no longer has 7.1, and
     /// this shows that they are the same from then on.
     pub fn compares(&self, subject: Subject) -> bool {
-        self.version != "7.2" || matches!(subject, Subject::Menu | Subject::Teo)
+        match self.version {
+            "7.2" => matches!(subject, Subject::Menu | Subject::Teo),
+            "6.1" => subject != Subject::AmdPstate,
+            _ => true,
+        }
     }
 
     /// The release, as a policy's version.

@@ -1,10 +1,10 @@
 //! Drives: APST off, changed, or quirked.
 
 use wakepath_hardware::drive::Drive;
-use wakepath_hardware::drive::quirks::Quirks;
+use wakepath_hardware::drive::quirks::{PciId, QuirkKind, Quirks};
 use wakepath_policies::PolicySet;
 use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
-use wakepath_system::apst::{kernel_apst, place};
+use wakepath_system::apst::{kernel_apst, place, quirks_in_force};
 use wakepath_system::nvme::{self, ApstFeature};
 
 use crate::model::{SELDOM, difference, simulate};
@@ -44,14 +44,16 @@ pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
 
 fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
     let quirks = Quirks::builtin();
-    let found = quirks.on(drive, &place(case.system.root(), name));
+    let in_force = quirks_in_force(case.system.root(), name);
+    let at = place(case.system.root(), name);
+    let found = quirks.on(drive, &at);
     let with_kind = found
         .into_iter()
         .flat_map(|(quirk, certainty)| quirk.kinds.iter().map(move |k| (quirk, *k, certainty)));
     with_kind
         .map(|(quirk, kind, certainty)| {
             let text = quirks.text(kind);
-            Finding::new(
+            let finding = Finding::new(
                 "quirk",
                 format!(
                     "{name} ({}) is known for a fault: {}",
@@ -64,10 +66,39 @@ fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
                 quirks.kernel,
                 quirk.file,
                 quirk.why
-            ))
-            .fix(format!("leave it on; {}", text.lifted_by))
+            ));
+            let Some(in_force) = &in_force else {
+                return finding.fix(format!("leave it on; {}", text.lifted_by));
+            };
+            let is = |name: &String| name == kind.short_name();
+            let word = |mark: &str| at.pci.map(|pci| command_line(pci, mark, kind));
+            let finding = finding.evidence(match in_force.as_slice() {
+                [] => format!("/sys/class/nvme/{name}/quirks is none"),
+                list => format!("/sys/class/nvme/{name}/quirks: {}", list.join(", ")),
+            });
+            match (in_force.iter().any(is), word("")) {
+                (true, _) => {
+                    let lifts = word("^").map_or_else(String::new, |word| {
+                        format!("; {word} on the kernel command line lifts it, to try")
+                    });
+                    finding.fix(format!("leave it on{lifts}"))
+                }
+                (false, Some(word)) => finding.fix(format!(
+                    "the running kernel does not have it: put {word} on the kernel command line"
+                )),
+                (false, None) => finding.fix("the running kernel does not have it"),
+            }
         })
         .collect()
+}
+
+/// The word of the kernel's command line that adds a quirk to a drive, or with `^` takes it away (Linux 7.0).
+fn command_line(pci: PciId, mark: &str, kind: QuirkKind) -> String {
+    let (vendor, device) = (pci.vendor, pci.device);
+    format!(
+        "nvme.quirks={vendor:04x}:{device:04x}:{mark}{}",
+        kind.short_name()
+    )
 }
 
 fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Option<Finding> {

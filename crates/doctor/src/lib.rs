@@ -10,6 +10,7 @@ mod drives;
 mod frequency;
 mod idle;
 pub mod model;
+mod newer;
 mod path;
 
 use std::error::Error;
@@ -168,6 +169,9 @@ pub fn examine(
     findings.extend(idle::depth(&mut case));
     findings.extend(idle::mispredictions(&mut case));
     findings.extend(idle::unreached(&case));
+    findings.extend(newer::c1_demotion(&case));
+    findings.extend(newer::declared_latency(&mut case));
+    findings.extend(newer::kept_free(&case));
     findings.extend(path::polling(&mut case));
     findings.extend(path::completions(&mut case));
     findings.extend(frequency::boost(&mut case));

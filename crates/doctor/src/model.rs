@@ -58,7 +58,7 @@ pub(crate) struct Difference {
 impl Model {
     pub(crate) fn of(system: &System) -> Result<(Self, Vec<String>), MachineError> {
         let (machine, mut notes) = describe(system, "this machine")?;
-        let now = policies(system).or_else(|e| {
+        let now = policies(system, &machine).or_else(|e| {
             notes.push(format!("{e}; simulated with menu and schedutil instead"));
             PolicySet::named(["menu", "schedutil"])
         });
@@ -178,8 +178,8 @@ pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -
 }
 
 /// What the running kernel does.
-fn policies(system: &System) -> Result<PolicySet, SpecError> {
-    PolicySet::new([idle_policy(system)?, frequency_policy(system)?])
+fn policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
+    PolicySet::new([idle_policy(system)?, frequency_policy(system, machine)?])
 }
 
 /// The idle governor that runs, in the version of the running kernel, or the nearest known one.
@@ -197,7 +197,7 @@ fn idle_policy(system: &System) -> Result<PolicySpec, SpecError> {
     Ok(name.parse::<PolicySpec>()?.of_kernel(kernel))
 }
 
-fn frequency_policy(system: &System) -> Result<PolicySpec, SpecError> {
+fn frequency_policy(system: &System, machine: &Machine) -> Result<PolicySpec, SpecError> {
     let Some(first) = system.cpufreq_policies().into_iter().next() else {
         return "performance".parse();
     };
@@ -207,7 +207,30 @@ fn frequency_policy(system: &System) -> Result<PolicySpec, SpecError> {
         root.optional(&path).unwrap_or_default()
     };
     let governor = file("scaling_governor");
+    let has_scale = machine.cluster.iter().all(|c| c.cppc.is_some());
+    let kernel = system.kernel_version();
     match (file("scaling_driver").as_str(), governor.as_str()) {
+        ("amd-pstate-epp", governor) if has_scale => {
+            let amd: PolicySpec = "amd-pstate[mode=active]"
+                .parse::<PolicySpec>()?
+                .of_kernel(kernel);
+            match (governor, &*file("energy_performance_preference")) {
+                ("performance", _) => amd.with("governor", "performance"),
+                (_, "" | "default") => Ok(amd),
+                (_, epp) => amd.with("epp", epp),
+            }
+        }
+        ("amd-pstate", name @ ("schedutil" | "performance" | "powersave")) if has_scale => {
+            let mode = root.optional("sys/devices/system/cpu/amd_pstate/status");
+            let amd: PolicySpec = "amd-pstate[mode=passive]"
+                .parse::<PolicySpec>()?
+                .of_kernel(kernel);
+            let amd = match mode.as_deref() {
+                Some("guided") => amd.with("mode", "guided")?,
+                _ => amd,
+            };
+            amd.with("governor", name)
+        }
         (_, "performance") => "performance".parse(),
         ("intel_pstate", _) => {
             let boost = setting::find("hwp-dynamic-boost").map(|s| root.optional(s.path));

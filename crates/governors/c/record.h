@@ -113,6 +113,35 @@ struct apst_record {
 	} states[32];
 };
 
+/* A CPU under amd-pstate. @request_count requests of a governor follow. */
+struct amd_case {
+	u32 magic;
+	u32 request_count;
+	u32 nominal_mhz;
+	u32 lowest_mhz;
+	u32 min_khz;
+	u32 max_khz;
+	u8 highest;
+	u8 nominal;
+	u8 lowest_nonlinear;
+	u8 lowest;
+	u8 firmware_minimum;
+	u8 epp;
+	u8 mode;		/* AMD_PSTATE_* */
+	u8 performance;
+	u8 boost;
+	u8 boost_supported;
+	u8 unused[6];
+};
+
+struct amd_request {
+	u64 least;
+	u64 target;
+	u64 capacity;
+	u32 frequency;		/* kHz; 0: the utilisation counts */
+	u32 dynamic;
+};
+
 /* What the driver would send to the drive. */
 struct apst_result {
 	u64 sent;

@@ -1,4 +1,4 @@
-//! Hardware-managed P-states (HWP, Speed Shift): the controller in the processor that chooses the
+//! Hardware-managed P-states (HWP, Speed Shift; AMD's CPPC in active mode): the controller in the processor that chooses the
 //! frequency by itself, between the limits and by the preference that the kernel gives it.
 //!
 //! The real one is not documented. This is a model with two measurable constants. The controller
@@ -13,19 +13,33 @@
 //! frequency. A fully loaded CPU raises its own share by running faster, which gives the gradual ramp
 //! that is observed: with a lowest frequency `f0` and a highest one `f1` it takes
 //! `T x (-ln(1 - U) + ln(f1 / f0) / (1 / U - 1))`, from which `T` is had when the ramp has been measured.
+//!
+//! What it asks for lies in a range that the preference narrows. A processor that is to be fast runs what little there is to do
+//! quickly and rests (race to halt): below EPP 128 the range begins above the lowest frequency. One that is to save energy keeps
+//! out of turbo: above EPP 128 it ends below the highest one.
+//!
+//! ```text
+//! EPP <= 128: from  highest - (highest - lowest) x EPP / 128
+//! EPP >= 128: up to highest - (highest - base) x (EPP - 128) / 127
+//! ```
+//!
+//! That both happen is published; that both are straight lines, which meet at 128, is assumed. `docs/frequency.md` has the sources.
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 /// EPP for which the constants are given: the default, `balance_performance`.
 const EPP_OF_CONSTANTS: f64 = 128.0;
+const HIGHEST_EPP: f64 = 255.0;
 /// Beyond this a fully loaded CPU would hardly speed up at all.
 const HIGHEST_FULL_AT: f64 = 0.99;
 
 /// The controller of one clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Hwp {
-    lowest: f64,
     highest: f64,
+    /// What the preference leaves of the range.
+    from: f64,
+    up_to: f64,
     /// The share from which on the highest frequency is asked for; 0: always.
     full_at: f64,
     /// In ns.
@@ -34,25 +48,31 @@ pub struct Hwp {
 }
 
 impl Hwp {
-    /// A controller of a clock with these frequencies, at rest.
+    /// A controller of a clock with these frequencies, at rest: the lowest, the highest without turbo, and the highest.
     ///
     /// With EPP 128 it reaches the highest frequency from the share `full_at` on, which is above 0
     /// and below 1, and takes `ramp` to it from the lowest one under full load. `epp` is the
     /// energy-performance preference, 0 (performance) to 255 (power).
     pub fn new(
-        lowest: Kilohertz,
-        highest: Kilohertz,
+        [lowest, base, highest]: [Kilohertz; 3],
         ramp: Nanoseconds,
         full_at: f64,
         epp: u8,
     ) -> Self {
-        let (lowest, highest) = (f64::from(lowest.0), f64::from(highest.0));
+        let [lowest, base, highest] = [lowest, base, highest].map(|f| f64::from(f.0));
+        let base = base.clamp(lowest, highest);
+        let epp = f64::from(epp);
+        let (fast, slow) = (
+            (epp / EPP_OF_CONSTANTS).min(1.0),
+            ((epp - EPP_OF_CONSTANTS) / (HIGHEST_EPP - EPP_OF_CONSTANTS)).max(0.0),
+        );
         let full_at = full_at.clamp(f64::EPSILON, HIGHEST_FULL_AT);
         let constants = -(-full_at).ln_1p() + (highest / lowest).ln() / (full_at.recip() - 1.0);
         Self {
-            lowest,
+            from: highest - (highest - lowest) * fast,
+            up_to: highest - (highest - base) * slow,
             highest,
-            full_at: (full_at * f64::from(epp) / EPP_OF_CONSTANTS).min(HIGHEST_FULL_AT),
+            full_at: (full_at * epp / EPP_OF_CONSTANTS).min(HIGHEST_FULL_AT),
             time_constant: (ramp.0.max(1) as f64) / constants,
             share: 0.0,
         }
@@ -76,9 +96,9 @@ impl Hwp {
         let wanted = if full {
             self.highest
         } else {
-            (self.highest * self.share / self.full_at).max(self.lowest)
+            self.highest * self.share / self.full_at
         };
-        Kilohertz(wanted.round() as u32)
+        Kilohertz(wanted.max(self.from).min(self.up_to).round() as u32)
     }
 }
 
@@ -88,10 +108,12 @@ mod tests {
     use proptest::prelude::*;
 
     const LOWEST: Kilohertz = Kilohertz(800_000);
+    const BASE: Kilohertz = Kilohertz(3_500_000);
     const HIGHEST: Kilohertz = Kilohertz(3_900_000);
+    const RANGE: [Kilohertz; 3] = [LOWEST, BASE, HIGHEST];
 
     fn controller(epp: u8) -> Hwp {
-        Hwp::new(LOWEST, HIGHEST, Nanoseconds::from_millis(5), 0.5, epp)
+        Hwp::new(RANGE, Nanoseconds::from_millis(5), 0.5, epp)
     }
 
     /// Slots of 10 us until a CPU that is busy for `busy` of the time runs at `wanted`.
@@ -110,7 +132,8 @@ mod tests {
         let ms = |epp| slots_until(&mut controller(epp), 1.0, HIGHEST) as f64 / 100.0;
         assert!((4.95..5.05).contains(&ms(128)), "{}", ms(128));
         // A preference for power ramps more slowly, one for performance does not ramp at all.
-        assert!(ms(192) > 1.5 * ms(128), "{}", ms(192));
+        let to_base = |epp| slots_until(&mut controller(epp), 1.0, BASE);
+        assert!(to_base(192) > to_base(128) * 3 / 2, "{}", to_base(192));
         assert!(ms(64) < 0.6 * ms(128), "{}", ms(64));
         assert_eq!(controller(0).desired(), HIGHEST);
     }
@@ -121,6 +144,24 @@ mod tests {
         assert_eq!(slots_until(&mut hwp, 0.45, HIGHEST), u64::MAX);
         assert_eq!(hwp.desired(), LOWEST);
         assert!(slots_until(&mut hwp, 0.55, HIGHEST) < 100_000);
+    }
+
+    /// A CPU that is busy for a twentieth of the time, which EPP 64 to 255 once left at the lowest frequency alike.
+    #[test]
+    fn the_preference_sets_the_range() {
+        let settled = |epp: u8, busy: f64| {
+            let mut hwp = controller(epp);
+            slots_until(&mut hwp, busy, Kilohertz(u32::MAX));
+            hwp.desired().0
+        };
+        let light = [0, 32, 64, 96, 128, 192, 255].map(|epp| settled(epp, 0.05));
+        assert_eq!(light[0], HIGHEST.0);
+        assert_eq!(light[2], 2_350_000);
+        assert!(light[..5].windows(2).all(|w| w[0] > w[1]), "{light:?}");
+        assert!(light[4..].iter().all(|khz| *khz == LOWEST.0), "{light:?}");
+        let full = [0, 64, 128, 192, 255].map(|epp| settled(epp, 1.0));
+        assert!(full[..3].iter().all(|khz| *khz == HIGHEST.0), "{full:?}");
+        assert!(full[3] < HIGHEST.0 && full[4] == BASE.0, "{full:?}");
     }
 
     #[test]
@@ -142,7 +183,7 @@ mod tests {
             epp in any::<u8>(),
             full_at in 0.01..0.99_f64,
         ) {
-            let mut hwp = Hwp::new(LOWEST, HIGHEST, Nanoseconds(1), full_at, epp);
+            let mut hwp = Hwp::new(RANGE, Nanoseconds(1), full_at, epp);
             for (elapsed, used) in steps {
                 let (mut more, mut less) = (hwp, hwp);
                 hwp.observe(Nanoseconds(elapsed), used);

@@ -18,6 +18,9 @@ const IDLE: [&str; 4] = ["menu", "teo", "ladder", "haltpoll"];
 /// cpufreq governors that are simulated.
 const GOVERNORS: [&str; 4] = ["schedutil", "ondemand", "performance", "powersave"];
 
+/// Governors that are simulated with amd-pstate in passive mode.
+const AMD_GOVERNORS: [&str; 3] = ["schedutil", "performance", "powersave"];
+
 impl RecordedSystem {
     /// What its kernel ran: the driver, the governor, the energy-performance preference and HWP boost of its record.
     pub fn kernel_policy(&self) -> KernelPolicy {
@@ -42,6 +45,16 @@ impl RecordedSystem {
                 ("intel_pstate", _) => self.hwp(policy.epp.as_deref()),
                 ("acpi-cpufreq" | "intel_cpufreq", governor) if GOVERNORS.contains(&governor) => {
                     governor.to_owned()
+                }
+                // Active mode; its performance governor writes its own preference.
+                ("amd-pstate-epp", "performance") => "amd-pstate[governor=performance]".to_owned(),
+                ("amd-pstate-epp", _) => match policy.epp.as_deref() {
+                    Some("default") | None => "amd-pstate".to_owned(),
+                    Some(epp) => format!("amd-pstate[epp={epp}]"),
+                },
+                // Guided mode has the same name.
+                ("amd-pstate", governor) if AMD_GOVERNORS.contains(&governor) => {
+                    format!("amd-pstate[mode=passive,governor={governor}]")
                 }
                 (driver, governor) => {
                     let instead = match governor {
@@ -95,6 +108,7 @@ mod tests {
             ("gnr3", "ladder", "performance"),
             ("rome0", "menu", "schedutil"),
             ("bdw0", "menu", "schedutil"),
+            ("turin0", "menu", "amd-pstate[governor=performance]"),
         ] {
             let policy = recorded::find(name).unwrap().kernel_policy();
             assert_eq!((policy.idle.as_str(), policy.freq.as_str()), (idle, freq));
@@ -104,10 +118,12 @@ mod tests {
 
     #[test]
     fn what_is_not_simulated_is_told() {
-        let policy = recorded::find("turin0").unwrap().kernel_policy();
+        let mut system = recorded::find("turin0").unwrap().clone();
+        "cppc_cpufreq".clone_into(&mut system.frequency[0].driver);
+        let policy = system.kernel_policy();
         assert_eq!(policy.freq, "performance");
         let told = policy.stands_in.unwrap();
-        assert!(told.contains("amd-pstate-epp with performance"), "{told}");
+        assert!(told.contains("cppc_cpufreq with performance"), "{told}");
         let mut odd = recorded::find("rome0").unwrap().clone();
         "conservative".clone_into(&mut odd.frequency[0].governor);
         let policy = odd.kernel_policy();

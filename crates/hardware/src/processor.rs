@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::{Figure, Origin};
+use crate::machine::{Cppc, Figure, Origin};
 use crate::recorded::RecordError;
 
 const PROCESSORS: &str = include_str!("../data/recorded_systems/processors.toml");
@@ -49,6 +49,9 @@ pub struct Processor {
     /// Energy-performance preference that its processor was set to, 0 to 255.
     #[serde(default)]
     pub epp: Option<u8>,
+    /// Its performance scale, as `acpi_cppc` shows it.
+    #[serde(default)]
+    pub cppc: Option<Cppc>,
     /// What else one should know.
     #[serde(default)]
     pub note: Option<String>,

@@ -499,3 +499,77 @@ fn a_drive_that_has_taken_anothers_name_does_not_get_its_table() {
     );
     assert_eq!(journal::pending(system.root()), Some(false));
 }
+
+/// The laptop with the files that kernels from 6.16 on add.
+fn newer_laptop() -> (tempfile::TempDir, wakepath_system::System) {
+    let (directory, system) = laptop();
+    let file =
+        |path: &str, content: &[u8]| fs::write(directory.path().join(path), content).unwrap();
+    file("sys/devices/system/cpu/cpuidle/intel_c1_demotion", b"1\n");
+    file("dev/cpu_wakeup_latency", &i32::MAX.to_ne_bytes());
+    (directory, system)
+}
+
+#[test]
+fn settings_of_newer_kernels_are_applied_read_back_and_restored() {
+    let (directory, system) = newer_laptop();
+    let before = content(directory.path());
+    let mut session = Session::open(&system).unwrap();
+    session
+        .apply(&plan(&system, &["c1-demotion[value=off]"]))
+        .unwrap();
+    let path = directory
+        .path()
+        .join("sys/devices/system/cpu/cpuidle/intel_c1_demotion");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "0\n");
+    assert_eq!(journal::pending(system.root()), Some(true));
+    drop(session);
+    Session::open(&system).unwrap().restore().unwrap();
+    assert_same(directory.path(), &before);
+    for (set, value) in [("200us", "200"), ("none", "2147483647"), ("0us", "0")] {
+        let plan = plan(&system, &[&format!("wakeup-latency[limit={set}]")]);
+        let change = &plan.changes[0];
+        assert_eq!(change.key.to_string(), "wakeup-latency");
+        assert_eq!(change.new.as_deref(), Some(value));
+    }
+}
+
+#[test]
+fn a_kernel_without_a_setting_says_so() {
+    let (_directory, system) = laptop();
+    for (set, path) in [
+        ("c1-demotion[value=on]", "cpuidle/intel_c1_demotion"),
+        ("wakeup-latency[limit=200us]", "dev/cpu_wakeup_latency"),
+        ("amd-pstate", "amd_pstate/status"),
+    ] {
+        let set = set.parse().unwrap();
+        let error = policy::resolve(&system, &set, &Selection::default()).unwrap_err();
+        assert!(error.to_string().contains(path), "{error}");
+    }
+}
+
+#[test]
+fn amd_pstate_keeps_its_mode_and_sets_what_is_below() {
+    let (directory, system) = laptop();
+    let cpus = directory.path().join("sys/devices/system/cpu");
+    fs::create_dir(cpus.join("amd_pstate")).unwrap();
+    fs::write(cpus.join("amd_pstate/status"), "active\n").unwrap();
+    for policy in system.cpufreq_policies() {
+        fs::write(cpus.join(format!("cpufreq/policy{policy}/boost")), "1\n").unwrap();
+    }
+    let before = content(directory.path());
+    let mut session = Session::open(&system).unwrap();
+    session
+        .apply(&plan(&system, &["amd-pstate[epp=power,boost=off]"]))
+        .unwrap();
+    let text = |file: &str| fs::read_to_string(cpus.join("cpufreq/policy0").join(file)).unwrap();
+    assert_eq!(text("energy_performance_preference"), "power\n");
+    assert_eq!(text("boost"), "0\n");
+    assert_eq!(text("scaling_governor"), "powersave\n");
+    drop(session);
+    Session::open(&system).unwrap().restore().unwrap();
+    assert_same(directory.path(), &before);
+    let set = "amd-pstate[mode=guided]".parse().unwrap();
+    let error = policy::resolve(&system, &set, &Selection::default()).unwrap_err();
+    assert!(error.to_string().contains("amd_pstate=guided"), "{error}");
+}

@@ -324,3 +324,35 @@ fn polling_cores_count_as_active_for_turbo_limits() {
     assert!(one > all);
     assert_eq!((mhz("deepest"), mhz("shallowest")), (one, all));
 }
+
+/// An EPP between 64 and 255 once changed nothing for a task that mostly waits for I/O.
+#[test]
+fn a_preference_for_power_never_draws_more_for_the_same_io() {
+    // Four reads in flight and some work: about the share from which EPP 128 gives the highest clock.
+    let deep = "rw=randread\nruntime=200ms\nioengine=libaio\niodepth=4\nthinkcycles=20000\n";
+    let of = |machine: &str, lines: &str, epp: u32| {
+        let run = run(machine, lines, &format!("intel_pstate-hwp[epp={epp}]"));
+        (run.energy.unwrap().mean_mw, run.mean_mhz, run.iops)
+    };
+    for (machine, lines) in [(CLIENT, READS), ("spr1", READS), (SERVER, deep)] {
+        let rows = [0, 32, 64, 96, 128, 192, 255].map(|epp| of(machine, lines, epp));
+        for pair in rows.windows(2) {
+            // The last digits are chance: other CPUs serve interrupts at other times.
+            assert!(pair[1].0 <= pair[0].0 * 1.005, "{machine}: {rows:?}");
+        }
+        let [first, .., default, _, last] = rows;
+        assert!(
+            default.0 < first.0 && default.2 < first.2,
+            "{machine}: {rows:?}"
+        );
+        if lines == READS {
+            let slower = |w: &[(f64, f64, f64)]| w[1].1 < w[0].1 - 100.0 && w[1].0 < w[0].0;
+            assert!(rows[..5].windows(2).all(slower), "{machine}: {rows:?}");
+        } else {
+            assert!(last.0 < 0.8 * default.0, "{machine}: {rows:?}");
+        }
+    }
+    // Beyond the default a busy task is kept out of turbo.
+    let full = |epp: u32| of(CLIENT, BUSY, epp).1;
+    assert!(full(128) > full(192) && full(192) > full(255) && full(255) < 3510.0);
+}

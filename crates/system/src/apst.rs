@@ -6,8 +6,24 @@ use wakepath_policies::apst::{ApstQuirks, ApstSettings};
 
 use crate::{Root, nvme};
 
-/// What the kernel's quirk list says of APST on a drive of this machine.
+/// The quirks that the running kernel applies to a drive, by the kernel's short names such as `no_deepest_ps`; `None`: it does
+/// not say (before Linux 7.0).
+pub fn quirks_in_force(root: &Root, name: &str) -> Option<Vec<String>> {
+    let text = root.optional(&format!("sys/class/nvme/{name}/quirks"))?;
+    let names = text.split_whitespace().filter(|word| *word != "none");
+    Some(names.map(str::to_owned).collect())
+}
+
+/// What the running kernel's quirks say of APST on a drive of this machine: its own word where it gives one, otherwise the
+/// built-in list.
 pub fn apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
+    if let Some(quirks) = quirks_in_force(root, name) {
+        let has = |kind: QuirkKind| quirks.iter().any(|quirk| *quirk == kind.short_name());
+        return ApstQuirks {
+            no_deepest: has(QuirkKind::NoDeepest),
+            no_apst: has(QuirkKind::NoApst),
+        };
+    }
     let kinds: Vec<QuirkKind> = Quirks::builtin()
         .on(drive, &place(root, name))
         .into_iter()

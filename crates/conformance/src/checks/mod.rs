@@ -1,6 +1,7 @@
 //! One check per kind of policy: how to make inputs for it, what the kernel's C answers and what
 //! ours answers.
 
+mod amd_pstate;
 mod apst;
 mod boost;
 mod governor;
@@ -16,6 +17,7 @@ use wakepath_units::TickRate;
 use crate::program::{Program, Subject};
 use crate::record::Case;
 
+pub use amd_pstate::AmdPstate;
 pub use apst::Apst;
 pub use boost::Boost;
 pub use governor::{Governor, HaltpollLimit, policy_name, run_ours};
@@ -99,6 +101,7 @@ pub fn compare_batch(
         Subject::SchedutilBoost | Subject::HwpBoost | Subject::IntelPstate => {
             compare(&Boost(setting), program, rng, batch, amount)
         }
+        Subject::AmdPstate => compare(&AmdPstate(setting), program, rng, batch, amount),
         Subject::Apst => compare(&Apst, program, rng, batch, amount),
     }
 }

@@ -39,6 +39,18 @@ impl QuirkKind {
     }
 }
 
+impl QuirkKind {
+    /// What `nvme.quirks=` and the controller's attribute `quirks` call it (`nvme_quirk_name()`, Linux 7.0).
+    pub const fn short_name(self) -> &'static str {
+        match self {
+            Self::NoDeepest => "no_deepest_ps",
+            Self::NoApst => "no_apst",
+            Self::SimpleSuspend => "simple_suspend",
+            Self::ForceNoSimpleSuspend => "force_no_simple_suspend",
+        }
+    }
+}
+
 /// The quirk list of one kernel version.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

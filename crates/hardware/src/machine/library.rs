@@ -16,7 +16,7 @@ macro_rules! builtin {
     };
 }
 
-const BUILTIN: [(&str, &str); 9] = builtin![
+const BUILTIN: [(&str, &str); 11] = builtin![
     "rk3399",
     "rk3399-depth",
     "apple-m1-pro",
@@ -26,6 +26,8 @@ const BUILTIN: [(&str, &str); 9] = builtin![
     "intel-tbench-80t",
     "epyc-7502",
     "laptop",
+    "ryzen-8840u",
+    "hybrid-i7-1260p",
 ];
 
 /// Largest machine file that is read; real ones have a few kilobytes.

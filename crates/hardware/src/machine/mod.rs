@@ -4,9 +4,11 @@
 //! A machine is a TOML file. The built-in ones are in `data/machines`.
 
 mod borrowed;
+mod cppc;
 mod drive;
 mod figure;
 mod from_recorded;
+mod isolation;
 mod latency;
 mod library;
 mod power;
@@ -14,11 +16,13 @@ mod power_limit;
 mod to_toml;
 mod validate;
 
+pub use cppc::Cppc;
 pub use drive::{
     DriveBackground, DriveInForce, DriveModel, DrivePower, Transition, TruePowerState, WriteBuffer,
     builtin_drive_names,
 };
 pub use figure::{Figure, Origin};
+pub use isolation::Isolation;
 pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};
 pub use power::{Package, PackageSleep, Uncore};
@@ -44,6 +48,10 @@ pub struct Machine {
     /// not what is a matter of configuration, such as `hz`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelVersion>,
+    /// The policy set that its kernel runs by itself, such as `menu + amd-pstate[mode=active]`; absent: menu and schedutil, or
+    /// what a recorded system of this name ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<String>,
     /// Tick rate in Hz (`CONFIG_HZ`).
     pub hz: Figure,
     /// Whether interrupt time counts as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`): 1 or 0; absent: 0.
@@ -63,6 +71,9 @@ pub struct Machine {
     pub latency_requests: Vec<LatencyRequest>,
     /// What the scheduler does to a waking task.
     pub scheduler: Scheduler,
+    /// CPUs kept free for some tasks.
+    #[serde(default, skip_serializing_if = "Isolation::is_none")]
+    pub isolation: Isolation,
     /// CPU work of one I/O and where it is done.
     pub io_path: IoPath,
     /// The drive that the workload uses.
@@ -138,6 +149,9 @@ pub struct Cluster {
     /// which on a CPU gets the highest frequency.
     #[serde(default)]
     pub hwp_full_at_percent: Figure,
+    /// The performance scale that amd-pstate needs; absent: the driver is not for this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cppc: Option<Cppc>,
     /// Operating points, slowest first.
     pub opps: Vec<Opp>,
     /// Why these operating points, where they are not the source's.
@@ -505,6 +519,18 @@ impl Machine {
         };
     }
 
+    /// Whether the machine can be, for one that was changed.
+    ///
+    /// # Errors
+    /// The first value that cannot be, with its key.
+    pub fn check(&self) -> Result<(), MachineError> {
+        validate::check(self).map_err(|(key, message)| MachineError::Invalid {
+            origin: self.name.clone(),
+            key,
+            message,
+        })
+    }
+
     /// Number of CPUs.
     pub fn cpus(&self) -> usize {
         self.cluster.iter().map(|c| c.cpus).sum()
@@ -555,6 +581,11 @@ impl Machine {
                 ("cluster_off_mw", &c.cluster_off_mw),
             ] {
                 all.push((format!("cluster.{}.{key}", c.name), figure));
+            }
+            if let Some(cppc) = &c.cppc {
+                all.push((format!("cluster.{}.cppc_ramp_ms", c.name), &cppc.ramp_ms));
+                let full = &cppc.full_at_percent;
+                all.push((format!("cluster.{}.cppc_full_at_percent", c.name), full));
             }
         }
         for s in &self.idle_state {

@@ -115,6 +115,9 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
             &format!("CPU {cpu} of a machine with {} CPUs", machine.cpus()),
         );
     }
+    if let Some((key, message)) = machine.isolation.fault(machine.cpus()) {
+        return fault(&format!("isolation.{key}"), &message);
+    }
     completion(machine)?;
     demotion(machine)?;
     if let Some(package) = &machine.package {
@@ -303,8 +306,14 @@ fn clock(c: &Cluster) -> Result<(), Fault> {
             return bad("hwp_full_at_percent", "between 1 and 99");
         }
     }
-    if (!c.turbo.is_empty() || hwp[0].is_given()) && !c.clock_slot_us.is_given() {
-        return bad("clock_slot_us", "turbo limits and HWP need it");
+    if let Some(cppc) = &c.cppc
+        && let Some((key, message)) = cppc.fault(c.cpus / c.threads_per_core)
+    {
+        return bad(&format!("cppc.{key}"), message);
+    }
+    let controller = hwp[0].is_given() || c.cppc.is_some();
+    if (!c.turbo.is_empty() || controller) && !c.clock_slot_us.is_given() {
+        return bad("clock_slot_us", "turbo limits, HWP and CPPC need it");
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! it wants another one. `performance` and `powersave` need no code of their own: they are
 //! [`FrequencyTable::highest`] and [`FrequencyTable::lowest`].
 
+pub mod amd_pstate;
 pub mod hwp_boost;
 pub mod intel_pstate;
 pub mod iowait_boost;
@@ -114,6 +115,8 @@ pub enum FreqPolicy {
         /// Energy-performance preference: 0 is performance, 255 is power saving.
         epp: u8,
     },
+    /// amd-pstate in one of its modes.
+    AmdPstate(amd_pstate::AmdPstateSettings),
 }
 
 #[cfg(test)]

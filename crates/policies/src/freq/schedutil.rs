@@ -45,13 +45,37 @@ impl Schedutil {
         default_rate_limit: Nanoseconds,
         tick: TickRate,
     ) -> Self {
+        let mut domain = Self::continuous(
+            settings,
+            table.highest(),
+            capacity,
+            default_rate_limit,
+            tick,
+        );
+        for frequency in &mut domain.frequency_for {
+            *frequency = table.at_or_above(*frequency);
+        }
+        domain
+            .boosts
+            .resize(cpus, IowaitBoost::new(settings.boost, tick));
+        domain
+    }
+
+    /// As [`Self::new`], of one CPU whose driver takes any frequency up to `highest`.
+    pub fn continuous(
+        settings: &SchedutilSettings,
+        highest: Kilohertz,
+        capacity: Capacity,
+        default_rate_limit: Nanoseconds,
+        tick: TickRate,
+    ) -> Self {
         Self {
             frequency_for: (0..=capacity.0)
-                .map(|performance| table.at_or_above(raw_frequency(table, capacity, performance)))
+                .map(|performance| raw_frequency(highest, capacity, performance))
                 .collect(),
             capacity,
             rate_limit: settings.rate_limit.unwrap_or(default_rate_limit).0,
-            boosts: vec![IowaitBoost::new(settings.boost, tick); cpus],
+            boosts: vec![IowaitBoost::new(settings.boost, tick)],
             idle_calls: 0,
             frequency: None,
             last_change: 0,
@@ -112,12 +136,74 @@ impl Schedutil {
     }
 }
 
+/// schedutil on one CPU whose driver takes a performance instead of a frequency
+/// (`sugov_update_single_perf()`).
+#[derive(Clone, Debug)]
+pub struct SchedutilPerf {
+    capacity: Capacity,
+    rate_limit: u64,
+    boost: IowaitBoost,
+    idle_calls: u64,
+    performance: Capacity,
+    last_change: u64,
+}
+
+impl SchedutilPerf {
+    /// A CPU of this capacity that has not been asked for anything yet.
+    pub fn new(
+        settings: &SchedutilSettings,
+        capacity: Capacity,
+        default_rate_limit: Nanoseconds,
+        tick: TickRate,
+    ) -> Self {
+        Self {
+            capacity,
+            rate_limit: settings.rate_limit.unwrap_or(default_rate_limit).0,
+            boost: IowaitBoost::new(settings.boost, tick),
+            idle_calls: 0,
+            performance: Capacity::default(),
+            last_change: 0,
+        }
+    }
+
+    /// What it asks for is of this.
+    pub fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    /// The scheduler reports a change at `now`; `iowait` if a task wakes up from waiting for I/O, `local` if the CPU reports
+    /// about itself: no other CPU can change its request.
+    ///
+    /// Returns the performance to ask for, of the capacity, unless the rate limit lasts.
+    pub fn update(
+        &mut self,
+        now: Nanoseconds,
+        iowait: bool,
+        local: bool,
+        signal: CpuSignal,
+    ) -> Option<Capacity> {
+        self.boost.request(now, iowait);
+        let since_change = now.0.wrapping_sub(self.last_change) as i64;
+        if !local || since_change < i64::try_from(self.rate_limit).unwrap_or(i64::MAX) {
+            return None;
+        }
+        let boosted = self.boost.apply(now, self.capacity).max(signal.utilisation);
+        let mut next = with_headroom(boosted, self.capacity);
+        if std::mem::replace(&mut self.idle_calls, signal.idle_calls) == signal.idle_calls {
+            next = next.max(self.performance);
+        }
+        self.performance = next;
+        self.last_change = now.0;
+        Some(next)
+    }
+}
+
 /// The frequency at which a CPU of this capacity has just this performance.
-fn raw_frequency(table: &FrequencyTable, capacity: Capacity, performance: u32) -> Kilohertz {
-    let scaled = u64::from(table.highest().0) * u64::from(performance);
+fn raw_frequency(highest: Kilohertz, capacity: Capacity, performance: u32) -> Kilohertz {
+    let scaled = u64::from(highest.0) * u64::from(performance);
     match scaled.checked_div(u64::from(capacity.0)) {
         Some(khz) => Kilohertz(u32::try_from(khz).unwrap_or(u32::MAX)),
-        None => table.highest(),
+        None => highest,
     }
 }
 

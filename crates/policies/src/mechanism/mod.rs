@@ -6,8 +6,10 @@
 
 pub mod key;
 
+pub mod amd_pstate;
 mod apst;
 mod c;
+mod c1_demotion;
 mod cpu_latency;
 mod deepest;
 mod drive_latency;
@@ -31,6 +33,7 @@ mod psd;
 mod schedutil;
 mod shallowest;
 mod teo;
+mod wakeup_latency;
 
 pub use cpu_latency::{CpuLatency, LatencyLimit, LatencyScope, StateName};
 pub use drive_latency::DriveLatency;
@@ -39,6 +42,8 @@ pub use frequency::FrequencyLimits;
 pub use idle_states::{IdleStatesLimit, NoSuchState, StateLimit, state_index};
 
 use std::fmt;
+
+use wakepath_units::Nanoseconds;
 
 use self::key::{AnyKey, Fallback, Key};
 use crate::apst::ApstSettings;
@@ -62,6 +67,8 @@ pub static MECHANISMS: &[&Mechanism] = &[
     &exec::MECHANISM,
     &idle_states::MECHANISM,
     &cpu_latency::MECHANISM,
+    &wakeup_latency::MECHANISM,
+    &c1_demotion::MECHANISM,
     &poll::MECHANISM,
     &psd::MECHANISM,
     &schedutil::MECHANISM,
@@ -70,6 +77,7 @@ pub static MECHANISMS: &[&Mechanism] = &[
     &ondemand::MECHANISM,
     &intel_pstate::MECHANISM,
     &intel_pstate_hwp::MECHANISM,
+    &amd_pstate::MECHANISM,
     &frequency::MECHANISM,
     &epp::MECHANISM,
     &hwp_boost::MECHANISM,
@@ -134,6 +142,10 @@ pub enum Kind {
     IdleStates,
     /// The longest exit latency that the governor may accept.
     CpuLatency,
+    /// The longest exit latency during suspend-to-idle.
+    WakeupLatency,
+    /// Whether the firmware keeps CPUs out of deep idle states.
+    C1Demotion,
     /// How long the polling idle state polls.
     Poll,
     /// How deeply a CPU may sleep after I/O.
@@ -159,6 +171,8 @@ impl Kind {
             Self::Idle => "idle",
             Self::IdleStates => "idle state",
             Self::CpuLatency => "CPU latency",
+            Self::WakeupLatency => "wake-up latency",
+            Self::C1Demotion => "C1 demotion",
             Self::Poll => "polling",
             Self::Psd => "PSD",
             Self::Frequency => "frequency",
@@ -181,6 +195,10 @@ pub enum Policy {
     IdleStates(IdleStatesLimit),
     /// The longest exit latency.
     CpuLatency(CpuLatency),
+    /// The longest exit latency during suspend-to-idle; `None`: no limit.
+    WakeupLatency(Option<Nanoseconds>),
+    /// The firmware may demote deep idle states to C1.
+    C1Demotion(bool),
     /// How long to poll.
     Poll(PollPolicy),
     /// How deeply after I/O.
@@ -208,6 +226,8 @@ impl Policy {
             Self::Idle(_) => Kind::Idle,
             Self::IdleStates(_) => Kind::IdleStates,
             Self::CpuLatency(_) => Kind::CpuLatency,
+            Self::WakeupLatency(_) => Kind::WakeupLatency,
+            Self::C1Demotion(_) => Kind::C1Demotion,
             Self::Poll(_) => Kind::Poll,
             Self::Psd(_) => Kind::Psd,
             Self::Frequency(_) => Kind::Frequency,

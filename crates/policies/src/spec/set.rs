@@ -291,6 +291,14 @@ impl PolicySet {
         })
     }
 
+    /// Whether `c1-demotion[value=...]` lets the firmware demote deep idle states.
+    pub fn c1_demotion(&self) -> Option<bool> {
+        self.find(|policy| match policy {
+            Policy::C1Demotion(on) => Some(*on),
+            _ => None,
+        })
+    }
+
     /// When a drive goes to sleep.
     pub fn apst(&self) -> Option<ApstSettings> {
         self.find(|policy| match policy {

@@ -6,15 +6,22 @@ mod latency;
 mod profile;
 
 use wakepath_policies::PolicySet;
+use wakepath_policies::freq::FreqPolicy;
+use wakepath_policies::freq::amd_pstate::AmdPstateSettings;
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::mechanism::{FrequencyLimits, Policy};
 use wakepath_policies::spec::PolicySpec;
 
 use wakepath_system::capture::is_virtual;
-use wakepath_system::setting::{self, Scope, SettingInfo};
+use wakepath_system::setting::{self, NO_LATENCY_LIMIT_US, Scope, SettingInfo};
 use wakepath_system::{At, Key, System};
 
+use wakepath_units::Nanoseconds;
+
 use crate::{SettingsError, Wanted};
+
+/// The mode of amd-pstate.
+const AMD_PSTATE_STATUS: &str = "sys/devices/system/cpu/amd_pstate/status";
 
 /// Which CPUs and drives a policy is for.
 #[derive(Clone, Debug, Default)]
@@ -212,6 +219,13 @@ impl Target<'_> {
             Policy::FrequencyLimits(limits) => self.frequency_limits(*limits),
             Policy::Epp(epp) => self.want_everywhere("epp", &epp.to_string()),
             Policy::HwpBoost(on) => self.boost(*on),
+            Policy::C1Demotion(on) => {
+                self.want_everywhere("c1-demotion", if *on { "1" } else { "0" })
+            }
+            Policy::WakeupLatency(limit) => {
+                let us = limit.map_or(NO_LATENCY_LIMIT_US, Nanoseconds::as_micros);
+                self.want_everywhere("wakeup-latency", &us.to_string())
+            }
             Policy::Apst(settings) => self.apst(settings),
             Policy::DriveLatency(tolerance) => {
                 self.want_everywhere("drive-latency", &tolerance.to_string())
@@ -280,6 +294,9 @@ impl Target<'_> {
 
     fn frequency(&mut self) -> Result<(), SettingsError> {
         let spec = self.spec;
+        if let Policy::Frequency(FreqPolicy::AmdPstate(of)) = spec.policy() {
+            return self.amd_pstate(*of);
+        }
         let name = spec.mechanism().name;
         let driver = cpufreq_file(self.system, "scaling_driver");
         // These drivers choose frequencies themselves, and give the two names another meaning.
@@ -315,6 +332,33 @@ impl Target<'_> {
                 self.want_everywhere("frequency-governor", name)
             }
         }
+    }
+
+    /// The driver's mode stays: changing it makes all frequency policies anew, with other values in everything they have.
+    fn amd_pstate(&mut self, of: AmdPstateSettings) -> Result<(), SettingsError> {
+        let mode = self.system.root().optional(AMD_PSTATE_STATUS);
+        if mode.as_deref() != Some(of.mode.name()) {
+            let has = match mode.as_deref() {
+                None => format!("this machine does not run amd-pstate (no /{AMD_PSTATE_STATUS})"),
+                Some(mode) => format!("this machine's amd-pstate is in the mode {mode}"),
+            };
+            return Err(self.error(format!(
+                "needs amd-pstate in {} mode; {has}. The mode is chosen at boot: amd_pstate={} on the kernel command line",
+                of.mode.name(),
+                of.mode.name()
+            )));
+        }
+        self.want_everywhere("frequency-governor", of.governor.name())?;
+        for (key, value) in self.spec.given() {
+            match key {
+                "epp" => self.want_everywhere("epp", value)?,
+                "boost" => {
+                    self.want_everywhere("frequency-boost", if value == "on" { "1" } else { "0" })?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn boost(&mut self, on: bool) -> Result<(), SettingsError> {

@@ -21,6 +21,7 @@ pub(super) fn expanded(system: &System, set: &PolicySet) -> Result<Expanded, Set
     let has = |policy: &PolicySpec, _: &PolicySet| match policy.policy() {
         Policy::Frequency(FreqPolicy::IntelPstateHwp { .. }) => intel && epp,
         Policy::Frequency(FreqPolicy::IntelPstate { .. }) => intel && !epp,
+        Policy::Frequency(FreqPolicy::AmdPstate(_)) => driver.as_deref() == Some("amd-pstate-epp"),
         Policy::Frequency(FreqPolicy::Powersave) => !active && offers("powersave"),
         Policy::Frequency(_) => offers(policy.mechanism().name),
         Policy::Epp(_) => epp,

@@ -8,7 +8,12 @@ impl<O: Observer> Engine<'_, O> {
     /// Arms the next arrival of a background source on a CPU.
     pub(super) fn arm_background(&mut self, cpu: CpuId, index: usize) {
         let source = self.setup.background[index];
-        let delay = self.random.background(cpu, index, source.mean_interval);
+        let mean = match self.setup.keeps_house_for[cpu] {
+            0 => return,
+            1 => source.mean_interval,
+            served => source.mean_interval / f64::from(served),
+        };
+        let delay = self.random.background(cpu, index, mean);
         let timer = Timer::Background(index);
         if source.as_task {
             // A timer-wheel timer expires with a tick.
@@ -17,6 +22,27 @@ impl<O: Observer> Engine<'_, O> {
             self.cpus[cpu].wheel.add(at, timer);
         } else {
             self.cpus[cpu].timers.add(self.now + delay, timer);
+        }
+    }
+
+    /// A CPU of `nohz_full` that has one task to run needs no tick (`can_stop_full_tick()`).
+    pub(super) fn stop_tick(&mut self, cpu: CpuId) {
+        if self.setup.is_nohz_full(cpu) && self.cpus[cpu].tasks() == 1 {
+            let c = &mut self.cpus[cpu];
+            c.tick_stopped = true;
+            c.next_tick = NEVER;
+            self.arm_clock(cpu);
+        }
+    }
+
+    /// A second task brings the tick back that such a CPU runs without.
+    pub(super) fn restart_tick(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu];
+        if self.setup.is_nohz_full(cpu) && c.tick_stopped && !c.in_idle_loop && c.tasks() > 1 {
+            let period = self.setup.tick_period;
+            c.tick_stopped = false;
+            c.next_tick = (self.now / period + 1) * period;
+            self.arm_clock(cpu);
         }
     }
 

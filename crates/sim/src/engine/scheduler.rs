@@ -23,7 +23,7 @@ impl<O: Observer> Engine<'_, O> {
 
     fn may_use(&self, entity: &Entity, cpu: CpuId) -> bool {
         match entity.allowed {
-            None => true,
+            None => self.setup.isolated.get(cpu) != Some(&true),
             Some(set) => self.setup.programs.cpu_sets[set][cpu],
         }
     }
@@ -141,10 +141,15 @@ impl<O: Observer> Engine<'_, O> {
                     *c,
                 )
             });
-        let cpus = of(clusters.unwrap_or(self.setup.home));
+        let chosen = clusters.unwrap_or(self.setup.home);
+        let (cpus, cluster) = (of(chosen), &self.setup.clusters[chosen]);
         cpus.clone()
             .filter(allowed)
-            .min_by_key(|cpu| (begun[*cpu], tasks(self.core(*cpu)), *cpu))
+            .min_by_key(|cpu| {
+                // Where the balancer would take it to: the fastest core first.
+                let fastest = std::cmp::Reverse(cluster.own_limit(*cpu));
+                (begun[*cpu], tasks(self.core(*cpu)), fastest, *cpu)
+            })
             .unwrap_or(cpus.start)
     }
 
@@ -168,6 +173,7 @@ impl<O: Observer> Engine<'_, O> {
         self.cpus[cpu].run_queue.push_back(task);
         self.waiting += 1;
         self.observe_runnable(cpu);
+        self.restart_tick(cpu);
     }
 
     /// Takes its share of utilisation and its run time to another CPU.

@@ -5,9 +5,10 @@ mod power_limit;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
-    Cluster, DriveModel, Figure, IoPath, Package, PackageSleep, Runs, Scope, Uncore,
+    Cluster, Cppc, DriveModel, Figure, IoPath, Package, PackageSleep, Runs, Scope, Uncore,
 };
 use wakepath_policies::freq::FrequencyTable;
+use wakepath_policies::freq::amd_pstate::PerfScale;
 use wakepath_policies::idle::stay::FitBounds;
 use wakepath_policies::poll;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
@@ -17,13 +18,13 @@ use wakepath_workloads::fio::{
 };
 
 use crate::basics::Direction;
-use crate::basics::{Cycles, FULL_SHARE};
+use crate::basics::{CpuId, Cycles, FULL_SHARE};
 use crate::basics::{Interrupt, NEVER, Timer};
 use crate::error::SimError;
 use crate::random::ServiceTime;
 use crate::setup::policies::Policies;
 use crate::setup::power_limit::PowerLimitSetup;
-use crate::state::clocks::cluster::{ClusterSetup, HwpSetup};
+use crate::state::clocks::cluster::{ClusterSetup, CppcSetup, HwpSetup};
 use crate::state::completion::CompletionSetup;
 use crate::state::drive::{Demand, Stripes};
 use crate::state::power::deepest_alone;
@@ -385,6 +386,12 @@ pub(crate) struct Setup {
     deepest_alone: Option<usize>,
     pub(crate) clusters: Vec<ClusterSetup>,
     pub(crate) home: usize,
+    /// By CPU: only tasks that are bound there; empty if there are none such.
+    pub(crate) isolated: Vec<bool>,
+    /// By CPU: no tick while it has one task; empty if there are none such.
+    pub(crate) nohz_full: Vec<bool>,
+    /// By CPU: of how many CPUs it does the background work.
+    pub(crate) keeps_house_for: Vec<u32>,
     pub(crate) ipi: u64,
     pub(crate) tick_cycles: Cycles,
     /// Of a task that has moved to another core.
@@ -495,6 +502,15 @@ impl Setup {
             deepest_alone: deepest_alone(machine),
             clusters,
             home,
+            isolated: listed(&machine.isolation.isolcpus, machine),
+            nohz_full: listed(&machine.isolation.nohz_full, machine),
+            keeps_house_for: {
+                let mut served = vec![0; machine.cpus()];
+                for cpu in 0..machine.cpus() {
+                    served[machine.housekeeper_of(cpu)] += 1;
+                }
+                served
+            },
             ipi: machine.scheduler.ipi_us.micros().0,
             tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
             migration_cycles: machine.scheduler.migration_kcycles.kilocycles(),
@@ -570,6 +586,12 @@ impl Setup {
         fitting
     }
 
+    /// Whether a CPU has no tick while it has one task.
+    #[inline]
+    pub(crate) fn is_nohz_full(&self, cpu: CpuId) -> bool {
+        self.nohz_full.get(cpu).is_some_and(|yes| *yes)
+    }
+
     /// What it costs to serve an interrupt; of a completion, whether that `wakes` its task.
     pub(crate) fn cost(&self, interrupt: Interrupt, wakes: bool) -> Cycles {
         match interrupt {
@@ -634,11 +656,42 @@ fn clusters(machine: &Machine) -> Result<Vec<ClusterSetup>, SimError> {
                     .collect(),
                 base: c.base_mhz.is_given().then_some(base),
                 hwp,
+                cppc: c.cppc.as_ref().map(cppc),
+                ranking: (c.cppc.iter())
+                    .flat_map(|cppc| cppc.ranking.iter().map(|rank| cppc.frequency(*rank)))
+                    .collect(),
             };
             first_cpu += c.cpus;
             Ok(setup)
         })
         .collect()
+}
+
+/// Which CPUs are in a list; empty if none are.
+fn listed(cpus: &[CpuId], machine: &Machine) -> Vec<bool> {
+    if cpus.is_empty() {
+        return Vec::new();
+    }
+    (0..machine.cpus()).map(|cpu| cpus.contains(&cpu)).collect()
+}
+
+fn cppc(of: &Cppc) -> CppcSetup {
+    CppcSetup {
+        scale: PerfScale {
+            highest: of.highest,
+            nominal: of.nominal,
+            lowest_nonlinear: of.lowest_nonlinear,
+            lowest: of.lowest,
+            nominal_khz: of.nominal_mhz * 1000,
+            lowest_khz: of.lowest_mhz * 1000,
+            firmware_minimum: 0,
+        },
+        registers: of.registers,
+        hardware: HwpSetup {
+            ramp: of.ramp_ms.millis(),
+            full_at: of.full_at_percent.value / 100.0,
+        },
+    }
 }
 
 /// In kB/s.

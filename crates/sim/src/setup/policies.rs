@@ -8,7 +8,9 @@ use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::apst::ApstSettings;
 use wakepath_policies::freq::FreqPolicy;
+use wakepath_policies::freq::amd_pstate::{Governor, Mode};
 use wakepath_policies::idle::IdlePolicy;
+use wakepath_policies::mechanism::amd_pstate::epp_number;
 use wakepath_policies::mechanism::{
     CpuLatency, DriveLatency, Epp, IdleStatesLimit, Kind, LatencyScope, Place, Policy,
 };
@@ -63,14 +65,15 @@ pub fn in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimErro
 /// What the machine's kernel does by itself.
 fn of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
     let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
-    let mut kernel = match &ran {
-        Some(ran) => vec![ran.idle.as_str(), ran.freq.as_str()],
-        None => vec!["menu", "schedutil"],
+    let kernel = match (&machine.runs, &ran) {
+        (Some(runs), _) => runs.parse::<PolicySet>()?.or(&"menu + schedutil".parse()?),
+        (None, Some(ran)) => PolicySet::named([ran.idle.as_str(), ran.freq.as_str()])?,
+        (None, None) => PolicySet::named(["menu", "schedutil"])?,
     };
-    if machine.drive.power.is_some() {
-        kernel.push("apst");
-    }
-    Ok(PolicySet::named(kernel)?)
+    Ok(match machine.drive.power {
+        Some(_) => kernel.or(&"apst".parse()?),
+        None => kernel,
+    })
 }
 
 /// The set with what its profile means on this machine, and what of the profile is left out.
@@ -82,6 +85,7 @@ pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError
     let driver = |frequency: Option<FreqPolicy>| match frequency {
         Some(FreqPolicy::IntelPstateHwp { .. }) => Driver::Hwp,
         Some(FreqPolicy::IntelPstate { .. }) => Driver::IntelPstate,
+        Some(FreqPolicy::AmdPstate(of)) if of.mode == Mode::Active => Driver::Amd,
         _ => Driver::Other,
     };
     let of_kernel = driver(kernel.frequency());
@@ -89,7 +93,10 @@ pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError
         // A driver that chooses frequencies itself has these two governors.
         Policy::Frequency(FreqPolicy::Performance) => true,
         Policy::Frequency(frequency) => driver(Some(*frequency)) == of_kernel,
-        Policy::Epp(_) => driver(so_far.or(&kernel).frequency()) == Driver::Hwp,
+        Policy::Epp(_) => matches!(
+            driver(so_far.or(&kernel).frequency()),
+            Driver::Hwp | Driver::Amd
+        ),
         _ => policy.mechanism().on.contains(&Place::Sim),
     };
     Ok(set.expand(has)?)
@@ -102,6 +109,8 @@ enum Driver {
     Hwp,
     /// `intel_pstate` itself.
     IntelPstate,
+    /// The hardware, told by `amd-pstate`.
+    Amd,
     /// A governor of cpufreq.
     Other,
 }
@@ -114,14 +123,32 @@ pub fn machine_under<'a>(
     machine: &'a Machine,
     set: &PolicySet,
 ) -> Result<Cow<'a, Machine>, SimError> {
+    let frequency = in_force(machine, set)?.frequency();
     let set = &expanded(machine, set)?.set;
     let mut machine = Cow::Borrowed(machine);
+    if let Some(FreqPolicy::AmdPstate(_)) = frequency {
+        let lacks = |(cluster, what): (String, &str)| SimError::NoClock {
+            cluster,
+            policy: "amd-pstate".to_owned(),
+            what: what.to_owned(),
+        };
+        machine.to_mut().use_performance_scale().map_err(lacks)?;
+    }
     let named = |kind: Kind, why: String| SimError::OnMachine {
         policy: set.get(kind).map(ToString::to_string).unwrap_or_default(),
         why,
     };
     if let Some(limit) = set.idle_states() {
         limit_states(machine.to_mut(), limit).map_err(|why| named(Kind::IdleStates, why))?;
+    }
+    match set.c1_demotion() {
+        None => {}
+        Some(false) => machine.to_mut().c1_demotion = None,
+        Some(true) if machine.c1_demotion.is_some() => {}
+        Some(true) => {
+            let why = "the machine has no [c1_demotion], which says when its firmware demotes";
+            return Err(named(Kind::C1Demotion, why.to_owned()));
+        }
     }
     if let Some(latency) = set.cpu_latency() {
         request_latency(machine.to_mut(), latency).map_err(|why| named(Kind::CpuLatency, why))?;
@@ -233,11 +260,24 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
     let Some(policy) = set.frequency() else {
         return Err(not_modelled(set, "a machine without a frequency policy"));
     };
+    if let FreqPolicy::AmdPstate(mut settings) = policy
+        && settings.mode == Mode::Active
+        && settings.governor == Governor::Powersave
+        && let Some(epp) = set.epp()
+        && set.hwp_boost().is_none()
+    {
+        let named = match epp {
+            Epp::Named(name, number) => epp_number(name).or(Some(number)),
+            other => other.number(),
+        };
+        settings.epp = named.ok_or_else(no_firmware_epp)?;
+        return Ok(FreqPolicy::AmdPstate(settings));
+    }
     let FreqPolicy::IntelPstateHwp { dynamic_boost, epp } = policy else {
         return match set.get(Kind::Epp).or_else(|| set.get(Kind::HwpBoost)) {
             Some(of_hwp) => Err(not_modelled(
                 of_hwp,
-                "it without intel_pstate-hwp; add intel_pstate-hwp to the set",
+                "it without intel_pstate-hwp; add intel_pstate-hwp to the set, or for an EPP amd-pstate",
             )),
             None => Ok(policy),
         };
@@ -245,17 +285,19 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
     let epp = match set.epp().map(Epp::number) {
         None => epp,
         Some(Some(number)) => number,
-        Some(None) => {
-            return Err(not_modelled(
-                &"epp[value=default]",
-                "what the firmware set; give a name or a number",
-            ));
-        }
+        Some(None) => return Err(no_firmware_epp()),
     };
     Ok(FreqPolicy::IntelPstateHwp {
         dynamic_boost: set.hwp_boost().unwrap_or(dynamic_boost),
         epp,
     })
+}
+
+fn no_firmware_epp() -> SimError {
+    not_modelled(
+        &"epp[value=default]",
+        "what the firmware set; give a name or a number",
+    )
 }
 
 /// The APST settings with what `drive-latency` says.

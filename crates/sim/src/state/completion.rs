@@ -14,6 +14,8 @@ pub(crate) struct CompletionSetup {
     /// Share of the completions that come to the CPU of the queue; absent: all.
     pub(crate) same_cpu_share: Option<f64>,
     pub(crate) coalescing: Option<Coalescing>,
+    /// By CPU: interrupts go elsewhere if they can; empty if there are none such.
+    kept_free: Vec<bool>,
 }
 
 /// A queue that collects completions before it interrupts.
@@ -29,8 +31,15 @@ impl CompletionSetup {
         let of = &machine.io_path.completion;
         let cpus = machine.cpus();
         let share = &of.same_cpu_share;
+        let isolation = &machine.isolation;
+        let free = |cpu: &usize| isolation.isolcpus.contains(cpu);
+        let kept_free = match isolation.managed_irq {
+            true => (0..cpus).map(|cpu| free(&cpu)).collect(),
+            false => Vec::new(),
+        };
         Self {
             cpus,
+            kept_free,
             queues: of.queues.unwrap_or(cpus).clamp(1, cpus),
             fixed: of.cpu,
             same_cpu_share: (share.is_given() && share.value < 1.0).then_some(share.value),
@@ -65,6 +74,16 @@ impl CompletionSetup {
         let queue = cpu * self.queues / self.cpus;
         let first = (queue * self.cpus).div_ceil(self.queues);
         let next = ((queue + 1) * self.cpus).div_ceil(self.queues);
+        if self
+            .kept_free
+            .get(first..next)
+            .is_some_and(|free| free.contains(&true))
+        {
+            let others: Vec<CpuId> = (first..next).filter(|cpu| !self.kept_free[*cpu]).collect();
+            if let Some(cpu) = others.get(drive % others.len().max(1)) {
+                return *cpu;
+            }
+        }
         first + drive % (next - first)
     }
 }
@@ -82,6 +101,7 @@ mod tests {
             fixed: None,
             same_cpu_share: None,
             coalescing: None,
+            kept_free: Vec::new(),
         }
     }
 

@@ -413,6 +413,11 @@ impl Cpu {
     }
 
     /// Whether a task wants to run.
+    /// How many tasks it has to run.
+    pub(crate) fn tasks(&self) -> usize {
+        usize::from(self.current.is_some()) + self.run_queue.len()
+    }
+
     pub(crate) fn has_task(&self) -> bool {
         self.current.is_some() || !self.run_queue.is_empty()
     }

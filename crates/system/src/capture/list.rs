@@ -15,6 +15,7 @@ pub(super) const FILES: &[&str] = &[
     "sys/devices/system/cpu/cpu*/topology/{physical_package_id,core_id,cluster_id,core_cpus_list,thread_siblings_list,package_cpus_list}",
     "sys/devices/system/cpu/cpu*/cache/index*/{level,type,size,shared_cpu_list}",
     "sys/devices/system/cpu/cpu*/acpi_cppc/*",
+    "sys/devices/{cpu_core,cpu_atom}/cpus",
     "sys/devices/system/cpu/cpufreq/boost",
     "sys/devices/system/cpu/cpufreq/policy*/*",
     "sys/devices/system/cpu/cpufreq/policy*/{stats,schedutil}/*",
@@ -25,7 +26,7 @@ pub(super) const FILES: &[&str] = &[
     // Parameters of the modules that decide.
     "sys/module/{cpuidle,haltpoll,cpuidle_haltpoll,intel_idle,processor,nvme,nvme_core,rcutree}/parameters/*",
     // Drives, queues and interrupts.
-    "sys/class/nvme/nvme*/{model,firmware_rev,state,transport,queue_count,numa_node}",
+    "sys/class/nvme/nvme*/{model,firmware_rev,state,transport,queue_count,numa_node,quirks}",
     "sys/class/nvme/nvme*/power/{control,pm_qos_latency_tolerance_us,runtime_status}",
     "sys/class/nvme/nvme*/device/{vendor,device,subsystem_vendor,subsystem_device,numa_node,current_link_speed,current_link_width,max_link_speed,max_link_width}",
     "sys/class/nvme/nvme*/device/link/*",
@@ -75,6 +76,9 @@ pub(super) const COMMAND_LINE: &[&str] = &[
     "idle=",
     "nohz",
     "isolcpus",
+    "irqaffinity",
+    "rcu_nocb",
+    "amd_prefcore",
     "nvme",
     "pcie_aspm",
     "mitigations",

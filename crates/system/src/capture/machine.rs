@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use wakepath_hardware::idle::{IdleState, IdleStates};
 use wakepath_hardware::machine::{
-    DriveInForce, DriveModel, Figure, LatencyRequest, MAX_LATENCY_REQUEST_US, Origin, Transition,
+    Cppc, DriveInForce, DriveModel, Figure, LatencyRequest, MAX_LATENCY_REQUEST_US, Origin,
+    Transition,
 };
 use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
@@ -82,7 +83,10 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         };
     }
     threads(system, &mut machine);
+    performance_scale(system, &cpu_flags(root), &mut machine);
     machine.power_limit = power_limit::read(root, &machine);
+    notes.extend(super::cpus::hybrid(system, &mut machine));
+    machine.isolation = super::cpus::isolation(system);
     machine.latency_requests = latency_requests(system);
     if let Some(why) = clock_assumed {
         let cluster = &mut machine.cluster[0];
@@ -283,6 +287,81 @@ fn latency_requests(system: &System) -> Vec<LatencyRequest> {
             .map(|(us, cpus)| LatencyRequest { us, cpus }),
     );
     requests
+}
+
+/// The flags of the first CPU.
+fn cpu_flags(root: &Root) -> String {
+    let text = root.optional("proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "flags").then(|| value.to_owned())
+    });
+    flags.unwrap_or_default()
+}
+
+/// The performance scale of AMD's processors, which ACPI tells, and the ranking of their cores where it differs.
+fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
+    let root = system.root();
+    let Some(first) = system.cpus().first().copied() else {
+        return;
+    };
+    let drivers = ["amd-pstate", "amd-pstate-epp"];
+    let driver = root.optional(&format!("{CPUS}/cpufreq/policy{first}/scaling_driver"));
+    if !driver.is_some_and(|driver| drivers.contains(&driver.as_str())) {
+        return;
+    }
+    let of_firmware = |file: &str| root.number(&format!("{CPUS}/cpu{first}/acpi_cppc/{file}"));
+    let of_driver = |cpu: usize, file: &str| {
+        let path = format!("{CPUS}/cpufreq/policy{cpu}/amd_pstate_{file}");
+        root.number(&path).and_then(|n| u8::try_from(n).ok())
+    };
+    let performance = |file: &str| u8::try_from(of_firmware(file)?).ok();
+    let mhz = |file: &str| u32::try_from(of_firmware(file)?).ok();
+    let scale = || {
+        Some(Cppc {
+            // With preferred cores the firmware's is a rank.
+            highest: of_driver(first, "highest_perf").or_else(|| performance("highest_perf"))?,
+            nominal: performance("nominal_perf")?,
+            lowest_nonlinear: performance("lowest_nonlinear_perf")?,
+            lowest: performance("lowest_perf")?,
+            nominal_mhz: mhz("nominal_freq")?,
+            lowest_mhz: mhz("lowest_freq")?,
+            registers: flags.split_whitespace().any(|flag| flag == "cppc"),
+            ranking: Vec::new(),
+            assumed: None,
+            ramp_ms: assumed(
+                2.0,
+                "Zen 3 mobile (Cezanne) reached 3.7 GHz in a couple of ms (chipsandcheese.com, 15 September 2022, Windows)",
+            ),
+            full_at_percent: assumed(50.0, "half of the scale, as for Intel's HWP"),
+        })
+    };
+    let Some(mut cppc) = scale() else {
+        return;
+    };
+    let cluster = &mut machine.cluster[0];
+    let cores = system.cpus().into_iter().step_by(cluster.threads_per_core);
+    let ranks: Option<Vec<u8>> = cores
+        .map(|cpu| of_driver(cpu, "prefcore_ranking"))
+        .collect();
+    if let Some(ranks) = ranks.filter(|ranks| ranks.windows(2).any(|w| w[0] != w[1])) {
+        let within = |rank: u8| rank.clamp(cppc.nominal, cppc.highest);
+        cppc.ranking = ranks.into_iter().map(within).collect();
+    }
+    let mut tried = machine.clone();
+    tried.cluster[0].cppc = Some(cppc);
+    tried.cluster[0].clock_slot_us = assumed(
+        1000.0,
+        "as measured on an EPYC 7502: changes are uniform within 1 ms",
+    );
+    tried.cluster[0].transition_latency_us = assumed(
+        371.0,
+        "as measured on an EPYC 7502: 871 us in the median, less half a slot of 1 ms",
+    );
+    // What firmware says can be impossible.
+    if tried.check().is_ok() {
+        *machine = tried;
+    }
 }
 
 /// Hardware threads of a core, as the topology tells them.

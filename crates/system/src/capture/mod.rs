@@ -3,6 +3,7 @@
 //! [`Capture::read`] reads them, [`Capture::write`] puts them into a directory that is a root like `/`, and
 //! [`machine`] makes a machine description of a root.
 
+mod cpus;
 mod list;
 pub mod machine;
 mod power_limit;
@@ -73,7 +74,12 @@ impl Capture {
             format!("{}\n", kept.join(" "))
         });
         capture.add_config(system.root());
-        capture.add_request(system.root());
+        capture.add_request(system.root(), "dev/cpu_dma_latency");
+        // Kernels before 6.19 have none.
+        let wakeup = "dev/cpu_wakeup_latency";
+        if system.root().exists(wakeup) {
+            capture.add_request(system.root(), wakeup);
+        }
         for drive in system.drives() {
             capture.add_drive(system.root(), &drive);
         }
@@ -125,9 +131,8 @@ impl Capture {
             .insert(path, (lines.join("\n") + "\n").into_bytes());
     }
 
-    /// The latency request in force, which the device tells in four bytes.
-    fn add_request(&mut self, root: &Root) {
-        let path = "dev/cpu_dma_latency";
+    /// A latency request in force, which its device tells in four bytes.
+    fn add_request(&mut self, root: &Root, path: &str) {
         let mut bytes = [0; 4];
         let read = root
             .open(path, rustix::fs::OFlags::RDONLY)

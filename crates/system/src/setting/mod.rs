@@ -147,6 +147,14 @@ pub static SETTINGS: &[SettingInfo] = &[
             Values::Between(0, NO_SYSTEM_LATENCY_LIMIT_US), "us",
             "no CPU enters an idle state with a longer exit latency, while a process holds the request")
     },
+    SettingInfo {
+        mechanism: Mechanism::Held,
+        ..file("wakeup-latency", Scope::System, "dev/cpu_wakeup_latency",
+            Values::Between(0, NO_LATENCY_LIMIT_US), "us",
+            "during suspend-to-idle no CPU enters an idle state with a longer exit latency, while a process holds the request")
+    },
+    file("c1-demotion", Scope::System, "sys/devices/system/cpu/cpuidle/intel_c1_demotion",
+        Values::Between(0, 1), "", "1: the firmware answers requests for deep idle states with C1 while wake-ups are frequent"),
     file("cpu-latency", Scope::Cpu, "sys/devices/system/cpu/cpu{n}/power/pm_qos_resume_latency_us",
         Values::ResumeLatency, "us", "this CPU enters no idle state with a longer exit latency"),
     file("psd-ceiling", Scope::System, "sys/module/wakepath_psd/parameters/ceiling_us",
@@ -157,6 +165,11 @@ pub static SETTINGS: &[SettingInfo] = &[
         changes: &["epp"],
         ..file("frequency-governor", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_governor",
             Values::Listed("scaling_available_governors"), "", "which governor picks frequencies")
+    },
+    SettingInfo {
+        changes: &["frequency-max"],
+        ..file("frequency-boost", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/boost",
+            Values::Between(0, 1), "", "1: frequencies above the nominal one may be used")
     },
     file("frequency-min", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_min_freq",
         Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the lowest frequency to use"),

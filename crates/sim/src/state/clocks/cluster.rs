@@ -1,6 +1,7 @@
 //! The CPUs of a cluster and the figures of their clocks.
 
 use wakepath_policies::freq::FrequencyTable;
+use wakepath_policies::freq::amd_pstate::PerfScale;
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 /// One cluster's clock.
@@ -29,6 +30,9 @@ pub(crate) struct ClusterSetup {
     /// The highest frequency without turbo.
     pub(crate) base: Option<Kilohertz>,
     pub(crate) hwp: Option<HwpSetup>,
+    pub(crate) cppc: Option<CppcSetup>,
+    /// The highest frequency of each core, where they differ.
+    pub(crate) ranking: Vec<Kilohertz>,
 }
 
 /// The HWP controller, as it is with EPP 128.
@@ -39,7 +43,23 @@ pub(crate) struct HwpSetup {
     pub(crate) full_at: f64,
 }
 
+/// The performance scale of CPPC, and the processor's controller.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CppcSetup {
+    pub(crate) scale: PerfScale,
+    /// Requests are written to registers.
+    pub(crate) registers: bool,
+    pub(crate) hardware: HwpSetup,
+}
+
 impl ClusterSetup {
+    /// The highest frequency that a CPU of the cluster can have.
+    pub(crate) fn own_limit(&self, cpu: usize) -> Kilohertz {
+        let core = (cpu - self.first_cpu) / self.threads_per_core;
+        let own = self.ranking.get(core).copied();
+        own.unwrap_or(self.table.highest())
+    }
+
     /// The highest frequency while this many cores are active.
     pub(crate) fn turbo_limit(&self, active_cores: usize) -> Kilohertz {
         let limit = self.turbo.iter().find(|(cores, _)| active_cores <= *cores);

@@ -6,7 +6,9 @@ use wakepath_policies::freq::{FreqPolicy, transition_delay};
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
 use super::Report;
-use super::intel::{HwpBoostRun, HwpClock, PstateClock};
+use super::amd::AmdClock;
+use super::hwp::{HwpBoostRun, HwpClock};
+use super::intel::PstateClock;
 use crate::error::SimError;
 use crate::state::clocks::cluster::ClusterSetup;
 use crate::state::cpu::Cpu;
@@ -19,6 +21,7 @@ pub(super) enum Decider {
     Ondemand(OndemandClock),
     Pstate(PstateClock),
     Hwp(Box<HwpClock>),
+    Amd(Box<AmdClock>),
 }
 
 /// ondemand with what it remembers of its last sample.
@@ -84,15 +87,27 @@ impl Decider {
                     HwpClock::new(cluster, base, hwp, cpus, dynamic_boost.then_some(tick), epp);
                 (Self::Hwp(Box::new(clock)), 0)
             }
+            FreqPolicy::AmdPstate(settings) => {
+                let cppc = cluster.cppc.ok_or_else(|| missing("CPPC (cppc)"))?;
+                let clock = AmdClock::new(cluster, cppc, cpus, settings, tick)
+                    .ok_or_else(|| missing("performance scale that the driver takes (cppc)"))?;
+                let first = clock.first();
+                let start = cluster.table.as_slice().partition_point(|f| *f < first);
+                (Self::Amd(Box::new(clock)), start.min(highest))
+            }
         })
     }
 
     pub(super) fn follows_slots(&self) -> bool {
-        matches!(self, Self::Pstate(_) | Self::Hwp(_))
+        matches!(self, Self::Pstate(_) | Self::Hwp(_) | Self::Amd(_))
     }
 
     pub(super) fn follows_utilisation(&self) -> bool {
-        matches!(self, Self::Schedutil(_))
+        match self {
+            Self::Schedutil(_) => true,
+            Self::Amd(clock) => clock.follows_utilisation(),
+            _ => false,
+        }
     }
 
     /// What the HWP boost did, if it is on.
@@ -129,6 +144,7 @@ impl Decider {
                 clock.update(now, index, report);
                 None
             }
+            Self::Amd(clock) => clock.update(now, index, report, cpus),
         }
     }
 
@@ -146,6 +162,7 @@ impl Decider {
             Self::Fixed | Self::Schedutil(_) | Self::Ondemand(_) => None,
             Self::Pstate(clock) => clock.highest_request(|i| active[i]),
             Self::Hwp(clock) => Some(clock.end_slot(now, cpus, active, khz, current)),
+            Self::Amd(clock) => clock.end_slot(now, cpus, active, khz, current),
         }
     }
 
@@ -154,6 +171,7 @@ impl Decider {
     pub(super) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
         match self {
             Self::Hwp(clock) => clock.wake(now, index, cpus),
+            Self::Amd(clock) => clock.wake(now, index, cpus),
             _ => None,
         }
     }

@@ -4,8 +4,10 @@
 //! the kernel's policy at updates of utilisation, or the processor's own controller, which looks at
 //! everything in slots of its own (`clock_slot_us`). Turbo limits hold whoever decides.
 
+mod amd;
 pub(crate) mod cluster;
 mod decider;
+mod hwp;
 mod intel;
 
 use std::ops::Range;
@@ -14,7 +16,7 @@ use wakepath_policies::freq::{FreqPolicy, FrequencyTable};
 use wakepath_units::{Kilohertz, TickRate};
 
 use self::decider::Decider;
-pub use self::intel::HwpBoostRun;
+pub use self::hwp::HwpBoostRun;
 use crate::basics::Cycles;
 use crate::error::SimError;
 use crate::state::clocks::cluster::ClusterSetup;
@@ -60,6 +62,8 @@ pub(crate) struct Domain {
     wanted: usize,
     /// The highest that turbo allows.
     limit: usize,
+    /// The highest that these cores can have at all.
+    own_limit: Kilohertz,
     /// The hardware is on its way to another operating point.
     changing: bool,
     /// How long a change stops the CPUs, and until when the last one does.
@@ -91,6 +95,8 @@ impl Domain {
     ) -> Result<Self, SimError> {
         let table = cluster.table.clone();
         let highest = table.as_slice().len() - 1;
+        let own_limit = table.at_or_below(cluster.own_limit(cpus.start));
+        let limit = table.as_slice().partition_point(|f| *f < own_limit);
         let (decider, start) = Decider::new(cluster, cpus.len(), policy, name, tick)?;
         let points: Vec<Point> = (table.as_slice().iter().zip(&cluster.speed))
             .map(|(frequency, speed)| Point {
@@ -111,14 +117,15 @@ impl Domain {
             cpus,
             table,
             decider,
-            current: start,
-            now: points[start],
+            current: start.min(limit),
+            now: points[start.min(limit)],
             task_time: 0,
             task_times: vec![0; points.len()],
             full_speed: points[highest].speed,
             points,
             wanted: start,
-            limit: highest,
+            limit,
+            own_limit,
             changing: false,
             stall: cluster.stall,
             stalled_until: 0,
@@ -190,7 +197,7 @@ impl Domain {
         cpus: &[Cpu],
         active: &[bool],
     ) -> bool {
-        self.limit = self.index_of(self.table.at_or_below(limit));
+        self.limit = self.index_of(self.table.at_or_below(limit.min(self.own_limit)));
         let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
         let next = self.decider.end_slot(now, cpus, active, khz, self.current);
         self.ask_for(next.unwrap_or(self.table.as_slice()[self.wanted]))

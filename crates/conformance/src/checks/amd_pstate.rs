@@ -1,0 +1,224 @@
+//! The requests of amd-pstate, over random CPUs and governors.
+
+use anyhow::Result;
+use rand::RngExt as _;
+use rand_pcg::Pcg64Mcg;
+use wakepath_policies::freq::amd_pstate::{
+    AmdPstate as Driver, AmdPstateSettings, Governor, Mode, PerfScale,
+};
+use wakepath_policies::idle::KernelVersion;
+use wakepath_units::Kilohertz;
+
+use super::{Check, Setting, double_words};
+
+const CASE_MAGIC: u32 = 0x6573_6163;
+/// The answer of a driver that does not load.
+const NOT_LOADED: u64 = u64::MAX;
+
+/// The check of the driver; it depends on no tick.
+pub struct AmdPstate(pub Setting);
+
+/// A CPU and how its driver is set.
+#[derive(Clone, Debug)]
+pub struct AmdCase {
+    scale: PerfScale,
+    mode: Mode,
+    performance: bool,
+    epp: u8,
+    boost: bool,
+    boost_supported: bool,
+    /// The limits of the policy in kHz.
+    limits: (u32, u32),
+    requests: Vec<AmdRequest>,
+}
+
+/// What a governor asks for.
+#[derive(Clone, Copy, Debug)]
+struct AmdRequest {
+    least: u64,
+    target: u64,
+    capacity: u64,
+    /// In kHz; 0: the utilisation counts.
+    frequency: u32,
+    dynamic: bool,
+}
+
+impl AmdCase {
+    fn driver(&self, kernel: KernelVersion) -> Driver {
+        let settings = AmdPstateSettings {
+            mode: self.mode,
+            governor: match (self.mode, self.performance) {
+                (Mode::Active, true) => Governor::Performance,
+                (Mode::Active, false) => Governor::Powersave,
+                _ => Governor::Schedutil,
+            },
+            epp: self.epp,
+            boost: self.boost,
+            kernel,
+        };
+        Driver::new(self.scale, settings, self.boost_supported)
+    }
+}
+
+fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
+    let mut levels: [u8; 4] = rng.random();
+    levels.sort_unstable();
+    if rng.random_ratio(1, 3) {
+        // A processor that there is.
+        levels =
+            [[70, 133, 185, 255], [27, 154, 218, 255], [16, 42, 126, 196]][rng.random_range(0..3)];
+    }
+    let [lowest, lowest_nonlinear, nominal, highest] = levels.map(|level| level.max(1));
+    let nominal_mhz = match rng.random_range(0..20) {
+        0 => 0,
+        _ => rng.random_range(800..6000),
+    };
+    let exact = nominal_mhz * u32::from(lowest) / u32::from(nominal);
+    let lowest_mhz = match rng.random_range(0..20) {
+        0 => 0,
+        1 => rng.random_range(0..6000),
+        _ => exact,
+    };
+    let mode = [Mode::Active, Mode::Passive, Mode::Guided][rng.random_range(0..3)];
+    let mut case = AmdCase {
+        scale: PerfScale {
+            highest,
+            nominal,
+            lowest_nonlinear,
+            lowest,
+            nominal_khz: nominal_mhz * 1000,
+            lowest_khz: lowest_mhz * 1000,
+            firmware_minimum: match rng.random_range(0..4) {
+                0 => rng.random_range(lowest..=highest),
+                _ => 0,
+            },
+        },
+        mode,
+        performance: mode == Mode::Active && rng.random(),
+        epp: rng.random(),
+        boost: rng.random(),
+        boost_supported: rng.random_ratio(4, 5),
+        limits: (0, 0),
+        requests: Vec::new(),
+    };
+    let driver = case.driver(kernel);
+    let (bottom, top) = (driver.bottom().0, driver.top().0.max(1));
+    let mut within = || rng.random_range(bottom.min(top)..=top);
+    let (a, b) = (within(), within());
+    case.limits = match rng.random_range(0..3) {
+        0 => (a.min(b), a.max(b)),
+        1 => (bottom.min(top), a),
+        _ => (driver.default_minimum().0.min(top), top),
+    };
+    case.requests = (0..rng.random_range(1..20))
+        .map(|_| {
+            let capacity = [1024, rng.random_range(1..=1024)][rng.random_range(0..2)];
+            AmdRequest {
+                least: [0, rng.random_range(0..=1100)][rng.random_range(0..2)],
+                target: rng.random_range(0..=1100),
+                capacity,
+                frequency: match rng.random_range(0..3) {
+                    0 => rng.random_range(1..=top.saturating_add(100_000)),
+                    _ => 0,
+                },
+                dynamic: rng.random_ratio(3, 4),
+            }
+        })
+        .collect();
+    case
+}
+
+impl Check for AmdPstate {
+    type Input = AmdCase;
+    type Answer = u64;
+
+    fn generate(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<AmdCase> {
+        let mut cases = Vec::new();
+        let mut requests = 0;
+        while requests < amount {
+            let case = random_case(rng, self.0.version);
+            requests += case.requests.len();
+            cases.push(case);
+        }
+        cases
+    }
+
+    fn encode(&self, input: &AmdCase, out: &mut Vec<u8>) {
+        let scale = input.scale;
+        for word in [
+            CASE_MAGIC,
+            input.requests.len() as u32,
+            scale.nominal_khz / 1000,
+            scale.lowest_khz / 1000,
+            input.limits.0,
+            input.limits.1,
+        ] {
+            out.extend(word.to_le_bytes());
+        }
+        let mode = match input.mode {
+            Mode::Passive => 2,
+            Mode::Active => 3,
+            Mode::Guided => 4,
+        };
+        out.extend([
+            scale.highest,
+            scale.nominal,
+            scale.lowest_nonlinear,
+            scale.lowest,
+            scale.firmware_minimum,
+            input.epp,
+            mode,
+            u8::from(input.performance),
+            u8::from(input.boost),
+            u8::from(input.boost_supported),
+        ]);
+        out.extend([0; 6]);
+        for request in &input.requests {
+            for word in [request.least, request.target, request.capacity] {
+                out.extend(word.to_le_bytes());
+            }
+            out.extend(request.frequency.to_le_bytes());
+            out.extend(u32::from(request.dynamic).to_le_bytes());
+        }
+    }
+
+    fn decode(&self, output: &[u8]) -> Vec<u64> {
+        double_words(output)
+    }
+
+    fn ours(&self, input: &AmdCase, out: &mut Vec<u64>) -> Result<()> {
+        let mut driver = input.driver(self.0.version);
+        if !driver.loads() {
+            out.extend(std::iter::repeat_n(NOT_LOADED, input.requests.len() + 1));
+            return Ok(());
+        }
+        let nonlinear = driver.lowest_nonlinear_frequency();
+        out.push(u64::from(driver.boosted_frequency().0) | u64::from(nonlinear.0) << 32);
+        let (minimum, maximum) = input.limits;
+        driver.limit(Kilohertz(minimum), Kilohertz(maximum));
+        out.extend(input.requests.iter().map(|asked| {
+            let request = match (input.mode, asked.frequency) {
+                (Mode::Active, _) => driver.autonomous(),
+                (_, 0) => {
+                    driver.for_utilisation(asked.least, asked.target, asked.capacity, asked.dynamic)
+                }
+                (_, khz) => driver.for_frequency(Kilohertz(khz), asked.dynamic),
+            };
+            let epp = driver.settings().epp_in_force();
+            u64::from(u32::from_le_bytes([
+                request.minimum,
+                request.desired,
+                request.maximum,
+                epp,
+            ]))
+        }));
+        Ok(())
+    }
+
+    fn explain(&self, input: &AmdCase, at: usize, kernel: &u64, ours: &u64) -> String {
+        format!(
+            "amd-pstate, answer {at} (0: the frequencies at the start, then the requests):\n{input:#?}\n  \
+             kernel: {kernel:#x}  ours: {ours:#x}"
+        )
+    }
+}

@@ -1,0 +1,118 @@
+//! What else decides: C1 demotion, the latencies that intel_idle declares, and CPUs that are kept free.
+
+use wakepath_hardware::machine::{Figure, Origin};
+
+use crate::model::READS;
+use crate::{Case, Finding};
+
+/// The first release whose intel_idle takes `table=`.
+const FIRST_WITH_TABLE: (u16, u16, u16) = (7, 0, 0);
+/// A declared exit latency this many times the measured one is told.
+const FAR: f64 = 1.5;
+
+/// The firmware may answer requests for deep idle states with C1.
+pub(crate) fn c1_demotion(case: &Case<'_>) -> Option<Finding> {
+    let path = "sys/devices/system/cpu/cpuidle/intel_c1_demotion";
+    if case.system.root().optional(path)? != "1" {
+        return None;
+    }
+    let set = "c1-demotion[value=off]".parse().ok()?;
+    Some(
+        Finding::new(
+            "c1-demotion",
+            "C1 demotion is on: the firmware may keep CPUs that wake up often in C1, whatever the governor asked for",
+        )
+        .evidence(format!(
+            "/{path} is 1; usage and time of idle states count what was asked for"
+        ))
+        .applies(case, set),
+    )
+}
+
+/// A state whose measured exit latency is far from what intel_idle declares.
+pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
+    let driver = "sys/devices/system/cpu/cpuidle/current_driver";
+    if case.system.root().optional(driver)? != "intel_idle" {
+        return None;
+    }
+    // Everything else of a captured machine is half of what is declared.
+    let measured = |figure: &Figure| matches!(&figure.origin, Origin::Assumed(why) if why.starts_with("median"));
+    let machine = &case.model.machine;
+    let package = machine
+        .package
+        .as_ref()
+        .map_or(0.0, |package| package.exit_us.value);
+    // The deepest state brings the package down.
+    let state = machine.idle_state.last()?;
+    let truth = (state.true_exit_us.value + package).ceil();
+    let (name, declared) = (state.name.clone(), state.exit_latency_us.value);
+    if !measured(&state.true_exit_us) || declared <= FAR * truth {
+        return None;
+    }
+    let residency = state.target_residency_us.value;
+    let mut machine = case.model.machine.clone();
+    let changed = machine.idle_state.iter_mut().find(|s| s.name == name)?;
+    changed.exit_latency_us.value = truth;
+    // Most tables have a fixed ratio of both.
+    changed.target_residency_us.value = (residency * truth / declared).ceil().max(truth);
+    let word = format!(
+        "intel_idle.table={name}:{truth}:{}",
+        changed.target_residency_us.value
+    );
+    machine.check().ok()?;
+    let what = format!("{name} declared with {truth} us");
+    let simulated = case.model.against(&machine, &case.model.now, READS, &what);
+    let difference = case.or_note("declared-latency", simulated)?;
+    let fix = if case.system.kernel_version().release() >= FIRST_WITH_TABLE {
+        format!("put {word} on the kernel command line")
+    } else {
+        format!("kernels from 7.0 on take {word} on their command line")
+    };
+    Some(
+        Finding::new(
+            "declared-latency",
+            format!("intel_idle declares {declared} us for leaving {name}, which takes {truth} us on processors of this kind"),
+        )
+        .evidence(format!(
+            "declared {declared} us exit latency and {residency} us residency; latency requests and governors go by them"
+        ))
+        .fix(fix)
+        .costs(&difference),
+    )
+}
+
+/// CPUs of `isolcpus=` and `nohz_full=`, whose drives' interrupts may come to them all the same.
+pub(crate) fn kept_free(case: &Case<'_>) -> Option<Finding> {
+    let isolation = &case.model.machine.isolation;
+    if isolation.is_none() {
+        return None;
+    }
+    let list = |cpus: &[usize]| match cpus {
+        [] => "none".to_owned(),
+        cpus => cpus
+            .iter()
+            .map(usize::to_string)
+            .collect::<Vec<_>>()
+            .join(","),
+    };
+    let finding = Finding::new(
+        "isolated-cpus",
+        "some CPUs are kept free: tasks go there only where they are bound, and without a tick their utilisation is seldom looked at",
+    )
+    .evidence(format!(
+        "isolcpus {}; nohz_full {}",
+        list(&isolation.isolcpus),
+        list(&isolation.nohz_full)
+    ));
+    if isolation.managed_irq || isolation.isolcpus.is_empty() {
+        return Some(finding);
+    }
+    Some(
+        finding
+            .evidence("without managed_irq, interrupts of drives come to them as well")
+            .fix(format!(
+                "put isolcpus=managed_irq,domain,{} on the kernel command line",
+                list(&isolation.isolcpus)
+            )),
+    )
+}

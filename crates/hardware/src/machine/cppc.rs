@@ -1,0 +1,138 @@
+//! CPPC: the performance scale of processors that take performances instead of frequencies.
+
+use serde::{Deserialize, Serialize};
+use wakepath_units::Kilohertz;
+
+use super::{Cluster, Figure, Machine, Opp};
+
+/// The performance scale of a cluster's CPUs, which amd-pstate needs (`_CPC` of ACPI, or MSR C001_02B0h), and the
+/// processor's own controller.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cppc {
+    /// The highest performance, with boost.
+    pub highest: u8,
+    /// What can be sustained with all cores busy.
+    pub nominal: u8,
+    /// Below this a lower frequency saves less energy than performance: the voltage falls no further.
+    pub lowest_nonlinear: u8,
+    /// The lowest performance.
+    pub lowest: u8,
+    /// The frequency at the nominal performance; 0: the firmware does not say, and amd-pstate does not load.
+    pub nominal_mhz: u32,
+    /// The frequency at the lowest performance, as the firmware declares it; 0: it does not say.
+    pub lowest_mhz: u32,
+    /// The CPUs take requests in registers; otherwise through the firmware's shared memory, which the scheduler cannot
+    /// wait for.
+    #[serde(default)]
+    pub registers: bool,
+    /// The ranking of each core, in order: the highest performance that it can have. Empty: all alike.
+    #[serde(default)]
+    pub ranking: Vec<u8>,
+    /// Why, where the source does not say it.
+    #[serde(default)]
+    pub assumed: Option<String>,
+    /// The processor's controller with EPP 128: time from the lowest to the highest frequency under full load.
+    pub ramp_ms: Figure,
+    /// The processor's controller with EPP 128: the share of its highest performance, in percent, from which on a CPU
+    /// gets the highest frequency.
+    pub full_at_percent: Figure,
+}
+
+impl Cppc {
+    /// The frequency of a performance, rounded up.
+    pub fn frequency(&self, performance: u8) -> Kilohertz {
+        let scaled = u64::from(self.nominal_mhz) * 1000 * u64::from(performance);
+        Kilohertz(scaled.div_ceil(u64::from(self.nominal.max(1))) as u32)
+    }
+
+    /// What is wrong with it in a cluster with so many cores, and at which key.
+    pub(super) fn fault(&self, cores: usize) -> Option<(&'static str, &'static str)> {
+        let levels = [
+            self.lowest,
+            self.lowest_nonlinear,
+            self.nominal,
+            self.highest,
+        ];
+        if levels[0] == 0 || !levels.is_sorted() {
+            return Some((
+                "highest",
+                "0 < lowest <= lowest_nonlinear <= nominal <= highest",
+            ));
+        }
+        if self.nominal_mhz > 25_000 || self.lowest_mhz > self.nominal_mhz {
+            return Some((
+                "nominal_mhz",
+                "lowest_mhz is at most nominal_mhz, and that at most 25000",
+            ));
+        }
+        let ranked = |rank: &u8| (self.nominal..=self.highest).contains(rank);
+        if !self.ranking.is_empty()
+            && (self.ranking.len() != cores || !self.ranking.iter().all(ranked))
+        {
+            return Some((
+                "ranking",
+                "one performance for each core, between nominal and highest",
+            ));
+        }
+        if !(0.01..=1e4).contains(&self.ramp_ms.value) {
+            return Some(("ramp_ms", "between 10 us and 10 s"));
+        }
+        if !(1.0..=99.0).contains(&self.full_at_percent.value) {
+            return Some(("full_at_percent", "between 1 and 99"));
+        }
+        None
+    }
+}
+
+impl Cluster {
+    /// The operating points of its performance scale: one for each performance. The voltage is that of the lowest
+    /// operating point up to the lowest non-linear performance, and rises with the frequency from there on.
+    fn points_of(&self, cppc: &Cppc) -> Vec<Opp> {
+        let (flat, top) = (
+            cppc.frequency(cppc.lowest_nonlinear).0,
+            cppc.frequency(cppc.highest).0,
+        );
+        let voltage = |khz: u32| {
+            let (Some(first), Some(last)) = (self.opps.first(), self.opps.last()) else {
+                return 0;
+            };
+            let (Some(low), Some(high)) = (self.volts(first), self.volts(last)) else {
+                return 0;
+            };
+            let above = f64::from(khz.saturating_sub(flat)) / f64::from((top - flat).max(1));
+            ((low + (high - low) * above) * 1e6).round() as u32
+        };
+        (cppc.lowest..=cppc.highest)
+            .map(|performance| {
+                let khz = cppc.frequency(performance).0;
+                Opp {
+                    khz,
+                    uv: voltage(khz),
+                }
+            })
+            .collect()
+    }
+}
+
+impl Machine {
+    /// Gives the CPUs their whole performance scale as operating points, as amd-pstate has it.
+    ///
+    /// # Errors
+    /// The name of the first cluster without such a scale, and what it lacks.
+    pub fn use_performance_scale(&mut self) -> Result<(), (String, &'static str)> {
+        for cluster in &mut self.cluster {
+            let Some(cppc) = &cluster.cppc else {
+                return Err((cluster.name.clone(), "CPPC performance scale (cppc)"));
+            };
+            if cppc.nominal_mhz == 0 {
+                return Err((
+                    cluster.name.clone(),
+                    "nominal frequency of its firmware (cppc.nominal_mhz), without which the driver does not load",
+                ));
+            }
+            cluster.opps = cluster.points_of(cppc);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! CPUs that the kernel's command line keeps free: `isolcpus=` and `nohz_full=`.
+
+use serde::{Deserialize, Serialize};
+
+use super::Machine;
+
+/// CPUs that are not for everybody. The others are for housekeeping.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Isolation {
+    /// CPUs on which only tasks run that are bound there (`isolcpus=`).
+    #[serde(default)]
+    pub isolcpus: Vec<usize>,
+    /// CPUs without a tick while they have one task to run (`nohz_full=`). What else they would do goes elsewhere.
+    #[serde(default)]
+    pub nohz_full: Vec<usize>,
+    /// Interrupts of drives keep out of `isolcpus`, where their queue has another CPU (`isolcpus=managed_irq`).
+    #[serde(default)]
+    pub managed_irq: bool,
+}
+
+impl Isolation {
+    /// Whether every CPU is for everybody.
+    pub fn is_none(&self) -> bool {
+        self.isolcpus.is_empty() && self.nohz_full.is_empty()
+    }
+
+    /// Whether a CPU does the work of others, such as timers and kernel workers.
+    pub fn is_housekeeping(&self, cpu: usize) -> bool {
+        !self.isolcpus.contains(&cpu) && !self.nohz_full.contains(&cpu)
+    }
+
+    /// What is wrong with it on a machine of so many CPUs, and at which key.
+    pub(super) fn fault(&self, cpus: usize) -> Option<(&'static str, String)> {
+        for (key, list) in [("isolcpus", &self.isolcpus), ("nohz_full", &self.nohz_full)] {
+            if let Some(cpu) = list.iter().find(|cpu| **cpu >= cpus) {
+                return Some((key, format!("CPU {cpu} of a machine with {cpus} CPUs")));
+            }
+        }
+        let none = !(0..cpus).any(|cpu| self.is_housekeeping(cpu));
+        let message = "at least one CPU is left for everything else";
+        none.then(|| ("nohz_full", message.to_owned()))
+    }
+}
+
+impl Machine {
+    /// The CPU that does a CPU's work for others: itself, or for one of `nohz_full` the next one for housekeeping.
+    pub fn housekeeper_of(&self, cpu: usize) -> usize {
+        if !self.isolation.nohz_full.contains(&cpu) {
+            return cpu;
+        }
+        let cpus = self.cpus();
+        let mut all = (cpu..cpus).chain(0..cpu);
+        all.find(|cpu| self.isolation.is_housekeeping(*cpu))
+            .unwrap_or(cpu)
+    }
+}

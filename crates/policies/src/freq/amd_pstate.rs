@@ -1,0 +1,493 @@
+//! amd-pstate: how its three modes turn frequencies and utilisation into requests on the performance
+//! scale of CPPC (Collaborative Processor Performance Control).
+//!
+//! Source: `drivers/cpufreq/amd-pstate.c`, Linux 6.12 and 7.3. The driver was rewritten between these two; which
+//! release has which part was not compared, and every kernel from 6.15 counts as 7.3.
+
+use serde::Serialize;
+use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds};
+
+/// The time to leave between two changes of frequency, where the firmware names none and the processor
+/// has no fast CPPC (`AMD_PSTATE_TRANSITION_DELAY`).
+pub const TRANSITION_DELAY: Nanoseconds = Nanoseconds(1_000_000);
+
+/// A mode of the driver (`/sys/devices/system/cpu/amd_pstate/status`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Mode {
+    /// The processor chooses the frequency, by an energy-performance preference.
+    Active,
+    /// The kernel's governor chooses it.
+    Passive,
+    /// The kernel's governor chooses the lowest one, the processor anything above.
+    Guided,
+}
+
+impl Mode {
+    /// What sysfs calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Passive => "passive",
+            Self::Guided => "guided",
+        }
+    }
+}
+
+/// Who chooses within the driver's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Governor {
+    /// The scheduler's utilisation signals. Not in active mode.
+    Schedutil,
+    /// Active: no less than the nominal performance, and EPP 0. Otherwise: the highest frequency.
+    Performance,
+    /// Active: as the load asks for it. Otherwise: the lowest frequency.
+    Powersave,
+}
+
+impl Governor {
+    /// What sysfs calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Schedutil => "schedutil",
+            Self::Performance => "performance",
+            Self::Powersave => "powersave",
+        }
+    }
+}
+
+/// How the driver is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct AmdPstateSettings {
+    /// Its mode.
+    pub mode: Mode,
+    /// Who chooses within its limits.
+    pub governor: Governor,
+    /// Energy-performance preference, 0 (performance) to 255 (power).
+    pub epp: u8,
+    /// Whether frequencies above the nominal one may be used.
+    pub boost: bool,
+    /// Whose driver it is.
+    pub kernel: KernelVersion,
+}
+
+impl AmdPstateSettings {
+    /// Whether the driver is the older one, that of Linux 6.12.
+    fn is_older(&self) -> bool {
+        self.kernel.release() < (6, 15, 0)
+    }
+
+    /// The preference that the processor has in effect. In guided mode the newer driver writes 0 with each request; the older
+    /// one leaves the field alone.
+    pub fn epp_in_force(&self) -> u8 {
+        match (self.mode, self.governor) {
+            (Mode::Active, Governor::Performance) => 0,
+            (Mode::Active, _) => self.epp,
+            _ if self.is_older() => self.epp,
+            _ => 0,
+        }
+    }
+}
+
+/// The performance scale of a CPU, as the processor or its firmware declares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerfScale {
+    /// The highest performance, with boost.
+    pub highest: u8,
+    /// What can be sustained with all cores busy.
+    pub nominal: u8,
+    /// Below this a lower frequency saves less energy than performance.
+    pub lowest_nonlinear: u8,
+    /// The lowest performance.
+    pub lowest: u8,
+    /// The frequency at the nominal performance, in kHz; not 0.
+    pub nominal_khz: u32,
+    /// The lowest frequency that the firmware declares, in kHz. The older driver takes it for the lowest one.
+    pub lowest_khz: u32,
+    /// The least performance that the firmware asks for; 0: none.
+    pub firmware_minimum: u8,
+}
+
+/// What the driver asks of a CPU: the fields of its CPPC request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The least performance.
+    pub minimum: u8,
+    /// The performance to have; 0: the processor chooses.
+    pub desired: u8,
+    /// The most performance.
+    pub maximum: u8,
+}
+
+/// The driver on one CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct AmdPstate {
+    scale: PerfScale,
+    settings: AmdPstateSettings,
+    /// The processor can boost, and the firmware lets it.
+    boost_supported: bool,
+    /// The limits of the policy in force, as performance.
+    lowest: u8,
+    highest: u8,
+}
+
+impl AmdPstate {
+    /// The driver with the limits that it begins with: everything from the lowest frequency (of the newer one: the lowest
+    /// non-linear one) up.
+    pub fn new(scale: PerfScale, settings: AmdPstateSettings, boost_supported: bool) -> Self {
+        let mut driver = Self {
+            scale,
+            settings,
+            boost_supported,
+            lowest: scale.lowest,
+            highest: scale.highest,
+        };
+        driver.limit(driver.default_minimum(), driver.top());
+        driver
+    }
+
+    /// Has the policy keep within two frequencies (`amd_pstate_update_min_max_limit()`), neither of them beyond those of the driver.
+    pub fn limit(&mut self, minimum: Kilohertz, maximum: Kilohertz) {
+        let performance =
+            self.settings.mode == Mode::Active && self.settings.governor == Governor::Performance;
+        let scale = self.scale;
+        if self.settings.is_older() {
+            // Of the frequency range in force, which ends at the nominal frequency without boost.
+            let most = if self.boost_supported && !self.settings.boost {
+                scale.nominal
+            } else {
+                scale.highest
+            };
+            let top = self.top().0.max(1);
+            let share = |khz: Kilohertz| {
+                let scaled = khz.0.wrapping_mul(u32::from(most));
+                (scaled / top).min(u32::from(u8::MAX)) as u8
+            };
+            self.lowest = share(minimum).max(scale.lowest);
+            self.highest = share(maximum).max(self.lowest);
+            if performance {
+                self.lowest = scale.nominal.min(self.highest);
+            }
+        } else {
+            self.highest = self.performance_of(maximum);
+            self.lowest = if performance {
+                let wanted = match scale.firmware_minimum {
+                    0 => scale.nominal,
+                    firmware => firmware,
+                };
+                wanted.min(self.highest)
+            } else {
+                self.performance_of(minimum)
+            };
+        }
+    }
+
+    /// The performance for a frequency: rounded up by the newer driver, to the nearest by the older one.
+    pub fn performance_of(&self, frequency: Kilohertz) -> u8 {
+        let scale = self.scale;
+        let khz = u64::from(frequency.0);
+        if self.settings.is_older() {
+            let top = u64::from(self.boosted_frequency().0.max(1));
+            let nearest = (khz * u64::from(scale.highest) + top / 2) / top;
+            return nearest.min(u64::from(u8::MAX)) as u8;
+        }
+        let scaled = khz * u64::from(scale.nominal);
+        // The kernel keeps 32 bits of it.
+        let exact = scaled.div_ceil(u64::from(scale.nominal_khz.max(1))) as u32;
+        clamp(exact, scale.lowest, scale.highest)
+    }
+
+    /// The frequency of a performance.
+    pub fn frequency_of(&self, performance: u8) -> Kilohertz {
+        self.scale.frequency_of(performance)
+    }
+
+    /// The highest frequency with boost, as the driver reckons it.
+    pub fn boosted_frequency(&self) -> Kilohertz {
+        if self.settings.is_older() {
+            self.ratio_frequency(self.scale.highest)
+        } else {
+            self.frequency_of(self.scale.highest)
+        }
+    }
+
+    /// The lowest non-linear frequency, as the driver reckons it.
+    pub fn lowest_nonlinear_frequency(&self) -> Kilohertz {
+        if self.settings.is_older() {
+            self.ratio_frequency(self.scale.lowest_nonlinear)
+        } else {
+            self.frequency_of(self.scale.lowest_nonlinear)
+        }
+    }
+
+    /// How it is set.
+    pub fn settings(&self) -> &AmdPstateSettings {
+        &self.settings
+    }
+
+    /// Whether the driver takes the scale (`amd_pstate_init_freq()`); with an impossible one it does not load.
+    pub fn loads(&self) -> bool {
+        let scale = self.scale;
+        let (lowest, nonlinear) = (scale.lowest_khz, self.lowest_nonlinear_frequency().0);
+        let lowest_fits = if self.settings.is_older() {
+            lowest < nonlinear
+        } else {
+            lowest <= nonlinear
+        };
+        let highest = self.boosted_frequency().0;
+        let positive = lowest > 0 && scale.nominal_khz > 0 && highest > 0;
+        positive && lowest <= highest && lowest_fits && nonlinear <= scale.nominal_khz
+    }
+
+    /// The lowest frequency that a policy can have.
+    pub fn bottom(&self) -> Kilohertz {
+        if self.settings.is_older() {
+            Kilohertz(self.scale.lowest_khz)
+        } else {
+            self.frequency_of(self.scale.lowest)
+        }
+    }
+
+    /// The highest frequency in force.
+    pub fn top(&self) -> Kilohertz {
+        let boosted = self.boosted_frequency();
+        if self.boost_supported && !self.settings.boost {
+            boosted.min(Kilohertz(self.scale.nominal_khz))
+        } else {
+            boosted
+        }
+    }
+
+    /// The lowest frequency that the policy begins with.
+    pub fn default_minimum(&self) -> Kilohertz {
+        if self.settings.is_older() {
+            Kilohertz(self.scale.lowest_khz)
+        } else {
+            match self.scale.firmware_minimum {
+                0 => self.lowest_nonlinear_frequency(),
+                firmware => self.frequency_of(firmware),
+            }
+        }
+    }
+
+    /// The older driver reckons in whole MHz, with a ratio of ten binary places.
+    fn ratio_frequency(&self, performance: u8) -> Kilohertz {
+        let nominal = u32::from(self.scale.nominal.max(1));
+        let ratio = (u32::from(performance) << 10) / nominal;
+        let mhz = (self.scale.nominal_khz / 1000).wrapping_mul(ratio) >> 10;
+        Kilohertz(mhz.wrapping_mul(1000))
+    }
+
+    /// What is asked for so that a CPU runs at a frequency (`amd_pstate_update_freq()`). `dynamic` says that the
+    /// governor changes it all the time.
+    pub fn for_frequency(&self, target: Kilohertz, dynamic: bool) -> Request {
+        let desired = self.performance_of(target);
+        if self.settings.is_older() {
+            self.request((self.scale.lowest, desired, self.scale.highest), dynamic)
+        } else {
+            self.request((self.lowest, desired, self.highest), dynamic)
+        }
+    }
+
+    /// What schedutil asks for (`amd_pstate_adjust_perf()`): `least` and `target` are of `capacity`. `dynamic` is as for
+    /// frequencies.
+    pub fn for_utilisation(
+        &self,
+        least: u64,
+        target: u64,
+        capacity: u64,
+        dynamic: bool,
+    ) -> Request {
+        let scale = self.scale;
+        let share = |of: u64| {
+            let scaled = u64::from(scale.highest) * of;
+            (of < capacity).then(|| scaled.div_ceil(capacity) as u8)
+        };
+        let desired = share(target).unwrap_or(scale.highest);
+        if self.settings.is_older() {
+            let minimum = share(least).unwrap_or(scale.lowest);
+            let minimum = minimum.max(scale.lowest_nonlinear);
+            let maximum = scale.highest.max(minimum);
+            let desired = clamp(u32::from(desired), minimum, maximum);
+            self.request((minimum, desired, maximum), dynamic)
+        } else {
+            let minimum = share(least).unwrap_or(scale.highest).max(self.lowest);
+            self.request((minimum, desired, self.highest.max(minimum)), dynamic)
+        }
+    }
+
+    /// What is asked for in active mode (`amd_pstate_epp_update_limit()`).
+    pub fn autonomous(&self) -> Request {
+        Request {
+            minimum: self.lowest,
+            desired: 0,
+            maximum: self.highest,
+        }
+    }
+
+    /// `amd_pstate_update()`: within the limits, and in guided mode as a minimum.
+    fn request(&self, (mut minimum, desired, mut maximum): (u8, u8, u8), dynamic: bool) -> Request {
+        let nominal_at_most = |maximum: u8| {
+            if self.boost_supported {
+                maximum
+            } else {
+                maximum.min(self.scale.nominal)
+            }
+        };
+        if self.settings.is_older() {
+            minimum = clamp(u32::from(minimum), self.lowest, self.highest);
+            maximum = clamp(u32::from(maximum), self.lowest, self.highest);
+        } else {
+            maximum = nominal_at_most(maximum);
+        }
+        let mut desired = clamp(u32::from(desired), minimum, maximum);
+        if self.settings.mode == Mode::Guided && dynamic {
+            (minimum, desired) = (desired, 0);
+        }
+        Request {
+            minimum,
+            desired,
+            // The older driver looks at the desired performance before this.
+            maximum: nominal_at_most(maximum),
+        }
+    }
+}
+
+impl PerfScale {
+    /// The frequency of a performance, rounded up.
+    pub fn frequency_of(&self, performance: u8) -> Kilohertz {
+        let scaled = u64::from(self.nominal_khz) * u64::from(performance);
+        Kilohertz(scaled.div_ceil(u64::from(self.nominal.max(1))) as u32)
+    }
+}
+
+/// As the kernel does it: what reaches the upper end is the upper end, even where that is below the lower one.
+fn clamp(value: u32, lowest: u8, highest: u8) -> u8 {
+    if value >= u32::from(highest) {
+        highest
+    } else if value <= u32::from(lowest) {
+        lowest
+    } else {
+        value as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// An EPYC 9555, as recorded.
+    const TURIN: PerfScale = PerfScale {
+        highest: 255,
+        nominal: 185,
+        lowest_nonlinear: 133,
+        lowest: 70,
+        nominal_khz: 3_200_000,
+        lowest_khz: 1_200_000,
+        firmware_minimum: 0,
+    };
+
+    fn settings(mode: Mode, kernel: KernelVersion) -> AmdPstateSettings {
+        AmdPstateSettings {
+            mode,
+            governor: match mode {
+                Mode::Active => Governor::Powersave,
+                _ => Governor::Schedutil,
+            },
+            epp: 128,
+            boost: true,
+            kernel,
+        }
+    }
+
+    fn driver(mode: Mode) -> AmdPstate {
+        AmdPstate::new(TURIN, settings(mode, KernelVersion::V7_3), true)
+    }
+
+    #[test]
+    fn frequencies_are_those_that_were_recorded() {
+        let driver = driver(Mode::Active);
+        assert_eq!(driver.top(), Kilohertz(4_410_811));
+        assert_eq!(driver.frequency_of(TURIN.lowest), Kilohertz(1_210_811));
+        assert_eq!(driver.performance_of(Kilohertz(4_410_811)), 255);
+        let older = AmdPstate::new(TURIN, settings(Mode::Active, KernelVersion::V6_12), true);
+        assert_eq!(older.top(), Kilohertz(4_409_000));
+    }
+
+    #[test]
+    fn each_mode_asks_for_what_its_rule_says() {
+        let half = |mode| driver(mode).for_utilisation(0, 640, 1024, true);
+        // The lowest non-linear frequency, rounded up, is performance 134.
+        let (minimum, desired, maximum) = (134, 160, 255);
+        let passive = Request {
+            minimum,
+            desired,
+            maximum,
+        };
+        assert_eq!(half(Mode::Passive), passive);
+        let guided = Request {
+            minimum: 160,
+            desired: 0,
+            maximum,
+        };
+        assert_eq!(half(Mode::Guided), guided);
+        let active = Request {
+            desired: 0,
+            ..passive
+        };
+        assert_eq!(driver(Mode::Active).autonomous(), active);
+        // Little load is never below the lowest non-linear performance.
+        assert_eq!(
+            driver(Mode::Passive)
+                .for_utilisation(0, 10, 1024, true)
+                .desired,
+            134
+        );
+    }
+
+    #[test]
+    fn performance_keeps_the_nominal_frequency_and_no_boost_ends_there() {
+        let mut of = settings(Mode::Active, KernelVersion::V7_3);
+        of.governor = Governor::Performance;
+        assert_eq!(AmdPstate::new(TURIN, of, true).autonomous().minimum, 185);
+        assert_eq!(of.epp_in_force(), 0);
+        for kernel in [KernelVersion::V6_12, KernelVersion::V7_3] {
+            let mut of = settings(Mode::Passive, kernel);
+            of.boost = false;
+            let most = AmdPstate::new(TURIN, of, true).for_utilisation(0, 1024, 1024, true);
+            assert_eq!((most.desired, most.maximum), (185, 185), "{kernel}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn more_utilisation_never_asks_for_less_and_all_stay_on_the_scale(
+            levels in prop::array::uniform4(1_u8..),
+            nominal_khz in 1_000_000_u32..6_000_000,
+            (a, b) in (0_u64..1500, 0_u64..1500),
+            mode in 0_usize..2,
+            boost in any::<bool>(),
+            supported in any::<bool>(),
+            older in any::<bool>(),
+        ) {
+            let mut levels = levels;
+            levels.sort_unstable();
+            let [lowest, lowest_nonlinear, nominal, highest] = levels;
+            let scale = PerfScale {
+                highest, nominal, lowest_nonlinear, lowest, nominal_khz,
+                lowest_khz: (u64::from(nominal_khz) * u64::from(lowest) / u64::from(nominal)) as u32,
+                firmware_minimum: 0,
+            };
+            let kernel = if older { KernelVersion::V6_12 } else { KernelVersion::V7_3 };
+            let mode = [Mode::Passive, Mode::Guided][mode];
+            let of = AmdPstateSettings { boost, ..settings(mode, kernel) };
+            let driver = AmdPstate::new(scale, of, supported);
+            let asked = |of: u64| {
+                let request = driver.for_utilisation(0, of, 1024, true);
+                prop_assert!(request.minimum >= lowest && request.maximum <= highest);
+                Ok(request.desired.max(request.minimum))
+            };
+            prop_assert!(asked(a.min(b))? <= asked(a.max(b))?);
+        }
+    }
+}

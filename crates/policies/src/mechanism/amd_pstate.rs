@@ -1,0 +1,109 @@
+//! `amd-pstate`: AMD's cpufreq driver, in each of its modes.
+
+use super::key::{Fallback, Form, Key, KeyInfo, choice, switch};
+use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
+use crate::freq::FreqPolicy;
+use crate::freq::amd_pstate::{AmdPstateSettings, Governor, Mode};
+
+/// The preferences that have names (`epp_values`, `drivers/cpufreq/amd-pstate.c`, Linux 7.3).
+const NAMED: &[(&str, u8)] = &[
+    ("performance", 0x00),
+    ("balance_performance", 0x80),
+    ("balance_power", 0xBF),
+    ("power", 0xFF),
+];
+
+/// Linux 6.3 brought active mode, 6.4 guided mode.
+const FIRST_WITH_MODES: (u16, u16, u16) = (6, 4, 0);
+
+static MODE: Key<Mode> = choice(
+    "mode",
+    &[
+        ("active", Mode::Active),
+        ("passive", Mode::Passive),
+        ("guided", Mode::Guided),
+    ],
+    "active",
+    "guided",
+    "who chooses the frequency: the processor, the governor, or the processor above what the governor asks for",
+);
+static GOVERNOR: Key<Governor> = Key {
+    info: KeyInfo {
+        name: "governor",
+        meaning: "who chooses within the limits; performance in active mode: from the nominal frequency up",
+        unit: "",
+        fallback: Fallback::Derived("powersave in active mode, else schedutil"),
+        example: "performance",
+    },
+    words: &[
+        ("schedutil", Governor::Schedutil),
+        ("performance", Governor::Performance),
+        ("powersave", Governor::Powersave),
+    ],
+    form: Form::WordsOnly,
+};
+static EPP: Key<u8> = Key {
+    info: KeyInfo {
+        name: "epp",
+        meaning: "energy-performance preference of active mode, 0 (performance) to 255 (power)",
+        unit: "",
+        fallback: Fallback::Value("balance_performance"),
+        example: "power",
+    },
+    words: NAMED,
+    form: Form::UpTo(u8::MAX as u64, |n| n as u8),
+};
+static BOOST: Key<bool> = switch(
+    "boost",
+    "on",
+    "whether frequencies above the nominal one may be used",
+);
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: "amd-pstate",
+    kind: Kind::Frequency,
+    versioned: true,
+    summary: "AMD's driver: the processor's own choice, or schedutil on a continuous scale",
+    source: "drivers/cpufreq/amd-pstate.c",
+    on: SIM_AND_MACHINE,
+    keys: &[&MODE, &GOVERNOR, &EPP, &BOOST],
+    overlaps: &[("epp", Kind::Epp)],
+    build: |given| {
+        let mode = given.get(&MODE)?;
+        if mode != Mode::Passive && given.version().release() < FIRST_WITH_MODES {
+            return Err(given.error("this kernel's driver has passive mode only: mode=passive"));
+        }
+        let governor = match (mode, given.given(&GOVERNOR)?) {
+            (Mode::Active, None) => Governor::Powersave,
+            (_, None) => Governor::Schedutil,
+            (Mode::Active, Some(Governor::Schedutil)) => {
+                return Err(given.error(
+                    "active mode has the governors powersave and performance; schedutil goes with mode=passive or mode=guided",
+                ));
+            }
+            (_, Some(governor)) => governor,
+        };
+        if given.given(&EPP)?.is_some() && (mode, governor) != (Mode::Active, Governor::Powersave) {
+            return Err(given.error(
+                "a preference goes with mode=active and governor=powersave; the driver writes its own otherwise",
+            ));
+        }
+        Ok(Policy::Frequency(FreqPolicy::AmdPstate(
+            AmdPstateSettings {
+                mode,
+                governor,
+                epp: given.get(&EPP)?,
+                boost: given.get(&BOOST)?,
+                kernel: given.version(),
+            },
+        )))
+    },
+};
+
+/// The number that AMD's driver has for a named preference.
+pub fn epp_number(name: &str) -> Option<u8> {
+    NAMED
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, number)| *number)
+}

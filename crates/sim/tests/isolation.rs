@@ -1,0 +1,177 @@
+//! CPUs that differ: those of isolcpus= and nohz_full=, and cores of two kinds.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Isolation;
+use wakepath_policies::idle::{IdleDecision, IdleQuery};
+use wakepath_sim::observer::{Activity, InterruptKind, Observer};
+use wakepath_sim::{Run, simulate_observed};
+use wakepath_units::Nanoseconds;
+use wakepath_workloads::{Workload, fio};
+
+/// Four cores, of which two are kept free.
+fn server(isolcpus: &[usize], nohz_full: &[usize], managed_irq: bool) -> Machine {
+    let mut machine = Machine::find("xeon-e3-1240v5").unwrap();
+    machine.isolation = Isolation {
+        isolcpus: isolcpus.to_vec(),
+        nohz_full: nohz_full.to_vec(),
+        managed_irq,
+    };
+    machine
+}
+
+/// What is counted of each CPU.
+#[derive(Default)]
+struct Counts {
+    ticks: Vec<u32>,
+    idle_choices: Vec<u32>,
+    completions: Vec<u32>,
+}
+
+fn count(list: &mut Vec<u32>, cpu: usize) {
+    list.resize(list.len().max(cpu + 1).max(8), 0);
+    list[cpu] += 1;
+}
+
+impl Observer for Counts {
+    fn cpu(&mut self, _now: Nanoseconds, cpu: usize, activity: Activity) {
+        match activity {
+            Activity::Interrupt(InterruptKind::Tick) => count(&mut self.ticks, cpu),
+            Activity::Interrupt(InterruptKind::Completion(_)) => {
+                count(&mut self.completions, cpu);
+            }
+            _ => {}
+        }
+    }
+
+    fn idle_choice(&mut self, cpu: usize, _query: &IdleQuery, _decision: IdleDecision) {
+        count(&mut self.idle_choices, cpu);
+    }
+}
+
+fn run(machine: &Machine, lines: &str) -> (Run, Counts) {
+    let text = format!(
+        "[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\nrw=randread\nruntime=1s\n{lines}"
+    );
+    let job: Workload = fio::parse(&text, "test.fio").unwrap().into();
+    let mut counts = Counts::default();
+    for list in [
+        &mut counts.ticks,
+        &mut counts.idle_choices,
+        &mut counts.completions,
+    ] {
+        list.resize(8, 0);
+    }
+    let set = "menu + performance".parse().unwrap();
+    let run = simulate_observed(machine, &job, &set, 1, &mut counts).unwrap();
+    (run, counts)
+}
+
+#[test]
+fn only_bound_tasks_run_on_isolated_cpus() {
+    let machine = server(&[4, 5, 6, 7], &[], false);
+    let busy = |lines: &str| -> Vec<usize> {
+        let (run, _) = run(&machine, lines);
+        let powered = run.cpus.iter().enumerate();
+        powered
+            .filter(|(_, c)| c.powered_seconds > 0.5)
+            .map(|(cpu, _)| cpu)
+            .collect()
+    };
+    // Six tasks share four CPUs.
+    assert_eq!(busy("thinkcycles=20000000\nnumjobs=6\n"), [0, 1, 2, 3]);
+    assert_eq!(busy("thinkcycles=20000000\ncpus_allowed=6\n"), [6]);
+}
+
+#[test]
+fn a_cpu_of_nohz_full_has_no_tick_while_it_has_one_task() {
+    let ticks = |nohz: &[usize], lines: &str| {
+        let machine = server(&[], nohz, false);
+        run(
+            &machine,
+            &format!("thinkcycles=400000000\ncpus_allowed=6\n{lines}"),
+        )
+        .1
+        .ticks[6]
+    };
+    // 250 a second, but for the time that it waits.
+    assert!(ticks(&[], "") > 200, "{}", ticks(&[], ""));
+    assert!(ticks(&[6, 7], "") < 5, "{}", ticks(&[6, 7], ""));
+    let two = ticks(&[6, 7], "numjobs=2\n");
+    assert!(two > 150, "{two}");
+}
+
+#[test]
+fn background_work_of_nohz_full_cpus_is_done_elsewhere() {
+    let choices = |nohz: &[usize]| {
+        let machine = server(&[], nohz, false);
+        run(&machine, "thinktime=400ms\ncpus_allowed=1\n")
+            .1
+            .idle_choices
+    };
+    let (before, after) = (choices(&[]), choices(&[4, 5, 6, 7]));
+    assert!(before[6] > 3 && after[6] <= 1, "{before:?} {after:?}");
+    // CPU 0 comes after the last one.
+    assert!(after[0] > before[0], "{before:?} {after:?}");
+}
+
+#[test]
+fn completions_keep_out_of_isolated_cpus_where_their_queue_has_another() {
+    let served = |isolcpus: &[usize], managed: bool| {
+        let mut machine = server(isolcpus, &[], managed);
+        machine.io_path.completion.queues = Some(4);
+        let counts = run(&machine, "cpus_allowed=5\n").1;
+        (counts.completions[4] > 100, counts.completions[5] > 100)
+    };
+    // The queue of CPUs 4 and 5 interrupts the first of them.
+    assert_eq!(served(&[4], false), (true, false));
+    assert_eq!(served(&[4], true), (false, true));
+    // With nobody else it stays.
+    assert_eq!(served(&[4, 5], true), (true, false));
+}
+
+#[test]
+fn impossible_lists_are_refused() {
+    for (isolcpus, nohz_full, says) in [
+        (&[8][..], &[][..], "CPU 8 of a machine with 8 CPUs"),
+        (&[0, 1, 2, 3], &[4, 5, 6, 7], "at least one CPU"),
+    ] {
+        let error = server(isolcpus, nohz_full, false)
+            .check()
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// Two kinds of cores in one package: each has its clocks and its capacity.
+#[test]
+fn a_hybrid_processor_has_two_kinds_of_clocks_and_places_tasks_by_capacity() {
+    let machine = Machine::find("hybrid-i7-1260p").unwrap();
+    let count = |lines: &str| {
+        let text = format!(
+            "[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\nrw=randread\nruntime=300ms\nthinkcycles=20000000\n{lines}"
+        );
+        let job: Workload = fio::parse(&text, "test.fio").unwrap().into();
+        let set = "menu + performance".parse().unwrap();
+        wakepath_sim::simulate(&machine, &job, &set, 1).unwrap()
+    };
+    let busy = |run: &Run| -> Vec<usize> {
+        let all = run.cpus.iter().enumerate();
+        all.filter(|(_, c)| c.powered_seconds > 0.15)
+            .map(|(cpu, _)| cpu)
+            .collect()
+    };
+    // One task on a performance core; bound to an efficiency core it is slower by both capacity and clock.
+    let (fast, slow) = (count(""), count("cpus_allowed=12\n"));
+    assert!(busy(&fast)[0] < 8 && busy(&slow) == [12]);
+    let ratio = slow.iops / fast.iops;
+    assert!((0.5..0.62).contains(&ratio), "{ratio}");
+    assert!((fast.mean_mhz - 4700.0).abs() < 1.0 && (slow.mean_mhz - 3400.0).abs() < 1.0);
+    // Twelve tasks: more than one kind has cores for.
+    let all = busy(&count("numjobs=12\n"));
+    assert!(
+        all.iter().any(|cpu| *cpu < 8) && all.iter().any(|cpu| *cpu >= 8),
+        "{all:?}"
+    );
+}
