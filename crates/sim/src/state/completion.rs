@@ -32,11 +32,10 @@ impl CompletionSetup {
         let cpus = machine.cpus();
         let share = &of.same_cpu_share;
         let isolation = &machine.isolation;
-        let free = |cpu: &usize| isolation.isolcpus.contains(cpu);
-        let kept_free = match isolation.managed_irq {
-            true => (0..cpus).map(|cpu| free(&cpu)).collect(),
-            false => Vec::new(),
-        };
+        let mut kept_free = Vec::new();
+        if isolation.managed_irq {
+            kept_free.extend((0..cpus).map(|cpu| isolation.isolcpus.contains(&cpu)));
+        }
         Self {
             cpus,
             kept_free,
