@@ -28,19 +28,21 @@ fn mhz(machine: &str, lines: &str, freq: &str) -> f64 {
 
 #[test]
 fn machines_run_what_their_records_say() {
-    for (machine, set) in [
-        ("rome0", "menu@6.12 + schedutil"),
-        ("milan0", "menu@6.12 + schedutil"),
-        ("genoa0", "menu@6.12 + schedutil"),
-        (
-            "turin0",
-            "menu@6.12 + amd-pstate@6.12[governor=performance]",
-        ),
-        ("ryzen-8840u", "menu@6.12 + amd-pstate@6.12[mode=active]"),
+    for (machine, policy) in [
+        ("rome0", "schedutil"),
+        ("milan0", "schedutil"),
+        ("genoa0", "schedutil"),
+        ("turin0", "amd-pstate[governor=performance]"),
+        ("ryzen-8840u", "amd-pstate[mode=active]"),
     ] {
         let machine = Machine::find(machine).unwrap();
         let ran = in_force(&machine, &PolicySet::default()).unwrap();
-        assert_eq!(ran.to_string(), set);
+        let policy: PolicySet = policy.parse().unwrap();
+        let policy = match machine.kernel {
+            Some(kernel) => policy.on_kernel(kernel),
+            None => policy,
+        };
+        assert_eq!(ran.frequency(), policy.frequency());
     }
 }
 
@@ -87,7 +89,7 @@ fn each_mode_gives_a_task_the_clock_of_its_rule() {
         "{older} {passive}"
     );
     // The performance governor of active mode begins at the nominal frequency.
-    assert!(mhz("turin0", READS, "amd-pstate[governor=performance]") > 4300.0);
+    assert!(mhz("turin0", READS, "amd-pstate@7.3[governor=performance]") > 4300.0);
     let fixed = |governor: &str| {
         mhz(
             "turin0",
@@ -134,7 +136,7 @@ fn boost_ends_at_the_nominal_frequency_when_it_is_off() {
 
 #[test]
 fn the_preference_changes_light_load_and_the_epp_policy_says_the_same() {
-    let of = |epp: u32| mhz("turin0", READS, &format!("amd-pstate[epp={epp}]"));
+    let of = |epp: u32| mhz("turin0", READS, &format!("amd-pstate@6.12[epp={epp}]"));
     let all = [0, 32, 64, 96, 128].map(of);
     assert!(all.windows(2).all(|w| w[0] > w[1] + 100.0), "{all:?}");
     let apart = try_run("ryzen-8840u", READS, "epp[value=power]").unwrap();
