@@ -182,6 +182,25 @@ fn a_governor_is_judged_by_the_kernels_own_counts() {
 }
 
 #[test]
+fn what_teo_would_gain_is_said_where_the_kernel_has_none() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    set(root, &format!("{CPU}/cpuidle/current_governor"), "ladder");
+    for (offered, said) in [("ladder menu", true), ("ladder menu teo", false)] {
+        set(root, &format!("{CPU}/cpuidle/available_governors"), offered);
+        let arguments = [
+            "doctor",
+            "--format",
+            "json",
+            "--root",
+            root.to_str().unwrap(),
+        ];
+        let notes = json(&wakepath(&arguments).success())["notes"].to_string();
+        assert_eq!(notes.contains("CONFIG_CPU_IDLE_GOV_TEO"), said, "{notes}");
+    }
+}
+
+#[test]
 fn a_state_that_is_never_entered_is_named() {
     let found = found_with("unreached-states", |root| {
         set_states(root, "usage", [1000, 400_000, 90_000, 20_000, 3]);
