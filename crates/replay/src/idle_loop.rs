@@ -170,15 +170,10 @@ impl Passage<'_> {
             let end = rest.end.min(polls_until).min(ticks_at).min(looks_at);
             let last = end == rest.end;
             let added = judge.account(totals, state, end - now, last, rest.best);
-            if !rest.windows.is_empty()
-                && let Some((tally, place)) = &mut self.package
-            {
-                if !judge.is_deepest(state) {
-                    tally.awake(*place, &rest.windows, now, end);
-                    slept = false;
-                } else if std::mem::replace(&mut slept, true) {
-                    tally.interrupt(*place, &rest.windows, now);
-                }
+            if let Some((tally, place)) = &mut self.package {
+                let sleeps = judge.is_deepest(state);
+                tally.stay(*place, &rest.windows, now..end, sleeps, slept);
+                slept = sleeps;
             }
             let poll_limit_hit = !last && polls_until == end;
             counts.poll_limit_hits += u64::from(poll_limit_hit);

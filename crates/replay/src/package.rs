@@ -196,6 +196,27 @@ impl Tally {
         self.courses.get_mut(at * self.governors + governor)
     }
 
+    /// Under a governor, a CPU stayed in its deepest state (`deepest`) or in another one. `of_rest`: the windows of its rest;
+    /// `after_deepest`: it was in its deepest state before.
+    #[inline(never)]
+    pub(crate) fn stay(
+        &mut self,
+        governor: usize,
+        of_rest: &Range<usize>,
+        time: Range<u64>,
+        deepest: bool,
+        after_deepest: bool,
+    ) {
+        if of_rest.is_empty() {
+            return;
+        }
+        if !deepest {
+            self.awake(governor, of_rest, time.start, time.end);
+        } else if after_deepest {
+            self.interrupt(governor, of_rest, time.start);
+        }
+    }
+
     /// Under a governor, a CPU was not in its deepest state from `start` to `end`. `of_rest`: the windows of its rest.
     pub(crate) fn awake(&mut self, governor: usize, of_rest: &Range<usize>, start: u64, end: u64) {
         let from = self.windows.not_over_by(start, of_rest).max(self.first);
@@ -218,7 +239,7 @@ impl Tally {
     }
 
     /// Under a governor, a tick woke a CPU at `time`, and it went back to its deepest state.
-    pub(crate) fn interrupt(&mut self, governor: usize, of_rest: &Range<usize>, time: u64) {
+    fn interrupt(&mut self, governor: usize, of_rest: &Range<usize>, time: u64) {
         let up = self.package.sleep.exit.0 + self.package.sleep.delay().0;
         if up == 0 {
             return;

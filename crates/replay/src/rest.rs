@@ -11,7 +11,7 @@ use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::psd::LeaseView;
 use wakepath_trace::recording::{Before, IdleRow};
 
-use crate::cost::Best;
+use crate::cost::{Best, Judge};
 
 /// Events this soon after the end of a stay are what ended it, in ns.
 pub const CAUSE_WITHIN: u64 = 50_000;
@@ -92,6 +92,13 @@ impl Rest {
             best: Best::default(),
             block: 0,
         }
+    }
+
+    /// Finds out what the oracle does with it.
+    #[inline(always)]
+    pub fn judge(&mut self, judge: &Judge) {
+        let length = self.end - self.start;
+        self.best = judge.best(length, self.package_saving, self.latency_request);
     }
 
     /// It ended at `end`. `phase`: a time at which its CPU had a tick; `period`: the tick's.

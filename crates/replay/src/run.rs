@@ -169,35 +169,44 @@ impl PackageStage {
         }
     }
 
-    /// A rest is over. Takes note of what the oracle and the governor that ran do meanwhile.
+    /// A rest is over. Takes note of what the oracle and the governor that ran do meanwhile. `near`: where windows were
+    /// found last.
     #[inline(always)]
     fn end_rest(
         &mut self,
-        cpu: (usize, &mut usize),
+        cpu: usize,
+        near: &mut usize,
         judge: &Judge,
         rest: &mut Rest,
         earlier: &[Stay],
         last: Stay,
     ) {
         match self {
-            Self::None => {}
-            Self::Finds(finder) => finder.rest(cpu.0, rest.start, rest.end),
-            Self::Tallies(tally) => {
-                let near = cpu.1;
-                rest.windows = tally.windows.within(*near, rest.start, rest.end);
-                *near = rest.windows.end.saturating_sub(1);
-                if !rest.windows.is_empty() {
-                    tally_recorded(tally, judge, rest, earlier, last);
-                }
-            }
+            Self::None => rest.judge(judge),
+            Self::Finds(finder) => finder.rest(cpu, rest.start, rest.end),
+            Self::Tallies(tally) => tally_rest(tally, near, judge, rest, earlier, last),
         }
-        let length = rest.end - rest.start;
-        rest.best = judge.best(length, rest.package_saving, rest.latency_request);
-        if let Some(tally) = self.tally()
-            && !judge.is_deepest(rest.best.state)
-        {
-            tally.awake(package::ORACLE, &rest.windows, rest.start, rest.end);
-        }
+    }
+}
+
+/// Takes note of what is done in a rest by the governor that ran and by the oracle. `near`: where windows were found last.
+#[inline(never)]
+fn tally_rest(
+    tally: &mut Tally,
+    near: &mut usize,
+    judge: &Judge,
+    rest: &mut Rest,
+    earlier: &[Stay],
+    last: Stay,
+) {
+    rest.windows = tally.windows.within(*near, rest.start, rest.end);
+    *near = rest.windows.end.saturating_sub(1);
+    if !rest.windows.is_empty() {
+        tally_recorded(tally, judge, rest, earlier, last);
+    }
+    rest.judge(judge);
+    if !judge.is_deepest(rest.best.state) {
+        tally.awake(package::ORACLE, &rest.windows, rest.start, rest.end);
     }
 }
 
@@ -206,13 +215,10 @@ fn tally_recorded(tally: &mut Tally, judge: &Judge, rest: &mut Rest, earlier: &[
     rest.package_saving = tally.saving(&rest.windows, rest.end);
     let mut slept = false;
     let mut stay_in = |stay: Stay, start: u64| {
-        if !judge.is_deepest(usize::from(stay.state)) {
-            let end = start + stay.duration;
-            tally.awake(package::RECORDED, &rest.windows, start, end);
-            slept = false;
-        } else if std::mem::replace(&mut slept, true) {
-            tally.interrupt(package::RECORDED, &rest.windows, start);
-        }
+        let deepest = judge.is_deepest(usize::from(stay.state));
+        let time = start..start + stay.duration;
+        tally.stay(package::RECORDED, &rest.windows, time, deepest, slept);
+        slept = deepest;
     };
     let mut start = rest.start;
     for stay in earlier {
@@ -675,8 +681,8 @@ impl<'a> Common<'a> {
         rest.block = cpu.near.block(&self.blocks, rest.start);
         let counts = &mut self.counts[rest.block];
         counts.rests += 1;
-        let place = (cpu.number, &mut cpu.window);
-        self.package.end_rest(place, judge, rest, earlier, last);
+        self.package
+            .end_rest(cpu.number, &mut cpu.window, judge, rest, earlier, last);
         if let Some(leases) = &mut cpu.leases {
             rest.lease = leases.found_at(rest.start);
             counts.leased_rests += u64::from(rest.lease.holds(Nanoseconds(rest.start)));
