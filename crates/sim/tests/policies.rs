@@ -50,7 +50,9 @@ fn what_a_set_does_not_name_is_as_the_kernel_has_it() {
 fn every_mechanism_says_rightly_whether_it_is_simulated() {
     let mut machine = Machine::find("intel-tbench-80t").unwrap();
     machine.drive = DriveModel::find("sn530").unwrap();
-    for mechanism in MECHANISMS {
+    // Governors of one's own have to be loaded first.
+    let own = ["c", "exec"];
+    for mechanism in MECHANISMS.iter().filter(|m| !own.contains(&m.name)) {
         let text = match mechanism.name {
             "epp" | "hwp-boost" => format!("{} + intel_pstate-hwp", mechanism.example()),
             "idle-states" => "idle-states[ceiling=20us]".to_owned(),
