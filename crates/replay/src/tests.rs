@@ -325,7 +325,7 @@ proptest! {
     fn a_governor_answers_as_it_did(lengths in prop::collection::vec(1_u64..20 * MS, 1..200)) {
         for policy in KERNELS {
             let events = chosen_by(&policy, &lengths);
-            let mut setup = setup(&[policy.clone()]);
+            let mut setup = setup(std::slice::from_ref(&policy));
             setup.ran = Some(Ran {
                 name: "it".to_owned(),
                 policy,

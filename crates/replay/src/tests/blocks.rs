@@ -50,7 +50,7 @@ proptest! {
         setup.psd = Some(PsdPolicy::default());
         setup.ran = Some(Ran {
             name: "menu".to_owned(),
-            policy: KERNELS[0],
+            policy: KERNELS[0].clone(),
             parameters_known: true,
         });
         let whole = run(&events, &setup).unwrap();
