@@ -93,8 +93,8 @@ pub struct Machine {
     /// Demotion of deep idle states by the hardware itself, if it does that.
     #[serde(default)]
     pub c1_demotion: Option<C1Demotion>,
-    /// What else runs on the machine.
-    #[serde(default)]
+    /// What else runs on the machine. Not given: [`Background::of_every_kernel`].
+    #[serde(default = "Background::of_every_kernel")]
     pub background: Vec<Background>,
 }
 
@@ -411,12 +411,39 @@ pub enum Runs {
 pub struct Background {
     /// What it stands for.
     pub name: String,
-    /// Mean time between two arrivals on one CPU; exponentially distributed.
+    /// Mean time between two arrivals on one CPU; exponentially distributed, unless it is `periodic`.
     pub every_ms: Figure,
+    /// It arrives at regular intervals, on each CPU at other times.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub periodic: bool,
     /// Work of one arrival, in thousands of cycles of the biggest core.
     pub kcycles: Figure,
     /// Where it runs.
     pub runs: Runs,
+}
+
+impl Background {
+    /// What a stock kernel does on every CPU, whatever the machine is for.
+    ///
+    /// The statistics of the memory management, once a second, are not among it: their timer is deferrable and wakes no idle CPU.
+    /// Nor are timers that a kernel has once, not on each CPU.
+    pub fn of_every_kernel() -> Vec<Self> {
+        vec![Self {
+            name: "soft-lockup watchdog".to_owned(),
+            every_ms: Figure {
+                value: 4000.0,
+                origin: Origin::Source(
+                    "Linux 6.1 to 6.12 kernel/watchdog.c: a fifth of twice watchdog_thresh, which is 10 s".to_owned(),
+                ),
+            },
+            periodic: true,
+            kcycles: Figure {
+                value: 5.0,
+                origin: Origin::Assumed("a timer that wakes a short kernel thread".to_owned()),
+            },
+            runs: Runs::Task,
+        }]
+    }
 }
 
 const fn one() -> usize {

@@ -14,6 +14,15 @@ impl<O: Observer> Engine<'_, O> {
             served => source.mean_interval / f64::from(served),
         };
         let delay = self.random.background(cpu, index, mean);
+        let mean = source.mean_interval;
+        let delay = match source.periodic {
+            false => self.random.background(cpu, index, mean),
+            // The first one comes at any time within a period.
+            true if self.now == 0 => {
+                self.random.background(cpu, index, mean) % (mean as u64).max(1)
+            }
+            true => mean as u64,
+        };
         let timer = Timer::Background(index);
         if source.as_task {
             // A timer-wheel timer expires with a tick.

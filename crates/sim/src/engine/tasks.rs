@@ -94,8 +94,19 @@ impl<O: Observer> Engine<'_, O> {
                         self.grant_lease(cpu, Grant::on_issue);
                         let writes = self.tasks[task].writes;
                         self.submit_request(cpu, task, Direction::Write, writes);
+                        if let Some(work) = self.deactivate(task) {
+                            return self.execute(cpu, Mode::Task, work);
+                        }
                         self.tasks[task].step = Step::Wait;
                         return self.block(cpu, task, true);
+                    }
+                    Step::Deactivate if self.tasks[task].completed.is_empty() => {
+                        self.tasks[task].step = Step::Wait;
+                        return self.block(cpu, task, true);
+                    }
+                    Step::Deactivate => {
+                        let work = self.resume(cpu, task);
+                        return self.execute(cpu, Mode::Task, work);
                     }
                     Step::Resume => self.finish_requests(cpu, task),
                     _ => {}
@@ -117,8 +128,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A task begins to submit a request of so many bytes. Returns how much work that is.
     #[inline(always)]
     fn begin_submission(&mut self, task: TaskId, bytes: u64) -> Cycles {
-        let sleeps = self.setup.io.depends_on_sleep() && self.sleeps_after_submission(task);
-        let mut work = self.setup.io.submission(bytes, sleeps);
+        let mut work = self.setup.io.submission(bytes);
         let t = &mut self.tasks[task];
         if t.program == Program::Job {
             let job = &self.setup.jobs[t.job];
@@ -133,16 +143,18 @@ impl<O: Observer> Engine<'_, O> {
         work
     }
 
-    /// Whether a task goes to sleep after the request that it is about to submit, as far as it is known now.
-    fn sleeps_after_submission(&self, task: TaskId) -> bool {
-        let t = &self.tasks[task];
-        match t.program {
-            Program::Job => {
-                let full = t.in_flight + 1 >= self.setup.jobs[t.job].depth;
-                full && t.completed.len() < t.wanted
-            }
-            Program::Thread(_) | Program::Worker => true,
+    /// A task has nothing to do but to wait for its requests: it takes itself off the run queue, while the drive works. Returns
+    /// how much work that is, if it has not been done.
+    #[inline(always)]
+    fn deactivate(&mut self, task: TaskId) -> Option<Cycles> {
+        let work = self.setup.io.deactivation;
+        let t = &mut self.tasks[task];
+        if work == 0 || t.in_flight == 0 || t.deactivated {
+            return None;
         }
+        t.deactivated = true;
+        t.begin(Step::Deactivate, work);
+        Some(work)
     }
 
     /// The work of a task that goes on with the first `taken` of its completed requests.
@@ -167,6 +179,7 @@ impl<O: Observer> Engine<'_, O> {
         let work = self.resumption(task, taken);
         let t = &mut self.tasks[task];
         t.slept = false;
+        t.deactivated = false;
         t.resumption = work;
         t.taking = taken;
         t.begin(Step::Resume, work);
@@ -219,7 +232,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             Step::Resume => self.finish_requests(cpu, task),
             Step::Spin => return self.rest(cpu, task),
-            Step::Think | Step::Wait | Step::Thread | Step::Worker => {}
+            Step::Deactivate | Step::Think | Step::Wait | Step::Thread | Step::Worker => {}
         }
         self.plan(cpu, task);
     }
@@ -229,7 +242,10 @@ impl<O: Observer> Engine<'_, O> {
         match self.next_step(cpu, task) {
             Plan::Work(work) => self.execute(cpu, Mode::Task, work),
             Plan::Spin(until) => self.spin_until(cpu, task, until),
-            Plan::Sleep { iowait } => self.block(cpu, task, iowait),
+            Plan::Sleep { iowait } => match self.deactivate(task) {
+                Some(work) => self.execute(cpu, Mode::Task, work),
+                None => self.block(cpu, task, iowait),
+            },
             Plan::End => {
                 self.jobs_running -= 1;
                 self.note_cut(task);

@@ -179,7 +179,7 @@ impl Activity {
                     task,
                     job: (of.step != Step::Worker).then_some(of.job),
                     work: match of.step {
-                        Step::Submit => Work::Submit,
+                        Step::Submit | Step::Deactivate => Work::Submit,
                         Step::Resume | Step::Wait => Work::Resume,
                         Step::Spin if matches!(of.program, Program::Thread(_)) => Work::Run,
                         Step::Think | Step::Spin => Work::Think,

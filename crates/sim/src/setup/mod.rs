@@ -121,7 +121,7 @@ pub(crate) struct IoCost {
     interrupt: Cycles,
     resume: Cycles,
     /// Of the submission, the interrupt and the resumption: what is done only for a task that sleeps.
-    deactivation: Cycles,
+    pub(crate) deactivation: Cycles,
     reactivation: Cycles,
     switch: Cycles,
     /// Of a buffered read, for each [`BLOCK`] of it.
@@ -137,29 +137,29 @@ impl IoCost {
             part(&of.interrupt_share),
             part(&of.resume_share),
         );
+        let deactivation = part(&of.deactivation_share).min(submission);
         Self {
-            submission,
+            submission: submission - deactivation,
             per_kib: of.kcycles_per_kib.kilocycles(),
             interrupt,
             resume,
-            deactivation: part(&of.deactivation_share).min(submission),
+            deactivation,
             reactivation: part(&of.reactivation_share).min(interrupt),
             switch: part(&of.switch_share).min(resume),
             page_cache: of.page_cache_kcycles.kilocycles(),
         }
     }
 
-    /// Whether it matters that the task sleeps.
+    /// Whether it matters to a completion that the task sleeps.
     #[inline]
     pub(crate) fn depends_on_sleep(&self) -> bool {
-        self.deactivation | self.reactivation | self.switch > 0
+        self.reactivation | self.switch > 0
     }
 
-    /// Of submitting a request of so many bytes, after which the task sleeps or not.
+    /// Of submitting a request of so many bytes, until the drive has it.
     #[inline]
-    pub(crate) fn submission(&self, bytes: u64, sleeps: bool) -> Cycles {
-        let awake = if sleeps { 0 } else { self.deactivation };
-        self.submission - awake + self.per_kib * (bytes.saturating_sub(BLOCK) / 1024)
+    pub(crate) fn submission(&self, bytes: u64) -> Cycles {
+        self.submission + self.per_kib * (bytes.saturating_sub(BLOCK) / 1024)
     }
 
     /// Of the completion interrupt of a request, which wakes its task or not.
@@ -192,6 +192,7 @@ impl IoCost {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackgroundSetup {
     pub(crate) mean_interval: f64,
+    pub(crate) periodic: bool,
     pub(crate) cycles: Cycles,
     pub(crate) as_task: bool,
 }
@@ -527,6 +528,7 @@ impl Setup {
                 .iter()
                 .map(|b| BackgroundSetup {
                     mean_interval: b.every_ms.value * 1e6,
+                    periodic: b.periodic,
                     cycles: b.kcycles.kilocycles(),
                     as_task: b.runs == Runs::Task,
                 })
@@ -596,7 +598,9 @@ impl Setup {
     pub(crate) fn cost(&self, interrupt: Interrupt, wakes: bool) -> Cycles {
         match interrupt {
             Interrupt::Completion(_) => self.io.interrupt(wakes),
-            Interrupt::Tick | Interrupt::Timer(Timer::Lease) => self.tick_cycles,
+            Interrupt::Tick | Interrupt::Timer(Timer::Lease | Timer::RequestTimeout(_)) => {
+                self.tick_cycles
+            }
             Interrupt::Timer(Timer::Background(i)) if !self.background[i].as_task => {
                 self.background[i].cycles
             }

@@ -25,6 +25,8 @@ pub(crate) enum Program {
 pub(crate) enum Step {
     /// From user space to the drive's doorbell.
     Submit,
+    /// From the drive's doorbell to sleep.
+    Deactivate,
     /// From the context switch after a completion back to user space.
     Resume,
     /// Nothing: it waits for its requests, or has not begun.
@@ -130,6 +132,8 @@ pub(crate) struct Task {
     /// How many completed requests it waits for, and takes back together at most.
     pub(crate) wanted: usize,
     pub(crate) most: usize,
+    /// It has done what it does before it sleeps.
+    pub(crate) deactivated: bool,
     /// It has slept since it last went on with completed requests.
     pub(crate) slept: bool,
     /// How many completed requests it goes on with, and the work of that.
@@ -203,6 +207,7 @@ impl Task {
             reaps: false,
             wanted: 1,
             most: usize::MAX,
+            deactivated: false,
             slept: true,
             taking: 0,
             resumption: 0,
