@@ -26,9 +26,9 @@ fn iops(machine: &Machine, frequency: &str, lines: &str) -> f64 {
 fn a_buffered_read_costs_more_and_libaio_waits_for_each() {
     let of = |lines: &str| iops(&board(), "powersave", lines);
     let (buffered, direct) = (of("ioengine=psync"), of("ioengine=psync\ndirect=1"));
-    // 11,200 cycles of the big core are 58 us on a small one at 408 MHz.
+    // 10,400 cycles of the big core are 54 us on a small one at 408 MHz.
     let more_us = 1e6 / buffered - 1e6 / direct;
-    assert!((55.0..61.0).contains(&more_us), "{more_us}");
+    assert!((51.0..57.0).contains(&more_us), "{more_us}");
     assert_eq!(of("ioengine=libaio\niodepth=32"), buffered);
     assert!(of("ioengine=libaio\niodepth=32\ndirect=1") > 2.0 * buffered);
     assert!(of("ioengine=io_uring\niodepth=32") > 2.0 * buffered);
@@ -67,11 +67,11 @@ fn who_never_sleeps_does_more() {
     let all = iops(&machine, "powersave", deep);
     // 0.150 + 0.263 + 0.208 of the work is left out.
     assert!((2.5..2.7).contains(&(saves / all)), "{saves} and {all}");
-    // One at a time sleeps each time, but takes itself off the run queue while the drive works: 3,150 cycles at 193 MHz are 16 us.
+    // One at a time sleeps each time, but takes itself off the run queue while the drive works: 3,480 cycles at 193 MHz are 18 us.
     let single = "ioengine=psync\ndirect=1";
     let latency_us = |machine: &Machine| 1e6 / iops(machine, "powersave", single);
     let saved_us = latency_us(&machine) - latency_us(&board());
-    assert!((15.0..17.0).contains(&saved_us), "{saved_us}");
+    assert!((16.5..19.0).contains(&saved_us), "{saved_us}");
 }
 
 /// A machine of which nothing but the kernel's own timers is known.
