@@ -35,8 +35,6 @@ pub(crate) enum Timer {
     Task(TaskId),
     /// A PSD lease of the module or the daemon looks whether it is over.
     Lease,
-    /// The kernel looks whether requests of this drive have been in flight for too long.
-    RequestTimeout(usize),
 }
 
 /// Which way the data goes.

@@ -82,19 +82,6 @@ fn only_the_kernel() -> Machine {
 }
 
 #[test]
-fn a_cpu_that_waits_for_io_has_a_timer_before_it() {
-    let mut none = board();
-    none.background.clear();
-    let lines = "ioengine=psync\ndirect=1\nruntime=12\ntime_based";
-    for machine in [none, only_the_kernel()] {
-        let run = try_run(&machine, "performance", lines).unwrap();
-        // menu sees the timer of the drive's requests, 5 to 6 s on, and not the end of time, with which its arithmetic
-        // overflows: it keeps to the shallowest state.
-        assert!(run.iops > 4000.0, "{} I/Os per s", run.iops);
-    }
-}
-
-#[test]
 fn the_watchdog_wakes_each_cpu_every_four_seconds() {
     let mut none = only_the_kernel();
     none.background.clear();

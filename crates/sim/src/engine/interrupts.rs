@@ -73,10 +73,6 @@ impl<O: Observer> Engine<'_, O> {
                 self.cpus[cpu].lease_timer = false;
                 self.arm_lease(cpu);
             }
-            Interrupt::Timer(Timer::RequestTimeout(drive)) => {
-                // The next request starts it again.
-                self.request_timers[drive] = false;
-            }
             Interrupt::Reschedule => {}
         }
     }

@@ -106,8 +106,6 @@ pub(crate) struct Engine<'a, O> {
     requests: Vec<Request>,
     free_requests: Vec<RequestId>,
     drives: Vec<Drive>,
-    /// Whether the timer of each drive's requests runs.
-    request_timers: Vec<bool>,
     /// What the hardware knows of each CPU; empty where it does not demote.
     demotions: Vec<Demotion>,
     /// What each queue has collected; empty where none does.
@@ -167,7 +165,6 @@ impl<'a, O: Observer> Engine<'a, O> {
                 Some(_) => vec![Demotion::default(); cpus.len()],
                 None => Vec::new(),
             },
-            request_timers: vec![false; drives.len()],
             collected: vec![Vec::new(); queues],
             drives,
             random: Streams::new(

@@ -2,7 +2,7 @@
 
 use super::{Engine, Slot};
 use crate::basics::Direction;
-use crate::basics::{CpuId, Interrupt, RequestId, TaskId, Timer};
+use crate::basics::{CpuId, Interrupt, RequestId, TaskId};
 use crate::error::SimError;
 use crate::observe::observer::{Observer, RequestStep};
 use crate::state::completion::Coalescing;
@@ -11,12 +11,6 @@ use crate::state::drive::{Accepted, Piece};
 use crate::state::parts::{Part, Work};
 use crate::state::request::Request;
 use crate::state::task::Program;
-
-/// In ns.
-const SECOND: u64 = 1_000_000_000;
-
-/// How far ahead the timer of a drive's requests is at most, in ns before it is rounded up (`BLK_MAX_TIMEOUT`).
-const LONGEST_REQUEST_TIMER: u64 = 5 * SECOND;
 
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn submit(&mut self, cpu: CpuId, task: TaskId) {
@@ -226,22 +220,8 @@ impl<O: Observer> Engine<'_, O> {
         parts.add(Part::Queueing, done - service - wake - now);
         parts.add(Part::DriveService, service);
         request.cut = done;
-        if !self.request_timers[drive] {
-            self.start_request_timer(drive, self.requests[id].issued_on);
-        }
         self.watch_drive(drive);
         self.queue.push(done, id);
-    }
-
-    /// Starts the timer that would find requests which are never completed (`blk_add_timer()`, Linux 6.1 to 6.12): of each drive one,
-    /// on the CPU that submits while it does not run, at a whole second from 5 s on. So a CPU that waits for I/O always has a
-    /// timer before it.
-    #[cold]
-    fn start_request_timer(&mut self, drive: usize, cpu: CpuId) {
-        self.request_timers[drive] = true;
-        let at = (self.now + LONGEST_REQUEST_TIMER).div_ceil(SECOND) * SECOND;
-        self.cpus[cpu].wheel.add(at, Timer::RequestTimeout(drive));
-        self.arm_clock(cpu);
     }
 
     /// Cuts a request into what each drive of the volume has of it.

@@ -598,9 +598,7 @@ impl Setup {
     pub(crate) fn cost(&self, interrupt: Interrupt, wakes: bool) -> Cycles {
         match interrupt {
             Interrupt::Completion(_) => self.io.interrupt(wakes),
-            Interrupt::Tick | Interrupt::Timer(Timer::Lease | Timer::RequestTimeout(_)) => {
-                self.tick_cycles
-            }
+            Interrupt::Tick | Interrupt::Timer(Timer::Lease) => self.tick_cycles,
             Interrupt::Timer(Timer::Background(i)) if !self.background[i].as_task => {
                 self.background[i].cycles
             }
