@@ -13,8 +13,6 @@ impl<O: Observer> Engine<'_, O> {
             1 => source.mean_interval,
             served => source.mean_interval / f64::from(served),
         };
-        let delay = self.random.background(cpu, index, mean);
-        let mean = source.mean_interval;
         let delay = match source.periodic {
             false => self.random.background(cpu, index, mean),
             // The first one comes at any time within a period.
