@@ -357,10 +357,11 @@ fn what_is_not_modelled_is_refused_by_name() {
         sim(&JOB.replace("bs=4k", "bs=2g"), &machine),
         &["'j'", "1 GiB"],
     );
-    fails_with(
-        sim(&JOB.replace("direct=1", "direct=0"), &machine),
-        &["direct=1"],
-    );
+    let buffered = JOB.replace("direct=1", "direct=0");
+    for (rw, why) in [("randwrite", "writes"), ("read", "reads sequentially")] {
+        let job = buffered.replace("rw=randread", &format!("rw={rw}"));
+        fails_with(sim(&job, &machine), &["`j`", why, "direct=1"]);
+    }
     fails_with(
         sim(JOB, &["--machine", "rk3399", "--policy", "intel_pstate"]),
         &["intel_pstate", "'little'", "base_mhz"],
