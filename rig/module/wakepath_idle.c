@@ -64,37 +64,38 @@ static u64 spin_loops = 1000;	/* loops of 1 us */
 
 /* Each stub puts its vector into eax of what was interrupted, which is the halt below, and returns with interrupts off. */
 asm(".pushsection .text\n"
-    ".balign 16\n"
-    "wakepath_idle_stubs:\n"
-    ".set vector, 32\n"
-    ".rept 224\n"
-    ".balign 16\n"
-    "	movl $vector, %eax\n"
-    "	jmp wakepath_idle_common\n"
-    ".set vector, vector + 1\n"
-    ".endr\n"
-    ".balign 16\n"
-    "wakepath_idle_common:\n"
-    /* rip, cs, rflags: the interrupt flag is bit 9. */
-    "	andl $~0x200, 16(%rsp)\n"
-    "	iretq\n"
-    ".popsection\n");
-extern char wakepath_idle_stubs[];
+	".balign 16\n"
+	"wakepath_idle_stubs:\n"
+	".set vector, 32\n"
+	".rept 224\n"
+	".balign 16\n"
+	"	movl $vector, %eax\n"
+	"	jmp wakepath_idle_common\n"
+	".set vector, vector + 1\n"
+	".endr\n"
+	".balign 16\n"
+	"wakepath_idle_common:\n"
+	/* rip, cs, rflags: the interrupt flag is bit 9. */
+	"	andl $~0x200, 16(%rsp)\n"
+	"	iretq\n"
+	".popsection\n");
 
 static gate_desc *own_table;
 
 static int make_table(void)
 {
 	struct desc_ptr kernels;
+	unsigned long stubs;
 	int vector;
 
+	asm("lea wakepath_idle_stubs(%%rip), %0" : "=r"(stubs));
 	own_table = (gate_desc *)get_zeroed_page(GFP_KERNEL);
 	if (!own_table)
 		return -ENOMEM;
 	store_idt(&kernels);
 	memcpy(own_table, (void *)kernels.address, 256 * sizeof(gate_desc));
 	for (vector = FIRST_VECTOR; vector < 256; vector++) {
-		unsigned long stub = (unsigned long)wakepath_idle_stubs + (vector - FIRST_VECTOR) * STUB_SIZE;
+		unsigned long stub = stubs + (vector - FIRST_VECTOR) * STUB_SIZE;
 		gate_desc *gate = &own_table[vector];
 
 		gate->offset_low = (u16)stub;

@@ -5,7 +5,12 @@ use std::process::Command;
 
 use wakepath_conformance::source::{KernelSource, cache_dir};
 
-const FILES: [&str; 2] = ["module/wakepath_psd.c", "rig/module/wakepath_idle.c"];
+const FILES: [&str; 4] = [
+    "module/wakepath_psd.c",
+    "rig/cpufreq/wakepath_cpufreq.c",
+    "rig/drive/wakepath_drive.c",
+    "rig/module/wakepath_idle.c",
+];
 
 fn skip(reason: &str) {
     eprintln!(
