@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headers import build_module
 from kernels import Kernel
-from packages import RigError, cache_dir, run
+from packages import RigError, cache_dir, locked, run
 
 
 class Initramfs:
@@ -112,15 +112,13 @@ def built_module(source: Path, kernel: Kernel) -> Path:
         if file.is_file():
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
     shelf = cache_dir() / "modules" / f"{source.name}-{digest.hexdigest()[:16]}"
-    if not shelf.is_dir():
-        shelf.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=shelf.parent, prefix="new-") as scratch:
-            module = build_module(source, kernel, Path(scratch))
-            ready = Path(scratch) / "ready"
-            ready.mkdir()
-            shutil.copy(module, ready)
-            # Another process may have been faster.
-            if not shelf.is_dir():
+    with locked(shelf.parent):
+        if not shelf.is_dir():
+            with tempfile.TemporaryDirectory(dir=shelf.parent, prefix="new-") as scratch:
+                module = build_module(source, kernel, Path(scratch))
+                ready = Path(scratch) / "ready"
+                ready.mkdir()
+                shutil.copy(module, ready)
                 ready.rename(shelf)
     (module,) = shelf.glob("*.ko")
     return module

@@ -1,10 +1,12 @@
 """Debian packages for the guests: fetched once with apt-get, unpacked into a cache, never installed."""
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -35,6 +37,18 @@ def exit_status(program: str, work: Callable[[], int]) -> int:
 def cache_dir() -> Path:
     """`$WAKEPATH_CACHE`, or `.cache` in the repository, as for the kernel sources of the conformance check."""
     return Path(os.environ.get("WAKEPATH_CACHE", REPOSITORY / ".cache")) / "rig"
+
+
+@contextmanager
+def locked(shelf: Path) -> Iterator[None]:
+    """Keeps other processes away from a folder of the cache, which is made if need be, until this one is done with it.
+
+    The lock goes with the process: one that was killed leaves nothing to clean up.
+    """
+    shelf.mkdir(parents=True, exist_ok=True)
+    with (shelf / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def run(command: list[str], cwd: Path | None = None) -> str:
@@ -92,26 +106,26 @@ class Packages:
         version = self._version(package)
         shelf = cache_dir() / self.architecture / package
         place = shelf / version
-        if place.is_dir():
-            return place
-        shelf.mkdir(parents=True, exist_ok=True)
-        scratch = shelf / f"new-{os.getpid()}"
-        scratch.mkdir()
-        try:
-            run(["apt-get", *self.options, "-q", "download", f"{package}={version}"], cwd=scratch)
-            debs = list(scratch.glob("*.deb"))
-            if len(debs) != 1:
-                raise RigError(f"`apt-get download {package}` left {len(debs)} packages behind")
-            tree = scratch / "tree"
-            run(["dpkg-deb", "--extract", str(debs[0]), str(tree)])
-            for older in shelf.iterdir():
-                if older != scratch and not older.name.startswith("new-"):
-                    shutil.rmtree(older, ignore_errors=True)
+        with locked(shelf):
             if not place.is_dir():
-                tree.rename(place)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+                self._fetch(f"{package}={version}", place)
         return place
+
+    def _fetch(self, package: str, place: Path) -> None:
+        """Unpacks a package into `place`, in the stead of its other versions and of what broken-off downloads left."""
+        for older in place.parent.iterdir():
+            if older.is_dir():
+                shutil.rmtree(older, ignore_errors=True)
+        scratch = place.with_name("new")
+        scratch.mkdir()
+        run(["apt-get", *self.options, "-q", "download", package], cwd=scratch)
+        debs = list(scratch.glob("*.deb"))
+        if len(debs) != 1:
+            raise RigError(f"`apt-get download {package}` left {len(debs)} packages behind")
+        tree = scratch / "tree"
+        run(["dpkg-deb", "--extract", str(debs[0]), str(tree)])
+        tree.rename(place)
+        shutil.rmtree(scratch, ignore_errors=True)
 
     def _version(self, package: str) -> str:
         for line in run(["apt-cache", *self.options, "policy", package]).splitlines():
@@ -123,12 +137,11 @@ class Packages:
     def _private_lists(self) -> list[str]:
         """apt-get options for another architecture or suite that leave this machine's own package database alone."""
         root = cache_dir() / "-".join(["apt", self.architecture, *filter(None, [self.suite])])
-        status = root / "status"
         options = [
             f"-oAPT::Architecture={self.architecture}",
             f"-oAPT::Architectures={self.architecture}",
             f"-oDir::State::Lists={root}/lists",
-            f"-oDir::State::status={status}",
+            f"-oDir::State::status={root}/status",
             f"-oDir::Cache={root}/cache",
             "-oAPT::Sandbox::User=",
             # Names and versions are enough: no descriptions, no contents.
@@ -136,14 +149,19 @@ class Packages:
             "-oAcquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
         ]
         if self.suite:
-            sources = root / "sources.list"
-            (root / "parts").mkdir(parents=True, exist_ok=True)
-            sources.write_text(f"deb [signed-by={KEYRING}] {debian_archive()} {self.suite} main\n")
-            options += [f"-oDir::Etc::sourcelist={sources}", f"-oDir::Etc::sourceparts={root}/parts"]
-        if not (root / "updated").exists():
-            (root / "lists/partial").mkdir(parents=True, exist_ok=True)
-            (root / "cache/archives/partial").mkdir(parents=True, exist_ok=True)
-            status.touch()
-            run(["apt-get", *options, "-q", "update"])
-            (root / "updated").touch()
+            options += [f"-oDir::Etc::sourcelist={root}/sources.list", f"-oDir::Etc::sourceparts={root}/parts"]
+        with locked(root):
+            if not (root / "updated").exists():
+                self._update(root, options)
         return options
+
+    def _update(self, root: Path, options: list[str]) -> None:
+        """Fetches the package lists that the options speak of."""
+        for folder in ("lists/partial", "cache/archives/partial", "parts"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / "status").touch()
+        if self.suite:
+            archive = f"deb [signed-by={KEYRING}] {debian_archive()} {self.suite} main\n"
+            (root / "sources.list").write_text(archive)
+        run(["apt-get", *options, "-q", "update"])
+        (root / "updated").touch()

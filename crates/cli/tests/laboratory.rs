@@ -11,7 +11,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use common::{fails_with, repository, skip, wakepath};
 use serde_json::{Value, json};
@@ -257,6 +257,52 @@ fn the_simulator_agrees_with_a_real_kernel() {
     };
     let difference = forced("C1") - forced("C1E");
     assert!((difference - 8.0).abs() < 1.0, "{difference}");
+}
+
+/// Tests, or people, who start with an empty cache at the same time.
+#[test]
+fn several_laboratories_fetch_a_package_at_the_same_time() {
+    // The package stays whole while the others are at it.
+    let fetch = "import sys, time; sys.path.insert(0, 'rig')\n\
+        from packages import Packages, RigError, exit_status\n\
+        def fetch():\n\
+        \x20   place = Packages('amd64').unpacked('hostname')\n\
+        \x20   for _ in range(2000):\n\
+        \x20       if not (place / 'bin/hostname').is_file():\n\
+        \x20           raise RigError(f'{place} has gone')\n\
+        \x20       time.sleep(0.001)\n\
+        \x20   print(place)\n\
+        \x20   return 0\n\
+        sys.exit(exit_status('rig', fetch))";
+    let cache = TempDir::new().unwrap();
+    let start = |_| {
+        Command::new("python3")
+            .current_dir(repository())
+            .args(["-c", fetch])
+            .env("WAKEPATH_CACHE", cache.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let running: Vec<_> = (0..6).map(start).collect();
+    let done: Vec<Output> = running
+        .into_iter()
+        .map(|one| one.wait_with_output().unwrap())
+        .collect();
+    let said = |of: &Output| String::from_utf8_lossy(&of.stderr).into_owned();
+    if done
+        .iter()
+        .all(|one| one.status.code() == Some(UNAVAILABLE))
+    {
+        let test = "several_laboratories_fetch_a_package_at_the_same_time";
+        skip(test, &said(&done[0]));
+        return;
+    }
+    for one in &done {
+        assert!(one.status.success(), "{}", said(one));
+        assert_eq!(one.stdout, done[0].stdout);
+    }
 }
 
 /// A guest that does not come to an end is an error with the last lines of its console.
