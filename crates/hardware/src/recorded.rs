@@ -75,6 +75,8 @@ pub struct RecordedPolicy {
     pub available: Vec<Kilohertz>,
     /// Energy-performance preference, where there is one.
     pub epp: Option<String>,
+    /// The highest performance that ACPI declares (`acpi_cppc/highest_perf`), where it does.
+    pub highest_performance: Option<u32>,
 }
 
 /// An idle-state table of a kernel driver, for one kind of processor.
@@ -162,6 +164,7 @@ struct FrequencyRow {
     transition_latency_ns: u64,
     available_khz: String,
     epp: String,
+    cppc_highest: Option<u32>,
     hwp_dynamic_boost: Option<u8>,
     intel_pstate_status: String,
     src_repo: String,
@@ -220,6 +223,7 @@ pub fn parse_systems(idle: &str, frequency: &str) -> Result<Vec<RecordedSystem>,
             transition_latency: Nanoseconds(row.transition_latency_ns),
             available,
             epp: some_text(row.epp),
+            highest_performance: row.cppc_highest,
         };
         let status = some_text(row.intel_pstate_status);
         match systems.iter_mut().find(|s| s.name == row.system) {

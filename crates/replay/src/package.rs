@@ -36,8 +36,11 @@ impl Package {
         let uncores = machine.uncore.as_ref().map_or(0, |uncore| {
             uncore.power(uncore.clock(Kilohertz(0))).0 * machine.cluster.len() as u64
         });
-        let deepest = machine.idle_state.last()?;
-        let waiting = machine.cluster.iter().map(|c| c.transition_power(deepest));
+        let waiting = machine.cluster.iter();
+        let waiting = waiting.filter_map(|c| {
+            let states = machine.idle_states_of(c);
+            Some(c.transition_power(states.last()?))
+        });
         Some(Self {
             idle: package.idle_power(),
             awake: Microwatts(package.active_power().0 + uncores),

@@ -113,36 +113,33 @@ impl States {
     /// The states of a machine model, with what is known of their true latencies and power. A polling
     /// CPU's power is that at the highest frequency.
     pub fn of_machine(machine: &Machine) -> Result<Vec<Self>, SetupError> {
-        let declared = machine.declared_idle_states()?;
-        let measured = machine.idle_state.iter().all(|s| s.true_exit_us.is_given());
-        let exit: Vec<Nanoseconds> = machine
-            .idle_state
-            .iter()
-            .map(|s| {
+        let mut first = 0_u32;
+        let groups = machine.cluster.iter().map(|cluster| {
+            let cpus = (first..first + cluster.cpus as u32).collect();
+            first += cluster.cpus as u32;
+            let states = machine.idle_states_of(cluster);
+            let measured = states.iter().all(|s| s.true_exit_us.is_given());
+            let exit = states.iter().map(|s| {
                 if measured {
                     s.true_exit_us.micros()
                 } else {
                     s.exit_latency_us.micros()
                 }
-            })
-            .collect();
-        let mut first = 0_u32;
-        let groups = machine.cluster.iter().map(|cluster| {
-            let cpus = (first..first + cluster.cpus as u32).collect();
-            first += cluster.cpus as u32;
+            });
+            let exit: Vec<Nanoseconds> = exit.collect();
             let power = cluster.opps.last().and_then(|opp| {
                 let known = cluster.active_power(opp).0 > 0;
-                known.then(|| IdlePower::of_cluster(cluster, opp, &machine.idle_state, &exit))
+                known.then(|| IdlePower::of_cluster(cluster, opp, &states, &exit))
             });
-            Self {
+            Ok(Self {
                 cpus,
-                declared: declared.clone(),
-                exit: exit.clone(),
+                declared: machine.declared_idle_states_of(cluster)?,
+                exit,
                 measured,
                 power,
-            }
+            })
         });
-        Ok(groups.collect())
+        groups.collect()
     }
 }
 

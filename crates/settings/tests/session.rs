@@ -535,6 +535,42 @@ fn settings_of_newer_kernels_are_applied_read_back_and_restored() {
 }
 
 #[test]
+fn a_wake_up_latency_limit_lasts_as_long_as_it_is_held() {
+    let (directory, system) = newer_laptop();
+    let before = content(directory.path());
+    let limit = || {
+        let key = "wakeup-latency".parse().unwrap();
+        system.read(&key).unwrap()
+    };
+    let none = limit();
+    let wanted = plan(&system, &["wakeup-latency[limit=200us]"]);
+    // It needs a process, so that it cannot be applied for good.
+    let error = Session::open(&system).unwrap().apply(&wanted).unwrap_err();
+    assert!(error.to_string().contains("--for"), "{error}");
+    assert_same(directory.path(), &before);
+
+    let hold = Session::open(&system).unwrap().hold(&wanted).unwrap();
+    assert_eq!(limit(), "200");
+    assert_eq!(journal::pending(system.root()), Some(true));
+    hold.release().unwrap();
+    assert_eq!(limit(), none);
+    assert_same(directory.path(), &before);
+
+    // Killed while it is held: the next session finds the journal.
+    let journal = directory.path().join("var/lib/wakepath/journal.json");
+    let hold = Session::open(&system).unwrap().hold(&wanted).unwrap();
+    let (written, during) = (fs::read(&journal).unwrap(), content(directory.path()));
+    drop(hold);
+    fs::write(&journal, written).unwrap();
+    for (path, bytes) in during {
+        fs::write(directory.path().join(path), bytes).unwrap();
+    }
+    drop(Session::open(&system).unwrap());
+    assert_eq!(limit(), none);
+    assert_same(directory.path(), &before);
+}
+
+#[test]
 fn a_kernel_without_a_setting_says_so() {
     let (_directory, system) = laptop();
     for (set, path) in [

@@ -1,6 +1,7 @@
 //! One run: a machine, a workload and policies in, a result out.
 
 use wakepath_hardware::Machine;
+use wakepath_hardware::idle::IdleStates;
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::Governor;
 use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
@@ -56,7 +57,9 @@ pub fn simulate_observed<O: Observer>(
     observer: &mut O,
 ) -> Result<Run, SimError> {
     let machine = &*machine_under(machine, policies)?;
-    let states = machine.declared_idle_states()?;
+    let states = machine.cluster.iter();
+    let states = states.map(|cluster| machine.declared_idle_states_of(cluster));
+    let states: Vec<IdleStates> = states.collect::<Result<_, _>>()?;
     let policies = Policies::new(machine, &states, &in_force(machine, policies)?)?;
     let setup = Setup::new(machine, workload, &policies)?;
     let latency_request = |cpu: usize| {
@@ -84,21 +87,29 @@ pub fn simulate_observed<O: Observer>(
             )?);
         }
         cpus.extend((0..cluster.cpus).map(|cpu| {
-            let lease = policies.psd.map(|p| (Lease::new(&p, setup.tick), p));
+            let lease = policies.psd.get(index);
+            let lease = lease.map(|p| (Lease::new(p, setup.tick), *p));
             Cpu::new(
                 index,
                 first_domain + cpu / cluster.cpus_per_clock,
-                Governor::in_kernel(&policies.idle, &states, setup.tick),
+                Governor::in_kernel(&policies.idle, &states[index], setup.tick),
                 latency_request(cluster.first_cpu + cpu),
                 lease,
-                states.len(),
+                states[index].len(),
                 cluster.table.as_slice().len(),
             )
         }));
     }
     let engine = Engine::new(&setup, cpus, domains, &states, drives, seed, observer);
     let finished = engine.run()?;
-    let run = Run::new(seed, machine, workload, &states, &setup.programs, &finished);
+    let run = Run::new(
+        seed,
+        machine,
+        workload,
+        &states[0],
+        &setup.programs,
+        &finished,
+    );
     if run.requests == 0 && !setup.jobs.is_empty() && !observer.has_enough() {
         return Err(SimError::NoRequest {
             seconds: run.seconds,

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Isolation;
+use wakepath_hardware::machine::{Figure, Isolation};
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_sim::observer::{Activity, InterruptKind, Observer};
 use wakepath_sim::{Run, simulate_observed};
@@ -16,6 +16,7 @@ fn server(isolcpus: &[usize], nohz_full: &[usize], managed_irq: bool) -> Machine
         isolcpus: isolcpus.to_vec(),
         nohz_full: nohz_full.to_vec(),
         managed_irq,
+        ..Isolation::default()
     };
     machine
 }
@@ -102,6 +103,30 @@ fn a_cpu_of_nohz_full_has_no_tick_while_it_has_one_task() {
 }
 
 #[test]
+fn a_system_call_costs_more_on_a_cpu_of_nohz_full() {
+    // The cycles of CPU 6 for an I/O.
+    let busy = |nohz: &[usize], kcycles: Option<f64>, lines: &str| {
+        let mut machine = server(&[], nohz, false);
+        if let Some(kcycles) = kcycles {
+            machine.isolation.syscall_kcycles = Figure::plain(kcycles);
+        }
+        let run = run(&machine, &format!("cpus_allowed=6\n{lines}")).0;
+        let mhz = f64::from(machine.cluster[0].max_frequency().0) / 1e3;
+        run.cpus[6].busy_seconds * mhz * 1e6 / run.requests as f64
+    };
+    let more = busy(&[6, 7], None, "") - busy(&[6, 7], Some(0.0), "");
+    // Choices of idle states, and so refilled caches, change with it.
+    assert!((more - 750.0).abs() < 100.0, "{more}");
+    // Elsewhere it costs nothing.
+    let elsewhere = busy(&[4, 5], None, "") - busy(&[4, 5], Some(0.0), "");
+    assert!(elsewhere.abs() < 1e-9, "{elsewhere}");
+    // One call submits and one takes back.
+    let engine = "ioengine=libaio\n";
+    let more = busy(&[6, 7], None, engine) - busy(&[6, 7], Some(0.0), engine);
+    assert!((more - 1500.0).abs() < 150.0, "{more}");
+}
+
+#[test]
 fn background_work_of_nohz_full_cpus_is_done_elsewhere() {
     let choices = |nohz: &[usize]| {
         let machine = server(&[], nohz, false);
@@ -174,4 +199,52 @@ fn a_hybrid_processor_has_two_kinds_of_clocks_and_places_tasks_by_capacity() {
         all.iter().any(|cpu| *cpu < 8) && all.iter().any(|cpu| *cpu >= 8),
         "{all:?}"
     );
+}
+
+/// Each kind of core has its own table: what its governor is told, and what leaving a state really takes.
+#[test]
+fn each_kind_of_core_has_its_own_idle_states() {
+    let machine = |own: &str| {
+        let file = include_str!("../../hardware/data/machines/hybrid-i7-1260p.toml");
+        // Of the last cluster, the efficiency cores.
+        let (clusters, rest) = file.split_once("\n[[idle_state]]").unwrap();
+        let text = format!("{clusters}\n{own}\n[[idle_state]]{rest}");
+        Machine::parse(&text, "hybrid.toml").unwrap()
+    };
+    let of = |machine: &Machine, lines: &str, policy: &str| {
+        let text = format!(
+            "[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\nrw=randread\nruntime=500ms\nthinktime=5ms\n{lines}"
+        );
+        let job: Workload = fio::parse(&text, "test.fio").unwrap().into();
+        wakepath_sim::simulate(machine, &job, &policy.parse().unwrap(), 1).unwrap()
+    };
+    let (alike, slow) = (
+        machine(""),
+        machine(
+            "[[cluster.idle_state]]\nname = \"C10\"\nexit_latency_us = 660\ntarget_residency_us = 1980\ntrue_exit_us = 600\nsource = \"a test\"\n",
+        ),
+    );
+    let mean = |machine: &Machine, cpu: usize, policy: &str| {
+        let run = of(machine, &format!("cpus_allowed={cpu}\n"), policy);
+        (run.latency_us.mean, run.cpus[cpu].idle_seconds.clone())
+    };
+    // The performance cores notice nothing; an efficiency core that sleeps in C10 takes as long as it says.
+    let deepest = "menu + performance + idle-states[disable=POLL,C1E,C6,C8]";
+    let before = mean(&alike, 0, "menu + performance");
+    assert_eq!(mean(&slow, 0, "menu + performance"), before);
+    let (fast, other) = (mean(&alike, 12, deepest).0, mean(&slow, 12, deepest).0);
+    let exits = alike.idle_state.last().unwrap().true_exit_us.value;
+    assert!(
+        (other - fast - (600.0 - exits)).abs() < 30.0,
+        "{fast} {other}"
+    );
+    // A limit of 300 us forbids C10 where 660 us are declared, and nowhere else.
+    let limited = "menu + performance + cpu-latency[limit=300us]";
+    assert!(mean(&alike, 12, limited).1[4] > 0.1);
+    assert!(mean(&slow, 12, limited).1[4] == 0.0);
+    // A state that one kind does not have is not used there.
+    let without =
+        machine("[[cluster.idle_state]]\nname = \"C10\"\ndisabled = true\nsource = \"a test\"\n");
+    let seconds = |cpu: usize| mean(&without, cpu, "menu + performance").1[4];
+    assert!(seconds(12) == 0.0 && seconds(0) > 0.1);
 }

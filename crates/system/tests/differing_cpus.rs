@@ -52,6 +52,87 @@ fn cores_of_two_kinds_become_two_clusters() {
 }
 
 #[test]
+fn cores_of_two_capacities_become_two_clusters() {
+    let laptop = captured::copy_of_laptop();
+    let root = laptop.path();
+    let capacity = |cpu: usize, capacity: &str| {
+        let path = format!("sys/devices/system/cpu/cpu{cpu}/cpu_capacity");
+        set(root, &path, capacity);
+    };
+    // A little core first, as on most Arm boards.
+    capacity(0, "446");
+    capacity(1, "892");
+    let machine = machine(root);
+    let of = |index: usize| {
+        (
+            &*machine.cluster[index].name,
+            machine.cluster[index].capacity,
+        )
+    };
+    assert_eq!([of(0), of(1)], [("efficiency", 512), ("performance", 1024)]);
+    assert_eq!(machine.scheduler.home.cluster, "performance");
+    // Cores of a kind that the firmware ranks.
+    capacity(0, "1009");
+    capacity(1, "1024");
+    assert_eq!(self::machine(root).cluster.len(), 1);
+}
+
+#[test]
+fn each_kind_of_core_has_its_own_idle_states() {
+    let laptop = captured::copy_of_laptop();
+    let root = laptop.path();
+    set(root, "sys/devices/cpu_core/cpus", "0");
+    set(root, "sys/devices/cpu_atom/cpus", "1");
+    let own = |machine: &Machine, cluster: usize| -> Vec<(String, f64, bool)> {
+        let states = machine
+            .idle_states_of(&machine.cluster[cluster])
+            .into_owned();
+        let of = |s: wakepath_hardware::machine::MachineIdleState| {
+            (s.name, s.exit_latency_us.value, s.disabled)
+        };
+        states.into_iter().map(of).collect()
+    };
+    let before = machine(root);
+    assert_eq!(own(&before, 0), own(&before, 1));
+    let states = own(&before, 0);
+    let deepest = states.len() - 1;
+    let path = |cpu: usize, state: usize, file: &str| {
+        format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/{file}")
+    };
+    set(root, &path(1, deepest, "latency"), "660");
+    set(root, &path(1, deepest, "residency"), "1980");
+    set(root, &path(1, 1, "disable"), "1");
+    let after = machine(root);
+    assert_eq!(own(&after, 0), states);
+    let (efficiency, was) = (own(&after, 1), states[deepest].1);
+    assert!(
+        (efficiency[deepest].1 - 660.0).abs() < 1e-9,
+        "{efficiency:?}"
+    );
+    assert!(efficiency[1].2 && !states[1].2);
+    let exit = |cluster: usize| {
+        let states = after.idle_states_of(&after.cluster[cluster]);
+        states[deepest].true_exit_us.value
+    };
+    assert!((exit(1) - exit(0) * 660.0 / was).abs() < 1e-6);
+    // A state that one kind lacks is not used there; one that the first CPU lacks is told.
+    let (_, notes) = describe(&System::new(Root::at(root)), "captured").unwrap();
+    assert!(
+        !notes.iter().any(|n| n.contains("idle states")),
+        "{notes:?}"
+    );
+    set(root, &path(1, deepest, "name"), "C99");
+    let (lacks, notes) = describe(&System::new(Root::at(root)), "captured").unwrap();
+    assert!(own(&lacks, 1)[deepest].2 && !own(&lacks, 0)[deepest].2);
+    assert!(
+        notes
+            .iter()
+            .any(|n| n.contains("only efficiency has the idle state C99")),
+        "{notes:?}"
+    );
+}
+
+#[test]
 fn cpus_that_are_kept_free_are_known() {
     let laptop = captured::copy_of_laptop();
     let root = laptop.path();

@@ -5,7 +5,8 @@ use wakepath_units::{KernelVersion, Kilohertz};
 
 use super::figure::{Figure, Origin};
 use super::{
-    Cluster, Machine, MachineError, MachineIdleState, Opp, PowerLimit, Scope, TurboLimit, Uncore,
+    Cluster, CoreKind, EFFICIENCY_CAPACITY, Machine, MachineError, MachineIdleState, Opp,
+    PowerLimit, Scope, TurboLimit, Uncore,
 };
 use crate::idle::IdleState;
 use crate::processor::Processor;
@@ -59,7 +60,8 @@ impl Machine {
     /// turbo limits and the range of the uncore those of its [`Processor`]. All else is assumed. Leaving a state takes
     /// half of the declared exit latency, less what of it is the package's on servers; C6 of Sapphire and Emerald Rapids, and the states of AMD's systems, take
     /// what was measured on a processor of the kind. The rest is that of a built-in machine of the same kind, per
-    /// socket. Hybrid processors become one cluster of their fastest cores.
+    /// socket. Hybrid processors become a cluster for each kind of core, by the highest frequency of their policies
+    /// ([`Machine::split_by_kind`]).
     ///
     /// # Errors
     /// The record lacks the idle states or the frequencies.
@@ -120,6 +122,14 @@ impl Machine {
         }
         let processor = system.processor.as_ref().filter(|_| kind != Kind::Amd);
         machine.power_limit = processor.and_then(|p| power_limit(p, kind));
+        if let Some(kinds) = core_kinds(system) {
+            // The other machine's power is that of one of its threads.
+            let (first, like) = (&mut machine.cluster[0], &template.cluster[0]);
+            first.threads_per_core = like.threads_per_core;
+            first.smt_speedup.clone_from(&like.smt_speedup);
+            first.smt_poll_loss.clone_from(&like.smt_poll_loss);
+            machine.split_by_kind(&kinds)?;
+        }
         super::validate::check(&machine).map_err(|(key, message)| MachineError::Invalid {
             origin: system.name.clone(),
             key,
@@ -283,6 +293,41 @@ fn irq_time_accounting(kernel: &str) -> Figure {
     }
 }
 
+/// The kinds of cores of a hybrid processor. Policies that equal an earlier one are left out of a record, so that the first one
+/// with another highest frequency is where the next kind begins. `None`: one kind, or the record does not fit its processor.
+fn core_kinds(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
+    let processor = system.processor.as_ref().filter(|p| p.is_hybrid())?;
+    let mut firsts = system.frequency.clone();
+    firsts.sort_by_key(|policy| policy.policy);
+    firsts.dedup_by_key(|policy| policy.max);
+    let ends = firsts.iter().skip(1).map(|policy| policy.policy);
+    let ends = ends.chain([processor.cpus()]);
+    let fastest = firsts.iter().max_by_key(|policy| policy.max)?;
+    let capacity =
+        |policy: &RecordedPolicy| match (policy.highest_performance, fastest.highest_performance) {
+            _ if policy.max == fastest.max => 1024,
+            (Some(own), Some(biggest)) if biggest > 0 => 1024 * own / biggest,
+            _ => EFFICIENCY_CAPACITY,
+        };
+    let kind = |(policy, end): (&RecordedPolicy, usize)| {
+        let (points, points_assumed) = frequencies(policy, None);
+        Some(CoreKind {
+            cpus: end.checked_sub(policy.policy)?,
+            threads_per_core: match policy.max == fastest.max {
+                true => processor.threads_per_core,
+                false => 1,
+            },
+            capacity: capacity(policy),
+            points,
+            points_assumed,
+            base: policy.base,
+        })
+    };
+    let kinds: Option<Vec<CoreKind>> = firsts.iter().zip(ends).map(kind).collect();
+    let biggest = processor.cpus() - processor.efficiency_cores;
+    kinds.filter(|kinds| kinds.len() > 1 && kinds[0].cpus == biggest)
+}
+
 /// One cluster for each socket, all alike.
 fn clusters(
     system: &RecordedSystem,
@@ -373,6 +418,7 @@ fn cluster(
         static_mw: like.static_mw.clone(),
         cluster_on_mw: like.cluster_on_mw.clone(),
         cluster_off_mw: like.cluster_off_mw.clone(),
+        idle_state: Vec::new(),
         source: format!("recorded {}: {}", system.name, system.source),
     }
 }
@@ -525,7 +571,9 @@ mod tests {
             let machine = machine.unwrap_or_else(|e| panic!("{}: {e}", system.name));
             let processor = system.processor.as_ref().unwrap();
             assert_eq!(machine.cpus(), processor.cpus());
-            assert_eq!(machine.cluster.len(), processor.sockets);
+            if !processor.is_hybrid() {
+                assert_eq!(machine.cluster.len(), processor.sockets);
+            }
             // What a governor is told is what was recorded.
             assert_eq!(machine.declared_idle_states().unwrap(), idle.states);
             let fastest = system.frequency.iter().map(|p| p.max).max();
@@ -561,6 +609,35 @@ mod tests {
             assert!(matches!(figure.origin, Origin::Assumed(_)), "{figure:?}");
         }
         assert!(machine.cluster[0].source.contains("spr1"));
+    }
+
+    #[test]
+    fn a_hybrid_processor_has_a_cluster_for_each_kind_of_core() {
+        // CPUs, threads per core, highest MHz and capacity, as `scaling_max_freq` and `acpi_cppc/highest_perf` were recorded.
+        for (name, kinds) in [
+            ("adl0", &[(8, 2, 4700, 1024), (8, 1, 3400, 580)][..]),
+            ("rpl0", &[(8, 2, 4600, 1024), (8, 1, 3400, 590)]),
+            ("lnl0", &[(4, 1, 4500, 1024), (4, 1, 3500, 689)]),
+            (
+                "mtl-m-2",
+                &[(4, 2, 4800, 1024), (8, 1, 3800, 648), (2, 1, 2100, 358)],
+            ),
+            (
+                "arl-h-1",
+                &[(4, 1, 4500, 1024), (8, 1, 3900, 782), (2, 1, 2500, 355)],
+            ),
+            ("ptl-h-4", &[(2, 1, 3200, 1024), (8, 1, 2400, 682)]),
+        ] {
+            let machine = Machine::find(name).unwrap();
+            let of = |c: &Cluster| {
+                let mhz = c.max_frequency().0 / 1000;
+                (c.cpus, c.threads_per_core, mhz, c.capacity)
+            };
+            let found: Vec<_> = machine.cluster.iter().map(of).collect();
+            assert_eq!(found, kinds, "{name}");
+            assert_eq!(machine.scheduler.home.cluster, "performance");
+            assert_eq!(machine.power_limit.unwrap().clusters, kinds.len());
+        }
     }
 
     #[test]
@@ -655,20 +732,28 @@ mod tests {
             let Some(limit) = &machine.power_limit else {
                 continue;
             };
-            let cluster = &machine.cluster[0];
-            let base = (cluster.base_mhz.value * 1e3) as u32;
-            let Some(opp) = cluster.opps.iter().rfind(|opp| opp.khz <= base) else {
+            let at_base = |cluster: &Cluster| {
+                let base = (cluster.base_mhz.value * 1e3) as u32;
+                let opp = cluster.opps.iter().rfind(|opp| opp.khz <= base)?;
+                Some((base, cluster.cpus as u64 * cluster.active_power(opp).0))
+            };
+            let Some((base, _)) = at_base(&machine.cluster[0]) else {
                 continue;
             };
-            let package = machine.package.as_ref().map_or(0, |p| p.active_power().0)
-                / machine.cluster.len() as u64;
+            // Of one socket, or of all kinds of cores.
+            let of_one = &machine.cluster[..limit.clusters];
+            let cpus: u64 = of_one
+                .iter()
+                .filter_map(at_base)
+                .map(|(_, power)| power)
+                .sum();
+            let sockets = (machine.cluster.len() / limit.clusters) as u64;
+            let package = machine.package.as_ref().map_or(0, |p| p.active_power().0) / sockets;
             let uncore =
                 (machine.uncore.as_ref()).map_or(0, |u| u.power(u.clock(Kilohertz(base))).0);
-            let busy = cluster.cpus as u64 * cluster.active_power(opp).0 + package + uncore;
+            let busy = cpus + package + uncore;
             let share = busy as f64 / limit.limits().next().unwrap().0.0 as f64;
-            // A processor of 9 W has the cores of one of 15 W here.
-            let most = if system.name == "mtl-m-2" { 2.0 } else { 1.2 };
-            assert!((0.55..most).contains(&share), "{}: {share}", system.name);
+            assert!((0.55..1.2).contains(&share), "{}: {share}", system.name);
         }
     }
 

@@ -70,8 +70,9 @@ impl Machine {
         let allowed = |s: &MachineIdleState| {
             enabled(s) && limit.is_none_or(|limit| s.exit_latency_us.micros() <= limit)
         };
-        let deepest = self.idle_state.iter().rposition(allowed);
-        deepest.or_else(|| self.idle_state.iter().position(enabled))
+        let states = self.idle_states_of(self.cluster_of(cpu)?);
+        let deepest = states.iter().rposition(allowed);
+        deepest.or_else(|| states.iter().position(enabled))
     }
 }
 

@@ -4,11 +4,13 @@
 //! A machine is a TOML file. The built-in ones are in `data/machines`.
 
 mod borrowed;
+mod cluster_states;
 mod cppc;
 mod drive;
 mod figure;
 mod from_recorded;
 mod isolation;
+mod kinds;
 mod latency;
 mod library;
 mod power;
@@ -16,6 +18,7 @@ mod power_limit;
 mod to_toml;
 mod validate;
 
+pub use cluster_states::ClusterIdleState;
 pub use cppc::Cppc;
 pub use drive::{
     DriveBackground, DriveInForce, DriveModel, DrivePower, Transition, TruePowerState, WriteBuffer,
@@ -23,6 +26,7 @@ pub use drive::{
 };
 pub use figure::{Figure, Origin};
 pub use isolation::Isolation;
+pub use kinds::{CoreKind, EFFICIENCY_CAPACITY};
 pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};
 pub use power::{Package, PackageSleep, Uncore};
@@ -32,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use wakepath_units::{Capacity, KernelVersion, Kilohertz, Nanoseconds, TickRate};
 
 use self::validate::Fault;
-use crate::idle::{IdleState, IdleStates};
+use crate::idle::IdleStates;
 
 /// A machine description.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -60,7 +64,7 @@ pub struct Machine {
     /// CPUs that share a cache and, if they have a cluster idle state, a power domain. CPUs are
     /// numbered through the clusters in order.
     pub cluster: Vec<Cluster>,
-    /// Idle states of every CPU, shallowest first.
+    /// Idle states of every CPU, shallowest first; [`Cluster::idle_state`] says where a kind of core differs.
     pub idle_state: Vec<MachineIdleState>,
     /// How long leaving an idle state may take, as the kernel's users ask for it.
     #[serde(
@@ -176,6 +180,9 @@ pub struct Cluster {
     /// What it draws in a cluster idle state.
     #[serde(default)]
     pub cluster_off_mw: Figure,
+    /// What idle states are on these CPUs, where that differs from the machine's of the same name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle_state: Vec<ClusterIdleState>,
     /// Source of the plain figures.
     pub source: String,
 }
@@ -478,20 +485,13 @@ impl Machine {
         TickRate::new(self.hz.value as u32).unwrap_or_default()
     }
 
-    /// The idle states as the driver declares them to a governor.
+    /// The idle states as the driver declares them to a governor, but for what a kind of core has of its own
+    /// ([`Self::declared_idle_states_of`]).
+    ///
+    /// # Errors
+    /// No table of a kernel has them; no checked machine has such.
     pub fn declared_idle_states(&self) -> Result<IdleStates, crate::idle::IdleStatesError> {
-        IdleStates::new(
-            self.idle_state
-                .iter()
-                .map(|s| IdleState {
-                    name: s.name.clone(),
-                    exit_latency: s.exit_latency_us.micros(),
-                    target_residency: s.target_residency_us.micros(),
-                    polling: s.polling,
-                    disabled: s.disabled,
-                })
-                .collect(),
-        )
+        cluster_states::declared(&self.idle_state)
     }
 
     /// Switches idle states off, as writing 1 to their `disable` files in sysfs does on every CPU:
@@ -515,7 +515,8 @@ impl Machine {
             }
         }
         let off = |s: &MachineIdleState| s.disabled || names.contains(&s.name.as_str());
-        if self.idle_state.iter().all(off) {
+        let all_off = |cluster: &Cluster| self.idle_states_of(cluster).iter().all(off);
+        if self.cluster.iter().any(all_off) {
             return Err(invalid("at least one state has to stay enabled".to_owned()));
         }
         for state in &mut self.idle_state {
@@ -567,7 +568,12 @@ impl Machine {
     pub fn table_source(&self, key: &str) -> Option<&str> {
         let (table, rest) = key.split_once('.')?;
         let name = rest.rsplit_once('.').map_or(rest, |(name, _)| name);
+        let of_cluster = name.split_once(".idle_state.");
         let source = match table {
+            "cluster" if let Some((cluster, state)) = of_cluster => {
+                let cluster = self.cluster.iter().find(|c| c.name == cluster)?;
+                &cluster.idle_state.iter().find(|s| s.name == state)?.source
+            }
             "cluster" => &self.cluster.iter().find(|c| c.name == name)?.source,
             "idle_state" => &self.idle_state.iter().find(|s| s.name == name)?.source,
             "io_path" => &self.io_path.source,
@@ -613,6 +619,12 @@ impl Machine {
                 all.push((format!("cluster.{}.cppc_ramp_ms", c.name), &cppc.ramp_ms));
                 let full = &cppc.full_at_percent;
                 all.push((format!("cluster.{}.cppc_full_at_percent", c.name), full));
+            }
+            for state in &c.idle_state {
+                for (key, figure) in state.figures() {
+                    let key = format!("cluster.{}.idle_state.{}.{key}", c.name, state.name);
+                    all.push((key, figure));
+                }
             }
         }
         for s in &self.idle_state {
@@ -692,6 +704,10 @@ impl Machine {
             ] {
                 all.push((format!("c1_demotion.{key}"), figure));
             }
+        }
+        if !self.isolation.nohz_full.is_empty() {
+            let cost = &self.isolation.syscall_kcycles;
+            all.push(("isolation.syscall_kcycles".to_owned(), cost));
         }
         for b in &self.background {
             all.push((format!("background.{}.every_ms", b.name), &b.every_ms));

@@ -8,6 +8,8 @@ use super::{DriveModel, DrivePower, Machine, MachineError};
 
 /// Elements of a list in a line, so that operating points do not make one very long line.
 const IN_A_LINE: usize = 4;
+/// The tables that a cluster has: too long for a line.
+const IDLE_STATE: &str = "idle_state";
 
 impl Machine {
     /// The machine as a file that [`Machine::parse`] reads, with nothing lost. Of a drive's power states it has what the
@@ -114,7 +116,12 @@ fn write_machine(text: &mut String, table: &Table) {
         };
         for table in tables.into_iter().filter_map(Value::as_table) {
             let _ = write!(text, "\n{open}{key}{close}\n");
-            write_lines(text, table.iter());
+            write_lines(text, table.iter().filter(|(key, _)| *key != IDLE_STATE));
+            let own = table.get(IDLE_STATE).and_then(Value::as_array);
+            for state in own.into_iter().flatten().filter_map(Value::as_table) {
+                let _ = write!(text, "\n[[{key}.{IDLE_STATE}]]\n");
+                write_lines(text, state.iter());
+            }
         }
     }
 }

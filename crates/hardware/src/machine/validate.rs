@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use wakepath_units::TickRate;
 
-use super::{Cluster, Figure, Machine, MachineIdleState, Scope, Uncore, latency};
+use super::{Cluster, Figure, Machine, MachineIdleState, Scope, Uncore, cluster_states, latency};
 
 /// The largest value of any figure.
 const MAX_FIGURE: f64 = 1e12;
@@ -67,7 +67,8 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     }
     unique("cluster", machine.cluster.iter().map(|c| c.name.as_str()))?;
     machine.cluster.iter().try_for_each(cluster)?;
-    idle_states(machine)?;
+    idle_table("idle_state", &machine.idle_state)?;
+    cluster_states::check(machine)?;
     latency::check(machine)?;
     let home = &machine.scheduler.home.cluster;
     if !machine.cluster.iter().any(|c| c.name == *home) {
@@ -372,18 +373,18 @@ fn demotion(machine: &Machine) -> Result<(), Fault> {
     Ok(())
 }
 
-fn idle_states(machine: &Machine) -> Result<(), Fault> {
-    if let Err(e) = machine.declared_idle_states() {
-        return fault("idle_state", &e.to_string());
+/// Whether these states make a table; `key` says where they stand.
+pub(super) fn idle_table(key: &str, states: &[MachineIdleState]) -> Result<(), Fault> {
+    if let Err(e) = cluster_states::declared(states) {
+        return fault(key, &e.to_string());
     }
-    let states = &machine.idle_state;
-    unique("idle_state", states.iter().map(|s| s.name.as_str()))?;
+    unique(key, states.iter().map(|s| s.name.as_str()))?;
     if states.iter().all(|s| s.disabled) {
-        return fault("idle_state", "at least one state has to stay enabled");
+        return fault(key, "at least one state has to stay enabled");
     }
     if states[0].scope == Scope::Cluster {
         return fault(
-            "idle_state",
+            key,
             "the shallowest state cannot be one of the whole cluster",
         );
     }
@@ -392,7 +393,7 @@ fn idle_states(machine: &Machine) -> Result<(), Fault> {
         .any(|w| w[0].target_residency_us.value > w[1].target_residency_us.value)
     {
         return fault(
-            "idle_state",
+            key,
             "states go from shallow to deep: target residency must not fall",
         );
     }
@@ -400,7 +401,7 @@ fn idle_states(machine: &Machine) -> Result<(), Fault> {
     for state in states.iter().filter(|s| s.power_mw.is_given()) {
         if let Some(s) = shallower.filter(|s| s.power_mw.value < state.power_mw.value) {
             return fault(
-                &format!("idle_state.{}.power_mw", state.name),
+                &format!("{key}.{}.power_mw", state.name),
                 &format!("more than in the shallower {}", s.name),
             );
         }
@@ -409,7 +410,7 @@ fn idle_states(machine: &Machine) -> Result<(), Fault> {
     for state in states.iter().filter(|s| s.transition_mw.is_given()) {
         if state.transition_mw.value < state.power_mw.value {
             return fault(
-                &format!("idle_state.{}.transition_mw", state.name),
+                &format!("{key}.{}.transition_mw", state.name),
                 "less than in the state itself",
             );
         }

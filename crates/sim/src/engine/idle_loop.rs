@@ -45,7 +45,7 @@ impl<O: Observer> Engine<'_, O> {
             Some((lease, policy)) if lease.holds(Nanoseconds(now)) => Some(policy.ceiling),
             _ => None,
         };
-        let choice = call.choose(&query, self.states, &mut c.governor, ceiling);
+        let choice = call.choose(&query, &self.states[c.cluster], &mut c.governor, ceiling);
         if O::WATCHES {
             self.observer.idle_choice(cpu, &query, choice.decision);
         }
@@ -59,7 +59,8 @@ impl<O: Observer> Engine<'_, O> {
         c.idle_since = now;
         c.mode = Mode::Idle;
         c.stats[c.state].entries += 1;
-        let entered = &self.setup.states[c.state];
+        let table = &self.setup.idle[c.cluster];
+        let entered = &table.states[c.state];
         if !entered.polling {
             let (mut really, mut whole) = (c.state, entered.whole_cluster);
             if let Some(demotion) = &self.setup.demotion
@@ -67,7 +68,7 @@ impl<O: Observer> Engine<'_, O> {
             {
                 (c.demoted, c.undemoted_at) = (true, undemoted_at);
                 really = demotion.to;
-                whole = self.setup.states[really].whole_cluster;
+                whole = table.states[really].whole_cluster;
             }
             c.power_down(now, self.domains[c.domain].current(), really);
             if whole {
@@ -76,7 +77,7 @@ impl<O: Observer> Engine<'_, O> {
             self.power.cpu_asleep(now, c.cluster, whole, really);
         }
         if entered.polling {
-            let limit = poll_limit(&c.governor, self.setup.poll_limit).0;
+            let limit = poll_limit(&c.governor, table.poll_limit).0;
             c.polling_until = Some(now + limit);
             self.begin_phase(cpu, Mode::Idle, limit);
         }
@@ -97,7 +98,8 @@ impl<O: Observer> Engine<'_, O> {
             self.power.uncore.sees(clock.0);
         }
         let mut begun = c.idle_since;
-        let mut chosen = &setup.states[c.state];
+        let table = &setup.idle[c.cluster];
+        let mut chosen = &table.states[c.state];
         let (mut joined, mut whole) = (c.state, chosen.whole_cluster);
         if let Some(demotion) = &setup.demotion {
             let of_cpu = &mut self.demotions[cpu];
@@ -105,13 +107,13 @@ impl<O: Observer> Engine<'_, O> {
             if std::mem::take(&mut c.demoted) {
                 // The cluster and the package were not told of a state that came later.
                 joined = demotion.to;
-                whole = setup.states[joined].whole_cluster;
+                whole = table.states[joined].whole_cluster;
                 if c.undemoted_at < self.now {
                     begun = c.undemoted_at;
                     of_cpu.undemotions += 1;
-                    chosen = setup.alone_in(chosen);
+                    chosen = table.alone_in(chosen);
                 } else {
-                    chosen = &setup.states[demotion.to];
+                    chosen = &table.states[demotion.to];
                 }
             }
         }
@@ -123,7 +125,7 @@ impl<O: Observer> Engine<'_, O> {
             c.stats[joined].down += self.power.down_time(c.cluster) - c.down_before;
         }
         let really_in = if whole && !cluster_was_down {
-            setup.alone_in(chosen)
+            table.alone_in(chosen)
         } else {
             chosen
         };
@@ -157,7 +159,8 @@ impl Cpu {
         self.awake_since = now;
         self.poll_limit_hit = poll_limit_hit;
         self.unreflected = Some(IdleOutcome::residency_of(residency));
-        let entered = &setup.states[self.state];
+        let table = &setup.idle[self.cluster];
+        let entered = &table.states[self.state];
         let stats = &mut self.stats[self.state];
         stats.time += residency - std::mem::take(&mut self.busy_in_stay);
         stats.too_deep += u64::from(residency < entered.fit.shortest);
@@ -169,7 +172,7 @@ impl Cpu {
             self.wake_began
         };
         let idle = woken - self.idle_since;
-        let fit = &mut self.fits[self.state * self.stats.len() + setup.fitting(idle)];
+        let fit = &mut self.fits[self.state * self.stats.len() + table.fitting(idle)];
         fit.stays += 1;
         fit.idle += idle;
         fit.wake += now - woken;

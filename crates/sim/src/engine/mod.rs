@@ -92,8 +92,8 @@ impl Slot {
 pub(crate) struct Engine<'a, O> {
     observer: &'a mut O,
     setup: &'a Setup,
-    /// As declared to the governors.
-    states: &'a IdleStates,
+    /// As declared to the governors, by cluster.
+    states: &'a [IdleStates],
     now: u64,
     /// The events without a slot are finished requests.
     queue: EventQueue,
@@ -136,7 +136,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         setup: &'a Setup,
         cpus: Vec<Cpu>,
         domains: Vec<Domain>,
-        states: &'a IdleStates,
+        states: &'a [IdleStates],
         drives: Vec<Drive>,
         seed: u64,
         observer: &'a mut O,
@@ -156,7 +156,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 &setup.clusters,
                 setup.package_sleep,
                 setup.uncore.as_ref(),
-                setup.states.len() - 1,
+                states[0].len() - 1,
             ),
             tasks: Vec::new(),
             requests: Vec::new(),
@@ -171,7 +171,8 @@ impl<'a, O: Observer> Engine<'a, O> {
                 seed,
                 cpus.len(),
                 setup.background.len(),
-                setup.states.iter().any(|s| s.exit_spread.is_some()),
+                (setup.idle.iter().flat_map(|table| &table.states))
+                    .any(|s| s.exit_spread.is_some()),
             ),
             recorder: Recorder::default(),
             jobs_running: 0,
@@ -288,8 +289,9 @@ impl<'a, O: Observer> Engine<'a, O> {
                 c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
             }
             debug_assert!(
-                (self.setup.states.iter().enumerate()).all(|(state, of)| !of.polling
-                    || c.polled_in(state).iter().sum::<u64>() == c.stats[state].time),
+                (self.setup.idle[c.cluster].states.iter().enumerate())
+                    .all(|(state, of)| !of.polling
+                        || c.polled_in(state).iter().sum::<u64>() == c.stats[state].time),
                 "CPU {cpu} polled at other times than it was in a polling state"
             );
         }
@@ -297,7 +299,10 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.power.finish(self.now);
         for c in &mut self.cpus {
             // Who still sleeps in a state of the cluster.
-            if !c.is_powered() && !c.demoted && self.setup.states[c.state].whole_cluster {
+            if !c.is_powered()
+                && !c.demoted
+                && self.setup.idle[c.cluster].states[c.state].whole_cluster
+            {
                 c.stats[c.state].down += self.power.down_time(c.cluster) - c.down_before;
             }
         }

@@ -135,6 +135,9 @@ impl<O: Observer> Engine<'_, O> {
             if job.content_cycles > 0 && t.direction == Some(Direction::Write) {
                 work += job.content_cycles * (bytes / 512);
             }
+            if job.submits_alone {
+                work += self.setup.syscall(t.cpu);
+            }
         }
         t.begin(Step::Submit, work);
         t.submission = work;
@@ -161,7 +164,7 @@ impl<O: Observer> Engine<'_, O> {
     fn resumption(&self, task: TaskId, taken: usize) -> Cycles {
         let t = &self.tasks[task];
         let io = &self.setup.io;
-        let mut work = io.resume(taken, t.slept);
+        let mut work = io.resume(taken, t.slept) + self.setup.syscall(t.cpu);
         if t.program == Program::Job && self.setup.jobs[t.job].buffered {
             let taken = t.completed.iter().take(taken);
             let bytes = taken.map(|id| self.requests[*id].bytes);

@@ -112,7 +112,8 @@ fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
     let clusters = machine.cluster.iter().map(|c| {
         let cpus = first_cpu..first_cpu + c.cpus;
         first_cpu = cpus.end;
-        let states = cpus.filter_map(|cpu| Some(&machine.idle_state[deepest(cpu)?]));
+        let table = machine.idle_states_of(c);
+        let states = cpus.filter_map(|cpu| Some(&table[deepest(cpu)?]));
         let cluster_down = states.clone().all(|s| s.scope == Scope::Cluster);
         let besides = if cluster_down {
             c.off_power()

@@ -1,16 +1,15 @@
 //! A machine, a workload and two policies, compiled into what the engine needs.
 
+pub(crate) mod idle_table;
 pub(crate) mod policies;
 mod power_limit;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
-    Cluster, Cppc, DriveModel, Figure, IoPath, Package, PackageSleep, Runs, Scope, Uncore,
+    Cluster, Cppc, DriveModel, Figure, IoPath, Package, PackageSleep, Runs, Uncore,
 };
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::freq::amd_pstate::PerfScale;
-use wakepath_policies::idle::stay::FitBounds;
-use wakepath_policies::poll;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{
@@ -19,15 +18,15 @@ use wakepath_workloads::fio::{
 
 use crate::basics::Direction;
 use crate::basics::{CpuId, Cycles, FULL_SHARE};
-use crate::basics::{Interrupt, NEVER, Timer};
+use crate::basics::{Interrupt, Timer};
 use crate::error::SimError;
 use crate::random::ServiceTime;
+use crate::setup::idle_table::IdleTable;
 use crate::setup::policies::Policies;
 use crate::setup::power_limit::PowerLimitSetup;
 use crate::state::clocks::cluster::{ClusterSetup, CppcSetup, HwpSetup};
 use crate::state::completion::CompletionSetup;
 use crate::state::drive::{Demand, Stripes};
-use crate::state::power::deepest_alone;
 use crate::state::program::Programs;
 use crate::state::sched::{Class, Tunables};
 use crate::state::task::PauseRule;
@@ -89,27 +88,6 @@ fn buffer_work(job: &FioJob) -> ([Cycles; 2], Cycles) {
 
 fn share(of_one: f64) -> u64 {
     ((of_one * FULL_SHARE as f64).round() as u64).clamp(1, FULL_SHARE)
-}
-
-/// An idle state as it really is.
-#[derive(Clone, Debug)]
-pub(crate) struct TrueState {
-    pub(crate) index: usize,
-    pub(crate) entry: u64,
-    /// Mean.
-    pub(crate) exit: u64,
-    /// How it varies, if it does.
-    pub(crate) exit_spread: Option<ServiceTime>,
-    pub(crate) cold_start: Cycles,
-    pub(crate) whole_cluster: bool,
-    pub(crate) polling: bool,
-    /// Another CPU wakes it without an interrupt.
-    pub(crate) mwait: bool,
-    pub(crate) disabled: bool,
-    /// Declared.
-    pub(crate) target_residency: u64,
-    /// By what is declared, for the kernel's too-deep and too-shallow counters.
-    pub(crate) fit: FitBounds,
 }
 
 /// CPU work that one I/O costs, by where it is done.
@@ -250,6 +228,8 @@ pub(crate) struct JobSetup {
     pub(crate) random: bool,
     /// Bytes that offsets cover.
     pub(crate) span: u64,
+    /// Each request is submitted by a system call of its own, which does not wait for it.
+    pub(crate) submits_alone: bool,
     /// Waiting for a completion counts as I/O wait.
     pub(crate) iowait: bool,
     /// Its reads go through the page cache, which has nothing of the file before the run.
@@ -367,30 +347,22 @@ impl VolumeSetup {
     }
 }
 
-/// Idle states that are looked at side by side: most machines have no more.
-const GROUP: usize = 4;
-
 /// Everything that is the same for every run of one policy combination.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) tick: TickRate,
     /// Of the tick, in ns.
     pub(crate) tick_period: u64,
-    pub(crate) states: Vec<TrueState>,
-    /// The declared target residencies of the enabled states, [`GROUP`] by [`GROUP`]; [`NEVER`] for the others.
-    residencies: Vec<[u64; GROUP]>,
-    /// The shallowest enabled state.
-    pub(crate) shallowest: usize,
-    /// How long a polling state spins.
-    pub(crate) poll_limit: Nanoseconds,
-    /// See [`deepest_alone`].
-    deepest_alone: Option<usize>,
+    /// By cluster.
+    pub(crate) idle: Vec<IdleTable>,
     pub(crate) clusters: Vec<ClusterSetup>,
     pub(crate) home: usize,
     /// By CPU: only tasks that are bound there; empty if there are none such.
     pub(crate) isolated: Vec<bool>,
     /// By CPU: no tick while it has one task; empty if there are none such.
     pub(crate) nohz_full: Vec<bool>,
+    /// Of a system call on such a CPU.
+    pub(crate) syscall_cycles: Cycles,
     /// By CPU: of how many CPUs it does the background work.
     pub(crate) keeps_house_for: Vec<u32>,
     pub(crate) ipi: u64,
@@ -435,26 +407,9 @@ impl Setup {
             }
             Workload::RtApp(_) => Vec::new(),
         };
-        let declared = machine.declared_idle_states()?;
-        let states: Vec<TrueState> = machine
-            .idle_state
-            .iter()
-            .enumerate()
-            .map(|(index, s)| TrueState {
-                index,
-                entry: s.true_entry_us.micros().0,
-                exit: s.true_exit_us.micros().0,
-                exit_spread: (s.exit_spread.value > 0.0)
-                    .then(|| ServiceTime::new(s.true_exit_us.value * 1e3, s.exit_spread.value)),
-                cold_start: s.cold_start_kcycles.kilocycles(),
-                whole_cluster: s.scope == Scope::Cluster,
-                polling: s.polling,
-                mwait: s.mwait,
-                disabled: s.disabled,
-                target_residency: s.target_residency_us.micros().0,
-                fit: FitBounds::new(&declared, index),
-            })
-            .collect();
+        let idle = machine.cluster.iter();
+        let idle = idle.map(|cluster| IdleTable::new(machine, cluster, policies));
+        let idle = idle.collect::<Result<_, _>>()?;
         let clusters = clusters(machine)?;
         let biggest = clusters.iter().filter_map(|c| c.speed.last()).max();
         let programs = match workload {
@@ -482,29 +437,12 @@ impl Setup {
         Ok(Self {
             tick: machine.tick_rate(),
             tick_period: machine.tick_rate().period().0,
-            poll_limit: poll::limit_under(
-                &policies.poll.unwrap_or_default(),
-                &declared,
-                machine.tick_rate(),
-            ),
-            residencies: (states.chunks(GROUP))
-                .map(|states| {
-                    let mut residencies = [NEVER; GROUP];
-                    for (residency, state) in residencies.iter_mut().zip(states) {
-                        if !state.disabled {
-                            *residency = state.target_residency;
-                        }
-                    }
-                    residencies
-                })
-                .collect(),
-            shallowest: states.iter().position(|s| !s.disabled).unwrap_or(0),
-            states,
-            deepest_alone: deepest_alone(machine),
+            idle,
             clusters,
             home,
             isolated: listed(&machine.isolation.isolcpus, machine),
             nohz_full: listed(&machine.isolation.nohz_full, machine),
+            syscall_cycles: machine.isolation.syscall_kcycles.kilocycles(),
             keeps_house_for: {
                 let mut served = vec![0; machine.cpus()];
                 for cpu in 0..machine.cpus() {
@@ -566,32 +504,20 @@ impl Setup {
         })
     }
 
-    /// The state that a CPU in `state` is in while its cluster is up.
-    pub(crate) fn alone_in<'a>(&'a self, state: &'a TrueState) -> &'a TrueState {
-        match self.deepest_alone {
-            Some(index) if state.whole_cluster => &self.states[index],
-            _ => state,
-        }
-    }
-
-    /// The deepest enabled state whose target residency is within this time, else the shallowest enabled one.
-    pub(crate) fn fitting(&self, idle: u64) -> usize {
-        let mut fitting = self.shallowest;
-        // All of them are looked at: nobody can tell which one it will be, and a wrong guess costs more.
-        for (group, residencies) in self.residencies.iter().enumerate() {
-            for (state, residency) in residencies.iter().enumerate() {
-                if *residency <= idle {
-                    fitting = group * GROUP + state;
-                }
-            }
-        }
-        fitting
-    }
-
     /// Whether a CPU has no tick while it has one task.
     #[inline]
     pub(crate) fn is_nohz_full(&self, cpu: CpuId) -> bool {
         self.nohz_full.get(cpu).is_some_and(|yes| *yes)
+    }
+
+    /// What a system call costs a CPU besides the work of an I/O.
+    #[inline]
+    pub(crate) fn syscall(&self, cpu: CpuId) -> Cycles {
+        if self.is_nohz_full(cpu) {
+            self.syscall_cycles
+        } else {
+            0
+        }
     }
 
     /// What it costs to serve an interrupt; of a completion, whether that `wakes` its task.
@@ -881,6 +807,7 @@ fn job(
         processes: job.numjobs,
         group,
         periods,
+        submits_alone: !job.ioengine.is_synchronous() && job.batching().is_none(),
         iowait: job.waits_as_iowait(io_uring_iowait),
         buffered: !job.is_direct(),
         end: Some(job.ramp_time.0 + end),

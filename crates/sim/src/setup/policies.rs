@@ -28,7 +28,8 @@ pub(crate) struct Policies {
     pub(crate) frequency: FreqPolicy,
     /// What people call the frequency policy.
     pub(crate) frequency_name: String,
-    pub(crate) psd: Option<PsdPolicy>,
+    /// By cluster; empty without leases.
+    pub(crate) psd: Vec<PsdPolicy>,
     /// `None`: the drive has no power states.
     pub(crate) apst: Option<ApstSettings>,
     pub(crate) poll: Option<PollPolicy>,
@@ -166,38 +167,54 @@ fn limit_states(machine: &mut Machine, limit: &IdleStatesLimit) -> Result<(), St
 }
 
 fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), String> {
-    let states = machine.declared_idle_states().map_err(|e| e.to_string())?;
-    let states = states.iter().map(|s| (s.name.as_str(), s.exit_latency));
-    let limit = latency.limit.on(states).map_err(|e| e.to_string())?;
-    let limit = limit.map(Nanoseconds::as_micros);
     let cpus = machine.cpus();
-    match &latency.scope {
+    let each = match &latency.scope {
         // A request more, of another process: those that there are stay in force.
         LatencyScope::System => {
-            let request = limit.map(LatencyRequest::system);
+            let states = machine.declared_idle_states().map_err(|e| e.to_string())?;
+            let request = limit_us(latency, &states)?.map(LatencyRequest::system);
             machine.latency_requests.extend(request);
+            return Ok(());
         }
-        LatencyScope::EachCpu => {
-            machine.set_latency_requests(&(0..cpus).collect::<Vec<_>>(), limit);
-        }
-        LatencyScope::Cpus(of) => {
-            if let Some(cpu) = of.iter().find(|cpu| **cpu >= cpus) {
-                return Err(format!(
-                    "there is no CPU {cpu} here; the last is {}",
-                    cpus.saturating_sub(1)
-                ));
-            }
-            machine.set_latency_requests(of, limit);
+        LatencyScope::EachCpu => (0..cpus).collect(),
+        LatencyScope::Cpus(of) => of.clone(),
+    };
+    if let Some(cpu) = each.iter().find(|cpu| **cpu >= cpus) {
+        return Err(format!(
+            "there is no CPU {cpu} here; the last is {}",
+            cpus.saturating_sub(1)
+        ));
+    }
+    let mut first = 0;
+    for cluster in machine.cluster.clone() {
+        let of = first..first + cluster.cpus;
+        first = of.end;
+        let of: Vec<usize> = each
+            .iter()
+            .copied()
+            .filter(|cpu| of.contains(cpu))
+            .collect();
+        if !of.is_empty() {
+            // A state's latency is that of the CPU's own table.
+            let states = machine.declared_idle_states_of(&cluster);
+            let limit = limit_us(latency, &states.map_err(|e| e.to_string())?)?;
+            machine.set_latency_requests(&of, limit);
         }
     }
     Ok(())
+}
+
+fn limit_us(latency: &CpuLatency, states: &IdleStates) -> Result<Option<u64>, String> {
+    let states = states.iter().map(|s| (s.name.as_str(), s.exit_latency));
+    let limit = latency.limit.on(states).map_err(|e| e.to_string())?;
+    Ok(limit.map(Nanoseconds::as_micros))
 }
 
 impl Policies {
     /// The policies of a set that names an idle and a frequency policy ([`in_force`]).
     pub(crate) fn new(
         machine: &Machine,
-        states: &IdleStates,
+        states: &[IdleStates],
         set: &PolicySet,
     ) -> Result<Self, SimError> {
         for policy in set.policies() {
@@ -210,14 +227,19 @@ impl Policies {
         };
         let poll = set.get(Kind::Poll);
         if let Some(poll) = poll
-            && !states.iter().any(|s| s.polling && !s.disabled)
+            && !states
+                .iter()
+                .flat_map(|s| s.iter())
+                .any(|s| s.polling && !s.disabled)
         {
             return Err(not_modelled(
                 poll,
                 "it on a machine without a polling idle state",
             ));
         }
-        let psd = set.psd().map(|psd| psd.on(states)).transpose();
+        let psd = set.psd().into_iter();
+        let psd = psd.flat_map(|psd| states.iter().map(move |states| psd.on(states)));
+        let psd = psd.collect::<Result<_, _>>();
         let psd = psd.map_err(|why| SimError::OnMachine {
             policy: set
                 .get(Kind::Psd)

@@ -44,8 +44,9 @@ impl Drawn {
 
 impl CpuPower {
     pub(crate) fn new(machine: &Machine, cluster: &Cluster) -> Self {
-        let alone = deepest_alone(machine).map(|index| machine.idle_state[index].power());
-        let states = machine.idle_state.iter().map(|state| StatePower {
+        let of = machine.idle_states_of(cluster);
+        let alone = deepest_alone(&of).map(|index| of[index].power());
+        let states = of.iter().map(|state| StatePower {
             asleep: state.power(),
             waiting: (state.scope == Scope::Cluster).then(|| alone.unwrap_or(state.power())),
             transition: cluster.transition_power(state),

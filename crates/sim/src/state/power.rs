@@ -1,6 +1,5 @@
 //! How long clusters and the package were down.
 
-use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{MachineIdleState, PackageSleep, Scope, Uncore};
 use wakepath_units::Nanoseconds;
 
@@ -146,7 +145,7 @@ impl PowerTracker {
 
 /// Index of the state in which a CPU waits for its cluster to go down: the deepest one of its own in which it
 /// sleeps. Without one it is in the cluster's state by itself.
-pub(crate) fn deepest_alone(machine: &Machine) -> Option<usize> {
+pub(crate) fn deepest_alone(states: &[MachineIdleState]) -> Option<usize> {
     let own = |s: &MachineIdleState| s.scope == Scope::Cpu && !s.disabled && !s.polling;
-    machine.idle_state.iter().rposition(own)
+    states.iter().rposition(own)
 }

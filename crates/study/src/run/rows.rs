@@ -128,8 +128,9 @@ fn idle(
     details: &ClusterDetails,
     has_power: bool,
 ) -> Vec<Idle> {
-    let costs = Costs::new(machine, cluster, details);
-    let states = machine.idle_state.iter().zip(&details.states).enumerate();
+    let table = machine.idle_states_of(cluster);
+    let costs = Costs::new(machine, cluster, &table, details);
+    let states = table.iter().zip(&details.states).enumerate();
     let row = |(index, (state, sums)): (
         usize,
         (&MachineIdleState, &wakepath_sim::details::StateDetails),
@@ -173,7 +174,12 @@ struct Costs<'a> {
 }
 
 impl<'a> Costs<'a> {
-    fn new(machine: &'a Machine, cluster: &Cluster, details: &ClusterDetails) -> Self {
+    fn new(
+        machine: &Machine,
+        cluster: &Cluster,
+        states: &'a [MachineIdleState],
+        details: &ClusterDetails,
+    ) -> Self {
         let biggest = machine.cluster.iter().max_by_key(|c| c.capacity);
         let full_khz = biggest.map_or(1, |c| c.max_frequency().0);
         let all: u64 = details.powered.iter().map(|(_, time)| time).sum();
@@ -185,11 +191,10 @@ impl<'a> Costs<'a> {
             details.powered.iter().map(of).sum::<f64>() / all.max(1) as f64
         };
         Self {
-            states: &machine.idle_state,
+            states,
             cycles_per_ns: f64::from(full_khz) * f64::from(cluster.capacity) / 1024.0 / 1e6,
             running_uw: mean(&|opp| cluster.active_power(opp).0),
-            idle_uw: machine
-                .idle_state
+            idle_uw: states
                 .iter()
                 .map(|state| mean(&|opp| cluster.idle_power(state, opp).0))
                 .collect(),

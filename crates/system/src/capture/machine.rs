@@ -15,7 +15,7 @@ use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
 use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds, cpus};
 
-use super::{irq_time_accounting, power_limit, tick_rate};
+use super::{irq_time_accounting, kinds, power_limit, tick_rate};
 use crate::nvme::ApstFeature;
 use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, resume_limit_us};
 use crate::topology::{CPUS, StateInfo};
@@ -85,8 +85,7 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     threads(system, &mut machine);
     performance_scale(system, &cpu_flags(root), &mut machine);
     machine.power_limit = power_limit::read(root, &machine);
-    notes.extend(super::cpus::hybrid(system, &mut machine));
-    machine.isolation = super::cpus::isolation(system);
+    machine.isolation = super::isolation::isolation(system);
     machine.latency_requests = latency_requests(system);
     if let Some(why) = clock_assumed {
         let cluster = &mut machine.cluster[0];
@@ -99,6 +98,15 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
             state.target_residency_us = assumed(state.target_residency_us.value, &why);
         }
     }
+    let kinds = kinds::split(system, &mut machine);
+    notes.extend(
+        kinds
+            .map_err(|why| {
+                format!("cores of several kinds: {why}; the machine has those of the first")
+            })
+            .err(),
+    );
+    notes.extend(kinds::own_states(system, &mut machine));
     drive(system, &mut machine, &mut notes);
     Ok((machine, notes))
 }
@@ -150,10 +158,6 @@ fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<
     let of = |cpu: &usize| system.idle_states(*cpu);
     let cpus = system.cpus();
     let first = cpus.first().map(of).unwrap_or_default();
-    if cpus.iter().any(|cpu| shape(&of(cpu)) != shape(&first)) {
-        notes
-            .push("CPUs have different idle states; the machine has those of the first".to_owned());
-    }
     let state = |s: &StateInfo| IdleState {
         name: s.name.clone(),
         exit_latency: Nanoseconds::from_micros(s.latency_us),
@@ -178,14 +182,6 @@ fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<
     #[expect(clippy::expect_used, reason = "one state is a table")]
     let states = IdleStates::new(vec![halt]).expect("one state");
     (states, Some(why))
-}
-
-fn shape(states: &[StateInfo]) -> Vec<(&str, u64, u64)> {
-    let shape = |s: &StateInfo| (s.latency_us, s.residency_us);
-    states
-        .iter()
-        .map(|s| (s.name.as_str(), shape(s).0, shape(s).1))
-        .collect()
 }
 
 /// The frequency policies, and why they are assumed if they are.
@@ -218,11 +214,12 @@ fn frequencies(
         transition_latency: Nanoseconds::ZERO,
         available: vec![clock],
         epp: None,
+        highest_performance: None,
     };
     (vec![only], Some(why))
 }
 
-fn policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
+pub(super) fn policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
     let file = |name: &str| root.optional(&format!("{CPUS}/cpufreq/policy{number}/{name}"));
     let khz = |name: &str| Some(Kilohertz(file(name)?.parse().ok()?));
     let (min, max) = (khz("cpuinfo_min_freq")?, khz("cpuinfo_max_freq")?);
@@ -247,6 +244,9 @@ fn policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
         transition_latency: Nanoseconds(latency.filter(|ns| *ns < 1_000_000_000).unwrap_or(0)),
         available,
         epp: file("energy_performance_preference"),
+        highest_performance: root
+            .number(&format!("{CPUS}/cpu{number}/acpi_cppc/highest_perf"))
+            .and_then(|n| u32::try_from(n).ok()),
     })
 }
 

@@ -3,7 +3,8 @@
 //! [`Capture::read`] reads them, [`Capture::write`] puts them into a directory that is a root like `/`, and
 //! [`machine`] makes a machine description of a root.
 
-mod cpus;
+mod isolation;
+mod kinds;
 mod list;
 pub mod machine;
 mod power_limit;

@@ -1,0 +1,138 @@
+//! Cores of several kinds in one processor: a cluster for each.
+
+use std::cmp::Reverse;
+
+use wakepath_units::Kilohertz;
+
+use super::{Cluster, ClusterIdleState, Figure, Machine, MachineError, Opp, Origin, validate};
+
+/// Names of the kinds, the biggest first.
+const NAMES: [&str; 3] = ["performance", "efficiency", "low-power"];
+/// What one of the smaller cores draws, of what one of the biggest does.
+const SMALL_POWER: f64 = 1.0 / 3.0;
+const SMALL_POWER_WHY: &str =
+    "a third of a performance core's: four efficiency cores have the area of one performance core";
+/// The capacity of an efficiency core where nothing tells it: highest performance 34 to 60, as recorded of adl0.
+pub const EFFICIENCY_CAPACITY: u32 = 580;
+
+/// CPUs of one kind of core, which follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreKind {
+    /// How many CPUs.
+    pub cpus: usize,
+    /// Hardware threads of a core.
+    pub threads_per_core: usize,
+    /// Capacity at the highest operating point; the biggest kind has 1024.
+    pub capacity: u32,
+    /// Operating points, slowest first.
+    pub points: Vec<Kilohertz>,
+    /// Why these, if no source has them.
+    pub points_assumed: Option<String>,
+    /// The highest clock without turbo.
+    pub base: Option<Kilohertz>,
+}
+
+impl Machine {
+    /// Splits the only cluster into one for each kind of core, in the order of their CPUs. Tasks start on the biggest one. The cluster's
+    /// power is that of one of so many threads of a big core; smaller cores are assumed to draw a third. Turbo limits by active cores are those of the biggest kind.
+    ///
+    /// # Errors
+    /// There are several clusters, fewer than two kinds or more than three, or what comes of it cannot be. The machine is then as it was.
+    pub fn split_by_kind(&mut self, kinds: &[CoreKind]) -> Result<(), MachineError> {
+        let invalid = |key: &str, message: String| MachineError::Invalid {
+            origin: self.name.clone(),
+            key: key.to_owned(),
+            message,
+        };
+        if self.cluster.len() != 1 || !(2..=NAMES.len()).contains(&kinds.len()) {
+            let message = "one cluster of two or three kinds of cores".to_owned();
+            return Err(invalid("cluster", message));
+        }
+        let mut ranks: Vec<usize> = (0..kinds.len()).collect();
+        ranks.sort_by_key(|kind| Reverse(kinds[*kind].capacity));
+        let biggest = ranks[0];
+        let of = |(kind, name): (usize, &str)| {
+            (kind, one_kind(self, &kinds[kind], name, kind != biggest))
+        };
+        let mut clusters: Vec<(usize, Cluster)> =
+            ranks.iter().copied().zip(NAMES).map(of).collect();
+        clusters.sort_by_key(|(kind, _)| *kind);
+        let mut split = self.clone();
+        split.cluster = clusters.into_iter().map(|(_, cluster)| cluster).collect();
+        let home = &mut split.scheduler.home;
+        home.cluster.clone_from(&split.cluster[biggest].name);
+        "tasks start on the performance cores".clone_into(&mut home.assumed);
+        // A limit of power is that of the package.
+        if let Some(limit) = &mut split.power_limit {
+            limit.clusters = kinds.len();
+        }
+        validate::check(&split).map_err(|(key, message)| invalid(&key, message))?;
+        *self = split;
+        Ok(())
+    }
+}
+
+/// The cluster of a kind; `is_small`: not the biggest.
+fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> Cluster {
+    let like = &machine.cluster[0];
+    let threads = kind.threads_per_core;
+    let highest = kind.points.last().copied().unwrap_or_default();
+    let only_threads = |figure: &Figure| match threads {
+        1 => Figure::default(),
+        _ => figure.clone(),
+    };
+    let of_kind = |figure: &Figure, threads: f64| {
+        let mut own = figure.clone();
+        own.value *= threads;
+        if is_small && figure.is_given() {
+            own.value *= SMALL_POWER;
+            own.origin = Origin::Assumed(SMALL_POWER_WHY.to_owned());
+        }
+        own
+    };
+    let turbo = like.turbo.iter().copied();
+    let turbo = turbo.filter(|limit| !is_small && limit.active_cores <= kind.cpus / threads);
+    let own_power = machine.idle_state.iter().filter(|s| s.power_mw.is_given());
+    let idle_state = own_power.map(|state| {
+        let mut own = ClusterIdleState::named(&state.name, &like.source);
+        own.power_mw = of_kind(&state.power_mw, 1.0);
+        own.transition_mw = of_kind(&state.transition_mw, 1.0);
+        own
+    });
+    Cluster {
+        name: name.to_owned(),
+        core: format!("{} ({name} cores)", like.core),
+        cpus: kind.cpus,
+        threads_per_core: threads,
+        smt_speedup: only_threads(&like.smt_speedup),
+        smt_poll_loss: only_threads(&like.smt_poll_loss),
+        clock_cpus: None,
+        capacity: kind.capacity.clamp(1, 1024),
+        base_mhz: match kind.base {
+            Some(base) => Figure::plain(f64::from(base.0) / 1e3),
+            None if !is_small && like.base_mhz.value * 1e3 <= f64::from(highest.0) => {
+                like.base_mhz.clone()
+            }
+            None => Figure::default(),
+        },
+        turbo: turbo.collect(),
+        opps: (kind.points.iter())
+            .map(|point| Opp {
+                khz: point.0,
+                uv: 0,
+            })
+            .collect(),
+        opps_assumed: kind.points_assumed.clone(),
+        dynamic_power_uw_per_mhz_v2: of_kind(
+            &like.dynamic_power_uw_per_mhz_v2,
+            like.threads_per_core as f64 / threads as f64,
+        ),
+        static_mw: of_kind(&like.static_mw, 1.0),
+        idle_state: if is_small {
+            idle_state.collect()
+        } else {
+            Vec::new()
+        },
+        ..like.clone()
+    }
+}

@@ -1,0 +1,223 @@
+//! Cores of several kinds in one processor: their clocks, capacities and idle states.
+
+use std::collections::BTreeSet;
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{
+    ClusterIdleState, CoreKind, EFFICIENCY_CAPACITY, Figure, MachineIdleState, Origin,
+};
+use wakepath_units::{Kilohertz, cpus};
+
+use super::machine::policy;
+use crate::System;
+use crate::topology::{CPUS, StateInfo};
+
+/// The devices of the performance and of the efficiency cores of Intel's hybrid processors, with the list of their CPUs.
+const INTEL: [&str; 2] = ["sys/devices/cpu_core/cpus", "sys/devices/cpu_atom/cpus"];
+/// Neighbours whose capacities are this near are of one kind.
+const SAME_KIND: f64 = 0.9;
+/// The bus clock, in which operating points count where they are not listed.
+const STEP_KHZ: usize = 100_000;
+
+/// Splits the cluster of a machine with cores of several kinds, if those of each kind follow each other.
+///
+/// # Errors
+/// Why it stays one cluster.
+pub(super) fn split(system: &System, machine: &mut Machine) -> Result<(), String> {
+    let groups = groups(system);
+    if groups.len() < 2 || machine.cluster.len() != 1 {
+        return Ok(());
+    }
+    let together: Vec<usize> = groups.iter().flatten().copied().collect();
+    if together != system.cpus() {
+        return Err("those of a kind do not follow each other".to_owned());
+    }
+    let kinds = groups.iter().enumerate();
+    let kinds = kinds.map(|(index, cpus)| {
+        kind(system, cpus, index > 0).ok_or_else(|| format!("no cpufreq policy of CPU {}", cpus[0]))
+    });
+    let mut kinds: Vec<CoreKind> = kinds.collect::<Result<_, _>>()?;
+    // The kernel's capacities are of the biggest CPU that there is, which may be offline.
+    let most = kinds.iter().map(|kind| kind.capacity).max().unwrap_or(1024);
+    for kind in &mut kinds {
+        kind.capacity = kind.capacity * 1024 / most;
+    }
+    machine.split_by_kind(&kinds).map_err(|e| e.to_string())
+}
+
+/// The CPUs of each kind: as Intel's devices list them, else those of one capacity.
+fn groups(system: &System) -> Vec<Vec<usize>> {
+    let root = system.root();
+    let online = system.cpus();
+    let listed = INTEL.map(|path| root.optional(path).and_then(|text| cpus::parse(&text)));
+    let mut groups: Vec<Vec<usize>> = match listed {
+        [Some(cores), Some(atoms)] => [cores, atoms]
+            .map(|list| {
+                online
+                    .iter()
+                    .copied()
+                    .filter(|cpu| list.contains(cpu))
+                    .collect()
+            })
+            .to_vec(),
+        _ => vec![online],
+    };
+    groups.retain(|group: &Vec<usize>| !group.is_empty());
+    let groups = groups.into_iter().flat_map(|group| {
+        // Cores of a kind differ a little by their rank.
+        let of = |cpu: &usize| f64::from(capacity(system, *cpu).unwrap_or(1024));
+        let same = |a: &usize, b: &usize| of(a).min(of(b)) >= SAME_KIND * of(a).max(of(b));
+        let split = group.chunk_by(same).map(<[usize]>::to_vec);
+        split.collect::<Vec<_>>()
+    });
+    groups.collect()
+}
+
+fn capacity(system: &System, cpu: usize) -> Option<u32> {
+    let path = format!("{CPUS}/cpu{cpu}/cpu_capacity");
+    let capacity = system.root().number(&path)?;
+    u32::try_from(capacity)
+        .ok()
+        .filter(|c| (1..=1024).contains(c))
+}
+
+/// The kind of these CPUs, which are alike. `later`: it is not the first of an Intel processor, which has performance cores first.
+fn kind(system: &System, of: &[usize], later: bool) -> Option<CoreKind> {
+    let root = system.root();
+    let first = *of.first()?;
+    // The number of a policy is that of its first CPU that is online.
+    let path = |cpu: usize| format!("{CPUS}/cpu{cpu}/cpufreq/related_cpus");
+    let related = root.optional(&path(first)).as_deref().and_then(cpus::parse);
+    let numbers = related.into_iter().flatten().chain([first]);
+    let policy = numbers.filter_map(|number| policy(root, number)).next()?;
+    let points = if policy.available.is_empty() {
+        let range = (policy.min.0..=policy.max.0).step_by(STEP_KHZ);
+        range.chain([policy.max.0]).map(Kilohertz).collect()
+    } else {
+        let mut points = policy.available.clone();
+        points.push(policy.max);
+        points
+    };
+    let points: BTreeSet<Kilohertz> = points.into_iter().collect();
+    let siblings = root.optional(&format!("{CPUS}/cpu{first}/topology/thread_siblings_list"));
+    let threads = siblings.as_deref().and_then(cpus::parse);
+    let threads = threads.map_or(1, |list| list.len());
+    Some(CoreKind {
+        cpus: of.len(),
+        threads_per_core: if of.len().is_multiple_of(threads) {
+            threads
+        } else {
+            1
+        },
+        capacity: capacity(system, first).unwrap_or(if later { EFFICIENCY_CAPACITY } else { 1024 }),
+        points: points.into_iter().collect(),
+        points_assumed: (policy.available.is_empty())
+            .then(|| "the range of cpufreq in steps of 100 MHz".to_owned()),
+        base: policy.base,
+    })
+}
+
+/// Gives each cluster the idle states that its first CPU has, where these differ from those of the machine's first one.
+/// Returns what the machine file cannot say.
+pub(super) fn own_states(system: &System, machine: &mut Machine) -> Vec<String> {
+    let online = system.cpus();
+    let mut notes = Vec::new();
+    let mut first = 0;
+    let tables: Vec<Vec<StateInfo>> = (machine.cluster.iter())
+        .map(|cluster| {
+            let of = online.iter().skip(first).take(cluster.cpus);
+            first += cluster.cpus;
+            let mut tables = of.map(|cpu| system.idle_states(*cpu));
+            let table = tables.next().unwrap_or_default();
+            if tables.any(|other| !alike(&table, &other)) {
+                notes.push(format!(
+                    "CPUs of {} have different idle states; the machine has those of the first of them",
+                    cluster.name
+                ));
+            }
+            table
+        })
+        .collect();
+    if tables.iter().all(|table| *table == tables[0]) || tables.iter().any(Vec::is_empty) {
+        return notes;
+    }
+    let mut changed = machine.clone();
+    for state in &mut changed.idle_state {
+        let off = |table: &Vec<StateInfo>| find(table, &state.name).is_none_or(|s| s.disabled);
+        state.disabled = tables.iter().all(off);
+    }
+    for (cluster, table) in changed.cluster.iter_mut().zip(&tables) {
+        let unknown = table
+            .iter()
+            .filter(|s| !machine.idle_state.iter().any(|m| m.name == s.name));
+        notes.extend(unknown.map(|state| {
+            format!(
+                "only {} has the idle state {}, which is left out",
+                cluster.name, state.name
+            )
+        }));
+        for state in &changed.idle_state {
+            let told = find(table, &state.name);
+            let own = cluster
+                .idle_state
+                .iter_mut()
+                .find(|own| own.name == state.name);
+            match own {
+                Some(own) => tell(own, state, told),
+                None => {
+                    let source = "wakepath machine capture: cpuidle of its first CPU";
+                    let mut own = ClusterIdleState::named(&state.name, source);
+                    tell(&mut own, state, told);
+                    if own.disabled || own.exit_latency_us.is_given() {
+                        cluster.idle_state.push(own);
+                    }
+                }
+            }
+        }
+    }
+    match changed.check() {
+        Ok(()) => *machine = changed,
+        Err(why) => notes.push(format!(
+            "{why}; the machine has the idle states of its first CPU"
+        )),
+    }
+    notes
+}
+
+fn find<'a>(table: &'a [StateInfo], name: &str) -> Option<&'a StateInfo> {
+    table.iter().find(|state| state.name == name)
+}
+
+/// Whether the tables are one, whatever was counted.
+fn alike(a: &[StateInfo], b: &[StateInfo]) -> bool {
+    let shape = |s: &StateInfo| (s.name.clone(), s.latency_us, s.residency_us, s.disabled);
+    a.iter().map(shape).eq(b.iter().map(shape))
+}
+
+/// Puts into a cluster's state what the kernel tells of it, where that differs from the machine's.
+fn tell(own: &mut ClusterIdleState, machine: &MachineIdleState, told: Option<&StateInfo>) {
+    let Some(told) = told else {
+        own.disabled = true;
+        return;
+    };
+    own.disabled = told.disabled && !machine.disabled;
+    let (exit, residency) = (told.latency_us as f64, told.residency_us as f64);
+    let declared = machine.exit_latency_us.value;
+    let differs = [
+        (exit, declared),
+        (residency, machine.target_residency_us.value),
+    ]
+    .iter()
+    .any(|(own, of_machine)| (own - of_machine).abs() >= 1e-9);
+    if !differs {
+        return;
+    }
+    own.exit_latency_us = Figure::plain(exit);
+    own.target_residency_us = Figure::plain(residency);
+    if machine.true_exit_us.is_given() && declared > 0.0 {
+        own.true_exit_us = Figure {
+            value: machine.true_exit_us.value * exit / declared,
+            origin: Origin::Assumed("as much of what is declared as on the other cores".to_owned()),
+        };
+    }
+}
