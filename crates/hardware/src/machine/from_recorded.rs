@@ -313,9 +313,10 @@ fn core_kinds(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
         let (points, points_assumed) = frequencies(policy, None);
         Some(CoreKind {
             cpus: end.checked_sub(policy.policy)?,
-            threads_per_core: match policy.max == fastest.max {
-                true => processor.threads_per_core,
-                false => 1,
+            threads_per_core: if policy.max == fastest.max {
+                processor.threads_per_core
+            } else {
+                1
             },
             capacity: capacity(policy),
             points,

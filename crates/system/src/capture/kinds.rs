@@ -88,8 +88,8 @@ fn kind(system: &System, of: &[usize], later: bool) -> Option<CoreKind> {
     // The number of a policy is that of its first CPU that is online.
     let path = |cpu: usize| format!("{CPUS}/cpu{cpu}/cpufreq/related_cpus");
     let related = root.optional(&path(first)).as_deref().and_then(cpus::parse);
-    let numbers = related.into_iter().flatten().chain([first]);
-    let policy = numbers.filter_map(|number| policy(root, number)).next()?;
+    let mut numbers = related.into_iter().flatten().chain([first]);
+    let policy = numbers.find_map(|number| policy(root, number))?;
     let points = if policy.available.is_empty() {
         let range = (policy.min.0..=policy.max.0).step_by(STEP_KHZ);
         range.chain([policy.max.0]).map(Kilohertz).collect()
@@ -162,16 +162,15 @@ pub(super) fn own_states(system: &System, machine: &mut Machine) -> Vec<String> 
                 .idle_state
                 .iter_mut()
                 .find(|own| own.name == state.name);
-            match own {
-                Some(own) => tell(own, state, told),
-                None => {
-                    let source = "wakepath machine capture: cpuidle of its first CPU";
-                    let mut own = ClusterIdleState::named(&state.name, source);
-                    tell(&mut own, state, told);
-                    if own.disabled || own.exit_latency_us.is_given() {
-                        cluster.idle_state.push(own);
-                    }
-                }
+            if let Some(own) = own {
+                tell(own, state, told);
+                continue;
+            }
+            let source = "wakepath machine capture: cpuidle of its first CPU";
+            let mut own = ClusterIdleState::named(&state.name, source);
+            tell(&mut own, state, told);
+            if own.disabled || own.exit_latency_us.is_given() {
+                cluster.idle_state.push(own);
             }
         }
     }
