@@ -12,6 +12,11 @@
  * first idle period after the first completion has the limit already, unless
  * another CPU holds the mutex, which all CPUs share, at that moment.
  *
+ * The tracepoint fires before the completion wakes the task that waits for it.
+ * Work queued there would make the CPU look busy, so that the scheduler would
+ * put the task on another CPU, which sleeps, and the I/O would wait for that
+ * one, too. So a tasklet queues the work, after the completion.
+ *
  * What makes it cheap is that the work item is queued once per lease and not
  * per completion. While a lease holds, a completion reads the clock and writes
  * one word. A timer, on the same CPU, looks at that word when the lease would
@@ -32,6 +37,7 @@
 #include <linux/cpuhotplug.h>
 #include <linux/debugfs.h>
 #include <linux/hrtimer.h>
+#include <linux/interrupt.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/percpu.h>
@@ -57,11 +63,15 @@ static unsigned int ceiling_us = 20;
 struct psd_cpu {
 	/* The CPU is online and has a request; nothing happens without. */
 	bool active;
-	/* Limit in force, timer running: a completion only moves lease_end. */
+	/*
+	 * The limit is asked for, or in force with the timer running: a
+	 * completion only moves lease_end.
+	 */
 	bool held;
 	ktime_t lease_end;
 	unsigned long completions;
 
+	struct tasklet_struct after_completion;
 	struct work_struct work;
 	struct hrtimer timer;
 	struct dev_pm_qos_request request;
@@ -99,8 +109,8 @@ static bool psd_leased(const struct psd_cpu *psd, ktime_t now)
 }
 
 /*
- * Runs with preemption off wherever the block layer completes a request, which
- * is where it wakes the tasks that wait for it; so a work item can be queued.
+ * Runs with preemption off wherever the block layer completes a request, before
+ * it wakes the tasks that wait for it.
  */
 static void psd_complete(void *unused, struct request *rq, blk_status_t error,
 			 unsigned int bytes)
@@ -117,8 +127,16 @@ static void psd_complete(void *unused, struct request *rq, blk_status_t error,
 	WRITE_ONCE(psd->lease_end, ktime_add_ms(now, timeout));
 	if (READ_ONCE(psd->held))
 		return;
-	if (queue_work_on(psd->cpu, psd_workqueue, &psd->work))
-		psd->asked = now;
+	psd->asked = now;
+	WRITE_ONCE(psd->held, true);
+	tasklet_schedule(&psd->after_completion);
+}
+
+static void psd_completed(struct tasklet_struct *tasklet)
+{
+	struct psd_cpu *psd = container_of(tasklet, struct psd_cpu, after_completion);
+
+	queue_work_on(psd->cpu, psd_workqueue, &psd->work);
 }
 
 static enum hrtimer_restart psd_lease_ends(struct hrtimer *timer)
@@ -136,12 +154,12 @@ static enum hrtimer_restart psd_lease_ends(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-static void psd_count(struct psd_cpu *psd, s32 limit_us)
+static void psd_count(struct psd_cpu *psd, s32 limit_us, ktime_t asked)
 {
 	ktime_t now = ktime_get();
 
 	if (psd->limit_us == NO_LIMIT) {
-		u64 took = ktime_to_ns(ktime_sub(now, psd->asked));
+		u64 took = ktime_to_ns(ktime_sub(now, asked));
 
 		psd->leases++;
 		psd->arm_ns += took;
@@ -158,6 +176,8 @@ static void psd_count(struct psd_cpu *psd, s32 limit_us)
 static void psd_adjust(struct work_struct *work)
 {
 	struct psd_cpu *psd = container_of(work, struct psd_cpu, work);
+	/* Before a completion asks again. */
+	ktime_t asked = READ_ONCE(psd->asked);
 	s32 limit_us = NO_LIMIT;
 	bool leased;
 
@@ -174,7 +194,7 @@ static void psd_adjust(struct work_struct *work)
 				     psd->cpu, error);
 			return;
 		}
-		psd_count(psd, limit_us);
+		psd_count(psd, limit_us, asked);
 	}
 	if (leased) {
 		hrtimer_start(&psd->timer, READ_ONCE(psd->lease_end),
@@ -207,11 +227,12 @@ static int psd_cpu_offline(unsigned int cpu)
 	 * is in the middle of something; from now on they start nothing.
 	 */
 	WRITE_ONCE(psd->active, false);
+	tasklet_kill(&psd->after_completion);
 	cancel_work_sync(&psd->work);
 	hrtimer_cancel(&psd->timer);
 	WRITE_ONCE(psd->held, false);
 	if (psd->limit_us != NO_LIMIT)
-		psd_count(psd, NO_LIMIT);
+		psd_count(psd, NO_LIMIT, psd->asked);
 	dev_pm_qos_remove_request(&psd->request);
 	return 0;
 }
@@ -262,6 +283,7 @@ static void __init psd_prepare(void)
 		struct psd_cpu *psd = per_cpu_ptr(&psd_cpus, cpu);
 
 		psd->cpu = cpu;
+		tasklet_setup(&psd->after_completion, psd_completed);
 		INIT_WORK(&psd->work, psd_adjust);
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
 		hrtimer_setup(&psd->timer, psd_lease_ends, CLOCK_MONOTONIC,

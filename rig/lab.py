@@ -6,6 +6,7 @@ Example: rig/lab.py rig/laboratory/fidelity.toml --program target/debug/wakepath
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -74,10 +75,19 @@ def measure(options: argparse.Namespace, simulated: Path, measured: Path) -> Non
                 timeout_s=options.timeout,
                 own_kernels=options.kernels,
                 seed=options.seed,
+                events=options.trace,
             )
             for run in run_guest(guest):
                 lines.write(json.dumps(run) + "\n")
             lines.flush()
+
+
+def events(text: str) -> list[str]:
+    """Names of trace events, as folders: `power/cpu_idle`, or a whole subsystem, `timer`."""
+    names = text.split(",")
+    if wrong := next((name for name in names if not re.fullmatch(r"\w+(/\w+)?", name)), None):
+        raise argparse.ArgumentTypeError(f"`{wrong}` is not a trace event; write it as `power/cpu_idle` or `timer`")
+    return names
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -90,6 +100,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--measured", type=Path, help="runs.jsonl of an earlier time, in place of running guests")
     parser.add_argument("--force", action="store_true", help="replace the output folder")
+    parser.add_argument(
+        "--trace",
+        type=events,
+        default=[],
+        metavar="EVENTS",
+        help="trace these events of the kernel (sched/sched_switch,power/cpu_idle) into guest-N/runs/*.trace; "
+        "tracing takes time, so such a run is not a measurement",
+    )
     parser.add_argument("--seed", type=int, default=1, help="of service times and exit latencies (1)")
     parser.add_argument(
         "--shift", type=int, default=0, choices=range(4), help="an instruction takes 2^SHIFT ns of the guest's time (0)"

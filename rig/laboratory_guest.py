@@ -31,6 +31,8 @@ class GuestRun:
     timeout_s: float
     own_kernels: Path | None
     seed: int
+    # Trace events of the kernel, as folders below /sys/kernel/tracing/events.
+    events: list[str]
 
 
 def run_guest(run: GuestRun) -> list[dict[str, Any]]:
@@ -45,6 +47,8 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         tree.add(common, "rig/laboratory.sh")
         (tree.root / "rig/workers").write_text(" ".join(str(cpu) for cpu in range(machine.cpus)))
         (tree.root / "rig/drive-cpu").write_text(str(machine.cpus))
+        if run.events:
+            (tree.root / "rig/events").write_text(" ".join(run.events))
         (tree.root / "rig/jobs").mkdir(parents=True)
         for cell in run.cells:
             (tree.root / f"rig/jobs/{cell.number:06}").write_text(cell.job.read_text())

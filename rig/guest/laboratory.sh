@@ -60,6 +60,23 @@ watch() {
     counters >/out/runs/$1.after
 }
 
+# Events of the kernel, if rig/lab.py was asked for them: `tracing on`, and `tracing off FILE`.
+tracing() {
+    [ -e /rig/events ] || return 0
+    trace=/sys/kernel/tracing
+    if [ "$1" = on ]; then
+        echo 65536 >$trace/buffer_size_kb
+        echo mono >$trace/trace_clock
+        for event in $(cat /rig/events); do echo 1 >$trace/events/$event/enable; done
+        echo >$trace/trace
+        echo 1 >$trace/tracing_on
+    else
+        echo 0 >$trace/tracing_on
+        cat $trace/trace >$2
+        echo 0 >$trace/events/enable
+    fi
+}
+
 # measure NUMBER WATCHED_US JOB
 measure() {
     echo 0 >$drives/counts
@@ -67,8 +84,10 @@ measure() {
     taskset -c $(cat /rig/drive-cpu) sh -c ". /rig/laboratory.sh; watch $1 $2" &
     watcher=$!
     echo "lab: run $1" >/dev/console
+    tracing on
     fio --output-format=json+ --output=/out/runs/$1.fio "/rig/jobs/$3" 2>/out/runs/$1.err || echo $? >/out/runs/$1.failed
     wait $watcher
+    tracing off /out/runs/$1.trace
     read -r counts <$drives/counts
     echo "$counts" >/out/runs/$1.drive
     cat /sys/kernel/debug/wakepath_cpufreq >/out/runs/$1.frequency
