@@ -193,3 +193,51 @@ fn tasks_begin_on_the_preferred_cores_which_are_faster() {
     assert!((5000.0..5006.0).contains(&of(4)), "{clocks:?}");
     assert!(busiest(3).0 == [2, 4, 6]);
 }
+
+/// A task that began on the second fastest core goes to the fastest one when that is free, and not before.
+#[test]
+fn a_running_task_moves_to_a_preferred_core_at_a_tick() {
+    let mut machine = Machine::find("ryzen-8840u").unwrap();
+    let ranking = [166, 176, 196, 171, 191, 181, 186, 168];
+    let text = format!(
+        "[global]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{BUSY}[short]\nruntime=100ms\n[long]\nruntime=1s\n"
+    );
+    let file: Workload = fio::parse(&text, "test.fio").unwrap().into();
+    let mut run = |set: &str, preferred: bool| {
+        let cppc = machine.cluster[0].cppc.as_mut().unwrap();
+        cppc.ranking = ranking.to_vec();
+        cppc.preferred_cores = preferred;
+        let run = simulate(&machine, &file, &set.parse().unwrap(), 1).unwrap();
+        let of = |core: usize| {
+            let threads = &run.cpus[2 * core..2 * core + 2];
+            threads.iter().map(|c| c.powered_seconds).sum::<f64>()
+        };
+        [of(2), of(4), of(0), of(1)]
+    };
+    let set = "menu + amd-pstate@7.3[mode=passive,governor=performance]";
+    let [fastest, second, ..] = run(set, true);
+    // The tick is every 4 ms.
+    assert!(
+        fastest > 0.85 && (0.05..0.13).contains(&second),
+        "{fastest} {second}"
+    );
+    // Without preferred cores it stays where it began; 6.1 has none.
+    for (set, preferred) in [
+        (set, false),
+        (
+            "menu + amd-pstate@6.1[mode=passive,governor=performance]",
+            true,
+        ),
+    ] {
+        let [fastest, second, a, b] = run(set, preferred);
+        let two = [fastest, second, a, b]
+            .into_iter()
+            .filter(|s| *s > 0.05)
+            .count();
+        let most = fastest.max(second).max(a).max(b);
+        assert!(
+            two == 2 && most > 0.85 && fastest < 0.05,
+            "{set} {fastest} {second} {a} {b}"
+        );
+    }
+}

@@ -29,6 +29,9 @@ pub struct Cppc {
     /// The ranking of each core, in order: the highest performance that it can have. Empty: all alike.
     #[serde(default)]
     pub ranking: Vec<u8>,
+    /// The kernel prefers the cores of the highest ranks, as it does unless `amd_prefcore=disable` is on its command line.
+    #[serde(default = "by_default", skip_serializing_if = "Clone::clone")]
+    pub preferred_cores: bool,
     /// Why, where the source does not say it.
     #[serde(default)]
     pub assumed: Option<String>,
@@ -37,6 +40,10 @@ pub struct Cppc {
     /// The processor's controller with EPP 128: the share of its highest performance, in percent, from which on a CPU
     /// gets the highest frequency.
     pub full_at_percent: Figure,
+}
+
+const fn by_default() -> bool {
+    true
 }
 
 impl Cppc {

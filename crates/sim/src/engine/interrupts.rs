@@ -105,6 +105,7 @@ impl<O: Observer> Engine<'_, O> {
         if self.cpus[cpu].current.is_some() {
             self.account_and_report(cpu, false, true);
             self.check_turn(cpu);
+            self.prefer_core(cpu);
             self.stop_tick(cpu);
         }
     }

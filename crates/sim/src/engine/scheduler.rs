@@ -6,6 +6,8 @@
 //! that runs out of tasks takes a waiting one, and a CPU with waiting tasks gives one away to an
 //! idle CPU at its tick.
 
+use std::cmp::Reverse;
+
 use super::{Engine, Slot};
 use crate::basics::{CpuId, Interrupt, TaskId};
 use crate::observe::observer::Observer;
@@ -147,8 +149,8 @@ impl<O: Observer> Engine<'_, O> {
             .filter(allowed)
             .min_by_key(|cpu| {
                 // Where the balancer would take it to: the fastest core first.
-                let fastest = std::cmp::Reverse(cluster.own_limit(*cpu));
-                (begun[*cpu], tasks(self.core(*cpu)), fastest, *cpu)
+                let rank = (cluster.prefers_cores).then(|| cluster.own_limit(*cpu));
+                (begun[*cpu], tasks(self.core(*cpu)), Reverse(rank), *cpu)
             })
             .unwrap_or(cpus.start)
     }
@@ -297,6 +299,42 @@ impl<O: Observer> Engine<'_, O> {
             self.waiting -= 1;
             self.wake_task(Some(cpu), task, to);
         }
+    }
+
+    /// At a tick: takes a CPU's only task to the fastest idle core of its cluster, if that is faster than its own.
+    ///
+    /// So does asymmetric packing, which amd-pstate asks for (ITMT): the tick wakes a preferred CPU that sleeps, which balances and
+    /// pulls the running task (`nohz_balancer_kick()`, `sched_group_asym()`, Linux 6.9 to 6.12). In the kernel the first idle CPU that is
+    /// preferred pulls, so that a task may take several steps to the fastest one.
+    #[inline]
+    pub(super) fn prefer_core(&mut self, cpu: CpuId) {
+        if self.setup.clusters[self.cpus[cpu].cluster].prefers_cores {
+            self.pull_to_faster_core(cpu);
+        }
+    }
+
+    #[inline(never)]
+    fn pull_to_faster_core(&mut self, cpu: CpuId) {
+        let c = &self.cpus[cpu];
+        let Some(task) = c.current else { return };
+        let alone = |cpu: CpuId| {
+            self.core(cpu)
+                .filter(|other| *other != cpu)
+                .all(|c| self.is_idle(c))
+        };
+        if !c.run_queue.is_empty() || self.tasks[task].is_bound() || !alone(cpu) {
+            return;
+        }
+        let cluster = &self.setup.clusters[c.cluster];
+        let own = cluster.own_limit(cpu);
+        let idle = (cluster.first_cpu..cluster.first_cpu + cluster.cpus)
+            .filter(|to| cluster.own_limit(*to) > own)
+            .filter(|to| self.is_idle(*to) && alone(*to) && self.is_allowed(task, *to));
+        let Some(to) = idle.min_by_key(|to| (Reverse(cluster.own_limit(*to)), *to)) else {
+            return;
+        };
+        self.cpus[cpu].current = None;
+        self.wake_task(Some(cpu), task, to);
     }
 
     /// Whether a waiting task is better off on an idle CPU of another cluster: a smaller CPU is

@@ -8,8 +8,8 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
     Cluster, Cppc, DriveModel, Figure, IoPath, Package, PackageSleep, Runs, Uncore,
 };
-use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::freq::amd_pstate::PerfScale;
+use wakepath_policies::freq::{FreqPolicy, FrequencyTable};
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{
@@ -410,7 +410,7 @@ impl Setup {
         let idle = machine.cluster.iter();
         let idle = idle.map(|cluster| IdleTable::new(machine, cluster, policies));
         let idle = idle.collect::<Result<_, _>>()?;
-        let clusters = clusters(machine)?;
+        let clusters = clusters(machine, &policies.frequency)?;
         let biggest = clusters.iter().filter_map(|c| c.speed.last()).max();
         let programs = match workload {
             Workload::Fio(file) => {
@@ -533,15 +533,19 @@ impl Setup {
     }
 }
 
+/// The first kernel whose amd-pstate tells the scheduler how cores are ranked.
+const FIRST_WITH_PREFERRED_CORES: (u16, u16, u16) = (6, 9, 0);
+
 /// How much of the biggest core each core does per clock is its capacity per kHz over the biggest
 /// core's capacity per kHz.
-fn clusters(machine: &Machine) -> Result<Vec<ClusterSetup>, SimError> {
+fn clusters(machine: &Machine, frequency: &FreqPolicy) -> Result<Vec<ClusterSetup>, SimError> {
     let per_khz = |c: &Cluster| f64::from(c.capacity) / f64::from(c.max_frequency().0);
     let biggest = machine
         .cluster
         .iter()
         .max_by_key(|c| c.capacity)
         .map_or(1.0, per_khz);
+    let ranks = matches!(frequency, FreqPolicy::AmdPstate(of) if of.kernel.release() >= FIRST_WITH_PREFERRED_CORES);
     let mut first_cpu = 0;
     machine
         .cluster
@@ -588,6 +592,9 @@ fn clusters(machine: &Machine) -> Result<Vec<ClusterSetup>, SimError> {
                 ranking: (c.cppc.iter())
                     .flat_map(|cppc| cppc.ranking.iter().map(|rank| cppc.frequency(*rank)))
                     .collect(),
+                prefers_cores: ranks
+                    && (c.cppc.as_ref())
+                        .is_some_and(|cppc| cppc.preferred_cores && !cppc.ranking.is_empty()),
             };
             first_cpu += c.cpus;
             Ok(setup)

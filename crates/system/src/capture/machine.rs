@@ -299,6 +299,9 @@ fn cpu_flags(root: &Root) -> String {
     flags.unwrap_or_default()
 }
 
+/// Whether amd-pstate prefers cores: `enabled` or `disabled`, from Linux 6.9 on.
+const PREFCORE: &str = "sys/devices/system/cpu/amd_pstate/prefcore";
+
 /// The performance scale of AMD's processors, which ACPI tells, and the ranking of their cores where it differs.
 fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
     let root = system.root();
@@ -328,6 +331,7 @@ fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
             lowest_mhz: mhz("lowest_freq")?,
             registers: flags.split_whitespace().any(|flag| flag == "cppc"),
             ranking: Vec::new(),
+            preferred_cores: root.optional(PREFCORE).as_deref() != Some("disabled"),
             assumed: None,
             ramp_ms: assumed(
                 2.0,

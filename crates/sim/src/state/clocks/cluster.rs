@@ -33,6 +33,8 @@ pub(crate) struct ClusterSetup {
     pub(crate) cppc: Option<CppcSetup>,
     /// The highest frequency of each core, where they differ.
     pub(crate) ranking: Vec<Kilohertz>,
+    /// The scheduler prefers the cores of the highest ranks.
+    pub(crate) prefers_cores: bool,
 }
 
 /// The HWP controller, as it is with EPP 128.
