@@ -67,7 +67,7 @@ def of_ones_own(image: Path, modules: Path | None) -> Kernel:
     """An image, and the folder that `make modules_install` was given, or the folder of one release in it."""
     version = image_release(image)
     if modules is None:
-        return Kernel(image, None, version or "", ())
+        return Kernel(image, None, version or "", built_in(image, version))
     folders = [path for path in modules.glob("lib/modules/*") if path.is_dir()]
     if not folders and (modules / "modules.order").is_file():
         folders = [modules]
@@ -82,6 +82,14 @@ def of_ones_own(image: Path, modules: Path | None) -> Kernel:
     build = folder / "build"
     headers = (build.resolve(),) if (build / "Makefile").is_file() else ()
     return Kernel(image, folder, folder.resolve().name, headers)
+
+
+def built_in(image: Path, version: str | None) -> tuple[Path, ...]:
+    """The tree that an image was built in, if it still lies there: arch/x86/boot/bzImage."""
+    tree = Path(*image.resolve().parts[:-4])
+    release = tree / "include/config/kernel.release"
+    there = release.is_file() and release.read_text().strip() == version
+    return (tree,) if there else ()
 
 
 def image_release(image: Path) -> str | None:

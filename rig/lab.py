@@ -58,7 +58,7 @@ def run_study(options: argparse.Namespace) -> int:
 
 def measure(options: argparse.Namespace, simulated: Path, measured: Path) -> None:
     """Runs the cells in guests, with a line for each."""
-    groups = guests(cells_of(simulated), options.runs_per_guest)
+    groups = guests(cells_of(simulated, options.program), options.runs_per_guest)
     with measured.open("w") as lines:
         for number, group in enumerate(groups, 1):
             first = group[0]

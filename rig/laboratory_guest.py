@@ -11,9 +11,11 @@ from typing import Any
 
 from initramfs import Initramfs, built_module
 from kernels import Kernel, find_kernel
-from laboratory_study import GOVERNORS, Cell, Machine, Mechanism
+from laboratory_machine import Machine, PowerState
+from laboratory_study import GOVERNORS, Cell, Mechanism
 from machine import boot, laboratory_command, unpack_results
 from packages import REPOSITORY, RigError
+from packages import run as run_command
 
 from rig import COMMON_MODULES, find_program
 
@@ -66,14 +68,25 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
             tree.add_module(built_module(REPOSITORY / "rig" / source, kernel), parameters)
         if any(policy.name == "psd" for cell in run.cells for policy in cell.policies):
             tree.add(built_module(REPOSITORY / "module", kernel), "rig/psd.ko")
+        in_turn = starts_cpus_in_turn(kernel.release)
+        if in_turn:
+            tree.add(pause_program(scratch), "rig/pause")
         tree.pack(scratch / "initramfs")
-        command = laboratory_command(machine.cpus, run.shift)
+        command = laboratory_command(machine.cpus, run.shift, machine.hz if in_turn else None)
         console = boot(command, kernel.image, scratch / "initramfs", scratch, run.timeout_s)
         status = unpack_results(scratch, run.out, console)
+    check_modules(console, run.out / "dmesg.txt")
     if status != 0:
         log = (run.out / "log.txt").read_text(errors="replace")
         raise RigError(f"the guest's script failed with status {status}:\n{log[-2000:]}")
     return [measured(cell, run.out, machine, kernel) for cell in run.cells]
+
+
+def check_modules(console: str, log: Path) -> None:
+    """Says which module the guest's kernel did not take, and what the module said about it."""
+    if refused := re.findall(r"^rig: insmod (\S+) failed", console, re.MULTILINE):
+        said = [line for line in log.read_text(errors="replace").splitlines() if "wakepath" in line]
+        raise RigError(f"the guest's kernel did not take {', '.join(refused)}:\n" + "\n".join(said[-10:]))
 
 
 def kernel_for(run: GuestRun, machine: Machine) -> Kernel:
@@ -90,8 +103,22 @@ def kernel_for(run: GuestRun, machine: Machine) -> Kernel:
     folder = run.own_kernels / f"{version}-{machine.hz}{'-irqtime' if machine.irq_time else ''}"
     release = folder / "build/include/config/kernel.release"
     if not release.is_file():
-        raise RigError(f"{folder}: no kernel; rig/own_kernel.py {version} --hz {machine.hz} builds it")
+        accounting = " --irq-time" if machine.irq_time else ""
+        raise RigError(f"{folder}: no kernel; rig/own_kernel.py {version} --hz {machine.hz}{accounting} builds it")
     return Kernel(folder / "build/arch/x86/boot/bzImage", None, release.read_text().strip(), (folder / "build",))
+
+
+def starts_cpus_in_turn(release: str) -> bool:
+    """Whether a kernel, before 6.5, waits for a CPU that starts in a loop in which QEMU lets no other CPU run."""
+    major, minor = (int(part) for part in release.split(".")[:2])
+    return (major, minor) < (6, 5)
+
+
+def pause_program(scratch: Path) -> Path:
+    """rig/guest/pause.c as a program."""
+    program = scratch / "pause"
+    run_command(["gcc", "-O2", "-nostdlib", "-static", "-o", str(program), str(REPOSITORY / "rig/guest/pause.c")])
+    return program
 
 
 # Before the first run. The drives' interrupts come to the CPU that submitted.
@@ -111,8 +138,13 @@ def script(cell: Cell) -> str:
             governor = policy.name
         elif policy.name in FREQUENCY_GOVERNORS:
             frequency = policy.name
+        elif policy.name in ("apst", "drive-latency"):
+            # The cell has the power states that follow.
+            continue
         else:
             lines.append(setting(policy))
+    if cell.power_states is not None:
+        lines.append(power_states(cell.power_states))
     watched = round(0.8e6 * runtime_s(cell.job.read_text()))
     job = f"{cell.number:06}"
     return "\n".join([f"fresh {governor} {frequency}", *lines, f"measure {job} {watched} {job}"])
@@ -134,6 +166,12 @@ def setting(policy: Mechanism) -> str:
         if timeout.endswith("ms") and ceiling.endswith("us"):
             return f"leases {int(timeout.removesuffix('ms'))} {int(ceiling.removesuffix('us'))}"
     raise RigError(f"the laboratory cannot have {policy.name}[{', '.join(policy.keys)}]")
+
+
+def power_states(states: tuple[PowerState, ...]) -> str:
+    """Those of the drives, as the guest sets them."""
+    columns = ([state.idle for state in states], [state.entry for state in states], [state.exit for state in states])
+    return " ".join(["power_states", str(len(states)), *(",".join(map(str, column)) for column in columns)])
 
 
 def runtime_s(job: str) -> float:

@@ -30,16 +30,19 @@ def x86_command(scratch: Path) -> list[str]:
     ]
 
 
-def laboratory_command(cpus: int, shift: int) -> list[str]:
+def laboratory_command(cpus: int, shift: int, in_turn_at_hz: int | None) -> list[str]:
     """QEMU in virtual time: an instruction takes 2^shift ns, and time in which all CPUs are idle passes at once.
 
-    One CPU more plays the drives; the scheduler leaves it alone.
+    One CPU more plays the drives; the scheduler leaves it alone. `in_turn_at_hz` is the kernel's tick rate, where
+    rig/guest/init starts the CPUs.
     """
     kernel = [
         *("console=ttyS0", "quiet", "panic=-1", "no_timer_check", "idle=halt", "intel_idle.max_cstate=0"),
         # Reading any other clock costs hundreds of instructions.
         *("tsc=reliable", "clocksource=tsc", "nowatchdog"),
         *(f"isolcpus=domain,managed_irq,{cpus}", "mitigations=off", "random.trust_cpu=on"),
+        # The clock of CPUs runs at 1 GHz. What they measure while they take turns would be off.
+        *(["maxcpus=1", f"lpj={10**9 // in_turn_at_hz}"] if in_turn_at_hz else []),
     ]
     return [
         "qemu-system-x86_64",

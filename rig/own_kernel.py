@@ -13,12 +13,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from packages import REPOSITORY, Packages, RigError, UnavailableError, exit_status
+from packages import REPOSITORY, SETUP, Packages, RigError, UnavailableError, exit_status
 
 # The suite that has the sources, where this machine's does not.
 SOURCES = {"6.1": None, "6.12": None, "7.3": "trixie-backports"}
 FRAGMENT = REPOSITORY / "rig/kernels/laboratory.config"
 TICKS = (100, 250, 300, 1000)
+TOOLS = ("make", "gcc", "flex", "bison", "bc", "tar", "xz")
 
 
 def build(options: argparse.Namespace) -> int:
@@ -32,17 +33,17 @@ def build(options: argparse.Namespace) -> int:
     if (shelf / "stamp").is_file() and (shelf / "stamp").read_text() == stamp:
         print(f"own_kernel: {shelf} is there")
         return 0
+    require_tools()
     shutil.rmtree(shelf, ignore_errors=True)
     tree = shelf / "build"
     tree.mkdir(parents=True)
     (archive,) = source.glob("usr/src/linux-source-*.tar.xz")
     step(["tar", "-xJf", str(archive), "-C", str(tree), "--strip-components=1"], shelf)
     (shelf / "fragment").write_text(fragment)
-    environment = with_tools(shelf)
-    step(["make", "-C", str(tree), f"KCONFIG_ALLCONFIG={shelf.resolve()}/fragment", "allnoconfig"], shelf, environment)
+    step(["make", "-C", str(tree), f"KCONFIG_ALLCONFIG={shelf.resolve()}/fragment", "allnoconfig"], shelf)
     check(fragment, (tree / ".config").read_text())
     # Modules of our own link against what is built in: there are no others.
-    step(["make", "-C", str(tree), f"-j{options.jobs}", "bzImage", "modules_prepare"], shelf, environment)
+    step(["make", "-C", str(tree), f"-j{options.jobs}", "bzImage", "modules_prepare"], shelf)
     shutil.copy(tree / "vmlinux.symvers", tree / "Module.symvers")
     for path in tree.rglob("*.o"):
         if path.is_relative_to(tree / "scripts") or path.is_relative_to(tree / "tools"):
@@ -68,29 +69,19 @@ def check(fragment: str, made: str) -> None:
         raise RigError(f"this kernel's configuration cannot have {', '.join(missing)}")
 
 
-def with_tools(shelf: Path) -> dict[str, str]:
-    """The environment, with flex and bison from their packages where they are not installed."""
-    environment = dict(os.environ)
-    if all(shutil.which(program) for program in ("flex", "bison")):
-        return environment
-    packages = Packages("amd64")
-    # The versions of packages have colons, which PATH cannot have.
-    tools = shelf.resolve() / "tools"
-    tools.mkdir(exist_ok=True)
-    for name in ("flex", "bison", "m4"):
-        (tools / name).symlink_to(packages.unpacked(name) / "usr")
-    environment["PATH"] = ":".join([*(f"{tools}/{name}/bin" for name in ("flex", "bison", "m4")), environment["PATH"]])
-    environment["BISON_PKGDATADIR"] = f"{tools}/bison/share/bison"
-    environment["M4"] = f"{tools}/m4/bin/m4"
-    return environment
+def require_tools() -> None:
+    """Says before the build what it would miss in its middle."""
+    missing = [program for program in TOOLS if shutil.which(program) is None]
+    if missing:
+        raise UnavailableError(f"{', '.join(missing)} not installed; {SETUP}")
 
 
-def step(command: list[str], shelf: Path, environment: dict[str, str] | None = None) -> None:
+def step(command: list[str], shelf: Path) -> None:
     """A step, with what it says in a log."""
     log = shelf / "log"
     with log.open("a") as out:
         try:
-            done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment, check=False)
+            done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False)
         except FileNotFoundError as error:
             raise UnavailableError(f"{command[0]} is not installed") from error
     if done.returncode != 0:

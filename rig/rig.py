@@ -32,7 +32,7 @@ def x86_guest(tree: Initramfs, kernel: Kernel, options: argparse.Namespace) -> N
     if not kernel.headers:
         # Without our idle driver, the guest has the idle states that its kernel finds by itself.
         names = ", ".join(str(source) for source in sources)
-        print(f"rig: nothing to build modules with (the folder of --modules has no link `build`): without {names}")
+        print(f"rig: nothing to build modules with (no `build` in --modules, no tree around the image): no {names}")
         return
     for source in sources:
         tree.add_module(built_module(REPOSITORY / source, kernel))

@@ -22,9 +22,10 @@ set -euo pipefail
 # clang, libbpf-dev  compile the eBPF programs of `wakepath record` and `wakepath daemon`
 # qemu-system-*, busybox-static, cpio, device-tree-compiler, trace-cmd, linux-perf, libelf1
 #                 tests: virtual machines with idle states (docs/rig.md), whose kernels rig/rig.py fetches itself
+# bc, bison, flex, libelf-dev  kernels of our own for the laboratory (rig/own_kernel.py)
 packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli python3-venv bsdutils
     clang libbpf-dev qemu-system-x86 qemu-system-arm busybox-static cpio device-tree-compiler trace-cmd linux-perf
-    libelf1 chromium fonts-dejavu-core dbench hyperfine systemd dpkg-dev zstd
+    libelf1 bc bison flex libelf-dev chromium fonts-dejavu-core dbench hyperfine systemd dpkg-dev zstd
     slurmctld slurmd slurm-client)
 
 if ! command -v dpkg-query >/dev/null; then

@@ -5,7 +5,8 @@
  * A request is served by one of the drive's parallel units from its submission on, or when a unit is free, and after
  * the drive has woken up. A CPU that does nothing else (`cpu`) plays the drive: its timer fires a little before the
  * request ends, it waits until the very nanosecond, and completes the request. The block layer then interrupts the CPU
- * that submitted it, as a drive's interrupt does: that CPU has no timer of its own pending for it.
+ * that submitted it, as a drive's interrupt does: that CPU has no timer of its own pending for it. Where CPUs share a
+ * queue, or one CPU takes all interrupts (`completion_cpu`), that CPU is interrupted, and completes the request.
  *
  * Nothing is stored: reads give whatever the buffer had. Times are in ns.
  */
@@ -21,8 +22,8 @@
 #include <linux/version.h>
 
 #define MOST_POINTS 257
-#define MOST_UNITS 256
-#define MOST_STATES 8
+#define MOST_UNITS 256U
+#define MOST_STATES 32U
 #define MOST_DRIVES 16
 
 static unsigned int drives = 1;
@@ -39,7 +40,7 @@ MODULE_PARM_DESC(cpu, "the CPU that plays the drives; nothing else should run th
 
 static unsigned int queues;
 module_param(queues, uint, 0444);
-MODULE_PARM_DESC(queues, "hardware queues of each drive; 0: one per CPU");
+MODULE_PARM_DESC(queues, "hardware queues of each drive, over the CPUs besides `cpu`; 0: one for each");
 
 static unsigned int depth = 1023;
 module_param(depth, uint, 0444);
@@ -59,19 +60,24 @@ MODULE_PARM_DESC(lead_ns, "how long before a request ends the timer fires");
 
 static int completion_cpu = -1;
 module_param(completion_cpu, int, 0444);
-MODULE_PARM_DESC(completion_cpu, "the CPU that takes all interrupts; -1: that which submitted");
+MODULE_PARM_DESC(completion_cpu, "the CPU that takes all interrupts; -1: one of those of the queue");
 
 static unsigned int coalesce = 1;
 module_param(coalesce, uint, 0644);
-MODULE_PARM_DESC(coalesce, "requests that a drive collects before it interrupts");
+MODULE_PARM_DESC(coalesce, "requests that a queue collects before it interrupts");
 
 static unsigned int coalesce_ns;
 module_param(coalesce_ns, uint, 0644);
 MODULE_PARM_DESC(coalesce_ns, "how long the first of them waits at most");
 
-static unsigned int link_mbs, read_stream_mbs, write_stream_mbs;
-module_param(link_mbs, uint, 0644);
-MODULE_PARM_DESC(link_mbs, "MB/s at which what is beyond 4 KiB of a request follows; 0: at once");
+/* Reads, writes. */
+static unsigned int link_kbs[2];
+module_param_array(link_kbs, uint, NULL, 0644);
+MODULE_PARM_DESC(link_kbs, "kB/s of the link for what is beyond 4 KiB of a request, in each direction; 0: at once");
+
+static unsigned int stream_kbs[2];
+module_param_array(stream_kbs, uint, NULL, 0644);
+MODULE_PARM_DESC(stream_kbs, "kB/s at which the media give or take one request; 0: as the link");
 
 /* Equally likely service times between neighbours: one point is a constant. */
 static unsigned int read_ns[MOST_POINTS] = { 80000 };
@@ -84,11 +90,14 @@ static int write_points = 1;
 module_param_array(write_ns, uint, &write_points, 0644);
 MODULE_PARM_DESC(write_ns, "the same of a write");
 
-/* Power states, deeper ones later. */
+/* Power states in the order in which they are entered. */
+static unsigned int states;
+module_param(states, uint, 0644);
+MODULE_PARM_DESC(states, "how many of them are in use");
+
 static unsigned int state_idle_us[MOST_STATES], state_entry_us[MOST_STATES], state_exit_us[MOST_STATES];
-static int states;
-module_param_array(state_idle_us, uint, &states, 0644);
-MODULE_PARM_DESC(state_idle_us, "after how long without requests each power state is entered (APST)");
+module_param_array(state_idle_us, uint, NULL, 0644);
+MODULE_PARM_DESC(state_idle_us, "after how long without requests the drive begins to enter each (APST)");
 module_param_array(state_entry_us, uint, NULL, 0644);
 MODULE_PARM_DESC(state_entry_us, "how long entering each takes, during which the drive cannot turn back");
 module_param_array(state_exit_us, uint, NULL, 0644);
@@ -96,6 +105,18 @@ MODULE_PARM_DESC(state_exit_us, "how long leaving each takes");
 
 struct counts {
 	u64 reads, writes, interrupts, service_ns, queued_ns, late_ns, most_late_ns, wakes[MOST_STATES], wake_ns;
+};
+
+/* A hardware queue. */
+struct queue {
+	struct list_head collected;	/* only touched by the CPU that plays the drive */
+	unsigned int collected_count;
+	u64 collected_since;
+	/* The CPU that is interrupted; -1: that which submitted. */
+	int cpu;
+	/* Requests that it has not seen yet. */
+	struct llist_head told;
+	call_single_data_t call;
 };
 
 struct drive {
@@ -108,19 +129,19 @@ struct drive {
 	/* Only touched by that CPU. */
 	struct hrtimer timer;
 	struct list_head served;	/* by end */
-	struct list_head collected;
-	unsigned int collected_count;
-	u64 collected_since;
 	u64 unit_free[MOST_UNITS];
-	u64 idle_since;
+	u64 link_free[2];
+	u64 awake_at, idle_since;
 	unsigned int in_flight;
 	u64 random;
 	struct counts counts;
+	struct queue queues[];
 };
 
 struct command {
 	struct llist_node node;
 	struct list_head list;
+	struct queue *queue;
 	u64 submitted, end;
 };
 
@@ -132,24 +153,34 @@ static u32 next_random(struct drive *drive)
 	return drive->random >> 32;
 }
 
-static u64 service(struct drive *drive, bool write, unsigned int bytes)
+/* Time of a unit for a request of 4 KiB. */
+static u64 service(struct drive *drive, bool write)
 {
 	const unsigned int *points = write ? write_ns : read_ns;
 	int count = write ? write_points : read_points;
-	unsigned int stream = write ? write_stream_mbs : read_stream_mbs;
-	unsigned int rate = stream ? stream : link_mbs;
-	u64 time = points[0];
+	u64 at = (u64)next_random(drive) * (count - 1);
+	unsigned int below = at >> 32;
 
-	if (count > 1) {
-		u64 at = (u64)next_random(drive) * (count - 1);
-		unsigned int below = at >> 32;
-		s64 step = (s64)points[below + 1] - points[below];
+	if (count == 1)
+		return points[0];
+	return points[below] + ((((s64)points[below + 1] - points[below]) * (s64)(u32)at) >> 32);
+}
 
-		time = points[below] + ((step * (s64)(u32)at) >> 32);
-	}
-	if (rate && bytes > 4096)
-		time += div_u64((u64)(bytes - 4096) * 1000, rate);
-	return time;
+/* When what a request has beyond 4 KiB is over the link. The link takes one after the other in each direction. */
+static u64 transfer(struct drive *drive, bool write, unsigned int bytes, u64 end)
+{
+	u64 beyond = bytes > 4096 ? (u64)(bytes - 4096) * 1000000 : 0;
+	u64 link, media;
+
+	if (!beyond || !link_kbs[write])
+		return end;
+	link = div_u64(beyond, link_kbs[write]);
+	media = stream_kbs[write] ? div_u64(beyond, stream_kbs[write]) : 0;
+	/* It is not needed before the last of the data come off the media. */
+	if (media > link)
+		end += media - link;
+	drive->link_free[write] = max(end, drive->link_free[write]) + link;
+	return drive->link_free[write];
 }
 
 /* What a request has to wait before the drive is awake. */
@@ -160,7 +191,7 @@ static u64 wake_wait(struct drive *drive, u64 now)
 
 	if (drive->in_flight || !drive->idle_since)
 		return 0;
-	for (state = states - 1; state >= 0; state--) {
+	for (state = min(states, MOST_STATES) - 1; state >= 0; state--) {
 		u64 entered = (u64)state_idle_us[state] * 1000 + (u64)state_entry_us[state] * 1000;
 
 		if (idle < (u64)state_idle_us[state] * 1000)
@@ -179,30 +210,30 @@ static void take_in(struct drive *drive)
 {
 	struct llist_node *node = llist_reverse_order(llist_del_all(&drive->inbox));
 	struct command *command, *after;
-	unsigned int most = clamp(units, 1u, (unsigned int)MOST_UNITS);
+	unsigned int most = clamp(units, 1U, MOST_UNITS);
 
 	llist_for_each_entry_safe(command, after, node, node) {
 		struct request *rq = blk_mq_rq_from_pdu(command);
 		bool write = op_is_write(req_op(rq));
-		u64 awake = command->submitted + wake_wait(drive, command->submitted);
 		unsigned int unit = 0, i;
 		struct command *other;
 		struct list_head *place;
-		u64 start, time;
+		u64 awake, start;
 
+		drive->awake_at = max(drive->awake_at, command->submitted + wake_wait(drive, command->submitted));
+		awake = max(drive->awake_at, command->submitted);
 		for (i = 1; i < most; i++)
 			if (drive->unit_free[i] < drive->unit_free[unit])
 				unit = i;
 		start = max(awake, drive->unit_free[unit]);
-		time = service(drive, write, blk_rq_bytes(rq));
-		command->end = start + time;
+		command->end = transfer(drive, write, blk_rq_bytes(rq), start + service(drive, write));
 		drive->unit_free[unit] = command->end;
 		drive->in_flight++;
 		if (write)
 			drive->counts.writes++;
 		else
 			drive->counts.reads++;
-		drive->counts.service_ns += time;
+		drive->counts.service_ns += command->end - start;
 		drive->counts.queued_ns += start - awake;
 		place = &drive->served;
 		list_for_each_entry_reverse(other, &drive->served, list) {
@@ -222,21 +253,35 @@ static void wait_for(u64 end)
 		cpu_relax();
 }
 
-static void interrupt(struct drive *drive)
+/* On the CPU that a queue interrupts, if it is not that which submitted. */
+static void on_interrupt(void *info)
 {
+	struct queue *queue = info;
+	struct llist_node *node = llist_reverse_order(llist_del_all(&queue->told));
 	struct command *command, *after;
 
-	if (!drive->collected_count)
-		return;
+	llist_for_each_entry_safe(command, after, node, node)
+		blk_mq_end_request(blk_mq_rq_from_pdu(command), BLK_STS_OK);
+}
+
+static void interrupt(struct drive *drive, struct queue *queue)
+{
+	struct command *command, *after;
+	bool first = false;
+
 	drive->counts.interrupts++;
-	drive->collected_count = 0;
-	list_for_each_entry_safe(command, after, &drive->collected, list) {
+	queue->collected_count = 0;
+	list_for_each_entry_safe(command, after, &queue->collected, list) {
 		struct request *rq = blk_mq_rq_from_pdu(command);
 
 		list_del(&command->list);
-		if (!blk_mq_complete_request_remote(rq))
+		if (queue->cpu >= 0)
+			first |= llist_add(&command->node, &queue->told);
+		else if (!blk_mq_complete_request_remote(rq))
 			blk_mq_end_request(rq, BLK_STS_OK);
 	}
+	if (first)
+		smp_call_function_single_async(queue->cpu, &queue->call);
 }
 
 /* When there is something to do next; 0: never. */
@@ -244,11 +289,12 @@ static u64 next_event(struct drive *drive)
 {
 	struct command *first = list_first_entry_or_null(&drive->served, struct command, list);
 	u64 next = first ? first->end : 0;
+	unsigned int i;
 
-	if (drive->collected_count) {
-		u64 due = drive->collected_since + coalesce_ns;
+	for (i = 0; i < drive->tags.nr_hw_queues; i++) {
+		u64 due = drive->queues[i].collected_since + coalesce_ns;
 
-		if (!next || due < next)
+		if (drive->queues[i].collected_count && (!next || due < next))
 			next = due;
 	}
 	return next;
@@ -259,6 +305,7 @@ static void work(struct drive *drive)
 	u64 next;
 
 	for (;;) {
+		unsigned int i;
 		u64 now;
 
 		take_in(drive);
@@ -277,15 +324,19 @@ static void work(struct drive *drive)
 				break;
 			drive->counts.late_ns += now - first->end;
 			drive->counts.most_late_ns = max(drive->counts.most_late_ns, now - first->end);
-			list_move_tail(&first->list, &drive->collected);
-			if (!drive->collected_count++)
-				drive->collected_since = first->end;
+			list_move_tail(&first->list, &first->queue->collected);
+			if (!first->queue->collected_count++)
+				first->queue->collected_since = first->end;
 			if (!--drive->in_flight)
-				drive->idle_since = now;
+				drive->idle_since = first->end;
 		}
-		if (drive->collected_count >= max(coalesce, 1u) ||
-		    (drive->collected_count && drive->collected_since + coalesce_ns <= now))
-			interrupt(drive);
+		for (i = 0; i < drive->tags.nr_hw_queues; i++) {
+			struct queue *queue = &drive->queues[i];
+
+			if (queue->collected_count && (queue->collected_count >= coalesce ||
+						       queue->collected_since + coalesce_ns <= now))
+				interrupt(drive, queue);
+		}
 	}
 	hrtimer_start(&drive->timer, ns_to_ktime(next - lead_ns), HRTIMER_MODE_ABS_PINNED_HARD);
 }
@@ -308,6 +359,7 @@ static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_que
 
 	blk_mq_start_request(data->rq);
 	command->submitted = ktime_get_ns();
+	command->queue = &drive->queues[hctx->queue_num];
 	/* Whoever finds the inbox empty tells the drive. */
 	if (llist_add(&command->node, &drive->inbox))
 		smp_call_function_single_async(cpu, &drive->call);
@@ -319,10 +371,41 @@ static void complete_rq(struct request *rq)
 	blk_mq_end_request(rq, BLK_STS_OK);
 }
 
-/* Interrupts of one CPU: all its queues are mapped to the context of that CPU. */
+/* CPUs that use the drives are numbered without the one that plays them. */
+static unsigned int users(void)
+{
+	return max(nr_cpu_ids - 1, 1u);
+}
+
+/* Each queue serves CPUs that follow each other. */
+static void map_queues(struct blk_mq_tag_set *tags)
+{
+	unsigned int other, user;
+
+	for_each_possible_cpu(other) {
+		user = min(other - (other > cpu), users() - 1);
+		tags->map[HCTX_TYPE_DEFAULT].mq_map[other] = user * tags->nr_hw_queues / users();
+	}
+}
+
+/* Drives take turns among the CPUs of a queue. */
+static int interrupted_cpu(const struct drive *drive, unsigned int queue)
+{
+	unsigned int first = DIV_ROUND_UP(queue * users(), drive->tags.nr_hw_queues);
+	unsigned int next = DIV_ROUND_UP((queue + 1) * users(), drive->tags.nr_hw_queues);
+
+	if (completion_cpu >= 0)
+		return completion_cpu;
+	if (next - first == 1)
+		return -1;
+	first += drive->number % (next - first);
+	return first + (first >= cpu);
+}
+
 static const struct blk_mq_ops ops = {
 	.queue_rq = queue_rq,
 	.complete = complete_rq,
+	.map_queues = map_queues,
 };
 
 static const struct block_device_operations disk_ops = {
@@ -331,7 +414,8 @@ static const struct block_device_operations disk_ops = {
 
 static int add_drive(unsigned int number)
 {
-	struct drive *drive = kzalloc(sizeof(*drive), GFP_KERNEL);
+	unsigned int count = queues ? min(queues, users()) : users(), i;
+	struct drive *drive;
 	int error;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 	struct queue_limits limits = {
@@ -342,11 +426,11 @@ static int add_drive(unsigned int number)
 	};
 #endif
 
+	drive = kzalloc(struct_size(drive, queues, count), GFP_KERNEL);
 	if (!drive)
 		return -ENOMEM;
 	drive->number = number;
 	INIT_LIST_HEAD(&drive->served);
-	INIT_LIST_HEAD(&drive->collected);
 	init_llist_head(&drive->inbox);
 	INIT_CSD(&drive->call, on_call, drive);
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
@@ -358,13 +442,19 @@ static int add_drive(unsigned int number)
 	drive->random = (u64)seed * 2654435761u + number;
 	next_random(drive);
 	drive->tags.ops = &ops;
-	drive->tags.nr_hw_queues = queues ? queues : num_possible_cpus();
+	drive->tags.nr_hw_queues = count;
 	drive->tags.queue_depth = depth;
 	drive->tags.numa_node = NUMA_NO_NODE;
 	drive->tags.cmd_size = sizeof(struct command);
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
 	drive->tags.flags = BLK_MQ_F_SHOULD_MERGE;
 #endif
+	for (i = 0; i < count; i++) {
+		INIT_LIST_HEAD(&drive->queues[i].collected);
+		init_llist_head(&drive->queues[i].told);
+		INIT_CSD(&drive->queues[i].call, on_interrupt, &drive->queues[i]);
+		drive->queues[i].cpu = interrupted_cpu(drive, i);
+	}
 	error = blk_mq_alloc_tag_set(&drive->tags);
 	if (error)
 		goto free;
@@ -402,10 +492,11 @@ free:
 	return error;
 }
 
-/* /sys/module/wakepath_drive/parameters/counts: a line per drive; writing to it begins anew. */
+/* /sys/module/wakepath_drive/parameters/counts: a line per drive; writing to it begins anew, with drives that are awake. */
 static int show_counts(char *buffer, const struct kernel_param *parameter)
 {
-	int length = 0, i, state;
+	unsigned int state;
+	int length = 0, i;
 
 	for (i = 0; i < MOST_DRIVES && all[i]; i++) {
 		const struct counts *of = &all[i]->counts;
@@ -414,7 +505,7 @@ static int show_counts(char *buffer, const struct kernel_param *parameter)
 			"drive%d clock_ns %llu reads %llu writes %llu interrupts %llu service_ns %llu queued_ns %llu late_ns %llu most_late_ns %llu wake_ns %llu wakes",
 			i, ktime_get_ns(), of->reads, of->writes, of->interrupts, of->service_ns, of->queued_ns, of->late_ns,
 			of->most_late_ns, of->wake_ns);
-		for (state = 0; state < states; state++)
+		for (state = 0; state < min(states, MOST_STATES); state++)
 			length += scnprintf(buffer + length, PAGE_SIZE - length, " %llu", of->wakes[state]);
 		length += scnprintf(buffer + length, PAGE_SIZE - length, "\n");
 	}
@@ -425,8 +516,10 @@ static int clear_counts(const char *text, const struct kernel_param *parameter)
 {
 	int i;
 
-	for (i = 0; i < MOST_DRIVES && all[i]; i++)
+	for (i = 0; i < MOST_DRIVES && all[i]; i++) {
 		memset(&all[i]->counts, 0, sizeof(all[i]->counts));
+		all[i]->idle_since = 0;
+	}
 	return 0;
 }
 
@@ -458,6 +551,14 @@ static int __init wakepath_drive_init(void)
 
 	if (!drives || drives > MOST_DRIVES || cpu >= nr_cpu_ids || !cpu_online(cpu)) {
 		pr_err("wakepath_drive: 1 to %d drives, played by a CPU that is online\n", MOST_DRIVES);
+		return -EINVAL;
+	}
+	if (completion_cpu >= 0 && (completion_cpu >= nr_cpu_ids || !cpu_online(completion_cpu))) {
+		pr_err("wakepath_drive: completion_cpu=%d is no CPU that is online\n", completion_cpu);
+		return -EINVAL;
+	}
+	if (units > MOST_UNITS || states > MOST_STATES) {
+		pr_err("wakepath_drive: at most %u units and %u power states\n", MOST_UNITS, MOST_STATES);
 		return -EINVAL;
 	}
 	for (i = 0; i < drives; i++) {

@@ -42,6 +42,17 @@ limit() {
     echo "$1" >&3
 }
 
+# Of the drives: how many, and their idle times, entries and exits in us with commas between.
+power_states() {
+    echo 0 >$drives/states
+    if [ "$1" -gt 0 ]; then
+        echo "$2" >$drives/state_idle_us
+        echo "$3" >$drives/state_entry_us
+        echo "$4" >$drives/state_exit_us
+        echo "$1" >$drives/states
+    fi
+}
+
 counters() {
     read -r counts <$drives/counts
     echo "$counts"

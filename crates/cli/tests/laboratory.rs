@@ -159,28 +159,79 @@ fn laboratory(study: &str, out: &Path, more: &[&str]) -> Output {
         .unwrap()
 }
 
+/// The laboratory's machine with other text in places, as a file.
+fn machine_with(folder: &Path, changes: &[(&str, &str)]) -> String {
+    let mut text =
+        fs::read_to_string(repository().join("rig/laboratory/debian-6.12.toml")).unwrap();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    let path = folder.join("debian-6.12.toml");
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+const COMPLETION: &str = "completion = { ";
+
 /// What the laboratory refuses before it boots anything.
 #[test]
 fn what_a_guest_cannot_have_is_refused() {
     let folder = TempDir::new().unwrap();
     let study = folder.path().join("s.toml");
-    for (machine, job, message) in [
-        ("skylake-2s-server", "runtime=50ms", "104 CPUs"),
+    let with = |from: &str, to: &str| machine_with(folder.path(), &[(from, to)]);
+    let state = |number: u32| {
+        format!(
+            "[[idle_state]]\nname = 'D{number}'\nexit_latency_us = {0}\ntarget_residency_us = {0}\n\
+             true_exit_us = {0}\nsource = 's'\n\n",
+            400 + number
+        )
+    };
+    let many: String = (0..6).map(state).collect::<String>() + "[scheduler]\n";
+    let of_file = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+    for (machine, change, message) in [
+        ("skylake-2s-server", None, "104 CPUs"),
+        ("rk3399", None, "does not begin with a polling one"),
+        ("xeon-e3-1240v5", None, "no idle states of a whole cluster"),
         (
-            "rk3399",
-            "runtime=50ms",
-            "does not begin with a polling one",
+            "",
+            Some(of_file("cpus = 2", "cpus = 16")),
+            "16 CPUs, and a guest has at most 15",
         ),
         (
-            "xeon-e3-1240v5",
-            "runtime=50ms",
-            "no idle states of a whole cluster",
+            "",
+            Some(of_file("[scheduler]\n", &many)),
+            "11 idle states, but a cpuidle driver has at most 10",
+        ),
+        (
+            "",
+            Some(of_file(COMPLETION, "completion = { same_cpu_share = 0.5, ")),
+            "io_path.completion.same_cpu_share",
+        ),
+        (
+            "",
+            Some(of_file(
+                "spread = 0\n",
+                "spread = 0\nbuffer = { kib = 8192, media_us = 8 }\n",
+            )),
+            "cannot have `drive.buffer`",
+        ),
+        (
+            "",
+            Some(of_file("parallel_units = 8", "parallel_units = 300")),
+            "300 parallel units",
+        ),
+        (
+            "",
+            Some(of_file("read_service_us = 80", "read_service_us = 5000000")),
+            "more than 4 s",
         ),
     ] {
-        let text = STUDY
-            .replace("MACHINE", machine)
-            .replace("runtime=50ms", job);
-        fs::write(&study, text).unwrap();
+        let machine = match &change {
+            Some((from, to)) => with(from, to),
+            None => machine.to_owned(),
+        };
+        fs::write(&study, STUDY.replace("MACHINE", &machine)).unwrap();
         let done = laboratory(study.to_str().unwrap(), &folder.path().join("out"), &[]);
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         if done.status.code() == Some(UNAVAILABLE) {
@@ -189,6 +240,131 @@ fn what_a_guest_cannot_have_is_refused() {
         }
         assert_eq!(done.status.code(), Some(FAILED), "{said}");
         assert!(said.contains(message), "{said}");
+    }
+}
+
+/// A drive with a link, media of their own rate, and two power states.
+fn full_drive() -> String {
+    let state = |asleep: bool, entry_us: u32, exit_us: u32| {
+        format!(
+            "[[drive.declared.states]]\nmax_power_uw = 3000\nnon_operational = {asleep}\n\
+             entry_latency_us = {entry_us}\nexit_latency_us = {exit_us}\nread_throughput_rank = 0\n\
+             read_latency_rank = 0\nwrite_throughput_rank = 0\nwrite_latency_rank = 0\n"
+        )
+    };
+    format!(
+        "read_mb_per_s = 1000\nwrite_mb_per_s = 2000.5\nread_stream_mb_per_s = 500\nsource = 'rig/drive'\n\
+         [drive.declared]\nmodel = 'drive'\nfirmware = '1'\nvendor_id = 1\nnpss = 2\nsource = 's'\n{}{}{}",
+        state(false, 0, 0),
+        state(true, 200, 500),
+        state(true, 1000, 3000)
+    )
+}
+
+/// What the modules of a guest are told of a machine, and of its power states under policies.
+#[test]
+fn a_machine_file_becomes_parameters_of_the_modules() {
+    let simulated = Simulated::new();
+    let folder = TempDir::new().unwrap();
+    let completion = "completion = { cpu = 1, queues = 1, coalesce = 4, coalesce_us = 100, ";
+    let machine = machine_with(
+        folder.path(),
+        &[
+            (COMPLETION, completion),
+            ("source = \"rig/drive\"\n", &full_drive()),
+        ],
+    );
+    let study = folder.path().join("s.toml");
+    let policies = "['menu', 'menu + apst[primary_timeout_ms=5,secondary_timeout_ms=30]', \
+        'menu + drive-latency[tolerance=1000us]', 'menu + drive-latency[tolerance=0us]']";
+    let text = STUDY.replace("MACHINE", &machine);
+    fs::write(
+        &study,
+        text.replace("['menu', 'ladder']", policies)
+            .replace("repeats = 2", "repeats = 1"),
+    )
+    .unwrap();
+    let (study, sim) = (study.to_str().unwrap(), simulated.path("full"));
+    wakepath(&["study", "run", study, "-o", &sim]).success();
+    let ask = "import sys; sys.path.insert(0, 'rig')\n\
+        from pathlib import Path\n\
+        from laboratory_machine import Machine\n\
+        from laboratory_study import cells_of\n\
+        cells = cells_of(Path(sys.argv[1]), Path(sys.argv[2]))\n\
+        print(Machine(cells[0].machine).drive_parameters())\n\
+        for cell in cells:\n\
+        \x20   print([(of.idle, of.entry, of.exit) for of in cell.power_states])";
+    let done = Command::new("python3")
+        .current_dir(repository())
+        .args(["-c", ask, &sim, env!("CARGO_BIN_EXE_wakepath")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{said}");
+    assert_eq!(
+        String::from_utf8(done.stdout).unwrap(),
+        "drives=1 units=8 read_ns=80000 write_ns=20000 link_kbs=1000000,2000500 stream_kbs=500000,0 queues=1 coalesce=4 \
+         completion_cpu=1 coalesce_ns=100000\n\
+         [(100000, 1000, 3000)]\n\
+         [(5000, 1000, 3000)]\n\
+         [(100000, 200, 500)]\n\
+         []\n"
+    );
+}
+/// Four CPUs under Debian's 6.1, whose CPUs rig/guest/init starts; one of them takes all interrupts, and the drive sleeps.
+#[test]
+fn an_older_kernel_has_interrupts_and_power_states_of_its_machine() {
+    let folder = TempDir::new().unwrap();
+    let machine = machine_with(
+        folder.path(),
+        &[
+            ("kernel = \"6.12\"", "kernel = \"6.1\""),
+            ("cpus = 2", "cpus = 4"),
+            (COMPLETION, "completion = { cpu = 3, "),
+            ("source = \"rig/drive\"\n", &full_drive()),
+        ],
+    );
+    let study = folder.path().join("s.toml");
+    let job = |name: &str, more: &str| {
+        format!(
+            "[[workload]]\nname = '{name}'\nfio_job = \"\"\"\n[a]\nfilename=/dev/drive0\nsize=1g\ndirect=1\n\
+             rw=randread\ntime_based\ncpus_allowed=0\n{more}\"\"\"\n"
+        )
+    };
+    let text = format!(
+        "name = 's'\nmachine = '{machine}'\nrepeats = 1\n\
+         policy = [{{ name = 'C6', set = 'menu + idle-states[disable=POLL,C1,C1E,C8] + apst[primary_timeout_ms=5,\
+         primary_tolerance_us=1000,secondary_timeout_ms=100]' }}]\n{}{}",
+        job("awake", "runtime=100ms\n"),
+        job("asleep", "runtime=300ms\nthinktime=20ms\n")
+    );
+    fs::write(&study, text).unwrap();
+    let out = folder.path().join("out");
+    let done = laboratory(study.to_str().unwrap(), &out, &["--timeout", "450"]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if done.status.code() == Some(UNAVAILABLE) {
+        skip(
+            "an_older_kernel_has_interrupts_and_power_states_of_its_machine",
+            &said,
+        );
+        return;
+    }
+    assert!(done.status.success(), "{said}");
+    let (sim, lab) = (
+        cells(&out.join("sim"), "p50_us"),
+        cells(&out.join("lab"), "p50_us"),
+    );
+    // Two exits from C6, of the CPU of the interrupts and of that of the task, and 500 us from the power state.
+    for (workload, least) in [
+        ("awake", 80.0 + 2.0 * 133.0),
+        ("asleep", 580.0 + 2.0 * 133.0),
+    ] {
+        let key = (workload.to_owned(), "C6".to_owned());
+        let (sim, lab) = (sim[&key], lab[&key]);
+        assert!(
+            lab > least && (sim / lab - 1.0).abs() < 0.03,
+            "{workload}: {sim}, {lab}"
+        );
     }
 }
 
