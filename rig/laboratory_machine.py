@@ -29,6 +29,7 @@ LACKING = {
     "package.hysteresis_us": "sleep of the whole package",
     "package.entry_us": "sleep of the whole package",
     "package.exit_us": "sleep of the whole package",
+    "cluster.idle_state": "idle states of one kind of core",
     "cluster.smt_speedup": "threads that slow each other down",
     "cluster.smt_poll_loss": "threads that slow each other down",
     "idle_state.cold_start_kcycles": "cold caches after an idle state",
