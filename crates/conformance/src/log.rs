@@ -90,15 +90,7 @@ pub(crate) fn parse_case(
     });
     Ok(Case {
         halt_poll: None,
-        states: table
-            .iter()
-            .map(|state| State {
-                exit_latency: state.exit_latency.0 as i64,
-                target_residency: state.target_residency.0 as i64,
-                polling: state.polling,
-                disabled: state.disabled,
-            })
-            .collect(),
+        states: table.iter().map(State::from).collect(),
         calls: calls.collect::<Result<_>>()?,
     })
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use wakepath_hardware::IdleState;
 use wakepath_policies::idle::{IdleOutcome, IdleQuery};
 use wakepath_policies::input;
 
@@ -28,6 +29,17 @@ pub struct State {
     pub polling: bool,
     /// The state is switched off.
     pub disabled: bool,
+}
+
+impl From<&IdleState> for State {
+    fn from(state: &IdleState) -> Self {
+        Self {
+            exit_latency: state.exit_latency.0 as i64,
+            target_residency: state.target_residency.0 as i64,
+            polling: state.polling,
+            disabled: state.disabled,
+        }
+    }
 }
 
 /// One line of a governor call log; see the mechanisms' description of the format. In the layout of

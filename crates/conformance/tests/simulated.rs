@@ -70,15 +70,7 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
     }
     let (machine, workload) = (machine()?, workload()?);
     let table = machine.declared_idle_states()?;
-    let states: Vec<State> = table
-        .iter()
-        .map(|s| State {
-            exit_latency: s.exit_latency.0 as i64,
-            target_residency: s.target_residency.0 as i64,
-            polling: s.polling,
-            disabled: s.disabled,
-        })
-        .collect();
+    let states: Vec<State> = table.iter().map(State::from).collect();
     for version in VERSIONS {
         let Ok(source) = KernelSource::obtain(version, &cache_dir()) else {
             eprintln!("skipped: no source of Linux {version}");

@@ -170,7 +170,8 @@ pub struct StateReport {
 }
 
 impl StateReport {
-    pub(crate) fn new(state: String, totals: &Totals, power: bool) -> Self {
+    /// Of what was added up in a state; `power`: whether its power is known.
+    pub fn new(state: String, totals: &Totals, power: bool) -> Self {
         let joules = |femtojoules: f64| power.then_some(femtojoules / 1e15);
         Self {
             state,

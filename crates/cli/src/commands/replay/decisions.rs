@@ -10,6 +10,8 @@ use wakepath_policies::idle::{Governor, IdleDecision};
 use wakepath_policies::input::{Call, CallReader, read_decisions};
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::PolicySet;
+use wakepath_replay::StateReport;
+use wakepath_replay::cost::Totals;
 use wakepath_replay::score::Asked;
 use wakepath_study::run::replay::Replaying;
 use wakepath_units::cpus;
@@ -116,24 +118,26 @@ pub(super) fn run(
 fn scored(asked: &Asked, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
     let by_state = asked.score(answers).with_context(|| name.to_owned())?;
     let has_power = asked.states.power.is_some();
-    let mut all = wakepath_replay::cost::Totals::default();
+    let mut all = Totals::default();
     for totals in &by_state {
         all.add(totals);
     }
-    let joules = |femtojoules: f64| has_power.then_some(femtojoules / 1e15);
     let names = asked.states.declared.iter().map(|state| state.name.clone());
     let rows = names.zip(by_state).chain([("all".to_owned(), all)]);
-    let row = |(state, totals): (String, wakepath_replay::cost::Totals)| Row {
-        governor: name.to_owned(),
-        state,
-        time_ns: totals.time,
-        count: totals.count,
-        too_deep: totals.too_deep,
-        too_shallow: totals.too_shallow,
-        slower: totals.slower,
-        added_latency_ns: totals.added_latency,
-        wasted_j: joules(totals.wasted as f64),
-        energy_j: joules(totals.energy as f64),
+    let row = |(state, totals): (String, Totals)| {
+        let report = StateReport::new(state, &totals, has_power);
+        Row {
+            governor: name.to_owned(),
+            state: report.state,
+            time_ns: report.time_ns,
+            count: report.count,
+            too_deep: report.too_deep,
+            too_shallow: report.too_shallow,
+            slower: report.slower,
+            added_latency_ns: report.added_latency_ns,
+            wasted_j: report.wasted_j,
+            energy_j: report.energy_j,
+        }
     };
     Ok(rows.map(row).collect())
 }
