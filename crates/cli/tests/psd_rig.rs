@@ -15,12 +15,14 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
-use common::bursts::{Found, Lease, given, judge};
+use common::bursts::{Found, Lease, completions, given, judge};
 use common::recording::read;
 use common::repository;
 use common::rig::{Guest, Shared, guest};
+use wakepath_conformance::leases::{by_code, by_rule};
 use wakepath_policies::psd::{LeaseRule, PsdPolicy};
 use wakepath_trace::recording::{Event, Kind, Metadata};
+use wakepath_units::TickRate;
 
 /// The exit code of rig/dkms.py when something that it needs is not there.
 const UNAVAILABLE: i32 = 3;
@@ -194,6 +196,11 @@ fn check_rule(
         timeout_ms: 2 * policy.timeout_ms,
         ..policy
     };
+    // The code itself, on the same completions.
+    for ios in completions(&phases.events).values() {
+        let of_rule = by_rule(&policy, TickRate::HZ_250, ios);
+        assert_eq!(by_code(&policy, ios).unwrap(), of_rule, "{policy:?}");
+    }
     let rule = given(&phases.events, span, &policy);
     let latest = given(&phases.events, span, &late);
     println!("{policy:?}: {leases} leases for {held:?} ns; its rule {rule:?}, late {latest:?}");

@@ -475,16 +475,18 @@ fn read_all(from: &mut impl Read) -> std::io::Result<Vec<u8>> {
     Ok(all)
 }
 
+/// The headers in angle brackets that a C file includes.
+pub(crate) fn included(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let rest = line.trim_start().strip_prefix("#include")?;
+        let (header, _) = rest.trim().strip_prefix('<')?.split_once('>')?;
+        Some(header)
+    })
+}
+
 /// Makes each header that a kernel file includes a forwarder to our stand-ins.
 fn forward_includes(text: &str, include: &Path) -> Result<()> {
-    for line in text.lines() {
-        let header = line
-            .trim_start()
-            .strip_prefix("#include")
-            .and_then(|rest| rest.trim().strip_prefix('<'))
-            .and_then(|rest| rest.split_once('>'))
-            .map(|(header, _)| header);
-        let Some(header) = header else { continue };
+    for header in included(text) {
         ensure!(
             !header.split('/').any(|part| part == ".."),
             "an include leaves the tree: {header}"

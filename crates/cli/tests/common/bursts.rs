@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use wakepath_policies::psd::{Lease as Rule, PsdPolicy};
+use wakepath_conformance::leases::by_rule;
+use wakepath_policies::psd::PsdPolicy;
 use wakepath_trace::recording::{Event, Kind, Metadata};
 use wakepath_units::TickRate;
 
@@ -63,28 +64,26 @@ pub(crate) struct Given {
     pub(crate) held: u64,
 }
 
-/// What `policy` makes of the completions that were recorded, counted in `span`.
-pub(crate) fn given(events: &[Event], span: &Range<u64>, policy: &PsdPolicy) -> Given {
-    let mut cpus: BTreeMap<u32, (Rule, u64)> = BTreeMap::new();
-    let mut given = Given::default();
-    let inside = |from: u64, to: u64| to.min(span.end).saturating_sub(from.max(span.start));
+/// The times of the completions that were recorded, by CPU, in ns.
+pub(crate) fn completions(events: &[Event]) -> BTreeMap<u32, Vec<u64>> {
+    let mut cpus: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for event in events {
-        let time = event.time.0;
-        if !matches!(event.kind, Kind::BlockComplete(_)) || time >= span.end {
-            continue;
-        }
-        let new = || (Rule::new(policy, TickRate::HZ_250), 0);
-        let (rule, since) = cpus.entry(event.cpu).or_insert_with(new);
-        let (held, end) = (rule.holds(event.time), rule.end().0);
-        rule.io(event.time);
-        if !held && rule.holds(event.time) {
-            given.held += inside(*since, end);
-            given.leases += u64::from(span.contains(&time));
-            *since = time;
+        if matches!(event.kind, Kind::BlockComplete(_)) {
+            cpus.entry(event.cpu).or_default().push(event.time.0);
         }
     }
-    for (rule, since) in cpus.values() {
-        given.held += inside(*since, rule.end().0);
+    cpus
+}
+
+/// What `policy` makes of the completions that were recorded, counted in `span`.
+pub(crate) fn given(events: &[Event], span: &Range<u64>, policy: &PsdPolicy) -> Given {
+    let mut given = Given::default();
+    for ios in completions(events).values() {
+        for lease in by_rule(policy, TickRate::HZ_250, ios) {
+            given.leases += u64::from(span.contains(&lease.start));
+            let (from, to) = (lease.start.max(span.start), lease.end.min(span.end));
+            given.held += to.saturating_sub(from);
+        }
     }
     given
 }

@@ -1,0 +1,125 @@
+//! Latency leases by wakepath's own code for the kernel beside the rule in `policies`, on the same I/Os.
+//!
+//! The kernel module and the daemon's eBPF program are compiled as they are, for one CPU in user space whose time stands still
+//! while they work. So what they decide is compared, and not how fast a machine is.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use wakepath_policies::psd::{BurstEvent, HeardLease, Lease, LeaseRule, PsdPolicy};
+use wakepath_units::{Nanoseconds, TickRate};
+
+use crate::program::{included, run_command};
+
+/// How long compiling and running may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The leases that the rule in `policies` gives on one CPU for I/Os at these times, in ns, in their order. Each is a time from
+/// which on it holds, and one from which on it does not.
+pub fn by_rule(policy: &PsdPolicy, tick: TickRate, ios: &[u64]) -> Vec<Range<u64>> {
+    let mut lease = Lease::new(policy, tick);
+    let mut leases: Vec<Range<u64>> = Vec::new();
+    for io in ios.iter().map(|ns| Nanoseconds(*ns)) {
+        lease.io(io);
+        if lease.holds(io) {
+            add(&mut leases, io.0..lease.end().0);
+        }
+    }
+    leases
+}
+
+/// Adds a lease. One that begins where another ends, or earlier, goes on with it.
+fn add(leases: &mut Vec<Range<u64>>, lease: Range<u64>) {
+    match leases.last_mut().filter(|last| lease.start <= last.end) {
+        Some(last) => last.end = lease.end,
+        None => leases.push(lease),
+    }
+}
+
+/// The same by the code itself: the module's, or the daemon's with its user space. The patch has none here.
+///
+/// # Errors
+/// It cannot be compiled or run; a rule that has no code; a module whose leases begin later in a burst.
+pub fn by_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
+    let (source, driver, daemon) = match policy.rule {
+        LeaseRule::Module => ("module/wakepath_psd.c", "psd_module_main.c", false),
+        LeaseRule::Daemon => (
+            "crates/daemon/bpf/block_io.bpf.c",
+            "psd_daemon_main.c",
+            true,
+        ),
+        LeaseRule::Patch => bail!("the patch has no code here"),
+    };
+    ensure!(
+        daemon || policy.start_after == 1,
+        "the module's lease begins with the first I/O"
+    );
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source = crate_dir.join("../..").join(source);
+    let text = fs::read_to_string(&source).with_context(|| source.display().to_string())?;
+    let scratch = tempfile::tempdir()?;
+    // The driver has what it takes of the kernel, so that its headers are empty.
+    for header in included(&text).chain(["kernel.h"]) {
+        let path = scratch.path().join(header);
+        fs::create_dir_all(path.parent().unwrap_or(scratch.path()))?;
+        fs::write(path, "")?;
+    }
+    let program = scratch.path().join("program");
+    let compiled = Command::new("gcc")
+        .args(["-std=gnu11", "-O1", "-w", "-I"])
+        .arg(scratch.path())
+        .arg(format!("-DSOURCE=\"{}\"", source.display()))
+        .arg("-o")
+        .arg(&program)
+        .arg(crate_dir.join("c").join(driver))
+        .output()
+        .context("cannot run gcc")?;
+    let complaint = String::from_utf8_lossy(&compiled.stderr);
+    ensure!(compiled.status.success(), "gcc failed:\n{complaint}");
+    let mut input = String::new();
+    for io in ios {
+        let _ = writeln!(input, "{io}");
+    }
+    let mut command = Command::new(program);
+    command.arg(policy.timeout_ms.to_string());
+    if daemon {
+        command.arg(policy.start_after.to_string());
+    }
+    let said = String::from_utf8(run_command(&mut command, input.as_bytes(), LIMIT)?)?;
+    let numbers = said.split_ascii_whitespace().map(str::parse);
+    let numbers: Vec<u64> = numbers.collect::<Result<_, _>>()?;
+    let (pairs, rest) = numbers.as_chunks::<2>();
+    ensure!(rest.is_empty(), "half a line: {said}");
+    if daemon {
+        return Ok(heard(pairs));
+    }
+    let mut leases = Vec::new();
+    for [from, to] in pairs {
+        add(&mut leases, *from..*to);
+    }
+    Ok(leases)
+}
+
+/// What the daemon's user space makes of what it is told: a kind and a time each.
+fn heard(told: &[[u64; 2]]) -> Vec<Range<u64>> {
+    let mut lease = HeardLease::default();
+    let mut leases: Vec<Range<u64>> = Vec::new();
+    for [kind, time] in told {
+        let event = match kind {
+            1 => BurstEvent::Io,
+            _ => BurstEvent::Quiet,
+        };
+        lease.hear(event, *time);
+        match (lease.change(), leases.last_mut()) {
+            (Some(true), _) => add(&mut leases, *time..u64::MAX),
+            (Some(false), Some(last)) => last.end = *time,
+            _ => {}
+        }
+    }
+    leases
+}
