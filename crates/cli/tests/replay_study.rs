@@ -14,7 +14,8 @@ use common::{fails_with, json, wakepath};
 use wakepath_hardware::IdleState;
 use wakepath_results::{IdleRow, MetricRow, Reader};
 use wakepath_trace::recording::{
-    Before, Block, CpuIdleStates, Event, IdleInputs, IdlePeriod, Kind, Metadata, Overwrite, Writer,
+    Before, Block, CpuIdleStates, Event, IdleInputs, IdlePeriod, Kind, Metadata, Overwrite,
+    Reader as RecordingReader, Writer,
 };
 use wakepath_units::Nanoseconds;
 
@@ -397,4 +398,181 @@ fn replay_prints_intervals_and_keeps_its_results() {
         text.contains("10 blocks of") && text.contains("compared with recorded"),
         "{text}"
     );
+}
+
+/// Writes a recording again as that of a machine with another processor.
+fn with_processor(from: &Path, to: &str, processor: &str) {
+    let mut reader = RecordingReader::open(from).unwrap();
+    let metadata = Metadata {
+        processor: Some(processor.to_owned()),
+        ..reader.metadata().clone()
+    };
+    let mut writer = Writer::create(&from.with_file_name(to), Overwrite::Yes, metadata).unwrap();
+    reader.for_each(|event| writer.push(&event)).unwrap();
+    writer.finish().unwrap();
+}
+
+#[test]
+fn recordings_of_several_machines_are_compared_each_on_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = recording(folder.path(), "first.parquet");
+    for (name, processor) in [("a", "One"), ("b", "Other/2"), ("c", "One")] {
+        with_processor(&first, &format!("{name}.parquet"), processor);
+    }
+    let workload = |name: &str, more: &str| {
+        format!("[[workload]]\nname = '{name}'\nrecording = '{name}.parquet'\n{more}\n")
+    };
+    let head = "name = 'fleet'\nrepeats = 5\npolicy = ['unchanged', 'menu', 'deepest']\n";
+    let question = "[[question]]\nminimise = 'too_deep_per_s'\nmachines = ['Other/2']\n";
+    let text = [
+        head,
+        &["a", "b", "c"].map(|n| workload(n, "")).concat(),
+        question,
+    ]
+    .concat();
+    let file = study(folder.path(), &text);
+    let out = folder.path().join("out");
+    let dir = out.to_str().unwrap();
+    let run = |file: &str, dir: &str, more: &[&str]| {
+        wakepath(&[&["study", "run", file, "--on", "replay", "-o", dir], more].concat())
+    };
+    run(&file, dir, &[]).success();
+    let results = Reader::open(dir).unwrap();
+    let document = results.document();
+    let names: Vec<&str> = document.machines.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(names, ["One", "Other/2"]);
+    let on = |workload: usize| document.workloads[workload].machines.join(" ");
+    assert_eq!([on(0), on(1), on(2)], ["One", "Other/2", "One"]);
+    assert_eq!(document.runs(), 3 * 3 * 5);
+    assert!(out.join("machines/Other%2F2.toml").is_file());
+    // The question is about one of the machines, so it has one answer.
+    let compared = json(&wakepath(&["compare", dir, "--format", "json"]).success());
+    let answers = compared["answers"].as_array().unwrap();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert!(
+        answers[0]["question"]
+            .as_str()
+            .unwrap()
+            .ends_with("(Other/2)")
+    );
+    wakepath(&[
+        "report",
+        dir,
+        "-o",
+        folder.path().join("p.html").to_str().unwrap(),
+    ])
+    .success();
+    let again = folder.path().join("again");
+    let kept = out.join("study.toml");
+    run(kept.to_str().unwrap(), again.to_str().unwrap(), &[]).success();
+    assert_eq!(common::contents(&out), common::contents(&again));
+
+    // A grid: the figures of two machines. One recording is replayed with those of one of them.
+    let machines = head.replace("repeats", "machine = ['epyc-7502', 'rk3399']\nrepeats");
+    let text = [
+        &*machines,
+        &workload("a", ""),
+        &workload("b", "machines = 'epyc-7502'"),
+    ]
+    .concat();
+    let file = study(folder.path(), &text);
+    let grid = folder.path().join("grid");
+    let checked = wakepath(&["study", "check", &file, "--on", "replay"]).success();
+    let checked = String::from_utf8(checked.get_output().stdout.clone()).unwrap();
+    assert!(
+        checked.contains("the figures of epyc-7502, rk3399"),
+        "{checked}"
+    );
+    run(&file, grid.to_str().unwrap(), &[]).success();
+    let rows = Reader::open(&grid).unwrap().metrics().unwrap();
+    let power = |machine: &str, workload: &str| {
+        let of = |row: &&MetricRow| {
+            row.machine == machine && row.workload == workload && row.metric == "mean_mw"
+        };
+        rows.iter().filter(of).map(|row| row.value).sum::<f64>()
+    };
+    assert!(power("epyc-7502", "a") > 10.0 * power("rk3399", "a"));
+    assert!(power("rk3399", "a") > 0.0 && power("rk3399", "b") == 0.0);
+    let [a, b] = ["a", "b"].map(|workload| power("epyc-7502", workload));
+    assert_eq!(a.to_bits(), b.to_bits());
+
+    for (from, to, says) in [
+        (
+            "repeats",
+            "drive = 'sn530'\nrepeats",
+            "a replay has no `drive`",
+        ),
+        ("'rk3399']", "'rk3398']", "rk3399"),
+        (
+            "machine = ['epyc-7502', 'rk3399']\n",
+            "",
+            "`machines` goes with `machine`",
+        ),
+        ("= 'epyc-7502'", "= 'laptop'", "epyc-7502"),
+    ] {
+        let file = study(folder.path(), &text.replacen(from, to, 1));
+        fails_with(
+            wakepath(&["study", "check", &file, "--on", "replay"]),
+            &["study.toml:", says],
+        );
+    }
+}
+
+#[test]
+fn results_of_a_recording_are_of_its_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recording(folder.path(), "load.parquet");
+    let file = study(folder.path(), STUDY);
+    let out = folder.path().join("out");
+    let run = |study: &str, more: &[&str]| {
+        let dir = out.to_str().unwrap();
+        wakepath(&[&["study", "run", study, "--on", "replay", "-o", dir], more].concat())
+    };
+    run(&file, &[]).success();
+    let document = json_file(&out.join("result.json"));
+    let path = trace.canonicalize().unwrap();
+    let sha256 = document["sha256"][path.to_str().unwrap()].as_str().unwrap();
+    let printed = std::process::Command::new("sha256sum")
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(printed.stdout.starts_with(sha256.as_bytes()), "{sha256}");
+    let kept = fs::read_to_string(out.join("study.toml")).unwrap();
+    assert!(kept.contains(&format!("sha256 = \"{sha256}\"")), "{kept}");
+
+    // The same names with another content.
+    fs::remove_file(out.join("runs/000007.json")).unwrap();
+    let first = recording(folder.path(), "first.parquet");
+    with_processor(&first, "load.parquet", "Another");
+    fails_with(
+        run(&file, &["--resume"]),
+        &[
+            "load.parquet",
+            "another content",
+            sha256,
+            "another directory",
+        ],
+    );
+    let kept = out.join("study.toml");
+    fails_with(
+        run(kept.to_str().unwrap(), &["--resume"]),
+        &["load.parquet", "another content", sha256, "`sha256`"],
+    );
+    assert!(!out.join("runs/000007.json").exists());
+    run(&file, &["--force"]).success();
+
+    for (name, says) in [
+        ("{ path = 'load.parquet', sha256 = 'abc' }", "no SHA-256"),
+        ("{ path = 'load.parquet', sha1 = 'abc' }", "sha1"),
+        ("{ sha256 = 'abc' }", "path"),
+        ("['load.parquet']", "a path, or a table"),
+    ] {
+        let file = study(folder.path(), &STUDY.replace("'load.parquet'", name));
+        let check = wakepath(&["study", "check", &file, "--on", "replay"]);
+        fails_with(check, &["study.toml:7", says]);
+    }
+}
+
+fn json_file(path: &Path) -> serde_json::Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }

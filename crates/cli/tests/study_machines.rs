@@ -18,7 +18,10 @@ const STUDY: &str = "name = 's'\nmachine = ['rk3399', 'laptop']\ndrive = ['sn530
     fio_options = { thinktime = [0, 500] }\n\
     [[workload]]\nname = 'all out'\nfio = 'iowait-rk3399.fio'\nseconds = 0.02\n\
     machines = 'rk3399'\npolicies = ['menu', 'teo', 'menu']\n\
-    [[question]]\nminimise = 'mean_mw'\nkeep = ['p99_us < 400']\nworkloads = ['reads']\n";
+    [[question]]\nminimise = 'mean_mw'\nkeep = ['p99_us < 400']\nworkloads = ['reads']\n\
+    [[question]]\nminimise = 'mean_mw'\nmachines = ['laptop']\n\
+    [[question]]\nminimise = 'mean_mw'\nmachines = ['rk3399/760p']\n\
+    [[question]]\nmetric = 'iops'\nmachines = ['laptop/sn530']\n";
 
 /// Cells of each repeat: four machines with two workloads under three policies, two machines with one under two.
 const CELLS: usize = 4 * 2 * 3 + 2 * 2;
@@ -153,10 +156,12 @@ fn each_machine_has_its_own_baseline_ranking_and_front() {
     );
     // Four machines with three policies, two of them with two that ran everywhere, and those two over all.
     assert_eq!(front.lines().count(), 1 + 2 * (2 * 2 + 2 * 3 + 2));
-    // The question is answered over all machines and for each.
+    // The question is answered over all machines and for each; the other one over those that it names.
     let answers = compared_answers(&dir);
-    assert_eq!(answers.len(), 5);
+    assert_eq!(answers.len(), 5 + 3 + 1);
     assert!(answers[1].ends_with("(rk3399/sn530)"), "{answers:?}");
+    assert!(!answers[5].ends_with(')') && answers[7].ends_with("(laptop/760p)"));
+    assert!(answers[8].ends_with("(rk3399/760p)"), "{answers:?}");
     fails_with(
         wakepath(&["compare", &dir, "--machine", "spr1"]),
         &["no machine is called `spr1`", "laptop/760p"],
@@ -181,7 +186,8 @@ fn compared_answers(dir: &str) -> Vec<String> {
 #[test]
 fn with_one_machine_tables_and_files_are_as_they_were() {
     let temp = tempfile::tempdir().unwrap();
-    let one = STUDY
+    let first_question = STUDY.find("[[question]]\nminimise = 'mean_mw'\nmachines");
+    let one = STUDY[..first_question.unwrap_or(STUDY.len())]
         .replace("['rk3399', 'laptop']", "['rk3399']")
         .replace("['sn530', '760p']", "['sn530']");
     let dir = run(temp.path(), &one, "r", &[]);
@@ -271,6 +277,16 @@ fn what_is_wrong_with_machines_is_said_with_its_line() {
             &["s.toml:7", "more than 1000"],
         ),
         ("workloads = ['reads']", "workloads = ['read']", &["`read`"]),
+        (
+            "['rk3399/760p']",
+            "['rk3399/760']",
+            &["s.toml:26", "no machine is called `rk3399/760`"],
+        ),
+        (
+            "['rk3399/760p']",
+            "['laptop']\nworkloads = ['all out']",
+            &["s.toml:24", "about nothing that is run"],
+        ),
         (
             "'deepest'",
             "'idle-states[ceiling=C1E]'",

@@ -56,6 +56,7 @@ fn source(name: &str, policies: &Policies<'_>, runs: u32, noise: f64) -> Source 
         repeats: runs,
         design: Design::Paired,
         seeds: vec![1],
+        sha256: BTreeMap::new(),
         questions: vec![],
         metrics: METRICS.to_vec(),
         level: 0.95,
@@ -198,6 +199,7 @@ fn a_question_is_answered_from_its_own_results() {
         keep: vec!["p99_us < 150".parse().unwrap()],
         policies: vec!["fast".into(), "hot".into()],
         workloads: vec!["reads".into()],
+        machines: vec![],
         baseline: None,
     };
     let mut sources = [

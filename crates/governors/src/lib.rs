@@ -117,8 +117,12 @@ fn executable(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn hash_of(content: &[u8]) -> String {
-    let digest = Sha256::digest(content);
-    digest.iter().fold(String::new(), |mut text, byte| {
+    hex(&Sha256::digest(content))
+}
+
+/// Bytes in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
         _ = write!(text, "{byte:02x}");
         text
     })

@@ -33,6 +33,7 @@ fn document(repeats: u32) -> Document {
         keep: vec![],
         policies: policies.iter().map(|p| (*p).to_owned()).collect(),
         workloads: vec![],
+        machines: vec![],
         baseline: None,
     };
     Document {

@@ -50,6 +50,7 @@ fn ten_thousand_runs_make_a_small_page_that_says_what_it_leaves_out() {
         keep: vec!["p99_us < 222".parse().unwrap()],
         policies: vec![],
         workloads: vec![],
+        machines: vec![],
         baseline: None,
     }];
     let folder = written(&document);

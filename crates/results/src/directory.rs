@@ -98,6 +98,21 @@ pub enum ResultsError {
         /// What differs.
         what: String,
     },
+    /// `--resume` with another content of a file that the results name by its path.
+    #[error(
+        "{}: these are results of another content of {file} (SHA-256 {there}, and it now has {now}); put that content \
+         back, or write to another directory", path.display()
+    )]
+    ChangedFile {
+        /// The directory.
+        path: PathBuf,
+        /// The file.
+        file: String,
+        /// The SHA-256 of what it had.
+        there: String,
+        /// The SHA-256 of what it has.
+        now: String,
+    },
     /// A number that is none.
     #[error("{key}: {metric} is {value}, which is no result; nothing of this run is kept")]
     NotFinite {
@@ -356,6 +371,14 @@ fn same_study(
                  away; set `repeats` to {} or more, or write to another directory",
                 there.repeats, wanted.repeats, there.repeats
             ),
+        });
+    }
+    if let Some(changed) = wanted.changed_file(there) {
+        return Err(ResultsError::ChangedFile {
+            path: dir.to_owned(),
+            file: changed.path,
+            there: changed.there,
+            now: changed.here,
         });
     }
     let mut grown = there.repeats < wanted.repeats;

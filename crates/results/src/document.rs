@@ -78,6 +78,9 @@ pub struct Document {
     pub workloads: Vec<Workload>,
     /// The policies, in the order of the study.
     pub policies: Vec<Policy>,
+    /// SHA-256 by path of the files that results name and have no copy of: recordings, and lists of idle states.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sha256: BTreeMap<String, String>,
     /// Name of the policy that the others are compared with.
     pub baseline: String,
     /// Planned runs of each workload under each policy.
@@ -142,9 +145,9 @@ pub struct CpuKind {
 pub struct Workload {
     /// Its name in the tables.
     pub name: String,
-    /// `fio`, `rt-app` or `command`.
+    /// `fio`, `rt-app`, `command` or `recording`.
     pub kind: String,
-    /// Its file under `workloads/`, or the command.
+    /// Its file under `workloads/`, the command, or the path of the recording.
     pub source: String,
     /// The rates that its jobs ask for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -181,6 +184,13 @@ pub struct Policy {
     pub settings: BTreeMap<String, String>,
 }
 
+/// A file with two contents.
+pub(crate) struct ChangedFile {
+    pub(crate) path: String,
+    pub(crate) here: String,
+    pub(crate) there: String,
+}
+
 impl Document {
     /// Each workload on each machine on which it is planned, by the order of the machines.
     pub fn loads(&self) -> impl Iterator<Item = (&Machine, &Workload)> {
@@ -191,6 +201,19 @@ impl Document {
                 .iter()
                 .filter(planned)
                 .map(move |workload| (machine, workload))
+        })
+    }
+
+    /// A file that both documents name by its path, and that had another content for each: its path, and SHA-256 here
+    /// and in the other one.
+    pub(crate) fn changed_file<'a>(&'a self, other: &'a Self) -> Option<ChangedFile> {
+        self.sha256.iter().find_map(|(path, here)| {
+            let there = other.sha256.get(path).filter(|there| *there != here)?;
+            Some(ChangedFile {
+                path: path.clone(),
+                here: here.clone(),
+                there: there.clone(),
+            })
         })
     }
 

@@ -27,6 +27,9 @@ pub struct Question {
     /// Workloads concerned; empty: all.
     #[serde(default)]
     pub workloads: Vec<String>,
+    /// Machines concerned; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<String>,
     /// The policy to compare with; absent: the study's. A question with a goal has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
@@ -38,6 +41,26 @@ impl Question {
         let kept = self.keep.iter().map(|c| c.metric.as_str());
         std::iter::once(self.metric.as_str()).chain(kept)
     }
+
+    /// Whether it is about this policy.
+    pub fn has_policy(&self, name: &str) -> bool {
+        is_among(&self.policies, name)
+    }
+
+    /// Whether it is about this workload.
+    pub fn has_workload(&self, name: &str) -> bool {
+        is_among(&self.workloads, name)
+    }
+
+    /// Whether it is about this machine.
+    pub fn has_machine(&self, name: &str) -> bool {
+        is_among(&self.machines, name)
+    }
+}
+
+/// Whether a name is among these; all are if there are none.
+fn is_among(names: &[String], name: &str) -> bool {
+    names.is_empty() || names.iter().any(|n| n == name)
 }
 
 /// Whether the policy with least or with most of a metric is wanted.

@@ -169,6 +169,9 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
                     other: dir.clone(),
                     what: what.to_owned(),
                 };
+                if let Some(changed) = expected.changed_file(&whole) {
+                    return Err(different(&format!("the content of {}", changed.path)));
+                }
                 if *expected != whole {
                     return Err(different(DOCUMENT));
                 }

@@ -53,6 +53,7 @@ fn document() -> Document {
         repeats: 2,
         design: Design::Paired,
         seeds: vec![1, 2],
+        sha256: BTreeMap::new(),
         questions: Vec::new(),
         metrics: METRICS.to_vec(),
         level: 0.95,

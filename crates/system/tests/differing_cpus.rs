@@ -163,7 +163,11 @@ fn amd_pstate_shows_its_performance_scale() {
     let ranked = machine(root).cluster[0].cppc.clone().unwrap();
     assert_eq!(ranked.ranking, [196, 206, 216, 226]);
     assert!(ranked.preferred_cores);
-    set(root, "sys/devices/system/cpu/amd_pstate/prefcore", "disabled");
+    set(
+        root,
+        "sys/devices/system/cpu/amd_pstate/prefcore",
+        "disabled",
+    );
     let told = machine(root).cluster[0].cppc.clone().unwrap();
     assert!(!told.preferred_cores);
     // An impossible scale is none.

@@ -353,9 +353,8 @@ fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
     let on = match (&checked.machines[..], checked.on) {
         ([], Origin::Replay) => "replayed".to_owned(),
         ([], _) => "measured on this machine".to_owned(),
-        (_, Origin::Replay) => {
-            format!("replayed with the figures of {}", checked.machines[0].title)
-        }
+        ([only], Origin::Replay) => format!("replayed with the figures of {}", only.title),
+        (_, Origin::Replay) => format!("replayed with the figures of {}", names.join(", ")),
         ([only], _) => format!("simulated on {}", only.title),
         (_, _) => format!("simulated on {}", names.join(", ")),
     };

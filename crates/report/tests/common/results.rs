@@ -52,6 +52,7 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
         repeats,
         design: Design::Paired,
         seeds: (1..=u64::from(repeats)).collect(),
+        sha256: BTreeMap::new(),
         questions: vec![],
         metrics: METRICS.to_vec(),
         level: 0.95,

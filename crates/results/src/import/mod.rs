@@ -301,6 +301,7 @@ impl Imported {
             repeats: repeats.unwrap_or(0),
             design: Design::Unpaired,
             seeds: Vec::new(),
+            sha256: BTreeMap::new(),
             questions: Vec::new(),
             metrics,
             level: 0.95,

@@ -7,6 +7,7 @@ mod error;
 mod names;
 mod policy;
 mod published;
+mod recording;
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -20,6 +21,7 @@ pub use published::{
     Across, ChangeWithin, CompareEntry, Decision, ExpectEntry, FittedAtMost, FittedEntry, LessThan,
     Printed, PublishedEntry, RowEntry, Runs, Selection, Show, Take,
 };
+pub use recording::RecordingName;
 
 /// Largest study file.
 pub const MAX_BYTES: u64 = 1 << 20;
@@ -108,7 +110,7 @@ pub struct WorkloadEntry {
     /// A command and its arguments.
     pub command: Option<Spanned<Vec<String>>>,
     /// A recording of `wakepath record` or `wakepath import`.
-    pub recording: Option<Spanned<String>>,
+    pub recording: Option<Spanned<RecordingName>>,
     /// The idle states of a recording's CPUs, instead of what it or the machine says.
     pub states: Option<Spanned<String>>,
     /// Ticks per second when a recording was made, instead of what it or the machine says.
@@ -120,7 +122,7 @@ pub struct WorkloadEntry {
     /// How to read the command's result.
     #[serde(default)]
     pub metric: Vec<MetricEntry>,
-    /// The machines on which it is simulated; absent: all.
+    /// The machines on which it is simulated or replayed; absent: all.
     pub machines: Option<Spanned<Names>>,
     /// The policies under which it is run; absent: all.
     pub policies: Option<Spanned<Names>>,
@@ -167,6 +169,9 @@ pub struct QuestionEntry {
     /// Workloads concerned; absent: all.
     #[serde(default)]
     pub workloads: Vec<Spanned<String>>,
+    /// Machines concerned; absent: all.
+    #[serde(default)]
+    pub machines: Vec<Spanned<String>>,
     /// The policy to compare with; absent: the study's.
     pub baseline: Option<Spanned<String>>,
 }

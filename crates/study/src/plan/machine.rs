@@ -7,19 +7,23 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::MachineError;
 use wakepath_results::directory::{MACHINE, MACHINES};
 use wakepath_results::document::CpuKind;
+use wakepath_trace::recording::Metadata;
 
-use super::copy_name;
+use super::{PlannedWorkload, Task, copy_name};
 use crate::file::{Names, Source, StudyError, StudyFile, check_name};
 
 /// Most machines of a study, counted with each drive.
 const MAX_MACHINES: usize = 1000;
+
+/// Most characters of a processor's name that a machine is called by.
+const MAX_RECORDED_NAME: usize = 60;
 
 /// A machine of a study.
 #[derive(Clone, Debug)]
 pub struct PlannedMachine {
     /// Its name in the results.
     pub name: String,
-    /// What is simulated; none of a machine that is measured.
+    /// What is simulated, or whose figures a replay takes; none of a machine that is measured, or known from recordings.
     pub model: Option<Machine>,
     /// The path of its copy in the result directory.
     pub file: String,
@@ -119,24 +123,73 @@ pub(super) fn simulated(
     Ok(planned)
 }
 
-/// The machine whose figures a replay takes; without one, what is known is in the recordings.
+/// The machines of a replay: those that the file names, whose figures are taken; else those of the recordings, which
+/// then say on which of them they were made.
 pub(super) fn replayed(
     file: &StudyFile,
     source: Source<'_>,
     folder: &Path,
-) -> Result<PlannedMachine, StudyError> {
-    let Some(names) = &file.machine else {
-        return Ok(PlannedMachine {
-            name: "recorded".to_owned(),
-            model: None,
-            file: MACHINE.to_owned(),
-        });
-    };
-    let mut all = simulated(file, source, folder)?;
-    match all.pop() {
-        Some(only) if all.is_empty() => Ok(only),
-        _ => Err(source.error(names, "a replay has one `machine` with one `drive`")),
+    workloads: &mut [PlannedWorkload],
+) -> Result<Vec<PlannedMachine>, StudyError> {
+    if let Some(drive) = &file.drive {
+        let message = "a replay has no `drive`: what the drives did is as recorded";
+        return Err(source.error(drive, message));
     }
+    if file.machine.is_some() {
+        return simulated(file, source, folder);
+    }
+    if let Some(machines) = file.workload.iter().find_map(|w| w.machines.as_ref()) {
+        let message = "`machines` goes with `machine` of the study; without it, a recording is of the machine that it was \
+                       made on";
+        return Err(source.error(machines, message));
+    }
+    let mut recorded: Vec<(&Metadata, String)> = Vec::new();
+    for workload in &mut *workloads {
+        let Task::Recording(recording) = &workload.task else {
+            continue;
+        };
+        let metadata = &recording.metadata;
+        let same = |(other, _): &&(&Metadata, String)| metadata.conflict_with(other).is_none();
+        let known = recorded.iter().find(same).map(|(_, name)| name.clone());
+        let name = known.unwrap_or_else(|| {
+            let name = recorded_name(metadata, &recorded);
+            recorded.push((metadata, name.clone()));
+            name
+        });
+        workload.machines = vec![name];
+    }
+    let several = recorded.len() > 1;
+    let planned = recorded.into_iter().map(|(_, name)| PlannedMachine {
+        file: if several {
+            copy_name(MACHINES, &name, "toml")
+        } else {
+            MACHINE.to_owned()
+        },
+        name,
+        model: None,
+    });
+    let planned: Vec<PlannedMachine> = planned.collect();
+    if !several {
+        for workload in workloads {
+            workload.machines.clear();
+        }
+    }
+    Ok(planned)
+}
+
+/// What to call a machine of which only recordings are known: its processor, with a number if others are called so.
+fn recorded_name(metadata: &Metadata, others: &[(&Metadata, String)]) -> String {
+    let processor = metadata.processor.as_deref().map(str::trim);
+    let processor = processor.filter(|name| !name.is_empty());
+    let name = processor.unwrap_or("a recorded machine").chars();
+    let name: String = name
+        .filter(|c| !c.is_control())
+        .take(MAX_RECORDED_NAME)
+        .collect();
+    let is_free = |name: &String| !others.iter().any(|(_, other)| other == name);
+    let numbered = (2..).map(|number| format!("{name} ({number})"));
+    let mut names = std::iter::once(name.clone()).chain(numbered);
+    names.find(is_free).unwrap_or(name)
 }
 
 fn wrong(source: Source<'_>, at: &Spanned<String>, error: &MachineError) -> StudyError {

@@ -5,11 +5,12 @@ mod machine;
 mod policy;
 pub mod published;
 mod question;
+mod recording;
 mod stored;
 mod workload;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,9 @@ use wakepath_workloads::Workload;
 pub use machine::{PlannedMachine, host};
 pub use policy::PlannedPolicy;
 pub use published::{Expectation, Table};
-pub use workload::{PlannedWorkload, Reading, Recording, Task, requested_rates};
+pub use recording::Recording;
+pub(crate) use recording::{chain, sha256_of};
+pub use workload::{PlannedWorkload, Reading, Task, requested_rates};
 
 use crate::builtin;
 use crate::file::{
@@ -214,7 +217,8 @@ impl Plan {
         let file = StudyFile::parse(source)?;
         let machines = match target {
             Origin::Sim => machine::simulated(&file, source, folder)?,
-            Origin::Replay => vec![machine::replayed(&file, source, folder)?],
+            // Known from the recordings.
+            Origin::Replay => Vec::new(),
             _ => vec![PlannedMachine::measured()],
         };
         if target == Origin::Replay {
@@ -226,7 +230,11 @@ impl Plan {
                 return Err(source.error(&file.repeats, message));
             }
         }
-        let workloads = workload::all(&file, source, folder, target)?;
+        let mut workloads = workload::all(&file, source, folder, target)?;
+        let machines = match target {
+            Origin::Replay => machine::replayed(&file, source, folder, &mut workloads)?,
+            _ => machines,
+        };
         let metrics = metrics(&file, source, &workloads)?;
         let mut policies: Vec<PlannedPolicy> = Vec::new();
         let mut places = Vec::new();
@@ -245,7 +253,6 @@ impl Plan {
             None => 0,
             Some(name) => position(source, "policy", name, &policy_names)?,
         };
-        let questions = question::all(&file, source, &workloads, &policy_names, &metrics)?;
         let mut plan = Self {
             origin: origin.to_owned(),
             text: text.to_owned(),
@@ -254,7 +261,7 @@ impl Plan {
             workloads,
             policies,
             baseline,
-            questions,
+            questions: Vec::new(),
             metrics,
             tables: Vec::new(),
             expectations: Vec::new(),
@@ -262,6 +269,7 @@ impl Plan {
             cells: Vec::new(),
         };
         plan.restrict(source)?;
+        plan.questions = question::all(&plan, source)?;
         // What is measured or replayed has no models whose names tables could use.
         if target == Origin::Sim {
             plan.check_policies(source, &places)?;
@@ -280,7 +288,7 @@ impl Plan {
             if let Some(names) = entry
                 .machines
                 .as_ref()
-                .filter(|_| self.target == Origin::Sim)
+                .filter(|_| self.target != Origin::Live)
             {
                 workload.machines = selected(source, "machine", names, &machines)?;
             }
@@ -413,7 +421,10 @@ impl Plan {
 
     /// The key of the run of this index.
     pub fn key(&self, index: usize) -> RunKey {
-        let cell = self.cell(index);
+        self.key_of(self.cell(index))
+    }
+
+    fn key_of(&self, cell: Cell) -> RunKey {
         RunKey {
             machine: self.machines[cell.machine].name.clone(),
             workload: self.workloads[cell.workload].name.clone(),
@@ -448,6 +459,7 @@ impl Plan {
                 .map(PlannedWorkload::described)
                 .collect(),
             policies: self.policies.iter().map(PlannedPolicy::described).collect(),
+            sha256: BTreeMap::new(),
             baseline: self.policies[self.baseline].name.clone(),
             repeats: self.repeats(),
             design: Design::Paired,
@@ -465,8 +477,13 @@ impl Plan {
     }
 
     /// The files that go into the result directory, from which the study can be run again.
-    pub fn files(&self, machines: Vec<Vec<u8>>) -> Vec<(String, Vec<u8>)> {
-        let study = stored::text(self);
+    /// `machines` are those of the machines, `sha256` has what recordings hold.
+    pub fn files(
+        &self,
+        machines: Vec<Vec<u8>>,
+        sha256: &BTreeMap<String, String>,
+    ) -> Vec<(String, Vec<u8>)> {
+        let study = stored::text(self, sha256);
         let mut files = vec![("study.toml".to_owned(), study.into_bytes())];
         files.extend(self.machines.iter().map(|m| m.file.clone()).zip(machines));
         let copies = self.workloads.iter().flat_map(PlannedWorkload::copies);

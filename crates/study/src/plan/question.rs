@@ -1,35 +1,60 @@
 //! The questions of a study.
 
 use toml::Spanned;
-use wakepath_results::{Condition, Goal, Metric, Question};
+use wakepath_results::{Condition, Goal, Metric, Origin, Question};
 
-use super::{PlannedWorkload, members, position};
-use crate::file::{QuestionEntry, Source, StudyError, StudyFile};
+use super::{Cell, Plan, members, position};
+use crate::file::{QuestionEntry, Source, StudyError};
 
 /// What a question needs to exist.
 struct Known<'a> {
     metrics: &'a [Metric],
-    policies: &'a [&'a str],
+    policies: Vec<&'a str>,
     workloads: Vec<&'a str>,
+    machines: Vec<&'a str>,
 }
 
 /// All questions of the file.
-pub(super) fn all(
-    file: &StudyFile,
-    source: Source<'_>,
-    workloads: &[PlannedWorkload],
-    policies: &[&str],
-    metrics: &[Metric],
-) -> Result<Vec<Question>, StudyError> {
+pub(super) fn all(plan: &Plan, source: Source<'_>) -> Result<Vec<Question>, StudyError> {
     let known = Known {
-        metrics,
-        policies,
-        workloads: workloads.iter().map(|w| w.name.as_str()).collect(),
+        metrics: &plan.metrics,
+        policies: plan.policies.iter().map(|p| p.name.as_str()).collect(),
+        workloads: plan.workloads.iter().map(|w| w.name.as_str()).collect(),
+        machines: plan.machines.iter().map(|m| m.name.as_str()).collect(),
     };
-    let entries = file.question.iter();
-    entries
-        .map(|entry| question(entry, source, &known))
-        .collect()
+    let mut all = Vec::with_capacity(plan.file.question.len());
+    for entry in &plan.file.question {
+        let mut question = question(entry, source, &known)?;
+        // A measurement is on this machine, whatever its name.
+        if plan.target != Origin::Live {
+            let names = &entry.get_ref().machines;
+            question.machines = named(source, "machine", names, &known.machines)?;
+        }
+        let is_asked = |cell: &Cell| {
+            let key = plan.key_of(*cell);
+            question.has_machine(&key.machine)
+                && question.has_workload(&key.workload)
+                && question.has_policy(&key.policy)
+        };
+        if !plan.cells().iter().any(is_asked) {
+            let message = "the question is about nothing that is run: its workloads do not run on its machines under its \
+                           policies";
+            return Err(source.error(entry, message));
+        }
+        all.push(question);
+    }
+    Ok(all)
+}
+
+/// The names that a list of a question means.
+fn named(
+    source: Source<'_>,
+    what: &str,
+    names: &[Spanned<String>],
+    known: &[&str],
+) -> Result<Vec<String>, StudyError> {
+    let names = names.iter().map(|name| members(source, what, name, known));
+    Ok(names.collect::<Result<Vec<_>, StudyError>>()?.concat())
 }
 
 fn question(
@@ -69,11 +94,6 @@ fn question(
         .iter()
         .map(condition)
         .collect::<Result<_, StudyError>>()?;
-    let named =
-        |what, names: &[Spanned<String>], known: &[&str]| -> Result<Vec<String>, StudyError> {
-            let names = names.iter().map(|name| members(source, what, name, known));
-            Ok(names.collect::<Result<Vec<_>, StudyError>>()?.concat())
-        };
     Ok(Question {
         ask: match &of.ask {
             Some(ask) => ask.clone(),
@@ -82,12 +102,13 @@ fn question(
         metric: metric.name.to_string(),
         goal,
         keep,
-        policies: named("policy", &of.policies, known.policies)?,
-        workloads: named("workload", &of.workloads, &known.workloads)?,
+        policies: named(source, "policy", &of.policies, &known.policies)?,
+        workloads: named(source, "workload", &of.workloads, &known.workloads)?,
+        machines: Vec::new(),
         baseline: match &of.baseline {
             None => None,
             Some(name) => {
-                position(source, "policy", name, known.policies)?;
+                position(source, "policy", name, &known.policies)?;
                 Some(name.get_ref().clone())
             }
         },

@@ -3,24 +3,28 @@
 //! So the directory is enough to run it again, wherever it is and whatever has become of the files and of the built-in
 //! models and jobs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::path::Path;
 
-use toml::Spanned;
 use wakepath_results::Origin;
 
 use super::{Plan, Task};
 
-/// The text of a study that runs from its result directory. One that does so already stays as it is, to the byte.
-pub(super) fn text(plan: &Plan) -> String {
+/// The text of a study that runs from its result directory. One that does so already stays as it is, to the byte. A
+/// recording, which is not copied, has to have the content then that it has now.
+pub(super) fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> String {
     let (text, file) = (&*plan.text, &plan.file);
     let mut changes: Vec<(Range<usize>, String)> = Vec::new();
     let mut said = String::new();
+    let mut put =
+        |key: &str, at: Range<usize>, new: String, named: &[String], copies: &[String]| {
+            changes.push((at, new));
+            _ = writeln!(said, "#   {key} = {}: {}", list(named), copies.join(", "));
+        };
     let mut name = |key: &str, at: Range<usize>, named: &[String], copies: &[String]| {
         if named != copies {
-            changes.push((at, list(copies)));
-            _ = writeln!(said, "#   {key} = {}: {}", list(named), copies.join(", "));
+            put(key, at, list(copies), named, copies);
         }
     };
     // What is measured has no model, and `machine.toml` says what could be read of it.
@@ -40,19 +44,33 @@ pub(super) fn text(plan: &Plan) -> String {
             continue;
         };
         let named = [("fio", &entry.fio), ("rt_app", &entry.rt_app)];
-        if let (Some(value), Task::Recording(recording)) = (&entry.recording, &workload.task) {
-            let mut whole = |key: &str, value: &Spanned<String>, path: &Path| {
-                let path = path.display().to_string();
-                name(key, value.span(), &[value.get_ref().clone()], &[path]);
-            };
-            whole("recording", value, &recording.path);
-            if let (Some(value), Some((path, _))) = (&entry.states, &recording.states) {
-                whole("states", value, path);
-            }
+        if let (Some(value), Task::Recording(recording)) = (&entry.states, &workload.task)
+            && let Some((path, _)) = &recording.states
+        {
+            let path = path.display().to_string();
+            name("states", value.span(), &[value.get_ref().clone()], &[path]);
         }
         for (key, value) in named {
             if let (Some(value), Some(copy)) = (value, workload.named_file()) {
                 name(key, value.span(), &[value.get_ref().clone()], &[copy]);
+            }
+        }
+    }
+    for workload in &plan.workloads {
+        let value = &file.workload[workload.entry].recording;
+        if let (Some(value), Task::Recording(recording)) = (value, &workload.task) {
+            let path = recording.path.display().to_string();
+            let named = value.get_ref();
+            let sha256 = sha256.get(&path).or(named.sha256.as_ref());
+            if named.path != path || named.sha256.as_ref() != sha256 {
+                let new = inline(&path, sha256);
+                put(
+                    "recording",
+                    value.span(),
+                    new,
+                    std::slice::from_ref(&named.path),
+                    &[path],
+                );
             }
         }
     }
@@ -77,6 +95,15 @@ pub(super) fn text(plan: &Plan) -> String {
         stored.insert_str(start, &format!("{header}{said}"));
     }
     stored
+}
+
+/// A recording as a study names it.
+fn inline(path: &str, sha256: Option<&String>) -> String {
+    let path = list(&[path.to_owned()]);
+    match sha256 {
+        Some(sha256) => format!("{{ path = {path}, sha256 = \"{sha256}\" }}"),
+        None => path,
+    }
 }
 
 /// A name, or several as a list.
@@ -105,6 +132,7 @@ mod tests {
     use crate::builtin;
     use crate::plan::PlannedMachine;
     use std::fs;
+    use std::path::Path;
 
     /// What a result directory of this study holds.
     fn files(plan: &Plan) -> Vec<(String, Vec<u8>)> {
@@ -114,6 +142,7 @@ mod tests {
             machines
                 .map(|m| m.unwrap_or_default().into_bytes())
                 .collect(),
+            &BTreeMap::new(),
         )
     }
 

@@ -2,21 +2,16 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use regex::Regex;
 use toml::Spanned;
-use wakepath_hardware::IdleStates;
-use wakepath_policies::input::read_states;
-use wakepath_policies::spec::{PolicySpec, SpecError};
 use wakepath_results::directory::WORKLOADS;
 use wakepath_results::{Better, Mean, Metric, Origin, RequestedRate};
-use wakepath_units::{Nanoseconds, TickRate};
+use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, fio, rtapp};
 
-use super::{copy_name, grid, in_folder};
+use super::{Recording, copy_name, grid, in_folder};
 use crate::builtin;
 use crate::file::{MetricEntry, Source, StudyError, StudyFile, WorkloadEntry, unknown};
 
@@ -57,7 +52,7 @@ pub enum Task {
         workload: Workload,
     },
     /// A recording.
-    Recording(Recording),
+    Recording(Box<Recording>),
     /// A command.
     Command {
         /// The command and its arguments.
@@ -65,26 +60,6 @@ pub enum Task {
         /// How its result is read.
         readings: Vec<Reading>,
     },
-}
-
-/// A recording, and what is said of it instead of what it says itself.
-#[derive(Clone, Debug)]
-pub struct Recording {
-    /// The file.
-    pub path: PathBuf,
-    /// The idle states of all its CPUs, and the file that has them.
-    pub states: Option<(PathBuf, IdleStates)>,
-    /// The tick rate.
-    pub tick: Option<TickRate>,
-    /// The governor that ran.
-    pub ran: Option<PolicySpec>,
-}
-
-impl Recording {
-    /// What is wrong with it.
-    pub(crate) fn error(&self, message: &str) -> StudyError {
-        StudyError::Settings(format!("{}: {message}", self.path.display()))
-    }
 }
 
 /// How a number is read from what a command prints.
@@ -183,7 +158,7 @@ impl PlannedWorkload {
                 let message = "a recording is replayed: --on replay";
                 return Err(source.error(name, message));
             }
-            Task::Recording(recording(entry, name, source, folder)?)
+            Task::Recording(Box::new(Recording::new(entry, name, source, folder)?))
         } else if let Some(words) = &entry.command {
             if target == Origin::Sim {
                 let message = "a command cannot be simulated; use --on live, a fio job or an \
@@ -350,58 +325,6 @@ fn text_of(
     let known: Vec<&str> = builtin::workload_names().collect();
     let what = format!("file in {} or built-in workload", folder.display());
     Err(source.error(name, unknown(&what, name.get_ref(), &known)))
-}
-
-/// A recording stays where it is: results name it by its whole path.
-fn recording(
-    entry: &WorkloadEntry,
-    name: &Spanned<String>,
-    source: Source<'_>,
-    folder: &Path,
-) -> Result<Recording, StudyError> {
-    let path = |name: &Spanned<String>| {
-        let path = in_folder(folder, name.get_ref());
-        fs::canonicalize(&path).map_err(|cause| StudyError::Read {
-            path,
-            source: cause,
-        })
-    };
-    let states = match &entry.states {
-        Some(name) => {
-            let path = path(name)?;
-            let file = File::open(&path).map_err(|cause| StudyError::Read {
-                path: path.clone(),
-                source: cause,
-            })?;
-            let list = read_states(BufReader::new(file), &path.display().to_string());
-            let list = list.map_err(|e| source.error(name, e.to_string()))?;
-            Some((path, list))
-        }
-        None => None,
-    };
-    let tick = match &entry.hz {
-        Some(hz) => {
-            let rate = u32::try_from(*hz.get_ref()).ok().and_then(TickRate::new);
-            let message = format!("{} ticks per second; expected 1 to 6250", hz.get_ref());
-            Some(rate.ok_or_else(|| source.error(hz, message))?)
-        }
-        None => None,
-    };
-    let ran = match &entry.ran {
-        Some(name) => {
-            let spec: PolicySpec = (name.get_ref().parse())
-                .map_err(|e: SpecError| source.error(name, e.to_string()))?;
-            spec.idle().map_err(|e| source.error(name, e.to_string()))?;
-            Some(spec)
-        }
-        None => None,
-    };
-    Ok(Recording {
-        path: path(name)?,
-        states,
-        tick,
-        ran,
-    })
 }
 
 /// The fio job of a workload: where the study names it, its text and what to call that.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rayon::prelude::*;
-use wakepath_results::{Document, Machine, Mode, Origin, Run, RunKey, Shard, Writer};
+use wakepath_results::{Document, Machine, Mode, Origin, Run, Shard, Writer};
 
 use self::live::Live;
 use self::replay::Replay;
@@ -39,6 +39,14 @@ pub trait Backend: Sync {
     /// # Errors
     /// The machine cannot be described.
     fn provenance(&self) -> Result<Provenance, StudyError>;
+
+    /// SHA-256 by path of the files that results name and have no copy of.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    fn sha256(&self) -> Result<BTreeMap<String, String>, StudyError> {
+        Ok(BTreeMap::new())
+    }
 
     /// How long all runs take one after another, if that can be said; trying each cell for at most `of_each`.
     ///
@@ -185,14 +193,14 @@ fn make(
     for (position, index) in (0_u32..).zip(order) {
         if shard.is_none_or(|shard| shard.has(index)) {
             planned += 1;
-            if !writer.has(index, &session.key(index))? {
+            if !writer.has(index, &plan.key(index))? {
                 missing.push((position, index));
             }
         }
     }
     (waiting.finished)(planned - missing.len());
     let one = |(position, index): (u32, usize)| {
-        let run = session.run(index, position, waiting.cancelled)?;
+        let run = run_of(plan, session.backend, index, position, waiting.cancelled)?;
         writer.write_run(index, &run)?;
         (waiting.finished)(1);
         Ok(())
@@ -220,31 +228,31 @@ pub type Files = Vec<(String, Vec<u8>)>;
 impl<'a> Session<'a> {
     fn new(plan: &'a Plan, backend: &'a dyn Backend) -> Result<Self, StudyError> {
         let provenance = backend.provenance()?;
+        let sha256 = backend.sha256()?;
         Ok(Self {
             plan,
             backend,
-            files: plan.files(provenance.machine_files.clone()),
-            document: plan.document(provenance),
+            files: plan.files(provenance.machine_files.clone(), &sha256),
+            document: Document {
+                sha256,
+                ..plan.document(provenance)
+            },
         })
     }
+}
 
-    /// The key of the run of an index. What a backend finds, such as the processor of a recording, may have a name that
-    /// the plan does not know.
-    fn key(&self, index: usize) -> RunKey {
-        let machine = self.plan.cell(index).machine;
-        RunKey {
-            machine: self.document.machines[machine].name.clone(),
-            ..self.plan.key(index)
-        }
-    }
-
-    /// The run of an index, which comes at this place of the session.
-    fn run(&self, index: usize, position: u32, cancelled: &AtomicBool) -> Result<Run, StudyError> {
-        let cell = self.plan.cell(index);
-        let mut run = Run::new(self.key(index), None, cell.repeat, position);
-        self.backend.run(cell, &mut run, cancelled)?;
-        Ok(run)
-    }
+/// The run of an index of a plan, which comes at this place of the session.
+fn run_of(
+    plan: &Plan,
+    backend: &dyn Backend,
+    index: usize,
+    position: u32,
+    cancelled: &AtomicBool,
+) -> Result<Run, StudyError> {
+    let cell = plan.cell(index);
+    let mut run = Run::new(plan.key(index), None, cell.repeat, position);
+    backend.run(cell, &mut run, cancelled)?;
+    Ok(run)
 }
 
 /// Does `one` of each item, in their order; side by side on the threads of the current rayon pool if `parallel`. Returns

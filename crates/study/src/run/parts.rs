@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use wakepath_results::{Mode, Origin, Reader, Writer, directory};
 
-use super::{Backend, Files, Order, Session, Waiting, backend, check, each};
+use super::{Backend, Files, Order, Session, Waiting, backend, check, each, run_of};
 use crate::file::StudyError;
 use crate::plan::Plan;
 
@@ -31,7 +31,7 @@ impl Parts {
         let there = writer.finished()?;
         let mut missing = Vec::new();
         for index in 0..plan.runs() {
-            if there.binary_search(&index).is_err() || !writer.has(index, &session.key(index))? {
+            if there.binary_search(&index).is_err() || !writer.has(index, &plan.key(index))? {
                 missing.push(index);
             }
         }
@@ -51,9 +51,7 @@ impl Parts {
         let finished = self.writer.finished()?;
         let absent = |index: &usize| finished.binary_search(index).is_err();
         if let Some(index) = self.missing.into_iter().find(absent) {
-            let backend = parallel(plan)?;
-            let key = Session::new(plan, &*backend)?.key(index);
-            return Err(StudyError::Missing(key));
+            return Err(StudyError::Missing(plan.key(index)));
         }
         Ok(self.writer.finish()?)
     }
@@ -67,14 +65,16 @@ pub fn files(plan: &Plan) -> Result<Files, StudyError> {
     Ok(Session::new(plan, &*backend(plan)?)?.files)
 }
 
-/// Runs in groups that one process makes best: those of a recording, which is gone through once for all of them; all runs
+/// Runs in groups that one process makes best: those of a recording on a machine, which is gone
+/// through once for all of them; all runs
 /// of a simulation, in any parts.
 pub fn together(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
-    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
     for index in runs {
+        let cell = plan.cell(*index);
         let group = match plan.target {
-            Origin::Replay => plan.cell(*index).workload,
-            _ => 0,
+            Origin::Replay => (cell.machine, cell.workload),
+            _ => (0, 0),
         };
         groups.entry(group).or_default().push(*index);
     }
@@ -87,7 +87,6 @@ pub fn together(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
 /// No such run; the first run that fails; a measurement; the file system refuses.
 pub fn make(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
     let backend = parallel(plan)?;
-    let session = Session::new(plan, &*backend)?;
     let goes_on = AtomicBool::new(false);
     for index in runs {
         if *index >= plan.runs() {
@@ -98,7 +97,7 @@ pub fn make(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
             )));
         }
         if !directory::run_path(dir, *index).exists() {
-            let run = session.run(*index, *index as u32, &goes_on)?;
+            let run = run_of(plan, &*backend, *index, *index as u32, &goes_on)?;
             directory::write_run(dir, *index, &run)?;
         }
     }
@@ -122,9 +121,9 @@ pub fn of_backend(
     backend: &dyn Backend,
     waiting: &Waiting<'_>,
 ) -> Result<Reader, StudyError> {
-    let session = Session::new(plan, backend)?;
+    let document = plan.document(backend.provenance()?);
     let make = |index: usize| {
-        let run = session.run(index, index as u32, waiting.cancelled)?;
+        let run = run_of(plan, backend, index, index as u32, waiting.cancelled)?;
         (waiting.finished)(1);
         Ok(run)
     };
@@ -132,7 +131,7 @@ pub fn of_backend(
     if runs.len() < plan.runs() {
         return Err(StudyError::Interrupted);
     }
-    Ok(Reader::of_runs(&plan.origin, session.document, runs))
+    Ok(Reader::of_runs(&plan.origin, document, runs))
 }
 
 /// The backend of a plan whose runs do not depend on where and when they are made.

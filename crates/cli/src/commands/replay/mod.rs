@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let text = study::text(args, &metadata)?;
     let plan = Plan::new(&text, "wakepath replay", Path::new("."), Origin::Replay)?;
     let backend = Replay::new(&plan)?;
-    let recording = backend.recording(0).context("no recording")?;
+    let recording = backend.recording(0, 0).context("no recording")?;
     if let Some(file) = &args.decisions {
         let sets = study::sets(args, &metadata)?;
         return decisions::run(file, args, recording, &sets, out);
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     });
     bar.finish_and_clear();
     told.tell(100);
-    backend.keep(0, Arc::clone(&replayed));
+    backend.keep(0, 0, Arc::clone(&replayed));
     let report = &replayed.report;
     for warning in &report.warnings {
         eprintln!(

@@ -31,8 +31,8 @@ pub fn answers(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
     asked.collect()
 }
 
-/// The answers to a question of result number `index`, from that result alone: over all of its machines, and if there are
-/// several, on each; none to a question without a goal.
+/// The answers to a question of result number `index`, from that result alone: over all machines that it is about, and if
+/// there are several, on each; none to a question without a goal.
 pub fn answer(
     sources: &[Source],
     index: usize,
@@ -44,17 +44,21 @@ pub fn answer(
     };
     let document = &source.document;
     let policies = document.policies.iter().map(|p| &p.name);
-    let is_asked = |named: &[String], name: &String| named.is_empty() || named.contains(name);
-    let policies = policies.filter(|name| is_asked(&question.policies, name));
+    let policies = policies.filter(|name| question.has_policy(name));
     let policies: Vec<String> = policies
         .map(|name| policy_name(sources, source, name))
         .collect();
+    let asked = document.loads().filter(|(machine, workload)| {
+        question.has_machine(&machine.name) && question.has_workload(&workload.name)
+    });
+    let asked: Vec<_> = asked.collect();
+    let mut machines: Vec<&str> = asked.iter().map(|(m, _)| m.name.as_str()).collect();
+    machines.dedup();
     // None: on all machines.
     let on = |machine: Option<&str>| {
-        let loads = document.loads().filter(|(on, workload)| {
-            machine.is_none_or(|name| on.name == name)
-                && is_asked(&question.workloads, &workload.name)
-        });
+        let loads = asked
+            .iter()
+            .filter(|(on, _)| machine.is_none_or(|name| on.name == name));
         let loads = loads.map(|(on, workload)| Load::new(document, &on.name, &workload.name));
         let of = machine.map_or_else(String::new, |name| format!(" ({name})"));
         let among = Among {
@@ -63,12 +67,15 @@ pub fn answer(
         };
         among_these(comparison, question, goal, among, &of)
     };
-    let machines = document
-        .machines
-        .iter()
-        .filter(|_| document.machines.len() > 1);
-    let each = machines.map(|machine| on(Some(&machine.name)));
-    std::iter::once(on(None)).chain(each).collect()
+    match machines[..] {
+        [] => Vec::new(),
+        [_] if document.machines.len() == 1 => vec![on(None)],
+        [only] => vec![on(Some(only))],
+        _ => {
+            let each = machines.iter().map(|machine| on(Some(machine)));
+            std::iter::once(on(None)).chain(each).collect()
+        }
+    }
 }
 
 fn among_these(

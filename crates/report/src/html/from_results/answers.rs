@@ -93,22 +93,26 @@ fn answer(
     rows: &[Row],
 ) -> Answer {
     let metric = view.metrics.iter().position(|m| m.name == question.metric);
-    let among = |names: &[String], name: Option<&str>| {
-        names.is_empty() || name.is_some_and(|n| names.iter().any(|known| known == n))
-    };
-    let workload_of = |index: usize| {
+    // What is of other results has no name here, and a question that names something is not about it.
+    let is_load = |index: usize| {
         let mut all = place.workloads.iter();
-        all.find(|(_, i)| **i == index).map(|((_, name), _)| *name)
+        match all.find(|(_, i)| **i == index) {
+            Some(((machine, name), _)) => {
+                question.has_machine(machine) && question.has_workload(name)
+            }
+            None => question.machines.is_empty() && question.workloads.is_empty(),
+        }
     };
-    let policy_of = |index: usize| {
+    let is_policy = |index: usize| {
         let mut all = place.policies.iter();
-        all.find(|(_, i)| **i == index).map(|(name, _)| *name)
+        match all.find(|(_, i)| **i == index) {
+            Some((name, _)) => question.has_policy(name),
+            None => question.policies.is_empty(),
+        }
     };
-    let rows = rows.iter().filter(|row| {
-        Some(row.metric) == metric
-            && among(&question.policies, policy_of(row.policy))
-            && among(&question.workloads, workload_of(row.workload))
-    });
+    let rows = rows
+        .iter()
+        .filter(|row| Some(row.metric) == metric && is_policy(row.policy) && is_load(row.workload));
     sentence(view, question.ask.clone(), baseline, rows.collect())
 }
 

@@ -164,16 +164,15 @@ impl Compared {
         question: &Question,
         baseline: &str,
     ) -> Result<Vec<Row>, CompareError> {
-        let among =
-            |names: &[String], name: &str| names.is_empty() || names.iter().any(|n| n == name);
         let mut sources = self.sources.clone();
         for (number, source) in sources.iter_mut().enumerate() {
             source.rows.retain(|row| {
                 let asked = question.policies.is_empty()
-                    || number == index && among(&question.policies, &row.policy);
+                    || number == index && question.has_policy(&row.policy);
                 let is_baseline = number == index && row.policy == baseline;
                 row.metric == question.metric
-                    && among(&question.workloads, &row.workload)
+                    && question.has_workload(&row.workload)
+                    && question.has_machine(&row.machine)
                     && (asked || is_baseline)
             });
         }

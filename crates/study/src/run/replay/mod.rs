@@ -8,16 +8,18 @@ mod recording;
 mod rows;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use wakepath_policies::PolicySet;
 use wakepath_results::{Machine, Run};
 use wakepath_trace::recording::Metadata;
 
 use super::{Backend, Order, Provenance};
 use crate::file::StudyError;
-use crate::plan::{Cell, Plan, PlannedMachine, Task};
+use crate::plan::{Cell, Plan, PlannedMachine, PlannedWorkload, Recording, Task, sha256_of};
 
 pub use recording::{RECORDED, Replayed, Replaying, cannot_replay};
 
@@ -27,66 +29,119 @@ const NOTES: [&str; 2] = [
     "power is that of idle CPUs and of the package; what running CPUs draw is the same under every policy and left out",
 ];
 
-/// The recordings of a plan.
+/// The recordings of a plan, each on each of its machines.
 pub struct Replay<'a> {
     plan: &'a Plan,
-    recordings: Vec<Replaying<'a>>,
-    /// What came of each, once it has been replayed.
-    replayed: Vec<Mutex<Option<Arc<Replayed>>>>,
+    /// By machine and workload.
+    recordings: BTreeMap<(usize, usize), OnMachine<'a>>,
+}
+
+/// A recording with the figures of a machine.
+struct OnMachine<'a> {
+    replaying: Replaying<'a>,
+    /// What came of it, once it has been replayed.
+    replayed: Mutex<Option<Arc<Replayed>>>,
 }
 
 impl<'a> Replay<'a> {
-    /// The recordings of a plan. Reads what they say about themselves.
+    /// The recordings of a plan.
     ///
     /// # Errors
-    /// A recording cannot be read or has no idle states, or a policy cannot be replayed on it.
+    /// A recording has no idle states or another content than the plan wants, or a policy cannot be replayed on it.
     pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
-        let policies = plan.policies.iter().map(|p| (p.name.as_str(), &p.set));
-        let policies: Vec<_> = policies.collect();
-        let recordings = plan.workloads.iter().map(|workload| {
-            let Task::Recording(recording) = &workload.task else {
-                let message = format!("{}: it cannot be replayed", workload.name);
-                return Err(StudyError::Settings(message));
+        // What stands for a policy under which a recording is not replayed.
+        let unchanged = PolicySet::default();
+        let mut policies: BTreeMap<(usize, usize), Vec<(&str, &PolicySet)>> = BTreeMap::new();
+        for cell in plan.cells() {
+            let all = || plan.policies.iter().map(|p| (p.name.as_str(), &unchanged));
+            let of_recording = policies.entry((cell.machine, cell.workload));
+            let of_recording = of_recording.or_insert_with(|| all().collect());
+            of_recording[cell.policy].1 = &plan.policies[cell.policy].set;
+        }
+        let mut recordings = BTreeMap::new();
+        for ((machine, workload), policies) in policies {
+            let recording = recording_of(&plan.workloads[workload])?;
+            let model = plan.machines[machine].model.as_ref();
+            let on_machine = OnMachine {
+                replaying: Replaying::new(recording, model, &policies)?,
+                replayed: Mutex::default(),
             };
-            Replaying::new(recording, plan.machines[0].model.as_ref(), &policies)
-        });
-        let recordings: Vec<_> = recordings.collect::<Result<_, _>>()?;
-        Ok(Self {
-            plan,
-            replayed: recordings.iter().map(|_| Mutex::default()).collect(),
-            recordings,
-        })
+            recordings.insert((machine, workload), on_machine);
+        }
+        for workload in &plan.workloads {
+            recording_of(workload)?.check_content()?;
+        }
+        Ok(Self { plan, recordings })
     }
 
-    /// The recording of a workload.
-    pub fn recording(&self, workload: usize) -> Option<&Replaying<'a>> {
-        self.recordings.get(workload)
+    /// The recording of a workload with the figures of a machine.
+    pub fn recording(&self, machine: usize, workload: usize) -> Option<&Replaying<'a>> {
+        let found = self.recordings.get(&(machine, workload));
+        found.map(|on_machine| &on_machine.replaying)
     }
 
-    /// Takes what has come of a workload's recording in as many blocks as the plan has repeats, so that it is not
-    /// replayed again.
-    pub fn keep(&self, workload: usize, replayed: Arc<Replayed>) {
-        if let Some(kept) = self.replayed.get(workload) {
-            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(replayed);
+    /// Takes what has come of a workload's recording on a machine in as many blocks as the plan has repeats, so that it is
+    /// not replayed again.
+    pub fn keep(&self, machine: usize, workload: usize, replayed: Arc<Replayed>) {
+        if let Some(kept) = self.recordings.get(&(machine, workload)) {
+            *kept.replayed.lock().unwrap_or_else(PoisonError::into_inner) = Some(replayed);
         }
     }
 
-    /// What comes of a workload's recording, which is replayed once.
-    fn replayed(
-        &self,
-        workload: usize,
-        cancelled: &AtomicBool,
-    ) -> Result<Arc<Replayed>, StudyError> {
-        let mut kept = self.replayed[workload]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    /// What comes of the recording of a cell, which is replayed once.
+    fn replayed(&self, cell: Cell, cancelled: &AtomicBool) -> Result<Arc<Replayed>, StudyError> {
+        let Some(of) = self.recordings.get(&(cell.machine, cell.workload)) else {
+            return Err(self.no_recording());
+        };
+        let mut kept = of.replayed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(replayed) = &*kept {
             return Ok(Arc::clone(replayed));
         }
         let blocks = self.plan.repeats() as usize;
-        let replayed = self.recordings[workload]
-            .run(blocks, None, &mut |_| !cancelled.load(Ordering::Relaxed))?;
+        let go_on = &mut |_| !cancelled.load(Ordering::Relaxed);
+        let replayed = of.replaying.run(blocks, None, go_on)?;
         Ok(Arc::clone(kept.insert(Arc::new(replayed))))
+    }
+
+    fn no_recording(&self) -> StudyError {
+        StudyError::Settings(format!("{}: no recording", self.plan.origin))
+    }
+
+    /// What a machine is, and its file.
+    fn described(&self, machine: usize) -> Result<(Machine, String), StudyError> {
+        let planned = &self.plan.machines[machine];
+        if let Some(model) = &planned.model {
+            return Ok((planned.in_short(model), model.to_toml()?));
+        }
+        let mut on_it = self.recordings.range((machine, 0)..=(machine, usize::MAX));
+        let (_, first) = on_it.next().ok_or_else(|| self.no_recording())?;
+        let metadata = first.replaying.metadata();
+        Ok((in_short(planned, &first.replaying), described(metadata)?))
+    }
+
+    /// Recordings that were made on another machine than the first, and are replayed with the same figures.
+    fn other_machines(&self) -> impl Iterator<Item = String> {
+        let known = self.plan.machines.iter().any(|m| m.model.is_some());
+        let of_workload = |w: &'a PlannedWorkload| Some((w, recording_of(w).ok()?));
+        let mut all = self.plan.workloads.iter().filter_map(of_workload);
+        let first = all.next().filter(|_| known);
+        all.filter_map(move |(workload, recording)| {
+            let what = first?.1.metadata.conflict_with(&recording.metadata)?;
+            Some(format!(
+                "{}: a recording of another machine than the first one: {what}",
+                workload.name
+            ))
+        })
+    }
+}
+
+fn recording_of(workload: &PlannedWorkload) -> Result<&Recording, StudyError> {
+    match &workload.task {
+        Task::Recording(recording) => Ok(recording),
+        _ => Err(StudyError::Settings(format!(
+            "{}: it cannot be replayed",
+            workload.name
+        ))),
     }
 }
 
@@ -102,38 +157,38 @@ impl Backend for Replay<'_> {
 
     fn provenance(&self) -> Result<Provenance, StudyError> {
         let mut notes: Vec<String> = NOTES.map(str::to_owned).to_vec();
-        for (workload, recording) in self.plan.workloads.iter().zip(&self.recordings) {
-            let warnings = recording.metadata().warnings.iter();
+        for workload in &self.plan.workloads {
+            let recording = recording_of(workload)?;
+            let warnings = recording.metadata.warnings.iter();
             notes.extend(
                 warnings
                     .map(|w| format!("{}: {} ({}x): {}", workload.name, w.name, w.count, w.text)),
             );
         }
-        let first = self.recordings.first();
-        for (workload, recording) in self.plan.workloads.iter().zip(&self.recordings).skip(1) {
-            let other = first.and_then(|f| f.metadata().conflict_with(recording.metadata()));
-            notes.extend(other.map(|what| {
-                format!(
-                    "{}: a recording of another machine than the first one: {what}",
-                    workload.name
-                )
-            }));
-        }
-        let planned = &self.plan.machines[0];
-        let (machine, machine_file) = match (&planned.model, first) {
-            (Some(model), _) => (planned.in_short(model), model.to_toml()?),
-            (None, Some(first)) => (in_short(planned, first), described(first.metadata())?),
-            (None, None) => {
-                let message = format!("{}: no recording", self.plan.origin);
-                return Err(StudyError::Settings(message));
-            }
-        };
+        notes.extend(self.other_machines());
+        let all = 0..self.plan.machines.len();
+        let all: Vec<(Machine, String)> = all
+            .map(|machine| self.described(machine))
+            .collect::<Result<_, _>>()?;
+        let (machines, files): (_, Vec<String>) = all.into_iter().unzip();
         Ok(Provenance {
             tools: BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
-            machines: vec![machine],
-            machine_files: vec![machine_file.into_bytes()],
+            machines,
+            machine_files: files.into_iter().map(String::into_bytes).collect(),
             notes,
         })
+    }
+
+    fn sha256(&self) -> Result<BTreeMap<String, String>, StudyError> {
+        let mut all = BTreeMap::new();
+        for workload in &self.plan.workloads {
+            for path in recording_of(workload)?.files() {
+                if let Entry::Vacant(new) = all.entry(path.display().to_string()) {
+                    new.insert(sha256_of(path)?);
+                }
+            }
+        }
+        Ok(all)
     }
 
     fn estimate(&self, _: Duration) -> Result<Option<Duration>, StudyError> {
@@ -141,7 +196,7 @@ impl Backend for Replay<'_> {
     }
 
     fn run(&self, cell: Cell, run: &mut Run, cancelled: &AtomicBool) -> Result<(), StudyError> {
-        let replayed = self.replayed(cell.workload, cancelled)?;
+        let replayed = self.replayed(cell, cancelled)?;
         rows::fill(run, &replayed, cell.policy, cell.repeat as usize);
         Ok(())
     }
@@ -160,7 +215,7 @@ fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> Machine {
         .unwrap_or("of an unknown release");
     let drives: Vec<&str> = metadata.devices.iter().map(|d| d.name.as_str()).collect();
     Machine {
-        name: processor.to_owned(),
+        name: planned.name.clone(),
         source: planned.file.clone(),
         title: match metadata.cpus {
             0 => format!("{processor}, Linux {kernel}"),

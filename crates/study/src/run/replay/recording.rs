@@ -17,7 +17,7 @@ use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::{KernelVersion, TickRate};
 
 use crate::file::StudyError;
-use crate::plan::Recording;
+use crate::plan::{Recording, chain};
 
 /// What was recorded, as the policy of a study that changes nothing.
 pub const RECORDED: &str = "recorded";
@@ -26,8 +26,6 @@ pub const RECORDED: &str = "recorded";
 #[derive(Debug)]
 pub struct Replaying<'a> {
     recording: &'a Recording,
-    metadata: Metadata,
-    events: u64,
     setup: Setup,
     kinds: Vec<String>,
     passes: Vec<Pass>,
@@ -57,15 +55,14 @@ impl<'a> Replaying<'a> {
     /// Finds what it takes. `machine`: whose idle states, latencies and power to take instead of what the recording says.
     ///
     /// # Errors
-    /// The recording cannot be read or has no idle states, or a policy set cannot be replayed on it.
+    /// The recording has no idle states, or a policy set cannot be replayed on it.
     pub fn new(
         recording: &'a Recording,
         machine: Option<&Machine>,
         sets: &[(&str, &PolicySet)],
     ) -> Result<Self, StudyError> {
         let failed = |e: &dyn std::error::Error| recording.error(&chain(e));
-        let reader = Reader::open(&recording.path).map_err(|e| StudyError::Settings(chain(&e)))?;
-        let metadata = reader.metadata().clone();
+        let metadata = &recording.metadata;
         let (states, kinds) = match (&recording.states, machine) {
             (Some((_, states)), _) => {
                 let all = vec![States::declared(Vec::new(), states.clone())];
@@ -77,7 +74,7 @@ impl<'a> Replaying<'a> {
                 (states, names.collect())
             }
             (None, None) => {
-                let states = States::of_recording(&metadata).map_err(|e| failed(&e))?;
+                let states = States::of_recording(metadata).map_err(|e| failed(&e))?;
                 let names = states.iter().map(|group| group_name(&group.cpus));
                 let names = names.collect();
                 (states, names)
@@ -92,7 +89,7 @@ impl<'a> Replaying<'a> {
                 policy: spec.idle().map_err(|e| failed(&e))?,
                 parameters_known: true,
             }),
-            None => that_ran(&metadata),
+            None => that_ran(metadata),
         };
         let setup = Setup {
             states,
@@ -104,10 +101,8 @@ impl<'a> Replaying<'a> {
             blocks: 1,
         };
         Ok(Self {
-            events: reader.events(),
             passes: passes(sets, &setup, recording)?,
             recording,
-            metadata,
             setup,
             kinds,
             policies: sets.len(),
@@ -116,13 +111,13 @@ impl<'a> Replaying<'a> {
 
     /// What the recording says about its machine and about itself.
     pub fn metadata(&self) -> &Metadata {
-        &self.metadata
+        &self.recording.metadata
     }
 
     /// The groups of CPUs by name, with the number of those that the machine has; of a recording without it, 0.
     pub fn kinds(&self) -> Vec<CpuKind> {
         let cpus = |states: &States| match states.cpus.len() {
-            0 => self.metadata.cpus,
+            0 => self.recording.metadata.cpus,
             known => known as u32,
         };
         let groups = self.kinds.iter().zip(&self.setup.states);
@@ -164,7 +159,8 @@ impl<'a> Replaying<'a> {
         mut calls: Option<(u32, &mut dyn Write)>,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<Replayed, StudyError> {
-        let all = (self.events * self.passes.len() as u64).max(1) as f64;
+        let events = self.recording.events;
+        let all = (events * self.passes.len() as u64).max(1) as f64;
         let mut reports = Vec::new();
         for (pass, with) in self.passes.iter().enumerate() {
             let policies = with.policies.iter().map(|(_, policy)| policy.clone());
@@ -176,7 +172,7 @@ impl<'a> Replaying<'a> {
             };
             let failed = |e: &dyn std::error::Error| self.recording.error(&chain(e));
             let mut reader = Reader::open(&self.recording.path).map_err(|e| failed(&e))?;
-            let before = pass as u64 * self.events;
+            let before = pass as u64 * events;
             let report = replay(&mut reader, &setup, calls.take(), &mut |events| {
                 progress((before + events) as f64 / all)
             });
@@ -212,12 +208,6 @@ impl<'a> Replaying<'a> {
             report,
         })
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let all = std::iter::successors(Some(error), |error| error.source());
-    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// What to call CPUs that have the same idle states.

@@ -1,0 +1,158 @@
+//! A recording as a workload.
+
+use std::fs::{self, File};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use toml::Spanned;
+use wakepath_hardware::IdleStates;
+use wakepath_policies::input::read_states;
+use wakepath_policies::spec::{PolicySpec, SpecError};
+use wakepath_trace::recording::{Metadata, Reader};
+use wakepath_units::TickRate;
+
+use super::in_folder;
+use crate::file::{RecordingName, Source, StudyError, WorkloadEntry};
+
+/// Bytes of a file that are read at a time.
+const READ_BYTES: usize = 1 << 20;
+
+/// A recording, and what is said of it instead of what it says itself. It stays where it is: results name it by its whole
+/// path.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The file.
+    pub path: PathBuf,
+    /// SHA-256 of the content that it has to have; none: any.
+    pub sha256: Option<String>,
+    /// What it says about its machine and about itself.
+    pub metadata: Metadata,
+    /// Events in it.
+    pub events: u64,
+    /// The idle states of all its CPUs, and the file that has them.
+    pub states: Option<(PathBuf, IdleStates)>,
+    /// The tick rate.
+    pub tick: Option<TickRate>,
+    /// The governor that ran.
+    pub ran: Option<PolicySpec>,
+}
+
+impl Recording {
+    pub(super) fn new(
+        entry: &WorkloadEntry,
+        name: &Spanned<RecordingName>,
+        source: Source<'_>,
+        folder: &Path,
+    ) -> Result<Self, StudyError> {
+        let path = |name: &str| {
+            let path = in_folder(folder, name);
+            fs::canonicalize(&path).map_err(read_error(&path))
+        };
+        let states = match &entry.states {
+            Some(name) => {
+                let path = path(name.get_ref())?;
+                let file = File::open(&path).map_err(read_error(&path))?;
+                let list = read_states(BufReader::new(file), &path.display().to_string());
+                let list = list.map_err(|e| source.error(name, e.to_string()))?;
+                Some((path, list))
+            }
+            None => None,
+        };
+        let tick = match &entry.hz {
+            Some(hz) => {
+                let rate = u32::try_from(*hz.get_ref()).ok().and_then(TickRate::new);
+                let message = format!("{} ticks per second; expected 1 to 6250", hz.get_ref());
+                Some(rate.ok_or_else(|| source.error(hz, message))?)
+            }
+            None => None,
+        };
+        let ran = match &entry.ran {
+            Some(name) => {
+                let spec: PolicySpec = (name.get_ref().parse())
+                    .map_err(|e: SpecError| source.error(name, e.to_string()))?;
+                spec.idle().map_err(|e| source.error(name, e.to_string()))?;
+                Some(spec)
+            }
+            None => None,
+        };
+        let RecordingName { path: file, sha256 } = name.get_ref();
+        if let Some(sha256) = sha256 {
+            let digits = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+            if sha256.len() != 64 || !sha256.bytes().all(digits) {
+                let message = format!("`{sha256}` is no SHA-256: 64 digits from 0 to 9 and a to f");
+                return Err(source.error(name, message));
+            }
+        }
+        let path = path(file)?;
+        let reader = Reader::open(&path).map_err(|e| StudyError::Settings(chain(&e)))?;
+        Ok(Self {
+            sha256: sha256.clone(),
+            metadata: reader.metadata().clone(),
+            events: reader.events(),
+            path,
+            states,
+            tick,
+            ran,
+        })
+    }
+
+    /// The files that results name by their paths.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let states = self.states.as_ref().map(|(path, _)| path.as_path());
+        std::iter::once(self.path.as_path()).chain(states)
+    }
+
+    /// Checks that the recording has the content that the study wants.
+    ///
+    /// # Errors
+    /// It has another one, or cannot be read.
+    pub(crate) fn check_content(&self) -> Result<(), StudyError> {
+        let Some(wanted) = &self.sha256 else {
+            return Ok(());
+        };
+        let found = sha256_of(&self.path)?;
+        if found == *wanted {
+            return Ok(());
+        }
+        Err(self.error(&format!(
+            "another content than the study wants: its SHA-256 is {found}, and `sha256` says {wanted}; put that content \
+             back, or take `sha256` out of the study"
+        )))
+    }
+
+    /// What is wrong with it.
+    pub(crate) fn error(&self, message: &str) -> StudyError {
+        StudyError::Settings(format!("{}: {message}", self.path.display()))
+    }
+}
+
+/// SHA-256 of a file, in hexadecimal digits.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn sha256_of(path: &Path) -> Result<String, StudyError> {
+    let mut file = File::open(path).map_err(read_error(path))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        match file.read(&mut buffer).map_err(read_error(path))? {
+            0 => break,
+            count => hash.update(&buffer[..count]),
+        }
+    }
+    Ok(wakepath_governors::hex(&hash.finalize()))
+}
+
+fn read_error(path: &Path) -> impl FnOnce(std::io::Error) -> StudyError {
+    move |source| StudyError::Read {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// An error with its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let all = std::iter::successors(Some(error), |error| error.source());
+    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
