@@ -85,8 +85,10 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
 def check_modules(console: str, log: Path) -> None:
     """Says which module the guest's kernel did not take, and what the module said about it."""
     if refused := re.findall(r"^rig: insmod (\S+) failed", console, re.MULTILINE):
-        said = [line for line in log.read_text(errors="replace").splitlines() if "wakepath" in line]
-        raise RigError(f"the guest's kernel did not take {', '.join(refused)}:\n" + "\n".join(said[-10:]))
+        lines = re.findall(r"\bwakepath_\w+: .*", log.read_text(errors="replace"))
+        # insmod tries twice. All modules of ours taint the kernel.
+        said = dict.fromkeys(line for line in lines if "taint" not in line)
+        raise RigError(f"the guest's kernel did not take {', '.join(refused)}:\n" + "\n".join(said))
 
 
 def kernel_for(run: GuestRun, machine: Machine) -> Kernel:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import statistics
 import subprocess
 import tomllib
@@ -18,6 +19,8 @@ MOST_CPUS = 15
 # The most requests that rig/drive serves at a time, and the longest time in ns.
 MOST_UNITS = 256
 LONGEST_NS = 2**32 - 1
+# Names that rig/module takes.
+STATE_NAME = re.compile(r"[^\s,:]{1,15}")
 # What changes how long an I/O takes, and a guest does not have: where it lies in a machine file, and what it is.
 LACKING = {
     "isolation": "CPUs kept free of other tasks",
@@ -73,6 +76,12 @@ class Machine:
             )
         if any(state.get("scope", "cpu") != "cpu" for state in self.states):
             raise RigError(f"machine {self.name}: a guest has no idle states of a whole cluster")
+        for state in self.states[1:]:
+            if not STATE_NAME.fullmatch(state["name"]):
+                raise RigError(
+                    f"machine {self.name}: idle state `{state['name']}`: a name in a guest has at most 15 characters, "
+                    "no space, comma or colon"
+                )
         if len(self.toml["cluster"]) > 1:
             raise RigError(f"machine {self.name}: {len(self.toml['cluster'])} clusters, and a guest has one")
         for place, what in LACKING.items():

@@ -1,5 +1,6 @@
 """The two virtual machines, and running one until it switches itself off."""
 
+import re
 import subprocess
 import tarfile
 import time
@@ -12,6 +13,8 @@ MEMORY_MIB = 1024
 # What a guest may hand back. The file is sparse.
 OUT_BYTES = 512 << 20
 NVME_BYTES = 256 << 20
+# Of a console, as part of an error.
+LAST_LINES = 20
 ARM64_BOARD = ["-machine", "virt", "-cpu", "cortex-a57", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
 X86_BOARD = ["-machine", "q35", "-cpu", "max", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
 
@@ -99,9 +102,14 @@ def boot(command: list[str], kernel: Path, initramfs: Path, scratch: Path, timeo
 
 
 def last_words(console: Path) -> str:
-    """The end of what the guest said."""
+    """The end of what the guest said, and first of all why its kernel gave up, if it did."""
     text = console.read_text(errors="replace") if console.exists() else ""
-    return f"its console ends with:\n{text[-2000:]}" if text.strip() else "it said nothing on its console"
+    if not text.strip():
+        return "it said nothing on its console"
+    panic = re.search(r"Kernel panic - (.*)", text)
+    reason = f"its kernel panicked, {panic[1].strip()}; " if panic else ""
+    last = "\n".join(text.rstrip().splitlines()[-LAST_LINES:])
+    return f"{reason}its console ends with:\n{last}"
 
 
 def unpack_results(scratch: Path, into: Path, console: str) -> int:
@@ -112,7 +120,8 @@ def unpack_results(scratch: Path, into: Path, console: str) -> int:
         with tarfile.open(scratch / "out.img", "r:") as archive:
             archive.extractall(into, filter="data")
     except tarfile.TarError as error:
-        raise RigError(f"the guest handed nothing back ({error}); its console:\n{console[-2000:]}") from error
+        last = last_words(into / "console.txt")
+        raise RigError(f"the guest handed nothing back ({error}); {last}") from error
     status = into / "status.txt"
     # There but empty: the guest had no memory left to write it to.
     if not status.exists() or not status.read_text().strip():

@@ -226,6 +226,11 @@ fn what_a_guest_cannot_have_is_refused() {
             Some(of_file("read_service_us = 80", "read_service_us = 5000000")),
             "more than 4 s",
         ),
+        (
+            "",
+            Some(of_file("name = \"C6\"", "name = \"C6, the deep one\"")),
+            "idle state `C6, the deep one`: a name in a guest",
+        ),
     ] {
         let machine = match &change {
             Some((from, to)) => with(from, to),
@@ -435,7 +440,7 @@ fn the_simulator_agrees_with_a_real_kernel() {
     assert!((difference - 8.0).abs() < 1.0, "{difference}");
 }
 
-/// Tests, or people, who start with an empty cache at the same time.
+/// Tests, or people, who start at the same time, with nothing in the cache but a download that was cut off.
 #[test]
 fn several_laboratories_fetch_a_package_at_the_same_time() {
     // The package stays whole while the others are at it.
@@ -451,6 +456,9 @@ fn several_laboratories_fetch_a_package_at_the_same_time() {
         \x20   return 0\n\
         sys.exit(exit_status('rig', fetch))";
     let cache = TempDir::new().unwrap();
+    let cut_off = cache.path().join("rig/amd64/hostname/new");
+    fs::create_dir_all(&cut_off).unwrap();
+    fs::write(cut_off.join("hostname_0_amd64.deb"), "!<arch>").unwrap();
     let start = |_| {
         Command::new("python3")
             .current_dir(repository())
@@ -498,4 +506,40 @@ fn a_guest_that_hangs_is_an_error_with_its_last_words() {
         said.contains("was not done after 3 s") && said.contains("console"),
         "{said}"
     );
+}
+
+/// A guest whose kernel panics, or does not take a module, says so in one error.
+#[test]
+fn a_guest_that_cannot_go_on_says_why() {
+    let test = "a_guest_that_cannot_go_on_says_why";
+    let folder = TempDir::new().unwrap();
+    let script = folder.path().join("panic.sh");
+    fs::write(&script, "echo c >/proc/sysrq-trigger\n").unwrap();
+    let panicked = Command::new("python3")
+        .current_dir(repository())
+        .args(["rig/rig.py", "x86", "--kernel", "6.12", "--out"])
+        .arg(folder.path().join("panic"))
+        .arg(&script)
+        .output()
+        .unwrap();
+    // More frequencies than rig/cpufreq has room for.
+    let points: Vec<String> = (1..=65).map(|n| format!("{{ khz = {n}00000 }}")).collect();
+    let opps = format!("opps = [{}]", points.join(", "));
+    let machine = machine_with(folder.path(), &[("opps = [{ khz = 1000000 }]", &opps)]);
+    let study = folder.path().join("s.toml");
+    fs::write(&study, STUDY.replace("MACHINE", &machine)).unwrap();
+    let out = folder.path().join("out");
+    let refused = laboratory(study.to_str().unwrap(), &out, &["--timeout", "200"]);
+    for (done, wanted) in [
+        (panicked, ["kernel panicked", "sysrq triggered crash"]),
+        (refused, ["did not take wakepath_cpufreq.ko", "khz"]),
+    ] {
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        if done.status.code() == Some(UNAVAILABLE) {
+            skip(test, &said);
+            return;
+        }
+        assert_eq!(done.status.code(), Some(FAILED), "{said}");
+        assert!(wanted.iter().all(|part| said.contains(part)), "{said}");
+    }
 }
