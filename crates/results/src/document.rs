@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Metric;
-use crate::question::Question;
+use crate::question::{Question, is_among};
 use crate::shard::Shard;
 
 /// What `schema` says in `result.json`.
@@ -195,8 +195,7 @@ impl Document {
     /// Each workload on each machine on which it is planned, by the order of the machines.
     pub fn loads(&self) -> impl Iterator<Item = (&Machine, &Workload)> {
         self.machines.iter().flat_map(|machine| {
-            let planned =
-                |w: &&Workload| w.machines.is_empty() || w.machines.contains(&machine.name);
+            let planned = |w: &&Workload| is_among(&w.machines, &machine.name);
             self.workloads
                 .iter()
                 .filter(planned)

@@ -59,7 +59,7 @@ impl Question {
 }
 
 /// Whether a name is among these; all are if there are none.
-fn is_among(names: &[String], name: &str) -> bool {
+pub fn is_among(names: &[String], name: &str) -> bool {
     names.is_empty() || names.iter().any(|n| n == name)
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Figure, Origin};
+use wakepath_hardware::machine::Figure;
 use wakepath_policies::PolicySet;
 use wakepath_sim::{Run, SimError, simulate};
 use wakepath_units::Nanoseconds;
@@ -503,10 +503,7 @@ fn a_device_ends_a_job_even_before_its_runtime() {
         ("filename=/dev/sda\nbs=64k\nio_size=2m", 32),
     ] {
         let mut machine = Machine::find("rk3399").unwrap();
-        machine.drive.capacity_gb = Figure {
-            value: 0.001,
-            origin: Origin::Assumed("for a test".to_owned()),
-        };
+        machine.drive.capacity_gb = Figure::assumed(0.001, "for a test");
         let policies = PolicySet::named(["menu@6.1", "performance"]).unwrap();
         let job = parse(&format!("rw=randread\n{lines}"));
         let run = simulate(&machine, &job.into(), &policies, 1).unwrap();

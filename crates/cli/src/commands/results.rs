@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use wakepath_report::perfetto;
 use wakepath_results::laboratory;
+use wakepath_results::question::is_among;
 use wakepath_results::rows::TimelineRow;
 use wakepath_results::timeline::Timeline;
 use wakepath_results::{Mode, Reader, merge};
@@ -147,7 +148,7 @@ fn keep(
             suggestion(unknown, &known)
         );
     }
-    rows.retain(|row| names.is_empty() || names.contains(of(row)));
+    rows.retain(|row| is_among(names, of(row)));
     Ok(())
 }
 

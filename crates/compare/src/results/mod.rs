@@ -8,6 +8,7 @@ use std::fmt;
 
 use rayon::prelude::*;
 use serde::Serialize;
+use wakepath_results::question::is_among;
 use wakepath_results::{Document, MetricRow, Reader, ResultsError};
 
 pub use choice::{
@@ -307,9 +308,8 @@ pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, Comp
     known("workload", &options.workloads, workloads.map(|w| &w.name))?;
     let machines = documents().flat_map(|d| &d.machines);
     known("machine", &options.machines, machines.map(|m| &m.name))?;
-    let is_asked = |names: &[String], name: &String| names.is_empty() || names.contains(name);
     let asked = |machine: &String, workload: &String| {
-        is_asked(&options.machines, machine) && is_asked(&options.workloads, workload)
+        is_among(&options.machines, machine) && is_among(&options.workloads, workload)
     };
     for (index, source) in sources.iter().enumerate() {
         let load = |machine: &str, workload: &str| Load::new(&source.document, machine, workload);

@@ -11,8 +11,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use wakepath_units::Microwatts;
 
+use super::Figure;
 use super::library::{self, MachineError};
-use super::{Figure, Origin};
 use crate::drive::{Drive, DriveLibrary, MAX_POWER_STATES, PowerState};
 
 /// The drive models that come with wakepath: name and file text.
@@ -279,8 +279,8 @@ impl DrivePower {
         Self {
             active_w,
             idle_w,
-            rest_after_ms: assumed(1.0, "a link rests within milliseconds"),
-            rest_exit_us: assumed(0.0, "no rest unless one was observed"),
+            rest_after_ms: Figure::assumed(1.0, "a link rests within milliseconds"),
+            rest_exit_us: Figure::assumed(0.0, "no rest unless one was observed"),
             background: None,
             states,
             declared: drive.clone(),
@@ -313,21 +313,21 @@ fn awake(drive: &Drive, states: &[TruePowerState]) -> (Figure, Figure) {
             .filter(|p| (f64::EPSILON..=most).contains(p))
     };
     let mut active = plausible(first.active_power).map_or_else(
-        || assumed(most / 2.0, "half of the maximum power of PS0"),
+        || Figure::assumed(most / 2.0, "half of the maximum power of PS0"),
         Figure::plain,
     );
     let mut idle = plausible(first.idle_power).map_or_else(|| waiting(drive, most), Figure::plain);
     if idle.value > active.value {
-        idle = assumed(active.value, "at most what it draws at work");
+        idle = Figure::assumed(active.value, "at most what it draws at work");
     }
     if let Some((ps, asleep)) = most_asleep(drive, states).filter(|(_, p)| p.value > idle.value) {
-        idle = assumed(
+        idle = Figure::assumed(
             asleep.value,
-            &format!("at least what it draws asleep in PS{ps}"),
+            format!("at least what it draws asleep in PS{ps}"),
         );
     }
     if active.value < idle.value {
-        active = assumed(idle.value, "at least what it draws while it waits");
+        active = Figure::assumed(idle.value, "at least what it draws while it waits");
     }
     (active, idle)
 }
@@ -338,22 +338,15 @@ fn waiting(drive: &Drive, most: f64) -> Figure {
     let mut powers = working.filter_map(|s| s.max_power).map(watts);
     let first = powers.next().unwrap_or(most);
     match powers.min_by(f64::total_cmp) {
-        Some(last) if last >= first => assumed(
+        Some(last) if last >= first => Figure::assumed(
             0.48 * first / 5.0,
             "a fifth of 48 % of the maximum power of PS0: the last operational state declares no less than PS0, and 48 % \
              in the median of the library",
         ),
-        last => assumed(
+        last => Figure::assumed(
             last.unwrap_or(first) / 5.0,
             "a fifth of the maximum power of the last operational state",
         ),
-    }
-}
-
-fn assumed(value: f64, why: &str) -> Figure {
-    Figure {
-        value,
-        origin: Origin::Assumed(why.to_owned()),
     }
 }
 
@@ -455,22 +448,25 @@ impl DriveModel {
         Self {
             name: drive.model.clone(),
             device: None,
-            read_service_us: assumed(90.0, "TLC flash, one 4 KiB read at a time"),
-            write_service_us: assumed(25.0, "writes end in the drive's buffer"),
-            read_mb_per_s: assumed(3000.0, "four lanes of PCIe 3.0, less the protocol"),
-            write_mb_per_s: assumed(3000.0, "into the buffer, over four lanes of PCIe 3.0"),
+            read_service_us: Figure::assumed(90.0, "TLC flash, one 4 KiB read at a time"),
+            write_service_us: Figure::assumed(25.0, "writes end in the drive's buffer"),
+            read_mb_per_s: Figure::assumed(3000.0, "four lanes of PCIe 3.0, less the protocol"),
+            write_mb_per_s: Figure::assumed(3000.0, "into the buffer, over four lanes of PCIe 3.0"),
             read_stream_mb_per_s: Figure::default(),
             write_stream_mb_per_s: Figure::default(),
-            spread: assumed(0.08, "standard deviation over mean of single 4 KiB reads"),
-            parallel_units: assumed(8.0, "typical client drive"),
+            spread: Figure::assumed(0.08, "standard deviation over mean of single 4 KiB reads"),
+            parallel_units: Figure::assumed(8.0, "typical client drive"),
             reads_by_address: Figure::default(),
             count: 1,
             chunk_kib: Figure::default(),
             capacity_gb: Figure::default(),
             source: drive.source.clone(),
             buffer: Some(WriteBuffer {
-                kib: assumed(8192.0, "typical client drive without DRAM"),
-                media_us: assumed(8.0, "500 MB/s, a typical client drive's cached write rate"),
+                kib: Figure::assumed(8192.0, "typical client drive without DRAM"),
+                media_us: Figure::assumed(
+                    8.0,
+                    "500 MB/s, a typical client drive's cached write rate",
+                ),
             }),
             flash: None,
             power: Some(DrivePower::declared(drive)),

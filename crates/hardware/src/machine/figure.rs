@@ -40,6 +40,22 @@ impl Figure {
         }
     }
 
+    /// A figure that has its own source.
+    pub fn sourced(value: f64, source: impl Into<String>) -> Self {
+        Self {
+            value,
+            origin: Origin::Source(source.into()),
+        }
+    }
+
+    /// A figure that is assumed.
+    pub fn assumed(value: f64, why: impl Into<String>) -> Self {
+        Self {
+            value,
+            origin: Origin::Assumed(why.into()),
+        }
+    }
+
     /// Whether the file gives the figure at all.
     pub fn is_given(&self) -> bool {
         self.origin != Origin::Default

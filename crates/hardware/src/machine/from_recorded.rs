@@ -148,7 +148,7 @@ fn scale_package(machine: &mut Machine, template: &Machine) {
     for figure in [&mut package.idle_mw, &mut package.active_mw] {
         if let Origin::Assumed(why) = &figure.origin {
             let why = format!("{sockets} socket(s), each with its share of the {of} there; {why}");
-            *figure = assumed(figure.value * sockets as f64 / of as f64, why);
+            *figure = Figure::assumed(figure.value * sockets as f64 / of as f64, why);
         }
     }
 }
@@ -167,19 +167,19 @@ fn package_exit(system: &RecordedSystem, idle: &RecordedIdle) -> Figure {
             core.name,
             declared(core)
         );
-        return assumed((whole - declared(core)).max(0.0), why);
+        return Figure::assumed((whole - declared(core)).max(0.0), why);
     }
     let known = PACKAGE_C6_US.iter().find(|(models, with, _)| {
         models.contains(&&*system.family_model) && (with - whole).abs() < 0.5
     });
     match known {
-        Some((_, with, without)) => assumed(
+        Some((_, with, without)) => Figure::assumed(
             with - without,
             format!(
                 "the kernel declares {with} us for {name} where the package goes down with it, and {without} us where it does not"
             ),
         ),
-        None => assumed(0.0, format!("the exit time of {name} contains it")),
+        None => Figure::assumed(0.0, format!("the exit time of {name} contains it")),
     }
 }
 
@@ -188,10 +188,7 @@ fn limit_uncore(uncore: &mut Uncore, processor: &Processor) {
     let Some((lowest, highest)) = processor.uncore_mhz else {
         return;
     };
-    let known = |mhz: u32| Figure {
-        value: f64::from(mhz),
-        origin: Origin::Source(processor.source.clone()),
-    };
+    let known = |mhz: u32| Figure::sourced(f64::from(mhz), processor.source.clone());
     (uncore.min_mhz, uncore.max_mhz) = (known(lowest), known(highest));
 }
 
@@ -220,15 +217,15 @@ fn power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
         let (times, seconds) = rule[index];
         let milliwatts = processor.tdp_w.value * times * 1e3;
         (
-            assumed(milliwatts, why[index]),
-            assumed(seconds * 1e3, why[index]),
+            Figure::assumed(milliwatts, why[index]),
+            Figure::assumed(seconds * 1e3, why[index]),
         )
     });
     if let (true, Origin::Assumed(why)) = (
         processor.max_turbo_w.is_given(),
         &processor.max_turbo_w.origin,
     ) {
-        figures[1].0 = assumed(processor.max_turbo_w.value * 1e3, why.clone());
+        figures[1].0 = Figure::assumed(processor.max_turbo_w.value * 1e3, why.clone());
     }
     Some(limits(figures))
 }
@@ -270,26 +267,19 @@ fn cpus(system: &RecordedSystem, idle: &RecordedIdle) -> usize {
     known.unwrap_or(idle.recorded_cpus)
 }
 
-fn assumed(value: f64, why: impl Into<String>) -> Figure {
-    Figure {
-        value,
-        origin: Origin::Assumed(why.into()),
-    }
-}
-
 fn tick_rate(kernel: &str) -> Figure {
     if kernel.contains(".fc") {
-        assumed(1000.0, "CONFIG_HZ of Fedora's kernels")
+        Figure::assumed(1000.0, "CONFIG_HZ of Fedora's kernels")
     } else {
-        assumed(250.0, "CONFIG_HZ of most distributions")
+        Figure::assumed(250.0, "CONFIG_HZ of most distributions")
     }
 }
 
 fn irq_time_accounting(kernel: &str) -> Figure {
     if kernel.contains(".fc") || kernel.contains(".el") {
-        assumed(1.0, "CONFIG_IRQ_TIME_ACCOUNTING of Fedora's kernels")
+        Figure::assumed(1.0, "CONFIG_IRQ_TIME_ACCOUNTING of Fedora's kernels")
     } else {
-        assumed(0.0, "CONFIG_IRQ_TIME_ACCOUNTING of Debian's kernels")
+        Figure::assumed(0.0, "CONFIG_IRQ_TIME_ACCOUNTING of Debian's kernels")
     }
 }
 
@@ -391,14 +381,14 @@ fn cluster(
         clock_cpus: (kind != Kind::Client).then_some(threads),
         capacity: 1024,
         transition_latency_us: if cppc.is_some() {
-            assumed(SLOTTED_TRANSITION_US, SLOTTED_TRANSITION_WHY)
+            Figure::assumed(SLOTTED_TRANSITION_US, SLOTTED_TRANSITION_WHY)
         } else if declared > 0.0 {
             Figure::plain(declared)
         } else {
             like.transition_latency_us.clone()
         },
         clock_slot_us: match cppc {
-            Some(_) => assumed(AMD_SLOT_US, AMD_SLOT_WHY),
+            Some(_) => Figure::assumed(AMD_SLOT_US, AMD_SLOT_WHY),
             None => clock.clock_slot_us.clone(),
         },
         clock_stall_us: clock.clock_stall_us.clone(),
@@ -413,8 +403,8 @@ fn cluster(
             .map(|f| Opp { khz: f.0, uv: 0 })
             .collect(),
         opps_assumed,
-        lowest_uv: assumed(650_000.0, "no published curve"),
-        highest_uv: assumed(1_100_000.0, "no published curve"),
+        lowest_uv: Figure::assumed(650_000.0, "no published curve"),
+        highest_uv: Figure::assumed(1_100_000.0, "no published curve"),
         dynamic_power_uw_per_mhz_v2: like.dynamic_power_uw_per_mhz_v2.clone(),
         static_mw: like.static_mw.clone(),
         cluster_on_mw: like.cluster_on_mw.clone(),
@@ -481,7 +471,7 @@ fn idle_state(
         disabled: state.disabled,
         exit_latency_us: Figure::plain(declared),
         target_residency_us: Figure::plain(state.target_residency.0 as f64 / 1e3),
-        true_entry_us: assumed(0.0, "inside the exit time"),
+        true_entry_us: Figure::assumed(0.0, "inside the exit time"),
         true_exit_us,
         exit_spread,
         cold_start_kcycles: like.cold_start_kcycles.clone(),
@@ -518,7 +508,7 @@ fn true_exit(
 ) -> (Figure, Figure) {
     if state.polling {
         let why = "the CPU never left its clock";
-        return (assumed(0.0, why), Figure::default());
+        return (Figure::assumed(0.0, why), Figure::default());
     }
     if kind == Kind::Amd {
         let why = format!(
@@ -527,18 +517,18 @@ fn true_exit(
         );
         let spread = match like.exit_spread.value {
             0.0 => Figure::default(),
-            value => assumed(value, why.clone()),
+            value => Figure::assumed(value, why.clone()),
         };
-        return (assumed(like.true_exit_us.value, why), spread);
+        return (Figure::assumed(like.true_exit_us.value, why), spread);
     }
     if declared <= C1_EXIT_US {
         let why = "about 1 us on newer servers (intel/pepc docs/misc-c1e-cpu-freq.md)";
-        return (assumed(declared.min(1.0), why), Figure::default());
+        return (Figure::assumed(declared.min(1.0), why), Figure::default());
     }
     if state.name == "C6" && SAPPHIRE_RAPIDS.contains(&system.family_model.as_str()) {
         let why = "median of 2 x Xeon Platinum 8480+, the same core generation: 97 us at 2.0 GHz to 104 us at 0.8 GHz (marenz2569/2025-sapphire-rapids-ee)";
-        let spread = assumed(0.04, "half of the wake-ups within 97.5 and 103.4 us there");
-        return (assumed(SAPPHIRE_RAPIDS_C6_US, why), spread);
+        let spread = Figure::assumed(0.04, "half of the wake-ups within 97.5 and 103.4 us there");
+        return (Figure::assumed(SAPPHIRE_RAPIDS_C6_US, why), spread);
     }
     let half =
         "half of the declared time, as measured for C6 of Sapphire Rapids (97 to 104 of 190 us)";
@@ -548,8 +538,8 @@ fn true_exit(
     } else {
         (declared, half.to_owned())
     };
-    let spread = assumed(0.04, "as measured for C6 of Sapphire Rapids");
-    (assumed(own / 2.0, why), spread)
+    let spread = Figure::assumed(0.04, "as measured for C6 of Sapphire Rapids");
+    (Figure::assumed(own / 2.0, why), spread)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Figure, Machine, Origin};
+use super::{Figure, Machine};
 
 /// What a system call costs more on a CPU of `nohz_full`: 340 ns at 2.2 GHz.
 const SYSCALL_KCYCLES: f64 = 0.75;
@@ -28,10 +28,7 @@ pub struct Isolation {
 }
 
 fn published_cost() -> Figure {
-    Figure {
-        value: SYSCALL_KCYCLES,
-        origin: Origin::Assumed(SYSCALL_WHY.to_owned()),
-    }
+    Figure::assumed(SYSCALL_KCYCLES, SYSCALL_WHY)
 }
 
 impl Default for Isolation {

@@ -437,17 +437,12 @@ impl Background {
     pub fn of_every_kernel() -> Vec<Self> {
         vec![Self {
             name: "soft-lockup watchdog".to_owned(),
-            every_ms: Figure {
-                value: 4000.0,
-                origin: Origin::Source(
-                    "Linux 6.1 to 6.12 kernel/watchdog.c: a fifth of twice watchdog_thresh, which is 10 s".to_owned(),
-                ),
-            },
+            every_ms: Figure::sourced(
+                4000.0,
+                "Linux 6.1 to 6.12 kernel/watchdog.c: a fifth of twice watchdog_thresh, which is 10 s",
+            ),
             periodic: true,
-            kcycles: Figure {
-                value: 5.0,
-                origin: Origin::Assumed("a timer that wakes a short kernel thread".to_owned()),
-            },
+            kcycles: Figure::assumed(5.0, "a timer that wakes a short kernel thread"),
             runs: Runs::Task,
         }]
     }

@@ -21,6 +21,7 @@ use wakepath_policies::PolicySet;
 use wakepath_replay::MOST_BLOCKS;
 use wakepath_results::directory::MACHINE;
 use wakepath_results::document::{SCHEMA, VERSION};
+use wakepath_results::question::is_among;
 use wakepath_results::{Design, Document, METRICS, Metric, Origin, Question, RunKey, StudyInfo};
 use wakepath_sim::{in_force, machine_under};
 use wakepath_workloads::Workload;
@@ -311,7 +312,6 @@ impl Plan {
 
     /// Makes the cells.
     fn combine(&mut self) {
-        let is_among = |some: &[String], name: &String| some.is_empty() || some.contains(name);
         for (machine, on) in self.machines.iter().enumerate() {
             for (workload, of) in self.workloads.iter().enumerate() {
                 for (policy, under) in self.policies.iter().enumerate() {

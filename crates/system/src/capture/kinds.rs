@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
-    ClusterIdleState, CoreKind, EFFICIENCY_CAPACITY, Figure, MachineIdleState, Origin,
+    ClusterIdleState, CoreKind, EFFICIENCY_CAPACITY, Figure, MachineIdleState,
 };
 use wakepath_units::{Kilohertz, cpus};
 
@@ -214,9 +214,9 @@ fn tell(own: &mut ClusterIdleState, machine: &MachineIdleState, told: Option<&St
     own.exit_latency_us = Figure::plain(exit);
     own.target_residency_us = Figure::plain(residency);
     if machine.true_exit_us.is_given() && declared > 0.0 {
-        own.true_exit_us = Figure {
-            value: machine.true_exit_us.value * exit / declared,
-            origin: Origin::Assumed("as much of what is declared as on the other cores".to_owned()),
-        };
+        own.true_exit_us = Figure::assumed(
+            machine.true_exit_us.value * exit / declared,
+            "as much of what is declared as on the other cores",
+        );
     }
 }

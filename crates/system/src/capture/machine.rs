@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 use wakepath_hardware::idle::{IdleState, IdleStates};
 use wakepath_hardware::machine::{
-    Cppc, DriveInForce, DriveModel, Figure, LatencyRequest, MAX_LATENCY_REQUEST_US, Origin,
-    Transition,
+    Cppc, DriveInForce, DriveModel, Figure, LatencyRequest, MAX_LATENCY_REQUEST_US, Transition,
 };
 use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
@@ -65,22 +64,17 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         Err(error) => notes.push(format!("the kernel {error}")),
     }
     match tick_rate(root) {
-        Some(hz) => {
-            machine.hz = Figure {
-                value: hz as f64,
-                origin: Origin::Source("CONFIG_HZ of the running kernel".to_owned()),
-            };
-        }
+        Some(hz) => machine.hz = Figure::sourced(hz as f64, "CONFIG_HZ of the running kernel"),
         None => notes.push(format!(
             "the kernel's configuration cannot be read; HZ is assumed to be {}",
             machine.hz.value
         )),
     }
     if let Some(counts) = irq_time_accounting(root) {
-        machine.irq_time_accounting = Figure {
-            value: f64::from(u8::from(counts)),
-            origin: Origin::Source("CONFIG_IRQ_TIME_ACCOUNTING of the running kernel".to_owned()),
-        };
+        machine.irq_time_accounting = Figure::sourced(
+            f64::from(u8::from(counts)),
+            "CONFIG_IRQ_TIME_ACCOUNTING of the running kernel",
+        );
     }
     threads(system, &mut machine);
     performance_scale(system, &cpu_flags(root), &mut machine);
@@ -94,8 +88,8 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     }
     if let Some(why) = states_assumed {
         for state in machine.idle_state.iter_mut().filter(|s| !s.polling) {
-            state.exit_latency_us = assumed(state.exit_latency_us.value, &why);
-            state.target_residency_us = assumed(state.target_residency_us.value, &why);
+            state.exit_latency_us = Figure::assumed(state.exit_latency_us.value, &why);
+            state.target_residency_us = Figure::assumed(state.target_residency_us.value, &why);
         }
     }
     let kinds = kinds::split(system, &mut machine);
@@ -109,13 +103,6 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     notes.extend(kinds::own_states(system, &mut machine));
     drive(system, &mut machine, &mut notes);
     Ok((machine, notes))
-}
-
-fn assumed(value: f64, why: &str) -> Figure {
-    Figure {
-        value,
-        origin: Origin::Assumed(why.to_owned()),
-    }
 }
 
 fn idle_file(root: &Root, file: &str) -> String {
@@ -333,11 +320,11 @@ fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
             ranking: Vec::new(),
             preferred_cores: root.optional(PREFCORE).as_deref() != Some("disabled"),
             assumed: None,
-            ramp_ms: assumed(
+            ramp_ms: Figure::assumed(
                 2.0,
                 "Zen 3 mobile (Cezanne) reached 3.7 GHz in a couple of ms (chipsandcheese.com, 15 September 2022, Windows)",
             ),
-            full_at_percent: assumed(50.0, "half of the scale, as for Intel's HWP"),
+            full_at_percent: Figure::assumed(50.0, "half of the scale, as for Intel's HWP"),
         })
     };
     let Some(mut cppc) = scale() else {
@@ -354,11 +341,11 @@ fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
     }
     let mut tried = machine.clone();
     tried.cluster[0].cppc = Some(cppc);
-    tried.cluster[0].clock_slot_us = assumed(
+    tried.cluster[0].clock_slot_us = Figure::assumed(
         1000.0,
         "as measured on an EPYC 7502: changes are uniform within 1 ms",
     );
-    tried.cluster[0].transition_latency_us = assumed(
+    tried.cluster[0].transition_latency_us = Figure::assumed(
         371.0,
         "as measured on an EPYC 7502: 871 us in the median, less half a slot of 1 ms",
     );

@@ -7,6 +7,7 @@ mod sentences;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use wakepath_results::question::is_among;
 use wakepath_results::{Condition, Goal};
 
 pub use answers::{Answer, answer, answers};
@@ -224,9 +225,8 @@ fn candidates<'a>(
     metrics: &[&str],
     among: &Among,
 ) -> Result<Vec<Found<'a>>, CompareError> {
-    let is_asked = |names: &[String], name: &String| names.is_empty() || names.contains(name);
     let policies = comparison.policies.iter();
-    let policies: Vec<&String> = policies.filter(|p| is_asked(&among.policies, p)).collect();
+    let policies: Vec<&String> = policies.filter(|p| is_among(&among.policies, p)).collect();
     let loads = match among.loads[..] {
         [] => &comparison.loads,
         _ => &among.loads,
