@@ -8,24 +8,13 @@ import argparse
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from laboratory_guest import GuestRun, run_guest
 from laboratory_study import Cell, cells_of
-from packages import RigError, UnavailableError, exit_status
-
-
-def wakepath(program: Path, *arguments: str) -> None:
-    """Runs wakepath."""
-    try:
-        done = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise UnavailableError(f"{program} cannot be run ({error}); build it: cargo build -p wakepath-cli") from error
-    if done.returncode != 0:
-        raise RigError(f"`wakepath {' '.join(arguments)}` failed:\n{done.stderr.strip()}")
+from packages import RigError, exit_status, wakepath
 
 
 def guests(cells: list[Cell], runs_per_guest: int) -> list[list[Cell]]:

@@ -4,13 +4,12 @@ import json
 import math
 import re
 import statistics
-import subprocess
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packages import RigError, UnavailableError
+from packages import RigError, wakepath
 
 # Quantiles of a service time that the drive is given: 128 intervals of the same probability.
 POINTS = 129
@@ -77,11 +76,7 @@ class Machine:
         if any(state.get("scope", "cpu") != "cpu" for state in self.states):
             raise RigError(f"machine {self.name}: a guest has no idle states of a whole cluster")
         for state in self.states[1:]:
-            if not STATE_NAME.fullmatch(state["name"]):
-                raise RigError(
-                    f"machine {self.name}: idle state `{state['name']}`: a name in a guest has at most 15 characters, "
-                    "no space, comma or colon"
-                )
+            check_state_name(self.name, state["name"])
         if len(self.toml["cluster"]) > 1:
             raise RigError(f"machine {self.name}: {len(self.toml['cluster'])} clusters, and a guest has one")
         for place, what in LACKING.items():
@@ -181,6 +176,15 @@ class Machine:
         return f"khz={frequencies} clock_cpus={shared} latency_us={round(number(cluster, 'transition_latency_us', 0))}"
 
 
+def check_state_name(machine: str, name: str) -> None:
+    """Refuses what rig/module does not take as the name of an idle state."""
+    if not STATE_NAME.fullmatch(name):
+        raise RigError(
+            f"machine {machine}: idle state `{name}`: a name in a guest has at most 15 characters, "
+            "no space, comma or colon"
+        )
+
+
 def plan(program: Path, declared: dict[str, Any], options: list[str]) -> list[dict[str, Any]]:
     """The entries of the table that the kernel would give a drive."""
     described = [
@@ -197,14 +201,8 @@ def plan(program: Path, declared: dict[str, Any], options: list[str]) -> list[di
     dump = {"mn": declared["model"], "fr": "", "npss": declared["npss"], "psds": described}
     if "apsta" in declared:
         dump["apsta"] = int(declared["apsta"])
-    command = [str(program), "apst", "plan", "--id-ctrl", "-", "--format", "json", *options]
-    try:
-        done = subprocess.run(command, input=json.dumps(dump), capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise UnavailableError(f"{program} cannot be run ({error}); build it: cargo build -p wakepath-cli") from error
-    if done.returncode != 0:
-        raise RigError(f"`{' '.join(command)}` failed:\n{done.stderr.strip()}")
-    planned = json.loads(done.stdout)
+    told = wakepath(program, "apst", "plan", "--id-ctrl", "-", "--format", "json", *options, given=json.dumps(dump))
+    planned = json.loads(told)
     entries: list[dict[str, Any]] = planned["entries"] if planned["apste"] else []
     return entries
 

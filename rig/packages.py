@@ -67,6 +67,17 @@ def run(command: list[str], cwd: Path | None = None) -> str:
     return done.stdout
 
 
+def wakepath(program: Path, *arguments: str, given: str | None = None) -> str:
+    """What wakepath printed; `given` is its standard input."""
+    try:
+        done = subprocess.run([str(program), *arguments], input=given, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise UnavailableError(f"{program} cannot be run ({error}); build it: cargo build -p wakepath-cli") from error
+    if done.returncode != 0:
+        raise RigError(f"`wakepath {' '.join(arguments)}` failed:\n{done.stderr.strip()}")
+    return done.stdout
+
+
 def debian_archive() -> str:
     """The archive that this machine gets Debian from."""
     archives = run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian"]).split()

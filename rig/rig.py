@@ -13,11 +13,13 @@ from pathlib import Path
 
 from initramfs import Initramfs, built_module
 from kernels import Kernel, find_kernel
+from laboratory_machine import check_state_name
 from machine import arm64_command, boot, unpack_results, x86_command
-from packages import REPOSITORY, SETUP, Packages, UnavailableError, exit_status
+from packages import REPOSITORY, SETUP, Packages, RigError, UnavailableError, exit_status, wakepath
 
 # The disk that results travel on, and randomness.
 COMMON_MODULES = ["virtio_pci", "virtio_blk", "virtio_rng"]
+IDLE_MODULE = Path("rig/module")
 # What trace-cmd needs in a guest of another architecture than this machine's.
 ARM64_PACKAGES = ["busybox-static", "trace-cmd", "libtraceevent1", "libtracefs1", "libzstd1", "libc6"]
 
@@ -28,14 +30,15 @@ def x86_guest(tree: Initramfs, kernel: Kernel, options: argparse.Namespace) -> N
     for program in ["fio", "trace-cmd", "perf", *options.program]:
         tree.add_program(find_program(program))
     tree.add_modules(kernel, [*COMMON_MODULES, "nvme"])
-    sources = [Path("rig/module"), *options.module]
+    states = idle_states(options.wakepath, options.machine) if options.machine else ""
+    sources = [IDLE_MODULE, *options.module]
     if not kernel.headers:
         # Without our idle driver, the guest has the idle states that its kernel finds by itself.
         names = ", ".join(str(source) for source in sources)
         print(f"rig: nothing to build modules with (no `build` in --modules, no tree around the image): no {names}")
         return
     for source in sources:
-        tree.add_module(built_module(REPOSITORY / source, kernel))
+        tree.add_module(built_module(REPOSITORY / source, kernel), states if source == IDLE_MODULE else "")
 
 
 def arm64_guest(tree: Initramfs, kernel: Kernel) -> None:
@@ -49,6 +52,17 @@ def arm64_guest(tree: Initramfs, kernel: Kernel) -> None:
     tree.add_modules(kernel, COMMON_MODULES)
 
 
+def idle_states(program: Path, machine: str) -> str:
+    """The declared states of a machine, a recorded system or a driver's table as rig/module takes them."""
+    states = []
+    for line in wakepath(program, "machine", "show", machine, "--format", "states").splitlines():
+        name, exit_ns, residency_ns, polling, _ = line.split(",")
+        if polling == "0":
+            check_state_name(machine, name)
+            states.append(f"{name}:{-(-int(exit_ns) // 1000)}:{-(-int(residency_ns) // 1000)}")
+    return f"states={','.join(states)}"
+
+
 def find_program(name: str) -> Path:
     """A path as it is; a bare name as the shell would find it."""
     found = shutil.which(name)
@@ -59,6 +73,8 @@ def find_program(name: str) -> Path:
 
 def run_guest(options: argparse.Namespace) -> int:
     """Puts the guest together, runs it; the exit status of its script."""
+    if options.machine and options.guest != "x86":
+        raise RigError("--machine is for x86: the idle states of arm64 are in its device tree")
     kernel = find_kernel(options.guest, options.kernel, options.modules)
     with tempfile.TemporaryDirectory(prefix="wakepath-rig-") as folder:
         scratch = Path(folder)
@@ -96,6 +112,16 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder for what comes back: log.txt, /out, console")
     parser.add_argument("--program", action="append", default=[], help="program of this machine to have in the guest")
     parser.add_argument("--add", action="append", default=[], help="file or folder to have in the guest's /rig")
+    parser.add_argument(
+        "--machine",
+        help="x86: whose declared idle states it has: a name of `wakepath machine list` or a file",
+    )
+    parser.add_argument(
+        "--wakepath",
+        type=Path,
+        default=REPOSITORY / "target/debug/wakepath",
+        help="the program that knows machines (target/debug/wakepath)",
+    )
     parser.add_argument(
         "--module", action="append", default=[], type=Path, help="folder with a kernel module to build and load, too"
     )

@@ -543,3 +543,35 @@ fn a_guest_that_cannot_go_on_says_why() {
         assert!(wanted.iter().all(|part| said.contains(part)), "{said}");
     }
 }
+
+#[test]
+fn a_guest_of_the_rig_has_the_idle_states_of_any_machine() {
+    let folder = TempDir::new().unwrap();
+    let rig = |machine: &str| {
+        Command::new("python3")
+            .current_dir(repository())
+            .args(["rig/rig.py", "x86", "--kernel", "6.12"])
+            .args(["--wakepath", env!("CARGO_BIN_EXE_wakepath")])
+            .args(["--machine", machine, "rig/guest/look.sh", "--out"])
+            .arg(folder.path())
+            .output()
+            .unwrap()
+    };
+    let done = rig("spr1");
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if done.status.code() == Some(UNAVAILABLE) {
+        skip(
+            "a_guest_of_the_rig_has_the_idle_states_of_any_machine",
+            &said,
+        );
+        return;
+    }
+    assert!(done.status.success(), "{said}");
+    let log = fs::read_to_string(folder.path().join("log.txt")).unwrap();
+    for state in ["\nC1 1 1 ", "\nC1E 2 4 ", "\nC6 290 800 "] {
+        assert!(log.contains(state), "{log}");
+    }
+    let unknown = rig("spr");
+    assert_eq!(unknown.status.code(), Some(FAILED));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("unknown machine 'spr'"));
+}
