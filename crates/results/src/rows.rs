@@ -301,17 +301,12 @@ impl Run {
 
     /// Its rows of `metrics.parquet`.
     pub fn metric_rows(&self) -> impl Iterator<Item = MetricRow> {
-        let RunKey {
-            machine,
-            workload,
-            policy,
-            repeat,
-        } = &self.key;
+        let key = &self.key;
         self.metrics.iter().map(move |(metric, value)| MetricRow {
-            machine: machine.clone(),
-            workload: workload.clone(),
-            policy: policy.clone(),
-            repeat: *repeat,
+            machine: key.machine.clone(),
+            workload: key.workload.clone(),
+            policy: key.policy.clone(),
+            repeat: key.repeat,
             seed: self.seed,
             block: self.block,
             order: self.order,
@@ -322,19 +317,14 @@ impl Run {
 
     /// Its rows of `latency.parquet`.
     pub fn latency_rows(&self) -> impl Iterator<Item = LatencyRow> {
-        let RunKey {
-            machine,
-            workload,
-            policy,
-            repeat,
-        } = &self.key;
+        let key = &self.key;
         self.latency
             .iter()
             .map(move |(low, high, count)| LatencyRow {
-                machine: machine.clone(),
-                workload: workload.clone(),
-                policy: policy.clone(),
-                repeat: *repeat,
+                machine: key.machine.clone(),
+                workload: key.workload.clone(),
+                policy: key.policy.clone(),
+                repeat: key.repeat,
                 low_ns: *low,
                 high_ns: *high,
                 count: *count,
@@ -343,19 +333,14 @@ impl Run {
 
     /// Its rows of `attribution.parquet`.
     pub fn attribution_rows(&self) -> impl Iterator<Item = AttributionRow> {
-        let RunKey {
-            machine,
-            workload,
-            policy,
-            repeat,
-        } = &self.key;
+        let key = &self.key;
         self.attribution
             .iter()
             .map(move |(at, part, ns)| AttributionRow {
-                machine: machine.clone(),
-                workload: workload.clone(),
-                policy: policy.clone(),
-                repeat: *repeat,
+                machine: key.machine.clone(),
+                workload: key.workload.clone(),
+                policy: key.policy.clone(),
+                repeat: key.repeat,
                 at: at.clone(),
                 part: part.clone(),
                 ns: *ns,
@@ -364,17 +349,12 @@ impl Run {
 
     /// Its rows of `idle.parquet`.
     pub fn idle_rows(&self) -> impl Iterator<Item = IdleRow> {
-        let RunKey {
-            machine,
-            workload,
-            policy,
-            repeat,
-        } = &self.key;
+        let key = &self.key;
         self.idle.iter().map(move |idle| IdleRow {
-            machine: machine.clone(),
-            workload: workload.clone(),
-            policy: policy.clone(),
-            repeat: *repeat,
+            machine: key.machine.clone(),
+            workload: key.workload.clone(),
+            policy: key.policy.clone(),
+            repeat: key.repeat,
             cpu_kind: idle.cpu_kind.clone(),
             state: idle.state.clone(),
             time_ns: idle.time_ns,
@@ -388,19 +368,14 @@ impl Run {
 
     /// Its rows of `frequency.parquet`.
     pub fn frequency_rows(&self) -> impl Iterator<Item = FrequencyRow> {
-        let RunKey {
-            machine,
-            workload,
-            policy,
-            repeat,
-        } = &self.key;
+        let key = &self.key;
         self.frequency
             .iter()
             .map(move |(kind, khz, time)| FrequencyRow {
-                machine: machine.clone(),
-                workload: workload.clone(),
-                policy: policy.clone(),
-                repeat: *repeat,
+                machine: key.machine.clone(),
+                workload: key.workload.clone(),
+                policy: key.policy.clone(),
+                repeat: key.repeat,
                 cpu_kind: kind.clone(),
                 khz: *khz,
                 time_ns: *time,
@@ -409,18 +384,13 @@ impl Run {
 
     /// Its rows of `timeline.parquet`.
     pub fn timeline_rows(&self) -> impl Iterator<Item = TimelineRow> {
-        let RunKey {
-            machine,
-            workload,
-            policy,
-            ..
-        } = &self.key;
+        let key = &self.key;
         self.timeline
             .iter()
             .map(move |(at, track, name, start, end)| TimelineRow {
-                machine: machine.clone(),
-                workload: workload.clone(),
-                policy: policy.clone(),
+                machine: key.machine.clone(),
+                workload: key.workload.clone(),
+                policy: key.policy.clone(),
                 at: at.clone(),
                 track: track.clone(),
                 name: name.clone(),
