@@ -304,6 +304,46 @@ fn hwp_boost_climbs_and_falls_back() {
 }
 
 #[test]
+fn a_kernel_says_whether_its_governor_was_compared() {
+    for (name, says) in [
+        (
+            "menu@6.12.48",
+            "as from Linux 6.12.44, not compared with a kernel's C: I/O wait does not count",
+        ),
+        (
+            "teo@7.3",
+            "as from Linux 7.1, compared with the C of 7.1.13",
+        ),
+    ] {
+        policy("show")
+            .arg(name)
+            .assert()
+            .success()
+            .stdout(predicate::str::contains(format!("{name}: {says}")));
+    }
+    policy("show")
+        .arg("ladder")
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("as from").not());
+}
+
+#[test]
+fn every_machine_names_its_kernel_and_how_that_is_known() {
+    for (name, kernel) in [
+        ("rk3399", "kernel: 6.12, assumed: "),
+        ("spr1", "kernel: 6.18.8, the record: Linux 6.18.8-200.fc43"),
+    ] {
+        Command::cargo_bin("wakepath")
+            .unwrap()
+            .args(["machine", "show", name, "--model"])
+            .assert()
+            .success()
+            .stdout(predicate::str::contains(kernel));
+    }
+}
+
+#[test]
 fn psd_answers_only_the_governor() {
     // 3 ms are one tick at 250 Hz and three at 1000 Hz.
     let events = "1000000,0\n5000000,1\n7999999,0\n8000000,0\n";

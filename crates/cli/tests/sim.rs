@@ -646,7 +646,7 @@ fn a_kernel_gives_bare_names_its_version() {
 
     let machine = |kernel: &str| {
         with_machine(
-            ("schema = 1", &format!("schema = 1\nkernel = \"{kernel}\"")),
+            ("kernel = \"6.12\"", &format!("kernel = \"{kernel}\"")),
             JOB,
         )
     };

@@ -218,6 +218,28 @@ fn completions_raise_the_frequency_where_the_kernel_counts_interrupt_time() {
 }
 
 #[test]
+fn a_set_says_how_the_kernel_is_configured() {
+    let deep = job("rw=randread\nioengine=libaio\niodepth=32\nruntime=300ms\n");
+    let on = |hz: f64, irq_time: f64, set: &str| {
+        let mut machine = Machine::find("rk3399").unwrap();
+        machine.hz = Figure::plain(hz);
+        machine.irq_time_accounting = Figure::plain(irq_time);
+        let run = simulate(&machine, &deep, &set.parse().unwrap(), 1).unwrap();
+        (run.iops.to_bits(), run.clocks[0].mean_mhz.to_bits())
+    };
+    let plain = on(250.0, 1.0, "menu");
+    for (set, hz, irq_time) in [
+        ("menu + kernel-config[hz=1000]", 1000.0, 1.0),
+        ("menu + kernel-config[irq_time=off]", 250.0, 0.0),
+        ("menu + kernel-config[hz=1000,irq_time=off]", 1000.0, 0.0),
+    ] {
+        let asked = on(250.0, 1.0, set);
+        assert_eq!(asked, on(hz, irq_time, "menu"), "{set}");
+        assert_ne!(asked, plain, "{set}");
+    }
+}
+
+#[test]
 fn nothing_in_hackbench_is_boosted_and_no_hook_costs_a_tenth() {
     let machine = Machine::find("xeon-e3-1240v5").unwrap();
     let text = include_str!("../../../workloads/hackbench-like.json");

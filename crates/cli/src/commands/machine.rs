@@ -259,6 +259,10 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut impl Write) -> an
                     writeln!(out, "  assumed: {why}")?;
                 }
             }
+            if let Some(kernel) = machine.kernel {
+                let from = machine.kernel_from.as_deref().unwrap_or("its file");
+                writeln!(out, "kernel: {kernel}, {from}")?;
+            }
             if let Some(system) = recorded::find(&machine.name) {
                 write_processor(system, out)?;
             }

@@ -84,7 +84,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let mut machine = Machine::find(&args.machine)?;
-    machine.kernel = args.kernel.or(machine.kernel);
+    if let Some(kernel) = args.kernel {
+        machine.kernel = Some(kernel);
+        machine.kernel_from = Some("--kernel".to_owned());
+    }
     if let Some(name) = &args.drive {
         let drive = machine.find_drive(name).context("--drive")?;
         machine.replace_drive(drive);

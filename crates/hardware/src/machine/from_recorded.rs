@@ -94,6 +94,7 @@ impl Machine {
             ),
             // None where no policies of that kernel are known.
             kernel: KernelVersion::of_release(&system.kernel).ok(),
+            kernel_from: Some(format!("the record: Linux {}", system.kernel)),
             runs: None,
             hz: tick_rate(&system.kernel),
             irq_time_accounting: irq_time_accounting(&system.kernel),

@@ -52,6 +52,9 @@ pub struct Machine {
     /// not what is a matter of configuration, such as `hz`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelVersion>,
+    /// Where that is known from; what is only taken to be so begins with `assumed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_from: Option<String>,
     /// The policy set that its kernel runs by itself, such as `menu + amd-pstate[mode=active]`; absent: menu and schedutil, or
     /// what a recorded system of this name ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]

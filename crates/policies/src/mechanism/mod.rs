@@ -22,6 +22,7 @@ mod idle_states;
 mod intel_pstate;
 mod intel_pstate_hwp;
 mod io_uring;
+mod kernel_config;
 mod ladder;
 mod menu;
 mod ondemand;
@@ -40,6 +41,7 @@ pub use drive_latency::DriveLatency;
 pub use epp::Epp;
 pub use frequency::FrequencyLimits;
 pub use idle_states::{IdleStatesLimit, NoSuchState, StateLimit, state_index};
+pub use kernel_config::KernelConfig;
 
 use std::fmt;
 
@@ -84,6 +86,7 @@ pub static MECHANISMS: &[&Mechanism] = &[
     &apst::MECHANISM,
     &drive_latency::MECHANISM,
     &io_uring::MECHANISM,
+    &kernel_config::MECHANISM,
 ];
 
 /// A mechanism.
@@ -162,6 +165,8 @@ pub enum Kind {
     DriveLatency,
     /// Whether waiting with `io_uring` counts as waiting for I/O.
     IoUring,
+    /// How the kernel was configured.
+    KernelConfig,
 }
 
 impl Kind {
@@ -182,6 +187,7 @@ impl Kind {
             Self::Apst => "APST",
             Self::DriveLatency => "drive latency",
             Self::IoUring => "io_uring",
+            Self::KernelConfig => "kernel configuration",
         }
     }
 }
@@ -217,6 +223,8 @@ pub enum Policy {
     DriveLatency(DriveLatency),
     /// Waiting with `io_uring` counts as waiting for I/O.
     IoUring(bool),
+    /// How the kernel was configured.
+    KernelConfig(KernelConfig),
 }
 
 impl Policy {
@@ -237,6 +245,7 @@ impl Policy {
             Self::Apst(_) => Kind::Apst,
             Self::DriveLatency(_) => Kind::DriveLatency,
             Self::IoUring(_) => Kind::IoUring,
+            Self::KernelConfig(_) => Kind::KernelConfig,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::freq::FreqPolicy;
 use crate::idle::program::Program;
 use crate::idle::{IdlePolicy, KernelVersion};
 use crate::mechanism::{
-    CpuLatency, DriveLatency, Epp, FrequencyLimits, IdleStatesLimit, Kind, Policy,
+    CpuLatency, DriveLatency, Epp, FrequencyLimits, IdleStatesLimit, KernelConfig, Kind, Policy,
 };
 use crate::poll::PollPolicy;
 use crate::profile::{self, Profile};
@@ -319,6 +319,14 @@ impl PolicySet {
     pub fn io_uring_iowait(&self) -> Option<bool> {
         self.find(|policy| match policy {
             Policy::IoUring(counts) => Some(*counts),
+            _ => None,
+        })
+    }
+
+    /// How the kernel is configured, where that differs from the machine's.
+    pub fn kernel_config(&self) -> Option<KernelConfig> {
+        self.find(|policy| match policy {
+            Policy::KernelConfig(config) => Some(*config),
             _ => None,
         })
     }

@@ -241,6 +241,9 @@ impl Target<'_> {
             Policy::IoUring(_) => Err(self.error(
                 "exists only in the simulator: on a real machine each program asks io_uring for it",
             )),
+            Policy::KernelConfig(_) => Err(self.error(
+                "exists only in the simulator: on a real machine it takes another kernel",
+            )),
         }
     }
 

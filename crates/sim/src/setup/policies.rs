@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use wakepath_hardware::machine::{LatencyRequest, MachineError};
+use wakepath_hardware::machine::{Figure, LatencyRequest, MachineError, Origin};
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::apst::ApstSettings;
@@ -116,7 +116,7 @@ enum Driver {
     Other,
 }
 
-/// The machine with the idle states that a set leaves on, under the latency requests of the set.
+/// The machine with the idle states that a set leaves on, under the latency requests of the set and with its kernel configuration.
 ///
 /// # Errors
 /// The set names an idle state or a CPU that the machine does not have, or leaves no idle state.
@@ -141,6 +141,19 @@ pub fn machine_under<'a>(
     };
     if let Some(limit) = set.idle_states() {
         limit_states(machine.to_mut(), limit).map_err(|why| named(Kind::IdleStates, why))?;
+    }
+    if let Some(config) = set.kernel_config() {
+        let figure = |value| Figure {
+            value,
+            origin: Origin::Source("kernel-config of the policy set".to_owned()),
+        };
+        let machine = machine.to_mut();
+        if let Some(hz) = config.hz {
+            machine.hz = figure(f64::from(hz.hz()));
+        }
+        if let Some(counts) = config.irq_time {
+            machine.irq_time_accounting = figure(f64::from(u8::from(counts)));
+        }
     }
     match set.c1_demotion() {
         None => {}

@@ -60,7 +60,10 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         record.cpu_model, record.kernel
     );
     match KernelVersion::of_release(&record.kernel) {
-        Ok(kernel) => machine.kernel = Some(kernel),
+        Ok(kernel) => {
+            machine.kernel = Some(kernel);
+            machine.kernel_from = Some(format!("the running kernel, {}", record.kernel));
+        }
         Err(error) => notes.push(format!("the kernel {error}")),
     }
     match tick_rate(root) {

@@ -1,9 +1,10 @@
 //! `wakepath policy kernels`: what kernels changed in menu and teo.
 
+use std::fmt;
 use std::io::Write;
 
 use serde::Serialize;
-use wakepath_policies::idle::{menu, teo};
+use wakepath_policies::idle::{self, menu, teo};
 
 use crate::output::{self, Format};
 
@@ -41,13 +42,30 @@ pub(super) fn generations(name: &'static str) -> Vec<Generation> {
     };
     generations
         .into_iter()
-        .map(|generation| Generation {
-            governor: name,
-            from: generation.begins(),
-            compared: generation.compared,
-            change: generation.change,
-        })
+        .map(|generation| Generation::of(name, generation))
         .collect()
+}
+
+impl Generation {
+    pub(super) fn of(governor: &'static str, of: &idle::generations::Generation) -> Self {
+        Self {
+            governor,
+            from: of.begins(),
+            compared: of.compared,
+            change: of.change,
+        }
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "as from Linux {}, ", self.from)?;
+        match self.compared {
+            Some(release) => write!(f, "compared with the C of {release}")?,
+            None => f.write_str("not compared with a kernel's C")?,
+        }
+        write!(f, ": {}", self.change)
+    }
 }
 
 /// How many generations there are, in a line.

@@ -9,6 +9,7 @@ use wakepath_policies::profile::Profile;
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_sim::expanded;
 
+use super::kernels::Generation;
 use crate::output::{self, Format};
 use crate::policy_set::WholeSet;
 
@@ -52,6 +53,9 @@ struct ShownPolicy {
     kind: &'static str,
     on: Vec<&'static str>,
     summary: Vec<&'static str>,
+    /// What kernels have in common with the one that is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<Generation>,
 }
 
 #[derive(Serialize)]
@@ -72,6 +76,7 @@ impl ShownPolicy {
             kind: first.kind().name(),
             on: places(first),
             summary: choices.iter().map(|p| p.mechanism().summary).collect(),
+            generation: generation(first),
         })
     }
 
@@ -86,6 +91,12 @@ impl ShownPolicy {
             },
         ]
     }
+}
+
+/// What the kernels of a versioned governor have in common.
+fn generation(policy: &PolicySpec) -> Option<Generation> {
+    let of = policy.idle().ok()?.generation()?;
+    Some(Generation::of(policy.mechanism().name, of))
 }
 
 fn places(policy: &PolicySpec) -> Vec<&'static str> {
@@ -137,6 +148,11 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         Format::Csv => output::csv(out, HEADER, rows),
         Format::Table => {
             output::table(out, HEADER, rows)?;
+            for policy in &shown.policies {
+                if let Some(generation) = &policy.generation {
+                    writeln!(out, "\n{}: {generation}", policy.policy.join(" or "))?;
+                }
+            }
             if let Some(profile) = &shown.profile {
                 let ShownProfile { name, tool, .. } = profile;
                 writeln!(out, "\n{name}: {tool}, {}", profile.source)?;

@@ -1,0 +1,61 @@
+//! `kernel-config`: what a kernel's configuration says, whatever its version is.
+
+use wakepath_units::{TickRate, quantity};
+
+use super::key::{Fallback, Form, Key, KeyInfo, SWITCH};
+use super::{Kind, Mechanism, Place, Policy};
+
+/// Options of a kernel's configuration that its power policies depend on. `None`: as the machine has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelConfig {
+    /// Ticks per second (`CONFIG_HZ`).
+    pub hz: Option<TickRate>,
+    /// Interrupt time counts as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`).
+    pub irq_time: Option<bool>,
+}
+
+static HZ: Key<TickRate> = Key {
+    info: KeyInfo {
+        name: "hz",
+        meaning: "ticks per second (`CONFIG_HZ`)",
+        unit: "Hz",
+        fallback: Fallback::Derived("the machine's"),
+        example: "1000",
+    },
+    words: &[],
+    form: Form::Text("a whole number from 1 to 6250", |text| {
+        TickRate::new(u32::try_from(quantity::whole(text)?).ok()?)
+    }),
+};
+static IRQ_TIME: Key<bool> = Key {
+    info: KeyInfo {
+        name: "irq_time",
+        meaning: "whether interrupt time counts as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`)",
+        unit: "",
+        fallback: Fallback::Derived("the machine's"),
+        example: "on",
+    },
+    words: SWITCH,
+    form: Form::WordsOnly,
+};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: "kernel-config",
+    kind: Kind::KernelConfig,
+    versioned: false,
+    summary: "the kernel's configuration: ticks per second, and whether interrupt time counts as utilisation",
+    source: "CONFIG_HZ, kernel/Kconfig.hz; CONFIG_IRQ_TIME_ACCOUNTING, init/Kconfig",
+    on: &[Place::Sim],
+    keys: &[&HZ, &IRQ_TIME],
+    overlaps: &[],
+    build: |given| {
+        let config = KernelConfig {
+            hz: given.given(&HZ)?,
+            irq_time: given.given(&IRQ_TIME)?,
+        };
+        if config == KernelConfig::default() {
+            return Err(given.error("says nothing; give hz or irq_time"));
+        }
+        Ok(Policy::KernelConfig(config))
+    },
+};
