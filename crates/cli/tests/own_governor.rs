@@ -240,6 +240,97 @@ fn what_is_wrong_is_one_error() {
     assert!(said.contains("a governor is part of its kernel"), "{said}");
 }
 
+const BUSY_JOB: &str = "[j]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\nthinkcycles=2000000\ntime_based\nruntime=200ms\n";
+
+/// The example's C, which takes the deepest state where its CPU was busy for more than this, of 1024.
+fn deep_when_busy(above: u32) -> String {
+    let example = fs::read_to_string(repository().join("docs/examples/last-idle.c")).unwrap();
+    let rule = "return max(chosen, 0);";
+    assert!(example.contains(rule));
+    let util = format!("sched_cpu_util(dev->cpu) > {above}");
+    let busy = format!("return {util} ? drv->state_count - 1 : max(chosen, 0);");
+    example.replace(rule, &busy).replace(
+        "#include <linux/tick.h>",
+        "#include <linux/sched.h>\n#include <linux/sched/topology.h>\n#include <linux/tick.h>",
+    )
+}
+
+#[test]
+fn c_code_sees_how_busy_its_cpu_was() {
+    if !compiler_found() {
+        skip("c_code_sees_how_busy_its_cpu_was", "no gcc");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    for above in [400, 1024] {
+        write(&format!("above{above}.c"), &deep_when_busy(above));
+    }
+    write("busy.fio", BUSY_JOB);
+    let idle = BUSY_JOB.replace("thinkcycles=2000000", "thinktime=3ms");
+    write("idle.fio", &idle);
+    let too_deep = |job: &str, above: u32| {
+        let set = format!("c:above{above}.c + performance");
+        let arguments = ["sim", job, "--machine", "rk3399", "--runs", "1"];
+        let arguments = [&arguments[..], &["--format", "json", "--policy", &set]].concat();
+        let printed = json(&run(folder.path(), &arguments).success());
+        printed["results"][0]["too_deep"].as_f64().unwrap()
+    };
+    // The task computes for most of the time, so that its CPU is busy for more than 400 of 1024.
+    let (at_400, never) = (too_deep("busy.fio", 400), too_deep("busy.fio", 1024));
+    assert!(at_400 > 2.0 * never + 20.0, "{at_400} {never}");
+    let idle = [400, 1024].map(|above| too_deep("idle.fio", above).to_bits());
+    assert_eq!(idle[0], idle[1]);
+}
+
+/// Results keep the path and the hash of a program: another one is not taken for it.
+#[test]
+fn results_do_not_go_on_with_a_program_that_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let answers = "while read -r line; do case $line in select*) echo 0,0;; esac; done";
+    let policy = script(folder.path(), answers);
+    let study = format!(
+        "name = \"own\"\nmachine = \"rk3399\"\nrepeats = 1\npolicy = [\"{policy}\"]\n\
+         [[workload]]\nname = \"reads\"\nfio = \"job.fio\"\nseconds = 0.01\n"
+    );
+    fs::write(folder.path().join("own.toml"), study).unwrap();
+    fs::write(folder.path().join("job.fio"), BUSY_JOB).unwrap();
+    let study = |arguments: &[&str]| run(folder.path(), &[&["study", "run"], arguments].concat());
+    study(&["own.toml", "-o", "res"]).success();
+    let record = fs::read_to_string(folder.path().join("res/governors/x.sha256")).unwrap();
+    let program = folder.path().join("x");
+    assert!(
+        record.ends_with(&format!("  {}\n", program.display())),
+        "{record}"
+    );
+    // From the results alone, with the program where it was.
+    study(&["res/study.toml", "-o", "again"]).success();
+    study(&["own.toml", "-o", "res", "--resume"]).success();
+
+    let changed = answers.replace("0,0", "1,1");
+    script(folder.path(), &changed);
+    let says = |done: assert_cmd::assert::Assert, part: &str| {
+        let said = done.failure().get_output().stderr.clone();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(said.contains(part), "{said}");
+    };
+    says(
+        study(&["own.toml", "-o", "res", "--resume"]),
+        "the governor of your own in governors/x.sha256 differs",
+    );
+    says(
+        study(&["res/study.toml", "-o", "third"]),
+        "is another one now",
+    );
+    fs::remove_file(&program).unwrap();
+    says(study(&["res/study.toml", "-o", "third"]), "No such file");
+    fs::write(folder.path().join("res/governors/x.sha256"), "nonsense\n").unwrap();
+    says(
+        study(&["res/study.toml", "-o", "third"]),
+        "expected a hash, two spaces and a path",
+    );
+}
+
 /// A program, as a policy.
 fn script(folder: &Path, text: &str) -> String {
     use std::os::unix::fs::PermissionsExt as _;

@@ -226,6 +226,86 @@ fn the_call_log_runs_through_policy_idle() {
 }
 
 #[test]
+fn a_log_of_answers_is_scored_as_the_governor_that_gave_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (out, calls, states) = (path("e.parquet"), path("calls.csv"), path("states.csv"));
+    wakepath(&["import", epyc(2500).to_str().unwrap(), "-o", &out]).success();
+    let replay = |more: &[&str]| {
+        let machine = ["replay", &out, "--machine", "epyc-7502"];
+        wakepath(&[&machine[..], more].concat())
+    };
+    replay(&["--cpu", "9", "--calls", &calls]).success();
+    let table = wakepath(&["machine", "show", "epyc-7502", "--format", "states"]).success();
+    fs::write(&states, &table.get_output().stdout).unwrap();
+    let governor = ["policy", "idle", "--governor", "teo@6.12", "--states"];
+    let answered = wakepath(&[&governor[..], &[&states, &calls]].concat()).success();
+    let answered = String::from_utf8(answered.get_output().stdout.clone()).unwrap();
+    let file = path("answers.csv");
+    let score = |text: &str, more: &[&str]| {
+        fs::write(&file, text).unwrap();
+        let cpu = if more.contains(&"--cpu") {
+            &[][..]
+        } else {
+            &["--cpu", "9"]
+        };
+        replay(&[&["--decisions", &file], cpu, more].concat())
+    };
+
+    let both = [
+        "--policy",
+        "teo@6.12",
+        "--policy",
+        "menu@6.12",
+        "--format",
+        "csv",
+    ];
+    let scored = score(&answered, &both).success();
+    let scored = String::from_utf8(scored.get_output().stdout.clone()).unwrap();
+    let rows = |name: &str| -> Vec<String> {
+        let rows = scored.lines().filter_map(|row| row.strip_prefix(name));
+        rows.map(str::to_owned).collect()
+    };
+    assert_eq!(rows(&file).len(), 4, "{scored}");
+    assert_eq!(rows(&file), rows("teo@6.12"));
+    // Always the shallowest state is worse, and looks it.
+    let shallow = "0,0\n".repeat(answered.lines().count());
+    let shallow = score(&shallow, &["--format", "json"]).success();
+    let shallow: serde_json::Value = serde_json::from_slice(&shallow.get_output().stdout).unwrap();
+    assert_eq!(shallow[0]["count"], 818);
+    assert!(shallow[0]["too_shallow"].as_u64() > Some(700), "{shallow}");
+
+    let first = answered.lines().next().unwrap();
+    let rest = answered.split_once('\n').unwrap().1;
+    for (text, more, says) in [
+        (
+            rest.to_owned(),
+            &[][..],
+            "has 817 answers, and CPU 9 was asked 818 times",
+        ),
+        (format!("{answered}{first}\n"), &[], "has 819 answers"),
+        (String::new(), &[], "answers.csv: empty"),
+        (
+            answered.clone(),
+            &["--cpu", "4000"],
+            "CPU 4000 has no idle period",
+        ),
+        (format!("one,two\n{rest}"), &[], "answers.csv:1"),
+        (format!("0,2\n{rest}"), &[], "answers.csv:1"),
+        (format!("-1,0\n{rest}"), &[], "answers.csv:1"),
+        (format!("9,0\n{rest}"), &[], "answers.csv"),
+        (answered.clone(), &["--policy", "teo + psd"], "without psd"),
+    ] {
+        fails_with(score(&text, more), &[says]);
+    }
+    fails_with(
+        replay(&["--decisions", &path("none.csv")]),
+        &["none.csv", "No such file"],
+    );
+    fails_with(replay(&["--decisions", &out]), &["e.parquet"]);
+}
+
+#[test]
 fn files_have_more_digits_than_people_read() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("e.parquet");

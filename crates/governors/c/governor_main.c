@@ -350,6 +350,7 @@ static void serve(void)
 		}
 		if (question.ask & ASK_STAY)
 			tell(call, question.entered);
+		wp_now.utilisation = question.utilisation;
 		answer.state = choose(call, &stop_tick);
 		answer.stop_tick = stop_tick;
 		answer.poll_limit = device.poll_limit_ns;

@@ -175,8 +175,8 @@ static inline __le64 cpu_to_le64(u64 v)
 #define this_cpu_read(var)	(var)
 #define this_cpu_write(var, value)	((var) = (value))
 
-/* The call log does not have how busy a CPU is: it counts as having nothing else to do. */
-#define sched_cpu_util(cpu)	0UL
+/* How busy the CPU was, of 1024, whatever its capacity; 0 where nobody knows it, as with a call log. */
+#define sched_cpu_util(cpu)	((unsigned long)wp_now.utilisation)
 #define arch_scale_cpu_capacity(cpu)	1024UL
 
 /* A start-up function becomes the one that the driver calls. */
@@ -199,6 +199,7 @@ struct wp_machine {
 	s64 latency_req;
 	u64 clock;
 	u32 nr_iowait;
+	u32 utilisation;
 	bool tick_stopped;
 	bool got_tick;
 };

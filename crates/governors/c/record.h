@@ -57,6 +57,9 @@ struct question_record {
 	struct call_record call;
 	u32 entered;
 	u32 ask;
+	/* What sched_cpu_util() says, of 1024. */
+	u32 utilisation;
+	u32 unused;
 };
 
 #define ASK_STAY	1u

@@ -21,7 +21,7 @@ const KEEP_DEFAULTS: u32 = 2;
 const STAY: u32 = 1;
 const TOGGLE: u32 = 2;
 /// `sizeof(struct question_record)`.
-const QUESTION: usize = 64;
+const QUESTION: usize = 72;
 /// `sizeof(struct answer_record)`.
 const ANSWER: usize = 16;
 /// `EXIT_ENDLESS`.
@@ -137,8 +137,8 @@ impl Compiled {
 fn question(
     stay: Option<(usize, &IdleOutcome)>,
     query: &IdleQuery,
-    toggle: u8,
-    ask: u32,
+    (toggle, ask): (u8, u32),
+    utilisation: u16,
 ) -> [u8; QUESTION] {
     let outcome = stay.map(|(_, outcome)| *outcome).unwrap_or_default();
     let entered = stay.map_or(0, |(state, _)| state as u32);
@@ -163,6 +163,7 @@ fn question(
     ]);
     put(&entered.to_ne_bytes());
     put(&ask.to_ne_bytes());
+    put(&u32::from(utilisation).to_ne_bytes());
     bytes
 }
 
@@ -171,11 +172,13 @@ impl Running for Compiled {
         &mut self,
         stay: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
+        utilisation: u16,
     ) -> Result<Answer, String> {
         self.process.asked += 1;
         let ask = if stay.is_some() { STAY } else { 0 };
         let mut bytes = [0; ANSWER];
-        self.talk(&question(stay, query, 0, ask), Some(&mut bytes))
+        let question = question(stay, query, (0, ask), utilisation);
+        self.talk(&question, Some(&mut bytes))
             .map_err(|why| self.explain(why))?;
         let [a, b, c, d, tick, _, _, _, limit @ ..] = bytes;
         let state = i32::from_ne_bytes([a, b, c, d]);
@@ -192,7 +195,7 @@ impl Running for Compiled {
 
     fn set_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String> {
         let toggle = (state as u8 + 1) << 1 | u8::from(disabled);
-        let question = question(None, &IdleQuery::default(), toggle, TOGGLE);
+        let question = question(None, &IdleQuery::default(), (toggle, TOGGLE), 0);
         self.talk(&question, None).map_err(|why| self.explain(why))
     }
 }

@@ -17,6 +17,7 @@ use wakepath_policies::idle::program::{Answer, Running, Start};
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::TickRate;
 
+use crate::Record;
 use crate::process::Process;
 
 /// The longest answer in bytes.
@@ -24,18 +25,25 @@ const LONGEST: usize = 128;
 
 /// A program.
 #[derive(Debug)]
-pub(crate) struct Governor(PathBuf);
+pub(crate) struct Governor {
+    path: PathBuf,
+    record: Record,
+}
 
 impl Governor {
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self(path)
+    pub(crate) fn new(path: PathBuf, record: Record) -> Self {
+        Self { path, record }
     }
 }
 
 impl Start for Governor {
+    fn copy(&self) -> Option<(String, &str)> {
+        Some((self.record.name.clone(), &self.record.text))
+    }
+
     fn start(&self, states: &IdleStates, tick: TickRate) -> Result<Box<dyn Running>, String> {
-        let process = Process::start(Command::new(&self.0)).map_err(|e| {
-            let path = self.0.display();
+        let process = Process::start(Command::new(&self.path)).map_err(|e| {
+            let path = self.path.display();
             format!("{path} cannot be started ({e}): it has to be a program of this machine, or a script that begins with #!")
         })?;
         let mut asked = Asked {
@@ -99,6 +107,7 @@ impl Running for Asked {
         &mut self,
         stay: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
+        _: u16,
     ) -> Result<Answer, String> {
         self.process.asked += 1;
         let question = self.process.asked;

@@ -51,26 +51,39 @@ pub fn load(set: PolicySet, base: &Path) -> Result<PolicySet, LoadError> {
             program: program.to_string(),
             problem,
         };
-        let found = find(program, base);
+        let (found, kept) = find(program, base).map_err(error)?;
         let (hash, start): (String, Arc<dyn Start>) = match program.form() {
             Form::C => {
                 let source = source::Source::read(&found, program.path()).map_err(error)?;
-                (hash_of(source.text.as_bytes()), Arc::new(c::Governor::new(source, copy_name(program.path()))))
+                (
+                    hash_of(source.text.as_bytes()),
+                    Arc::new(c::Governor::new(source, copy_name(program.path()))),
+                )
             }
             Form::Exec => {
                 let content = executable(&found).map_err(error)?;
                 let whole = std::path::absolute(&found).map_err(|e| error(e.to_string()))?;
-                (hash_of(&content), Arc::new(exec::Governor::new(whole)))
+                let hash = hash_of(&content);
+                let record = Record {
+                    name: record_name(program.path()),
+                    text: format!("{hash}  {}\n", whole.display()),
+                };
+                (hash, Arc::new(exec::Governor::new(whole, record)))
             }
         };
-        if let Some(wanted) = program.hash()
+        if let Some(wanted) = program.hash().or(kept.as_deref())
             && !hash.starts_with(wanted)
             && !wanted.starts_with(&hash[..DIGITS])
         {
+            let how = match program.hash() {
+                Some(wanted) => format!("Leave `@{wanted}` out to take it as it is"),
+                None => format!("{} has the one that ran", record_name(program.path())),
+            };
             return Err(error(format!(
-                "the file {} is another one now: its hash begins with {}. Leave `@{wanted}` out to take it as it is",
+                "the file {} is another one now: its hash begins with {}, not with {}. {how}",
                 found.display(),
-                &hash[..DIGITS]
+                &hash[..DIGITS],
+                &wanted[..DIGITS.min(wanted.len())]
             )));
         }
         // What does not compile is an error before anything runs, whatever the tick rate.
@@ -83,8 +96,22 @@ fn copy_name(path: &str) -> String {
     format!("{COPIES}/{}", path.replace('/', "_"))
 }
 
-/// The file as it is named, or the copy of it that results keep beside a study.
-fn find(program: &Program, base: &Path) -> PathBuf {
+/// What results keep of a program: `sha256sum -c` checks it.
+#[derive(Debug)]
+struct Record {
+    /// Of its file.
+    name: String,
+    /// Its hash and its path.
+    text: String,
+}
+
+fn record_name(path: &str) -> String {
+    format!("{}.sha256", copy_name(path))
+}
+
+/// The file as it is named, or the copy of it that results keep beside a study; of a program they keep the path and the
+/// hash, which then comes with it.
+fn find(program: &Program, base: &Path) -> Result<(PathBuf, Option<String>), String> {
     let path = Path::new(program.path());
     let named = base.join(path);
     let copy = base.join(copy_name(program.path()));
@@ -93,10 +120,22 @@ fn find(program: &Program, base: &Path) -> PathBuf {
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
     let is_there = inside && (named.exists() || source::tree_of(&named).is_some());
-    if program.form() == Form::C && !is_there && copy.is_file() {
-        copy
-    } else {
-        named
+    let record = base.join(record_name(program.path()));
+    match program.form() {
+        Form::C if !is_there && copy.is_file() => Ok((copy, None)),
+        Form::Exec if !is_there && record.is_file() => {
+            let shown = record.display();
+            let text = fs::read_to_string(&record).map_err(|e| format!("{shown}: {e}"))?;
+            let (hash, path) = text
+                .trim_end_matches('\n')
+                .split_once("  ")
+                .filter(|(hash, _)| {
+                    hash.len() >= DIGITS && hash.bytes().all(|b| b.is_ascii_hexdigit())
+                })
+                .ok_or_else(|| format!("{shown}: expected a hash, two spaces and a path"))?;
+            Ok((PathBuf::from(path), Some(hash.to_owned())))
+        }
+        _ => Ok((named, None)),
     }
 }
 

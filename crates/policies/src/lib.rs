@@ -19,5 +19,6 @@ pub mod poll;
 pub mod profile;
 pub mod psd;
 pub mod spec;
+pub mod utilisation;
 
 pub use spec::{PolicySet, PolicySpec};

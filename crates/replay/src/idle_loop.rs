@@ -5,6 +5,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
 use wakepath_policies::idle::{Governor, IdleGovernor, IdleOutcome, WithGovernor};
 use wakepath_policies::psd::Ceiling;
+use wakepath_policies::utilisation::Utilisation;
 use wakepath_units::Nanoseconds;
 
 use crate::cost::{Judge, TotalsByBlock};
@@ -30,6 +31,7 @@ pub struct IdleLoop {
     governor: Governor,
     poll_limit: u64,
     tick_stopped: bool,
+    busy: Busy,
     /// What came of it.
     pub counts: Counts,
 }
@@ -55,6 +57,7 @@ impl IdleLoop {
             governor,
             poll_limit,
             tick_stopped: false,
+            busy: Busy::default(),
             counts: Counts {
                 totals,
                 selections: 0,
@@ -68,6 +71,7 @@ impl IdleLoop {
     pub fn restart(&mut self, fresh: Self) {
         self.governor = fresh.governor;
         self.tick_stopped = false;
+        self.busy = Busy::default();
     }
 
     /// Why a governor of one's own no longer answers.
@@ -89,6 +93,7 @@ impl IdleLoop {
             package,
             poll_limit: self.poll_limit,
             tick_stopped: &mut self.tick_stopped,
+            busy: &mut self.busy,
             counts: &mut self.counts,
         });
     }
@@ -101,7 +106,33 @@ struct Passage<'a> {
     package: Option<(&'a mut Tally, usize)>,
     poll_limit: u64,
     tick_stopped: &'a mut bool,
+    busy: &'a mut Busy,
     counts: &'a mut Counts,
+}
+
+/// How busy the CPU was, for governors that look at it: between its rests it counts as running at full capacity, because
+/// a recording does not have the frequency of the time in between.
+#[derive(Debug, Default)]
+struct Busy {
+    utilisation: Utilisation,
+    /// It has rested before.
+    known: bool,
+}
+
+impl Busy {
+    /// It begins to rest. Its utilisation, of 1024.
+    fn begin(&mut self, now: u64) -> u16 {
+        self.utilisation
+            .advance(now, if self.known { 1024 } else { 0 });
+        self.known = true;
+        self.utilisation.get() as u16
+    }
+
+    /// It goes on resting. Its utilisation, of 1024.
+    fn rest(&mut self, now: u64) -> u16 {
+        self.utilisation.advance(now, 0);
+        self.utilisation.get() as u16
+    }
 }
 
 impl WithGovernor for Passage<'_> {
@@ -129,6 +160,9 @@ impl Passage<'_> {
         let mut tick = rest.tick;
         let mut slept = false;
         let mut after_tick = false;
+        if G::WANTS_UTILISATION {
+            governor.set_utilisation(self.busy.begin(now));
+        }
         loop {
             while tick <= now {
                 tick += period;
@@ -180,6 +214,9 @@ impl Passage<'_> {
             after_tick = end == ticks_at;
             let outcome = IdleOutcome::of_stay(now, end, after_tick, poll_limit_hit);
             governor.reflect(state, &outcome);
+            if G::WANTS_UTILISATION {
+                governor.set_utilisation(self.busy.rest(end));
+            }
             if last {
                 *self.tick_stopped = tick_stopped;
                 if rest.woken_by_io {
@@ -189,5 +226,24 @@ impl Passage<'_> {
             }
             now = end;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_is_busy_between_its_rests() {
+        const MS: u64 = 1_000_000;
+        let mut busy = Busy::default();
+        // Nobody knows what was before the recording.
+        assert_eq!(busy.begin(500 * MS), 0);
+        assert_eq!(busy.rest(510 * MS), 0);
+        let after_long = busy.begin(710 * MS);
+        assert!((1000..=1024).contains(&after_long), "{after_long}");
+        // The half-life is 32 ms of 1024 us.
+        let half = busy.rest(710 * MS + (32 << 20));
+        assert!((505..=512).contains(&half), "{half}");
     }
 }

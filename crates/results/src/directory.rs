@@ -389,7 +389,10 @@ fn same_study(
             continue;
         }
         if name != STUDY || !differ_in_repeats(&found, content) {
-            return Err(different(name));
+            return Err(match name.strip_prefix("governors/") {
+                Some(_) => different(&format!("the governor of your own in {name}")),
+                None => different(name),
+            });
         }
         grown = true;
     }

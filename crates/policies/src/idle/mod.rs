@@ -102,6 +102,13 @@ pub trait IdleGovernor {
     fn poll_limit(&self) -> Option<Nanoseconds> {
         None
     }
+
+    /// Whether it may look at how busy its CPU was. No governor of the kernels that are built in does; teo of Linux 6.3 to 6.10,
+    /// as a governor of one's own, does.
+    const WANTS_UTILISATION: bool = false;
+
+    /// Tells a governor that [wants](Self::WANTS_UTILISATION) it how busy its CPU was of late, of 1024, before it is asked.
+    fn set_utilisation(&mut self, _share: u16) {}
 }
 
 /// Something to do with a governor, once it is known which one it is: quicker than to ask for that at every
@@ -285,6 +292,12 @@ impl Governor {
         }
     }
 
+    /// Whether it may look at how busy its CPU was.
+    #[inline]
+    pub fn wants_utilisation(&self) -> bool {
+        matches!(self, Self::Outside(_))
+    }
+
     /// Does something with the governor that it is.
     #[inline]
     pub fn with(&mut self, what: impl WithGovernor) {
@@ -323,6 +336,10 @@ impl IdleGovernor for Governor {
     #[inline]
     fn poll_limit(&self) -> Option<Nanoseconds> {
         for_each_governor!(self, governor => governor.poll_limit())
+    }
+
+    fn set_utilisation(&mut self, share: u16) {
+        for_each_governor!(self, governor => governor.set_utilisation(share));
     }
 }
 

@@ -93,7 +93,8 @@ pub trait Start: fmt::Debug + Send + Sync {
 
 /// A governor that runs outside of this process, for one CPU. It ends when this is dropped.
 pub trait Running: fmt::Debug + Send {
-    /// Tells it of the last stay, if there was one, and asks for a state.
+    /// Tells it of the last stay, if there was one, and asks for a state. `utilisation`: how busy its CPU was of late, of
+    /// 1024; 0 where that is not known.
     ///
     /// # Errors
     /// It does not answer, or what it answers makes no sense; the message says why and what to do.
@@ -101,6 +102,7 @@ pub trait Running: fmt::Debug + Send {
         &mut self,
         stay: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
+        utilisation: u16,
     ) -> Result<Answer, String>;
 
     /// Tells it that a state was switched off or on.
@@ -247,6 +249,7 @@ pub struct Outside {
     running: Option<Box<dyn Running>>,
     /// The last stay, of which it is told when it is asked the next time.
     stay: Option<(usize, IdleOutcome)>,
+    utilisation: u16,
     poll_limit: Option<Nanoseconds>,
     failure: Option<String>,
 }
@@ -261,6 +264,7 @@ impl Outside {
             tick,
             running: None,
             stay: None,
+            utilisation: 0,
             poll_limit: None,
             failure: None,
         }
@@ -290,7 +294,7 @@ impl Outside {
         let running = self.running.as_mut().ok_or("it does not run")?;
         let stay = self.stay.take();
         let stay = stay.as_ref().map(|(state, outcome)| (*state, outcome));
-        let answer = running.ask(stay, query)?;
+        let answer = running.ask(stay, query, self.utilisation)?;
         self.poll_limit = answer.poll_limit;
         let count = self.table.count();
         if answer.decision.state < count {
@@ -311,6 +315,12 @@ impl Outside {
 }
 
 impl IdleGovernor for Outside {
+    const WANTS_UTILISATION: bool = true;
+
+    fn set_utilisation(&mut self, share: u16) {
+        self.utilisation = share;
+    }
+
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let none = IdleDecision {
             state: 0,
@@ -397,6 +407,7 @@ mod tests {
             &mut self,
             stay: Option<(usize, &IdleOutcome)>,
             _: &IdleQuery,
+            _: u16,
         ) -> Result<Answer, String> {
             assert_eq!(stay.is_some(), self.0 > 0);
             self.0 += 1;

@@ -45,6 +45,11 @@ impl<O: Observer> Engine<'_, O> {
             Some((lease, policy)) if lease.holds(Nanoseconds(now)) => Some(policy.ceiling),
             _ => None,
         };
+        if c.governor.wants_utilisation() {
+            let capacity = self.setup.clusters[c.cluster].capacity.max(1);
+            let share = c.utilisation.get() * 1024 / capacity;
+            c.governor.set_utilisation(share.min(1024) as u16);
+        }
         let choice = call.choose(&query, &self.states[c.cluster], &mut c.governor, ceiling);
         if O::WATCHES {
             self.observer.idle_choice(cpu, &query, choice.decision);

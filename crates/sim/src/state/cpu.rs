@@ -2,11 +2,11 @@
 
 use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::{Lease, PsdPolicy};
+use wakepath_policies::utilisation::Utilisation;
 use wakepath_units::Kilohertz;
 
 use crate::basics::{Cycles, FULL_SHARE, Interrupt, NEVER, TaskId};
 use crate::queue::fifo::Fifo;
-use crate::state::pelt::Utilisation;
 use crate::state::timers::Timers;
 
 /// What a CPU does.

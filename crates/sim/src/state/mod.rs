@@ -6,7 +6,6 @@ pub(crate) mod cpu;
 pub(crate) mod cpu_power;
 pub(crate) mod drive;
 pub(crate) mod parts;
-pub(crate) mod pelt;
 pub(crate) mod power;
 pub(crate) mod power_limit;
 pub(crate) mod program;

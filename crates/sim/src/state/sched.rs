@@ -4,7 +4,7 @@
 //! virtual run time is next, a task that wakes up is given up to half a period of credit and
 //! takes the CPU from one that is more than the wake-up granularity ahead of it.
 
-use crate::state::pelt::Utilisation;
+use wakepath_policies::utilisation::Utilisation;
 
 /// Weight of a task with a nice value of 0.
 const NORMAL_WEIGHT: u32 = 1024;

@@ -53,7 +53,7 @@ fn decay(units: u64) -> u64 {
 
 /// One utilisation signal, on the scheduler's scale of 1024.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Utilisation {
+pub struct Utilisation {
     /// The signal times `2^SIGNAL_BITS`.
     value: u64,
     /// Unit of time up to which it is known.
@@ -64,9 +64,9 @@ impl Utilisation {
     /// Accounts the time up to `now` ns, during which the CPU delivered `running` of 1024 (0 when
     /// idle, its capacity at the current frequency when busy).
     #[inline(always)]
-    pub(crate) fn advance(&mut self, now: u64, running: u32) {
+    pub fn advance(&mut self, now: u64, running: u32) {
         let now = now >> 10;
-        let units = now - self.known;
+        let units = now.saturating_sub(self.known);
         if units == 0 {
             return;
         }
@@ -87,27 +87,32 @@ impl Utilisation {
     }
 
     /// Up to when it is known, in ns.
-    pub(crate) fn known_ns(&self) -> u64 {
+    #[inline]
+    pub fn known_ns(&self) -> u64 {
         self.known << 10
     }
 
     /// The period of 1024 units in which that is. The scheduler tells cpufreq when it is another one.
-    pub(crate) fn period(&self) -> u64 {
+    #[inline]
+    pub fn period(&self) -> u64 {
         self.known >> 10
     }
 
     /// Takes away what a task brings along that moves to another CPU; both as of the same time.
-    pub(crate) fn remove(&mut self, task: Self) {
+    #[inline]
+    pub fn remove(&mut self, task: Self) {
         self.value = self.value.saturating_sub(task.value);
     }
 
     /// Adds what a task brings along that comes from another CPU; both as of the same time.
-    pub(crate) fn add(&mut self, task: Self) {
+    #[inline]
+    pub fn add(&mut self, task: Self) {
         self.value = (self.value + task.value).min(1024 << SIGNAL_BITS);
     }
 
     /// The signal, 0 to 1024.
-    pub(crate) fn get(&self) -> u32 {
+    #[inline]
+    pub fn get(&self) -> u32 {
         (self.value >> SIGNAL_BITS) as u32
     }
 }
