@@ -75,6 +75,10 @@ watch() {
 tracing() {
     [ -e /rig/events ] || return 0
     trace=/sys/kernel/tracing
+    if [ ! -d $trace/events ]; then
+        echo "lab: this kernel has no trace events; Debian's have"
+        return 1
+    fi
     if [ "$1" = on ]; then
         echo 65536 >$trace/buffer_size_kb
         echo mono >$trace/trace_clock

@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Background, Figure};
+use wakepath_hardware::machine::{Background, Figure, Per, TimerKind};
 use wakepath_policies::PolicySet;
-use wakepath_sim::{Run, SimError, simulate};
+use wakepath_policies::idle::{IdleDecision, IdleQuery};
+use wakepath_sim::observer::Observer;
+use wakepath_sim::{Run, SimError, simulate, simulate_observed};
 use wakepath_workloads::fio;
 
 fn try_run(machine: &Machine, frequency: &str, lines: &str) -> Result<Run, SimError> {
@@ -77,6 +79,26 @@ fn who_never_sleeps_does_more() {
     assert!((16.5..19.0).contains(&saved_us), "{saved_us}");
 }
 
+/// What each CPU's governor was told of the next timer.
+#[derive(Default)]
+struct SleepLengths(Vec<Vec<i64>>);
+
+impl Observer for SleepLengths {
+    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, _: IdleDecision) {
+        if self.0.len() <= cpu {
+            self.0.resize_with(cpu + 1, Vec::new);
+        }
+        self.0[cpu].push(query.sleep_length);
+    }
+}
+
+fn figure(value: f64) -> Figure {
+    Figure {
+        value,
+        ..Figure::default()
+    }
+}
+
 /// A machine of which nothing but the kernel's own timers is known.
 fn only_the_kernel() -> Machine {
     let mut machine = board();
@@ -96,6 +118,79 @@ fn the_watchdog_wakes_each_cpu_every_four_seconds() {
     let more = ticks(&only_the_kernel()) - ticks(&none);
     // Ten times on each of six CPUs; each gives the tick back, which is stopped again.
     assert!((60..=240).contains(&more), "{more}");
+}
+
+#[test]
+fn work_that_there_is_once_wakes_one_cpu_at_a_time() {
+    let mut machine = board();
+    machine.background.clear();
+    let entries = |machine: &Machine| {
+        let lines = "ioengine=psync\ndirect=1\nrate_iops=1\nruntime=10\ntime_based";
+        let run = try_run(machine, "performance", lines).unwrap();
+        run.idle_states.iter().map(|s| s.entries).sum::<u64>()
+    };
+    let none = entries(&machine);
+    let source = Background {
+        every_ms: figure(10.0),
+        kcycles: figure(11.0),
+        timer: Some(TimerKind::Precise),
+        ..Background::of_every_kernel().swap_remove(0)
+    };
+    let once = Background {
+        per: Per::Machine,
+        ..source.clone()
+    };
+    machine.background = vec![once];
+    // 100 times a second, each with the work of it, 5 us, added.
+    assert!((990..1005).contains(&(entries(&machine) - none)));
+    machine.background = vec![source];
+    let each = entries(&machine) - none;
+    assert!((5900..6050).contains(&each), "{each} on six CPUs");
+}
+
+#[test]
+fn a_cpu_that_is_awake_takes_over_the_timers_of_one_that_sleeps() {
+    let mut machine = board();
+    machine.background = vec![Background {
+        every_ms: figure(40.0),
+        per: Per::Machine,
+        ..Background::of_every_kernel().swap_remove(0)
+    }];
+    let longest = |machine: &mut Machine, kernel: &str| {
+        machine.kernel = Some(kernel.parse().unwrap());
+        let text = "[j]\nfilename=/dev/nvme0n1\nrw=randread\nruntime=2\ntime_based\nioengine=psync\ndirect=1\n";
+        let job = fio::parse(text, "test.fio").unwrap();
+        let policies = PolicySet::named(["menu", "performance"]).unwrap();
+        let mut seen = SleepLengths::default();
+        simulate_observed(machine, &job.into(), &policies, 1, &mut seen).unwrap();
+        // Of the CPU that waits for the most I/Os.
+        let of_job = seen.0.into_iter().max_by_key(Vec::len).unwrap();
+        let (half, mut sorted) = (of_job.len() / 2, of_job);
+        sorted.sort_unstable();
+        sorted[half]
+    };
+    // No other timer is near on that CPU: it sees that of the CPU on which the task sleeps, or none.
+    let ms = 1_000_000;
+    assert!(longest(&mut machine, "6.12") < 45 * ms);
+    assert!(longest(&mut machine, "6.1") > 1000 * ms);
+}
+
+#[test]
+fn fio_spins_through_pauses_that_are_too_short_to_sleep() {
+    let mut machine = board();
+    let asleep = |machine: &Machine, pause: &str| {
+        let lines = format!("ioengine=psync\ndirect=1\nthinktime={pause}");
+        let run = try_run(machine, "performance", &lines).unwrap();
+        run.idle_states.iter().map(|s| s.seconds).sum::<f64>() / run.seconds
+    };
+    let sleeps = asleep(&machine, "40us");
+    machine.scheduler.timer_slack_us = figure(50.0);
+    let spins = asleep(&machine, "40us");
+    assert!(sleeps - spins > 0.1, "{sleeps} and {spins}");
+    // Of a longer one it sleeps for all but some us.
+    let long = asleep(&machine, "2ms");
+    machine.scheduler.timer_slack_us = figure(0.0);
+    assert!((asleep(&machine, "2ms") - long).abs() < 0.05, "{long}");
 }
 
 #[test]

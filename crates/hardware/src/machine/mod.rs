@@ -310,6 +310,10 @@ pub struct Scheduler {
     /// in thousands of cycles of the biggest core; absent: none.
     #[serde(default)]
     pub switch_kcycles: Figure,
+    /// How much later than asked for a sleep of fio's may end (`/proc/PID/timerslack_ns`), in us. fio then spins for the pauses
+    /// that are too short to sleep; absent: sleeps end in time.
+    #[serde(default)]
+    pub timer_slack_us: Figure,
 }
 
 /// Where tasks start.
@@ -415,13 +419,35 @@ pub enum Runs {
     Interrupt,
 }
 
-/// Work that arrives on every CPU by itself.
+/// Which of the kernel's timers brings background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimerKind {
+    /// The timer wheel: it expires with a tick, and within a tick it keeps the tick.
+    Wheel,
+    /// A high-resolution timer, as sleeps of user space have it.
+    Precise,
+}
+
+/// How many there are of a kind of background work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Per {
+    /// Every CPU has its own, which stays there.
+    #[default]
+    Cpu,
+    /// One for all: a task that the scheduler places as any other.
+    Machine,
+}
+
+/// Work that arrives by itself.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
     /// What it stands for.
     pub name: String,
-    /// Mean time between two arrivals on one CPU; exponentially distributed, unless it is `periodic`.
+    /// Mean time between two arrivals on one CPU; exponentially distributed, unless it is `periodic`. Of a task that is there
+    /// once, from when it goes to sleep.
     pub every_ms: Figure,
     /// It arrives at regular intervals, on each CPU at other times.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -430,9 +456,33 @@ pub struct Background {
     pub kcycles: Figure,
     /// Where it runs.
     pub runs: Runs,
+    /// How many there are.
+    #[serde(default, skip_serializing_if = "Per::is_cpu")]
+    pub per: Per,
+    /// What brings it. Not given: see [`Background::timer`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer: Option<TimerKind>,
+}
+
+impl Per {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_cpu(&self) -> bool {
+        *self == Self::Cpu
+    }
 }
 
 impl Background {
+    /// What brings it: the timer wheel a task, a high-resolution timer an interrupt, unless the file says otherwise.
+    pub fn timer(&self) -> TimerKind {
+        self.timer.unwrap_or(match self.runs {
+            Runs::Task => TimerKind::Wheel,
+            Runs::Interrupt => TimerKind::Precise,
+        })
+    }
+
     /// What a stock kernel does on every CPU, whatever the machine is for.
     ///
     /// The statistics of the memory management, once a second, are not among it: their timer is deferrable and wakes no idle CPU.
@@ -447,6 +497,8 @@ impl Background {
             periodic: true,
             kcycles: Figure::assumed(5.0, "a timer that wakes a short kernel thread"),
             runs: Runs::Task,
+            per: Per::Cpu,
+            timer: None,
         }]
     }
 }
@@ -645,6 +697,7 @@ impl Machine {
             ("scheduler.tick_kcycles", &sched.tick_kcycles),
             ("scheduler.migration_kcycles", &sched.migration_kcycles),
             ("scheduler.switch_kcycles", &sched.switch_kcycles),
+            ("scheduler.timer_slack_us", &sched.timer_slack_us),
             ("io_path.kcycles_per_io", &io.kcycles_per_io),
             ("io_path.kcycles_per_kib", &io.kcycles_per_kib),
             ("io_path.page_cache_kcycles", &io.page_cache_kcycles),

@@ -4,7 +4,10 @@ use std::ops::RangeInclusive;
 
 use wakepath_units::TickRate;
 
-use super::{Cluster, Figure, Machine, MachineIdleState, Scope, Uncore, cluster_states, latency};
+use super::{
+    Background, Cluster, Figure, Machine, MachineIdleState, Per, Runs, Scope, Uncore,
+    cluster_states, latency,
+};
 
 /// The largest value of any figure.
 const MAX_FIGURE: f64 = 1e12;
@@ -154,6 +157,13 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
         return fault(
             &format!("background.{}.every_ms", b.name),
             "a period is above 0",
+        );
+    }
+    let misplaced = |b: &&Background| b.per == Per::Machine && b.runs != Runs::Task;
+    if let Some(b) = machine.background.iter().find(misplaced) {
+        return fault(
+            &format!("background.{}.runs", b.name),
+            "work that there is once for the machine is a `task`",
         );
     }
     Ok(())

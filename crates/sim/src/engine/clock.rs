@@ -1,28 +1,58 @@
 //! Ticks, timers and background work of a CPU.
 
 use super::{Engine, Slot};
-use crate::basics::{CpuId, Interrupt, NEVER, Timer};
+use crate::basics::{CpuId, Interrupt, NEVER, TaskId, Timer};
 use crate::observe::observer::Observer;
+
+/// A timer of the timer wheel that another CPU takes over while its own sleeps (`kernel/time/timer_migration.c`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pulled {
+    /// When it expires; [`NEVER`] if it does not run.
+    at: u64,
+    /// Its own CPU.
+    cpu: CpuId,
+}
+
+impl Default for Pulled {
+    fn default() -> Self {
+        Self { at: NEVER, cpu: 0 }
+    }
+}
+
+/// Such timers as the idle loop of a CPU sees them.
+pub(super) struct PulledTimers {
+    /// When the first one of its own expires.
+    pub(super) own: u64,
+    /// When the first one of any CPU expires.
+    pub(super) all: u64,
+    /// All other CPUs sleep without a tick, so that this one has to see to all.
+    pub(super) last: bool,
+}
 
 impl<O: Observer> Engine<'_, O> {
     /// Arms the next arrival of a background source on a CPU.
     pub(super) fn arm_background(&mut self, cpu: CpuId, index: usize) {
         let source = self.setup.background[index];
         let mean = match self.setup.keeps_house_for[cpu] {
+            _ if source.roams => source.mean_interval,
             0 => return,
             1 => source.mean_interval,
             served => source.mean_interval / f64::from(served),
         };
+        // What roams has the stream of the first CPU wherever it is.
+        let of = if source.roams { 0 } else { cpu };
         let delay = match source.periodic {
-            false => self.random.background(cpu, index, mean),
+            false => self.random.background(of, index, mean),
             // The first one comes at any time within a period.
-            true if self.now == 0 => {
-                self.random.background(cpu, index, mean) % (mean as u64).max(1)
-            }
+            true if self.now == 0 => self.random.background(of, index, mean) % (mean as u64).max(1),
             true => mean as u64,
         };
         let timer = Timer::Background(index);
-        if source.as_task {
+        if source.pulled {
+            let period = self.setup.tick_period;
+            let at = (self.now + delay).div_ceil(period) * period;
+            self.pulled[index] = Pulled { at, cpu };
+        } else if source.wheel {
             // A timer-wheel timer expires with a tick.
             let period = self.setup.tick_period;
             let at = (self.now + delay).div_ceil(period) * period;
@@ -30,6 +60,14 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             self.cpus[cpu].timers.add(self.now + delay, timer);
         }
+    }
+
+    /// The task of a background source that there is once goes to sleep: its timer starts on the CPU where it ran. The task has
+    /// the number of its source, as it is the worker of the first CPU.
+    #[cold]
+    pub(super) fn rest_roaming(&mut self, cpu: CpuId, task: TaskId) {
+        self.arm_background(cpu, task);
+        self.arm_clock(cpu);
     }
 
     /// A CPU of `nohz_full` that has one task to run needs no tick (`can_stop_full_tick()`).
@@ -89,6 +127,10 @@ impl<O: Observer> Engine<'_, O> {
             c.next_tick += self.setup.tick_period;
             c.got_tick |= c.in_idle_loop;
             c.interrupts.push_back(Interrupt::Tick);
+        } else if c.next_tick <= now {
+            // It was the last CPU that went to sleep, and had to see to the timers of all.
+            c.next_tick = NEVER;
+            c.got_tick |= c.in_idle_loop;
         }
         let mut pend = |timer| c.interrupts.push_back(Interrupt::Timer(timer));
         c.timers.expire(now, &mut pend);
@@ -96,7 +138,40 @@ impl<O: Observer> Engine<'_, O> {
         if c.wheel.expire(now, &mut pend) {
             c.got_tick |= c.in_idle_loop;
         }
+        if !self.pulled.is_empty() {
+            self.pull_timers(cpu);
+        }
         self.arm_clock(cpu);
         self.kick(cpu);
+    }
+
+    /// Lets a CPU's own timers expire that others may take over, and those of CPUs that sleep without a tick.
+    #[cold]
+    fn pull_timers(&mut self, cpu: CpuId) {
+        for index in 0..self.pulled.len() {
+            let timer = self.pulled[index];
+            if timer.at <= self.now && (timer.cpu == cpu || self.cpus[timer.cpu].tick_stopped) {
+                self.pulled[index].at = NEVER;
+                let expired = Interrupt::Timer(Timer::Background(index));
+                self.cpus[cpu].interrupts.push_back(expired);
+            }
+        }
+    }
+
+    /// The timers that others may take over, as the idle loop of a CPU sees them.
+    #[cold]
+    pub(super) fn pulled_for(&self, cpu: CpuId) -> PulledTimers {
+        let own = self.pulled.iter().filter(|timer| timer.cpu == cpu);
+        let mut others = (0..self.cpus.len()).filter(|other| *other != cpu);
+        PulledTimers {
+            own: own.map(|timer| timer.at).min().unwrap_or(NEVER),
+            all: self
+                .pulled
+                .iter()
+                .map(|timer| timer.at)
+                .min()
+                .unwrap_or(NEVER),
+            last: others.all(|other| self.cpus[other].tick_stopped),
+        }
     }
 }

@@ -17,6 +17,7 @@ impl<O: Observer> Engine<'_, O> {
         self.end_uncore_slots();
         let now = self.now;
         let period = self.setup.tick_period;
+        let pulled = (!self.pulled.is_empty()).then(|| self.pulled_for(cpu));
         let c = &mut self.cpus[cpu];
         let after_tick = std::mem::replace(&mut c.in_idle_loop, true) & c.got_tick;
         c.got_tick = false;
@@ -24,10 +25,27 @@ impl<O: Observer> Engine<'_, O> {
         c.current = None;
 
         // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
-        let (timer, wheel) = (c.timers.next(), c.wheel.next());
+        let (timer, mut wheel) = (c.timers.next(), c.wheel.next());
+        if let Some(pulled) = &pulled {
+            // A tick that is stopped may be left for such timers.
+            let seen = if c.tick_stopped {
+                c.next_tick
+            } else {
+                pulled.own
+            };
+            wheel = wheel.min(seen);
+        }
         let can_stop = c.tick_stopped
             || wheel.saturating_sub(now) > period
             || wheel.saturating_sub(now / period * period) > period;
+        if let Some(pulled) = &pulled
+            && can_stop
+            && !c.tick_stopped
+        {
+            // The last CPU awake sees to the timers of all; any other one leaves its own to those that are awake.
+            let left = if pulled.last { pulled.all } else { NEVER };
+            wheel = c.wheel.next().min(left);
+        }
         let call = IdleCall {
             now,
             next_timer: until(now, timer.min(wheel)),
@@ -57,7 +75,10 @@ impl<O: Observer> Engine<'_, O> {
         c.selections += 1;
         if choice.stops_tick {
             c.tick_stopped = true;
-            c.next_tick = NEVER;
+            c.next_tick = match &pulled {
+                Some(pulled) if pulled.last => pulled.all,
+                _ => NEVER,
+            };
             c.tick_stops += 1;
         }
         c.state = choice.state;

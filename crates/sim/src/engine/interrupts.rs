@@ -53,6 +53,14 @@ impl<O: Observer> Engine<'_, O> {
             Interrupt::Tick => self.tick(cpu),
             Interrupt::Timer(Timer::Background(index)) => {
                 let source = self.setup.background[index];
+                if source.roams {
+                    // Its timer runs again from when it goes back to sleep.
+                    // The worker of the first CPU, wherever it is.
+                    let task = index;
+                    self.tasks[task].work = source.cycles;
+                    self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
+                    return;
+                }
                 if source.as_task {
                     let task = cpu * self.setup.background.len() + index;
                     self.tasks[task].work = source.cycles;

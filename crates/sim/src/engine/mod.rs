@@ -22,6 +22,7 @@ mod watchdog;
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
 
+use self::clock::Pulled;
 use self::frequency::ClockSlots;
 use self::jobs::Jobs;
 use self::power_limit::Packages;
@@ -106,6 +107,8 @@ pub(crate) struct Engine<'a, O> {
     requests: Vec<Request>,
     free_requests: Vec<RequestId>,
     drives: Vec<Drive>,
+    /// By background source, if there are timers that other CPUs take over.
+    pulled: Vec<Pulled>,
     /// What the hardware knows of each CPU; empty where it does not demote.
     demotions: Vec<Demotion>,
     /// What each queue has collected; empty where none does.
@@ -167,6 +170,11 @@ impl<'a, O: Observer> Engine<'a, O> {
             },
             collected: vec![Vec::new(); queues],
             drives,
+            pulled: if setup.background.iter().any(|source| source.pulled) {
+                vec![Pulled::default(); setup.background.len()]
+            } else {
+                Vec::new()
+            },
             random: Streams::new(
                 seed,
                 cpus.len(),
@@ -269,9 +277,14 @@ impl<'a, O: Observer> Engine<'a, O> {
     fn start_background(&mut self) {
         for cpu in 0..self.cpus.len() {
             for index in 0..self.setup.background.len() {
-                // The first tasks are the workers, numbered by CPU and source.
-                self.tasks.push(Task::worker(cpu));
-                self.arm_background(cpu, index);
+                // The first tasks are the workers, numbered by CPU and source. One that roams is that of the first CPU, and
+                // begins on the last one, since jobs begin on the first.
+                let roams = self.setup.background[index].roams;
+                let at = if roams { self.cpus.len() - 1 } else { cpu };
+                self.tasks.push(Task::worker(at, !roams));
+                if !roams || cpu == 0 {
+                    self.arm_background(at, index);
+                }
             }
         }
     }

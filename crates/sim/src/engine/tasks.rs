@@ -86,7 +86,12 @@ impl<O: Observer> Engine<'_, O> {
     /// The current task has done its segment of work.
     pub(super) fn tasks_turn(&mut self, cpu: CpuId, task: TaskId) {
         match self.tasks[task].program {
-            Program::Worker => self.block(cpu, task, false),
+            Program::Worker => {
+                if !self.tasks[task].is_bound() {
+                    self.rest_roaming(cpu, task);
+                }
+                self.block(cpu, task, false);
+            }
             Program::Job => self.jobs_turn(cpu, task),
             Program::Thread(thread) => {
                 match self.tasks[task].step {
@@ -235,6 +240,10 @@ impl<O: Observer> Engine<'_, O> {
             }
             Step::Resume => self.finish_requests(cpu, task),
             Step::Spin => return self.rest(cpu, task),
+            // It woke up before its pause was over.
+            Step::Think if self.tasks[task].pauses_until() > self.now => {
+                return self.rest(cpu, task);
+            }
             Step::Deactivate | Step::Think | Step::Wait | Step::Thread | Step::Worker => {}
         }
         self.plan(cpu, task);
@@ -396,14 +405,24 @@ impl<O: Observer> Engine<'_, O> {
         t.begin(Step::Think, 0);
         let until = t.pauses_until();
         if until > self.now {
-            self.pause_until(cpu, task, until);
-            self.block(cpu, task, false);
+            match self.pause_until(cpu, task, until) {
+                Plan::Spin(until) => self.spin_until(cpu, task, until),
+                _ => self.block(cpu, task, false),
+            }
         } else {
             self.plan(cpu, task);
         }
     }
 
-    fn pause_until(&mut self, cpu: CpuId, task: TaskId, until: u64) -> Plan {
+    fn pause_until(&mut self, cpu: CpuId, task: TaskId, mut until: u64) -> Plan {
+        if self.setup.timer_slack > 0 {
+            // As fio's usec_sleep(): it sleeps for so much less, and looks at the clock for what is left then.
+            let shortest = self.setup.shortest_sleep();
+            if until < self.now + shortest {
+                return Plan::Spin(until);
+            }
+            until = until - shortest + self.setup.timer_slack;
+        }
         self.cpus[cpu].timers.add(until, Timer::Task(task));
         self.arm_clock(cpu);
         Plan::Sleep { iowait: false }

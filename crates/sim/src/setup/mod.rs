@@ -6,7 +6,7 @@ mod power_limit;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
-    Cluster, Cppc, DriveModel, Figure, IoPath, Package, PackageSleep, Runs, Uncore,
+    Cluster, Cppc, DriveModel, Figure, IoPath, Package, PackageSleep, Per, Runs, TimerKind, Uncore,
 };
 use wakepath_policies::freq::amd_pstate::PerfScale;
 use wakepath_policies::freq::{FreqPolicy, FrequencyTable};
@@ -166,6 +166,14 @@ impl IoCost {
     }
 }
 
+/// The first kernel whose awake CPUs take over timers of the timer wheel from CPUs that sleep (`kernel/time/timer_migration.c`).
+const PULLS_TIMERS: (u16, u16, u16) = (6, 9, 0);
+
+/// Whether a machine's kernel does that. One that is not known is as Linux 6.12.
+fn pulls_timers(machine: &Machine) -> bool {
+    (machine.kernel).is_none_or(|kernel| kernel.release() >= PULLS_TIMERS)
+}
+
 /// Background work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackgroundSetup {
@@ -173,6 +181,12 @@ pub(crate) struct BackgroundSetup {
     pub(crate) periodic: bool,
     pub(crate) cycles: Cycles,
     pub(crate) as_task: bool,
+    /// Its timer is one of the timer wheel.
+    pub(crate) wheel: bool,
+    /// There is one, which the scheduler places.
+    pub(crate) roams: bool,
+    /// Its timer may expire on another CPU than its own while that sleeps.
+    pub(crate) pulled: bool,
 }
 
 /// One job of the workload: what each of its processes does.
@@ -367,6 +381,8 @@ pub(crate) struct Setup {
     pub(crate) keeps_house_for: Vec<u32>,
     pub(crate) ipi: u64,
     pub(crate) tick_cycles: Cycles,
+    /// How much later a sleep of fio's ends than asked for, in ns.
+    pub(crate) timer_slack: u64,
     /// Of a task that has moved to another core.
     pub(crate) migration_cycles: Cycles,
     /// Of a task that runs on a CPU on which another one ran last.
@@ -452,6 +468,7 @@ impl Setup {
             },
             ipi: machine.scheduler.ipi_us.micros().0,
             tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
+            timer_slack: machine.scheduler.timer_slack_us.micros().0,
             migration_cycles: machine.scheduler.migration_kcycles.kilocycles(),
             switch_cycles: machine.scheduler.switch_kcycles.kilocycles(),
             io: IoCost::new(&machine.io_path),
@@ -469,6 +486,11 @@ impl Setup {
                     periodic: b.periodic,
                     cycles: b.kcycles.kilocycles(),
                     as_task: b.runs == Runs::Task,
+                    wheel: b.timer() == TimerKind::Wheel,
+                    roams: b.per == Per::Machine,
+                    pulled: b.per == Per::Machine
+                        && b.timer() == TimerKind::Wheel
+                        && pulls_timers(machine),
                 })
                 .collect(),
             volume: VolumeSetup {
@@ -502,6 +524,15 @@ impl Setup {
                 .iter()
                 .any(|c| c.smt_speedup.is_given() || c.smt_poll_loss.is_given()),
         })
+    }
+
+    /// How long fio finds that its shortest sleep takes (`fio_time_init()`, fio 3.33): 1 us, the slack, and the way out of the
+    /// idle state for as long, on the cluster where tasks start.
+    #[cold]
+    pub(crate) fn shortest_sleep(&self) -> u64 {
+        let asleep = 1000 + self.timer_slack;
+        let table = &self.idle[self.home];
+        asleep + table.states[table.fitting(asleep)].exit
     }
 
     /// Whether a CPU has no tick while it has one task.

@@ -110,6 +110,7 @@ pub(crate) struct Cpu {
     reported_period: u64,
 
     pub(crate) tick_stopped: bool,
+    /// With the tick stopped: when it sees to the timers of all CPUs, if that is its task.
     pub(crate) next_tick: u64,
     /// High-resolution timers.
     pub(crate) timers: Timers,
@@ -244,12 +245,8 @@ impl Cpu {
     /// The next time that the clock wakes or interrupts this CPU.
     #[inline]
     pub(crate) fn next_clock_event(&self) -> u64 {
-        let tick = if self.tick_stopped {
-            NEVER
-        } else {
-            self.next_tick
-        };
-        tick.min(self.timers.next()).min(self.wheel.next())
+        let timers = self.timers.next().min(self.wheel.next());
+        self.next_tick.min(timers)
     }
 
     /// Accounts the time up to now, in which it delivered `running` of 1024.

@@ -73,6 +73,8 @@ struct Pause {
 pub(crate) struct Task {
     /// The CPU it runs on, or ran on last.
     pub(crate) cpu: CpuId,
+    /// It runs nowhere else.
+    bound: bool,
     pub(crate) program: Program,
     /// As the scheduler sees it.
     pub(crate) entity: Entity,
@@ -153,7 +155,7 @@ impl Task {
             program: Program::Job,
             job,
             step: Step::Wait,
-            ..Self::worker(cpu)
+            ..Self::worker(cpu, false)
         }
     }
 
@@ -163,16 +165,17 @@ impl Task {
             program: Program::Thread(thread),
             job: of,
             step: Step::Wait,
-            ..Self::worker(0)
+            ..Self::worker(0, false)
         };
         task.entity.class = class;
         task
     }
 
-    /// A kernel worker bound to a CPU.
-    pub(crate) fn worker(cpu: CpuId) -> Self {
+    /// A kernel worker, which may be bound to its CPU.
+    pub(crate) fn worker(cpu: CpuId, bound: bool) -> Self {
         Self {
             cpu,
+            bound,
             program: Program::Worker,
             entity: Entity::default(),
             job: usize::MAX,
@@ -291,7 +294,7 @@ impl Task {
 
     /// Whether it runs nowhere but on its CPU.
     pub(crate) fn is_bound(&self) -> bool {
-        self.program == Program::Worker
+        self.bound
     }
 
     /// Whether it sleeps, and the next completion wakes it.
