@@ -129,9 +129,9 @@ fn latency_requests_reach_the_cpus() {
         }]
     );
     // One for each cluster, since a limit may be the name of a state.
-    let all = requests("cpu-latency[limit=5us,cpus=all]");
-    let cpus = all.iter().map(|request| request.cpus.len());
-    assert_eq!(cpus.sum::<usize>(), server.cpus());
+    let of_clusters = requests("cpu-latency[limit=5us,cpus=all]");
+    let limited: usize = of_clusters.iter().map(|request| request.cpus.len()).sum();
+    assert_eq!(limited, server.cpus());
     assert!(requests("cpu-latency[limit=none]").is_empty());
     let mut asked = server.clone();
     asked.set_cpu_latency_request(7);
