@@ -125,6 +125,10 @@ def pause_program(scratch: Path) -> Path:
 
 # Before the first run. The drives' interrupts come to the CPU that submitted.
 PREPARE = """
+if [ "$(cat /sys/devices/system/cpu/isolated)" != "$(cat /rig/drive-cpu)" ]; then
+    echo "this kernel does not keep the CPU of the drives free (CONFIG_CPU_ISOLATION)"
+    exit 1
+fi
 for queue in /sys/block/drive*/queue; do
     echo 2 >$queue/rq_affinity
     echo none >$queue/scheduler
