@@ -107,7 +107,7 @@ fn timeline(args: &TimelineArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let mut rows = results.timeline()?;
     anyhow::ensure!(
         !rows.is_empty(),
-        "{}: no timelines; only simulated results have some",
+        "{}: no timelines; only simulated runs longer than 0.1 s have some",
         args.results.display()
     );
     keep(&mut rows, "--workload", args.workload.as_slice(), |row| {
