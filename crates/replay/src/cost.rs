@@ -66,6 +66,10 @@ impl Totals {
 pub struct TotalsByBlock {
     states: usize,
     list: Vec<Totals>,
+    /// The block that is counted in.
+    block: usize,
+    /// What came together in it since it was turned to.
+    here: Vec<Totals>,
 }
 
 impl TotalsByBlock {
@@ -74,21 +78,36 @@ impl TotalsByBlock {
         Self {
             states,
             list: vec![Totals::default(); blocks * states],
+            block: 0,
+            here: vec![Totals::default(); states],
         }
     }
 
-    /// Those of a block by state; none of a block that there is not.
+    /// Those of a block by state, to add to.
     #[inline(always)]
     pub fn of_mut(&mut self, block: usize) -> &mut [Totals] {
-        let from = block * self.states;
-        self.list
-            .get_mut(from..from + self.states)
-            .unwrap_or_default()
+        if block != self.block {
+            self.turn_to(block);
+        }
+        &mut self.here
+    }
+
+    #[cold]
+    fn turn_to(&mut self, block: usize) {
+        let from = self.block * self.states;
+        for (sum, here) in self.list.iter_mut().skip(from).zip(&mut self.here) {
+            sum.add(&std::mem::take(here));
+        }
+        self.block = block;
     }
 
     /// Sums over some blocks, by state.
     pub fn sums(&self, blocks: Range<usize>) -> Vec<Totals> {
-        let mut sums = vec![Totals::default(); self.states];
+        let mut sums = if blocks.contains(&self.block) {
+            self.here.clone()
+        } else {
+            vec![Totals::default(); self.states]
+        };
         let list = self
             .list
             .get(blocks.start * self.states..blocks.end * self.states);

@@ -21,8 +21,8 @@ pub struct Terms<'a> {
     pub judge: &'a Judge,
     /// The tick's period, in ns.
     pub period: u64,
-    /// How deeply it may sleep while a PSD lease holds.
-    pub ceiling: Ceiling,
+    /// How deeply it may sleep while a PSD lease holds; `None`: there are no leases.
+    pub ceiling: Option<Ceiling>,
 }
 
 /// A governor on one CPU, and what came of it.
@@ -87,7 +87,20 @@ impl IdleLoop {
         rests: &[Rest],
         package: Option<(&mut Tally, usize)>,
     ) {
-        self.governor.with(Passage {
+        if package.is_none() && terms.ceiling.is_none() {
+            self.pass::<true>(terms, rests, None);
+        } else {
+            self.pass::<false>(terms, rests, package);
+        }
+    }
+
+    fn pass<const PLAIN: bool>(
+        &mut self,
+        terms: Terms<'_>,
+        rests: &[Rest],
+        package: Option<(&mut Tally, usize)>,
+    ) {
+        self.governor.with(Passage::<PLAIN> {
             terms,
             rests,
             package,
@@ -99,8 +112,8 @@ impl IdleLoop {
     }
 }
 
-/// Some rests, with whichever governor.
-struct Passage<'a> {
+/// Some rests, with whichever governor. `PLAIN`: neither leases nor a package, as in most replays.
+struct Passage<'a, const PLAIN: bool> {
     terms: Terms<'a>,
     rests: &'a [Rest],
     package: Option<(&'a mut Tally, usize)>,
@@ -135,7 +148,7 @@ impl Busy {
     }
 }
 
-impl WithGovernor for Passage<'_> {
+impl<const PLAIN: bool> WithGovernor for Passage<'_, PLAIN> {
     fn run<G: IdleGovernor>(mut self, governor: &mut G) {
         for rest in self.rests {
             self.rest(governor, rest);
@@ -143,7 +156,7 @@ impl WithGovernor for Passage<'_> {
     }
 }
 
-impl Passage<'_> {
+impl<const PLAIN: bool> Passage<'_, PLAIN> {
     #[inline(always)]
     fn rest<G: IdleGovernor>(&mut self, governor: &mut G, rest: &Rest) {
         let Terms {
@@ -173,7 +186,11 @@ impl Passage<'_> {
                 rest.timer.saturating_sub_unsigned(now)
             };
             let clock = Nanoseconds(now);
-            let looks_at = rest.lease.next_look(clock).map_or(u64::MAX, |at| at.0);
+            let leased = !PLAIN && rest.lease.holds(clock);
+            let looks_at = match rest.lease.next_look(clock) {
+                Some(at) if leased => at.0,
+                _ => u64::MAX,
+            };
             let call = IdleCall {
                 now,
                 next_timer: next_timer.min((looks_at - now).min(i64::MAX as u64) as i64),
@@ -186,7 +203,7 @@ impl Passage<'_> {
                 true_idle: rest.end - now,
                 package_saving: rest.package_saving,
             };
-            let ceiling = rest.lease.holds(clock).then_some(ceiling);
+            let ceiling = ceiling.filter(|_| leased);
             let choice = call.choose(&call.query(), states, governor, ceiling);
             let state = choice.state;
             counts.selections += 1;
@@ -204,7 +221,7 @@ impl Passage<'_> {
             let end = rest.end.min(polls_until).min(ticks_at).min(looks_at);
             let last = end == rest.end;
             let added = judge.account(totals, state, end - now, last, rest.best);
-            if let Some((tally, place)) = &mut self.package {
+            if !PLAIN && let Some((tally, place)) = &mut self.package {
                 let sleeps = judge.is_deepest(state);
                 tally.stay(*place, &rest.windows, now..end, sleeps, slept);
                 slept = sleeps;

@@ -47,6 +47,7 @@ impl Leases {
     }
 
     /// The lease that a rest finds which begins at `start`. Rests are asked about in their order.
+    #[inline(never)]
     pub(crate) fn found_at(&mut self, start: u64) -> LeaseView {
         while let Some(&time) = self.ios.front()
             && time <= start

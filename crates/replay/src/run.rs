@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use wakepath_policies::idle::Governor;
 use wakepath_policies::poll;
-use wakepath_policies::psd::{Ceiling, Grant};
+use wakepath_policies::psd::Grant;
 use wakepath_trace::recording::{
     Before, Event, FlagCounts, IdlePeriod, IdleRow, Kind, Known as Recorded, Metadata, Reader,
     RecordingError, TimerKind, Visitor,
@@ -140,6 +140,8 @@ struct Common<'a> {
     clock_jumps: u64,
     hotplug: Hotplug,
     package: PackageStage,
+    /// Neither leases nor a package, as in most replays.
+    plain: bool,
 }
 
 /// What is counted in a block of time beside what governors do.
@@ -166,25 +168,6 @@ impl PackageStage {
         match self {
             Self::Tallies(tally) => Some(tally),
             Self::None | Self::Finds(_) => None,
-        }
-    }
-
-    /// A rest is over. Takes note of what the oracle and the governor that ran do meanwhile. `near`: where windows were
-    /// found last.
-    #[inline(always)]
-    fn end_rest(
-        &mut self,
-        cpu: usize,
-        near: &mut usize,
-        judge: &Judge,
-        rest: &mut Rest,
-        earlier: &[Stay],
-        last: Stay,
-    ) {
-        match self {
-            Self::None => rest.judge(judge),
-            Self::Finds(finder) => finder.rest(cpu, rest.start, rest.end),
-            Self::Tallies(tally) => tally_rest(tally, near, judge, rest, earlier, last),
         }
     }
 }
@@ -500,6 +483,7 @@ impl<'a> Common<'a> {
             long_rests: 0,
             clock_jumps: 0,
             hotplug,
+            plain: setup.psd.is_none() && matches!(package, PackageStage::None),
             package,
         }
     }
@@ -681,11 +665,23 @@ impl<'a> Common<'a> {
         rest.block = cpu.near.block(&self.blocks, rest.start);
         let counts = &mut self.counts[rest.block];
         counts.rests += 1;
-        self.package
-            .end_rest(cpu.number, &mut cpu.window, judge, rest, earlier, last);
-        if let Some(leases) = &mut cpu.leases {
-            rest.lease = leases.found_at(rest.start);
-            counts.leased_rests += u64::from(rest.lease.holds(Nanoseconds(rest.start)));
+        if self.plain {
+            rest.judge(judge);
+        } else {
+            if let Some(leases) = &mut cpu.leases {
+                rest.lease = leases.found_at(rest.start);
+                counts.leased_rests += u64::from(rest.lease.holds(Nanoseconds(rest.start)));
+            }
+            match &mut self.package {
+                PackageStage::None => rest.judge(judge),
+                PackageStage::Finds(finder) => {
+                    finder.rest(cpu.number, rest.start, rest.end);
+                    return;
+                }
+                PackageStage::Tallies(tally) => {
+                    tally_rest(tally, &mut cpu.window, judge, rest, earlier, last);
+                }
+            }
         }
         let totals = cpu.recorded.of_mut(rest.block);
         let mut account = |stay: Stay, last| {
@@ -710,7 +706,7 @@ impl<'a> Common<'a> {
             states: &cpu.group.states.declared,
             judge: &cpu.group.judge,
             period: self.period,
-            ceiling: self.setup.psd.map_or(Ceiling::default(), |psd| psd.ceiling),
+            ceiling: self.setup.psd.map(|psd| psd.ceiling),
         };
         let rests = cpu.rests.closed();
         let mut tally = self.package.tally();

@@ -62,7 +62,7 @@ impl<const GENERATION: usize> Menu<GENERATION> {
     }
 
     /// The interval that recent ones promise, in ns; longer than any timer's if they promise none.
-    #[inline]
+    #[inline(always)]
     fn typical(&self) -> u64 {
         let rules = &Self::RULES;
         let typical = match rules.outliers {
@@ -76,7 +76,7 @@ impl<const GENERATION: usize> Menu<GENERATION> {
 
     /// The time to the next timer, corrected by experience, in ns. The kernel's 64-bit
     /// product wraps and its result is cut to 32 bits of microseconds; a timer far away shows both.
-    #[inline]
+    #[inline(always)]
     fn corrected_timer(&self) -> u64 {
         let unit = u64::from(UNITY) * 1_000;
         let scaled = self
@@ -86,7 +86,7 @@ impl<const GENERATION: usize> Menu<GENERATION> {
     }
 
     /// Remembers when the next timer is due, in ns.
-    #[inline]
+    #[inline(always)]
     fn expect_timer(&mut self, next_timer: u64, nr_iowait: u32) {
         self.next_timer = next_timer;
         self.bucket = magnitude(next_timer)
@@ -255,7 +255,7 @@ fn io_wait_divisor(waiting: u32) -> u64 {
 }
 
 /// The order of magnitude of a duration: below 10 us, 100 us, 1 ms, 10 ms, 100 ms, or longer.
-#[inline]
+#[inline(always)]
 fn magnitude(duration_ns: u64) -> usize {
     [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000]
         .iter()
@@ -280,7 +280,7 @@ struct Stop {
 
 /// Walks down the enabled states for as long as they may be left within `latency` and pay off
 /// within `predicted`.
-#[inline]
+#[inline(always)]
 fn walk(table: &StateTable, latency: i64, predicted: u64) -> Walk {
     let too_slow = table.slower_than(latency);
     // A prediction beyond the signed range is beyond every target residency.
@@ -307,7 +307,7 @@ fn walk(table: &StateTable, latency: i64, predicted: u64) -> Walk {
 
 /// Where there is nothing to choose: no latency allowed, or a timer or latency request too near for state 1 while
 /// state 0 is enabled.
-#[inline]
+#[inline(always)]
 fn only_state_0_will_do(table: &StateTable, next_timer: u64, latency_request: i64) -> bool {
     latency_request == 0
         || table.is_enabled(0)
@@ -329,7 +329,7 @@ struct Candidate {
 /// Makes up for a prediction that may be wrong, with the tick as the safety net: a candidate that
 /// polls gives way to the next state if that `beats_polling`; one that would be left alone for too
 /// long keeps the tick or, where that is stopped already, goes deeper.
-#[inline]
+#[inline(always)]
 fn settle(
     table: &StateTable,
     tick: u64,

@@ -262,7 +262,7 @@ impl RecentIntervals {
     ///
     /// If the intervals are not about as long, the longest of them are taken for outliers and left out, for as long
     /// as more than six samples remain (Linux 6.1 to 6.14).
-    #[inline]
+    #[inline(always)]
     pub(super) fn typical_without_longest(
         &self,
         scattered: Scattered,
