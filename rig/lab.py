@@ -9,11 +9,13 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from laboratory_guest import GuestRun, run_guest
-from laboratory_study import Cell, cells_of
+from laboratory_replay import replay_studies
+from laboratory_study import Cell, Key, cells_of
 from packages import RigError, exit_status, wakepath
 
 
@@ -31,44 +33,81 @@ def run_study(options: argparse.Namespace) -> int:
     if options.measured and not options.measured.is_file():
         raise RigError(f"--measured {options.measured}: no such file; rig/lab.py leaves runs.jsonl")
     simulated, measured, results = out / "sim", out / "runs.jsonl", out / "lab"
-    if out.exists() and not options.force:
-        raise RigError(f"{out} exists; --force replaces it")
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
-    wakepath(options.program, "study", "run", str(options.study), "-o", str(simulated))
+    if options.resume:
+        if not simulated.is_dir():
+            raise RigError(f"--resume: {out} has nothing to go on with; run the study without it")
+    else:
+        if out.exists() and not options.force:
+            raise RigError(f"{out} exists; --force replaces it, --resume goes on with what is missing")
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+    again = ["--resume"] if options.resume else []
+    wakepath(options.program, "study", "run", str(options.study), "-o", str(simulated), *again)
     if options.measured:
         shutil.copy(options.measured, measured)
     else:
         measure(options, simulated, measured)
-    wakepath(options.program, "results", "laboratory", str(simulated), str(measured), "-o", str(results))
-    print(f"lab: next: wakepath compare {simulated} {results}")
+    compared = [simulated, results]
+    wakepath(options.program, "results", "laboratory", str(simulated), str(measured), "-o", str(results), "--force")
+    if options.record:
+        for study, replayed in replay_studies(cells_of(simulated, options.program), out):
+            wakepath(options.program, "study", "run", str(study), "--on", "replay", "-o", str(replayed), "--force")
+            compared.insert(-1, replayed)
+    print(f"lab: next: wakepath compare {' '.join(map(str, compared))}")
     return 0
 
 
+def finished(measured: Path) -> list[dict[str, Any]]:
+    """The runs that an earlier time has left; a line that was cut off counts for nothing."""
+    runs = []
+    for line in measured.read_text().splitlines() if measured.is_file() else ():
+        try:
+            runs.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return runs
+
+
 def measure(options: argparse.Namespace, simulated: Path, measured: Path) -> None:
-    """Runs the cells in guests, with a line for each."""
-    groups = guests(cells_of(simulated, options.program), options.runs_per_guest)
-    with measured.open("w") as lines:
-        for number, group in enumerate(groups, 1):
-            first = group[0]
-            kind = "a Linux of our own" if first.own_kernel else "Debian's Linux"
-            print(
-                f"lab: guest {number} of {len(groups)}: {first.key.machine}, {kind} {first.kernel}, {len(group)} runs"
-            )
-            sys.stdout.flush()
-            guest = GuestRun(
-                group,
-                simulated,
-                measured.parent / f"guest-{number}",
-                shift=options.shift,
-                timeout_s=options.timeout,
-                own_kernels=options.kernels,
-                seed=options.seed,
-                events=options.trace,
-            )
-            for run in run_guest(guest):
+    """Runs the cells in guests that have not been run yet, with a line for each."""
+    cells, done = cells_of(simulated, options.program), finished(measured)
+    keys = [Key(**run["key"]) for run in done]
+    earlier = len(list(measured.parent.glob("guest-*")))
+    groups = guests([cell for cell in cells if cell.key not in keys], options.runs_per_guest)
+    try:
+        with measured.open("w") as lines:
+            lines.writelines(json.dumps(run) + "\n" for run in done)
+            for run in runs_of(options, groups, simulated, earlier):
                 lines.write(json.dumps(run) + "\n")
-            lines.flush()
+                lines.flush()
+    except (KeyboardInterrupt, RigError) as error:
+        kept = len(finished(measured))
+        said = f"{measured} has {kept} of {len(cells)} runs; --resume goes on with the others"
+        raise type(error)("\n".join([*map(str, error.args), said])) from error
+
+
+def runs_of(
+    options: argparse.Namespace, groups: list[list[Cell]], simulated: Path, earlier: int
+) -> Iterator[dict[str, Any]]:
+    """What is measured, guest by guest."""
+    for number, group in enumerate(groups, 1):
+        first = group[0]
+        kind = "a Linux of our own" if first.own_kernel else "Debian's Linux"
+        print(f"lab: guest {number} of {len(groups)}: {first.key.machine}, {kind} {first.kernel}, {len(group)} runs")
+        sys.stdout.flush()
+        guest = GuestRun(
+            group,
+            simulated,
+            options.output / f"guest-{earlier + number}",
+            shift=options.shift,
+            timeout_s=options.timeout,
+            own_kernels=options.kernels,
+            seed=options.seed,
+            events=options.trace,
+            program=options.program,
+            record=options.record,
+        )
+        yield from run_guest(guest)
 
 
 def events(text: str) -> list[str]:
@@ -88,7 +127,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--program", type=Path, default=Path("target/debug/wakepath"), help="wakepath itself (target/debug/wakepath)"
     )
     parser.add_argument("--measured", type=Path, help="runs.jsonl of an earlier time, in place of running guests")
-    parser.add_argument("--force", action="store_true", help="replace the output folder")
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument("--force", action="store_true", help="replace the output folder")
+    again.add_argument("--resume", action="store_true", help="go on with the runs that an earlier time did not come to")
     parser.add_argument(
         "--trace",
         type=events,
@@ -100,6 +141,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of service times and exit latencies (1)")
     parser.add_argument(
         "--shift", type=int, default=0, choices=range(4), help="an instruction takes 2^SHIFT ns of the guest's time (0)"
+    )
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="record each run in its guest, and replay the recordings; takes CPU time there",
     )
     parser.add_argument("--runs-per-guest", type=int, default=1000, help="most runs before the guest is started anew")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds after which a guest is given up (3600)")

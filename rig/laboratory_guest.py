@@ -35,11 +35,16 @@ class GuestRun:
     seed: int
     # Trace events of the kernel, as folders below /sys/kernel/tracing/events.
     events: list[str]
+    # wakepath itself, which records or gives leases in the guest.
+    program: Path
+    record: bool
 
 
 def run_guest(run: GuestRun) -> list[dict[str, Any]]:
     """Runs the cells; each as a line of `wakepath results laboratory`."""
     machine = Machine(run.cells[0].machine)
+    for cell in run.cells:
+        check_devices(cell, machine)
     kernel = kernel_for(run, machine)
     with tempfile.TemporaryDirectory(prefix="wakepath-lab-") as folder:
         scratch = Path(folder)
@@ -53,11 +58,21 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
             (tree.root / "rig/events").write_text(" ".join(run.events))
         (tree.root / "rig/jobs").mkdir(parents=True)
         for cell in run.cells:
-            (tree.root / f"rig/jobs/{cell.number:06}").write_text(cell.job.read_text())
-        tree.add_script([". /rig/laboratory.sh", PREPARE, *(script(cell) for cell in run.cells)])
+            (tree.root / f"rig/jobs/{cell.number:06}").write_text(seeded(cell, run.seed))
+        raid = [f"raid {machine.drives} {machine.chunk_bytes}"] if machine.drives > 1 else []
+        tree.add_script([". /rig/laboratory.sh", PREPARE, *raid, *(script(cell) for cell in run.cells)])
         tree.add(Path("/bin/busybox"), "bin/busybox")
         tree.add_program(find_program("fio"))
-        tree.add_modules(kernel, COMMON_MODULES)
+        if run.record:
+            (tree.root / "rig/record").touch()
+        if run.record or any(by_daemon(policy) for cell in run.cells for policy in cell.policies):
+            if not has_type_information(kernel):
+                raise RigError(
+                    f"{run.cells[0].key}: --record and the daemon take a kernel with type information "
+                    f"(CONFIG_DEBUG_INFO_BTF), and {kernel.image} has none; Debian's have"
+                )
+            tree.add_program(find_program(str(run.program)))
+        tree.add_modules(kernel, [*COMMON_MODULES, *(["raid0"] if raid else [])])
         workers = f"cpus=0-{machine.cpus - 1}"
         seed = f"seed={run.seed}"
         for source, parameters in (
@@ -66,7 +81,7 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
             ("cpufreq", f"{workers} {machine.frequency_parameters()}"),
         ):
             tree.add_module(built_module(REPOSITORY / "rig" / source, kernel), parameters)
-        if any(policy.name == "psd" for cell in run.cells for policy in cell.policies):
+        if any(by_module(policy) for cell in run.cells for policy in cell.policies):
             tree.add(built_module(REPOSITORY / "module", kernel), "rig/psd.ko")
         in_turn = starts_cpus_in_turn(kernel.release)
         if in_turn:
@@ -79,7 +94,13 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
     if status != 0:
         log = (run.out / "log.txt").read_text(errors="replace")
         raise RigError(f"the guest's script failed with status {status}:\n{log[-2000:]}")
-    return [measured(cell, run.out, machine, kernel) for cell in run.cells]
+    runs = [measured(cell, run.out, machine, kernel) for cell in run.cells]
+    if run.record:
+        recordings = run.out.parent / "recordings"
+        recordings.mkdir(exist_ok=True)
+        for file in (run.out / "runs").glob("*.parquet"):
+            file.rename(recordings / file.name)
+    return runs
 
 
 def check_modules(console: str, log: Path) -> None:
@@ -123,6 +144,13 @@ def pause_program(scratch: Path) -> Path:
     return program
 
 
+def has_type_information(kernel: Kernel) -> bool:
+    """Whether eBPF programs of wakepath's find their way about it; of a kernel of one's own its configuration tells."""
+    if kernel.modules is not None:
+        return True
+    return "CONFIG_DEBUG_INFO_BTF=y" in (kernel.headers[0] / ".config").read_text()
+
+
 # Before the first run. The drives' interrupts come to the CPU that submitted.
 PREPARE = """
 if [ "$(cat /sys/devices/system/cpu/isolated)" != "$(cat /rig/drive-cpu)" ]; then
@@ -152,8 +180,19 @@ def script(cell: Cell) -> str:
     if cell.power_states is not None:
         lines.append(power_states(cell.power_states))
     watched = round(0.8e6 * runtime_s(cell.job.read_text()))
-    job = f"{cell.number:06}"
-    return "\n".join([f"fresh {governor} {frequency}", *lines, f"measure {job} {watched} {job}"])
+    number = f"{cell.number:06}"
+    program = f"fio --output-format=json+ --output=/out/runs/{number}.fio /rig/jobs/{number}"
+    return "\n".join([f"fresh {governor} {frequency}", *lines, f"measure {number} {watched} {program}"])
+
+
+def by_module(policy: Mechanism) -> bool:
+    """Leases by the kernel module."""
+    return policy.name == "psd" and policy.keys.get("rule") == "module"
+
+
+def by_daemon(policy: Mechanism) -> bool:
+    """Leases by `wakepath daemon`."""
+    return policy.name == "psd" and policy.keys.get("rule") == "daemon"
 
 
 def setting(policy: Mechanism) -> str:
@@ -163,11 +202,11 @@ def setting(policy: Mechanism) -> str:
         return f"limit {us:08x}"
     if policy.name == "idle-states" and set(policy.keys) == {"disable"}:
         return f"disable {shlex.join(policy.keys['disable'].split(','))}"
-    if (
-        policy.name == "psd"
-        and policy.keys.get("rule") == "module"
-        and set(policy.keys) <= {"rule", "timeout", "ceiling"}
-    ):
+    if by_daemon(policy):
+        # The daemon's configuration has no rule: its own is the only one.
+        keys = ",".join(f"{key}={value}" for key, value in policy.keys.items() if key != "rule")
+        return f"daemon {shlex.quote(f'psd[{keys}]' if keys else 'psd')}"
+    if by_module(policy) and set(policy.keys) <= {"rule", "timeout", "ceiling"}:
         timeout, ceiling = policy.keys.get("timeout", "3ms"), policy.keys.get("ceiling", "20us")
         if timeout.endswith("ms") and ceiling.endswith("us"):
             return f"leases {int(timeout.removesuffix('ms'))} {int(ceiling.removesuffix('us'))}"
@@ -178,6 +217,37 @@ def power_states(states: tuple[PowerState, ...]) -> str:
     """Those of the drives, as the guest sets them."""
     columns = ([state.idle for state in states], [state.entry for state in states], [state.exit for state in states])
     return " ".join(["power_states", str(len(states)), *(",".join(map(str, column)) for column in columns)])
+
+
+def seeded(cell: Cell, seed: int) -> str:
+    """The job of a cell; the first repeat with the first seed has fio's own."""
+    number = seed + cell.key.repeat
+    job = cell.job.read_text()
+    return job if number == 1 else f"[global]\nrandseed={number}\n{job}"
+
+
+def check_devices(cell: Cell, machine: Machine) -> None:
+    """Each process of a job has to use what the simulator takes for its drives."""
+    of_all: list[str] = []
+    used: dict[str, list[str]] = {}
+    section = ""
+    for line in cell.job.read_text().splitlines():
+        if match := re.fullmatch(r"\s*\[(.+)\]\s*", line):
+            section = match[1]
+            if section != "global":
+                used[section] = of_all or [section]
+        elif match := re.fullmatch(r"\s*filename\s*=\s*(.+?)\s*", line):
+            names = re.split(r"(?<!\\):", match[1])
+            if section == "global":
+                of_all = names
+            else:
+                used[section] = names
+    for name, devices in used.items():
+        if devices != [machine.device]:
+            raise RigError(
+                f"workload {cell.key.workload}: job `{name}` uses {' and '.join(devices)}; machine {machine.name} has "
+                f"{machine.drives} drive(s), which jobs of the laboratory name {machine.device}"
+            )
 
 
 def runtime_s(job: str) -> float:

@@ -15,8 +15,9 @@ from packages import RigError, wakepath
 POINTS = 129
 # The most CPUs that a guest may have besides that of the drives.
 MOST_CPUS = 15
-# The most requests that rig/drive serves at a time, and the longest time in ns.
+# The most requests that a drive of rig/drive serves at a time, the most drives, and the longest time in ns.
 MOST_UNITS = 256
+MOST_DRIVES = 16
 LONGEST_NS = 2**32 - 1
 # Names that rig/module takes.
 STATE_NAME = re.compile(r"[^\s,:]{1,15}")
@@ -62,6 +63,10 @@ class Machine:
         self.cpus = sum(int(number(cluster, "cpus", 1)) for cluster in self.toml["cluster"])
         self.states: list[dict[str, Any]] = self.toml["idle_state"]
         self.drive: dict[str, Any] = self.toml["drive"]
+        self.drives = int(number(self.drive, "count", 1))
+        self.chunk_bytes = int(number(self.drive, "chunk_kib", 0)) * 1024
+        # What a job of the simulator's drives uses.
+        self.device = "/dev/drive0" if self.drives == 1 else "/dev/md_drives"
         self._check()
 
     def _check(self) -> None:
@@ -87,6 +92,8 @@ class Machine:
                 f"machine {self.name}: a guest cannot have `io_path.completion.same_cpu_share`: a queue interrupts "
                 "always the same CPU"
             )
+        if self.drives > MOST_DRIVES:
+            raise RigError(f"machine {self.name}: {self.drives} drives, and a guest has at most {MOST_DRIVES}")
         units = int(number(self.drive, "parallel_units", 1))
         if units > MOST_UNITS:
             raise RigError(f"machine {self.name}: {units} parallel units, and a guest's drive has at most {MOST_UNITS}")
@@ -109,7 +116,7 @@ class Machine:
     def drive_parameters(self) -> str:
         """Of rig/drive."""
         parameters = [
-            f"drives={int(number(self.drive, 'count', 1))}",
+            f"drives={self.drives}",
             f"units={int(number(self.drive, 'parallel_units', 1))}",
             f"read_ns={self._service('read_service_us', 80)}",
             f"write_ns={self._service('write_service_us', 20)}",

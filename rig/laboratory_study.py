@@ -45,6 +45,8 @@ class Cell:
     kernel: str
     # Debian's kernel of that version lacks something.
     own_kernel: bool
+    # As the study has it, and taken apart.
+    policy: str
     policies: tuple[Mechanism, ...]
     # Of the drive under these policies; None: it has none.
     power_states: tuple[PowerState, ...] | None
@@ -87,6 +89,7 @@ def cells_of(simulated: Path, program: Path) -> list[Cell]:
                 # What results call the set has a version only if the study gives one.
                 governor.version if governor.version and "@" in key.policy else machine.kernel,
                 governor.name not in DEBIANS or machine.hz != DEBIANS_HZ or machine.irq_time,
+                sets[key.policy],
                 policies,
                 machine.power_states(program, apst_options(policies)),
             )

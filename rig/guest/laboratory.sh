@@ -1,8 +1,29 @@
 # The laboratory's guest: what each run needs. rig/lab.py puts the runs behind it.
 workers=$(cat /rig/workers)
+drive_cpu=$(cat /rig/drive-cpu)
 drives=/sys/module/wakepath_drive/parameters
 cpus=/sys/devices/system/cpu
+daemon=
 mkdir -p /out/runs
+
+# raid COUNT CHUNK_BYTES: the drives as /dev/md_drives, striped by the kernel's RAID0.
+raid() {
+    echo md_drives >/sys/module/md_mod/parameters/new_array
+    array=/sys/block/md_drives/md
+    echo none >$array/metadata_version
+    echo raid0 >$array/level
+    echo $1 >$array/raid_disks
+    echo $2 >$array/chunk_size
+    drive=0
+    while [ $drive -lt $1 ]; do
+        cat /sys/block/drive$drive/dev >$array/new_dev
+        echo $(($(cat /sys/block/drive$drive/size) / 2)) >$array/dev-drive$drive/size
+        echo $drive >$array/dev-drive$drive/slot
+        drive=$((drive + 1))
+    done
+    echo active >$array/array_state
+    [ -b /dev/md_drives ]
+}
 
 # As the simulator begins: the governor knows nothing, all states are on, nobody asks for a latency.
 fresh() {
@@ -10,6 +31,11 @@ fresh() {
         [ "$other" = "$1" ] || echo "$other" >$cpus/cpuidle/current_governor
     done
     exec 3>&-
+    if [ -n "$daemon" ]; then
+        kill -TERM $daemon
+        wait $daemon
+        daemon=
+    fi
     ! grep -q ^wakepath_psd /proc/modules || rmmod wakepath_psd
     echo "$1" >$cpus/cpuidle/current_governor
     [ "$(cat $cpus/cpuidle/current_governor)" = "$1" ]
@@ -65,10 +91,16 @@ watch() {
     while read -r counts <$drives/counts; do
         case $counts in *"reads 0 writes 0 "*) usleep 10000 ;; *) break ;; esac
     done
+    # The recorder's own work would take time from the job: its buffers hold the events until the job is over.
+    [ ! -e /tmp/recorder ] || kill -STOP $(cat /tmp/recorder)
     usleep 30000
     counters >/out/runs/$1.before
     usleep $2
     counters >/out/runs/$1.after
+    if [ -e /tmp/recorder ]; then
+        usleep $(($2 / 4))
+        kill -CONT $(cat /tmp/recorder)
+    fi
 }
 
 # Events of the kernel, if rig/lab.py was asked for them: `tracing on`, and `tracing off FILE`.
@@ -92,18 +124,35 @@ tracing() {
     fi
 }
 
-# measure NUMBER WATCHED_US JOB
+# Leases by the daemon of docs/daemon.md, with the policy as its configuration has it.
+daemon() {
+    printf 'policy = ["%s"]\n[boost]\nmode = "off"\n' "$1" >/tmp/daemon.toml
+    wakepath daemon --config /tmp/daemon.toml >/out/daemon.txt 2>&1 &
+    daemon=$!
+    until grep -q leases /out/daemon.txt; do
+        kill -0 $daemon
+        usleep 100000
+    done
+}
+
+# measure NUMBER WATCHED_US PROGRAM [ARGUMENT...]: the recorder, if any, is on the drives' CPU, and the program on the others.
 measure() {
+    number=$1 watched=$2
+    shift 2
+    if [ -e /rig/record ]; then
+        set -- sh -c 'echo $$ >/tmp/recorder; exec "$@"' recorder \
+            taskset -c $drive_cpu wakepath record -o /out/runs/$number.parquet --buffer 32768 --format json -- \
+            taskset -c $(echo $workers | tr ' ' ,) "$@"
+    fi
     echo 0 >$drives/counts
     echo 0 >/sys/kernel/debug/wakepath_cpufreq
-    taskset -c $(cat /rig/drive-cpu) sh -c ". /rig/laboratory.sh; watch $1 $2" &
+    taskset -c $drive_cpu sh -c ". /rig/laboratory.sh; watch $number $watched" &
     watcher=$!
-    echo "lab: run $1" >/dev/console
+    echo "lab: run $number" >/dev/console
     tracing on
-    fio --output-format=json+ --output=/out/runs/$1.fio "/rig/jobs/$3" 2>/out/runs/$1.err || echo $? >/out/runs/$1.failed
+    "$@" >/out/runs/$number.out 2>/out/runs/$number.err || echo $? >/out/runs/$number.failed
     wait $watcher
-    tracing off /out/runs/$1.trace
-    read -r counts <$drives/counts
-    echo "$counts" >/out/runs/$1.drive
-    cat /sys/kernel/debug/wakepath_cpufreq >/out/runs/$1.frequency
+    tracing off /out/runs/$number.trace
+    cat $drives/counts >/out/runs/$number.drive
+    cat /sys/kernel/debug/wakepath_cpufreq >/out/runs/$number.frequency
 }

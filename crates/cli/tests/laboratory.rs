@@ -10,8 +10,11 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use common::{fails_with, repository, skip, wakepath};
 use serde_json::{Value, json};
@@ -20,6 +23,7 @@ use tempfile::TempDir;
 /// The laboratory's exit codes: it failed; something that it needs is not there.
 const FAILED: i32 = 2;
 const UNAVAILABLE: i32 = 3;
+const INTERRUPTED: i32 = 130;
 
 const STUDY: &str = "name = 's'\nmachine = 'MACHINE'\nrepeats = 2\npolicy = ['menu', 'ladder']\n\
     [[workload]]\nname = 'w'\nfio_job = '''\n[a]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randread\n\
@@ -149,14 +153,18 @@ fn runs_that_do_not_fit_the_study_are_one_error() {
 }
 
 fn laboratory(study: &str, out: &Path, more: &[&str]) -> Output {
-    Command::new("python3")
+    command(study, out, more).output().unwrap()
+}
+
+fn command(study: &str, out: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new("python3");
+    command
         .current_dir(repository())
-        .args(["rig/lab.py", study, "--force", "-o"])
+        .args(["rig/lab.py", study, "-o"])
         .arg(out)
         .args(["--program", env!("CARGO_BIN_EXE_wakepath")])
-        .args(more)
-        .output()
-        .unwrap()
+        .args(more);
+    command
 }
 
 /// The laboratory's machine with other text in places, as a file.
@@ -231,13 +239,25 @@ fn what_a_guest_cannot_have_is_refused() {
             Some(of_file("name = \"C6\"", "name = \"C6, the deep one\"")),
             "idle state `C6, the deep one`: a name in a guest",
         ),
+        (
+            "",
+            Some(of_file(
+                "spread = 0\n",
+                "spread = 0\ncount = 2\nchunk_kib = 64\n",
+            )),
+            "job `a` uses /dev/drive0; machine debian-6.12 has 2 drive(s), which jobs of the laboratory name /dev/md_drives",
+        ),
     ] {
         let machine = match &change {
             Some((from, to)) => with(from, to),
             None => machine.to_owned(),
         };
         fs::write(&study, STUDY.replace("MACHINE", &machine)).unwrap();
-        let done = laboratory(study.to_str().unwrap(), &folder.path().join("out"), &[]);
+        let done = laboratory(
+            study.to_str().unwrap(),
+            &folder.path().join("out"),
+            &["--force"],
+        );
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         if done.status.code() == Some(UNAVAILABLE) {
             skip("what_a_guest_cannot_have_is_refused", &said);
@@ -395,7 +415,11 @@ fn the_simulator_agrees_with_a_real_kernel() {
     let test = "the_simulator_agrees_with_a_real_kernel";
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laboratory");
     // Half a minute alone; other tests may keep the machine busy.
-    let done = laboratory("rig/laboratory/subset.toml", &out, &["--timeout", "450"]);
+    let done = laboratory(
+        "rig/laboratory/subset.toml",
+        &out,
+        &["--force", "--timeout", "450"],
+    );
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     if done.status.code() == Some(UNAVAILABLE) {
         skip(test, &said);
@@ -495,7 +519,11 @@ fn a_guest_that_hangs_is_an_error_with_its_last_words() {
     let test = "a_guest_that_hangs_is_an_error_with_its_last_words";
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("out");
-    let done = laboratory("rig/laboratory/subset.toml", &out, &["--timeout", "3"]);
+    let done = laboratory(
+        "rig/laboratory/subset.toml",
+        &out,
+        &["--force", "--timeout", "3"],
+    );
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     if done.status.code() == Some(UNAVAILABLE) {
         skip(test, &said);
@@ -574,4 +602,146 @@ fn a_guest_of_the_rig_has_the_idle_states_of_any_machine() {
     let unknown = rig("spr");
     assert_eq!(unknown.status.code(), Some(FAILED));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("unknown machine 'spr'"));
+}
+
+/// Recorder and daemon in the guest; simulation, replay and laboratory in one comparison.
+#[test]
+fn a_run_is_recorded_and_replayed() {
+    let folder = TempDir::new().unwrap();
+    let study = folder.path().join("s.toml");
+    let machine = repository().join("rig/laboratory/debian-6.12.toml");
+    let job = repository().join("rig/laboratory/jobs/pause-500us.fio");
+    let (machine, job) = (machine.display(), job.display());
+    let text = format!(
+        "name = 's'\nmachine = '{machine}'\nrepeats = 1\n\
+         policy = ['menu', 'menu + psd[timeout=3ms,ceiling=20us,rule=daemon]', 'menu + cpu-latency[limit=20us]']\n\
+         [[workload]]\nname = 'w'\nfio = '{job}'\nseconds = 0.25\n"
+    );
+    fs::write(&study, text).unwrap();
+    let out = folder.path().join("out");
+    let arguments = ["--record", "--timeout", "450"];
+    let done = laboratory(study.to_str().unwrap(), &out, &arguments);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if done.status.code() == Some(UNAVAILABLE) {
+        skip("a_run_is_recorded_and_replayed", &said);
+        return;
+    }
+    assert!(done.status.success(), "{said}");
+
+    let mean = cells(&out.join("lab"), "mean_us");
+    let of = |policy: &str| mean[&("w".to_owned(), policy.to_owned())];
+    let leases = of("menu + psd[timeout=3ms,ceiling=20us,rule=daemon]");
+    // Some requests wait for exits of up to 300 us without leases or limit.
+    assert!(leases < of("menu") - 5.0, "{mean:?}");
+    let daemon = fs::read_to_string(out.join("guest-1/daemon.txt")).unwrap();
+    assert!(daemon.contains("lease(s) in"), "{daemon}");
+
+    // The governor that ran answers the same when it is asked again; the drives' CPU has none.
+    let recording = out.join("recordings/000000.parquet");
+    let replayed = wakepath(&[
+        "replay",
+        recording.to_str().unwrap(),
+        "--policy",
+        "menu@6.12",
+        "--format",
+        "json",
+    ]);
+    let replayed: Value = serde_json::from_slice(&replayed.success().get_output().stdout).unwrap();
+    let agreement = &replayed["agreement"][1];
+    let count = |name: &str| agreement[name].as_f64().unwrap();
+    assert!(count("same_state") / count("periods") > 0.9, "{agreement}");
+
+    let dirs = ["sim", "replay", "lab"].map(|dir| out.join(dir).to_str().unwrap().to_owned());
+    let [sim, replay, lab] = &dirs;
+    let compared = wakepath(&[
+        "compare",
+        sim,
+        replay,
+        lab,
+        "--metric",
+        "too_deep_per_s",
+        "--format",
+        "csv",
+    ]);
+    let compared = String::from_utf8(compared.success().get_output().stdout.clone()).unwrap();
+    for policy in [
+        "sim: menu,",
+        "replay: menu,",
+        "replay: recorded,",
+        "lab: menu,",
+    ] {
+        assert!(compared.contains(policy), "{policy} {compared}");
+    }
+}
+
+/// Processes of this folder: its path is among their arguments.
+fn processes_of(folder: &Path) -> usize {
+    let name = folder.to_str().unwrap();
+    let lines = fs::read_dir("/proc").unwrap().filter_map(|process| {
+        let line = fs::read(process.unwrap().path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&line).into_owned())
+    });
+    lines
+        .filter(|line| line.contains("qemu") && line.contains(name))
+        .count()
+}
+
+/// A signal ends the guest, too; what was measured stays, and is not measured again.
+#[test]
+fn an_interrupted_study_goes_on_where_it_was() {
+    let test = "an_interrupted_study_goes_on_where_it_was";
+    let folder = TempDir::new().unwrap();
+    let study = folder.path().join("s.toml");
+    let machine = repository().join("rig/laboratory/debian-6.12.toml");
+    let text = STUDY
+        .replace("MACHINE", machine.to_str().unwrap())
+        .replace("repeats = 2", "repeats = 1");
+    fs::write(&study, text).unwrap();
+    let (study, out) = (study.to_str().unwrap(), folder.path().join("out"));
+    let mut running = command(study, &out, &["--runs-per-guest", "1"])
+        .env("TMPDIR", folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    let second = lines
+        .map(Result::unwrap)
+        .find(|line| line.contains("guest 2 of 2"));
+    if second.is_some() {
+        while processes_of(folder.path()) == 0 && running.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let pid = rustix::process::Pid::from_child(&running);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+    let done = running.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if done.status.code() == Some(UNAVAILABLE) {
+        skip(test, &said);
+        return;
+    }
+    assert_eq!(done.status.code(), Some(INTERRUPTED), "{said}");
+    assert!(
+        said.contains("interrupted") && said.contains("has 1 of 2 runs"),
+        "{said}"
+    );
+    // It has been killed, and may take a moment to be gone.
+    let gone = (0..500).any(|_| {
+        thread::sleep(Duration::from_millis(20));
+        processes_of(folder.path()) == 0
+    });
+    assert!(gone, "a guest is left behind");
+
+    let measured = || fs::read_to_string(out.join("runs.jsonl")).unwrap();
+    let first = measured();
+    let done = laboratory(study, &out, &["--resume"]);
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{said}");
+    assert!(
+        said.contains("guest 1 of 1") && said.contains("1 runs"),
+        "{said}"
+    );
+    assert!(measured().starts_with(&first) && measured().lines().count() == 2);
+    assert_eq!(cells(&out.join("lab"), "mean_us").len(), 2);
 }

@@ -115,6 +115,16 @@ fn idle_states(system: &System) -> Vec<CpuIdleStates> {
     groups
 }
 
+/// CPUs that have no idle states although others have: no governor chooses for them.
+pub(crate) fn cpus_without_states(system: &System, states: &[CpuIdleStates]) -> Vec<u32> {
+    if states.is_empty() {
+        return Vec::new();
+    }
+    let has_states = |cpu: &u32| states.iter().any(|group| group.cpus.contains(cpu));
+    let online = system.cpus().into_iter().map(|cpu| cpu as u32);
+    online.filter(|cpu| !has_states(cpu)).collect()
+}
+
 fn frequency_domains(system: &System) -> Vec<FrequencyDomain> {
     let root = system.root();
     system
@@ -323,6 +333,14 @@ mod tests {
         assert_eq!(m.idle_states.len(), 1);
         assert_eq!(m.idle_states[0].cpus, [0, 1]);
         assert_eq!(m.idle_states[0].states[1].target_residency.0, 4_000);
+        assert_eq!(cpus_without_states(&system, &m.idle_states), []);
+        // One that has none beside others, and a machine that has none at all.
+        let only_first = [CpuIdleStates {
+            cpus: vec![0],
+            ..m.idle_states[0].clone()
+        }];
+        assert_eq!(cpus_without_states(&system, &only_first), [1]);
+        assert_eq!(cpus_without_states(&system, &[]), []);
         assert_eq!(m.devices.len(), 1);
         assert_eq!(
             (m.devices[0].device, m.devices[0].model.as_deref()),

@@ -44,6 +44,8 @@ struct Sink {
     summary: Summary,
     events: Vec<Event>,
     iowaiters_seen: bool,
+    /// CPUs whose idle periods no governor chose a state for.
+    without_states: Vec<u32>,
 }
 
 /// What was recorded, and what it cost.
@@ -92,7 +94,9 @@ impl Session {
             cpus: metadata.cpus,
             ..Summary::default()
         };
+        let without_states = facts::cpus_without_states(&system, &metadata.idle_states);
         let sink = Sink {
+            without_states,
             writer: Writer::create(path, overwrite, metadata)?,
             assembler: Assembler::new(recording.sees_reflect()),
             summary,
@@ -183,6 +187,9 @@ impl Sink {
 
     fn write_events(&mut self) -> Result<(), SessionError> {
         for event in self.events.drain(..) {
+            if matches!(event.kind, Kind::Idle(_)) && self.without_states.contains(&event.cpu) {
+                continue;
+            }
             self.summary.count(&event);
             match event.kind {
                 Kind::Idle(period) => self.iowaiters_seen |= period.inputs.iowaiters.is_some(),

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use wakepath_compare::figure::{Unit, doubt, percents};
 use wakepath_compare::results::{
-    Answer, Compared, Comparison, Load, Objective, Options, Points, Row, Source, answers, choose,
-    compare, front, scopes,
+    Answer, Compared, Comparison, Load, Objective, Options, Points, Row, Source, answers,
+    beside_replay, choose, compare, front, scopes,
 };
 use wakepath_compare::{Better, Condition, Goal, Mean, Metric};
 use wakepath_report::html::{from_results, view};
@@ -80,10 +80,12 @@ fn level(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let opened = import::open_all(&args.results)?;
-    let sources: Vec<Source> = opened
+    let mut sources: Vec<Source> = opened
         .iter()
         .map(|o| Source::read(&o.name, &o.results))
         .collect::<Result<_, _>>()?;
+    let results: Vec<&Reader> = opened.iter().map(|o| &o.results).collect();
+    beside_replay(&mut sources, &results)?;
     let goal = match (&args.minimise, &args.maximise) {
         (Some(metric), _) => Some((metric, Goal::Minimise)),
         (None, Some(metric)) => Some((metric, Goal::Maximise)),

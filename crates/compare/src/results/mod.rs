@@ -1,6 +1,7 @@
 //! Comparing what is in result directories: a row for every metric of every workload under every policy.
 
 mod choice;
+mod idle_rates;
 mod scope;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ pub use choice::{
     Among, Answer, Candidate, Choice, Figure, Holds, Objective, Point, answer, answers, choose,
     front, front_of,
 };
+pub use idle_rates::beside_replay;
 pub use scope::{InFiles, Points, Scope, scopes};
 
 use crate::differences::machine_kinds;

@@ -1,0 +1,158 @@
+//! How often stays in idle states did not fit, of results that have the stays and not the rates.
+
+use std::collections::BTreeMap;
+
+use wakepath_results::document::Origin;
+use wakepath_results::{MetricRow, Reader, ResultsError, Run};
+
+use super::Source;
+
+/// Gives the simulations and laboratories beside a replay its `too_deep_per_s` and `too_shallow_per_s`, from their
+/// idle states. Without a replay nothing changes.
+///
+/// # Errors
+/// Runs cannot be read.
+pub fn beside_replay(sources: &mut [Source], results: &[&Reader]) -> Result<(), ResultsError> {
+    let is = |source: &Source, origin| source.document.backend == origin;
+    if !sources.iter().any(|source| is(source, Origin::Replay)) {
+        return Ok(());
+    }
+    for (source, results) in sources.iter_mut().zip(results) {
+        if is(source, Origin::Sim) || is(source, Origin::Lab) {
+            let cpus = cpus(source);
+            for run in results.runs()? {
+                source.rows.extend(rates(&run, &cpus));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The number of CPUs of each machine's kinds.
+fn cpus(source: &Source) -> BTreeMap<(String, String), u32> {
+    let machines = source.document.machines.iter();
+    let kinds = machines.flat_map(|m| m.cpu_kinds.iter().map(|k| ((&m.name, &k.name), k.cpus)));
+    kinds
+        .map(|((machine, kind), cpus)| ((machine.clone(), kind.clone()), cpus))
+        .collect()
+}
+
+fn rates(run: &Run, cpus: &BTreeMap<(String, String), u32>) -> Vec<MetricRow> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    let (mut deep, mut shallow) = (0, 0);
+    for idle in &run.idle {
+        *sums.entry(&idle.cpu_kind).or_default() += idle.time_ns;
+        deep += idle.too_deep;
+        shallow += idle.too_shallow;
+    }
+    // All CPUs were watched for the same time, of which the rows have every part.
+    let watched_s = sums.iter().find_map(|(kind, time_ns)| {
+        let cpus = *cpus.get(&(run.key.machine.clone(), (*kind).to_owned()))?;
+        (cpus > 0 && *time_ns > 0).then(|| *time_ns as f64 / 1e9 / f64::from(cpus))
+    });
+    let Some(watched_s) = watched_s else {
+        return Vec::new();
+    };
+    let row = |metric: &str, count: u64| MetricRow {
+        machine: run.key.machine.clone(),
+        workload: run.key.workload.clone(),
+        policy: run.key.policy.clone(),
+        repeat: run.key.repeat,
+        seed: run.seed,
+        block: run.block,
+        order: run.order,
+        metric: metric.to_owned(),
+        value: count as f64 / watched_s,
+    };
+    vec![
+        row("too_deep_per_s", deep),
+        row("too_shallow_per_s", shallow),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_results::document::{CpuKind, Document, SCHEMA, VERSION};
+    use wakepath_results::{Design, Idle, METRICS, Machine, RunKey, StudyInfo};
+
+    use super::*;
+
+    /// Two CPUs over half a second: 10 stays that were too deep, 4 too shallow.
+    fn reader(backend: Origin) -> Reader {
+        let document = Document {
+            schema: SCHEMA.into(),
+            version: VERSION,
+            complete: true,
+            shard: None,
+            study: StudyInfo {
+                name: "s".into(),
+                title: String::new(),
+            },
+            backend,
+            tools: BTreeMap::new(),
+            machines: vec![Machine {
+                name: "m".into(),
+                cpu_kinds: vec![CpuKind {
+                    name: "cpu".into(),
+                    cpus: 2,
+                }],
+                ..Machine::default()
+            }],
+            workloads: Vec::new(),
+            policies: Vec::new(),
+            baseline: "menu".into(),
+            repeats: 1,
+            design: Design::Unpaired,
+            seeds: vec![1],
+            questions: Vec::new(),
+            metrics: METRICS.to_vec(),
+            level: 0.95,
+            margin_percent: 2.0,
+            notes: Vec::new(),
+        };
+        let key = RunKey {
+            machine: "m".into(),
+            workload: "w".into(),
+            policy: "menu".into(),
+            repeat: 0,
+        };
+        let idle = |state: &str, time_ns, too_deep, too_shallow| Idle {
+            cpu_kind: "cpu".into(),
+            state: state.into(),
+            time_ns,
+            entries: 100,
+            too_deep,
+            too_shallow,
+            added_latency_ns: None,
+            wasted_energy_uj: None,
+        };
+        let mut run = Run::new(key, None, 0, 0);
+        run.idle = vec![
+            idle("C1", 300_000_000, 0, 4),
+            idle("C6", 600_000_000, 10, 0),
+            idle("(busy)", 100_000_000, 0, 0),
+        ];
+        Reader::of_runs("r", document, vec![run])
+    }
+
+    fn values(origins: &[Origin]) -> Vec<Vec<f64>> {
+        let readers: Vec<Reader> = origins.iter().map(|origin| reader(*origin)).collect();
+        let named = |reader: &Reader| Source::new("r", reader, Vec::new());
+        let mut sources: Vec<Source> = readers.iter().map(named).collect();
+        beside_replay(&mut sources, &readers.iter().collect::<Vec<_>>()).unwrap();
+        let of = |source: &Source| source.rows.iter().map(|row| row.value).collect();
+        sources.iter().map(of).collect()
+    }
+
+    #[test]
+    fn beside_a_replay_all_have_rates_per_second() {
+        let found = values(&[Origin::Sim, Origin::Replay, Origin::Lab, Origin::Live]);
+        assert_eq!(found, [vec![20.0, 8.0], vec![], vec![20.0, 8.0], vec![]]);
+    }
+
+    #[test]
+    fn without_a_replay_nothing_is_added() {
+        let found = values(&[Origin::Sim, Origin::Lab]);
+        assert!(found.iter().all(Vec::is_empty), "{found:?}");
+    }
+}
