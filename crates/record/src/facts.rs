@@ -333,14 +333,14 @@ mod tests {
         assert_eq!(m.idle_states.len(), 1);
         assert_eq!(m.idle_states[0].cpus, [0, 1]);
         assert_eq!(m.idle_states[0].states[1].target_residency.0, 4_000);
-        assert_eq!(cpus_without_states(&system, &m.idle_states), []);
+        assert!(cpus_without_states(&system, &m.idle_states).is_empty());
         // One that has none beside others, and a machine that has none at all.
         let only_first = [CpuIdleStates {
             cpus: vec![0],
             ..m.idle_states[0].clone()
         }];
         assert_eq!(cpus_without_states(&system, &only_first), [1]);
-        assert_eq!(cpus_without_states(&system, &[]), []);
+        assert!(cpus_without_states(&system, &[]).is_empty());
         assert_eq!(m.devices.len(), 1);
         assert_eq!(
             (m.devices[0].device, m.devices[0].model.as_deref()),

@@ -90,6 +90,7 @@ mod tests {
             },
             backend,
             tools: BTreeMap::new(),
+            sha256: BTreeMap::new(),
             machines: vec![Machine {
                 name: "m".into(),
                 cpu_kinds: vec![CpuKind {
