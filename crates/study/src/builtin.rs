@@ -19,7 +19,8 @@ const WORKLOADS: Files = files!["../../../workloads/", "":
     "apst-7.fio", "async-random.fio", "async-sequential.fio", "browser-like.json", "build-like.json", "dbench-like.json",
     "desktop-at-rest.json",
     "fileio-like.fio", "hackbench-like.json", "idle.json", "iowait-rk3399.fio",
-    "iowait-thinkcycles.fio", "netpipe-like.json", "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong.json",
+    "iowait-thinkcycles.fio", "netpipe-like.json", "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong-20.json",
+    "ping-pong-80.json", "ping-pong.json",
     "psd-mixed.fio", "psd-randread.fio", "rk3399-depth.fio", "schbench-like.json", "sqlite-like.json",
     "tbench-like.json", "tiobench-like.fio", "vdbench-like.fio", "web-like.json", "worker-pool.json", "x264-like.json",
 ];
