@@ -58,6 +58,7 @@ union perf_cached {
 struct cppc_perf_caps {
 	u32 lowest_freq;
 	u32 nominal_freq;
+	u32 lowest_nonlinear_perf;
 };
 
 struct quirk_entry {
@@ -149,6 +150,25 @@ static int amd_pstate_update_perf(struct cpufreq_policy *policy, u8 min_perf, u8
 
 #include CUT_SOURCE
 
+#ifdef PASSIVE_ONLY
+/* What amd_pstate_cpu_init() does with the frequencies. A driver that knows no highest one asks for nothing. */
+static int amd_pstate_init_freq(struct amd_cpudata *cpudata)
+{
+	int lowest = amd_get_min_freq(cpudata), highest = amd_get_max_freq(cpudata);
+
+	if (lowest < 0 || highest <= 0 || lowest > highest)
+		return -EINVAL;
+	cpudata->min_freq = lowest;
+	cpudata->max_freq = highest;
+	cpudata->nominal_freq = amd_get_nominal_freq(cpudata);
+	cpudata->lowest_nonlinear_freq = amd_get_lowest_nonlinear_freq(cpudata);
+	return 0;
+}
+
+/* Boost ends the range of the policy, which no request looks at. */
+#define amd_pstate_cpu_boost_update(policy, on)	do { } while (0)
+#endif
+
 static u64 start(const struct amd_case *c)
 {
 	memset(&this_cpu, 0, sizeof(this_cpu));
@@ -156,6 +176,7 @@ static u64 start(const struct amd_case *c)
 	cppc_state = c->mode;
 	caps.lowest_freq = c->lowest_mhz;
 	caps.nominal_freq = c->nominal_mhz;
+	caps.lowest_nonlinear_perf = c->lowest_nonlinear;
 	firmware_epp = c->epp;
 	this_cpu.cppc_req_cached = (u64)c->epp << 24;
 	this_cpu.perf.highest_perf = this_cpu.perf.max_limit_perf = this_cpu.highest_perf = c->highest;
@@ -189,13 +210,16 @@ static u64 ask(const struct amd_request *r)
 	u64 value;
 
 	this_governor.flags = r->dynamic ? CPUFREQ_GOV_DYNAMIC_SWITCHING : 0;
+#ifndef PASSIVE_ONLY
 	if (cppc_state == AMD_PSTATE_ACTIVE)
 #ifdef PERF_CACHED
 		amd_pstate_epp_update_limit(&this_policy, true);
 #else
 		amd_pstate_epp_update_limit(&this_policy);
 #endif
-	else if (r->frequency)
+	else
+#endif
+	if (r->frequency)
 		amd_pstate_update_freq(&this_policy, r->frequency, true);
 	else
 #ifdef PERF_CACHED

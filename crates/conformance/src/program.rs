@@ -105,13 +105,17 @@ const INTEL_PSTATE: &[Piece] = &[
 const AMD_PSTATE: &[Piece] = &[
     FunctionOfSome("freq_to_perf"),
     FunctionOfSome("perf_to_freq"),
-    Function("amd_pstate_init_freq"),
-    Function("amd_pstate_cpu_boost_update"),
+    FunctionOfSome("amd_get_min_freq"),
+    FunctionOfSome("amd_get_max_freq"),
+    FunctionOfSome("amd_get_nominal_freq"),
+    FunctionOfSome("amd_get_lowest_nonlinear_freq"),
+    FunctionOfSome("amd_pstate_init_freq"),
+    FunctionOfSome("amd_pstate_cpu_boost_update"),
     Function("amd_pstate_update"),
-    Function("amd_pstate_update_min_max_limit"),
+    FunctionOfSome("amd_pstate_update_min_max_limit"),
     Function("amd_pstate_update_freq"),
     Function("amd_pstate_adjust_perf"),
-    Function("amd_pstate_epp_update_limit"),
+    FunctionOfSome("amd_pstate_epp_update_limit"),
 ];
 const APST: &[Piece] = &[
     Variable("default_ps_max_latency_us"),
@@ -369,6 +373,9 @@ impl Program {
                 }
                 if cut.contains("union perf_cached") {
                     compiler.arg("-DPERF_CACHED");
+                }
+                if !cut.contains("amd_pstate_epp_update_limit") {
+                    compiler.arg("-DPASSIVE_ONLY");
                 }
                 let file = dir.join("cut.h");
                 fs::write(&file, cut)?;

@@ -170,14 +170,10 @@ impl KernelSource {
         fs::read_to_string(&full).with_context(|| format!("cannot read {}", full.display()))
     }
 
-    /// Whether this kernel's version of something is compared. amd-pstate of 6.1 has one mode, and is not modelled. Of 7.2 only menu and teo are: apt no longer has 7.1, and
+    /// Whether this kernel's version of something is compared. Of 7.2 only menu and teo are: apt no longer has 7.1, and
     /// this shows that they are the same from then on.
     pub fn compares(&self, subject: Subject) -> bool {
-        match self.version {
-            "7.2" => matches!(subject, Subject::Menu | Subject::Teo),
-            "6.1" => subject != Subject::AmdPstate,
-            _ => true,
-        }
+        self.version != "7.2" || matches!(subject, Subject::Menu | Subject::Teo)
     }
 
     /// The release, as a policy's version.

@@ -11,6 +11,8 @@ use wakepath_units::Kilohertz;
 
 use super::{Check, Setting, double_words};
 
+/// The first kernel whose driver has more than passive mode.
+const FIRST_WITH_MODES: (u16, u16, u16) = (6, 3, 0);
 const CASE_MAGIC: u32 = 0x6573_6163;
 /// The answer of a driver that does not load.
 const NOT_LOADED: u64 = u64::MAX;
@@ -79,7 +81,10 @@ fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
         1 => rng.random_range(0..6000),
         _ => exact,
     };
-    let mode = [Mode::Active, Mode::Passive, Mode::Guided][rng.random_range(0..3)];
+    let mode = match kernel.release() {
+        release if release < FIRST_WITH_MODES => Mode::Passive,
+        _ => [Mode::Active, Mode::Passive, Mode::Guided][rng.random_range(0..3)],
+    };
     let mut case = AmdCase {
         scale: PerfScale {
             highest,

@@ -76,6 +76,11 @@ impl AmdPstateSettings {
         self.kernel.release() < (6, 15, 0)
     }
 
+    /// Whether the driver has passive mode only, as that of Linux 6.1: a request is not kept within the limits of the policy.
+    fn is_first(&self) -> bool {
+        self.kernel.release() < (6, 3, 0)
+    }
+
     /// The preference that the processor has in effect. In guided mode the newer driver writes 0 with each request; the older
     /// one leaves the field alone.
     pub fn epp_in_force(&self) -> u8 {
@@ -228,6 +233,10 @@ impl AmdPstate {
     pub fn loads(&self) -> bool {
         let scale = self.scale;
         let (lowest, nonlinear) = (scale.lowest_khz, self.lowest_nonlinear_frequency().0);
+        if self.settings.is_first() {
+            // With a highest frequency of 0 it loads, and asks for nothing.
+            return self.boosted_frequency().0 > 0 && lowest <= self.boosted_frequency().0;
+        }
         let lowest_fits = if self.settings.is_older() {
             lowest < nonlinear
         } else {
@@ -326,6 +335,13 @@ impl AmdPstate {
 
     /// `amd_pstate_update()`: within the limits, and in guided mode as a minimum.
     fn request(&self, (mut minimum, desired, mut maximum): (u8, u8, u8), dynamic: bool) -> Request {
+        if self.settings.is_first() {
+            return Request {
+                minimum,
+                desired: clamp(u32::from(desired), minimum, maximum),
+                maximum,
+            };
+        }
         let nominal_at_most = |maximum: u8| {
             if self.boost_supported {
                 maximum
