@@ -257,17 +257,26 @@ impl Dump {
     pub fn since(&self, before: &Self, seconds: Option<f64>) -> Result<Counted, DumpError> {
         let mut notes = Vec::new();
         let only = |of: &Self, other: &Self| -> Vec<String> {
-            let cpus = of.cpus.keys().filter(|cpu| !other.cpus.contains_key(cpu));
-            cpus.map(|cpu| format!("cpu{cpu}")).collect()
+            let mut found = Vec::new();
+            for (cpu, states) in &of.cpus {
+                match other.cpus.get(cpu) {
+                    None => found.push(format!("cpu{cpu}")),
+                    Some(others) => {
+                        let missing = states.keys().filter(|state| !others.contains_key(state));
+                        found.extend(missing.map(|state| format!("cpu{cpu}/state{state}")));
+                    }
+                }
+            }
+            found
         };
-        for (cpus, which) in [
+        for (places, which) in [
             (only(self, before), "second"),
             (only(before, self), "first"),
         ] {
-            if !cpus.is_empty() {
+            if !places.is_empty() {
                 notes.push(format!(
                     "only in the {which} dump, and left out: {}",
-                    listed(&cpus)
+                    listed(&places)
                 ));
             }
         }
@@ -280,10 +289,9 @@ impl Dump {
                 back.push(format!("cpu{cpu} ({what})"));
                 continue;
             }
-            let nothing = Counters::default();
             let sums = states
                 .iter()
-                .map(|(index, state)| state.since(earlier.get(index).unwrap_or(&nothing)));
+                .filter_map(|(index, state)| Some(state.since(earlier.get(index)?)));
             counted.push((*cpu, sums.collect()));
         }
         match (&counted[..], &back[..]) {
@@ -473,6 +481,30 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
         file
+    }
+
+    #[test]
+    fn a_state_of_one_dump_only_is_left_out_with_a_note() {
+        let without = |factor, missing: &str| {
+            let mut files = files(factor);
+            files.retain(|(path, _)| !path.ends_with(missing));
+            let folder = folder(&files);
+            Dump::read(folder.path()).unwrap()
+        };
+        for (missing_before, missing_after, which) in [
+            ("cpu1/cpuidle/state1/usage", "nothing", "second"),
+            ("nothing", "cpu1/cpuidle/state1/usage", "first"),
+        ] {
+            let before = without(1, missing_before);
+            let counted = without(3, missing_after).since(&before, None).unwrap();
+            let note = format!("only in the {which} dump, and left out: cpu1/state1");
+            assert_eq!(counted.notes, [note]);
+            let states: Vec<usize> = counted.by_cpu.iter().map(|(_, s)| s.len()).collect();
+            assert_eq!(states, [2, 1]);
+            // Of cpu0 alone, and nothing from before the first dump.
+            let c6 = &counted.states[1];
+            assert_eq!((c6.usage, c6.time_us), (400, 800));
+        }
     }
 
     #[test]
