@@ -152,6 +152,16 @@ fn runs_that_do_not_fit_the_study_are_one_error() {
     assert!(!Path::new(&simulated.path("lab/result.json")).exists());
 }
 
+/// What the rig said on standard error; `None`: it lacks something, and the test is skipped.
+fn said_unless_skipped(test: &str, done: &Output) -> Option<String> {
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if done.status.code() == Some(UNAVAILABLE) {
+        skip(test, &said);
+        return None;
+    }
+    Some(said)
+}
+
 fn laboratory(study: &str, out: &Path, more: &[&str]) -> Output {
     command(study, out, more).output().unwrap()
 }
@@ -258,11 +268,9 @@ fn what_a_guest_cannot_have_is_refused() {
             &folder.path().join("out"),
             &["--force"],
         );
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        if done.status.code() == Some(UNAVAILABLE) {
-            skip("what_a_guest_cannot_have_is_refused", &said);
+        let Some(said) = said_unless_skipped("what_a_guest_cannot_have_is_refused", &done) else {
             return;
-        }
+        };
         assert_eq!(done.status.code(), Some(FAILED), "{said}");
         assert!(said.contains(message), "{said}");
     }
@@ -366,14 +374,12 @@ fn an_older_kernel_has_interrupts_and_power_states_of_its_machine() {
     fs::write(&study, text).unwrap();
     let out = folder.path().join("out");
     let done = laboratory(study.to_str().unwrap(), &out, &["--timeout", "450"]);
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    if done.status.code() == Some(UNAVAILABLE) {
-        skip(
-            "an_older_kernel_has_interrupts_and_power_states_of_its_machine",
-            &said,
-        );
+    let Some(said) = said_unless_skipped(
+        "an_older_kernel_has_interrupts_and_power_states_of_its_machine",
+        &done,
+    ) else {
         return;
-    }
+    };
     assert!(done.status.success(), "{said}");
     let (sim, lab) = (
         cells(&out.join("sim"), "p50_us"),
@@ -420,11 +426,9 @@ fn the_simulator_agrees_with_a_real_kernel() {
         &out,
         &["--force", "--timeout", "450"],
     );
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    if done.status.code() == Some(UNAVAILABLE) {
-        skip(test, &said);
+    let Some(said) = said_unless_skipped(test, &done) else {
         return;
-    }
+    };
     assert!(done.status.success(), "{said}");
     // Half of the requests of menu without a limit are about as often in one state as in the next, and runs are so short
     // that its few gambles count.
@@ -524,11 +528,9 @@ fn a_guest_that_hangs_is_an_error_with_its_last_words() {
         &out,
         &["--force", "--timeout", "3"],
     );
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    if done.status.code() == Some(UNAVAILABLE) {
-        skip(test, &said);
+    let Some(said) = said_unless_skipped(test, &done) else {
         return;
-    }
+    };
     assert_eq!(done.status.code(), Some(FAILED), "{said}");
     assert!(
         said.contains("was not done after 3 s") && said.contains("console"),
@@ -562,11 +564,9 @@ fn a_guest_that_cannot_go_on_says_why() {
         (panicked, ["kernel panicked", "sysrq triggered crash"]),
         (refused, ["did not take wakepath_cpufreq.ko", "khz"]),
     ] {
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        if done.status.code() == Some(UNAVAILABLE) {
-            skip(test, &said);
+        let Some(said) = said_unless_skipped(test, &done) else {
             return;
-        }
+        };
         assert_eq!(done.status.code(), Some(FAILED), "{said}");
         assert!(wanted.iter().all(|part| said.contains(part)), "{said}");
     }
@@ -586,14 +586,12 @@ fn a_guest_of_the_rig_has_the_idle_states_of_any_machine() {
             .unwrap()
     };
     let done = rig("spr1");
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    if done.status.code() == Some(UNAVAILABLE) {
-        skip(
-            "a_guest_of_the_rig_has_the_idle_states_of_any_machine",
-            &said,
-        );
+    let Some(said) = said_unless_skipped(
+        "a_guest_of_the_rig_has_the_idle_states_of_any_machine",
+        &done,
+    ) else {
         return;
-    }
+    };
     assert!(done.status.success(), "{said}");
     let log = fs::read_to_string(folder.path().join("log.txt")).unwrap();
     for state in ["\nC1 1 1 ", "\nC1E 2 4 ", "\nC6 290 800 "] {
@@ -621,11 +619,9 @@ fn a_run_is_recorded_and_replayed() {
     let out = folder.path().join("out");
     let arguments = ["--record", "--timeout", "450"];
     let done = laboratory(study.to_str().unwrap(), &out, &arguments);
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    if done.status.code() == Some(UNAVAILABLE) {
-        skip("a_run_is_recorded_and_replayed", &said);
+    let Some(said) = said_unless_skipped("a_run_is_recorded_and_replayed", &done) else {
         return;
-    }
+    };
     assert!(done.status.success(), "{said}");
 
     let mean = cells(&out.join("lab"), "mean_us");
@@ -716,11 +712,9 @@ fn an_interrupted_study_goes_on_where_it_was() {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
     let done = running.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    if done.status.code() == Some(UNAVAILABLE) {
-        skip(test, &said);
+    let Some(said) = said_unless_skipped(test, &done) else {
         return;
-    }
+    };
     assert_eq!(done.status.code(), Some(INTERRUPTED), "{said}");
     assert!(
         said.contains("interrupted") && said.contains("has 1 of 2 runs"),
