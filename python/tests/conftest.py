@@ -9,6 +9,8 @@ import pytest
 
 from wakepath import _program
 
+TRACES = Path(__file__).parents[2] / "crates/trace/tests/data"
+
 STUDY = """\
 name = "small"
 machine = "rk3399"

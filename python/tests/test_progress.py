@@ -1,13 +1,16 @@
 """Bars on terminals and in notebooks."""
 
 import io
+import re
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 import wakepath
+from conftest import TRACES
 
 
 class Terminal(io.StringIO):
@@ -75,3 +78,14 @@ def test_a_notebook_has_a_bar_that_stays(bars: list[Any], monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     study().run()
     assert [(bar.n, bar.total, bar.unit, bar.leave) for bar in bars] == [(4, 4, " runs", True)]
+
+
+def test_events_of_unknown_number_are_counted(bars: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    trace = TRACES / "epyc7502-idle-wake-1500MHz.perf-script.txt"
+    wakepath.import_trace(trace, output=tmp_path / "one.parquet", hz=250, progress=True)
+    assert [(bar.n > 0, bar.total, bar.unit) for bar in bars] == [(True, None, " events")]
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    wakepath.import_trace(trace, output=tmp_path / "two.parquet", hz=250)
+    assert any(re.fullmatch(r"[1-9]\d* events *", line) for line in terminal.getvalue().split("\r"))

@@ -15,10 +15,8 @@ from typing import Any
 import pytest
 
 import wakepath
-from conftest import contents
+from conftest import TRACES, contents
 from wakepath import _sweep
-
-TRACES = Path(__file__).parents[2] / "crates/trace/tests/data"
 
 
 def study(seconds: float = 0.01, repeats: int = 5) -> wakepath.Study:

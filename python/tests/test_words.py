@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import wakepath
+from conftest import TRACES
 from wakepath import _program
 
 Run = Callable[..., str]
-TRACES = Path(__file__).parents[2] / "crates/trace/tests/data"
 
 
 def test_the_program_is_in_the_wheel() -> None:
@@ -77,7 +77,11 @@ def test_apst_plans_are_those_of_the_command_line(program: Run) -> None:
 def test_recordings_are_replayed_as_by_the_command_line(tmp_path: Path, program: Run) -> None:
     trace = TRACES / "epyc7502-idle-wake-1500MHz.perf-script.txt"
     out = tmp_path / "epyc.parquet"
-    summary = wakepath.import_trace(trace, output=out, hz=250)
+    read: list[tuple[int, int]] = []
+    summary = wakepath.import_trace(trace, output=out, hz=250, progress=lambda *of: read.append(of))
+    assert read
+    assert 0 < read[-1][0] <= sum(file["events"] for file in summary["files"])
+    assert {total for _, total in read} == {0}
     recording = wakepath.Recording(out)
     assert recording.events == summary["recorded_events"] > 100
     assert recording.metadata["source"]

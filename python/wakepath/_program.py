@@ -167,6 +167,7 @@ def import_trace(
     hz: int | None = None,
     any_machine: bool = False,
     force: bool = False,
+    progress: Progress = None,
 ) -> dict[str, Any]:
     """Make a recording of traces of trace-cmd, perf or tracefs, in the order of time.
 
@@ -176,6 +177,8 @@ def import_trace(
         hz: ticks per second (CONFIG_HZ) of the machine, if its timer events do not show it.
         any_machine: make one recording even of different machines.
         force: replace the recording if it is there.
+        progress: a count of events: by itself on a terminal and in a notebook; or a function of done and total. That is
+            0, because no trace says how many events it has.
 
     Raises:
         Error: no trace, or a damaged one; the file exists or cannot be written.
@@ -192,7 +195,8 @@ def import_trace(
         *option("force", force),
     ]
     paths = [os.fspath(file) for file in files]
-    summary: dict[str, Any] = json.loads(call("import", "--format=json", *arguments, "--", *paths))
+    words = ["import", "--format=json", *arguments, "--", *paths]
+    summary: dict[str, Any] = json.loads(call(*words, progress=progress, parts="events"))
     return summary
 
 

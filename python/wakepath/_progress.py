@@ -14,7 +14,7 @@ Progress = bool | Callable[[int, int], object] | None
 
 @contextmanager
 def shown(progress: Progress, total: int, what: str) -> Iterator[Callable[[int], object] | None]:
-    """Give what to call with the number of finished parts, if anybody wants to know."""
+    """Give what to call with the number of finished parts, if anybody wants to know. A total of 0 is not known."""
     if callable(progress):
         told = progress
         yield lambda done: told(done, total)
@@ -37,7 +37,7 @@ def shown(progress: Progress, total: int, what: str) -> Iterator[Callable[[int],
         finally:
             line.end()
         return
-    with tqdm(total=total, unit=f" {what}", leave=in_notebook) as bar:
+    with tqdm(total=total or None, unit=f" {what}", leave=in_notebook) as bar:
         yield lambda done: bar.update(done - bar.n)
 
 
@@ -57,10 +57,15 @@ class _Line:
         self.drawn = ""
 
     def draw(self, done: int) -> None:
-        share = done / self.total if self.total else 1.0
+        if not self.total:
+            self._write(f"{done} {self.what}")
+            return
+        share = done / self.total
         bar = ("#" * round(30 * share)).ljust(30, ".")
         left = (time.monotonic() - self.started) * (1 - share) / share if share else None
-        text = f"{bar} {done} of {self.total} {self.what}" + ("" if left is None else f", {left:.0f} s left")
+        self._write(f"{bar} {done} of {self.total} {self.what}" + ("" if left is None else f", {left:.0f} s left"))
+
+    def _write(self, text: str) -> None:
         if text != self.drawn:
             sys.stderr.write("\r" + text.ljust(len(self.drawn)))
             sys.stderr.flush()

@@ -39,7 +39,7 @@ pub(crate) fn exit_code() -> u8 {
 }
 
 /// Tells the program that called this one how far it is, so that it can show that by itself, as the Python package does:
-/// `WAKEPATH_PROGRESS` names a file or pipe, which gets lines of two numbers, `DONE TOTAL`.
+/// `WAKEPATH_PROGRESS` names a file or pipe, which gets lines of two numbers, `DONE TOTAL`. A total of 0 is not known.
 pub(crate) struct Told {
     total: u64,
     to: Option<Mutex<To>>,

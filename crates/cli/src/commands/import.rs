@@ -14,6 +14,7 @@ use wakepath_units::TickRate;
 use crate::new_file;
 use crate::output::{self, Format};
 use crate::until;
+use crate::waiting::Told;
 
 /// Make a recording of traces that other tools made.
 ///
@@ -82,17 +83,26 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         any_machine: args.any_machine,
     };
     let mut files = Vec::new();
+    // A trace does not say how many events it has.
+    let told = Told::of(0)?;
+    let mut before = 0;
     for path in &args.files {
         let spooled = spool(path, unfinished.path())
             .with_context(|| format!("{}: cannot be kept while it is read", path.display()))?;
         let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template(
             "{spinner} {human_pos} events, {per_sec}",
         )?);
-        let mut progress = |events| bar.set_position(events);
+        let mut progress = |events| {
+            bar.set_position(events);
+            told.tell(before + events);
+        };
         let file = spooled.as_ref().unwrap_or(path);
         let imported = import_file(file, &mut writer, options, &mut progress)?;
         bar.finish_and_clear();
-        files.push(summarise(path, imported));
+        let summary = summarise(path, imported);
+        before += summary.events;
+        told.tell(before);
+        files.push(summary);
     }
     let metadata = writer.metadata_mut();
     let (lost_events, warnings) = (metadata.lost_events, metadata.warnings.clone());
