@@ -50,8 +50,9 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         scratch = Path(folder)
         tree = Initramfs(scratch / "root")
         tree.add(REPOSITORY / "rig/guest/init", "init")
-        common = REPOSITORY / "rig/guest/laboratory.sh"
-        tree.add(common, "rig/laboratory.sh")
+        functions = ["daemon.sh", "laboratory.sh"]
+        for file in functions:
+            tree.add(REPOSITORY / "rig/guest" / file, f"rig/{file}")
         (tree.root / "rig/workers").write_text(" ".join(str(cpu) for cpu in range(machine.cpus)))
         (tree.root / "rig/drive-cpu").write_text(str(machine.cpus))
         if run.events:
@@ -60,7 +61,9 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         for cell in run.cells:
             (tree.root / f"rig/jobs/{cell.number:06}").write_text(seeded(cell, run.seed))
         raid = [f"raid {machine.drives} {machine.chunk_bytes}"] if machine.drives > 1 else []
-        tree.add_script([". /rig/laboratory.sh", PREPARE, *raid, *(script(cell) for cell in run.cells)])
+        tree.add_script(
+            [*(f". /rig/{file}" for file in functions), PREPARE, *raid, *(script(cell) for cell in run.cells)]
+        )
         tree.add(Path("/bin/busybox"), "bin/busybox")
         tree.add_program(find_program("fio"))
         if run.record:

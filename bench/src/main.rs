@@ -69,10 +69,9 @@ fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (start.elapsed(), result)
 }
 
-/// The middle one.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+/// The median of rounds, of which there is at least one.
+fn median(rounds: Vec<f64>) -> f64 {
+    wakepath_units::median(rounds).unwrap_or(f64::NAN)
 }
 
 /// A line of the report: what, value, and what is aimed at.

@@ -124,17 +124,6 @@ tracing() {
     fi
 }
 
-# Leases by the daemon of docs/daemon.md, with the policy as its configuration has it.
-daemon() {
-    printf 'policy = ["%s"]\n[boost]\nmode = "off"\n' "$1" >/tmp/daemon.toml
-    wakepath daemon --config /tmp/daemon.toml >/out/daemon.txt 2>&1 &
-    daemon=$!
-    until grep -q leases /out/daemon.txt; do
-        kill -0 $daemon
-        usleep 100000
-    done
-}
-
 # measure NUMBER WATCHED_US PROGRAM [ARGUMENT...]: the recorder, if any, is on the drives' CPU, and the program on the others.
 measure() {
     number=$1 watched=$2

@@ -1,10 +1,4 @@
-# The x86 guest, after psd.sh: without `wakepath daemon`, with it, and after it.
-cat >/tmp/daemon.toml <<TOML
-policy = ["psd[timeout=60ms,ceiling=20us,start_after=1]"]
-[boost]
-mode = "off"
-TOML
-
+# The x86 guest, after daemon.sh and psd.sh: without `wakepath daemon`, with it, and after it.
 limits() {
     cat /sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us
 }
@@ -15,12 +9,7 @@ phase without
 read_more 500
 
 phase -
-wakepath daemon --config /tmp/daemon.toml >/out/daemon.txt 2>&1 &
-daemon=$!
-until grep -q leases /out/daemon.txt; do
-    kill -0 $daemon
-    usleep 100000
-done
+daemon "psd[timeout=60ms,ceiling=20us,start_after=1]"
 phase daemon
 read_more 1000
 

@@ -348,7 +348,11 @@ fn the_daemon_keeps_its_leases() {
     let shared = Shared::new();
     let mut arguments = vec!["x86", "--kernel", "6.1"];
     arguments.extend(["--program", env!("CARGO_BIN_EXE_wakepath")]);
-    arguments.extend(["rig/guest/psd.sh", "rig/guest/psd-daemon.sh"]);
+    arguments.extend([
+        "rig/guest/daemon.sh",
+        "rig/guest/psd.sh",
+        "rig/guest/psd-daemon.sh",
+    ]);
     let Some(guest) = guest(test, &shared, "psd-daemon", &arguments) else {
         return;
     };

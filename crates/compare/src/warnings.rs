@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use wakepath_units::median;
 
 /// Coefficient of variation from which a series counts as unstable.
 const UNSTABLE: f64 = 0.1;
@@ -52,8 +53,10 @@ pub fn warnings(series: &[f64]) -> Vec<Warning> {
     if variation > UNSTABLE {
         found.push(Warning::Unstable { variation });
     }
-    let centre = median(series.to_vec());
-    let spread = median(series.iter().map(|v| (v - centre).abs()).collect());
+    let Some(centre) = median(series.iter().copied()) else {
+        return found;
+    };
+    let spread = median(series.iter().map(|v| (v - centre).abs())).unwrap_or(0.0);
     for (run, value) in series.iter().enumerate() {
         let far = (value - centre).abs() > NEAR * centre.abs();
         if far && spread > 0.0 && MAD_FACTOR * (value - centre).abs() / spread > OUTLIER {
@@ -67,15 +70,6 @@ pub fn warnings(series: &[f64]) -> Vec<Warning> {
         }
     }
     found
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => values[n / 2],
-        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
-    }
 }
 
 /// Spearman's rho; ties share their mean rank.

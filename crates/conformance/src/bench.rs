@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
 use wakepath_policies::idle::{self, IdleGovernor, WithGovernor};
+use wakepath_units::median;
 
 use crate::checks::{Setting, governor_of, policy_name, run_ours};
 use crate::generate;
@@ -111,9 +112,9 @@ pub fn run(
                 rows.push(Row {
                     policy: policy_name(setting),
                     log: log.name(),
-                    ours_ns: median(&mut ours_ns),
-                    kernel_ns: median(&mut kernel_ns),
-                    ratio: median(&mut ratios),
+                    ours_ns: median(ours_ns).unwrap_or(f64::NAN),
+                    kernel_ns: median(kernel_ns).unwrap_or(f64::NAN),
+                    ratio: median(ratios).unwrap_or(f64::NAN),
                 });
             }
         }
@@ -190,9 +191,4 @@ fn time_of(command: &mut Command, input: &[u8]) -> Result<f64> {
         .ok_or_else(|| anyhow!("the benchmark printed nothing"))?
         .parse()
         .with_context(|| format!("not a time: {text:?}"))
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

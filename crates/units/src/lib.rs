@@ -1,6 +1,6 @@
 //! What every layer shares: typed units, [`quantity`], which reads them with their unit, [`cpus`], which reads lists of
-//! CPUs, [`kernel`] versions, [`spelling`], which finds what a misspelt name probably meant, and [`causes`], which
-//! prints an error with its causes.
+//! CPUs, [`kernel`] versions, [`spelling`], which finds what a misspelt name probably meant, [`causes`], which
+//! prints an error with its causes, and [`median()`].
 //!
 //! Inside an algorithm a time is an integer number of nanoseconds. At a public boundary it has a
 //! type, so that a caller cannot pass microseconds, a frequency or a capacity by mistake.
@@ -8,10 +8,12 @@
 pub mod causes;
 pub mod cpus;
 pub mod kernel;
+mod median;
 pub mod quantity;
 pub mod spelling;
 
 pub use kernel::{KernelVersion, KernelVersionError};
+pub use median::median;
 
 use std::fmt;
 

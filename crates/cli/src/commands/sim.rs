@@ -10,14 +10,12 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
-use wakepath_sim::{
-    Comparison, DriveRun, LONGEST_UNTIMED, PolicyResult, RateRun, Run, in_force, median,
-};
+use wakepath_sim::{Comparison, DriveRun, LONGEST_UNTIMED, PolicyResult, RateRun, Run, in_force};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::{Plan, requested_rates};
 use wakepath_study::run::Waiting;
 use wakepath_study::run::sim::Sim;
-use wakepath_units::{KernelVersion, Nanoseconds};
+use wakepath_units::{KernelVersion, Nanoseconds, median};
 use wakepath_workloads::Workload;
 use wakepath_workloads::rtapp::MAX_THREADS;
 
@@ -189,12 +187,7 @@ fn tell_cut_jobs(workload: &Workload, comparison: &Comparison) {
 fn tell_power_limits(comparison: &Comparison) {
     for result in &comparison.results {
         let of_run = |run: &Run| run.energy.as_ref()?.power_limited_percent;
-        let shares: Vec<f64> = result.runs.iter().filter_map(of_run).collect();
-        let percent = if shares.is_empty() {
-            0.0
-        } else {
-            median(shares)
-        };
+        let percent = median(result.runs.iter().filter_map(of_run)).unwrap_or(0.0);
         if percent >= 1.0 {
             eprintln!(
                 "wakepath: note: a power limit of the processor held its clock down for {percent:.0} % of the time under {}",
@@ -210,7 +203,7 @@ fn missed_rates(workload: &Workload, comparison: &Comparison) -> Option<String> 
     let reached = |result: &PolicyResult| {
         let of_run = |run: &Run| run.rates.iter().map(RateRun::share).min_by(f64::total_cmp);
         let shares: Option<Vec<f64>> = result.runs.iter().map(of_run).collect();
-        Some((result.policy.to_string(), 100.0 * median(shares?)))
+        Some((result.policy.to_string(), 100.0 * median(shares?)?))
     };
     let reached: Vec<(String, f64)> = comparison.results.iter().filter_map(reached).collect();
     let who = match &rates[..] {

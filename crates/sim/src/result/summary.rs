@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use wakepath_policies::PolicySet;
+use wakepath_units::median;
 
 use super::Run;
 use super::energy::Energy;
@@ -55,7 +56,7 @@ pub struct PolicyResult {
 impl PolicyResult {
     /// The runs under a policy set, with their medians.
     pub fn new(policy: PolicySet, runs: Vec<Run>) -> Self {
-        let median_of = |value: fn(&Run) -> f64| median(runs.iter().map(value).collect());
+        let median_of = |value: fn(&Run) -> f64| median(runs.iter().map(value)).unwrap_or(0.0);
         let drive_mw: Option<Vec<f64>> = runs
             .iter()
             .map(|r| Some(r.drive.as_ref()?.average_mw))
@@ -66,7 +67,7 @@ impl PolicyResult {
                 .iter()
                 .map(|r| Some(r.threads.as_ref()?.operations_per_second))
                 .collect::<Option<Vec<_>>>()
-                .map(median),
+                .and_then(median),
             iops: median_of(|r| r.iops),
             mean_us: median_of(|r| r.latency_us.mean),
             p50_us: median_of(|r| r.latency_us.p50),
@@ -77,7 +78,7 @@ impl PolicyResult {
             per_io_uj: median_of_energy(&runs, |e| e.per_io_uj),
             too_deep: median_of(|r| r.too_deep as f64),
             too_shallow: median_of(|r| r.too_shallow as f64),
-            drive_mw: drive_mw.map(median),
+            drive_mw: drive_mw.and_then(median),
             runs,
         }
     }
@@ -85,15 +86,5 @@ impl PolicyResult {
 
 fn median_of_energy(runs: &[Run], value: fn(&Energy) -> Option<f64>) -> Option<f64> {
     let values = runs.iter().map(|r| r.energy.as_ref().and_then(value));
-    values.collect::<Option<Vec<f64>>>().map(median)
-}
-
-/// The middle value, or the mean of the two in the middle; 0 of nothing.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => values[n / 2],
-        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
-    }
+    values.collect::<Option<Vec<f64>>>().and_then(median)
 }

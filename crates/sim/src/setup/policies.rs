@@ -198,20 +198,14 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
             cpus.saturating_sub(1)
         ));
     }
-    let mut first = 0;
-    for cluster in machine.cluster.clone() {
-        let of = first..first + cluster.cpus;
-        first = of.end;
-        let of: Vec<usize> = each
-            .iter()
-            .copied()
-            .filter(|cpu| of.contains(cpu))
-            .collect();
-        if !of.is_empty() {
-            // A state's latency is that of the CPU's own table.
-            let states = machine.declared_idle_states_of(&cluster);
+    for cpu in each {
+        // A state's latency is that of the CPU's own table.
+        let cluster = machine
+            .cluster_of(cpu)
+            .map(|of| machine.declared_idle_states_of(of));
+        if let Some(states) = cluster {
             let limit = limit_us(latency, &states.map_err(|e| e.to_string())?)?;
-            machine.set_latency_requests(&of, limit);
+            machine.set_latency_requests(&[cpu], limit);
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use wakepath_results::{Origin, Run};
-use wakepath_sim::median;
+use wakepath_units::median;
 
 use crate::file::{Source, StudyError};
 use crate::plan::Plan;
@@ -192,7 +192,7 @@ impl Summary {
             compared: compared().count(),
             fitted: compared().filter(|c| c.fitted).count(),
             worst_error: errors.iter().copied().reduce(f64::max),
-            median_error: (!errors.is_empty()).then(|| median(errors)),
+            median_error: median(errors),
             criteria: criteria().count(),
             met: criteria().filter(|c| c.met).count(),
         }

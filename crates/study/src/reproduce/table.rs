@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use wakepath_sim::median;
+use wakepath_units::median;
 
 use super::{TableCell, Value};
 use crate::file::{Across, Runs, Show, StudyError};
@@ -116,7 +116,7 @@ impl<'a> Found<'a> {
             self.error(table, cell, &format!("no `{name}` among the results"))
         })?;
         Ok(match table.how.runs {
-            Runs::Median => median(values),
+            Runs::Median => median(values).unwrap_or(0.0),
             Runs::Sum => values.into_iter().sum(),
         })
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use wakepath_sim::median;
+use wakepath_units::median;
 
 use crate::file::Printed;
 
@@ -41,7 +41,7 @@ impl Published {
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
-            Self::Runs(runs) => Some(median(runs.clone())),
+            Self::Runs(runs) => median(runs.iter().copied()),
             _ => None,
         }
     }
