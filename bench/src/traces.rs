@@ -11,9 +11,9 @@ use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::{Setup, States, replay};
-use wakepath_trace::import::{Options, import_file};
+use wakepath_trace::import::{ImportOptions, import_file};
 use wakepath_trace::recording::{
-    Before, Event, IdleInputs, IdlePeriod, Kind, Metadata, Overwrite, Reader, Writer,
+    Before, Event, EventKind, IdleInputs, IdlePeriod, Metadata, Overwrite, Reader, Writer,
 };
 use wakepath_units::{Nanoseconds, TickRate};
 
@@ -51,7 +51,7 @@ pub fn run(effort: Effort) -> anyhow::Result<()> {
 
 fn import(trace: &Path, recording: &Path) -> anyhow::Result<u64> {
     let mut writer = Writer::create(recording, Overwrite::Yes, Metadata::default())?;
-    let imported = import_file(trace, &mut writer, Options::default(), &mut |_| ())?;
+    let imported = import_file(trace, &mut writer, ImportOptions::default(), &mut |_| ())?;
     writer.finish()?;
     Ok(imported.counts.iter().map(|(_, count)| count).sum())
 }
@@ -284,7 +284,7 @@ fn write_recording(path: &Path, periods: u64) -> anyhow::Result<()> {
         writer.push(&Event {
             time: Nanoseconds(end),
             cpu: cpu as u32,
-            kind: Kind::Idle(period),
+            kind: EventKind::Idle(period),
         })?;
         free[cpu] = end + 5_000 + random % 20_000;
         next[cpu] = draw();

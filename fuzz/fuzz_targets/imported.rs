@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_compare::results::{Options, Source, compare};
-use wakepath_results::Reader;
+use wakepath_compare::results::{CompareOptions, Source, compare};
+use wakepath_results::ResultReader;
 use wakepath_results::import::mmtests::Benchmark;
 use wakepath_results::import::parse;
 
@@ -23,11 +23,11 @@ fuzz_target!(|text: &str| {
             assert!(run.latency.iter().all(|(low, high, _)| low <= high));
         }
         let document = imported.document("fuzz");
-        let results = Reader::of_runs("fuzz", document, imported.runs);
+        let results = ResultReader::of_runs("fuzz", document, imported.runs);
         let source = Source::read("fuzz", &results).expect("it is in memory");
-        let options = Options {
+        let options = CompareOptions {
             metrics: vec!["all".to_owned()],
-            ..Options::default()
+            ..CompareOptions::default()
         };
         // Nothing to compare is the only thing that may be wrong with it.
         let _ = compare(&[source], &options);

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_settings::{Plan, Selection, policy};
+use wakepath_settings::{SettingsPlan, Targets, policy};
 use wakepath_system::status::Status;
-use wakepath_system::{Key, Root, System, capture, journal, nvme};
+use wakepath_system::{Root, SettingKey, System, capture, journal, nvme};
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -115,14 +115,14 @@ fuzz_target!(|data: &[u8]| {
         "intel_pstate-hwp",
     ] {
         let set = name.parse().expect("a policy set");
-        if let Ok(wanted) = policy::resolve(&system, &set, &Selection::default()) {
-            let _ = Plan::new(&system, wanted);
+        if let Ok(wanted) = policy::resolve(&system, &set, &Targets::default()) {
+            let _ = SettingsPlan::new(&system, wanted);
         }
     }
     if let Ok(text) = std::str::from_utf8(content) {
         let _ = wakepath_units::cpus::parse(text);
         let _ = nvme::ApstFeature::parse(text);
-        if let Ok(key) = text.parse::<Key>() {
+        if let Ok(key) = text.parse::<SettingKey>() {
             assert!(!key.path().contains("..") && !key.path().starts_with('/'));
         }
     }

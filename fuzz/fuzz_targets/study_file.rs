@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_results::Origin;
-use wakepath_study::file::{Source, StudyFile};
+use wakepath_results::RunOrigin;
+use wakepath_study::file::{StudyFile, StudyText};
 use wakepath_study::plan::Plan;
 
 fuzz_target!(|text: &str| {
-    let source = Source {
+    let source = StudyText {
         added_lines: 0,
         origin: "fuzz.toml",
         text,
@@ -18,7 +18,7 @@ fuzz_target!(|text: &str| {
         assert!(!error.to_string().is_empty());
     }
     // A folder without files: none that a study names is found.
-    for target in [Origin::Sim, Origin::Live] {
+    for target in [RunOrigin::Sim, RunOrigin::Live] {
         if let Ok(plan) = Plan::new(text, "fuzz.toml", Path::new("/nonexistent"), target) {
             assert!(plan.runs() > 0);
             assert!(plan.baseline < plan.policies.len());

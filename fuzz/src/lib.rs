@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wakepath_trace::import::{Options, import_bytes};
+use wakepath_trace::import::{ImportOptions, import_bytes};
 use wakepath_trace::recording::{Metadata, Overwrite, Writer};
 
 /// Imports `data`, of which the first bytes are replaced by `start` so that it is taken for the kind
@@ -15,6 +15,11 @@ pub fn import(start: &[u8], data: &[u8]) {
     data[..start.len()].copy_from_slice(start);
     let out = Path::new("/dev/null");
     if let Ok(mut writer) = Writer::create(out, Overwrite::Yes, Metadata::default()) {
-        let _ = import_bytes(&data, Path::new("fuzz"), &mut writer, Options::default());
+        let _ = import_bytes(
+            &data,
+            Path::new("fuzz"),
+            &mut writer,
+            ImportOptions::default(),
+        );
     }
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use wakepath_compare::results::{
-    Compared, InFiles, Objective, Options, Points, Source, answers, choose,
+    CompareOptions, Compared, InFiles, Objective, Points, Source, answers, choose,
     compare as compare_sources, front, scopes,
 };
 use wakepath_compare::{Condition, Goal};
 use wakepath_report::html::{from_results, render};
-use wakepath_results::{Reader, import};
+use wakepath_results::{ResultReader, import};
 
 use crate::errors::{self, Error};
 use crate::table::Table;
@@ -20,13 +20,13 @@ use crate::table::Table;
 /// Results: of a directory, of another tool, or in memory.
 #[pyclass(frozen, module = "wakepath._engine")]
 pub(crate) struct Results {
-    reader: Arc<Reader>,
+    reader: Arc<ResultReader>,
     took: Duration,
 }
 
 impl Results {
     /// Results that the engine took so long to make.
-    pub(crate) fn new(reader: Reader, took: Duration) -> Self {
+    pub(crate) fn new(reader: ResultReader, took: Duration) -> Self {
         Self {
             reader: reader.into(),
             took,
@@ -73,7 +73,7 @@ pub(crate) enum Given<'py> {
 }
 
 /// Readers with a name each.
-fn opened(given: Vec<Given<'_>>) -> PyResult<Vec<(String, Arc<Reader>)>> {
+fn opened(given: Vec<Given<'_>>) -> PyResult<Vec<(String, Arc<ResultReader>)>> {
     let paths: Vec<PathBuf> = given
         .iter()
         .filter_map(|given| match given {
@@ -158,7 +158,7 @@ pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> 
         if metrics.is_empty() {
             metrics.clone_from(&asked.metric);
         }
-        let options = Options {
+        let options = CompareOptions {
             baseline: asked.baseline.clone(),
             metrics,
             machines: asked.machine.clone(),
@@ -212,7 +212,7 @@ pub(crate) fn report(
 ) -> PyResult<String> {
     py.detach(|| {
         let opened = import::open_all(&results).map_err(errors::error)?;
-        let readers: Vec<Reader> = opened.into_iter().map(|o| o.results).collect();
+        let readers: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
         let view = from_results::view(&readers, baseline.as_deref()).map_err(errors::error)?;
         render(&view).map_err(errors::error)
     })

@@ -9,7 +9,7 @@ use std::time::Instant;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use wakepath_policies::PolicySet;
-use wakepath_results::{Mode, Origin, Shard};
+use wakepath_results::{Mode, RunOrigin, Shard};
 use wakepath_study::builtin;
 use wakepath_study::plan;
 use wakepath_study::run::{self, parts};
@@ -30,8 +30,8 @@ pub(crate) struct Plan {
     plan: Arc<plan::Plan>,
 }
 
-fn target(on: &str) -> PyResult<Origin> {
-    let known = [Origin::Sim, Origin::Replay, Origin::Live];
+fn target(on: &str) -> PyResult<RunOrigin> {
+    let known = [RunOrigin::Sim, RunOrigin::Replay, RunOrigin::Live];
     let found = known.into_iter().find(|origin| origin.name() == on);
     found.ok_or_else(|| {
         let known = known.map(|origin| format!("'{}'", origin.name()));
@@ -136,7 +136,7 @@ impl Plan {
         let shard: Option<Shard> = shard.map(str::parse).transpose().map_err(errors::error)?;
         let mode = self::mode(mode)?;
         let plan = &self.plan;
-        if shard.is_some() && plan.target == Origin::Live {
+        if shard.is_some() && plan.target == RunOrigin::Live {
             return Err(Error::new_err(
                 "shard is for simulations: a measurement takes its runs in an order of its own, on one machine",
             ));

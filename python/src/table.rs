@@ -15,7 +15,7 @@ use arrow_schema::{DataType, SchemaRef};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
-use wakepath_results::Reader;
+use wakepath_results::ResultReader;
 
 use crate::errors::{self, Error};
 
@@ -25,7 +25,7 @@ const STREAM: &CStr = c"arrow_array_stream";
 /// A table of results. It is read when it is asked for, a part at a time.
 #[pyclass(frozen, module = "wakepath")]
 pub(crate) struct Table {
-    reader: Arc<Reader>,
+    reader: Arc<ResultReader>,
     name: String,
     schema: SchemaRef,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Table {
 type Batches = Box<dyn RecordBatchReader + Send>;
 
 impl Table {
-    pub(crate) fn new(reader: &Arc<Reader>, name: &str) -> PyResult<Self> {
+    pub(crate) fn new(reader: &Arc<ResultReader>, name: &str) -> PyResult<Self> {
         let schema = reader.batches(name).map_err(errors::error)?.schema();
         Ok(Self {
             reader: Arc::clone(reader),

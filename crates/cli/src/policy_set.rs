@@ -9,7 +9,7 @@ use clap::{Arg, Command};
 use wakepath_governors as governors;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
-use wakepath_policies::idle::program::{Form, Program};
+use wakepath_policies::idle::program::{Program, ProgramForm};
 use wakepath_policies::mechanism::{Kind, MECHANISMS, Mechanism, Place};
 use wakepath_policies::profile::PROFILES;
 use wakepath_policies::spec::SpecError;
@@ -73,7 +73,7 @@ fn completions(place: Place) -> impl Iterator<Item = PossibleValue> {
     mechanisms(place)
         .map(|m| {
             // After these, a file follows.
-            let name = Form::named(m.name).map_or(m.name, Form::prefix);
+            let name = ProgramForm::named(m.name).map_or(m.name, ProgramForm::prefix);
             PossibleValue::new(name).help(m.summary)
         })
         .chain(profiles.map(|p| PossibleValue::new(p.text).help(p.summary)))

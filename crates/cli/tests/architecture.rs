@@ -151,3 +151,42 @@ fn a_crate_imports_from_rows_above_its_own() {
         }
     }
 }
+
+/// The sources below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    let of = |path: PathBuf| {
+        if path.is_dir() {
+            sources(&path)
+        } else {
+            vec![path]
+        }
+    };
+    entries.flat_map(of).collect()
+}
+
+#[test]
+fn no_two_public_types_have_one_name() {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for name in actual().into_keys() {
+        for path in sources(&root().join("crates").join(name).join("src")) {
+            for line in fs::read_to_string(&path).unwrap_or_default().lines() {
+                let words: Vec<&str> = line.split_whitespace().take(3).collect();
+                if let ["pub", "struct" | "enum" | "trait" | "type", name] = words[..] {
+                    let end = name.find(|c: char| !c.is_alphanumeric() && c != '_');
+                    let name = name[..end.unwrap_or(name.len())].to_owned();
+                    places
+                        .entry(name)
+                        .or_default()
+                        .push(path.display().to_string());
+                }
+            }
+        }
+    }
+    assert!(
+        places.len() > 500,
+        "types were looked for in the wrong place"
+    );
+    places.retain(|_, places| places.len() > 1);
+    assert_eq!(places, BTreeMap::new());
+}

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::captured::{content, copy_of_laptop, copy_of_server, different, laptop};
 use common::{fails_with, json, wakepath};
 use wakepath_system::setting::SETTINGS;
-use wakepath_system::{Key, System};
+use wakepath_system::{SettingKey, System};
 
 const MANY: [&str; 7] = [
     "teo",
@@ -106,7 +106,7 @@ fn settings() -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for setting in SETTINGS {
         for at in system.places(setting.scope) {
-            let key = Key::new(setting, at).unwrap();
+            let key = SettingKey::new(setting, at).unwrap();
             if let Ok(value) = system.read(&key) {
                 all.insert(key.to_string(), value);
             }

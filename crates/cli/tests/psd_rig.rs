@@ -21,7 +21,7 @@ use common::repository;
 use common::rig::{Guest, Shared, guest};
 use wakepath_conformance::leases::{by_code, by_rule};
 use wakepath_policies::psd::{LeaseRule, PsdPolicy};
-use wakepath_trace::recording::{Event, Kind, Metadata};
+use wakepath_trace::recording::{Event, EventKind, Metadata};
 use wakepath_units::TickRate;
 
 /// The exit code of rig/dkms.py when something that it needs is not there.
@@ -120,7 +120,7 @@ impl Phases {
 
     fn completions(&self, phase: &str) -> u64 {
         let completed = |event: &&Event| {
-            matches!(event.kind, Kind::BlockComplete(_))
+            matches!(event.kind, EventKind::BlockComplete(_))
                 && self.spans[phase].contains(&event.time.0)
         };
         self.events.iter().filter(completed).count() as u64

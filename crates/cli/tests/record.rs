@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::recording::read;
 use serde_json::Value;
 use tempfile::TempDir;
-use wakepath_trace::recording::{Before, Kind, Known};
+use wakepath_trace::recording::{Before, EventKind, Known};
 
 const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
 
@@ -98,9 +98,9 @@ fn what_fio_does_is_recorded() {
         serde_json::from_slice(&fs::read(folder.path().join("fio.json")).unwrap()).unwrap();
     let of_fio = fio["jobs"][0]["read"]["total_ios"].as_u64().unwrap();
     let reads = |issued: bool| {
-        let counts = |kind: &Kind| match kind {
-            Kind::BlockIssue(block) => issued && !block.write,
-            Kind::BlockComplete(block) => !issued && !block.write,
+        let counts = |kind: &EventKind| match kind {
+            EventKind::BlockIssue(block) => issued && !block.write,
+            EventKind::BlockComplete(block) => !issued && !block.write,
             _ => false,
         };
         events.iter().filter(|event| counts(&event.kind)).count() as u64
@@ -112,10 +112,10 @@ fn what_fio_does_is_recorded() {
         reads(true),
         reads(false)
     );
-    let iowait = |kind: &Kind| {
+    let iowait = |kind: &EventKind| {
         matches!(
             kind,
-            Kind::Wake {
+            EventKind::Wake {
                 iowait: Some(true),
                 ..
             }
@@ -125,7 +125,7 @@ fn what_fio_does_is_recorded() {
     assert!(
         events
             .iter()
-            .any(|event| matches!(event.kind, Kind::Timer(_)))
+            .any(|event| matches!(event.kind, EventKind::Timer(_)))
     );
     // Another test may keep all CPUs busy.
     let periods = summary["idle_periods"].as_u64().unwrap();
@@ -134,9 +134,9 @@ fn what_fio_does_is_recorded() {
         "no idle period in {idle} hundredths of a second"
     );
     // Many begin where a task made way: fio, when it waits for its read.
-    let after_task = events
-        .iter()
-        .filter(|event| matches!(event.kind, Kind::Idle(period) if period.before == Before::Task));
+    let after_task = events.iter().filter(
+        |event| matches!(event.kind, EventKind::Idle(period) if period.before == Before::Task),
+    );
     assert!(after_task.count() as u64 * 4 >= periods, "of {periods}");
     let cost = summary["ebpf_ns_per_event"].as_f64().unwrap();
     println!("{cost:.0} ns of eBPF per event, {periods} idle periods");
@@ -242,7 +242,7 @@ fn what_finds_no_room_is_counted_and_said() {
     let lost = summary["lost"].as_u64().unwrap();
     let (metadata, events) = read(&folder.path().join("r.parquet"));
     let noted = events.iter().map(|event| match event.kind {
-        Kind::Lost { count } => count,
+        EventKind::Lost { count } => count,
         _ => 0,
     });
     assert!(lost > 100, "{summary}");

@@ -16,7 +16,7 @@ use common::{fails_with, json, wakepath};
 use serde_json::Value;
 use wakepath_hardware::IdleState;
 use wakepath_trace::recording::{
-    CpuIdleStates, Event, IdlePeriod, Kind, Metadata, Overwrite, Setting, Writer,
+    CpuIdleStates, Event, EventKind, IdlePeriod, Metadata, Overwrite, RecordedSetting, Writer,
 };
 use wakepath_units::Nanoseconds;
 
@@ -400,7 +400,7 @@ fn guest(folder: &Path, name: &str, change: impl FnOnce(&mut Metadata)) -> PathB
             ("haltpoll-start", "50000"),
             ("haltpoll-may-shrink", "Y"),
         ]
-        .map(|(name, value)| Setting {
+        .map(|(name, value)| RecordedSetting {
             name: name.to_owned(),
             of: vec!["system".to_owned()],
             value: value.to_owned(),
@@ -420,7 +420,7 @@ fn guest(folder: &Path, name: &str, change: impl FnOnce(&mut Metadata)) -> PathB
         let event = Event {
             time: Nanoseconds(i * 200_000),
             cpu: 0,
-            kind: Kind::Idle(period),
+            kind: EventKind::Idle(period),
         };
         writer.push(&event).unwrap();
     }

@@ -11,12 +11,12 @@ use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_policies::spec::PolicySpec;
-use wakepath_replay::package::Package;
+use wakepath_replay::package::PackageFigures;
 use wakepath_replay::{PolicyReport, Report, Setup, States, replay};
 use wakepath_sim::observer::{Activity, Observer};
 use wakepath_sim::simulate_observed;
 use wakepath_trace::recording::{
-    Before, Event, IdleInputs, IdlePeriod, Kind, Metadata, Overwrite, Reader, Writer,
+    Before, Event, EventKind, IdleInputs, IdlePeriod, Metadata, Overwrite, Reader, Writer,
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio;
@@ -50,7 +50,7 @@ impl Recorder {
         let event = Event {
             time: now,
             cpu: cpu as u32,
-            kind: Kind::Idle(period),
+            kind: EventKind::Idle(period),
         };
         self.writer.push(&event).unwrap();
     }
@@ -111,7 +111,7 @@ fn replayed(machine: &Machine, recording: &Path, idle: &str) -> Report {
     )];
     let setup = Setup {
         states: States::of_machine(machine).unwrap(),
-        package: Package::of_machine(machine),
+        package: PackageFigures::of_machine(machine),
         tick: machine.tick_rate(),
         policies,
         psd: None,

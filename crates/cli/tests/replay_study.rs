@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use common::{fails_with, json, wakepath};
 use wakepath_hardware::IdleState;
-use wakepath_results::{IdleRow, MetricRow, Reader};
+use wakepath_results::{IdleRow, MetricRow, ResultReader};
 use wakepath_trace::recording::{
-    Before, Block, CpuIdleStates, Event, IdleInputs, IdlePeriod, Kind, Metadata, Overwrite,
+    Before, Block, CpuIdleStates, Event, EventKind, IdleInputs, IdlePeriod, Metadata, Overwrite,
     Reader as RecordingReader, Writer,
 };
 use wakepath_units::Nanoseconds;
@@ -57,7 +57,7 @@ fn recording(folder: &Path, name: &str) -> PathBuf {
         write: false,
     };
     let mut now = 0;
-    let mut push = |time: u64, kind: Kind| {
+    let mut push = |time: u64, kind: EventKind| {
         let event = Event {
             time: Nanoseconds(time),
             cpu: 0,
@@ -66,7 +66,7 @@ fn recording(folder: &Path, name: &str) -> PathBuf {
         writer.push(&event).unwrap();
     };
     for i in 0..4000_u64 {
-        push(now, Kind::BlockIssue(block(i)));
+        push(now, EventKind::BlockIssue(block(i)));
         now += 20 * US;
         // Deterministic, and without a pattern that a governor could learn.
         let wait = 60 + i * 7919 % 97;
@@ -87,8 +87,8 @@ fn recording(folder: &Path, name: &str) -> PathBuf {
             before: Before::Task,
             ..IdlePeriod::default()
         };
-        push(now, Kind::Idle(period));
-        push(now + US, Kind::BlockComplete(block(i)));
+        push(now, EventKind::Idle(period));
+        push(now + US, EventKind::BlockComplete(block(i)));
         now += 2 * US;
     }
     writer.finish().unwrap();
@@ -135,7 +135,7 @@ fn a_recording_is_a_workload() {
     wakepath(&["study", "run", &file, "--on", "replay", "-o", dir]).success();
 
     // The blocks add up to what `replay` says of the whole.
-    let results = Reader::open(dir).unwrap();
+    let results = ResultReader::open(dir).unwrap();
     let (metrics, idle) = (results.metrics().unwrap(), results.idle().unwrap());
     let policies = ["--policy", "menu@6.12.48", "--policy", "deepest"];
     let whole = json(
@@ -379,7 +379,7 @@ fn replay_prints_intervals_and_keeps_its_results() {
         assert_eq!(row["mean"], other["mean"]);
         assert_eq!(row["gain_percent"], other["gain"]["percent"]);
     }
-    let results = Reader::open(dir).unwrap();
+    let results = ResultReader::open(dir).unwrap();
     assert_eq!(results.document().repeats, 8);
 
     fails_with(replay(&["-o", dir]), &["kept", "--force"]);
@@ -437,7 +437,7 @@ fn recordings_of_several_machines_are_compared_each_on_its_own() {
         wakepath(&[&["study", "run", file, "--on", "replay", "-o", dir], more].concat())
     };
     run(&file, dir, &[]).success();
-    let results = Reader::open(dir).unwrap();
+    let results = ResultReader::open(dir).unwrap();
     let document = results.document();
     let names: Vec<&str> = document.machines.iter().map(|m| m.name.as_str()).collect();
     assert_eq!(names, ["One", "Other/2"]);
@@ -484,7 +484,7 @@ fn recordings_of_several_machines_are_compared_each_on_its_own() {
         "{checked}"
     );
     run(&file, grid.to_str().unwrap(), &[]).success();
-    let rows = Reader::open(&grid).unwrap().metrics().unwrap();
+    let rows = ResultReader::open(&grid).unwrap().metrics().unwrap();
     let power = |machine: &str, workload: &str| {
         let of = |row: &&MetricRow| {
             row.machine == machine && row.workload == workload && row.metric == "mean_mw"

@@ -18,7 +18,7 @@ use common::{json, skip, wakepath};
 use serde_json::Value;
 use tempfile::TempDir;
 use wakepath_conformance::{log, program::compiler_found, source};
-use wakepath_trace::recording::{Event, IdlePeriod, Kind, Known, TimerKind};
+use wakepath_trace::recording::{Event, EventKind, IdlePeriod, Known, TimerKind};
 use wakepath_units::TickRate;
 
 static X86_6_1: Shared = Shared::new();
@@ -58,7 +58,7 @@ fn periods(events: &[Event]) -> Vec<IdlePeriod> {
     events
         .iter()
         .filter_map(|event| match event.kind {
-            Kind::Idle(period) => Some(period),
+            EventKind::Idle(period) => Some(period),
             _ => None,
         })
         .collect()
@@ -114,7 +114,7 @@ fn check_recording(guest: &Guest) {
             .sum()
     };
     let completed = |write: bool| {
-        let of_fio = |kind: &Kind| matches!(kind, Kind::BlockComplete(b) if b.write == write && b.bytes == 4096);
+        let of_fio = |kind: &EventKind| matches!(kind, EventKind::BlockComplete(b) if b.write == write && b.bytes == 4096);
         events.iter().filter(|event| of_fio(&event.kind)).count() as u64
     };
     assert!(total("read") > 300 && total("write") > 100);
@@ -134,7 +134,7 @@ fn check_recording(guest: &Guest) {
     assert!(
         events
             .iter()
-            .any(|e| matches!(e.kind, Kind::Wake { iowait: i, .. } if i == iowait))
+            .any(|e| matches!(e.kind, EventKind::Wake { iowait: i, .. } if i == iowait))
     );
 }
 
@@ -381,7 +381,7 @@ fn check_ticks(guest: &Guest, text: &str, recording: &str, folder: &TempDir) {
     let ticks = |recording: &str| {
         let (metadata, events) = read(Path::new(recording));
         assert_eq!(metadata.hz, Some(250), "{recording}");
-        let tick = |event: &&Event| event.kind == Kind::Timer(TimerKind::Tick);
+        let tick = |event: &&Event| event.kind == EventKind::Timer(TimerKind::Tick);
         events.iter().filter(tick).count()
     };
     let (found, named) = (ticks(recording), ticks(&of_text));
@@ -441,7 +441,7 @@ fn an_arm64_trace_can_be_replayed() {
 /// Which CPUs went on- or offline, and when.
 fn hotplug(events: &[Event]) -> Vec<(u32, bool, u64)> {
     let change = |event: &Event| match event.kind {
-        Kind::Hotplug { online } => Some((event.cpu, online, event.time.0)),
+        EventKind::Hotplug { online } => Some((event.cpu, online, event.time.0)),
         _ => None,
     };
     events.iter().filter_map(change).collect()
@@ -463,7 +463,8 @@ fn a_cpu_goes_off_and_online() {
         };
         // It was off for a second, and idle before and after, not meanwhile.
         let idle = |from: u64, to: u64| {
-            let of_cpu = |event: &&Event| event.cpu == 1 && matches!(event.kind, Kind::Idle(_));
+            let of_cpu =
+                |event: &&Event| event.cpu == 1 && matches!(event.kind, EventKind::Idle(_));
             let within = |event: &&Event| event.time.0 > from && event.time.0 < to;
             events.iter().filter(of_cpu).filter(within).count()
         };
@@ -514,7 +515,7 @@ fn lost_events_are_counted_and_shown() {
     let lost = number(&summary["lost"]);
     let (metadata, events) = read(&guest.path("lost.parquet"));
     let noted = |event: &Event| match event.kind {
-        Kind::Lost { count } => count,
+        EventKind::Lost { count } => count,
         _ => 0,
     };
     println!("wakepath record: {lost} lost");

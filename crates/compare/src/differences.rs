@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wakepath_results::{Machine, Origin};
+use wakepath_results::{MachineInfo, RunOrigin};
 
 use crate::results::Source;
 
@@ -12,7 +12,7 @@ pub fn differences(sources: &[(&str, &Source)]) -> Vec<String> {
     let known: Vec<(&str, &Source)> = sources
         .iter()
         .copied()
-        .filter(|(_, source)| source.document.backend != Origin::Import)
+        .filter(|(_, source)| source.document.backend != RunOrigin::Import)
         .collect();
     let mut names: Vec<&str> = Vec::new();
     for workload in known.iter().flat_map(|(_, s)| &s.document.workloads) {
@@ -51,10 +51,10 @@ pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
     let mut known: Vec<Option<String>> = Vec::new();
     let simulated = sources
         .iter()
-        .all(|source| source.document.backend == Origin::Sim);
+        .all(|source| source.document.backend == RunOrigin::Sim);
     let of = |source: &Source| {
         let described = described(source, simulated);
-        (source.document.backend != Origin::Import).then_some(described)
+        (source.document.backend != RunOrigin::Import).then_some(described)
     };
     let mut kind = |text: Option<String>| match (&text, known.iter().position(|k| *k == text)) {
         (None, _) => 0,
@@ -71,7 +71,7 @@ pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
 fn described(source: &Source, simulated: bool) -> String {
     let mut text = String::new();
     for machine in &source.document.machines {
-        let Machine {
+        let MachineInfo {
             name,
             drive,
             cpu_kinds,
@@ -89,7 +89,7 @@ fn described(source: &Source, simulated: bool) -> String {
 fn machines(sources: &[(&str, &Source)]) -> Option<String> {
     let simulated = sources
         .iter()
-        .all(|(_, s)| s.document.backend == Origin::Sim);
+        .all(|(_, s)| s.document.backend == RunOrigin::Sim);
     let described = sources
         .iter()
         .map(|(of, source)| (*of, *source, described(source, simulated)));
@@ -134,7 +134,7 @@ fn machines(sources: &[(&str, &Source)]) -> Option<String> {
 /// What to call machines or drives.
 type Label = fn(&Source) -> String;
 
-fn listed_of(source: &Source, of: fn(&Machine) -> &str) -> String {
+fn listed_of(source: &Source, of: fn(&MachineInfo) -> &str) -> String {
     let machines = source.document.machines.iter();
     machines.map(of).collect::<Vec<_>>().join(", ")
 }

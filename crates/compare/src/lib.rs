@@ -42,4 +42,4 @@ pub use gain::{Gain, GainError, RESAMPLES, gain, interval_of_mean, standard_devi
 pub use shortfalls::{missed_rate, shortfalls};
 pub use verdict::{Doubt, MOST_RUNS, Verdict, range};
 pub use wakepath_results::{Better, Condition, Design, Goal, METRICS, Mean, Metric};
-pub use warnings::{Warning, warnings};
+pub use warnings::{SeriesWarning, warnings};

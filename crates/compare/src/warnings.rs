@@ -23,7 +23,7 @@ const ONE_PERCENT: f64 = 2.576;
 /// What is odd about a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "warning")]
-pub enum Warning {
+pub enum SeriesWarning {
     /// The runs differ much.
     Unstable {
         /// Standard deviation over mean.
@@ -44,14 +44,14 @@ pub enum Warning {
 }
 
 /// What is odd about a series, whose runs come in the order in which they were made.
-pub fn warnings(series: &[f64]) -> Vec<Warning> {
+pub fn warnings(series: &[f64]) -> Vec<SeriesWarning> {
     let mut found = Vec::new();
     let count = series.len() as f64;
     let mean = series.iter().sum::<f64>() / count;
     let squares: f64 = series.iter().map(|v| (v - mean).powi(2)).sum();
     let variation = (squares / (count - 1.0)).sqrt() / mean.abs();
     if variation > UNSTABLE {
-        found.push(Warning::Unstable { variation });
+        found.push(SeriesWarning::Unstable { variation });
     }
     let Some(centre) = median(series.iter().copied()) else {
         return found;
@@ -60,13 +60,13 @@ pub fn warnings(series: &[f64]) -> Vec<Warning> {
     for (run, value) in series.iter().enumerate() {
         let far = (value - centre).abs() > NEAR * centre.abs();
         if far && spread > 0.0 && MAD_FACTOR * (value - centre).abs() / spread > OUTLIER {
-            found.push(Warning::Outlier { run, value: *value });
+            found.push(SeriesWarning::Outlier { run, value: *value });
         }
     }
     if series.len() >= FEWEST_FOR_DRIFT {
         let correlation = rank_correlation_with_order(series);
         if correlation.abs() * (count - 1.0).sqrt() > ONE_PERCENT {
-            found.push(Warning::Drift { correlation });
+            found.push(SeriesWarning::Drift { correlation });
         }
     }
     found
@@ -108,7 +108,7 @@ fn short(value: f64) -> String {
     }
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for SeriesWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unstable { variation } => {

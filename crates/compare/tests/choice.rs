@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 
 use wakepath_compare::results::{
-    Among, Choice, CompareError, Holds, Load, Objective, Options, Source, answers, choose, compare,
+    Among, Choice, CompareError, CompareOptions, Holds, Load, Objective, Source, answers, choose,
+    compare,
 };
 use wakepath_compare::{Condition, Design, Goal, METRICS};
 use wakepath_results::document::{SCHEMA, VERSION};
 use wakepath_results::{
-    Document, Machine, MetricRow, Origin, Policy, Question, StudyInfo, Workload,
+    Document, MachineInfo, MetricRow, PolicyInfo, Question, RunOrigin, StudyInfo, WorkloadInfo,
 };
 
 /// Values of `mean_mw` and `p99_us` by policy, in all runs but for a little noise.
@@ -30,24 +31,24 @@ fn source(name: &str, policies: &Policies<'_>, runs: u32, noise: f64) -> Source 
             name: name.into(),
             title: String::new(),
         },
-        backend: Origin::Sim,
+        backend: RunOrigin::Sim,
         tools: BTreeMap::new(),
-        machines: vec![Machine {
+        machines: vec![MachineInfo {
             name: name.into(),
             title: name.into(),
-            ..Machine::default()
+            ..MachineInfo::default()
         }],
         workloads: WORKLOADS
-            .map(|name| Workload {
+            .map(|name| WorkloadInfo {
                 name: name.into(),
                 kind: "fio".into(),
                 source: "job.fio".into(),
-                ..Workload::default()
+                ..WorkloadInfo::default()
             })
             .into(),
         policies: policies
             .iter()
-            .map(|(name, ..)| Policy {
+            .map(|(name, ..)| PolicyInfo {
                 name: (*name).to_owned(),
                 settings: BTreeMap::new(),
             })
@@ -106,7 +107,11 @@ fn least_power(keep: &[&str]) -> Objective {
 }
 
 fn chosen(sources: &[Source], objective: &Objective) -> Choice {
-    choose(&compare(sources, &Options::default()).unwrap(), objective).unwrap()
+    choose(
+        &compare(sources, &CompareOptions::default()).unwrap(),
+        objective,
+    )
+    .unwrap()
 }
 
 fn order(choice: &Choice) -> Vec<&str> {
@@ -212,7 +217,7 @@ fn a_question_is_answered_from_its_own_results() {
         ),
     ];
     sources[0].document.questions = vec![question];
-    let comparison = compare(&sources, &Options::default()).unwrap();
+    let comparison = compare(&sources, &CompareOptions::default()).unwrap();
     let answers = answers(&sources, &comparison);
     assert_eq!(answers.len(), 1);
     let choice = answers[0].choice.as_ref().unwrap();
@@ -227,7 +232,7 @@ fn what_a_choice_lacks_is_named() {
     alone
         .rows
         .retain(|r| r.workload != "writes" || r.metric != "p99_us");
-    let comparison = compare(&[alone], &Options::default()).unwrap();
+    let comparison = compare(&[alone], &CompareOptions::default()).unwrap();
     let error = choose(&comparison, &least_power(&["p99_us < 150"])).unwrap_err();
     assert_eq!(
         error,

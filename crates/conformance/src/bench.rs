@@ -13,10 +13,10 @@ use serde::Serialize;
 use wakepath_policies::idle::{self, IdleGovernor, WithGovernor};
 use wakepath_units::median;
 
-use crate::checks::{Setting, governor_of, policy_name, run_ours};
+use crate::checks::{GovernorSetting, governor_of, policy_name, run_ours};
 use crate::generate;
-use crate::program::{Program, Subject, run_command};
-use crate::record::{Call, Case};
+use crate::program::{KernelProgram, Subject, run_command};
+use crate::record::{CallRecord, Case};
 use crate::source::KernelSource;
 
 /// How long one side of a repetition may take.
@@ -24,14 +24,14 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// The logs to decide on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Log {
+pub enum BenchLog {
     /// What the comparison uses: all kinds of tables and logs, hard on branch prediction.
     Mixed,
     /// One machine under a regular interrupt, as in a benchmark of I/O at depth 1.
     Regular,
 }
 
-impl Log {
+impl BenchLog {
     const ALL: [Self; 2] = [Self::Mixed, Self::Regular];
 
     const fn name(self) -> &'static str {
@@ -42,7 +42,7 @@ impl Log {
     }
 
     /// The cases of the log.
-    pub fn cases(self, setting: Setting, seed: u64) -> Vec<Case> {
+    pub fn cases(self, setting: GovernorSetting, seed: u64) -> Vec<Case> {
         let mut rng = generate::rng(seed, 0);
         let tick = setting.tick.period().0 as i64;
         match self {
@@ -54,7 +54,7 @@ impl Log {
 
 /// One governor over one log.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct SpeedRow {
     /// The governor, `menu@6.12`.
     pub policy: String,
     /// The log.
@@ -74,18 +74,18 @@ pub fn run(
     repetitions: usize,
     passes: u32,
     seed: u64,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<SpeedRow>> {
     let ours = std::env::current_exe()?;
     let mut rows = Vec::new();
     for subject in Subject::GOVERNORS {
         for source in sources.iter().filter(|source| source.compares(subject)) {
-            let setting = Setting {
+            let setting = GovernorSetting {
                 subject,
                 version: source.kernel()?,
                 tick,
             };
-            let program = Program::build(subject, source, tick.hz(), None)?;
-            for log in Log::ALL {
+            let program = KernelProgram::build(subject, source, tick.hz(), None)?;
+            for log in BenchLog::ALL {
                 let mut input = Vec::new();
                 for case in log.cases(setting, seed) {
                     case.encode(&mut input);
@@ -109,7 +109,7 @@ pub fn run(
                     ours_ns.push(own);
                     ratios.push(own / kernel);
                 }
-                rows.push(Row {
+                rows.push(SpeedRow {
                     policy: policy_name(setting),
                     log: log.name(),
                     ours_ns: median(ours_ns).unwrap_or(f64::NAN),
@@ -123,7 +123,12 @@ pub fn run(
 }
 
 /// The other side of the C program's `--bench`: nanoseconds per decision of the fastest pass.
-pub fn run_own_side(setting: Setting, log: Log, passes: u32, seed: u64) -> Result<f64> {
+pub fn run_own_side(
+    setting: GovernorSetting,
+    log: BenchLog,
+    passes: u32,
+    seed: u64,
+) -> Result<f64> {
     let cases = log.cases(setting, seed);
     let mut best = f64::INFINITY;
     for _ in 0..passes {
@@ -142,9 +147,9 @@ pub fn run_own_side(setting: Setting, log: Log, passes: u32, seed: u64) -> Resul
 }
 
 /// Which governor it is, is settled once per log, as the kernel settles it once per machine.
-fn decide_all(governor: &mut idle::Governor, calls: &[Call]) -> u32 {
+fn decide_all(governor: &mut idle::Governor, calls: &[CallRecord]) -> u32 {
     struct Sum<'a> {
-        calls: &'a [Call],
+        calls: &'a [CallRecord],
         sum: &'a mut u32,
     }
     impl WithGovernor for Sum<'_> {
@@ -162,7 +167,7 @@ fn decide_all(governor: &mut idle::Governor, calls: &[Call]) -> u32 {
 
 /// As in the C program, the decisions are used for something, lest they be left out.
 #[inline(never)]
-fn sum_decisions(governor: &mut impl IdleGovernor, calls: &[Call]) -> u32 {
+fn sum_decisions(governor: &mut impl IdleGovernor, calls: &[CallRecord]) -> u32 {
     calls
         .iter()
         .fold(0, |sum, call| sum + u32::from(run_ours(governor, call)))

@@ -7,9 +7,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 use wakepath_units::TickRate;
 
-use crate::checks::{Outcome, Setting, compare_batch, policy_name};
+use crate::checks::{CheckResult, GovernorSetting, compare_batch, policy_name};
 use crate::generate;
-use crate::program::{Program, Subject};
+use crate::program::{KernelProgram, Subject};
 use crate::shrink::shrink;
 use crate::source::KernelSource;
 
@@ -26,7 +26,7 @@ pub struct Amount {
 
 /// One line of the result.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct ReleaseRow {
     /// What was compared, `menu@6.12`.
     pub policy: String,
     /// The kernel source compared with.
@@ -66,7 +66,7 @@ pub const fn batch_size(subject: Subject) -> u64 {
 pub fn settings<'s>(
     sources: &'s [KernelSource],
     ticks: &[TickRate],
-) -> Result<Vec<(Setting, &'s KernelSource)>> {
+) -> Result<Vec<(GovernorSetting, &'s KernelSource)>> {
     let mut settings = Vec::new();
     for subject in Subject::ALL {
         for source in sources.iter().filter(|source| source.compares(subject)) {
@@ -74,7 +74,7 @@ pub fn settings<'s>(
             for &tick in ticks.iter().take(most) {
                 let version = source.kernel()?;
                 settings.push((
-                    Setting {
+                    GovernorSetting {
                         subject,
                         version,
                         tick,
@@ -94,11 +94,13 @@ pub fn run(
     amount: Amount,
     seed: u64,
     failures: &Path,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<ReleaseRow>> {
     let settings = settings(sources, ticks)?;
     let programs = settings
         .par_iter()
-        .map(|(setting, source)| Program::build(setting.subject, source, setting.tick.hz(), None))
+        .map(|(setting, source)| {
+            KernelProgram::build(setting.subject, source, setting.tick.hz(), None)
+        })
         .collect::<Result<Vec<_>>>()?;
 
     // Batches of all rows in one list, so that no thread waits for the end of a row.
@@ -127,7 +129,7 @@ pub fn run(
 
     let mut rows = Vec::new();
     for (row, &(setting, source)) in settings.iter().enumerate() {
-        let mut sum = Outcome::default();
+        let mut sum = CheckResult::default();
         for (&(_, batch, _), outcome) in batches.iter().zip(&outcomes).filter(|(b, _)| b.0 == row) {
             sum.decisions += outcome.decisions;
             sum.differences += outcome.differences;
@@ -142,7 +144,7 @@ pub fn run(
                 });
             }
         }
-        rows.push(Row {
+        rows.push(ReleaseRow {
             policy: policy_name(setting),
             source: source.describe(),
             hz: setting.subject.has_tick().then(|| setting.tick.hz()),
@@ -156,8 +158,8 @@ pub fn run(
 /// Shrinks a case that both sides decide differently and writes it where `wakepath policy idle` can
 /// read it.
 fn save(
-    setting: Setting,
-    program: &Program,
+    setting: GovernorSetting,
+    program: &KernelProgram,
     case: &crate::record::Case,
     failures: &Path,
 ) -> Result<()> {

@@ -7,15 +7,15 @@ use rayon::prelude::*;
 use serde::Serialize;
 use wakepath_units::TickRate;
 
-use crate::checks::{Setting, compare_batch, policy_name};
+use crate::checks::{GovernorSetting, compare_batch, policy_name};
 use crate::compare::batch_size;
 use crate::generate;
-use crate::program::{Program, Subject};
+use crate::program::{KernelProgram, Subject};
 use crate::source::KernelSource;
 
 /// The branches of one governor.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct CoverageRow {
     /// The governor, `menu@6.12`.
     pub policy: String,
     /// Branches in its file: two per condition.
@@ -27,7 +27,7 @@ pub struct Row {
 }
 
 /// Runs `batches` batches through each governor and counts the branches taken.
-pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<Row>> {
+pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<CoverageRow>> {
     let governors: Vec<(Subject, &KernelSource)> = Subject::GOVERNORS
         .into_iter()
         .flat_map(|subject| sources.iter().map(move |source| (subject, source)))
@@ -39,13 +39,13 @@ pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<Row>
         .collect()
 }
 
-fn count(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Result<Row> {
-    let setting = Setting {
+fn count(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Result<CoverageRow> {
+    let setting = GovernorSetting {
         subject,
         version: source.kernel()?,
         tick: TickRate::HZ_250,
     };
-    let program = Program::build_counting(subject, source, setting.tick.hz())?;
+    let program = KernelProgram::build_counting(subject, source, setting.tick.hz())?;
     for batch in 0..batches {
         let mut rng = generate::rng(seed, batch);
         let size = batch_size(subject) as usize;
@@ -67,7 +67,7 @@ fn count(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Re
     );
     let (branches, not_taken) = read_gcov(&String::from_utf8_lossy(&gcov.stdout));
     ensure!(branches > 0, "gcov found no branch in {}", subject.file());
-    Ok(Row {
+    Ok(CoverageRow {
         policy: policy_name(setting),
         branches,
         taken: branches - not_taken.len(),

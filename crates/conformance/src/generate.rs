@@ -9,7 +9,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::record::{
-    Call, Case, DriveCase, DriveState, Event, EventCase, HaltPoll, NO_LATENCY_LIMIT, State, Toggle,
+    CallRecord, Case, DriveCase, DriveState, EventCase, EventRecord, HaltPoll, NO_LATENCY_LIMIT,
+    StateRecord, Toggle,
 };
 
 const US: i64 = 1_000;
@@ -98,7 +99,7 @@ const REAL_TABLES: [&[(i64, i64)]; 7] = [
 ];
 
 /// 1 to 10 states, shallowest first, mostly plausible.
-pub fn state_table(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
+pub fn state_table(rng: &mut Pcg64Mcg, tick: i64) -> Vec<StateRecord> {
     let mut states = if rng.random_ratio(3, 10) {
         real_table(REAL_TABLES[rng.random_range(0..REAL_TABLES.len())])
     } else {
@@ -129,12 +130,12 @@ pub fn state_table(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
     states
 }
 
-fn real_table(table: &[(i64, i64)]) -> Vec<State> {
+fn real_table(table: &[(i64, i64)]) -> Vec<StateRecord> {
     let first_polls = table[0].0 == 0;
     table
         .iter()
         .enumerate()
-        .map(|(i, &(exit, residency))| State {
+        .map(|(i, &(exit, residency))| StateRecord {
             exit_latency: exit * US,
             target_residency: residency * US,
             polling: i == 0 && first_polls,
@@ -143,7 +144,7 @@ fn real_table(table: &[(i64, i64)]) -> Vec<State> {
         .collect()
 }
 
-fn random_states(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
+fn random_states(rng: &mut Pcg64Mcg, tick: i64) -> Vec<StateRecord> {
     let count = match rng.random_range(0..40) {
         0 => 10,
         1 => 1,
@@ -183,7 +184,7 @@ fn random_states(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
         residencies[0] = 0;
     }
     let whole_us = rng.random_ratio(3, 4);
-    let mut states: Vec<State> = residencies
+    let mut states: Vec<StateRecord> = residencies
         .iter()
         .map(|&residency| {
             let exit = match rng.random_range(0..20) {
@@ -200,7 +201,7 @@ fn random_states(rng: &mut Pcg64Mcg, tick: i64) -> Vec<State> {
                     ns
                 }
             };
-            State {
+            StateRecord {
                 exit_latency: round(exit),
                 target_residency: round(residency),
                 polling: false,
@@ -288,7 +289,7 @@ struct Story {
 }
 
 impl Story {
-    fn new(rng: &mut Pcg64Mcg, states: &[State], tick: i64) -> Self {
+    fn new(rng: &mut Pcg64Mcg, states: &[StateRecord], tick: i64) -> Self {
         let mut limits = vec![0, tick, tick / 2, 2 * tick, 10 * US, 15 * US, 100 * US, MS];
         limits.extend([10 * MS, 50 * MS, 100 * MS, 45 * MS]);
         // haltpoll's defaults.
@@ -324,7 +325,7 @@ impl Story {
         }
     }
 
-    fn tell(mut self, rng: &mut Pcg64Mcg, calls: usize) -> Vec<Call> {
+    fn tell(mut self, rng: &mut Pcg64Mcg, calls: usize) -> Vec<CallRecord> {
         let mut clock = match rng.random_range(0..10) {
             0 => 0,
             1 => u64::MAX - rng.random_range(0..1 << 30),
@@ -363,7 +364,7 @@ impl Story {
             };
             let residency = (slept + late).max(1) as u64;
 
-            let mut call = Call {
+            let mut call = CallRecord {
                 sleep_length,
                 delta_tick,
                 latency_request,
@@ -378,7 +379,7 @@ impl Story {
                 tick_stopped,
                 got_tick: tick_comes && slept == to_tick,
                 poll_limit_hit: per_mille(rng, self.poll_limit),
-                ..Call::default()
+                ..CallRecord::default()
             };
             if per_mille(rng, self.toggle) {
                 let state = rng.random_range(0..self.exits.len() as u8);
@@ -447,7 +448,7 @@ impl Story {
     }
 
     /// Sets fields to what a consistent machine would not say, or hardly ever.
-    fn spoil(&self, rng: &mut Pcg64Mcg, call: &mut Call) {
+    fn spoil(&self, rng: &mut Pcg64Mcg, call: &mut CallRecord) {
         for _ in 0..rng.random_range(1..=3) {
             let limit = beside(rng, &self.limits);
             match rng.random_range(0..12) {
@@ -569,7 +570,7 @@ pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
             if odd && rng.random_ratio(1, 20) {
                 counters[rng.random_range(0..3)] += spread(rng, 1, 1 << 40) as u64;
             }
-            Event {
+            EventRecord {
                 time,
                 counters,
                 iowait: rng.random_ratio(waits, 20),

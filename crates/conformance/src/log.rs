@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use wakepath_policies::input::{CallReader, read_states};
 use wakepath_units::TickRate;
 
-use crate::program::{Program, Subject};
-use crate::record::{Call, Case, State, decision_text};
+use crate::program::{KernelProgram, Subject};
+use crate::record::{CallRecord, Case, StateRecord, decision_text};
 use crate::source::{KernelSource, VERSIONS};
 
 /// A governor of a kernel version.
@@ -58,7 +58,7 @@ pub fn answers(
     calls: &Path,
 ) -> Result<String> {
     let case = read_case(states, calls)?;
-    let program = Program::build(governor.subject, source, tick.hz(), None)?;
+    let program = KernelProgram::build(governor.subject, source, tick.hz(), None)?;
     let mut input = Vec::new();
     case.encode(&mut input);
     let mut text = String::new();
@@ -86,11 +86,11 @@ pub(crate) fn parse_case(
     let table = read_states(states, states_name)?;
     let calls = CallReader::new(calls, calls_name).map(|call| {
         let call = call?;
-        anyhow::Ok(Call::from((&call.query, &call.outcome)))
+        anyhow::Ok(CallRecord::from((&call.query, &call.outcome)))
     });
     Ok(Case {
         halt_poll: None,
-        states: table.iter().map(State::from).collect(),
+        states: table.iter().map(StateRecord::from).collect(),
         calls: calls.collect::<Result<_>>()?,
     })
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
-use wakepath_conformance::bench::{self, Log};
-use wakepath_conformance::checks::Setting;
+use wakepath_conformance::bench::{self, BenchLog};
+use wakepath_conformance::checks::GovernorSetting;
 use wakepath_conformance::compare::{self, Amount};
 use wakepath_conformance::coverage;
 use wakepath_conformance::generate;
@@ -119,7 +119,7 @@ enum Cmd {
     BenchOurs {
         governor: String,
         version: String,
-        log: Log,
+        log: BenchLog,
         #[arg(long)]
         hz: u32,
         #[arg(long)]
@@ -279,7 +279,7 @@ fn run(cli: &Cli) -> Result<bool> {
             let subject =
                 Subject::named(governor).with_context(|| format!("no governor {governor}"))?;
             let version: KernelVersion = version.parse()?;
-            let setting = Setting {
+            let setting = GovernorSetting {
                 subject,
                 version,
                 tick: tick_rate(*hz)?,

@@ -8,10 +8,10 @@ use rayon::prelude::*;
 use serde::Serialize;
 use wakepath_units::TickRate;
 
-use crate::checks::{Setting, compare_batch};
+use crate::checks::{GovernorSetting, compare_batch};
 use crate::compare::batch_size;
 use crate::generate;
-use crate::program::{Alteration, Program, Subject, TimedOut};
+use crate::program::{Alteration, KernelProgram, Subject, TimedOut};
 use crate::source::KernelSource;
 
 /// The kernel versions that have the text to alter, as Debian names their packages. Of 7.2 nothing is altered: what is
@@ -37,7 +37,7 @@ struct Mutant {
 
 /// One altered program.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct MutantRow {
     /// What was altered.
     pub policy: String,
     /// The kernel version.
@@ -54,7 +54,7 @@ pub struct Row {
     pub timed_out: bool,
 }
 
-impl Row {
+impl MutantRow {
     /// Whether the comparison noticed it.
     pub fn is_noticed(&self) -> bool {
         self.differences > 0 || self.timed_out
@@ -501,7 +501,7 @@ fn mutants() -> Vec<Mutant> {
 }
 
 /// Builds every mutant and compares it with ours over at most `batches` batches.
-pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<Row>> {
+pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<MutantRow>> {
     let mutants = mutants();
     let altered: Vec<(&Mutant, &KernelSource)> = mutants
         .iter()
@@ -518,14 +518,19 @@ pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<Row>
         .collect()
 }
 
-fn try_mutant(mutant: &Mutant, source: &KernelSource, batches: u64, seed: u64) -> Result<Row> {
+fn try_mutant(
+    mutant: &Mutant,
+    source: &KernelSource,
+    batches: u64,
+    seed: u64,
+) -> Result<MutantRow> {
     let Alteration { from, to, .. } = mutant.alteration;
-    let setting = Setting {
+    let setting = GovernorSetting {
         subject: mutant.subject,
         version: source.kernel()?,
         tick: TickRate::HZ_250,
     };
-    let mut row = Row {
+    let mut row = MutantRow {
         policy: mutant.subject.name().to_owned(),
         kernel: source.version,
         from,
@@ -534,7 +539,7 @@ fn try_mutant(mutant: &Mutant, source: &KernelSource, batches: u64, seed: u64) -
         differences: 0,
         timed_out: false,
     };
-    let program = Program::build(
+    let program = KernelProgram::build(
         setting.subject,
         source,
         setting.tick.hz(),

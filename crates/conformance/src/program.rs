@@ -271,7 +271,7 @@ impl std::error::Error for TimedOut {}
 
 /// A compiled test program.
 #[derive(Debug)]
-pub struct Program {
+pub struct KernelProgram {
     path: PathBuf,
     arguments: &'static [&'static str],
     limit: Duration,
@@ -279,7 +279,7 @@ pub struct Program {
     _scratch: tempfile::TempDir,
 }
 
-impl Program {
+impl KernelProgram {
     /// Compiles `subject` as `source` has it, for a kernel with `hz` ticks a second.
     pub fn build(
         subject: Subject,

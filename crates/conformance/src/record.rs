@@ -20,7 +20,7 @@ const DISABLED: u64 = 2;
 
 /// An idle state. Times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct StateRecord {
     /// Declared worst-case exit latency.
     pub exit_latency: i64,
     /// Shortest stay that pays.
@@ -31,7 +31,7 @@ pub struct State {
     pub disabled: bool,
 }
 
-impl From<&IdleState> for State {
+impl From<&IdleState> for StateRecord {
     fn from(state: &IdleState) -> Self {
         Self {
             exit_latency: state.exit_latency.0 as i64,
@@ -46,7 +46,7 @@ impl From<&IdleState> for State {
 /// the C programs, so that both sides of the benchmark walk over the same bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Call {
+pub struct CallRecord {
     /// Time to the next timer with the tick stopped.
     pub sleep_length: i64,
     /// Time to the next timer or tick.
@@ -72,7 +72,7 @@ pub struct Call {
     pub toggle: Toggle,
 }
 
-impl From<(&IdleQuery, &IdleOutcome)> for Call {
+impl From<(&IdleQuery, &IdleOutcome)> for CallRecord {
     fn from((query, outcome): (&IdleQuery, &IdleOutcome)) -> Self {
         Self {
             sleep_length: query.sleep_length,
@@ -131,14 +131,14 @@ pub struct Case {
     /// Parameters of haltpoll; `None` is the kernel's defaults. Other governors ignore them.
     pub halt_poll: Option<HaltPoll>,
     /// 1 to 10 states, shallowest first.
-    pub states: Vec<State>,
+    pub states: Vec<StateRecord>,
     /// The calls in their order.
-    pub calls: Vec<Call>,
+    pub calls: Vec<CallRecord>,
 }
 
 /// One utilisation update, as a cpufreq governor sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct EventRecord {
     /// When, in ns.
     pub time: u64,
     /// A task woke up from waiting for I/O.
@@ -160,7 +160,7 @@ pub struct EventCase {
     /// and highest that the policy allows.
     pub levels: [u8; 6],
     /// The updates in their order.
-    pub events: Vec<Event>,
+    pub events: Vec<EventRecord>,
 }
 
 /// A power state of a drive, as far as APST looks at it.
@@ -280,7 +280,7 @@ impl Case {
     }
 }
 
-impl Call {
+impl CallRecord {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.sleep_length.to_le_bytes());
         out.extend(self.delta_tick.to_le_bytes());
@@ -340,7 +340,7 @@ impl EventCase {
     }
 }
 
-fn event_flags(event: &Event) -> u32 {
+fn event_flags(event: &EventRecord) -> u32 {
     u32::from(event.iowait) | u32::from(event.other_cpu) << 1
 }
 

@@ -9,8 +9,8 @@ use lzma_rust2::XzReader;
 use wakepath_policies::idle::KernelVersion;
 use wakepath_units::TickRate;
 
-use crate::checks::{Check as _, Governor, Setting, policy_name};
-use crate::compare::Row;
+use crate::checks::{Check as _, GovernorCheck, GovernorSetting, policy_name};
+use crate::compare::ReleaseRow;
 use crate::log::parse_case;
 use crate::program::Subject;
 use crate::record::{Case, decision_byte};
@@ -23,7 +23,7 @@ const DECISIONS: &[u8] = include_bytes!("../data/decisions.txt.xz");
 
 /// A log that several releases have decided on.
 #[derive(Clone, Debug)]
-pub struct Log {
+pub struct RecordedLog {
     /// Its number, `03`.
     pub number: String,
     /// Ticks per second.
@@ -49,12 +49,12 @@ pub struct Decided {
 ///
 /// # Errors
 /// The data is damaged.
-pub fn logs() -> Result<Vec<Log>> {
+pub fn logs() -> Result<Vec<RecordedLog>> {
     let text = unpack(LOGS)?;
     text.split("log ").skip(1).map(log).collect()
 }
 
-fn log(text: &str) -> Result<Log> {
+fn log(text: &str) -> Result<RecordedLog> {
     let parts = || {
         let (head, rest) = text.split_once("\nstates\n")?;
         let (states, calls) = rest.split_once("calls\n")?;
@@ -63,7 +63,7 @@ fn log(text: &str) -> Result<Log> {
     };
     let (number, hz, states, calls) = parts().context("a log without head, states or calls")?;
     let name = format!("log {number}");
-    Ok(Log {
+    Ok(RecordedLog {
         tick: TickRate::new(hz.parse()?).with_context(|| format!("{name}: no tick rate: {hz}"))?,
         case: parse_case((states.as_bytes(), &name), (calls.as_bytes(), &name))?,
         number: number.to_owned(),
@@ -106,18 +106,18 @@ fn decided(line: &str) -> Result<Decided> {
 ///
 /// # Errors
 /// The data is damaged.
-pub fn compare() -> Result<Vec<Row>> {
+pub fn compare() -> Result<Vec<ReleaseRow>> {
     let logs = logs()?;
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<ReleaseRow> = Vec::new();
     for decided in decisions()? {
         let log = logs.iter().find(|log| log.number == decided.log);
         let log = log.with_context(|| format!("no log {}", decided.log))?;
-        let setting = Setting {
+        let setting = GovernorSetting {
             subject: decided.subject,
             version: decided.kernel,
             tick: log.tick,
         };
-        let check = Governor(setting);
+        let check = GovernorCheck(setting);
         let mut ours = Vec::new();
         check.ours(&log.case, &mut ours)?;
         ensure!(
@@ -129,7 +129,7 @@ pub fn compare() -> Result<Vec<Row>> {
         );
         let policy = policy_name(setting);
         if rows.last().is_none_or(|row| row.policy != policy) {
-            rows.push(Row {
+            rows.push(ReleaseRow {
                 policy,
                 source: "recorded decisions".to_owned(),
                 hz: None,

@@ -2,15 +2,15 @@
 
 use anyhow::Result;
 
-use crate::checks::{Check as _, Governor, Setting};
-use crate::program::Program;
+use crate::checks::{Check as _, GovernorCheck, GovernorSetting};
+use crate::program::KernelProgram;
 use crate::record::Case;
 
 /// Bounds the time spent: each try starts a process.
 const MOST_TRIES: usize = 1_000;
 
 /// Leaves calls and states out as long as some decision still differs.
-pub fn shrink(setting: Setting, program: &Program, case: &Case) -> Result<Case> {
+pub fn shrink(setting: GovernorSetting, program: &KernelProgram, case: &Case) -> Result<Case> {
     let mut case = case.clone();
     if let Some(at) = first_difference(setting, program, &case)? {
         case.calls.truncate(at + 1);
@@ -45,8 +45,12 @@ pub fn shrink(setting: Setting, program: &Program, case: &Case) -> Result<Case> 
     Ok(case)
 }
 
-fn first_difference(setting: Setting, program: &Program, case: &Case) -> Result<Option<usize>> {
-    let check = Governor(setting);
+fn first_difference(
+    setting: GovernorSetting,
+    program: &KernelProgram,
+    case: &Case,
+) -> Result<Option<usize>> {
+    let check = GovernorCheck(setting);
     let mut input = Vec::new();
     check.encode(case, &mut input);
     let kernel = program.run(&input)?;

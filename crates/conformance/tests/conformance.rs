@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::Result;
 use assert_cmd::cargo::cargo_bin;
-use wakepath_conformance::checks::{Check as _, Governor, Setting, compare_batch};
+use wakepath_conformance::checks::{Check as _, GovernorCheck, GovernorSetting, compare_batch};
 use wakepath_conformance::generate;
-use wakepath_conformance::program::{Alteration, Program, Subject, compiler_found};
+use wakepath_conformance::program::{Alteration, KernelProgram, Subject, compiler_found};
 use wakepath_conformance::record::decision_text;
 use wakepath_conformance::shrink::shrink;
 use wakepath_conformance::source::{KernelSource, cache_dir};
@@ -74,7 +74,7 @@ fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
         eprintln!("skipped: no gcc or no kernel source");
         return Ok(());
     };
-    let setting = Setting {
+    let setting = GovernorSetting {
         subject: Subject::Menu,
         version: KernelVersion::V6_12,
         tick: TickRate::HZ_250,
@@ -84,7 +84,7 @@ fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
         from: "#define DECAY 8",
         to: "#define DECAY 16",
     };
-    let program = Program::build(setting.subject, &source, 250, Some(&altered))?;
+    let program = KernelProgram::build(setting.subject, &source, 250, Some(&altered))?;
     let outcome = compare_batch(setting, &program, &mut generate::rng(1, 0), 0, 20_000)?;
     assert!(outcome.differences > 0);
     let case = outcome.first.and_then(|first| first.case);
@@ -92,7 +92,7 @@ fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
 
     let small = shrink(setting, &program, &case)?;
     assert!(small.calls.len() < case.calls.len());
-    let check = Governor(setting);
+    let check = GovernorCheck(setting);
     let (mut input, mut ours) = (Vec::new(), Vec::new());
     check.encode(&small, &mut input);
     check.ours(&small, &mut ours)?;
@@ -126,6 +126,6 @@ fn a_stale_alteration_is_an_error() {
         from: "#define PROMOTION_COUNT 400",
         to: "#define PROMOTION_COUNT 5",
     };
-    let error = Program::build(Subject::Ladder, &source, 250, Some(&stale)).unwrap_err();
+    let error = KernelProgram::build(Subject::Ladder, &source, 250, Some(&stale)).unwrap_err();
     assert!(format!("{error:#}").contains("stale mutant"), "{error:#}");
 }

@@ -2,9 +2,9 @@
 //! kernel's C: the queries of a run, as a call log, answered by both.
 
 use anyhow::Result;
-use wakepath_conformance::checks::{Check as _, Governor, Setting};
-use wakepath_conformance::program::{Program, Subject, compiler_found};
-use wakepath_conformance::record::{Call, Case, State, decision_byte};
+use wakepath_conformance::checks::{Check as _, GovernorCheck, GovernorSetting};
+use wakepath_conformance::program::{KernelProgram, Subject, compiler_found};
+use wakepath_conformance::record::{CallRecord, Case, StateRecord, decision_byte};
 use wakepath_conformance::source::{KernelSource, VERSIONS, cache_dir};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::LatencyRequest;
@@ -18,7 +18,7 @@ use wakepath_workloads::fio;
 /// The calls of each CPU's governor that it was told the outcome of, and its decisions.
 #[derive(Default)]
 struct CallLog {
-    calls: Vec<(Vec<Call>, Vec<u8>)>,
+    calls: Vec<(Vec<CallRecord>, Vec<u8>)>,
     asked: Vec<Option<(IdleQuery, IdleDecision)>>,
 }
 
@@ -26,7 +26,8 @@ impl Observer for CallLog {
     fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
         let cpus = self.asked.len().max(cpu + 1);
         self.asked.resize(cpus, None);
-        self.calls.resize(cpus, <(Vec<Call>, Vec<u8>)>::default());
+        self.calls
+            .resize(cpus, <(Vec<CallRecord>, Vec<u8>)>::default());
         self.asked[cpu] = Some((*query, decision));
     }
 
@@ -36,7 +37,7 @@ impl Observer for CallLog {
         };
         let (calls, decisions) = &mut self.calls[cpu];
         decisions.push(decision_byte(decision.state, decision.stop_tick));
-        calls.push(Call::from((&query, outcome)));
+        calls.push(CallRecord::from((&query, outcome)));
     }
 }
 
@@ -70,7 +71,7 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
     }
     let (machine, workload) = (machine()?, workload()?);
     let table = machine.declared_idle_states()?;
-    let states: Vec<State> = table.iter().map(State::from).collect();
+    let states: Vec<StateRecord> = table.iter().map(StateRecord::from).collect();
     for version in VERSIONS {
         let Ok(source) = KernelSource::obtain(version, &cache_dir()) else {
             eprintln!("skipped: no source of Linux {version}");
@@ -80,12 +81,12 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
             if !source.compares(subject) {
                 continue;
             }
-            let setting = Setting {
+            let setting = GovernorSetting {
                 subject,
                 version: source.kernel()?,
                 tick: machine.tick_rate(),
             };
-            let program = Program::build(subject, &source, setting.tick.hz(), None)?;
+            let program = KernelProgram::build(subject, &source, setting.tick.hz(), None)?;
             let name = format!("{}@{}", subject.name(), source.release);
             let mut log = CallLog::default();
             let policies = PolicySet::named([&*name, "performance"])?;
@@ -101,7 +102,7 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
                     states: states.clone(),
                     calls,
                 };
-                let check = Governor(setting);
+                let check = GovernorCheck(setting);
                 let (mut input, mut ours) = (Vec::new(), Vec::new());
                 check.encode(&case, &mut input);
                 check.ours(&case, &mut ours)?;

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
-use wakepath_system::{At, Key, System, setting};
+use wakepath_system::{At, SettingKey, System, setting};
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::config::BoostMode;
-use crate::lease::Change;
-use crate::watch::{Event, Kind};
+use crate::lease::LeaseChange;
+use crate::watch::{Kind, WatchEvent};
 
 /// How many I/Os of a burst have to be told: the first has none before it, and there are three steps.
 pub(crate) const EVENTS_PER_BURST: u32 = 4;
@@ -58,7 +58,7 @@ pub fn who(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
 /// The boost of one frequency policy.
 #[derive(Debug)]
 struct PolicyBoost {
-    key: Key,
+    key: SettingKey,
     cpus: Vec<usize>,
     /// In kHz: without boost, half-way to what is guaranteed, that, and the highest.
     rungs: [u64; 4],
@@ -75,7 +75,7 @@ struct PolicyBoost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Minimum {
     /// Of which policy.
-    pub key: Key,
+    pub key: SettingKey,
     /// In kHz; `None`: what it was before.
     pub khz: Option<u64>,
 }
@@ -101,7 +101,7 @@ impl Boost {
     }
 
     /// The settings that it changes, each with its highest value.
-    pub fn settings(&self) -> impl Iterator<Item = (Key, String)> {
+    pub fn settings(&self) -> impl Iterator<Item = (SettingKey, String)> {
         let policies = self.0.iter();
         policies.map(|p| (p.key.clone(), p.rungs[3].to_string()))
     }
@@ -112,7 +112,12 @@ impl Boost {
     }
 
     /// What bursts that went on (`events`) and ended (`ended`) change.
-    pub fn handle(&mut self, events: &[Event], ended: &[Change], now_ns: u64) -> Vec<Minimum> {
+    pub fn handle(
+        &mut self,
+        events: &[WatchEvent],
+        ended: &[LeaseChange],
+        now_ns: u64,
+    ) -> Vec<Minimum> {
         let policies = self.0.iter_mut();
         policies
             .filter_map(|policy| policy.handle(events, ended, now_ns))
@@ -122,7 +127,7 @@ impl Boost {
 
 impl PolicyBoost {
     fn new(system: &System, policy: usize, tick: TickRate) -> Option<Self> {
-        let key = Key::new(setting::find("frequency-min")?, At::CpufreqPolicy(policy))?;
+        let key = SettingKey::new(setting::find("frequency-min")?, At::CpufreqPolicy(policy))?;
         let cpus = system.policy_cpus(policy);
         let base: u64 = system.read(&key).ok()?.parse().ok()?;
         let file = |name: &str| system.root().number(&format!("{POLICY}{policy}/{name}"));
@@ -155,7 +160,12 @@ impl PolicyBoost {
         })
     }
 
-    fn handle(&mut self, events: &[Event], ended: &[Change], now_ns: u64) -> Option<Minimum> {
+    fn handle(
+        &mut self,
+        events: &[WatchEvent],
+        ended: &[LeaseChange],
+        now_ns: u64,
+    ) -> Option<Minimum> {
         for event in events {
             if event.kind == Kind::Io && self.cpus.contains(&event.cpu) {
                 self.busy.insert(event.cpu);

@@ -15,20 +15,20 @@ use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wakepath_ebpf::{LoadError, chain};
 use wakepath_policies::psd::LeaseRule;
-use wakepath_settings::{Hold, Plan, Session, SettingsError, Wanted};
+use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, WantedSetting};
 use wakepath_system::capture::tick_rate;
-use wakepath_system::{Key, System};
+use wakepath_system::{SettingKey, System};
 use wakepath_units::TickRate;
 
 use crate::boost::{self, Boost, BoostOwner};
 use crate::config::{Config, ConfigError};
-use crate::lease::{Change, Leases};
+use crate::lease::{LeaseChange, Leases};
 use crate::log;
-use crate::managed_setting::{ManagedSetting, Outcome};
+use crate::managed_setting::{ManagedSetting, WriteOutcome};
 use crate::metrics::{Metrics, Server};
 use crate::power::on_mains;
-use crate::profile::{CheckOutcome, Profile, profiles};
-use crate::psd::{Limits, module_settings};
+use crate::profile::{CheckOutcome, DriveProfile, profiles};
+use crate::psd::{LeaseLimits, module_settings};
 use crate::watch::{CostMeter, Watch, Watched, now_ns};
 
 /// How long the cost of the eBPF programs is measured, and how long it then is not: measuring costs, too.
@@ -214,7 +214,7 @@ struct Daemon {
     hold: Hold,
     watch: Option<Watch>,
     leases: Leases,
-    limits: Option<Limits>,
+    limits: Option<LeaseLimits>,
     boost: Option<Boost>,
     /// What the boost raises.
     minima: Vec<ManagedSetting>,
@@ -226,7 +226,7 @@ struct Daemon {
 
 /// Drives with profiles, and when to look at them.
 struct Drives {
-    profiles: Vec<Profile>,
+    profiles: Vec<DriveProfile>,
     every: Duration,
     next: Instant,
     mains: bool,
@@ -274,7 +274,7 @@ impl Daemon {
     fn start(system: &System, session: Session, config: &Config) -> Result<Self, DaemonError> {
         let mut missing = Missing::default();
         let mut metrics = Metrics::default();
-        let mut at_once: Vec<(Key, String)> = Vec::new();
+        let mut at_once: Vec<(SettingKey, String)> = Vec::new();
 
         let mut limits = None;
         if let Some(psd) = config.policy.leases() {
@@ -284,7 +284,7 @@ impl Daemon {
                     metrics.kernel_module = true;
                     at_once.extend(settings);
                 }
-                Ok(None) => match Limits::new(system, &psd.ceiling) {
+                Ok(None) => match LeaseLimits::new(system, &psd.ceiling) {
                     Ok(found) => limits = Some(found),
                     Err(why) => missing.add("psd", format!("psd: {why}")),
                 },
@@ -296,7 +296,7 @@ impl Daemon {
             let hz = tick_rate(system.root()).and_then(|hz| TickRate::new(u32::try_from(hz).ok()?));
             let found = boost::who(system, config.boost.mode).and_then(|who| match who {
                 BoostOwner::Kernel(setting) => {
-                    Ok((Some((setting.parse::<Key>()?, "1".to_owned())), None))
+                    Ok((Some((setting.parse::<SettingKey>()?, "1".to_owned())), None))
                 }
                 BoostOwner::Daemon => Ok((None, Some(Boost::new(system, hz.unwrap_or_default())?))),
             });
@@ -372,14 +372,14 @@ impl Daemon {
         }
 
         let mut values = at_once.clone();
-        values.extend(drives.profiles.iter().map(Profile::setting));
-        values.extend(limits.iter().flat_map(Limits::settings));
+        values.extend(drives.profiles.iter().map(DriveProfile::setting));
+        values.extend(limits.iter().flat_map(LeaseLimits::settings));
         values.extend(raising.iter().flat_map(Boost::settings));
-        let wanted = Wanted {
+        let wanted = WantedSetting {
             values,
             notes: Vec::new(),
         };
-        let hold = session.reserve(&Plan::new(system, wanted)?)?;
+        let hold = session.reserve(&SettingsPlan::new(system, wanted)?)?;
         // An error puts back what was changed until then, as the hold goes.
         for (key, value) in &at_once {
             hold.set(key, Some(value))?;
@@ -542,12 +542,12 @@ impl Daemon {
             };
             let value = minimum.khz.map(|khz| khz.to_string());
             let outcome = own.set(&self.hold, value.as_deref());
-            self.metrics.boost_writes += u64::from(matches!(outcome, Outcome::Written));
+            self.metrics.boost_writes += u64::from(matches!(outcome, WriteOutcome::Written));
             self.not_set(outcome, "this policy is boosted no more");
         }
     }
 
-    fn lease(&mut self, change: Change) {
+    fn lease(&mut self, change: LeaseChange) {
         let Some(limits) = &mut self.limits else {
             return;
         };
@@ -556,7 +556,7 @@ impl Daemon {
             Err(error) => return self.failed(&error),
         }
         let outcome = limits.change(&self.hold, change);
-        if matches!(outcome, Outcome::Written) {
+        if matches!(outcome, WriteOutcome::Written) {
             self.metrics.lease_writes += 1;
             self.metrics.leases_given += u64::from(change.give);
         }
@@ -564,17 +564,17 @@ impl Daemon {
     }
 
     /// Says why a setting is not as it was to be, and what comes of it if somebody else has set it.
-    fn not_set(&mut self, outcome: Outcome, upshot: &str) {
+    fn not_set(&mut self, outcome: WriteOutcome, upshot: &str) {
         match outcome {
-            Outcome::Written | Outcome::Nothing => {}
-            Outcome::Foreign {
+            WriteOutcome::Written | WriteOutcome::Nothing => {}
+            WriteOutcome::Foreign {
                 key,
                 expected,
                 found,
             } => log::warning(&format!(
                 "{key} is '{found}' instead of '{expected}': somebody else has set it, so {upshot} until the next reload"
             )),
-            Outcome::Failed(error) => self.failed(&error),
+            WriteOutcome::Failed(error) => self.failed(&error),
         }
     }
 
@@ -662,7 +662,7 @@ impl Daemon {
         {
             metrics.timed = Some(cost);
         }
-        metrics.leases = self.limits.as_ref().map_or(0, Limits::given);
+        metrics.leases = self.limits.as_ref().map_or(0, LeaseLimits::given);
         metrics.boosted = self.minima.iter().filter(|own| own.in_force()).count();
         metrics
     }
@@ -709,7 +709,7 @@ impl Drives {
     fn new(system: &System, config: &Config) -> (Self, Vec<(String, SettingsError)>) {
         let mains = on_mains(system.root());
         let (profiles, missing) = profiles(system, config, mains);
-        let supply = profiles.iter().any(Profile::by_supply);
+        let supply = profiles.iter().any(DriveProfile::by_supply);
         let now = Instant::now();
         let drives = Self {
             every: config.drives.check.0,
@@ -746,7 +746,7 @@ impl Measure {
 
 /// Leaves a drive alone that has taken the place of one with a profile: neither the table of the profile nor the one that
 /// the other drive had before is its own.
-fn leave(profile: &Profile, model: &str, hold: &Hold) -> Option<SettingsError> {
+fn leave(profile: &DriveProfile, model: &str, hold: &Hold) -> Option<SettingsError> {
     log::warning(&format!(
         "{} is another drive now ({model}, after {}): it is left alone until the next reload",
         profile.name,

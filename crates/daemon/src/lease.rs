@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wakepath_policies::psd::HeardLease;
 
-use crate::watch::Event;
+use crate::watch::WatchEvent;
 
 /// The leases of all CPUs.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub struct Leases {
 
 /// What to do about a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct LeaseChange {
     /// The CPU.
     pub cpu: usize,
     /// Give a lease; else take it back.
@@ -23,14 +23,14 @@ pub struct Change {
 
 impl Leases {
     /// What the events ask for, in all: a lease that begins and ends in them changes nothing.
-    pub fn handle(&mut self, events: &[Event]) -> Vec<Change> {
+    pub fn handle(&mut self, events: &[WatchEvent]) -> Vec<LeaseChange> {
         for event in events {
             let lease = self.cpus.entry(event.cpu).or_default();
             lease.hear(event.kind, event.time_ns);
         }
         let changes = self.cpus.iter_mut().filter_map(|(cpu, lease)| {
             let give = lease.change()?;
-            Some(Change { cpu: *cpu, give })
+            Some(LeaseChange { cpu: *cpu, give })
         });
         changes.collect()
     }
@@ -49,18 +49,18 @@ mod tests {
     use wakepath_policies::psd::{Lease, LeaseRule, PsdPolicy};
     use wakepath_units::{Nanoseconds, TickRate};
 
-    const fn event(cpu: usize, kind: Kind, time_ns: u64) -> Event {
-        Event { time_ns, cpu, kind }
+    const fn event(cpu: usize, kind: Kind, time_ns: u64) -> WatchEvent {
+        WatchEvent { time_ns, cpu, kind }
     }
 
     #[test]
     fn a_burst_is_two_changes() {
         let mut leases = Leases::default();
-        let give = Change { cpu: 1, give: true };
+        let give = LeaseChange { cpu: 1, give: true };
         assert_eq!(leases.handle(&[event(1, Kind::Io, 10)]), [give]);
         assert_eq!(leases.handle(&[event(1, Kind::Io, 20)]), []);
         assert_eq!(leases.given(), 1);
-        let back = Change {
+        let back = LeaseChange {
             cpu: 1,
             give: false,
         };
@@ -76,7 +76,7 @@ mod tests {
         ) {
             let mut leases = Leases::default();
             let mut given = [false; 3];
-            let events: Vec<Event> = events
+            let events: Vec<WatchEvent> = events
                 .into_iter()
                 .map(|(cpu, io, time)| event(cpu, if io { Kind::Io } else { Kind::Quiet }, time))
                 .collect();

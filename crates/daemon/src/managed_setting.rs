@@ -1,12 +1,12 @@
 //! A setting that is changed again and again, until somebody else changes it.
 
 use wakepath_settings::{Hold, SettingsError};
-use wakepath_system::Key;
+use wakepath_system::SettingKey;
 
 /// Such a setting.
 #[derive(Debug)]
 pub struct ManagedSetting {
-    key: Key,
+    key: SettingKey,
     /// In force; `None`: what was there before.
     value: Option<String>,
     /// Somebody else has changed it since.
@@ -17,7 +17,7 @@ pub struct ManagedSetting {
 
 /// What came of a change.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// It is written.
     Written,
     /// There is nothing to write.
@@ -25,7 +25,7 @@ pub enum Outcome {
     /// Somebody else has set it: what it should have been, and what it is. It is left alone from now on.
     Foreign {
         /// The setting.
-        key: Key,
+        key: SettingKey,
         /// What was there before, or what we had written.
         expected: String,
         /// What is there.
@@ -37,7 +37,7 @@ pub enum Outcome {
 
 impl ManagedSetting {
     /// A setting that is still as it was.
-    pub const fn new(key: Key) -> Self {
+    pub const fn new(key: SettingKey) -> Self {
         Self {
             key,
             value: None,
@@ -47,7 +47,7 @@ impl ManagedSetting {
     }
 
     /// Which.
-    pub const fn key(&self) -> &Key {
+    pub const fn key(&self) -> &SettingKey {
         &self.key
     }
 
@@ -57,32 +57,32 @@ impl ManagedSetting {
     }
 
     /// Writes a value, or with `None` what was there before.
-    pub fn set(&mut self, hold: &Hold, value: Option<&str>) -> Outcome {
+    pub fn set(&mut self, hold: &Hold, value: Option<&str>) -> WriteOutcome {
         if self.foreign || (!self.unsure && self.value.as_deref() == value) {
-            return Outcome::Nothing;
+            return WriteOutcome::Nothing;
         }
         match hold.foreign(&self.key) {
             Ok(None) => {}
             Ok(Some((expected, found))) => {
                 self.foreign = true;
                 self.value = None;
-                return Outcome::Foreign {
+                return WriteOutcome::Foreign {
                     key: self.key.clone(),
                     expected,
                     found,
                 };
             }
-            Err(error) => return Outcome::Failed(error),
+            Err(error) => return WriteOutcome::Failed(error),
         }
         match hold.set(&self.key, value) {
             Ok(()) => {
                 self.value = value.map(str::to_owned);
                 self.unsure = false;
-                Outcome::Written
+                WriteOutcome::Written
             }
             Err(error) => {
                 self.unsure = true;
-                Outcome::Failed(error)
+                WriteOutcome::Failed(error)
             }
         }
     }

@@ -3,20 +3,20 @@
 use regex::Regex;
 use wakepath_hardware::drive::Drive;
 use wakepath_policies::apst::{ApstTable, plan};
-use wakepath_settings::{Hold, Selection, SettingsError, policy};
+use wakepath_settings::{Hold, SettingsError, Targets, policy};
 use wakepath_system::apst::kernel_apst;
 use wakepath_system::nvme::{self, ApstFeature};
-use wakepath_system::{At, Key, System, SystemError, setting};
+use wakepath_system::{At, SettingKey, System, SystemError, setting};
 
 use crate::config::{Config, DriveConfig, Timeouts};
 use crate::gaps::Gaps;
 
 /// A drive that has a profile.
 #[derive(Debug)]
-pub struct Profile {
+pub struct DriveProfile {
     /// The controller's name, such as `nvme0`.
     pub name: String,
-    key: Key,
+    key: SettingKey,
     drive: Drive,
     /// By sysfs, when the profile was picked.
     identity: Identity,
@@ -49,10 +49,10 @@ pub fn profiles(
     system: &System,
     config: &Config,
     mains: bool,
-) -> (Vec<Profile>, Vec<(String, SettingsError)>) {
+) -> (Vec<DriveProfile>, Vec<(String, SettingsError)>) {
     let (mut all, mut missing) = (Vec::new(), Vec::new());
     for name in system.drives() {
-        match Profile::new(system, config, mains, &name) {
+        match DriveProfile::new(system, config, mains, &name) {
             Ok(profile) => all.extend(profile),
             Err(error) => missing.push((name, error)),
         }
@@ -80,7 +80,7 @@ impl Identity {
     }
 }
 
-impl Profile {
+impl DriveProfile {
     /// The profile of a drive; `None` if none fits.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl Profile {
         else {
             return Ok(None);
         };
-        let Some(key) = Key::new(setting, At::Drive(name.to_owned())) else {
+        let Some(key) = SettingKey::new(setting, At::Drive(name.to_owned())) else {
             return Ok(None);
         };
         let drive = nvme::identify(system.root(), name).map_err(|source| SystemError::Nvme {
@@ -131,7 +131,7 @@ impl Profile {
     }
 
     /// The setting and the table that it is to have.
-    pub fn setting(&self) -> (Key, String) {
+    pub fn setting(&self) -> (SettingKey, String) {
         (self.key.clone(), self.wanted.clone())
     }
 
@@ -267,9 +267,9 @@ impl Profile {
             Some(battery) if !mains => battery,
             _ => &self.of.ac,
         };
-        let selection = Selection {
+        let selection = Targets {
             drives: Some(vec![self.name.clone()]),
-            ..Selection::default()
+            ..Targets::default()
         };
         let wanted = policy::resolve(system, &policy.0, &selection)?;
         let text = wanted.values.into_iter().next().map(|(_, value)| value);

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_policies::psd::{Ceiling, LeaseCeiling, PsdSettings};
-use wakepath_settings::{Hold, Plan, SettingsError, Wanted};
+use wakepath_settings::{Hold, SettingsError, SettingsPlan, WantedSetting};
 use wakepath_system::setting::{resume_latency, resume_limit_us};
-use wakepath_system::{At, Key, System, find_state, setting, shallow_ceiling};
+use wakepath_system::{At, SettingKey, System, find_state, setting, shallow_ceiling};
 use wakepath_units::Nanoseconds;
 
-use crate::lease::Change;
-use crate::managed_setting::{ManagedSetting, Outcome};
+use crate::lease::LeaseChange;
+use crate::managed_setting::{ManagedSetting, WriteOutcome};
 
 const CPU_LIMIT: &str = "sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us";
 /// The kernel module's parameter.
@@ -17,7 +17,7 @@ const MODULE: &str = "sys/module/wakepath_psd/parameters/timeout_ms";
 
 /// The limits of the CPUs that can have leases.
 #[derive(Debug)]
-pub struct Limits {
+pub struct LeaseLimits {
     ceiling: LeaseCeiling,
     /// Of every CPU that was looked at; `None`: it gets no leases.
     cpus: BTreeMap<usize, Option<Limit>>,
@@ -49,7 +49,7 @@ impl Limit {
         let Some(us) = ceiling_us(system, cpu, ceiling)? else {
             return Ok(Err(Without::States));
         };
-        let key = setting::find("cpu-latency").and_then(|of| Key::new(of, At::Cpu(cpu)));
+        let key = setting::find("cpu-latency").and_then(|of| SettingKey::new(of, At::Cpu(cpu)));
         let old = key.and_then(|key| system.read(&key).ok().map(|old| (key, old)));
         let Some((key, old)) = old else {
             return Ok(Err(Without::File));
@@ -63,12 +63,12 @@ impl Limit {
         }))
     }
 
-    fn setting(&self) -> (Key, String) {
+    fn setting(&self) -> (SettingKey, String) {
         (self.own.key().clone(), self.value.clone())
     }
 }
 
-impl Limits {
+impl LeaseLimits {
     /// The limits that leases set on this machine.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Limits {
     }
 
     /// The settings with the values that a lease gives them.
-    pub fn settings(&self) -> impl Iterator<Item = (Key, String)> {
+    pub fn settings(&self) -> impl Iterator<Item = (SettingKey, String)> {
         self.limits().map(Limit::setting)
     }
 
@@ -145,11 +145,11 @@ impl Limits {
         }
         let why = match Limit::of(system, cpu, &self.ceiling) {
             Ok(Ok(limit)) => {
-                let wanted = Wanted {
+                let wanted = WantedSetting {
                     values: vec![limit.setting()],
                     notes: Vec::new(),
                 };
-                hold.add(&Plan::new(system, wanted)?)?;
+                hold.add(&SettingsPlan::new(system, wanted)?)?;
                 self.cpus.insert(cpu, Some(limit));
                 let text = format!("cpu{cpu} has come online: leases on {}", self.describe());
                 return Ok(Some(text));
@@ -165,9 +165,9 @@ impl Limits {
     }
 
     /// Gives a lease, or takes it back.
-    pub fn change(&mut self, hold: &Hold, change: Change) -> Outcome {
+    pub fn change(&mut self, hold: &Hold, change: LeaseChange) -> WriteOutcome {
         let Some(Some(limit)) = self.cpus.get_mut(&change.cpu) else {
-            return Outcome::Nothing;
+            return WriteOutcome::Nothing;
         };
         let value = change.give.then_some(limit.value.as_str());
         limit.own.set(hold, value)
@@ -218,7 +218,7 @@ pub fn check_ceiling(system: &System, ceiling: &LeaseCeiling) -> Result<(), Stri
 pub fn module_settings(
     system: &System,
     psd: &PsdSettings,
-) -> Result<Option<Vec<(Key, String)>>, String> {
+) -> Result<Option<Vec<(SettingKey, String)>>, String> {
     if !system.root().exists(MODULE) {
         return Ok(None);
     }
@@ -228,7 +228,7 @@ pub fn module_settings(
         lowest = [lowest, us].into_iter().flatten().min();
     }
     let us = lowest.ok_or("this machine shows no idle states (no cpuidle driver)")?;
-    let key = |name: &str| name.parse::<Key>();
+    let key = |name: &str| name.parse::<SettingKey>();
     Ok(Some(vec![
         (key("psd-ceiling")?, us.to_string()),
         (key("psd-timeout")?, psd.timeout_ms.to_string()),

@@ -46,7 +46,7 @@ pub struct Watched {
 
 /// What happened on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct WatchEvent {
     /// When, on CLOCK_MONOTONIC in ns; at the end of a burst, no earlier than its last I/O.
     pub time_ns: u64,
     /// The CPU.
@@ -173,7 +173,7 @@ impl Watch {
     }
 
     /// What happened since the last call.
-    pub fn take(&mut self) -> Vec<Event> {
+    pub fn take(&mut self) -> Vec<WatchEvent> {
         let mut events = Vec::new();
         while let Some(bytes) = self.ring.next() {
             events.extend(decode(&bytes));
@@ -234,7 +234,7 @@ impl Watch {
     }
 
     /// Without timers in the kernel: looks when the CPUs in a burst had their last I/O.
-    fn end_bursts(&mut self, events: &mut Vec<Event>) {
+    fn end_bursts(&mut self, events: &mut Vec<WatchEvent>) {
         for event in events.iter() {
             self.bursts.insert(event.cpu, event.time_ns);
         }
@@ -251,7 +251,7 @@ impl Watch {
             let last = last.map_or(0, |state| state.last_ns);
             if last + quiet <= now {
                 self.bursts.remove(&cpu);
-                events.push(Event {
+                events.push(WatchEvent {
                     time_ns: last,
                     cpu,
                     kind: Kind::Quiet,
@@ -373,7 +373,7 @@ fn put_drives(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::Map
 }
 
 /// A record of `struct wp_event`; `None` for one of another length or kind.
-fn decode(bytes: &[u8]) -> Option<Event> {
+fn decode(bytes: &[u8]) -> Option<WatchEvent> {
     let (time, rest) = bytes.split_first_chunk::<8>()?;
     let (cpu, rest) = rest.split_first_chunk::<4>()?;
     let (kind, rest) = rest.split_first_chunk::<4>()?;
@@ -382,7 +382,7 @@ fn decode(bytes: &[u8]) -> Option<Event> {
         2 => Kind::Quiet,
         _ => return None,
     };
-    rest.is_empty().then_some(Event {
+    rest.is_empty().then_some(WatchEvent {
         time_ns: u64::from_ne_bytes(*time),
         cpu: u32::from_ne_bytes(*cpu) as usize,
         kind,
@@ -404,7 +404,7 @@ mod tests {
         let mut bytes = 7_u64.to_ne_bytes().to_vec();
         bytes.extend(3_u32.to_ne_bytes());
         bytes.extend(2_u32.to_ne_bytes());
-        let event = Event {
+        let event = WatchEvent {
             time_ns: 7,
             cpu: 3,
             kind: Kind::Quiet,

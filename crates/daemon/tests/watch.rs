@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use wakepath_daemon::lease::Leases;
-use wakepath_daemon::watch::{Event, Kind, Watch, Watched};
+use wakepath_daemon::watch::{Kind, Watch, WatchEvent, Watched};
 use wakepath_policies::psd::Grant;
 
 const fn watched(kernel_timers: bool) -> Watched {
@@ -29,7 +29,7 @@ fn machine() -> MutexGuard<'static, ()> {
 }
 
 /// What is seen while `work` runs and until all bursts are over.
-fn seen(watch: &mut Watch, work: impl FnOnce()) -> Vec<Event> {
+fn seen(watch: &mut Watch, work: impl FnOnce()) -> Vec<WatchEvent> {
     let mut events = Vec::new();
     watch.take();
     work();

@@ -48,7 +48,7 @@ pub struct Finding {
 
 /// All findings, the worst first.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct DoctorReport {
     /// The processor and kernel.
     pub machine: String,
     /// The findings.
@@ -156,7 +156,7 @@ impl Case<'_> {
 pub fn examine(
     system: &System,
     option: &str,
-) -> Result<Report, wakepath_hardware::machine::MachineError> {
+) -> Result<DoctorReport, wakepath_hardware::machine::MachineError> {
     let (model, notes) = Model::of(system)?;
     let mut case = Case {
         system,
@@ -178,7 +178,7 @@ pub fn examine(
     findings.extend(drives::all(&mut case));
     // Stable: of equal weight, the order above.
     findings.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    Ok(Report {
+    Ok(DoctorReport {
         machine: case.model.machine.title.clone(),
         findings,
         notes: case.notes,

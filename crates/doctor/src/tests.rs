@@ -5,14 +5,14 @@
 mod captured;
 
 use wakepath_policies::PolicySet;
-use wakepath_settings::{Plan, Selection, Session, policy};
+use wakepath_settings::{Session, SettingsPlan, Targets, policy};
 use wakepath_system::{Root, System};
 
 use crate::model::{Model, READS, simulate};
 
 fn apply(system: &System, set: &PolicySet) {
-    let wanted = policy::resolve(system, set, &Selection::default()).unwrap();
-    let plan = Plan::new(system, wanted).unwrap();
+    let wanted = policy::resolve(system, set, &Targets::default()).unwrap();
+    let plan = SettingsPlan::new(system, wanted).unwrap();
     Session::open(system).unwrap().apply(&plan).unwrap();
 }
 

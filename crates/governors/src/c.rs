@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use wakepath_hardware::IdleStates;
-use wakepath_policies::idle::program::{Answer, Running, Start};
+use wakepath_policies::idle::program::{ProgramAnswer, Running, Start};
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Nanoseconds, TickRate};
 
@@ -173,7 +173,7 @@ impl Running for Compiled {
         stay: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
         utilisation: u16,
-    ) -> Result<Answer, String> {
+    ) -> Result<ProgramAnswer, String> {
         self.process.asked += 1;
         let ask = if stay.is_some() { STAY } else { 0 };
         let mut bytes = [0; ANSWER];
@@ -183,7 +183,7 @@ impl Running for Compiled {
         let [a, b, c, d, tick, _, _, _, limit @ ..] = bytes;
         let state = i32::from_ne_bytes([a, b, c, d]);
         let limit = u64::from_ne_bytes(limit);
-        Ok(Answer {
+        Ok(ProgramAnswer {
             decision: IdleDecision {
                 state: usize::try_from(state)
                     .map_err(|_| format!("it chose idle state {state}"))?,

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use wakepath_hardware::IdleStates;
-use wakepath_policies::idle::program::{Answer, Running, Start};
+use wakepath_policies::idle::program::{ProgramAnswer, Running, Start};
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::TickRate;
 
@@ -108,7 +108,7 @@ impl Running for Asked {
         stay: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
         _: u16,
-    ) -> Result<Answer, String> {
+    ) -> Result<ProgramAnswer, String> {
         self.process.asked += 1;
         let question = self.process.asked;
         if let Some((entered, outcome)) = stay {
@@ -153,7 +153,7 @@ impl Running for Asked {
                 self.process.last_words()
             )
         })?;
-        Ok(Answer {
+        Ok(ProgramAnswer {
             decision,
             poll_limit: None,
         })

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use wakepath_hardware::IdleStates;
 use wakepath_policies::PolicySet;
-use wakepath_policies::idle::program::{Form, Program, Start};
+use wakepath_policies::idle::program::{Program, ProgramForm, Start};
 use wakepath_units::TickRate;
 
 /// How much of a hash results have of it.
@@ -35,7 +35,7 @@ const MOST_BYTES: u64 = 1 << 30;
 /// Why a governor of one's own cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[error("`{program}`: {problem}")]
-pub struct LoadError {
+pub struct GovernorLoadError {
     program: String,
     problem: String,
 }
@@ -45,22 +45,22 @@ pub struct LoadError {
 ///
 /// # Errors
 /// There is no such file, it is not what its hash says, or it does not compile. The message says what to do.
-pub fn load(set: PolicySet, base: &Path) -> Result<PolicySet, LoadError> {
+pub fn load(set: PolicySet, base: &Path) -> Result<PolicySet, GovernorLoadError> {
     set.map_program(|program| {
-        let error = |problem| LoadError {
+        let error = |problem| GovernorLoadError {
             program: program.to_string(),
             problem,
         };
         let (found, kept) = find(program, base).map_err(error)?;
         let (hash, start): (String, Arc<dyn Start>) = match program.form() {
-            Form::C => {
+            ProgramForm::C => {
                 let source = source::Source::read(&found, program.path()).map_err(error)?;
                 (
                     hash_of(source.text.as_bytes()),
                     Arc::new(c::Governor::new(source, copy_name(program.path()))),
                 )
             }
-            Form::Exec => {
+            ProgramForm::Exec => {
                 let content = executable(&found).map_err(error)?;
                 let whole = std::path::absolute(&found).map_err(|e| error(e.to_string()))?;
                 let hash = hash_of(&content);
@@ -122,8 +122,8 @@ fn find(program: &Program, base: &Path) -> Result<(PathBuf, Option<String>), Str
     let is_there = inside && (named.exists() || source::tree_of(&named).is_some());
     let record = base.join(record_name(program.path()));
     match program.form() {
-        Form::C if !is_there && copy.is_file() => Ok((copy, None)),
-        Form::Exec if !is_there && record.is_file() => {
+        ProgramForm::C if !is_there && copy.is_file() => Ok((copy, None)),
+        ProgramForm::Exec if !is_there && record.is_file() => {
             let shown = record.display();
             let text = fs::read_to_string(&record).map_err(|e| format!("{shown}: {e}"))?;
             let (hash, path) = text

@@ -122,12 +122,12 @@ pub struct StateChoice {
     /// Its entry and exit latency in us.
     pub total_latency_us: u64,
     /// The decision.
-    pub verdict: Verdict,
+    pub verdict: ApstVerdict,
 }
 
 /// A decision on a power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ApstVerdict {
     /// Chosen as the primary state, after this idle time in ms.
     Primary(u64),
     /// Chosen as the secondary state, after this idle time in ms.
@@ -152,7 +152,7 @@ pub enum Verdict {
     SecondaryOff,
 }
 
-impl Verdict {
+impl ApstVerdict {
     /// The idle time in ms after which the state is entered, if it is.
     pub const fn timeout_ms(self) -> Option<u64> {
         match self {
@@ -202,7 +202,7 @@ pub fn plan(
             table.0[usize::from(state)] = target;
             chooser.judge(state, &descriptor)
         } else {
-            Verdict::Off
+            ApstVerdict::Off
         };
         if let Some(ms) = verdict.timeout_ms() {
             target = u64::from(state) << 3 | ms << 8;
@@ -237,34 +237,34 @@ struct Chooser<'a> {
 }
 
 impl Chooser<'_> {
-    fn judge(&mut self, state: u8, descriptor: &PowerState) -> Verdict {
+    fn judge(&mut self, state: u8, descriptor: &PowerState) -> ApstVerdict {
         let s = self.settings;
         let total = descriptor.total_latency_us();
         if state == self.npss && s.quirks.no_deepest {
-            Verdict::QuirkedOff
+            ApstVerdict::QuirkedOff
         } else if !descriptor.non_operational {
-            Verdict::Operational
+            ApstVerdict::Operational
         } else if u64::from(descriptor.exit_latency_us) > s.max_latency_us {
-            Verdict::OverBudget
+            ApstVerdict::OverBudget
         } else if s.effective_rule() == ApstRule::Legacy {
             // At most 2 % of the time in transitions: idle for 50 times the latency. That is us/20
             // in ms, rounded up.
-            Verdict::Legacy(total.div_ceil(20).min(MAX_TIMEOUT_MS))
+            ApstVerdict::Legacy(total.div_ceil(20).min(MAX_TIMEOUT_MS))
         } else if total <= s.primary_tolerance_us {
             if self.last == Some(Kind::Primary) {
-                return Verdict::PrimaryTaken;
+                return ApstVerdict::PrimaryTaken;
             }
             self.last = Some(Kind::Primary);
-            Verdict::Primary(s.primary_timeout_ms)
+            ApstVerdict::Primary(s.primary_timeout_ms)
         } else if s.secondary_timeout_ms == 0 {
-            Verdict::SecondaryOff
+            ApstVerdict::SecondaryOff
         } else if total > s.secondary_tolerance_us {
-            Verdict::OverTolerance
+            ApstVerdict::OverTolerance
         } else if self.last.is_some() {
-            Verdict::DeeperTaken
+            ApstVerdict::DeeperTaken
         } else {
             self.last = Some(Kind::Secondary);
-            Verdict::Secondary(s.secondary_timeout_ms)
+            ApstVerdict::Secondary(s.secondary_timeout_ms)
         }
     }
 }
@@ -291,29 +291,29 @@ impl StateChoice {
             self.exit_latency_us, settings.max_latency_us
         );
         match self.verdict {
-            Verdict::Off if settings.quirks.no_apst => "APST is quirked off".into(),
-            Verdict::Off if !settings.enabled => "APST is switched off".into(),
-            Verdict::Off => "APST is off: the latency budget is 0".into(),
-            Verdict::QuirkedOff => "skipped: the deepest state is quirked off".into(),
-            Verdict::Operational => "operational: not a target".into(),
-            Verdict::OverBudget => format!(
+            ApstVerdict::Off if settings.quirks.no_apst => "APST is quirked off".into(),
+            ApstVerdict::Off if !settings.enabled => "APST is switched off".into(),
+            ApstVerdict::Off => "APST is off: the latency budget is 0".into(),
+            ApstVerdict::QuirkedOff => "skipped: the deepest state is quirked off".into(),
+            ApstVerdict::Operational => "operational: not a target".into(),
+            ApstVerdict::OverBudget => format!(
                 "skipped: exit latency {} us > budget {} us",
                 self.exit_latency_us, settings.max_latency_us
             ),
-            Verdict::Primary(ms) => {
+            ApstVerdict::Primary(ms) => {
                 format!(
                     "{budget}total {total} us <= primary tolerance {primary} us -> after {ms} ms"
                 )
             }
-            Verdict::Secondary(ms) => format!(
+            ApstVerdict::Secondary(ms) => format!(
                 "{budget}total {total} us > primary tolerance {primary} us, <= secondary \
                  tolerance {secondary} us -> after {ms} ms"
             ),
             // A drive takes an idle time of 0 as "no transition from this state".
-            Verdict::Legacy(0) => format!(
+            ApstVerdict::Legacy(0) => format!(
                 "{budget}legacy rule: 50 x total 0 us -> 0 ms, which a drive takes as no transition"
             ),
-            Verdict::Legacy(ms) => {
+            ApstVerdict::Legacy(ms) => {
                 let capped = total.div_ceil(20) > MAX_TIMEOUT_MS;
                 let limit = if capped {
                     ", the most an entry holds"
@@ -322,19 +322,19 @@ impl StateChoice {
                 };
                 format!("{budget}legacy rule: 50 x total {total} us -> after {ms} ms{limit}")
             }
-            Verdict::PrimaryTaken => format!(
+            ApstVerdict::PrimaryTaken => format!(
                 "skipped: total {total} us <= primary tolerance {primary} us, but a deeper state is \
                  the primary one"
             ),
-            Verdict::DeeperTaken => format!(
+            ApstVerdict::DeeperTaken => format!(
                 "skipped: total {total} us > primary tolerance {primary} us, <= secondary \
                  tolerance {secondary} us, but a deeper state was chosen"
             ),
-            Verdict::OverTolerance => format!(
+            ApstVerdict::OverTolerance => format!(
                 "skipped: total {total} us > primary tolerance {primary} us and > secondary \
                  tolerance {secondary} us"
             ),
-            Verdict::SecondaryOff => format!(
+            ApstVerdict::SecondaryOff => format!(
                 "skipped: total {total} us > primary tolerance {primary} us, and the secondary \
                  timeout is 0"
             ),

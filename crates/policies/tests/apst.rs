@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use wakepath_hardware::drive::{Drive, DriveLibrary, PowerState};
 use wakepath_policies::apst::{
-    ApstPlan, ApstProblem, ApstQuirks, ApstRule, ApstSettings, ApstTable, MAX_TIMEOUT_MS, NoTable,
-    Verdict, plan,
+    ApstPlan, ApstProblem, ApstQuirks, ApstRule, ApstSettings, ApstTable, ApstVerdict,
+    MAX_TIMEOUT_MS, NoTable, plan,
 };
 
 fn table_of(npss: u8, states: &[PowerState], settings: &ApstSettings) -> ApstPlan {
@@ -56,8 +56,8 @@ fn library_drives_fall_into_the_known_classes() {
         let class = match chosen[..] {
             [] => "none",
             [one] => match one.verdict {
-                Verdict::Primary(_) if one.state == deepest => "primary, deepest",
-                Verdict::Primary(_) => "primary, not deepest",
+                ApstVerdict::Primary(_) if one.state == deepest => "primary, deepest",
+                ApstVerdict::Primary(_) => "primary, not deepest",
                 _ => "secondary",
             },
             [_, last] if last.state == deepest => "both, deepest",
@@ -181,7 +181,7 @@ fn the_budget_is_compared_with_the_exit_latency_alone() {
     let within = table_of(2, &states(&[state(9_000, 5_000)]), &settings);
     assert_eq!(within.targets().collect::<Vec<_>>(), [(2, 100)]);
     let over = table_of(2, &states(&[state(0, 5_001)]), &settings);
-    assert_eq!(over.states[2].verdict, Verdict::OverBudget);
+    assert_eq!(over.states[2].verdict, ApstVerdict::OverBudget);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use wakepath_trace::recording::{self, Before, Event, IdleInputs, IdlePeriod, TimerKind};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use crate::wire::{self, Kind, Record, Reflect, Select};
+use crate::wire::{self, Record, RecordKind, Reflect, Select};
 
 /// Makes events of records, which have to come in the order of time.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ struct Exit {
 }
 
 impl Assembler {
-    /// `reflects`: the programs see what governors are told ([`Kind::Reflect`]).
+    /// `reflects`: the programs see what governors are told ([`RecordKind::Reflect`]).
     pub fn new(reflects: bool) -> Self {
         Self {
             cpus: HashMap::new(),
@@ -57,21 +57,21 @@ impl Assembler {
         let number = record.cpu;
         let cpu = self.cpus.entry(number).or_default();
         let kind = match record.kind {
-            Kind::Select(select) => {
+            RecordKind::Select(select) => {
                 // What came of the last choice was missed.
                 cpu.release(number, out);
                 cpu.left |= select.left;
                 cpu.selected = Some((record.time_ns, select));
                 return;
             }
-            Kind::IdleEnter { state, left } => {
+            RecordKind::IdleEnter { state, left } => {
                 cpu.release(number, out);
                 cpu.left |= left;
                 // No driver has as many states as an u8 can count.
                 cpu.entered = u8::try_from(state).ok().map(|s| (record.time_ns, s));
                 return;
             }
-            Kind::IdleExit => {
+            RecordKind::IdleExit => {
                 let told = reflects && cpu.selected.is_some();
                 cpu.exit(record.time_ns);
                 if !told {
@@ -79,12 +79,12 @@ impl Assembler {
                 }
                 return;
             }
-            Kind::Reflect(reflect) => {
+            RecordKind::Reflect(reflect) => {
                 cpu.reflect(record.time_ns, reflect);
                 cpu.release(number, out);
                 return;
             }
-            Kind::Hotplug { online } => {
+            RecordKind::Hotplug { online } => {
                 // It comes once for each step; the first of them counts.
                 if cpu.online == Some(online) {
                     return;
@@ -94,18 +94,22 @@ impl Assembler {
                     online: Some(online),
                     ..Cpu::default()
                 };
-                recording::Kind::Hotplug { online }
+                recording::EventKind::Hotplug { online }
             }
-            Kind::BlockIssue(block) => recording::Kind::BlockIssue(block_of(block)),
-            Kind::BlockComplete(block) => recording::Kind::BlockComplete(block_of(block)),
-            Kind::Wake { target, iowait } => {
+            RecordKind::BlockIssue(block) => recording::EventKind::BlockIssue(block_of(block)),
+            RecordKind::BlockComplete(block) => {
+                recording::EventKind::BlockComplete(block_of(block))
+            }
+            RecordKind::Wake { target, iowait } => {
                 let iowait = Some(iowait);
-                recording::Kind::Wake { target, iowait }
+                recording::EventKind::Wake { target, iowait }
             }
-            Kind::Frequency { khz } => recording::Kind::Frequency(Kilohertz(khz)),
-            Kind::Hrtimer { tick: true } => recording::Kind::Timer(TimerKind::Tick),
-            Kind::Hrtimer { tick: false } => recording::Kind::Timer(TimerKind::HighResolution),
-            Kind::Timer => recording::Kind::Timer(TimerKind::Wheel),
+            RecordKind::Frequency { khz } => recording::EventKind::Frequency(Kilohertz(khz)),
+            RecordKind::Hrtimer { tick: true } => recording::EventKind::Timer(TimerKind::Tick),
+            RecordKind::Hrtimer { tick: false } => {
+                recording::EventKind::Timer(TimerKind::HighResolution)
+            }
+            RecordKind::Timer => recording::EventKind::Timer(TimerKind::Wheel),
         };
         let event = Event {
             time: Nanoseconds(record.time_ns),
@@ -126,7 +130,7 @@ impl Assembler {
         out.push(Event {
             time: Nanoseconds(time_ns),
             cpu: cpu.into(),
-            kind: recording::Kind::Lost { count },
+            kind: recording::EventKind::Lost { count },
         });
     }
 
@@ -207,7 +211,7 @@ impl Cpu {
             out.push(Event {
                 time: Nanoseconds(exit.time),
                 cpu: number.into(),
-                kind: recording::Kind::Idle(exit.period),
+                kind: recording::EventKind::Idle(exit.period),
             });
         }
         out.append(&mut self.held);
@@ -226,7 +230,7 @@ fn inputs_of(select: &Select) -> IdleInputs {
     }
 }
 
-fn block_of(block: wire::Block) -> recording::Block {
+fn block_of(block: wire::BlockRecord) -> recording::Block {
     recording::Block {
         device: block.device,
         sector: block.sector,
@@ -241,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    fn events(records: &[(u64, Kind)], reflects: bool) -> Vec<Event> {
+    fn events(records: &[(u64, RecordKind)], reflects: bool) -> Vec<Event> {
         let mut assembler = Assembler::new(reflects);
         let mut out = Vec::new();
         for &(time_ns, kind) in records {
@@ -258,12 +262,12 @@ mod tests {
         out
     }
 
-    fn enter(state: u32, left: bool) -> Kind {
-        Kind::IdleEnter { state, left }
+    fn enter(state: u32, left: bool) -> RecordKind {
+        RecordKind::IdleEnter { state, left }
     }
 
-    fn select(state: u32) -> Kind {
-        Kind::Select(Select {
+    fn select(state: u32) -> RecordKind {
+        RecordKind::Select(Select {
             state,
             stop_tick: true,
             sleep_length_ns: Some(900),
@@ -272,8 +276,8 @@ mod tests {
         })
     }
 
-    fn reflect(state: Option<u32>, residency_ns: u64) -> Kind {
-        Kind::Reflect(Reflect {
+    fn reflect(state: Option<u32>, residency_ns: u64) -> RecordKind {
+        RecordKind::Reflect(Reflect {
             state,
             residency_ns,
             got_tick: Some(false),
@@ -283,18 +287,18 @@ mod tests {
 
     fn period(event: &Event) -> IdlePeriod {
         match event.kind {
-            recording::Kind::Idle(period) => period,
+            recording::EventKind::Idle(period) => period,
             other => panic!("no idle period: {other:?}"),
         }
     }
 
     #[test]
     fn four_records_make_a_period_as_the_kernel_counts_it() {
-        let tick = Kind::Hrtimer { tick: true };
+        let tick = RecordKind::Hrtimer { tick: true };
         let seen = [
             (100, select(2)),
             (110, enter(2, true)),
-            (200, Kind::IdleExit),
+            (200, RecordKind::IdleExit),
             (205, tick),
             (210, reflect(Some(2), 88)),
         ];
@@ -308,18 +312,18 @@ mod tests {
         );
         assert_eq!((p.before, p.got_tick), (Before::Task, Some(false)));
         // It happened before the governor was told, and after the period.
-        assert_eq!(out[1].kind, recording::Kind::Timer(TimerKind::Tick));
+        assert_eq!(out[1].kind, recording::EventKind::Timer(TimerKind::Tick));
     }
 
     #[test]
     fn without_governors_entry_and_exit_are_enough() {
         let seen = [
             (100, enter(1, false)),
-            (160, Kind::IdleExit),
+            (160, RecordKind::IdleExit),
             (170, enter(1, true)),
-            (180, Kind::IdleExit),
+            (180, RecordKind::IdleExit),
             (185, enter(1, false)),
-            (190, Kind::IdleExit),
+            (190, RecordKind::IdleExit),
         ];
         let out = events(&seen, false);
         let before: Vec<_> = out.iter().map(|e| period(e).before).collect();
@@ -338,29 +342,29 @@ mod tests {
     #[test]
     fn an_exit_whose_entry_was_not_seen_is_no_period() {
         assert_eq!(
-            events(&[(5, Kind::IdleExit), (9, reflect(Some(1), 3))], true),
+            events(&[(5, RecordKind::IdleExit), (9, reflect(Some(1), 3))], true),
             []
         );
     }
 
     #[test]
     fn a_way_offline_is_one_event_and_begins_anew() {
-        let step = |online| Kind::Hotplug { online };
+        let step = |online| RecordKind::Hotplug { online };
         let seen = [
             (100, enter(1, false)),
-            (110, Kind::IdleExit),
+            (110, RecordKind::IdleExit),
             (120, step(false)),
             (121, step(false)),
             (200, step(true)),
             (201, step(true)),
             (300, enter(1, false)),
-            (310, Kind::IdleExit),
+            (310, RecordKind::IdleExit),
         ];
         let out = events(&seen, false);
         let hotplug: Vec<_> = out
             .iter()
             .filter_map(|event| match event.kind {
-                recording::Kind::Hotplug { online } => Some((event.time.0, online)),
+                recording::EventKind::Hotplug { online } => Some((event.time.0, online)),
                 _ => None,
             })
             .collect();
@@ -368,13 +372,13 @@ mod tests {
         assert_eq!(period(&out[3]).before, Before::Unknown);
     }
 
-    fn kinds() -> impl Strategy<Value = Kind> {
+    fn kinds() -> impl Strategy<Value = RecordKind> {
         prop_oneof![
             (0..3_u32).prop_map(select),
             (0..3_u32, any::<bool>()).prop_map(|(state, left)| enter(state, left)),
-            Just(Kind::IdleExit),
+            Just(RecordKind::IdleExit),
             proptest::option::of(0..3_u32).prop_map(|state| reflect(state, 7)),
-            Just(Kind::Timer),
+            Just(RecordKind::Timer),
         ]
     }
 
@@ -385,10 +389,10 @@ mod tests {
             let seen: Vec<_> = kinds.iter().enumerate().map(|(i, kind)| (i as u64, *kind)).collect();
             let out = events(&seen, reflects);
             prop_assert!(out.is_sorted_by_key(|event| event.time.0));
-            let timers = |kind: &recording::Kind| matches!(kind, recording::Kind::Timer(_));
+            let timers = |kind: &recording::EventKind| matches!(kind, recording::EventKind::Timer(_));
             prop_assert_eq!(
                 out.iter().filter(|event| timers(&event.kind)).count(),
-                kinds.iter().filter(|kind| **kind == Kind::Timer).count()
+                kinds.iter().filter(|kind| **kind == RecordKind::Timer).count()
             );
         }
     }

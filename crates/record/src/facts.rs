@@ -2,9 +2,11 @@
 
 use sha2::{Digest, Sha256};
 use wakepath_hardware::IdleState;
-use wakepath_system::setting::{SETTINGS, Scope};
-use wakepath_system::{Key, Root, System};
-use wakepath_trace::recording::{CpuIdleStates, Device, FrequencyDomain, Metadata, Setting};
+use wakepath_system::setting::{SETTINGS, SettingScope};
+use wakepath_system::{Root, SettingKey, System};
+use wakepath_trace::recording::{
+    BlockDevice, CpuIdleStates, FrequencyDomain, Metadata, RecordedSetting,
+};
 use wakepath_units::Nanoseconds;
 
 const CPUS: &str = "sys/devices/system/cpu";
@@ -58,18 +60,22 @@ fn machine_id(root: &Root) -> Option<String> {
 }
 
 /// All settings that the machine has, but for idle states switched off, which the idle states say.
-fn settings(system: &System) -> Vec<Setting> {
-    let mut settings: Vec<Setting> = Vec::new();
-    for info in SETTINGS.iter().filter(|s| s.scope != Scope::IdleState) {
+fn settings(system: &System) -> Vec<RecordedSetting> {
+    let mut settings: Vec<RecordedSetting> = Vec::new();
+    for info in SETTINGS
+        .iter()
+        .filter(|s| s.scope != SettingScope::IdleState)
+    {
         let first = settings.len();
         for at in system.places(info.scope) {
             let of = at.to_string();
-            let Some(value) = Key::new(info, at).and_then(|key| system.read(&key).ok()) else {
+            let Some(value) = SettingKey::new(info, at).and_then(|key| system.read(&key).ok())
+            else {
                 continue;
             };
             match settings[first..].iter_mut().find(|s| s.value == value) {
                 Some(same) => same.of.push(of),
-                None => settings.push(Setting {
+                None => settings.push(RecordedSetting {
                     name: info.name.to_owned(),
                     of: vec![of],
                     value,
@@ -162,7 +168,7 @@ fn frequency_domains(system: &System) -> Vec<FrequencyDomain> {
         .collect()
 }
 
-fn devices(root: &Root) -> Vec<Device> {
+fn devices(root: &Root) -> Vec<BlockDevice> {
     root.names("sys/block")
         .into_iter()
         .filter_map(|name| {
@@ -174,7 +180,7 @@ fn devices(root: &Root) -> Vec<Device> {
             let (major, minor) = numbers.split_once(':')?;
             let device = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
             let model = root.optional(&format!("{directory}/device/model"));
-            Some(Device {
+            Some(BlockDevice {
                 device,
                 name,
                 model,

@@ -1,7 +1,7 @@
 //! Records what a running machine's CPUs and drives do, with eBPF.
 //!
-//! [`Session`] does all of it: from hooks to file. Below it, [`Recording::start`] attaches the programs of `bpf/record.bpf.c` to as many of the kernel's hooks as there are;
-//! [`Recording::take`] hands over what happened since, in order of time; [`Recording::stop`] detaches them and says
+//! [`RecordSession`] does all of it: from hooks to file. Below it, [`LiveRecording::start`] attaches the programs of `bpf/record.bpf.c` to as many of the kernel's hooks as there are;
+//! [`LiveRecording::take`] hands over what happened since, in order of time; [`LiveRecording::stop`] detaches them and says
 //! what it cost. The programs only copy: [`wire`] says what.
 
 pub mod events;
@@ -19,8 +19,8 @@ pub mod wire;
 #[cfg(target_os = "linux")]
 pub use hooks::MissingHook;
 #[cfg(target_os = "linux")]
-pub use recording::{BUFFER_BYTES, Batch, Recording};
+pub use recording::{BUFFER_BYTES, LiveRecording, RecordBatch};
 #[cfg(target_os = "linux")]
-pub use session::{Session, SessionError, Summary};
+pub use session::{RecordSession, RecordSummary, SessionError};
 #[cfg(target_os = "linux")]
 pub use wakepath_ebpf::{LoadError as StartError, Overhead};

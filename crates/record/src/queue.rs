@@ -143,7 +143,7 @@ mod tests {
 
     fn words(records: &[Record]) -> Vec<u32> {
         let word = |record: &Record| match record.kind {
-            wire::Kind::Frequency { khz } => khz,
+            wire::RecordKind::Frequency { khz } => khz,
             other => panic!("{other:?}"),
         };
         records.iter().map(word).collect()

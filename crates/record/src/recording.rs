@@ -36,7 +36,7 @@ const LOOKS: usize = 16;
 
 /// What happened since the last batch.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct RecordBatch {
     /// In order of time.
     pub records: Vec<Record>,
     /// Everything until then is in it, or was before.
@@ -54,7 +54,7 @@ enum Look {
 }
 
 /// Programs that are attached, and what they wrote.
-pub struct Recording {
+pub struct LiveRecording {
     attached: Attached,
     ebpf: Ebpf,
     rings: Vec<RingBuf<MapData>>,
@@ -65,7 +65,7 @@ pub struct Recording {
     meter: Meter,
 }
 
-impl Recording {
+impl LiveRecording {
     /// Loads and attaches the programs. `buffer`: room for the records of each CPU in bytes, rounded up to a power
     /// of two of whole pages.
     ///
@@ -112,7 +112,7 @@ impl Recording {
         self.attached.recorded()
     }
 
-    /// Whether what governors are told is seen ([`crate::wire::Kind::Reflect`]).
+    /// Whether what governors are told is seen ([`crate::wire::RecordKind::Reflect`]).
     pub fn sees_reflect(&self) -> bool {
         self.attached.sees_reflect()
     }
@@ -121,7 +121,7 @@ impl Recording {
     ///
     /// # Errors
     /// When a record is not as it should be.
-    pub fn take(&mut self) -> Result<Batch, WireError> {
+    pub fn take(&mut self) -> Result<RecordBatch, WireError> {
         self.read()?;
         let looked = self.looked_ns.iter().min().copied();
         Ok(self.batch(looked.unwrap_or_default().saturating_sub(SETTLE_NS)))
@@ -131,7 +131,7 @@ impl Recording {
     ///
     /// # Errors
     /// When a record is not as it should be.
-    pub fn stop(mut self) -> Result<(Batch, Option<Overhead>), WireError> {
+    pub fn stop(mut self) -> Result<(RecordBatch, Option<Overhead>), WireError> {
         let overhead = self.meter.read();
         // They go one after the other; what some of them still see then has gaps.
         let ended_ns = now_ns();
@@ -191,8 +191,8 @@ impl Recording {
         })
     }
 
-    fn batch(&mut self, last_ns: u64) -> Batch {
-        Batch {
+    fn batch(&mut self, last_ns: u64) -> RecordBatch {
+        RecordBatch {
             records: self.queue.take_until(last_ns),
             until_ns: last_ns,
             lost: self.lost(),

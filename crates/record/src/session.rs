@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use wakepath_system::System;
-use wakepath_trace::recording::{Event, Kind, Known, Overwrite, RecordingError, Writer};
+use wakepath_trace::recording::{Event, EventKind, Known, Overwrite, RecordingError, Writer};
 
 use crate::Overhead;
 use crate::events::Assembler;
 use crate::facts::{self, TickClock};
-use crate::recording::{Batch, Recording};
+use crate::recording::{LiveRecording, RecordBatch};
 use crate::wire::WireError;
 
 /// How often what was recorded goes to the file in a readable way.
@@ -28,8 +28,8 @@ pub enum SessionError {
 }
 
 /// A recording in progress.
-pub struct Session {
-    recording: Recording,
+pub struct RecordSession {
+    recording: LiveRecording,
     sink: Sink,
     system: System,
     ticks: Option<TickClock>,
@@ -41,7 +41,7 @@ pub struct Session {
 struct Sink {
     writer: Writer,
     assembler: Assembler,
-    summary: Summary,
+    summary: RecordSummary,
     events: Vec<Event>,
     iowaiters_seen: bool,
     /// CPUs whose idle periods no governor chose a state for.
@@ -50,7 +50,7 @@ struct Sink {
 
 /// What was recorded, and what it cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct RecordSummary {
     /// How long.
     pub duration: Duration,
     /// CPUs online when it began.
@@ -77,22 +77,22 @@ pub struct Summary {
     pub overhead: Option<Overhead>,
 }
 
-impl Session {
+impl RecordSession {
     /// Lets what is recorded of this machine go into the file `path`.
     ///
     /// # Errors
     /// The file cannot be made.
     pub fn start(
-        recording: Recording,
+        recording: LiveRecording,
         system: System,
         path: &Path,
         overwrite: Overwrite,
     ) -> Result<Self, SessionError> {
         let mut metadata = facts::metadata(&system);
         metadata.recorded = recording.recorded();
-        let summary = Summary {
+        let summary = RecordSummary {
             cpus: metadata.cpus,
-            ..Summary::default()
+            ..RecordSummary::default()
         };
         let without_states = facts::cpus_without_states(&system, &metadata.idle_states);
         let sink = Sink {
@@ -137,7 +137,7 @@ impl Session {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn finish(self) -> Result<Summary, SessionError> {
+    pub fn finish(self) -> Result<RecordSummary, SessionError> {
         let mut sink = self.sink;
         let sees_iowaiters = self.recording.recorded().iowaiters != Known::Missing;
         let (batch, overhead) = self.recording.stop()?;
@@ -164,7 +164,7 @@ impl Session {
 }
 
 impl Sink {
-    fn write(&mut self, batch: &Batch) -> Result<(), SessionError> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), SessionError> {
         self.summary.records += batch.records.len() as u64;
         for record in &batch.records {
             self.assembler.push(record, &mut self.events);
@@ -187,13 +187,14 @@ impl Sink {
 
     fn write_events(&mut self) -> Result<(), SessionError> {
         for event in self.events.drain(..) {
-            if matches!(event.kind, Kind::Idle(_)) && self.without_states.contains(&event.cpu) {
+            if matches!(event.kind, EventKind::Idle(_)) && self.without_states.contains(&event.cpu)
+            {
                 continue;
             }
             self.summary.count(&event);
             match event.kind {
-                Kind::Idle(period) => self.iowaiters_seen |= period.inputs.iowaiters.is_some(),
-                Kind::Hotplug { online } => {
+                EventKind::Idle(period) => self.iowaiters_seen |= period.inputs.iowaiters.is_some(),
+                EventKind::Hotplug { online } => {
                     let metadata = self.writer.metadata_mut();
                     metadata.warn_of_hotplug(event.cpu, event.time, online);
                 }
@@ -205,19 +206,19 @@ impl Sink {
     }
 }
 
-impl Summary {
+impl RecordSummary {
     fn count(&mut self, event: &Event) {
         self.events += 1;
         match event.kind {
-            Kind::Idle(_) => self.idle_periods += 1,
-            Kind::BlockComplete(_) => self.block_completions += 1,
-            Kind::Wake { iowait, .. } => {
+            EventKind::Idle(_) => self.idle_periods += 1,
+            EventKind::BlockComplete(_) => self.block_completions += 1,
+            EventKind::Wake { iowait, .. } => {
                 self.wakes += 1;
                 self.iowait_wakes += u64::from(iowait == Some(true));
             }
-            Kind::Timer(_) => self.timers += 1,
-            Kind::Frequency(_) => self.frequency_changes += 1,
-            Kind::BlockIssue(_) | Kind::Lost { .. } | Kind::Hotplug { .. } => {}
+            EventKind::Timer(_) => self.timers += 1,
+            EventKind::Frequency(_) => self.frequency_changes += 1,
+            EventKind::BlockIssue(_) | EventKind::Lost { .. } | EventKind::Hotplug { .. } => {}
         }
     }
 

@@ -10,17 +10,17 @@ pub struct Record {
     /// The CPU that it happened on; for a frequency change or a step on- or offline, whose it is.
     pub cpu: u16,
     /// What happened.
-    pub kind: Kind,
+    pub kind: RecordKind,
 }
 
 /// What happened on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordKind {
     /// It entered the idle state with this index.
     IdleEnter {
         /// Index of the state.
         state: u32,
-        /// The CPU left the idle loop since the last such record of it, or [`Kind::Select`].
+        /// The CPU left the idle loop since the last such record of it, or [`RecordKind::Select`].
         left: bool,
     },
     /// It left its idle state.
@@ -30,9 +30,9 @@ pub enum Kind {
     /// The governor was told how the idle state went.
     Reflect(Reflect),
     /// A request went to a drive.
-    BlockIssue(Block),
+    BlockIssue(BlockRecord),
     /// A drive finished a request.
-    BlockComplete(Block),
+    BlockComplete(BlockRecord),
     /// A task was made runnable on `target`.
     Wake {
         /// The CPU that is to run the task.
@@ -76,7 +76,7 @@ pub struct Select {
     pub iowaiters: Option<u32>,
     /// Whether the tick was stopped when the governor was asked.
     pub tick_stopped: Option<bool>,
-    /// The CPU left the idle loop since the last such record of it, or [`Kind::IdleEnter`].
+    /// The CPU left the idle loop since the last such record of it, or [`RecordKind::IdleEnter`].
     pub left: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct Reflect {
 
 /// A block request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Block {
+pub struct BlockRecord {
     /// `major << 20 | minor` of the whole drive.
     pub device: u32,
     /// First sector, in units of 512 bytes.
@@ -239,16 +239,19 @@ fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
     };
     let (kind, expected) = match number {
         1 => (Some(idle_enter(word)), HEADER),
-        2 => (Some(Kind::IdleExit), HEADER),
-        3 => (fields.select(word).map(Kind::Select), HEADER + 32),
-        4 => (fields.reflect(word).map(Kind::Reflect), HEADER + 16),
-        5 => (fields.block(word).map(Kind::BlockIssue), HEADER + 16),
-        6 => (fields.block(word).map(Kind::BlockComplete), HEADER + 16),
+        2 => (Some(RecordKind::IdleExit), HEADER),
+        3 => (fields.select(word).map(RecordKind::Select), HEADER + 32),
+        4 => (fields.reflect(word).map(RecordKind::Reflect), HEADER + 16),
+        5 => (fields.block(word).map(RecordKind::BlockIssue), HEADER + 16),
+        6 => (
+            fields.block(word).map(RecordKind::BlockComplete),
+            HEADER + 16,
+        ),
         7 => (Some(wake(word)), HEADER),
-        8 => (Some(Kind::Frequency { khz: word }), HEADER),
-        9 => (Some(Kind::Hrtimer { tick: word != 0 }), HEADER),
-        10 => (Some(Kind::Timer), HEADER),
-        11 => (Some(Kind::Hotplug { online: word != 0 }), HEADER),
+        8 => (Some(RecordKind::Frequency { khz: word }), HEADER),
+        9 => (Some(RecordKind::Hrtimer { tick: word != 0 }), HEADER),
+        10 => (Some(RecordKind::Timer), HEADER),
+        11 => (Some(RecordKind::Hotplug { online: word != 0 }), HEADER),
         other => return Err(WireError::Kind(other)),
     };
     match kind {
@@ -264,15 +267,15 @@ fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
 /// A flag in the highest bit of a word: `WP_LEFT`, `WP_IOWAIT`.
 const FLAG: u32 = 1 << 31;
 
-fn idle_enter(word: u32) -> Kind {
-    Kind::IdleEnter {
+fn idle_enter(word: u32) -> RecordKind {
+    RecordKind::IdleEnter {
         state: word & !FLAG,
         left: word & FLAG != 0,
     }
 }
 
-fn wake(word: u32) -> Kind {
-    Kind::Wake {
+fn wake(word: u32) -> RecordKind {
+    RecordKind::Wake {
         target: word & !FLAG,
         iowait: word & FLAG != 0,
     }
@@ -331,9 +334,9 @@ impl Fields<'_> {
         })
     }
 
-    fn block(&mut self, device: u32) -> Option<Block> {
+    fn block(&mut self, device: u32) -> Option<BlockRecord> {
         let (sector, bytes, flags) = (self.u64()?, self.u32()?, self.u32()?);
-        Some(Block {
+        Some(BlockRecord {
             device,
             sector,
             bytes,
@@ -356,7 +359,7 @@ mod tests {
         bytes
     }
 
-    fn kind_of(bytes: &[u8]) -> Kind {
+    fn kind_of(bytes: &[u8]) -> RecordKind {
         let records: Vec<Record> = decode(bytes).map(Result::unwrap).collect();
         let [record] = records[..] else {
             panic!("{} records", records.len())
@@ -370,12 +373,12 @@ mod tests {
         let (state, left) = (2, true);
         assert_eq!(
             kind_of(&header(1, 2 | 1 << 31)),
-            Kind::IdleEnter { state, left }
+            RecordKind::IdleEnter { state, left }
         );
         let wake = kind_of(&header(7, 1 << 31 | 5));
         assert_eq!(
             wake,
-            Kind::Wake {
+            RecordKind::Wake {
                 target: 5,
                 iowait: true
             }
@@ -391,12 +394,19 @@ mod tests {
         bytes.extend([0; 16]);
         bytes.extend(header(8, 9));
         let kinds: Vec<_> = decode(&bytes).map(|record| record.unwrap().kind).collect();
-        let block = Block {
+        let block = BlockRecord {
             device: 6,
-            ..Block::default()
+            ..BlockRecord::default()
         };
-        let frequency = Kind::Frequency { khz: 9 };
-        assert_eq!(kinds, [Kind::IdleExit, Kind::BlockIssue(block), frequency]);
+        let frequency = RecordKind::Frequency { khz: 9 };
+        assert_eq!(
+            kinds,
+            [
+                RecordKind::IdleExit,
+                RecordKind::BlockIssue(block),
+                frequency
+            ]
+        );
         assert_eq!(decode(&[]).count(), 0);
 
         // Whatever the last one lacks, it is an error, and the others are there.
@@ -458,7 +468,7 @@ mod tests {
             tick_stopped: Some(false),
             left: false,
         };
-        assert_eq!(kind_of(&bytes), Kind::Select(expected));
+        assert_eq!(kind_of(&bytes), RecordKind::Select(expected));
         assert!(decode(&bytes[..47]).all(|record| record.is_err()));
     }
 
@@ -468,7 +478,7 @@ mod tests {
         bytes.extend(0_u64.to_ne_bytes());
         bytes.extend(3_u32.to_ne_bytes());
         bytes.extend(0_u32.to_ne_bytes());
-        let Kind::Reflect(reflect) = kind_of(&bytes) else {
+        let RecordKind::Reflect(reflect) = kind_of(&bytes) else {
             panic!("not a reflect")
         };
         assert_eq!((reflect.state, reflect.got_tick), (None, Some(true)));

@@ -26,7 +26,7 @@ const TRANSITIONS_MS: [u64; 3] = [1, 15, 100];
 
 /// What is known of a drive.
 #[derive(Debug)]
-pub struct Drive {
+pub struct DriveHistory {
     /// By sector: when it was issued, and by which CPU.
     in_flight: HashMap<u64, (u64, u32)>,
     /// When requests without a completion were last looked for.
@@ -43,7 +43,7 @@ pub struct Drive {
 /// All drives, by their number.
 #[derive(Debug, Default)]
 pub struct Drives {
-    drives: BTreeMap<u32, Drive>,
+    drives: BTreeMap<u32, DriveHistory>,
 }
 
 /// What came together of a drive.
@@ -99,7 +99,7 @@ impl DriveReport {
     }
 }
 
-impl Drive {
+impl DriveHistory {
     fn new() -> Option<Self> {
         Some(Self {
             in_flight: HashMap::new(),
@@ -130,10 +130,12 @@ impl Drive {
 }
 
 impl Drives {
-    fn drive(&mut self, device: u32) -> Option<&mut Drive> {
+    fn drive(&mut self, device: u32) -> Option<&mut DriveHistory> {
         match self.drives.entry(device) {
             std::collections::btree_map::Entry::Occupied(entry) => Some(entry.into_mut()),
-            std::collections::btree_map::Entry::Vacant(entry) => Some(entry.insert(Drive::new()?)),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                Some(entry.insert(DriveHistory::new()?))
+            }
         }
     }
 
@@ -178,7 +180,7 @@ impl Drives {
 
     /// What came together; `name` gives the names.
     pub fn report(&self, name: impl Fn(u32) -> String) -> Vec<DriveReport> {
-        let of = |(device, drive): (&u32, &Drive)| DriveReport {
+        let of = |(device, drive): (&u32, &DriveHistory)| DriveReport {
             name: name(*device),
             issued: drive.issued,
             completions: drive.completions,

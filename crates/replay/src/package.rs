@@ -16,7 +16,7 @@ use crate::windows::{Window, Windows};
 
 /// A package, as a machine describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Package {
+pub struct PackageFigures {
     /// Drawn always.
     pub idle: Microwatts,
     /// Drawn besides while it is not asleep: by itself, and by the uncore at its lowest clock.
@@ -29,7 +29,7 @@ pub struct Package {
     pub cpus: usize,
 }
 
-impl Package {
+impl PackageFigures {
     /// That of a machine; `None` if its description has none.
     pub fn of_machine(machine: &Machine) -> Option<Self> {
         let package = machine.package.as_ref()?;
@@ -135,7 +135,7 @@ struct End {
 /// does not grow with the recording. The oracle comes first, then what was recorded, then the governors.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    package: Package,
+    package: PackageFigures,
     pub(crate) windows: Windows,
     governors: usize,
     /// The window that comes next.
@@ -162,7 +162,7 @@ const WORTH_SETTLING: usize = 1 << 14;
 impl Tally {
     /// For so many governors beside the oracle and the recorded one.
     pub(crate) fn new(
-        package: Package,
+        package: PackageFigures,
         windows: Windows,
         governors: usize,
         blocks: Blocks,
@@ -184,7 +184,7 @@ impl Tally {
         }
     }
 
-    /// What the package saves in a rest that ends at `end`; see [`Package::saving`].
+    /// What the package saves in a rest that ends at `end`; see [`PackageFigures::saving`].
     pub(crate) fn saving(&self, of_rest: &Range<usize>, end: u64) -> i64 {
         self.package.saving(&self.windows, of_rest, end)
     }
@@ -360,7 +360,7 @@ impl Sums {
     /// Adds a window, which begins in a block, and may cross its end; returns how long the CPU waits that ends it, in ns.
     fn add(
         &mut self,
-        package: &Package,
+        package: &PackageFigures,
         window: Window,
         course: Course,
         end: End,

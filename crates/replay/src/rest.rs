@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
 use wakepath_policies::psd::LeaseView;
-use wakepath_trace::recording::{Before, IdleRow};
+use wakepath_trace::recording::{Before, PackedIdlePeriod};
 
 use crate::cost::{Best, Judge};
 
@@ -69,7 +69,7 @@ impl Rest {
     /// One that begins at `start` with the stay `first`, and whose end is to be seen. `unknown`: see
     /// [`Rest::unknown`].
     #[inline(always)]
-    fn begin(start: u64, first: &IdleRow, unknown: i64) -> Self {
+    fn begin(start: u64, first: &PackedIdlePeriod, unknown: i64) -> Self {
         let asked = start - u64::from(first.select_lead().unwrap_or(0)).min(start);
         let sleep = first.sleep_length().unwrap_or(unknown);
         let tick = match (first.tick_stopped(), first.delta_tick()) {
@@ -163,7 +163,7 @@ impl Rests {
 
     /// Whether a stay goes on with the last rest.
     #[inline(always)]
-    pub fn continues_with(&self, period: &IdleRow) -> bool {
+    pub fn continues_with(&self, period: &PackedIdlePeriod) -> bool {
         self.open && self.by_itself && period.before() == Before::IdleLoop
     }
 
@@ -174,7 +174,7 @@ impl Rests {
 
     /// A new rest begins at `start`, with a stay that is to be added. `period`: the tick's, in ns.
     #[inline(always)]
-    pub fn begin(&mut self, start: u64, first: &IdleRow, period: u64) {
+    pub fn begin(&mut self, start: u64, first: &PackedIdlePeriod, period: u64) {
         // Without timers: no timer is known to be nearer than the longest rest there has been.
         let unknown = self.longest.max(period) as i64;
         self.list.push(Rest::begin(start, first, unknown));
@@ -184,7 +184,7 @@ impl Rests {
 
     /// Adds the stay that ended at `end`. `by_itself`: the tick or the polling limit ended it.
     #[inline(always)]
-    pub fn stay(&mut self, end: u64, period: &IdleRow, by_itself: bool) {
+    pub fn stay(&mut self, end: u64, period: &PackedIdlePeriod, by_itself: bool) {
         self.by_itself = by_itself;
         self.end = end;
         self.last = Stay {

@@ -8,8 +8,8 @@ use wakepath_policies::idle::Governor;
 use wakepath_policies::poll;
 use wakepath_policies::psd::Grant;
 use wakepath_trace::recording::{
-    Before, Event, FlagCounts, IdlePeriod, IdleRow, Kind, Known as Recorded, Metadata, Reader,
-    RecordingError, TimerKind, Visitor,
+    Before, Event, EventKind, FlagCounts, IdlePeriod, Known as Recorded, Metadata,
+    PackedIdlePeriod, Reader, RecordingError, TimerKind, Visitor,
 };
 use wakepath_units::{Nanoseconds, TickRate};
 
@@ -311,7 +311,12 @@ impl Visitor for Run<'_> {
 
     // Inlined, so that a period need not go through memory.
     #[inline(always)]
-    fn idle(&mut self, end: Nanoseconds, number: u32, period: &IdleRow) -> Result<(), ReplayError> {
+    fn idle(
+        &mut self,
+        end: Nanoseconds,
+        number: u32,
+        period: &PackedIdlePeriod,
+    ) -> Result<(), ReplayError> {
         let (cpu, common) = self.cpu(end.0, number)?;
         common.idle(cpu, end.0, number, period)
     }
@@ -543,19 +548,19 @@ impl<'a> Common<'a> {
     fn other(&mut self, cpu: &mut Cpu<'_>, event: &Event) -> Result<(), ReplayError> {
         let time = event.time.0;
         match &event.kind {
-            Kind::Idle(period) => return self.idle(cpu, time, event.cpu, &period.into()),
-            Kind::Timer(TimerKind::Tick) => {
+            EventKind::Idle(period) => return self.idle(cpu, time, event.cpu, &period.into()),
+            EventKind::Timer(TimerKind::Tick) => {
                 cpu.phase = time;
                 cpu.rests.tick(time);
                 cpu.shadow.tick(time);
             }
-            Kind::Timer(_) | Kind::Wake { .. } => self.end_rest(cpu),
-            Kind::BlockIssue(block) => {
+            EventKind::Timer(_) | EventKind::Wake { .. } => self.end_rest(cpu),
+            EventKind::BlockIssue(block) => {
                 self.end_rest(cpu);
                 self.drives.issue(time, event.cpu, block);
                 self.grant(cpu, time, Grant::on_issue);
             }
-            Kind::BlockComplete(block) => {
+            EventKind::BlockComplete(block) => {
                 self.end_rest(cpu);
                 self.drives.complete(time, event.cpu, block);
                 let of_time = cpu.near.block(&self.blocks, time);
@@ -567,12 +572,12 @@ impl<'a> Common<'a> {
                 cpu.completed_at = time;
                 self.grant(cpu, time, Grant::on_completion);
             }
-            Kind::Frequency(_) => {}
-            Kind::Lost { .. } => {
+            EventKind::Frequency(_) => {}
+            EventKind::Lost { .. } => {
                 self.forget(cpu);
                 self.drives.lost();
             }
-            Kind::Hotplug { .. } => {
+            EventKind::Hotplug { .. } => {
                 self.end_rest(cpu);
                 cpu.shadow.settle(self.calls_of(event.cpu))?;
                 cpu.woken_at = None;
@@ -596,7 +601,7 @@ impl<'a> Common<'a> {
         cpu: &mut Cpu<'_>,
         end: u64,
         number: u32,
-        period: &IdleRow,
+        period: &PackedIdlePeriod,
     ) -> Result<(), ReplayError> {
         let group = cpu.group;
         let Some(state) = group.judge.rule(usize::from(period.state())) else {
@@ -773,7 +778,7 @@ impl<'a> Common<'a> {
             return Err(ReplayError::NoPeriods);
         }
         let recorded = &metadata.recorded;
-        let of = |are: fn(&IdleRow) -> bool| self.flags.of(are);
+        let of = |are: fn(&PackedIdlePeriod) -> bool| self.flags.of(are);
         let known = |are| (recorded.tick != Recorded::Missing).then(|| of(are));
         let tally = match &self.package {
             PackageStage::Tallies(tally) => Some(&**tally),
@@ -841,7 +846,7 @@ impl<'a> Common<'a> {
         let approximate = [
             (
                 "sleep length inferred from timer events",
-                of(IdleRow::inferred),
+                of(PackedIdlePeriod::inferred),
             ),
             (
                 "sleep length unknown; the CPU's longest rest so far stands in for it",

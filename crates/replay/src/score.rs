@@ -21,7 +21,7 @@ pub struct Asked {
 /// An answer that is no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("answer {number} is idle state {state}, and the CPU has {states}, counted from 0")]
-pub struct NoSuchState {
+pub struct AnswerOutOfRange {
     /// Which answer, from 1.
     pub number: usize,
     /// What it is.
@@ -36,13 +36,13 @@ impl Asked {
     ///
     /// # Errors
     /// An answer is no state.
-    pub fn score(&self, answers: &[IdleDecision]) -> Result<Vec<Totals>, NoSuchState> {
+    pub fn score(&self, answers: &[IdleDecision]) -> Result<Vec<Totals>, AnswerOutOfRange> {
         let judge = Judge::new(&self.states, self.tick);
         let mut totals = vec![Totals::default(); self.states.declared.len()];
         for (number, (call, answer)) in (1..).zip(self.calls.iter().zip(answers)) {
             let stay = call.outcome.residency;
             if answer.state >= totals.len() {
-                return Err(NoSuchState {
+                return Err(AnswerOutOfRange {
                     number,
                     state: answer.state,
                     states: totals.len(),

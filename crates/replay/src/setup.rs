@@ -9,7 +9,7 @@ use wakepath_trace::recording::Metadata;
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::blocks::MOST_BLOCKS;
-use crate::package::Package;
+use crate::package::PackageFigures;
 
 /// What to replay.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct Setup {
     /// The idle states of each group of CPUs.
     pub states: Vec<States>,
     /// The package of all CPUs, if its power is known.
-    pub package: Option<Package>,
+    pub package: Option<PackageFigures>,
     /// The tick rate.
     pub tick: TickRate,
     /// The governors to run, with the names to report them by.

@@ -7,13 +7,13 @@ use wakepath_policies::idle::{Governor, IdlePolicy, KernelVersion, OracleGoal};
 use wakepath_policies::input::CallReader;
 use wakepath_policies::psd::PsdPolicy;
 use wakepath_trace::recording::{
-    Before, Block, Event, IdleInputs, IdlePeriod, Kind, Metadata, Overwrite, Reader, TimerKind,
-    Writer,
+    Before, Block, Event, EventKind, IdleInputs, IdlePeriod, Metadata, Overwrite, Reader,
+    TimerKind, Writer,
 };
 use wakepath_units::{Microwatts, Nanoseconds, TickRate};
 
 use super::*;
-use crate::package::{Package, PackageReport};
+use crate::package::{PackageFigures, PackageReport};
 
 mod blocks;
 
@@ -52,7 +52,7 @@ fn setup(policies: &[IdlePolicy]) -> Setup {
 }
 
 /// An event on CPU 0.
-fn on(time: u64, kind: Kind) -> Event {
+fn on(time: u64, kind: EventKind) -> Event {
     Event {
         time: Nanoseconds(time),
         cpu: 0,
@@ -71,7 +71,7 @@ fn idle(end: u64, duration: u64, state: u8, before: Before) -> Event {
     };
     on(
         end,
-        Kind::Idle(IdlePeriod {
+        EventKind::Idle(IdlePeriod {
             state,
             duration: Nanoseconds(duration),
             inputs,
@@ -132,9 +132,9 @@ fn a_tick_does_not_end_a_rest() {
     // 3 ms up to a tick, 2 ms more, and then an I/O completion.
     let events = [
         idle(13 * MS, 3 * MS, 2, Before::Task),
-        on(13 * MS + US, Kind::Timer(TimerKind::Tick)),
+        on(13 * MS + US, EventKind::Timer(TimerKind::Tick)),
         idle(15 * MS + 2 * US, 2 * MS, 2, Before::IdleLoop),
-        on(15 * MS + 5 * US, Kind::BlockComplete(READ)),
+        on(15 * MS + 5 * US, EventKind::BlockComplete(READ)),
     ];
     let report = run(
         &events,
@@ -168,10 +168,10 @@ fn a_wake_up_that_the_oracle_had_sooner_is_added_latency() {
     };
     // 50 us are worth C1 only.
     let events = [
-        on(MS, Kind::BlockIssue(block)),
+        on(MS, EventKind::BlockIssue(block)),
         idle(MS + 60 * US, 50 * US, 2, Before::Task),
-        on(MS + 61 * US, Kind::BlockComplete(block)),
-        on(3 * MS, Kind::BlockIssue(block)),
+        on(MS + 61 * US, EventKind::BlockComplete(block)),
+        on(3 * MS, EventKind::BlockIssue(block)),
     ];
     let report = run(
         &events,
@@ -202,7 +202,7 @@ fn psd_holds_a_cpu_up_after_a_completion() {
         write: true,
     };
     let events = [
-        on(8 * MS, Kind::BlockComplete(block)),
+        on(8 * MS, EventKind::BlockComplete(block)),
         idle(10 * MS, MS, 2, Before::Task),
         idle(900 * MS, MS, 2, Before::Task),
     ];
@@ -220,7 +220,7 @@ fn a_completion_does_not_hold_up_the_rest_that_it_ends() {
     let mut events = Vec::new();
     for i in 1..=10 {
         let end = i * 100 * MS;
-        events.push(on(end - 5 * US, Kind::BlockComplete(READ)));
+        events.push(on(end - 5 * US, EventKind::BlockComplete(READ)));
         events.push(idle(end, 50 * MS, 2, Before::Task));
     }
     let mut with = setup(&[IdlePolicy::Deepest]);
@@ -234,15 +234,15 @@ fn a_completion_does_not_hold_up_the_rest_that_it_ends() {
 
 #[test]
 fn a_drive_whose_completion_was_missed_is_idle_again() {
-    let at = |time: u64, sector: u64, kind: fn(Block) -> Kind| {
+    let at = |time: u64, sector: u64, kind: fn(Block) -> EventKind| {
         on(time * MS, kind(Block { sector, ..READ }))
     };
     let mut events = vec![idle(MS, 1, 1, Before::Task)];
     // Of 100 requests, one every second, no completion is there of the first half.
     for i in 1..=100 {
-        events.push(at(i * 1000, i, Kind::BlockIssue));
+        events.push(at(i * 1000, i, EventKind::BlockIssue));
         if i > 50 {
-            events.push(at(i * 1000 + 1, i, Kind::BlockComplete));
+            events.push(at(i * 1000 + 1, i, EventKind::BlockComplete));
         }
     }
     let report = run(&events, &setup(&[])).unwrap();
@@ -307,7 +307,7 @@ fn chosen_by(policy: &IdlePolicy, lengths: &[u64]) -> Vec<Event> {
             got_tick: Some(false),
             poll_limit_hit: Some(false),
         };
-        events.push(on(now, Kind::Idle(period)));
+        events.push(on(now, EventKind::Idle(period)));
     }
     events
 }
@@ -378,14 +378,14 @@ fn the_package_sleeps_while_all_cpus_are_in_their_deepest_state() {
         rest(0, 0, 1000, 2),
         rest(1, 700, 2000, 2),
         rest(0, 1100, 2000, 2),
-        on(2010 * US, Kind::BlockComplete(READ)),
+        on(2010 * US, EventKind::BlockComplete(READ)),
     ];
     let mut setup = setup(&[
         IdlePolicy::Deepest,
         IdlePolicy::Shallowest,
         IdlePolicy::Oracle(OracleGoal::Energy),
     ]);
-    setup.package = Some(Package {
+    setup.package = Some(PackageFigures {
         cpus: 3,
         ..blocks::PACKAGE
     });
@@ -418,7 +418,7 @@ fn the_package_sleeps_while_all_cpus_are_in_their_deepest_state() {
     // By its latency requests no CPU may sleep so deeply: whoever does it all the same makes each wake-up slower.
     let mut events = events.to_vec();
     for event in &mut events {
-        if let Kind::Idle(period) = &mut event.kind {
+        if let EventKind::Idle(period) = &mut event.kind {
             period.inputs.latency_request = Some(0);
         }
     }
@@ -435,12 +435,12 @@ fn the_package_sleeps_while_all_cpus_are_in_their_deepest_state() {
 #[test]
 fn a_tick_that_wakes_a_cpu_keeps_the_package_up_for_a_while() {
     let mut first = idle(13 * MS, 3 * MS, 2, Before::Task);
-    if let Kind::Idle(period) = &mut first.kind {
+    if let EventKind::Idle(period) = &mut first.kind {
         period.got_tick = Some(true);
     }
     let events = [first, idle(15 * MS, 2 * MS, 2, Before::IdleLoop)];
     let mut setup = setup(&[IdlePolicy::Deepest]);
-    setup.package = Some(Package {
+    setup.package = Some(PackageFigures {
         idle: Microwatts(0),
         awake: Microwatts(10_000_000),
         sleep: PackageSleep {
@@ -478,7 +478,7 @@ fn windows_of_a_long_recording_are_added_up_on_the_way() {
         }
     }
     let mut setup = setup(&[IdlePolicy::Deepest]);
-    setup.package = Some(Package {
+    setup.package = Some(PackageFigures {
         idle: Microwatts(0),
         awake: Microwatts(1),
         sleep: PackageSleep::default(),
@@ -512,7 +512,7 @@ fn the_call_log_is_what_was_asked() {
     let recorded: Vec<u8> = events
         .iter()
         .filter_map(|event| match event.kind {
-            Kind::Idle(period) => Some(period.state),
+            EventKind::Idle(period) => Some(period.state),
             _ => None,
         })
         .collect();
@@ -522,7 +522,7 @@ fn the_call_log_is_what_was_asked() {
 #[test]
 fn what_is_missing_is_said() {
     let mut event = idle(10 * MS, MS, 1, Before::Unknown);
-    if let Kind::Idle(period) = &mut event.kind {
+    if let EventKind::Idle(period) = &mut event.kind {
         period.inputs = IdleInputs::default();
     }
     let report = run(&[event], &setup(&KERNELS)).unwrap();
@@ -553,7 +553,7 @@ fn recordings_that_do_not_fit_are_refused() {
 fn a_clock_that_jumps_is_named_and_does_not_hang() {
     let far = idle(i64::MAX as u64, i64::MAX as u64 - 10, 1, Before::Task);
     let back = idle(10 * MS, MS, 1, Before::Task);
-    let gone = on(11 * MS, Kind::Hotplug { online: false });
+    let gone = on(11 * MS, EventKind::Hotplug { online: false });
     let report = run(&[far, back, gone], &setup(&KERNELS)).unwrap();
     let names: Vec<&str> = report.warnings.iter().map(|w| w.name.as_str()).collect();
     assert_eq!(names, ["long-rest", "clock-jump"]);
@@ -567,8 +567,8 @@ fn what_a_governor_knows_of_a_cpu_that_was_offline_depends_on_the_driver() {
         |from: u64| (1..=100).map(move |i| idle(from + i * 100 * US, 50 * US, 1, Before::Task));
     let mut events: Vec<Event> = rests(0).collect();
     let away = 20 * MS;
-    events.push(on(away, Kind::Hotplug { online: false }));
-    events.push(on(away + 50 * MS, Kind::Hotplug { online: true }));
+    events.push(on(away, EventKind::Hotplug { online: false }));
+    events.push(on(away + 50 * MS, EventKind::Hotplug { online: true }));
     events.extend(rests(away + 51 * MS));
     let deep_stays = |driver: Option<&str>| {
         let recorded = recording_with(&events, driver);
@@ -590,13 +590,13 @@ fn what_a_governor_knows_of_a_cpu_that_was_offline_depends_on_the_driver() {
 fn interrupts_inside_a_stay_are_what_ended_it() {
     let events = [
         // A tick, and 90 us of exit latency after it.
-        on(13 * MS - 90 * US, Kind::Timer(TimerKind::Tick)),
+        on(13 * MS - 90 * US, EventKind::Timer(TimerKind::Tick)),
         idle(13 * MS, 3 * MS, 2, Before::Task),
         // The same with a completion.
-        on(15 * MS - 90 * US, Kind::BlockComplete(READ)),
+        on(15 * MS - 90 * US, EventKind::BlockComplete(READ)),
         idle(15 * MS, 2 * MS - 10 * US, 2, Before::Task),
         // One long before the end is not what ended the stay.
-        on(20 * MS, Kind::BlockComplete(READ)),
+        on(20 * MS, EventKind::BlockComplete(READ)),
         idle(25 * MS, 6 * MS, 2, Before::Task),
     ];
     let report = run(&events, &setup(&[IdlePolicy::Deepest])).unwrap();

@@ -12,14 +12,15 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use wakepath_compare::results::{Comparison, Options, Source, compare};
+use wakepath_compare::results::{CompareOptions, Comparison, Source, compare};
 use wakepath_report::html::from_results::{self, FromResultsError};
 use wakepath_report::html::render;
-use wakepath_report::html::view::{Row, Tone, View};
+use wakepath_report::html::view::{PageRow, Tone, View};
 use wakepath_results::document::CpuKind;
 use wakepath_results::rows::BUSY;
 use wakepath_results::{
-    Document, Goal, Machine, Mode, Origin, Question, Reader, ResultsError, Run, Writer,
+    Document, Goal, MachineInfo, Mode, Question, ResultReader, ResultWriter, ResultsError,
+    RunOrigin, RunRecord,
 };
 
 const POLICIES: [&str; 3] = ["menu", "teo", "ladder"];
@@ -46,7 +47,7 @@ fn document(repeats: u32) -> Document {
 }
 
 /// teo is 10 % faster than menu, ladder 20 % slower.
-fn results(document: &Document, change: impl Fn(&mut Run)) -> TempDir {
+fn results(document: &Document, change: impl Fn(&mut RunRecord)) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let files = [
         ("study.toml".to_owned(), b"name = \"governors\"\n".to_vec()),
@@ -54,7 +55,7 @@ fn results(document: &Document, change: impl Fn(&mut Run)) -> TempDir {
         ("workloads/job.fio".to_owned(), b"[reads]\n".to_vec()),
     ];
     let writer =
-        Writer::open(folder.path().join("r"), document.clone(), &files, Mode::New).unwrap();
+        ResultWriter::open(folder.path().join("r"), document.clone(), &files, Mode::New).unwrap();
     let mut index = 0;
     for (machine, workload) in document.loads() {
         for policy in &document.policies {
@@ -77,7 +78,7 @@ fn results(document: &Document, change: impl Fn(&mut Run)) -> TempDir {
 }
 
 fn view_of(folder: &TempDir) -> View {
-    let reader = Reader::open(folder.path().join("r")).unwrap();
+    let reader = ResultReader::open(folder.path().join("r")).unwrap();
     from_results::view(&[reader], None).unwrap()
 }
 
@@ -250,7 +251,7 @@ fn a_question_for_the_best_policy_is_answered_first() {
     );
     assert_eq!(faster.tone, Tone::Worse);
     // Beside other results each study is answered by its own, with the policies as the page calls them.
-    let readers = [&folder, &folder].map(|f| Reader::open(f.path().join("r")).unwrap());
+    let readers = [&folder, &folder].map(|f| ResultReader::open(f.path().join("r")).unwrap());
     let both = from_results::view(&readers, None).unwrap();
     let first = &both.answers[0].sentence;
     assert!(
@@ -277,9 +278,9 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
         }
     });
     let view = view_of(&folder);
-    let reader = Reader::open(folder.path().join("r")).unwrap();
+    let reader = ResultReader::open(folder.path().join("r")).unwrap();
     let source = Source::read("r", &reader).unwrap();
-    let compared = compare(&[source], &Options::default()).unwrap();
+    let compared = compare(&[source], &CompareOptions::default()).unwrap();
     for row in &view.rows {
         let (metric, workload) = (
             &view.metrics[row.metric].name,
@@ -295,9 +296,9 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
             of.unwrap().significant
         );
     }
-    let alone = Options {
+    let alone = CompareOptions {
         metrics: vec!["iops".into()],
-        ..Options::default()
+        ..CompareOptions::default()
     };
     let source = Source::read("r", &reader).unwrap();
     let alone = compare(&[source], &alone).unwrap();
@@ -322,7 +323,7 @@ fn results_of_several_machines_have_baselines_of_their_own() {
             *value *= 0.5;
         }
     });
-    let readers = [&first, &other].map(|f| Reader::open(f.path().join("r")).unwrap());
+    let readers = [&first, &other].map(|f| ResultReader::open(f.path().join("r")).unwrap());
     let view = from_results::view(&readers, None).unwrap();
     let baselines = view.policies.iter().filter(|p| p.baseline);
     assert_eq!(baselines.count(), 2);
@@ -348,7 +349,7 @@ fn results_of_several_machines_have_baselines_of_their_own() {
 fn a_study_of_several_machines_compares_policies_on_each() {
     let mut both = document(4);
     let board = both.machines[0].clone();
-    both.machines.push(Machine {
+    both.machines.push(MachineInfo {
         name: "server".into(),
         title: "A server".into(),
         source: "machines/server.toml".into(),
@@ -380,7 +381,7 @@ fn a_study_of_several_machines_compares_policies_on_each() {
     assert_eq!(names, ["reads (board)", "writes (board)", "reads (server)"]);
     assert_eq!(view.policies.iter().filter(|p| p.baseline).count(), 1);
     let gain = |workload: usize| {
-        let is_it = |r: &&Row| {
+        let is_it = |r: &&PageRow| {
             r.workload == workload && r.policy == 1 && view.metrics[r.metric].name == "mean_us"
         };
         view.rows
@@ -474,13 +475,13 @@ fn an_interrupted_study_is_reported_as_far_as_it_got() {
 fn several_results_are_told_apart() {
     let sim = results(&document(4), |_| {});
     let live = Document {
-        backend: Origin::Live,
+        backend: RunOrigin::Live,
         ..document(4)
     };
     let live = results(&live, |run| {
         run.attribution.clear();
     });
-    let readers = [&sim, &live].map(|f| Reader::open(f.path().join("r")).unwrap());
+    let readers = [&sim, &live].map(|f| ResultReader::open(f.path().join("r")).unwrap());
     let view = from_results::view(&readers, None).unwrap();
     assert_eq!(view.policies.len(), 6);
     let names: Vec<&str> = view.policies.iter().map(|p| p.name.as_str()).collect();
@@ -502,7 +503,7 @@ fn several_results_are_told_apart() {
 fn what_cannot_be_reported_on_is_one_error() {
     let folder = results(&document(4), |_| {});
     let dir = folder.path().join("r");
-    let open = |dir: &Path| Reader::open(dir);
+    let open = |dir: &Path| ResultReader::open(dir);
     assert!(matches!(
         from_results::view(&[], None),
         Err(FromResultsError::Nothing)

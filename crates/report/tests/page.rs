@@ -10,7 +10,7 @@ mod sample;
 
 use proptest::prelude::*;
 use wakepath_report::html::render;
-use wakepath_report::html::view::{View, Workload};
+use wakepath_report::html::view::{PageWorkload, View};
 
 fn plain(kind: &str, index: usize) -> String {
     format!("{kind}@{index}")
@@ -85,10 +85,10 @@ fn nothing_is_loaded_from_elsewhere() {
 fn what_is_missing_is_said() {
     let mut view = sample::view(2, 1, plain);
     let of = &view.workloads[0];
-    view.workloads[0] = Workload {
+    view.workloads[0] = PageWorkload {
         name: of.name.clone(),
         percentiles: of.percentiles.clone(),
-        ..Workload::default()
+        ..PageWorkload::default()
     };
     let page = render(&view).unwrap();
     assert_eq!(page.matches("<p class=\"missing\">").count(), 7);

@@ -15,7 +15,7 @@ use std::fs;
 
 use tempfile::TempDir;
 use wakepath_report::html::{LARGEST, from_results, render};
-use wakepath_results::{Document, Goal, Mode, Question, Reader, Run, Writer};
+use wakepath_results::{Document, Goal, Mode, Question, ResultReader, ResultWriter, RunRecord};
 
 /// The bytes around a number of things of some many, such as `64 of 500 policies`.
 fn shown(page: &str, what: &str) -> [usize; 2] {
@@ -54,7 +54,7 @@ fn ten_thousand_runs_make_a_small_page_that_says_what_it_leaves_out() {
         baseline: None,
     }];
     let folder = written(&document);
-    let reader = Reader::open(folder.path().join("r")).unwrap();
+    let reader = ResultReader::open(folder.path().join("r")).unwrap();
     let dir = reader.dir().display().to_string();
     let view = from_results::view(&[reader], None).unwrap();
     let page = render(&view).unwrap();
@@ -90,7 +90,7 @@ fn ten_thousand_runs_make_a_small_page_that_says_what_it_leaves_out() {
 fn written(document: &Document) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("r");
-    let writer = Writer::open(&dir, document.clone(), &[], Mode::New).unwrap();
+    let writer = ResultWriter::open(&dir, document.clone(), &[], Mode::New).unwrap();
     let mut index = 0;
     for repeat in 0..document.repeats {
         for workload in &document.workloads {
@@ -110,7 +110,7 @@ fn written(document: &Document) -> TempDir {
 }
 
 /// As many details as a simulation has.
-fn detailed(run: &mut Run) {
+fn detailed(run: &mut RunRecord) {
     let buckets = (0..60).map(|i| (1000 * i, 1000 * (i + 1), 1 + i % 7));
     run.latency = buckets.collect();
     if run.key.repeat == 0 {

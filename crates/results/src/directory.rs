@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use crate::atomic;
 use crate::document::{Document, VERSION};
-use crate::reader::{self, Reader};
-use crate::rows::{Run, RunKey};
+use crate::reader::{self, ResultReader};
+use crate::rows::{RunKey, RunRecord};
 use crate::table_files;
 use crate::tables::TableError;
 
@@ -145,7 +145,7 @@ pub enum Mode {
 
 /// Writes a result directory. Nobody else can while it exists.
 #[derive(Debug)]
-pub struct Writer {
+pub struct ResultWriter {
     dir: PathBuf,
     document: Document,
     /// The runs that were there when it began.
@@ -154,7 +154,7 @@ pub struct Writer {
     _lock: File,
 }
 
-impl Writer {
+impl ResultWriter {
     /// Begins or goes on. `files` are copied in: a path inside the directory and a content each.
     ///
     /// # Errors
@@ -270,7 +270,7 @@ impl Writer {
     ///
     /// # Errors
     /// A metric is no finite number; the file system refuses, for example because it is full.
-    pub fn write_run(&self, index: usize, run: &Run) -> Result<(), ResultsError> {
+    pub fn write_run(&self, index: usize, run: &RunRecord) -> Result<(), ResultsError> {
         write_run(&self.dir, index, run)
     }
 
@@ -305,12 +305,12 @@ impl Writer {
     }
 }
 
-/// Keeps a finished run in a directory that another process has begun with a [`Writer`] and will finish. Whoever makes the
+/// Keeps a finished run in a directory that another process has begun with a [`ResultWriter`] and will finish. Whoever makes the
 /// same run again writes the same bytes.
 ///
 /// # Errors
-/// As [`Writer::write_run`].
-pub fn write_run(dir: &Path, index: usize, run: &Run) -> Result<(), ResultsError> {
+/// As [`ResultWriter::write_run`].
+pub fn write_run(dir: &Path, index: usize, run: &RunRecord) -> Result<(), ResultsError> {
     if let Some((metric, value)) = run.not_finite() {
         return Err(ResultsError::NotFinite {
             key: run.key.clone(),
@@ -361,7 +361,7 @@ fn same_study(
         path: dir.to_owned(),
         what: what.to_owned(),
     };
-    let there = Reader::open(dir)?;
+    let there = ResultReader::open(dir)?;
     let there = there.document();
     if there.repeats > wanted.repeats {
         return Err(ResultsError::Exists {
@@ -506,7 +506,7 @@ pub(crate) fn names(folder: &Path) -> Result<Vec<String>, ResultsError> {
 /// document stays until the new one takes its place: at any moment in between the directory holds the unfinished results
 /// of either study, and no run without a document that says of which.
 fn empty(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
-    match Reader::open(dir) {
+    match ResultReader::open(dir) {
         // Tables that are about to go no longer count.
         Ok(there) => write_json(
             &dir.join(DOCUMENT),

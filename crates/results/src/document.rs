@@ -17,7 +17,7 @@ pub const VERSION: u32 = 2;
 /// Where the numbers come from: the backend that made them, or another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Origin {
+pub enum RunOrigin {
     /// The simulator.
     Sim,
     /// A recorded trace.
@@ -30,7 +30,7 @@ pub enum Origin {
     Import,
 }
 
-impl Origin {
+impl RunOrigin {
     /// Its name in `result.json`, and after `--on`.
     pub fn name(self) -> &'static str {
         match self {
@@ -69,15 +69,15 @@ pub struct Document {
     /// The study.
     pub study: StudyInfo,
     /// Where the numbers come from.
-    pub backend: Origin,
+    pub backend: RunOrigin,
     /// Programs by name with their versions: `wakepath`, and what ran the workloads.
     pub tools: BTreeMap<String, String>,
     /// The machines, in the order of the study.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<MachineInfo>,
     /// The workloads, in the order of the study.
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<WorkloadInfo>,
     /// The policies, in the order of the study.
-    pub policies: Vec<Policy>,
+    pub policies: Vec<PolicyInfo>,
     /// SHA-256 by path of the files that results name and have no copy of: recordings, and lists of idle states.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sha256: BTreeMap<String, String>,
@@ -114,7 +114,7 @@ pub struct StudyInfo {
 /// A machine in short; its file has all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Machine {
+pub struct MachineInfo {
     /// Its name in the tables.
     pub name: String,
     /// Its file: `machine.toml`, of several one in `machines/`; empty if nothing is known of it.
@@ -142,7 +142,7 @@ pub struct CpuKind {
 /// A workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Workload {
+pub struct WorkloadInfo {
     /// Its name in the tables.
     pub name: String,
     /// `fio`, `rt-app`, `command` or `recording`.
@@ -177,7 +177,7 @@ pub struct RequestedRate {
 /// What is compared: one value of every setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Policy {
+pub struct PolicyInfo {
     /// Its name in the tables.
     pub name: String,
     /// Its settings: `idle`, `freq` and so on with full policy names or values.
@@ -193,9 +193,9 @@ pub(crate) struct ChangedFile {
 
 impl Document {
     /// Each workload on each machine on which it is planned, by the order of the machines.
-    pub fn loads(&self) -> impl Iterator<Item = (&Machine, &Workload)> {
+    pub fn loads(&self) -> impl Iterator<Item = (&MachineInfo, &WorkloadInfo)> {
         self.machines.iter().flat_map(|machine| {
-            let planned = |w: &&Workload| is_among(&w.machines, &machine.name);
+            let planned = |w: &&WorkloadInfo| is_among(&w.machines, &machine.name);
             self.workloads
                 .iter()
                 .filter(planned)

@@ -9,10 +9,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::directory::{MACHINE, MACHINES, Mode, STUDY, Writer, copies};
-use crate::import::{ImportError, fio::Output};
+use crate::directory::{MACHINE, MACHINES, Mode, ResultWriter, STUDY, copies};
+use crate::import::{ResultImportError, fio::Output};
 use crate::rows::BUSY;
-use crate::{Document, Idle, Origin, Reader, ResultsError, Run, RunKey};
+use crate::{Document, Idle, ResultReader, ResultsError, RunKey, RunOrigin, RunRecord};
 
 /// Largest file of measured runs.
 const MAX_BYTES: u64 = 1 << 30;
@@ -56,14 +56,14 @@ pub fn write(
     measured: &Path,
     into: &Path,
     mode: Mode,
-) -> Result<usize, ImportError> {
-    let content = |message: String| ImportError::Content {
+) -> Result<usize, ResultImportError> {
+    let content = |message: String| ResultImportError::Content {
         path: measured.to_owned(),
         message,
     };
-    let plan = Reader::open(simulated)?;
+    let plan = ResultReader::open(simulated)?;
     let runs = read(measured)?;
-    let planned: Vec<Run> = plan.runs()?;
+    let planned: Vec<RunRecord> = plan.runs()?;
     let place = |key: &RunKey| planned.iter().position(|run| run.key == *key);
     let mut versions = BTreeMap::new();
     let mut seen = BTreeSet::new();
@@ -94,7 +94,7 @@ pub fn write(
     let mut tools: BTreeMap<String, String> = versions.into_iter().map(listed).collect();
     tools.insert("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     let document = Document {
-        backend: Origin::Lab,
+        backend: RunOrigin::Lab,
         tools,
         shard: None,
         notes: vec![
@@ -116,8 +116,8 @@ pub fn write(
         let kind = kind_on(&measured.key.machine);
         Ok((index, filled(measured, kind, order).map_err(content)?))
     });
-    let runs: Vec<(usize, Run)> = runs.collect::<Result<_, ImportError>>()?;
-    let writer = Writer::open(into, document, &files(simulated)?, mode)?;
+    let runs: Vec<(usize, RunRecord)> = runs.collect::<Result<_, ResultImportError>>()?;
+    let writer = ResultWriter::open(into, document, &files(simulated)?, mode)?;
     for (index, run) in &runs {
         writer.write_run(*index, run)?;
     }
@@ -139,12 +139,12 @@ fn files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
     all.map(read).collect()
 }
 
-fn read(path: &Path) -> Result<Vec<Measured>, ImportError> {
-    let unreadable = |source| ImportError::Read {
+fn read(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
+    let unreadable = |source| ResultImportError::Read {
         path: path.to_owned(),
         source,
     };
-    let content = |message: String| ImportError::Content {
+    let content = |message: String| ResultImportError::Content {
         path: path.to_owned(),
         message,
     };
@@ -169,10 +169,10 @@ fn read(path: &Path) -> Result<Vec<Measured>, ImportError> {
 }
 
 /// The run with what was measured.
-fn filled(measured: Measured, kind: &str, order: u32) -> Result<Run, String> {
+fn filled(measured: Measured, kind: &str, order: u32) -> Result<RunRecord, String> {
     let repeat = measured.key.repeat;
     let named = |message: String| format!("{}: {message}", measured.key);
-    let mut run = Run::new(measured.key.clone(), None, repeat, order);
+    let mut run = RunRecord::new(measured.key.clone(), None, repeat, order);
     let output = Output::find(&measured.fio)
         .ok_or_else(|| named("fio has printed no JSON".to_owned()))
         .and_then(|found| found.map_err(named))?;

@@ -7,7 +7,7 @@
 //! - [`document`]: `result.json`, what was compared, how and with what.
 //! - [`question`]: what a study asks, also with a goal and conditions.
 //! - [`rows`]: the rows of the Parquet tables.
-//! - [`directory`]: writing, one finished run after the other; [`Reader`] reads.
+//! - [`directory`]: writing, one finished run after the other; [`ResultReader`] reads.
 //! - [`mod@shard`]: parts of a study that are run apart, put together again.
 //! - [`laboratory`]: runs in virtual machines in virtual time.
 //! - [`import`]: results of other tools (fio, MMTests, hyperfine) as runs.
@@ -28,14 +28,16 @@ mod tables;
 mod text;
 pub mod timeline;
 
-pub use directory::{Mode, ResultsError, Writer};
-pub use document::{Design, Document, Machine, Origin, Policy, RequestedRate, StudyInfo, Workload};
+pub use directory::{Mode, ResultWriter, ResultsError};
+pub use document::{
+    Design, Document, MachineInfo, PolicyInfo, RequestedRate, RunOrigin, StudyInfo, WorkloadInfo,
+};
 pub use mean::Mean;
 pub use metric::{Better, METRICS, Metric};
 pub use question::{Condition, Goal, Question};
-pub use reader::Reader;
+pub use reader::ResultReader;
 pub use rows::{
-    At, AttributionRow, FrequencyRow, Idle, IdleRow, LatencyRow, MetricRow, Run, RunKey,
-    TimelineRow,
+    AttributionAt, AttributionRow, FrequencyRow, Idle, IdleRow, LatencyRow, MetricRow, RunKey,
+    RunRecord, TimelineRow,
 };
 pub use shard::{MergeError, Shard, merge};

@@ -8,7 +8,9 @@ use serde::Deserialize;
 
 use crate::directory::{DOCUMENT, RUNS, ResultsError, at, run_index, run_path};
 use crate::document::{Document, SCHEMA, VERSION};
-use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, Run, TimelineRow};
+use crate::rows::{
+    AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, RunRecord, TimelineRow,
+};
 use crate::tables::{self, Row};
 
 /// The Parquet tables: metrics, latency, attribution, idle, frequency, timeline.
@@ -24,11 +26,11 @@ pub(crate) const TABLES: [&str; 6] = [
 /// Reads a result directory, also one whose study was interrupted: then the tables have the runs that were finished.
 /// What another tool has measured can be read in the same way.
 #[derive(Debug)]
-pub struct Reader {
+pub struct ResultReader {
     dir: PathBuf,
     document: Document,
     /// Runs that no directory has.
-    imported: Option<Vec<Run>>,
+    imported: Option<Vec<RunRecord>>,
 }
 
 /// What any version has.
@@ -40,7 +42,7 @@ struct Head {
     tools: std::collections::BTreeMap<String, serde_json::Value>,
 }
 
-impl Reader {
+impl ResultReader {
     /// Reads `result.json`.
     ///
     /// # Errors
@@ -78,7 +80,7 @@ impl Reader {
     }
 
     /// Runs that were imported from `path`, as if a result directory held them.
-    pub fn of_runs(path: impl Into<PathBuf>, document: Document, runs: Vec<Run>) -> Self {
+    pub fn of_runs(path: impl Into<PathBuf>, document: Document, runs: Vec<RunRecord>) -> Self {
         Self {
             dir: path.into(),
             document,
@@ -109,7 +111,7 @@ impl Reader {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn runs(&self) -> Result<Vec<Run>, ResultsError> {
+    pub fn runs(&self) -> Result<Vec<RunRecord>, ResultsError> {
         match &self.imported {
             Some(runs) => Ok(runs.clone()),
             None => runs(&self.dir),
@@ -195,7 +197,7 @@ impl Reader {
     fn table<R: Row>(
         &self,
         table: usize,
-        of_run: fn(&Run, &mut Vec<R>),
+        of_run: fn(&RunRecord, &mut Vec<R>),
     ) -> Result<Vec<R>, ResultsError> {
         if let Some(runs) = &self.imported {
             let mut rows = Vec::new();
@@ -218,7 +220,7 @@ impl Reader {
 }
 
 /// The finished runs of a directory, in the order of their plan.
-fn runs(dir: &Path) -> Result<Vec<Run>, ResultsError> {
+fn runs(dir: &Path) -> Result<Vec<RunRecord>, ResultsError> {
     let finished = run_indices(dir)?.into_iter();
     finished
         .map(|index| read_run(&run_path(dir, index)))
@@ -238,7 +240,7 @@ pub(crate) fn run_indices(dir: &Path) -> Result<Vec<usize>, ResultsError> {
     Ok(indices)
 }
 
-pub(crate) fn read_run(path: &Path) -> Result<Run, ResultsError> {
+pub(crate) fn read_run(path: &Path) -> Result<RunRecord, ResultsError> {
     let text = fs::read(path).map_err(at(path))?;
     serde_json::from_slice(&text).map_err(|e| ResultsError::Content {
         path: path.to_owned(),

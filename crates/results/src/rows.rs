@@ -1,7 +1,7 @@
 //! The rows of the tables.
 //!
 //! Every table is in long form: the first four columns say which run a row belongs to. One finished run is a
-//! [`Run`], a JSON file of its own; the Parquet tables are made from these files.
+//! [`RunRecord`], a JSON file of its own; the Parquet tables are made from these files.
 
 use std::fmt;
 
@@ -194,7 +194,7 @@ pub const PARTS: [&str; 9] = [
 
 /// What requests an attribution is of, as [`AttributionRow`] names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum AttributionAt {
     /// All of them.
     Mean,
     /// About the median.
@@ -207,7 +207,7 @@ pub enum At {
     P999,
 }
 
-impl At {
+impl AttributionAt {
     /// All of them, in the order of their latency.
     pub const ALL: [Self; 5] = [Self::Mean, Self::P50, Self::P90, Self::P99, Self::P999];
 
@@ -226,7 +226,7 @@ impl At {
 /// One finished run: a file `runs/NNNNNN.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct RunRecord {
     /// [`crate::document::VERSION`].
     pub version: u32,
     /// Which run.
@@ -273,7 +273,7 @@ pub struct Idle {
     pub wasted_energy_uj: Option<f64>,
 }
 
-impl Run {
+impl RunRecord {
     /// A run without any numbers yet.
     pub fn new(key: RunKey, seed: Option<u64>, block: u32, order: u32) -> Self {
         Self {

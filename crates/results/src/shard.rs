@@ -9,10 +9,10 @@ use std::str::FromStr;
 use rayon::prelude::*;
 
 use crate::directory::{
-    self, DOCUMENT, GOVERNORS, MACHINES, Mode, RUNS, ResultsError, WORKLOADS, Writer, at,
+    self, DOCUMENT, GOVERNORS, MACHINES, Mode, RUNS, ResultWriter, ResultsError, WORKLOADS, at,
 };
 use crate::document::Document;
-use crate::reader::{self, Reader};
+use crate::reader::{self, ResultReader};
 use crate::text::as_text;
 
 /// The largest number of shards.
@@ -152,7 +152,7 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
     let mut found: BTreeMap<Shard, &Path> = BTreeMap::new();
     let mut first: Option<(&Path, Document)> = None;
     for dir in shards {
-        let document = Reader::open(dir)?.document().clone();
+        let document = ResultReader::open(dir)?.document().clone();
         let Some(shard) = document.shard else {
             return Err(MergeError::Whole(dir.clone()));
         };
@@ -218,7 +218,7 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
     for (shard, dir) in &found {
         paths.extend(runs_of(*shard, dir, runs)?);
     }
-    let writer = Writer::open(to, document, &files, mode)?;
+    let writer = ResultWriter::open(to, document, &files, mode)?;
     // Each copy waits for the disk.
     paths.into_par_iter().try_for_each(|(index, path)| {
         let bytes = fs::read(&path).map_err(at(&path))?;

@@ -9,8 +9,10 @@ use rayon::prelude::*;
 use crate::atomic::Unfinished;
 use crate::directory::{ResultsError, run_path};
 use crate::reader::{self, TABLES};
-use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, Run, TimelineRow};
-use crate::tables::{Row, TableError, Writer};
+use crate::rows::{
+    AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, RunRecord, TimelineRow,
+};
+use crate::tables::{ResultWriter, Row, TableError};
 
 /// Runs that are read at a time, on all threads of the current rayon pool.
 const RUNS_AT_ONCE: usize = 256;
@@ -31,7 +33,7 @@ pub(crate) fn write(dir: &Path) -> Result<(), ResultsError> {
     for some in reader::run_indices(dir)?.chunks(RUNS_AT_ONCE) {
         let read = |index: &usize| reader::read_run(&run_path(dir, *index));
         let runs = some.par_iter().map(read);
-        for run in runs.collect::<Result<Vec<Run>, _>>()? {
+        for run in runs.collect::<Result<Vec<RunRecord>, _>>()? {
             metrics.extend(run.metric_rows())?;
             latency.extend(run.latency_rows())?;
             attribution.extend(run.attribution_rows())?;
@@ -52,14 +54,14 @@ pub(crate) fn write(dir: &Path) -> Result<(), ResultsError> {
 struct TableFile<R> {
     path: PathBuf,
     unfinished: Unfinished,
-    rows: Writer<R, BufWriter<File>>,
+    rows: ResultWriter<R, BufWriter<File>>,
 }
 
 impl<R: Row> TableFile<R> {
     fn begin(path: PathBuf) -> Result<Self, ResultsError> {
         let begun = || -> Result<_, TableError> {
             let unfinished = Unfinished::begin(&path)?;
-            let rows = Writer::new(BufWriter::new(unfinished.file().try_clone()?))?;
+            let rows = ResultWriter::new(BufWriter::new(unfinished.file().try_clone()?))?;
             Ok((unfinished, rows))
         };
         let (unfinished, rows) = begun().map_err(|source| refused(&path, source))?;

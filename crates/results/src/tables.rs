@@ -48,13 +48,13 @@ fn columns<R: Row>() -> Result<Vec<FieldRef>, TableError> {
 const ROWS_AT_ONCE: usize = 1 << 14;
 
 /// Writes rows as a Parquet file. The same rows make the same bytes, in whatever parts they come.
-pub(crate) struct Writer<R, W: Write + Send> {
+pub(crate) struct ResultWriter<R, W: Write + Send> {
     columns: Vec<FieldRef>,
     waiting: Vec<R>,
     file: ArrowWriter<W>,
 }
 
-impl<R: Row, W: Write + Send> Writer<R, W> {
+impl<R: Row, W: Write + Send> ResultWriter<R, W> {
     pub(crate) fn new(to: W) -> Result<Self, TableError> {
         let columns = columns::<R>()?;
         let properties = WriterProperties::builder()
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn write<R: Row>(to: &File, rows: impl IntoIterator<Item = R>) {
-        let mut writer = Writer::new(to).unwrap();
+        let mut writer = ResultWriter::new(to).unwrap();
         writer.extend(rows).unwrap();
         writer.finish().unwrap();
     }
@@ -170,7 +170,7 @@ mod tests {
         write(&whole, rows.clone());
         assert_eq!(read::<Full>(whole).unwrap(), rows);
         let bytes = |size: usize| {
-            let mut writer = Writer::new(Vec::new()).unwrap();
+            let mut writer = ResultWriter::new(Vec::new()).unwrap();
             for part in rows.chunks(size) {
                 writer.extend(part.iter().cloned()).unwrap();
             }

@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use wakepath_results::directory::DOCUMENT;
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::{
-    Design, Document, Idle, METRICS, Machine, Mode, Origin, Policy, Reader, ResultsError, Run,
-    RunKey, StudyInfo, Workload, Writer,
+    Design, Document, Idle, METRICS, MachineInfo, Mode, PolicyInfo, ResultReader, ResultWriter,
+    ResultsError, RunKey, RunOrigin, RunRecord, StudyInfo, WorkloadInfo,
 };
 
 fn document() -> Document {
@@ -26,9 +26,9 @@ fn document() -> Document {
             name: "test".to_owned(),
             title: "A test".to_owned(),
         },
-        backend: Origin::Sim,
+        backend: RunOrigin::Sim,
         tools: BTreeMap::from([("wakepath".to_owned(), "0.1.0".to_owned())]),
-        machines: vec![Machine {
+        machines: vec![MachineInfo {
             name: "board".to_owned(),
             source: "machine.toml".to_owned(),
             title: "A board".to_owned(),
@@ -39,13 +39,13 @@ fn document() -> Document {
             idle_states: vec!["WFI".to_owned()],
             drive: "nvme".to_owned(),
         }],
-        workloads: vec![Workload {
+        workloads: vec![WorkloadInfo {
             name: "reads".to_owned(),
             kind: "fio".to_owned(),
             source: "workloads/reads.fio".to_owned(),
-            ..Workload::default()
+            ..WorkloadInfo::default()
         }],
-        policies: vec![Policy {
+        policies: vec![PolicyInfo {
             name: "menu".to_owned(),
             settings: BTreeMap::new(),
         }],
@@ -66,14 +66,14 @@ fn files() -> Vec<(String, Vec<u8>)> {
     vec![("study.toml".to_owned(), b"name = \"test\"\n".to_vec())]
 }
 
-fn run(repeat: u32, value: f64) -> Run {
+fn run(repeat: u32, value: f64) -> RunRecord {
     let key = RunKey {
         machine: "board".to_owned(),
         workload: "reads".to_owned(),
         policy: "menu".to_owned(),
         repeat,
     };
-    let mut run = Run::new(key, Some(u64::MAX - u64::from(repeat)), repeat, repeat);
+    let mut run = RunRecord::new(key, Some(u64::MAX - u64::from(repeat)), repeat, repeat);
     run.metrics = vec![
         ("iops".to_owned(), value),
         ("mean_us".to_owned(), 0.1 + value),
@@ -96,7 +96,7 @@ fn run(repeat: u32, value: f64) -> Run {
     run
 }
 
-fn has(writer: &Writer, index: u32) -> bool {
+fn has(writer: &ResultWriter, index: u32) -> bool {
     writer.has(index as usize, &run(index, 0.0).key).unwrap()
 }
 
@@ -122,57 +122,65 @@ fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 fn an_interrupted_directory_ends_as_an_undisturbed_one() {
     let temp = tempfile::tempdir().unwrap();
     let [whole, cut] = ["whole", "cut"].map(|name| temp.path().join(name));
-    let writer = Writer::open(&whole, document(), &files(), Mode::New).unwrap();
+    let writer = ResultWriter::open(&whole, document(), &files(), Mode::New).unwrap();
     (0..2).for_each(|i| writer.write_run(i as usize, &run(i, 100.0)).unwrap());
     writer.finish().unwrap();
 
-    let writer = Writer::open(&cut, document(), &files(), Mode::New).unwrap();
+    let writer = ResultWriter::open(&cut, document(), &files(), Mode::New).unwrap();
     writer.write_run(1, &run(1, 100.0)).unwrap();
     drop(writer);
     // A kill in the middle of a write leaves such files.
     fs::write(cut.join("runs/.unfinished-x"), b"{").unwrap();
     fs::write(cut.join(".unfinished-y"), b"PAR1").unwrap();
-    let partial = Reader::open(&cut).unwrap();
+    let partial = ResultReader::open(&cut).unwrap();
     assert!(!partial.document().complete);
     assert_eq!(partial.metrics().unwrap().len(), 2);
 
-    let writer = Writer::open(&cut, document(), &files(), Mode::Resume).unwrap();
+    let writer = ResultWriter::open(&cut, document(), &files(), Mode::Resume).unwrap();
     assert!(!has(&writer, 0) && has(&writer, 1));
     writer.write_run(0, &run(0, 100.0)).unwrap();
     writer.finish().unwrap();
     assert_eq!(contents(&whole), contents(&cut));
 
-    let reader = Reader::open(&cut).unwrap();
+    let reader = ResultReader::open(&cut).unwrap();
     assert!(reader.document().complete);
     let runs = [run(0, 100.0), run(1, 100.0)];
     assert_eq!(reader.runs().unwrap(), runs);
     assert_eq!(
         reader.metrics().unwrap(),
-        runs.iter().flat_map(Run::metric_rows).collect::<Vec<_>>()
+        runs.iter()
+            .flat_map(RunRecord::metric_rows)
+            .collect::<Vec<_>>()
     );
     assert_eq!(
         reader.latency().unwrap(),
-        runs.iter().flat_map(Run::latency_rows).collect::<Vec<_>>()
+        runs.iter()
+            .flat_map(RunRecord::latency_rows)
+            .collect::<Vec<_>>()
     );
     assert_eq!(
         reader.attribution().unwrap(),
         runs.iter()
-            .flat_map(Run::attribution_rows)
+            .flat_map(RunRecord::attribution_rows)
             .collect::<Vec<_>>()
     );
     assert_eq!(
         reader.idle().unwrap(),
-        runs.iter().flat_map(Run::idle_rows).collect::<Vec<_>>()
+        runs.iter()
+            .flat_map(RunRecord::idle_rows)
+            .collect::<Vec<_>>()
     );
     assert_eq!(
         reader.frequency().unwrap(),
         runs.iter()
-            .flat_map(Run::frequency_rows)
+            .flat_map(RunRecord::frequency_rows)
             .collect::<Vec<_>>()
     );
     assert_eq!(
         reader.timeline().unwrap(),
-        runs.iter().flat_map(Run::timeline_rows).collect::<Vec<_>>()
+        runs.iter()
+            .flat_map(RunRecord::timeline_rows)
+            .collect::<Vec<_>>()
     );
     assert_eq!(reader.file("study.toml").unwrap(), "name = \"test\"\n");
 }
@@ -181,7 +189,7 @@ fn an_interrupted_directory_ends_as_an_undisturbed_one() {
 fn what_is_in_the_way_is_never_lost() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("results");
-    let open = |mode| Writer::open(&dir, document(), &files(), mode);
+    let open = |mode| ResultWriter::open(&dir, document(), &files(), mode);
     let writer = open(Mode::New).unwrap();
     assert!(matches!(open(Mode::Resume), Err(ResultsError::Locked(_))));
     writer.write_run(0, &run(0, 1.0)).unwrap();
@@ -193,23 +201,23 @@ fn what_is_in_the_way_is_never_lost() {
     );
     let mut other = document();
     other.baseline = "teo".to_owned();
-    let refused = Writer::open(&dir, other, &files(), Mode::Resume).unwrap_err();
+    let refused = ResultWriter::open(&dir, other, &files(), Mode::Resume).unwrap_err();
     assert!(refused.to_string().contains("another study"), "{refused}");
     let changed = [("study.toml".to_owned(), b"name = \"x\"\n".to_vec())];
-    let refused = Writer::open(&dir, document(), &changed, Mode::Resume).unwrap_err();
+    let refused = ResultWriter::open(&dir, document(), &changed, Mode::Resume).unwrap_err();
     assert!(
         refused.to_string().contains("study.toml differs"),
         "{refused}"
     );
-    assert_eq!(Reader::open(&dir).unwrap().runs().unwrap().len(), 1);
+    assert_eq!(ResultReader::open(&dir).unwrap().runs().unwrap().len(), 1);
     // Only when asked to, and only results.
     drop(open(Mode::Replace).unwrap());
-    assert!(Reader::open(&dir).unwrap().runs().unwrap().is_empty());
+    assert!(ResultReader::open(&dir).unwrap().runs().unwrap().is_empty());
     let home = temp.path().join("home");
     fs::create_dir(&home).unwrap();
     fs::write(home.join("letter.txt"), "dear").unwrap();
     for mode in [Mode::New, Mode::Resume, Mode::Replace] {
-        let refused = Writer::open(&home, document(), &files(), mode).unwrap_err();
+        let refused = ResultWriter::open(&home, document(), &files(), mode).unwrap_err();
         assert!(matches!(refused, ResultsError::Exists { .. }), "{refused}");
     }
     assert!(home.join("letter.txt").exists());
@@ -219,7 +227,7 @@ fn what_is_in_the_way_is_never_lost() {
 fn runs_without_a_document_are_not_taken_for_those_of_a_study() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("results");
-    let open = |mode| Writer::open(&dir, document(), &files(), mode);
+    let open = |mode| ResultWriter::open(&dir, document(), &files(), mode);
     let writer = open(Mode::New).unwrap();
     writer.write_run(0, &run(0, 1.0)).unwrap();
     drop(writer);
@@ -251,13 +259,13 @@ fn a_replacement_that_breaks_off_leaves_no_run_to_the_other_study() {
     let dir = temp.path().join("results");
     let mut files = files();
     files.push(("workloads/reads.fio".to_owned(), b"[reads]\n".to_vec()));
-    let writer = Writer::open(&dir, document(), &files, Mode::New).unwrap();
+    let writer = ResultWriter::open(&dir, document(), &files, Mode::New).unwrap();
     writer.write_run(0, &run(0, 1.0)).unwrap();
     writer.finish().unwrap();
     let mut other = document();
     other.machines[0].name = "server".to_owned();
     let others = [("study.toml".to_owned(), b"name = \"other\"\n".to_vec())];
-    let open = |mode| Writer::open(&dir, other.clone(), &others, mode);
+    let open = |mode| ResultWriter::open(&dir, other.clone(), &others, mode);
     // A folder that cannot be removed as a file ends it in the middle.
     let table = dir.join("latency.parquet");
     fs::remove_file(&table).unwrap();
@@ -269,11 +277,11 @@ fn a_replacement_that_breaks_off_leaves_no_run_to_the_other_study() {
     }
     // It is still the first one's, unfinished, and goes on as such.
     fs::remove_dir(&table).unwrap();
-    assert!(!Reader::open(&dir).unwrap().document().complete);
-    drop(Writer::open(&dir, document(), &files, Mode::Resume).unwrap());
+    assert!(!ResultReader::open(&dir).unwrap().document().complete);
+    drop(ResultWriter::open(&dir, document(), &files, Mode::Resume).unwrap());
     assert!(!has(&open(Mode::Replace).unwrap(), 0));
     assert_eq!(
-        Reader::open(&dir).unwrap().document().machines[0].name,
+        ResultReader::open(&dir).unwrap().document().machines[0].name,
         "server"
     );
     assert_eq!(
@@ -285,7 +293,7 @@ fn a_replacement_that_breaks_off_leaves_no_run_to_the_other_study() {
 #[test]
 fn another_schema_version_is_named_with_its_writer() {
     let temp = tempfile::tempdir().unwrap();
-    let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
+    let writer = ResultWriter::open(temp.path(), document(), &files(), Mode::New).unwrap();
     drop(writer);
     let path = temp.path().join(DOCUMENT);
     let text = fs::read_to_string(&path).unwrap();
@@ -293,36 +301,36 @@ fn another_schema_version_is_named_with_its_writer() {
         .replace("\"version\": 2", "\"version\": 7")
         .replace("0.1.0", "9.9.9");
     fs::write(&path, newer).unwrap();
-    let message = Reader::open(temp.path()).unwrap_err().to_string();
+    let message = ResultReader::open(temp.path()).unwrap_err().to_string();
     for part in ["schema version 7", "reads version 2", "9.9.9", DOCUMENT] {
         assert!(message.contains(part), "{message}");
     }
     fs::write(&path, "{\"schema\": \"other\"}").unwrap();
     assert!(
-        Reader::open(temp.path())
+        ResultReader::open(temp.path())
             .unwrap_err()
             .to_string()
             .contains("wakepath-result")
     );
     fs::write(&path, "{").unwrap();
     assert!(
-        Reader::open(temp.path())
+        ResultReader::open(temp.path())
             .unwrap_err()
             .to_string()
             .contains("EOF")
     );
-    let nothing = Reader::open(temp.path().join("none")).unwrap_err();
+    let nothing = ResultReader::open(temp.path().join("none")).unwrap_err();
     assert!(matches!(nothing, ResultsError::NoResults(_)));
 }
 
 #[test]
 fn a_run_in_the_place_of_another_is_not_taken_for_it() {
     let temp = tempfile::tempdir().unwrap();
-    let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
+    let writer = ResultWriter::open(temp.path(), document(), &files(), Mode::New).unwrap();
     writer.write_run(0, &run(1, 1.0)).unwrap();
     fs::write(temp.path().join("runs/000001.json"), "{").unwrap();
     drop(writer);
-    let writer = Writer::open(temp.path(), document(), &files(), Mode::Resume).unwrap();
+    let writer = ResultWriter::open(temp.path(), document(), &files(), Mode::Resume).unwrap();
     let refused = writer.has(0, &run(0, 1.0).key).unwrap_err().to_string();
     for part in [
         "runs/000000.json: holds board: reads under menu, repeat 1",
@@ -337,7 +345,7 @@ fn a_run_in_the_place_of_another_is_not_taken_for_it() {
 #[test]
 fn a_number_that_is_none_is_not_kept() {
     let temp = tempfile::tempdir().unwrap();
-    let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
+    let writer = ResultWriter::open(temp.path(), document(), &files(), Mode::New).unwrap();
     for value in [f64::NAN, f64::INFINITY] {
         let refused = writer.write_run(0, &run(0, value)).unwrap_err().to_string();
         assert!(
@@ -352,7 +360,7 @@ fn a_number_that_is_none_is_not_kept() {
 fn a_full_disk_is_an_error_and_keeps_what_was_measured() {
     // Without room there is no file: a file in place of the folder does the same without a full disk.
     let temp = tempfile::tempdir().unwrap();
-    let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
+    let writer = ResultWriter::open(temp.path(), document(), &files(), Mode::New).unwrap();
     writer.write_run(0, &run(0, 1.0)).unwrap();
     let runs = temp.path().join("runs");
     fs::rename(&runs, temp.path().join("kept")).unwrap();
@@ -362,7 +370,7 @@ fn a_full_disk_is_an_error_and_keeps_what_was_measured() {
     fs::remove_file(&runs).unwrap();
     fs::rename(temp.path().join("kept"), &runs).unwrap();
     assert_eq!(
-        Reader::open(temp.path()).unwrap().runs().unwrap(),
+        ResultReader::open(temp.path()).unwrap().runs().unwrap(),
         [run(0, 1.0)]
     );
 }
@@ -375,7 +383,7 @@ proptest! {
         name in "\\PC{0,12}",
     ) {
         let temp = tempfile::tempdir().unwrap();
-        let writer = Writer::open(temp.path(), document(), &files(), Mode::New).unwrap();
+        let writer = ResultWriter::open(temp.path(), document(), &files(), Mode::New).unwrap();
         for (index, value) in values.iter().enumerate() {
             let mut run = run(index as u32, 1.0);
             run.key.policy.clone_from(&name);
@@ -383,7 +391,7 @@ proptest! {
             writer.write_run(index, &run).unwrap();
         }
         let of = |dir: &Path| -> Vec<(String, u64)> {
-            let rows = Reader::open(dir).unwrap().metrics().unwrap();
+            let rows = ResultReader::open(dir).unwrap().metrics().unwrap();
             rows.into_iter().map(|r| (r.metric, r.value.to_bits())).collect()
         };
         let before = of(temp.path());

@@ -1,7 +1,7 @@
 //! Settings of a running machine: how to change them and how to put them back.
 //!
 //! - [`policy`]: what a policy set such as `menu + idle-states[ceiling=20us]` changes on this machine.
-//! - [`Plan`]: what would be written, with old and new values.
+//! - [`SettingsPlan`]: what would be written, with old and new values.
 //! - [`Session`]: takes the lock, keeps the journal of old values, applies and restores.
 //!
 //! ```no_run
@@ -27,6 +27,6 @@ mod store;
 mod write;
 
 pub use error::SettingsError;
-pub use plan::{Change, Plan, Wanted};
-pub use policy::Selection;
+pub use plan::{Change, SettingsPlan, WantedSetting};
+pub use policy::Targets;
 pub use session::{Hold, Restored, Session, restore_before_exit};

@@ -2,16 +2,16 @@
 
 use serde::Serialize;
 
-use wakepath_system::setting::{self, Mechanism, NO_SYSTEM_LATENCY_LIMIT_US};
-use wakepath_system::{Key, System};
+use wakepath_system::setting::{self, Access, NO_SYSTEM_LATENCY_LIMIT_US};
+use wakepath_system::{SettingKey, System};
 
 use crate::SettingsError;
 
 /// What policies ask for on a machine.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct WantedSetting {
     /// Settings with their new values.
-    pub values: Vec<(Key, String)>,
+    pub values: Vec<(SettingKey, String)>,
     /// What the user should know about the choice.
     pub notes: Vec<String>,
 }
@@ -20,7 +20,7 @@ pub struct Wanted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// Which setting, and of what.
-    pub key: Key,
+    pub key: SettingKey,
     /// The value before.
     pub old: String,
     /// The value to write. `None`: it is not written, but the kernel may change it along with another.
@@ -39,21 +39,21 @@ impl Change {
 
 /// What would be written, in the order in which it would be.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct SettingsPlan {
     /// The settings, those included that already have their new value.
     pub changes: Vec<Change>,
     /// What the user should know.
     pub notes: Vec<String>,
 }
 
-impl Plan {
+impl SettingsPlan {
     /// Reads the old values of what is wanted.
     ///
     /// A setting that is wanted twice takes the last value.
     ///
     /// # Errors
     /// A value is impossible, or a setting cannot be read.
-    pub fn new(system: &System, wanted: Wanted) -> Result<Self, SettingsError> {
+    pub fn new(system: &System, wanted: WantedSetting) -> Result<Self, SettingsError> {
         let mut changes: Vec<Change> = Vec::new();
         for (key, new) in wanted.values {
             system.check(&key, &new)?;
@@ -67,12 +67,12 @@ impl Plan {
                 key,
             });
         }
-        let along: Vec<Key> = changes
+        let along: Vec<SettingKey> = changes
             .iter()
             .filter(|c| c.differs())
             .flat_map(|c| {
                 let names = c.key.setting.changes.iter();
-                names.filter_map(|name| Key::new(setting::known(name), c.key.at.clone()))
+                names.filter_map(|name| SettingKey::new(setting::known(name), c.key.at.clone()))
             })
             .collect();
         for key in along {
@@ -101,7 +101,7 @@ impl Plan {
     /// A system-wide latency limit does not.
     pub fn check_stays(&self) -> Result<(), SettingsError> {
         let held = self.changes.iter().find(|c| {
-            c.key.setting.mechanism == Mechanism::Held
+            c.key.setting.mechanism == Access::Held
                 && c.new.as_deref() != Some(&NO_SYSTEM_LATENCY_LIMIT_US.to_string())
         });
         if let Some(change) = held {
@@ -127,7 +127,7 @@ impl Plan {
             .collect();
         Self::new(
             system,
-            Wanted {
+            WantedSetting {
                 values,
                 notes: self.notes.clone(),
             },

@@ -8,13 +8,13 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use wakepath_system::journal::{Entry, Journal, Layer, Why, boot};
-use wakepath_system::setting::{Mechanism, same};
-use wakepath_system::{At, Key, System};
+use wakepath_system::setting::{Access, same};
+use wakepath_system::{At, SettingKey, System};
 
 use crate::plan::in_order;
 use crate::store::Store;
 use crate::write::{left_of, verify, write};
-use crate::{Change, Plan, SettingsError, journal};
+use crate::{Change, SettingsError, SettingsPlan, journal};
 
 /// The right to change settings of a machine: the lock, and the journal.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl Session {
     ///
     /// # Errors
     /// A setting could not be written or reads back differently; then all of this plan is put back.
-    pub fn apply(&mut self, plan: &Plan) -> Result<(), SettingsError> {
+    pub fn apply(&mut self, plan: &SettingsPlan) -> Result<(), SettingsError> {
         plan.check_stays()?;
         // Under the lock; what the plan was made from may have changed since.
         let plan = plan.again(&self.system)?;
@@ -105,7 +105,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::apply`].
-    pub fn hold(mut self, plan: &Plan) -> Result<Hold, SettingsError> {
+    pub fn hold(mut self, plan: &SettingsPlan) -> Result<Hold, SettingsError> {
         let plan = plan.again(&self.system)?;
         let before = self.journal.clone();
         self.journal.layers.push(Layer {
@@ -125,7 +125,7 @@ impl Session {
     ///
     /// # Errors
     /// A setting cannot be read, or the journal cannot be written.
-    pub fn reserve(mut self, plan: &Plan) -> Result<Hold, SettingsError> {
+    pub fn reserve(mut self, plan: &SettingsPlan) -> Result<Hold, SettingsError> {
         let plan = plan.again(&self.system)?;
         self.journal.layers.push(Layer {
             why: Why::Held,
@@ -145,7 +145,11 @@ impl Session {
 
     /// Journal to disk, then the writes, then the comparison. After an error everything of the plan is
     /// put back and the journal is the one of `before`.
-    fn execute(&mut self, plan: &Plan, before: Journal) -> Result<Vec<File>, SettingsError> {
+    fn execute(
+        &mut self,
+        plan: &SettingsPlan,
+        before: Journal,
+    ) -> Result<Vec<File>, SettingsError> {
         if let Err(e) = journal::save(&self.journal, &self.store) {
             self.journal = before;
             return Err(e);
@@ -176,7 +180,7 @@ impl Session {
             return Ok(());
         };
         let now = self.system.read(&change.key)?;
-        if same(change.key.setting, &now, new) && change.key.setting.mechanism != Mechanism::Held {
+        if same(change.key.setting, &now, new) && change.key.setting.mechanism != Access::Held {
             return Ok(());
         }
         requests.extend(write(&self.system, &change.key, new)?);
@@ -240,8 +244,8 @@ impl Session {
                 return true;
             }
             let found = match entry.key.setting.mechanism {
-                Mechanism::NvmeFeature(_) => "has another table".to_owned(),
-                Mechanism::Text | Mechanism::Held => format!("is '{found}'"),
+                Access::NvmeFeature(_) => "has another table".to_owned(),
+                Access::Text | Access::Held => format!("is '{found}'"),
             };
             notes.push(format!(
                 "{} {found}: somebody else has set it, so it stays",
@@ -258,12 +262,16 @@ impl Session {
     }
 
     /// Tries each; returns those that could not be put back.
-    fn put_back(&self, entries: &[Entry], restored: &mut Restored) -> Vec<(Key, SettingsError)> {
+    fn put_back(
+        &self,
+        entries: &[Entry],
+        restored: &mut Restored,
+    ) -> Vec<(SettingKey, SettingsError)> {
         let live = self.system.root().is_live();
         let mut changes: Vec<Change> = entries
             .iter()
             // The kernel has taken these back when the process ended.
-            .filter(|e| !(live && e.key.setting.mechanism == Mechanism::Held))
+            .filter(|e| !(live && e.key.setting.mechanism == Access::Held))
             .map(|e| Change {
                 key: e.key.clone(),
                 // What cannot be read is written anyway.
@@ -272,7 +280,7 @@ impl Session {
             })
             .collect();
         in_order(&mut changes, |c| c.new.as_deref());
-        let noted = |key: &Key| {
+        let noted = |key: &SettingKey| {
             let entry = entries.iter().find(|entry| entry.key == *key)?;
             entry.drive.as_ref()
         };
@@ -312,7 +320,7 @@ impl Session {
 
     /// A captured drive has no device, only its answers.
     fn captured_drive(&self, change: &Change) -> bool {
-        matches!(change.key.setting.mechanism, Mechanism::NvmeFeature(_))
+        matches!(change.key.setting.mechanism, Access::NvmeFeature(_))
             && !self.system.root().is_live()
     }
 
@@ -343,7 +351,7 @@ impl Session {
     }
 }
 
-fn not_restored(failed: Vec<(Key, SettingsError)>) -> Result<(), SettingsError> {
+fn not_restored(failed: Vec<(SettingKey, SettingsError)>) -> Result<(), SettingsError> {
     if failed.is_empty() {
         return Ok(());
     }
@@ -352,7 +360,7 @@ fn not_restored(failed: Vec<(Key, SettingsError)>) -> Result<(), SettingsError> 
 }
 
 /// What the journal has to know of a plan.
-fn journalled<'a>(system: &'a System, plan: &'a Plan) -> impl Iterator<Item = Entry> + 'a {
+fn journalled<'a>(system: &'a System, plan: &'a SettingsPlan) -> impl Iterator<Item = Entry> + 'a {
     let along = |change: &Change| {
         plan.differing().any(|cause| {
             cause.key.at == change.key.at
@@ -398,7 +406,7 @@ struct Holding {
 /// How we left a setting.
 #[derive(Debug)]
 struct Left {
-    key: Key,
+    key: SettingKey,
     /// What was written. After a write that failed also what was there before: it can be either.
     values: Vec<String>,
 }
@@ -417,7 +425,7 @@ impl Holding {
         Ok((session, restored))
     }
 
-    fn set(&mut self, key: &Key, value: Option<&str>) -> Result<(), SettingsError> {
+    fn set(&mut self, key: &SettingKey, value: Option<&str>) -> Result<(), SettingsError> {
         let Some(entry) = self.session.journal.held(key) else {
             return Err(SettingsError::NotHeld(key.to_string()));
         };
@@ -506,7 +514,7 @@ impl Hold {
     ///
     /// # Errors
     /// It is not held, cannot be written, or reads back differently.
-    pub fn set(&self, key: &Key, value: Option<&str>) -> Result<(), SettingsError> {
+    pub fn set(&self, key: &SettingKey, value: Option<&str>) -> Result<(), SettingsError> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match slot.as_mut() {
             Some(holding) => holding.set(key, value),
@@ -518,7 +526,7 @@ impl Hold {
     ///
     /// # Errors
     /// As there; then none of them is held.
-    pub fn add(&self, plan: &Plan) -> Result<(), SettingsError> {
+    pub fn add(&self, plan: &SettingsPlan) -> Result<(), SettingsError> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(session) = slot.as_mut().map(|holding| &mut holding.session) else {
             return Ok(());
@@ -539,7 +547,7 @@ impl Hold {
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub fn forget(&self, key: &Key) -> Result<(), SettingsError> {
+    pub fn forget(&self, key: &SettingKey) -> Result<(), SettingsError> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         slot.as_mut().map_or(Ok(()), |holding| {
             let session = &mut holding.session;
@@ -552,7 +560,7 @@ impl Hold {
     ///
     /// # Errors
     /// It is not held, or cannot be read.
-    pub fn foreign(&self, key: &Key) -> Result<Option<(String, String)>, SettingsError> {
+    pub fn foreign(&self, key: &SettingKey) -> Result<Option<(String, String)>, SettingsError> {
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let held = slot.as_ref().and_then(|holding| {
             let entry = holding.session.journal.held(key)?;
@@ -565,7 +573,7 @@ impl Hold {
     }
 
     /// The old value of a setting that is held.
-    pub fn old(&self, key: &Key) -> Option<String> {
+    pub fn old(&self, key: &SettingKey) -> Option<String> {
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = slot.as_ref()?.session.journal.held(key)?;
         Some(entry.old.clone())

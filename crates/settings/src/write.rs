@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use rustix::fs::OFlags;
 use wakepath_system::nvme::ApstFeature;
-use wakepath_system::setting::{Mechanism, SettingInfo, same};
-use wakepath_system::{Key, Root, System, SystemError};
+use wakepath_system::setting::{Access, SettingInfo, same};
+use wakepath_system::{Root, SettingKey, System, SystemError};
 
 use crate::SettingsError;
 use crate::nvme::set_apst;
@@ -15,20 +15,24 @@ use crate::nvme::set_apst;
 ///
 /// # Errors
 /// The value is impossible, or the machine refuses it.
-pub(crate) fn write(system: &System, key: &Key, value: &str) -> Result<Option<File>, SystemError> {
+pub(crate) fn write(
+    system: &System,
+    key: &SettingKey,
+    value: &str,
+) -> Result<Option<File>, SystemError> {
     let write_error = |source| SystemError::Write {
         path: system.root().path(&key.path()),
         value: value.to_owned(),
         source,
     };
     match key.setting.mechanism {
-        Mechanism::Text => {
+        Access::Text => {
             let line = format!("{value}\n");
             let written = echo(system.root(), &key.path(), line.as_bytes());
             written.map_err(write_error)?;
             Ok(None)
         }
-        Mechanism::Held => {
+        Access::Held => {
             let number: i32 = value.parse().map_err(|_| SystemError::Value {
                 setting: key.to_string(),
                 value: value.to_owned(),
@@ -41,7 +45,7 @@ pub(crate) fn write(system: &System, key: &Key, value: &str) -> Result<Option<Fi
             file.write_all(&number.to_ne_bytes()).map_err(write_error)?;
             Ok(Some(file))
         }
-        Mechanism::NvmeFeature(_) => {
+        Access::NvmeFeature(_) => {
             let feature = ApstFeature::parse(value).ok_or_else(|| SystemError::Value {
                 setting: key.to_string(),
                 value: value.to_owned(),
@@ -67,7 +71,11 @@ pub(crate) fn echo(root: &Root, relative: &str, value: &[u8]) -> io::Result<()> 
 ///
 /// # Errors
 /// [`SettingsError::ReadBack`] if the value is another one.
-pub(crate) fn verify(system: &System, key: &Key, expected: &str) -> Result<(), SettingsError> {
+pub(crate) fn verify(
+    system: &System,
+    key: &SettingKey,
+    expected: &str,
+) -> Result<(), SettingsError> {
     let found = system.read(key)?;
     if holds(key.setting, expected, &found) {
         return Ok(());
@@ -81,7 +89,7 @@ pub(crate) fn verify(system: &System, key: &Key, expected: &str) -> Result<(), S
 
 /// Whether what is found is what was written: the same, or what a maximum frequency that was lowered since leaves of
 /// a minimum.
-pub(crate) fn left_of(system: &System, key: &Key, written: &str, found: &str) -> bool {
+pub(crate) fn left_of(system: &System, key: &SettingKey, written: &str, found: &str) -> bool {
     let number = |text: &str| text.parse::<u64>().ok();
     let lowered = || {
         key.setting.name == "frequency-min"
@@ -99,10 +107,10 @@ pub(crate) fn left_of(system: &System, key: &Key, written: &str, found: &str) ->
 fn holds(setting: &SettingInfo, expected: &str, found: &str) -> bool {
     match setting.mechanism {
         // It reads as the strictest request of all processes.
-        Mechanism::Held => {
+        Access::Held => {
             let number = |text: &str| text.parse::<i64>().ok();
             matches!((number(expected), number(found)), (Some(e), Some(f)) if f <= e)
         }
-        Mechanism::Text | Mechanism::NvmeFeature(_) => same(setting, expected, found),
+        Access::Text | Access::NvmeFeature(_) => same(setting, expected, found),
     }
 }

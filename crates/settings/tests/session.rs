@@ -6,8 +6,8 @@ mod common;
 use std::fs;
 
 use common::{assert_same, content, laptop, plan};
-use wakepath_settings::{Plan, Selection, Session, SettingsError, policy};
-use wakepath_system::{Key, journal};
+use wakepath_settings::{Session, SettingsError, SettingsPlan, Targets, policy};
+use wakepath_system::{SettingKey, journal};
 
 const MANY: &[&str] = &[
     "teo",
@@ -135,12 +135,12 @@ fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
     let session = Session::open(&system).unwrap();
     let wanted = ["cpu-latency[limit=20us,cpus=all]", "frequency[min=2000MHz]"];
     let plan = plan(&system, &wanted);
-    let key = |text: &str| text.parse::<Key>().unwrap();
+    let key = |text: &str| text.parse::<SettingKey>().unwrap();
     let [cpu0, cpu1] = ["cpu-latency:cpu0", "cpu-latency:cpu1"].map(key);
     let [low0, low1] = ["frequency-min:policy0", "frequency-min:policy1"].map(key);
     let [before0, before1] = [&low0, &low1].map(|key| system.read(key).unwrap());
     let hold = session.reserve(&plan).unwrap();
-    let write = |key: &Key, value: &str| {
+    let write = |key: &SettingKey, value: &str| {
         fs::write(directory.path().join(key.path()), format!("{value}\n")).unwrap();
     };
     hold.set(&cpu0, Some("20")).unwrap();
@@ -156,7 +156,7 @@ fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
     write(&key("frequency-max:policy1"), "1500000");
     write(&low1, "1500000");
     let (session, restored) = hold.release().unwrap().unwrap();
-    let read = |key: &Key| system.read(key).unwrap();
+    let read = |key: &SettingKey| system.read(key).unwrap();
     assert_eq!(
         [read(&cpu0), read(&cpu1), read(&low0), read(&low1)],
         ["0", "20", "900000", &before1],
@@ -311,8 +311,8 @@ fn policies_that_cannot_be_applied_say_why_and_what_can() {
         ("cpu-latency[limit=20us,cpus=0-2]", "no CPU 2"),
     ] {
         let set = name.parse().unwrap();
-        let planned = policy::resolve(&system, &set, &Selection::default())
-            .and_then(|wanted| Plan::new(&system, wanted));
+        let planned = policy::resolve(&system, &set, &Targets::default())
+            .and_then(|wanted| SettingsPlan::new(&system, wanted));
         let message = planned.unwrap_err().to_string();
         assert!(message.contains(says), "{name}: {message}");
     }
@@ -320,7 +320,7 @@ fn policies_that_cannot_be_applied_say_why_and_what_can() {
         (Some(vec![7]), None),
         (None, Some(vec!["nvme7".to_owned()])),
     ] {
-        let selection = Selection {
+        let selection = Targets {
             cpus,
             drives,
             force: false,
@@ -363,9 +363,9 @@ fn a_set_changes_what_it_names_and_nothing_else() {
     );
     assert_eq!(of("unchanged"), []);
     // A limit of the whole system cannot be that of some CPUs.
-    let selection = Selection {
+    let selection = Targets {
         cpus: Some(vec![0]),
-        ..Selection::default()
+        ..Targets::default()
     };
     let resolve = |name: &str| policy::resolve(&system, &name.parse().unwrap(), &selection);
     let error = resolve("cpu-latency[limit=20us]").unwrap_err().to_string();
@@ -411,9 +411,9 @@ fn a_drive_that_apst_breaks_is_left_alone_unless_forced() {
     fs::write(device.join("vendor"), format!("0x{:04x}\n", id.vendor)).unwrap();
     fs::write(device.join("device"), format!("0x{:04x}\n", id.device)).unwrap();
     let planned = |force| {
-        let selection = Selection {
+        let selection = Targets {
             force,
-            ..Selection::default()
+            ..Targets::default()
         };
         policy::resolve(&system, &"apst".parse().unwrap(), &selection).unwrap()
     };
@@ -579,7 +579,7 @@ fn a_kernel_without_a_setting_says_so() {
         ("amd-pstate", "amd_pstate/status"),
     ] {
         let set = set.parse().unwrap();
-        let error = policy::resolve(&system, &set, &Selection::default()).unwrap_err();
+        let error = policy::resolve(&system, &set, &Targets::default()).unwrap_err();
         assert!(error.to_string().contains(path), "{error}");
     }
 }
@@ -606,6 +606,6 @@ fn amd_pstate_keeps_its_mode_and_sets_what_is_below() {
     Session::open(&system).unwrap().restore().unwrap();
     assert_same(directory.path(), &before);
     let set = "amd-pstate[mode=guided]".parse().unwrap();
-    let error = policy::resolve(&system, &set, &Selection::default()).unwrap_err();
+    let error = policy::resolve(&system, &set, &Targets::default()).unwrap_err();
     assert!(error.to_string().contains("amd_pstate=guided"), "{error}");
 }

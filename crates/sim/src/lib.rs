@@ -28,7 +28,7 @@ pub use queue::pattern;
 pub use result::details;
 pub use result::energy::Energy;
 pub use result::rates::RateRun;
-pub use result::summary::{Comparison, PolicyResult};
+pub use result::summary::{PolicyComparison, PolicyResult};
 pub use result::threads::{Spread, TaskRun, ThreadsRun, WakeAttribution};
 pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Background, Figure, Per, TimerKind};
+use wakepath_hardware::machine::{Background, BackgroundTimer, Figure, Per};
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_sim::observer::Observer;
@@ -133,7 +133,7 @@ fn work_that_there_is_once_wakes_one_cpu_at_a_time() {
     let source = Background {
         every_ms: figure(10.0),
         kcycles: figure(11.0),
-        timer: Some(TimerKind::Precise),
+        timer: Some(BackgroundTimer::Precise),
         ..Background::of_every_kernel().swap_remove(0)
     };
     let once = Background {

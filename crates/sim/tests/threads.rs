@@ -7,7 +7,7 @@ use wakepath_hardware::machine::Figure;
 use wakepath_policies::PolicySet;
 use wakepath_sim::{Run, SimError, TaskRun, simulate};
 use wakepath_units::Nanoseconds;
-use wakepath_workloads::rtapp::{self, Event, Phase, RtAppFile, RtTask, Scheduling};
+use wakepath_workloads::rtapp::{self, Phase, RtAppEvent, RtAppFile, RtTask, Scheduling};
 
 const MACHINES: [&str; 3] = ["rk3399", "intel-tbench-80t", "laptop"];
 
@@ -71,26 +71,26 @@ fn adds_up(run: &Run) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn any_event() -> impl Strategy<Value = Event> {
+fn any_event() -> impl Strategy<Value = RtAppEvent> {
     let name = || prop::sample::select(vec!["a".to_owned(), "b".to_owned()]);
     let time = || (0_u64..400).prop_map(Nanoseconds::from_micros);
     prop_oneof![
-        5 => time().prop_map(Event::Run),
-        1 => time().prop_map(Event::Runtime),
-        2 => time().prop_map(Event::Sleep),
+        5 => time().prop_map(RtAppEvent::Run),
+        1 => time().prop_map(RtAppEvent::Runtime),
+        2 => time().prop_map(RtAppEvent::Sleep),
         1 => (prop::sample::select(vec!["unique".to_owned(), "t".to_owned()]), time(), any::<bool>())
-            .prop_map(|(timer, period, absolute)| Event::Timer { timer, period, absolute }),
-        2 => name().prop_map(Event::Lock),
-        2 => name().prop_map(Event::Unlock),
-        1 => (name(), name()).prop_map(|(condition, mutex)| Event::Wait { condition, mutex }),
-        1 => (name(), name()).prop_map(|(condition, mutex)| Event::Sync { condition, mutex }),
-        1 => name().prop_map(Event::Signal),
-        2 => name().prop_map(Event::Broadcast),
-        1 => name().prop_map(Event::Barrier),
-        1 => name().prop_map(Event::Suspend),
-        2 => name().prop_map(Event::Resume),
-        1 => Just(Event::Yield),
-        1 => (0_u64..200_000).prop_map(Event::IoRun),
+            .prop_map(|(timer, period, absolute)| RtAppEvent::Timer { timer, period, absolute }),
+        2 => name().prop_map(RtAppEvent::Lock),
+        2 => name().prop_map(RtAppEvent::Unlock),
+        1 => (name(), name()).prop_map(|(condition, mutex)| RtAppEvent::Wait { condition, mutex }),
+        1 => (name(), name()).prop_map(|(condition, mutex)| RtAppEvent::Sync { condition, mutex }),
+        1 => name().prop_map(RtAppEvent::Signal),
+        2 => name().prop_map(RtAppEvent::Broadcast),
+        1 => name().prop_map(RtAppEvent::Barrier),
+        1 => name().prop_map(RtAppEvent::Suspend),
+        2 => name().prop_map(RtAppEvent::Resume),
+        1 => Just(RtAppEvent::Yield),
+        1 => (0_u64..200_000).prop_map(RtAppEvent::IoRun),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! What the kernel is told about APST on a machine.
 
 use wakepath_hardware::drive::Drive;
-use wakepath_hardware::drive::quirks::{Dmi, PciId, Place, QuirkKind, Quirks};
+use wakepath_hardware::drive::quirks::{Dmi, PciId, QuirkKind, QuirkPlace, Quirks};
 use wakepath_policies::apst::{ApstQuirks, ApstSettings};
 
 use crate::{Root, nvme};
@@ -68,7 +68,7 @@ pub fn kernel_apst(root: &Root, name: &str, drive: &Drive) -> ApstSettings {
 }
 
 /// What the quirk list goes by besides the drive's own words: its PCI id and the computer.
-pub fn place(root: &Root, name: &str) -> Place {
+pub fn place(root: &Root, name: &str) -> QuirkPlace {
     let id = |file: &str| {
         let text = root.optional(&format!("sys/class/nvme/{name}/device/{file}"))?;
         u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()
@@ -77,7 +77,7 @@ pub fn place(root: &Root, name: &str) -> Place {
         let text = root.optional(&format!("sys/class/dmi/id/{file}"));
         text.into_iter().collect::<Vec<_>>()
     };
-    Place {
+    QuirkPlace {
         pci: id("vendor")
             .zip(id("device"))
             .map(|(vendor, device)| PciId { vendor, device }),

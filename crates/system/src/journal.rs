@@ -11,7 +11,7 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::{Key, Root};
+use crate::{Root, SettingKey};
 
 /// Its file.
 pub const FILE: &str = "journal.json";
@@ -60,7 +60,7 @@ pub struct Layer {
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Which.
-    pub key: Key,
+    pub key: SettingKey,
     /// Its value before.
     pub old: String,
     /// What was to be written; `None`: the kernel may have changed it along with another.
@@ -86,7 +86,7 @@ impl Journal {
     }
 
     /// What is noted of a setting in the uppermost layer, if a process holds that.
-    pub fn held(&self, key: &Key) -> Option<&Entry> {
+    pub fn held(&self, key: &SettingKey) -> Option<&Entry> {
         let top = self.layers.last().filter(|l| l.why == Why::Held)?;
         top.settings.iter().find(|e| e.key == *key)
     }
@@ -100,7 +100,7 @@ impl Journal {
     }
 
     /// Takes a setting out of the uppermost layer, if a process holds that.
-    pub fn forget_held(&mut self, key: &Key) {
+    pub fn forget_held(&mut self, key: &SettingKey) {
         let top = self.layers.last_mut().filter(|l| l.why == Why::Held);
         if let Some(top) = top {
             top.settings.retain(|e| e.key != *key);
@@ -172,7 +172,7 @@ pub fn pending(root: &Root) -> Option<bool> {
 
 /// What a running process holds, or what one that was killed has left, with the values that it sets: the
 /// settings of `Session::hold` and `Session::reserve`. `None` if the journal cannot be read, which needs root.
-pub fn held(root: &Root) -> Option<Vec<(Key, Option<String>)>> {
+pub fn held(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
     if !pending(root)? {
         return Some(Vec::new());
     }

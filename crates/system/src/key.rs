@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::setting::{self, Scope, SettingInfo};
+use crate::setting::{self, SettingInfo, SettingScope};
 
 /// What a setting belongs to. The order is that in which settings of one kind are written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,13 +29,13 @@ pub enum At {
 
 impl At {
     /// What kind of thing it is.
-    pub const fn scope(&self) -> Scope {
+    pub const fn scope(&self) -> SettingScope {
         match self {
-            Self::System => Scope::System,
-            Self::Cpu(_) => Scope::Cpu,
-            Self::IdleState { .. } => Scope::IdleState,
-            Self::CpufreqPolicy(_) => Scope::CpufreqPolicy,
-            Self::Drive(_) => Scope::Drive,
+            Self::System => SettingScope::System,
+            Self::Cpu(_) => SettingScope::Cpu,
+            Self::IdleState { .. } => SettingScope::IdleState,
+            Self::CpufreqPolicy(_) => SettingScope::CpufreqPolicy,
+            Self::Drive(_) => SettingScope::Drive,
         }
     }
 }
@@ -83,14 +83,14 @@ impl FromStr for At {
 
 /// A setting of a certain CPU, policy or drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct SettingKey {
     /// Which setting.
     pub setting: &'static SettingInfo,
     /// Of what.
     pub at: At,
 }
 
-impl Key {
+impl SettingKey {
     /// A setting of something. `None` if the setting does not belong to such a thing.
     pub fn new(setting: &'static SettingInfo, at: At) -> Option<Self> {
         (setting.scope == at.scope()).then_some(Self { setting, at })
@@ -118,7 +118,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for SettingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
             At::System => f.write_str(self.setting.name),
@@ -127,7 +127,7 @@ impl fmt::Display for Key {
     }
 }
 
-impl FromStr for Key {
+impl FromStr for SettingKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -137,13 +137,13 @@ impl FromStr for Key {
     }
 }
 
-impl Serialize for Key {
+impl Serialize for SettingKey {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Key {
+impl<'de> Deserialize<'de> for SettingKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?
             .parse()
@@ -165,18 +165,18 @@ mod tests {
             "frequency-max:policy4",
             "apst:nvme0",
         ] {
-            assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<SettingKey>().unwrap().to_string(), text);
         }
-        assert!("apst:cpu0".parse::<Key>().is_err());
-        assert!("apst:nvme0/../../etc".parse::<Key>().is_err());
-        assert!("nothing".parse::<Key>().is_err());
+        assert!("apst:cpu0".parse::<SettingKey>().is_err());
+        assert!("apst:nvme0/../../etc".parse::<SettingKey>().is_err());
+        assert!("nothing".parse::<SettingKey>().is_err());
     }
 
     proptest! {
         #[test]
         fn no_key_leads_out_of_the_root(text in "\\PC{0,40}", name in 0..setting::SETTINGS.len()) {
             let text = format!("{}:{text}", setting::SETTINGS[name].name);
-            if let Ok(key) = text.parse::<Key>() {
+            if let Ok(key) = text.parse::<SettingKey>() {
                 prop_assert!(!key.path().contains(".."), "{}", key.path());
                 prop_assert!(!key.path().starts_with('/'));
             }

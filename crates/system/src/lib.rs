@@ -28,7 +28,7 @@ mod topology;
 
 pub use error::SystemError;
 pub use haltpoll::HaltpollAsSet;
-pub use key::{At, Key};
+pub use key::{At, SettingKey};
 pub use root::Root;
 pub use system::System;
 pub use topology::{CPUS, StateInfo, find_state, shallow_ceiling};

@@ -1,13 +1,13 @@
 //! What CPUs and drives do: idle states, latency limits, frequencies, I/O rates, power states.
 //!
-//! A [`Sample`] has the kernel's counters at a moment; [`Status`] is what happened between two of them.
+//! A [`StatusSample`] has the kernel's counters at a moment; [`Status`] is what happened between two of them.
 
 use serde::Serialize;
 
 use crate::CPUS;
 use crate::counters::StateCount;
 use crate::nvme::{self, ApstFeature};
-use crate::{Key, System, journal};
+use crate::{SettingKey, System, journal};
 
 /// Sectors of block statistics, whatever the drive's own (`Documentation/block/stat.rst`).
 const SECTOR: u64 = 512;
@@ -16,7 +16,7 @@ const POWER_MANAGEMENT: u8 = 0x02;
 
 /// Counters at a moment; all of them 0 is the start of the machine.
 #[derive(Clone, Debug, Default)]
-pub struct Sample {
+pub struct StatusSample {
     cpus: Vec<(usize, Vec<StateCount>)>,
     disks: Vec<(String, DiskCount)>,
 }
@@ -106,7 +106,7 @@ pub struct DriveStatus {
     pub power_state: Option<u8>,
 }
 
-impl Sample {
+impl StatusSample {
     /// The counters now.
     pub fn now(system: &System) -> Self {
         Self {
@@ -170,8 +170,8 @@ impl Status {
     /// the drives, which are admin commands and may wake them.
     pub fn between(
         system: &System,
-        before: &Sample,
-        after: &Sample,
+        before: &StatusSample,
+        after: &StatusSample,
         seconds: Option<f64>,
         ask_drives: bool,
     ) -> Self {
@@ -187,7 +187,7 @@ impl Status {
         };
         let held = journal::held(root);
         let lease = |key: &str, limit: Option<&String>| {
-            let key: Key = key.parse().ok()?;
+            let key: SettingKey = key.parse().ok()?;
             let held = held.as_ref()?.iter().find(|(of, _)| *of == key);
             Some(held.is_some_and(|(_, value)| value.is_some() && value.as_ref() == limit))
         };
@@ -263,7 +263,7 @@ impl Status {
         let seconds = uptime
             .as_deref()
             .and_then(|text| text.split_whitespace().next()?.parse().ok());
-        let now = Sample::now(system);
-        Self::between(system, &Sample::default(), &now, seconds, ask_drives)
+        let now = StatusSample::now(system);
+        Self::between(system, &StatusSample::default(), &now, seconds, ask_drives)
     }
 }

@@ -6,8 +6,8 @@ use std::io::Read;
 use rustix::fs::OFlags;
 
 use crate::nvme::{self, ApstFeature};
-use crate::setting::Mechanism;
-use crate::{Key, Root, SystemError};
+use crate::setting::Access;
+use crate::{Root, SettingKey, SystemError};
 
 /// A machine whose settings can be read.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl System {
     ///
     /// # Errors
     /// [`SystemError::Value`] with what it may be.
-    pub fn check(&self, key: &Key, value: &str) -> Result<(), SystemError> {
+    pub fn check(&self, key: &SettingKey, value: &str) -> Result<(), SystemError> {
         key.setting
             .check(value, |file| self.root.optional(&key.beside(file)))
             .map_err(|expected| SystemError::Value {
@@ -49,10 +49,10 @@ impl System {
     ///
     /// # Errors
     /// The machine has no such setting, or does not let it be read.
-    pub fn read(&self, key: &Key) -> Result<String, SystemError> {
+    pub fn read(&self, key: &SettingKey) -> Result<String, SystemError> {
         match key.setting.mechanism {
-            Mechanism::Text => self.root.text(&key.path()),
-            Mechanism::Held => {
+            Access::Text => self.root.text(&key.path()),
+            Access::Held => {
                 let bytes = self
                     .root
                     .open(&key.path(), OFlags::RDONLY)
@@ -62,7 +62,7 @@ impl System {
                     source,
                 })
             }
-            Mechanism::NvmeFeature(_) => {
+            Access::NvmeFeature(_) => {
                 let drive = nvme::admin(&self.root, &key.at.to_string());
                 let feature = ApstFeature::get(&*drive);
                 Ok(feature
@@ -75,7 +75,7 @@ impl System {
     /// The error of an NVMe command.
     pub fn nvme_error(
         &self,
-        key: &Key,
+        key: &SettingKey,
         command: &'static str,
         source: std::io::Error,
     ) -> SystemError {

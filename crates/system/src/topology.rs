@@ -143,18 +143,18 @@ impl System {
     }
 
     /// All places of a scope.
-    pub fn places(&self, scope: crate::setting::Scope) -> Vec<At> {
-        use crate::setting::Scope;
+    pub fn places(&self, scope: crate::setting::SettingScope) -> Vec<At> {
+        use crate::setting::SettingScope;
         match scope {
-            Scope::System => vec![At::System],
-            Scope::Cpu => self.cpus().into_iter().map(At::Cpu).collect(),
-            Scope::CpufreqPolicy => self
+            SettingScope::System => vec![At::System],
+            SettingScope::Cpu => self.cpus().into_iter().map(At::Cpu).collect(),
+            SettingScope::CpufreqPolicy => self
                 .cpufreq_policies()
                 .into_iter()
                 .map(At::CpufreqPolicy)
                 .collect(),
-            Scope::Drive => self.drives().into_iter().map(At::Drive).collect(),
-            Scope::IdleState => self
+            SettingScope::Drive => self.drives().into_iter().map(At::Drive).collect(),
+            SettingScope::IdleState => self
                 .cpus()
                 .into_iter()
                 .flat_map(|cpu| {

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use made::{PerfData, TraceDat};
-use wakepath_trace::import::{Imported, Options, import_bytes, import_file};
+use wakepath_trace::import::{ImportOptions, Imported, import_bytes, import_file};
 use wakepath_trace::recording::{
-    Event, Kind, Known, Metadata, Overwrite, Reader, RecordingError, TimerKind, Writer,
+    Event, EventKind, Known, Metadata, Overwrite, Reader, RecordingError, TimerKind, Writer,
 };
 use wakepath_units::TickRate;
 
@@ -83,11 +83,11 @@ fn import_with(
 }
 
 fn import(path: &Path) -> Result<Done, String> {
-    import_with(|writer| import_file(path, writer, Options::default(), &mut |_| ()))
+    import_with(|writer| import_file(path, writer, ImportOptions::default(), &mut |_| ()))
 }
 
 fn import_memory(bytes: &[u8]) -> Result<Done, String> {
-    import_with(|writer| import_bytes(bytes, Path::new("memory"), writer, Options::default()))
+    import_with(|writer| import_bytes(bytes, Path::new("memory"), writer, ImportOptions::default()))
 }
 
 /// Whether a tool is there; a test that needs it says that it was skipped, or fails where everything
@@ -145,7 +145,7 @@ fn the_arm_trace_has_its_events() {
     let frequencies = done
         .events
         .iter()
-        .filter(|e| matches!(e.kind, Kind::Frequency(_)));
+        .filter(|e| matches!(e.kind, EventKind::Frequency(_)));
     assert_eq!(frequencies.count(), 16);
 }
 
@@ -268,7 +268,7 @@ fn either_byte_order_is_read() {
     }
     let event = found[0][0];
     assert_eq!((event.time.0, event.cpu), (1_000_100 + (1 << 30), 3));
-    let Kind::Idle(period) = event.kind else {
+    let EventKind::Idle(period) = event.kind else {
         panic!("no idle period");
     };
     assert_eq!((period.state, period.duration.0), (2, 1 << 30));
@@ -289,7 +289,7 @@ fn lost_events_are_counted() {
         let done = import_memory(&file).unwrap();
         assert_eq!(done.metadata.lost_events, 17);
         assert_eq!(done.warnings(), ["lost-events", "no-timers"]);
-        assert_eq!(done.events[0].kind, Kind::Lost { count: 17 });
+        assert_eq!(done.events[0].kind, EventKind::Lost { count: 17 });
     }
     // A damaged file may claim any number.
     let mut perf = PerfData::new(false);
@@ -349,17 +349,17 @@ CPU:1 [LOST 5 EVENTS]
     let periods = done
         .events
         .iter()
-        .filter(|e| matches!(e.kind, Kind::Idle(_)));
+        .filter(|e| matches!(e.kind, EventKind::Idle(_)));
     assert_eq!(periods.count(), 2);
     let hotplug: Vec<_> = done
         .events
         .iter()
-        .filter(|e| matches!(e.kind, Kind::Hotplug { .. }))
+        .filter(|e| matches!(e.kind, EventKind::Hotplug { .. }))
         .collect();
     assert_eq!(hotplug.len(), 1);
     assert_eq!(
         (hotplug[0].cpu, hotplug[0].kind),
-        (2, Kind::Hotplug { online: false })
+        (2, EventKind::Hotplug { online: false })
     );
 }
 
@@ -377,18 +377,18 @@ fn timers_give_sleep_lengths() {
     // A single tick does not show how often it comes.
     assert_eq!(done.warnings(), ["no-hz"]);
     assert_eq!(done.metadata.recorded.sleep_length, Known::Inferred);
-    let Some(Kind::Idle(period)) = done
+    let Some(EventKind::Idle(period)) = done
         .events
         .iter()
         .map(|e| e.kind)
-        .find(|k| matches!(k, Kind::Idle(_)))
+        .find(|k| matches!(k, EventKind::Idle(_)))
     else {
         panic!("no idle period");
     };
     assert_eq!(period.inputs.sleep_length, Some(1_990_000));
     assert!(period.inputs.inferred);
     assert_eq!(period.inputs.iowaiters, Some(1));
-    let wake = Kind::Wake {
+    let wake = EventKind::Wake {
         target: 0,
         iowait: Some(true),
     };
@@ -447,7 +447,7 @@ fn ticking(tick: &str, wake: &str) -> String {
 }
 
 fn ticks(done: &Done) -> usize {
-    let tick = Kind::Timer(TimerKind::Tick);
+    let tick = EventKind::Timer(TimerKind::Tick);
     done.events
         .iter()
         .filter(|event| event.kind == tick)
@@ -510,9 +510,9 @@ fn the_tick_rate_is_what_the_trace_shows() {
                 text.as_bytes(),
                 Path::new("memory"),
                 writer,
-                Options {
+                ImportOptions {
                     hz,
-                    ..Options::default()
+                    ..ImportOptions::default()
                 },
             )
         })
@@ -546,7 +546,7 @@ fn sleep_length_with(timer_start: &str) -> i64 {
         .collect();
     let done = import_memory(text.as_bytes()).unwrap();
     let mut lengths = done.events.iter().filter_map(|event| match event.kind {
-        Kind::Idle(period) => period.inputs.sleep_length,
+        EventKind::Idle(period) => period.inputs.sleep_length,
         _ => None,
     });
     // The period that began at 1.012002 s.
@@ -589,7 +589,7 @@ fn what_is_said_of_several_files_adds_up() {
                 last = Some(import_file(
                     &path(name),
                     writer,
-                    Options::default(),
+                    ImportOptions::default(),
                     &mut |_| (),
                 )?);
             }
@@ -602,7 +602,7 @@ fn what_is_said_of_several_files_adds_up() {
     import_file(
         &path("idle.txt"),
         &mut writer,
-        Options::default(),
+        ImportOptions::default(),
         &mut |_| (),
     )
     .unwrap();

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 
 use wakepath_compare::figure::{Unit, doubt, percents};
 use wakepath_compare::results::{
-    Answer, Compared, Comparison, Load, Objective, Options, Points, Row, Source, answers,
+    Answer, CompareOptions, Compared, Comparison, Load, Objective, Points, Row, Source, answers,
     beside_replay, choose, compare, front, scopes,
 };
 use wakepath_compare::{Better, Condition, Goal, Mean, Metric};
 use wakepath_report::html::{from_results, view};
-use wakepath_results::{Question, Reader, import};
+use wakepath_results::{Question, ResultReader, import};
 
 use crate::bars::Canvas;
 use crate::output::{self, PageFormat};
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         .iter()
         .map(|o| Source::read(&o.name, &o.results))
         .collect::<Result<_, _>>()?;
-    let results: Vec<&Reader> = opened.iter().map(|o| &o.results).collect();
+    let results: Vec<&ResultReader> = opened.iter().map(|o| &o.results).collect();
     beside_replay(&mut sources, &results)?;
     let goal = match (&args.minimise, &args.maximise) {
         (Some(metric), _) => Some((metric, Goal::Minimise)),
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         let questions = sources.iter().flat_map(|s| &s.document.questions);
         metrics.extend(questions.flat_map(Question::metrics).map(str::to_owned));
     }
-    let options = Options {
+    let options = CompareOptions {
         baseline: args.baseline.clone(),
         metrics,
         machines: args.machine.clone(),
@@ -146,7 +146,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         Vec::new()
     };
     if args.brief {
-        let results: Vec<Reader> = opened.into_iter().map(|o| o.results).collect();
+        let results: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
         let answers = from_results::answers(&results, args.baseline.as_deref())?;
         return match args.format {
             PageFormat::Table | PageFormat::Markdown => {
@@ -316,7 +316,7 @@ fn notes(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
 fn brief(
     out: &mut impl Write,
     comparison: &Comparison,
-    answers: &[view::Answer],
+    answers: &[view::PageAnswer],
     top: u32,
     style: &dyn Style,
 ) -> anyhow::Result<()> {

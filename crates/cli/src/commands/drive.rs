@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use serde::Serialize;
-use wakepath_hardware::drive::quirks::{Certainty, Place, Quirks};
-use wakepath_hardware::drive::{DriveLibrary, DriveModel, DriveTable, PowerState};
+use wakepath_hardware::drive::quirks::{Certainty, QuirkPlace, Quirks};
+use wakepath_hardware::drive::{CatalogEntry, DriveLibrary, DriveTable, PowerState};
 use wakepath_hardware::machine;
 use wakepath_units::Microwatts;
 
@@ -100,7 +100,7 @@ struct Listed<'a> {
 }
 
 impl<'a> Listed<'a> {
-    fn new(model: &'a DriveModel) -> Self {
+    fn new(model: &'a CatalogEntry) -> Self {
         let usual = model.usual_table();
         Self {
             model: &model.name,
@@ -167,7 +167,7 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
 // ---- show
 
 /// A drive of the library by its name, or by a short one as `sim --drive` takes it.
-pub(super) fn find(name: &str) -> anyhow::Result<&'static DriveModel> {
+pub(super) fn find(name: &str) -> anyhow::Result<&'static CatalogEntry> {
     let name = machine::DriveModel::library_name(name).unwrap_or(name);
     Ok(DriveLibrary::builtin().find(name)?)
 }
@@ -223,7 +223,7 @@ struct ShownQuirk<'a> {
 }
 
 impl<'a> Shown<'a> {
-    fn new(model: &'a DriveModel, tables: &[&'a DriveTable]) -> Self {
+    fn new(model: &'a CatalogEntry, tables: &[&'a DriveTable]) -> Self {
         Self {
             model: &model.name,
             label: model.label.as_deref(),
@@ -261,7 +261,7 @@ fn quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
     let Some(table) = tables.first() else {
         return Vec::new();
     };
-    list.on(&table.drive, &Place::default())
+    list.on(&table.drive, &QuirkPlace::default())
         .into_iter()
         .flat_map(|(quirk, certainty)| {
             quirk.kinds.iter().map(move |kind| ShownQuirk {
@@ -279,7 +279,7 @@ fn quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
 
 fn print_csv(
     out: &mut impl Write,
-    model: &DriveModel,
+    model: &CatalogEntry,
     tables: &[&DriveTable],
 ) -> anyhow::Result<()> {
     let header = [
@@ -324,7 +324,7 @@ fn print_csv(
 
 fn print_tables(
     out: &mut impl Write,
-    model: &DriveModel,
+    model: &CatalogEntry,
     tables: &[&DriveTable],
 ) -> anyhow::Result<()> {
     write!(out, "{}", model.name)?;

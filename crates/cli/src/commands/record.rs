@@ -11,7 +11,7 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use serde::Serialize;
-use wakepath_record::{BUFFER_BYTES, MissingHook, Recording, Session, Summary};
+use wakepath_record::{BUFFER_BYTES, LiveRecording, MissingHook, RecordSession, RecordSummary};
 use wakepath_system::System;
 use wakepath_trace::recording::Overwrite;
 
@@ -55,14 +55,15 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         Overwrite::No
     };
     new_file::check(&args.output, args.force).with_context(|| args.output.display().to_string())?;
-    let recording = Recording::start(args.buffer << 10)?;
+    let recording = LiveRecording::start(args.buffer << 10)?;
     for line in said_once(recording.missing()) {
         eprintln!("wakepath: {line}");
     }
     let until = Until::new()?;
     // The file is touched when everything else runs: a recording that it replaces must not be lost for nothing.
     let mut command = start_command(&args.command)?;
-    let mut session = match Session::start(recording, System::live(), &args.output, overwrite) {
+    let mut session = match RecordSession::start(recording, System::live(), &args.output, overwrite)
+    {
         Ok(session) => session,
         Err(error) => {
             if let Some(child) = &mut command {
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
 /// Records until it is time to stop; how the command ended, if it did.
 fn record(
     args: &Args,
-    session: &mut Session,
+    session: &mut RecordSession,
     until: &Until,
     mut command: Option<&mut Child>,
 ) -> anyhow::Result<Option<std::process::ExitStatus>> {
@@ -213,7 +214,7 @@ struct Printed {
     ebpf_missed_runs: Option<u64>,
 }
 
-fn print(summary: &Summary, args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+fn print(summary: &RecordSummary, args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let printed = Printed {
         file: args.output.display().to_string(),
         seconds: summary.duration.as_secs_f64(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use wakepath_report::html::{from_results, render};
-use wakepath_results::Reader;
+use wakepath_results::ResultReader;
 use wakepath_results::import;
 
 use crate::new_file;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let output = || format!("--output {}", args.output.display());
     new_file::check(&args.output, args.force).with_context(output)?;
     let opened = import::open_all(&args.results)?;
-    let readers: Vec<Reader> = opened.into_iter().map(|o| o.results).collect();
+    let readers: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
     let view = from_results::view(&readers, args.baseline.as_deref())?;
     let page = render(&view)?;
     new_file::write(&args.output, args.force, |mut file| {

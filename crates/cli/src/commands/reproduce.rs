@@ -10,7 +10,7 @@ use serde::Serialize;
 use wakepath_study::builtin;
 use wakepath_study::plan::Plan;
 use wakepath_study::reproduce::{
-    self, Criterion, FittedFigure, Outcome, Section, Summary, TableCell, percent,
+    self, Criterion, FittedFigure, Outcome, ReproductionSummary, Section, TableCell, percent,
 };
 use wakepath_study::run::Waiting;
 
@@ -299,7 +299,7 @@ fn key(figure: &FittedFigure) -> String {
 }
 
 /// An experiment in one line.
-fn in_short(summary: &Summary) -> String {
+fn in_short(summary: &ReproductionSummary) -> String {
     let mut text = format!(
         "{} of {} criteria met; {} values compared",
         summary.met, summary.criteria, summary.compared

@@ -9,7 +9,7 @@ use wakepath_results::laboratory;
 use wakepath_results::question::is_among;
 use wakepath_results::rows::TimelineRow;
 use wakepath_results::timeline::Timeline;
-use wakepath_results::{Mode, Reader, merge};
+use wakepath_results::{Mode, ResultReader, merge};
 use wakepath_units::spelling::suggestion;
 
 use crate::new_file;
@@ -103,7 +103,7 @@ fn timeline(args: &TimelineArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let path = &args.output;
     let there = || path.display().to_string();
     new_file::check(path, args.force).with_context(there)?;
-    let results = Reader::open(&args.results)?;
+    let results = ResultReader::open(&args.results)?;
     let mut rows = results.timeline()?;
     anyhow::ensure!(
         !rows.is_empty(),

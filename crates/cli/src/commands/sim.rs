@@ -10,7 +10,9 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
-use wakepath_sim::{Comparison, DriveRun, LONGEST_UNTIMED, PolicyResult, RateRun, Run, in_force};
+use wakepath_sim::{
+    DriveRun, LONGEST_UNTIMED, PolicyComparison, PolicyResult, RateRun, Run, in_force,
+};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::{Plan, requested_rates};
 use wakepath_study::run::Waiting;
@@ -166,7 +168,7 @@ fn seconds(text: &str) -> Result<Nanoseconds, String> {
 }
 
 /// Says which jobs had more to do than was simulated.
-fn tell_cut_jobs(workload: &Workload, comparison: &Comparison) {
+fn tell_cut_jobs(workload: &Workload, comparison: &PolicyComparison) {
     let Workload::Fio(file) = workload else {
         return;
     };
@@ -184,7 +186,7 @@ fn tell_cut_jobs(workload: &Workload, comparison: &Comparison) {
 }
 
 /// Says where a power limit decided how fast the machine was.
-fn tell_power_limits(comparison: &Comparison) {
+fn tell_power_limits(comparison: &PolicyComparison) {
     for result in &comparison.results {
         let of_run = |run: &Run| run.energy.as_ref()?.power_limited_percent;
         let percent = median(result.runs.iter().filter_map(of_run)).unwrap_or(0.0);
@@ -198,7 +200,7 @@ fn tell_power_limits(comparison: &Comparison) {
 }
 
 /// Where the jobs asked for more than was done.
-fn missed_rates(workload: &Workload, comparison: &Comparison) -> Option<String> {
+fn missed_rates(workload: &Workload, comparison: &PolicyComparison) -> Option<String> {
     let rates = requested_rates(workload);
     let reached = |result: &PolicyResult| {
         let of_run = |run: &Run| run.rates.iter().map(RateRun::share).min_by(f64::total_cmp);
@@ -258,7 +260,7 @@ fn row<const N: usize>(of: &PolicyResult, columns: [String; N]) -> Vec<String> {
     row
 }
 
-fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
+fn write_csv(out: &mut impl Write, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let mut header = header(&[
         "seed",
         "iops",
@@ -310,7 +312,7 @@ fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()
 fn write_tables(
     out: &mut impl Write,
     machine: &Machine,
-    comparison: &Comparison,
+    comparison: &PolicyComparison,
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
     let drive = match &machine.drive.power {
@@ -383,7 +385,7 @@ fn write_tables(
 fn write_states(
     out: &mut impl Write,
     machine: &Machine,
-    comparison: &Comparison,
+    comparison: &PolicyComparison,
 ) -> anyhow::Result<()> {
     writeln!(
         out,
@@ -400,7 +402,7 @@ fn write_states(
 
 /// What the drive drew, and its share of time per power state in the first run; nothing if no drive
 /// was named.
-fn write_drive(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
+fn write_drive(out: &mut impl Write, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let drives: Vec<(&PolicyResult, &DriveRun)> = comparison
         .results
         .iter()

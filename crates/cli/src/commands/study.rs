@@ -12,7 +12,7 @@ use wakepath_compare::results::Source;
 use wakepath_compare::shortfalls;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
-use wakepath_results::{Goal, Mode, Origin, Question, Reader, Shard};
+use wakepath_results::{Goal, Mode, Question, ResultReader, RunOrigin, Shard};
 use wakepath_study::builtin;
 use wakepath_study::plan::{Plan, PlannedPolicy, Task};
 use wakepath_study::run::{self, Order, Waiting};
@@ -65,7 +65,7 @@ struct CheckArgs {
     study: PathBuf,
     /// Where it would run.
     #[arg(long, value_name = "ON", default_value = "sim", value_parser = on())]
-    on: Origin,
+    on: RunOrigin,
     /// A policy set beside those of the study, such as 'teo + psd'; give it again for more.
     #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
     policy: Vec<PolicySet>,
@@ -90,7 +90,7 @@ struct RunArgs {
     study: PathBuf,
     /// Where it runs: on the modelled machine that the study names, for real on this one, or on recordings.
     #[arg(long, value_name = "ON", default_value = "sim", value_parser = on())]
-    on: Origin,
+    on: RunOrigin,
     /// Directory of the results [default: the study's name with -sim, -live or -replay].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -121,16 +121,16 @@ struct ListArgs {
 }
 
 /// Reads `--on`.
-fn on() -> impl TypedValueParser<Value = Origin> {
+fn on() -> impl TypedValueParser<Value = RunOrigin> {
     let backends = [
-        (Origin::Sim, "Simulated"),
-        (Origin::Live, "Measured"),
-        (Origin::Replay, "Recordings through the policies"),
+        (RunOrigin::Sim, "Simulated"),
+        (RunOrigin::Live, "Measured"),
+        (RunOrigin::Replay, "Recordings through the policies"),
     ];
     let values = backends.map(|(on, help)| PossibleValue::new(on.name()).help(help));
     PossibleValuesParser::new(values).map(move |name| {
         let found = backends.iter().find(|(on, _)| on.name() == name);
-        found.map_or(Origin::Sim, |(on, _)| *on)
+        found.map_or(RunOrigin::Sim, |(on, _)| *on)
     })
 }
 
@@ -188,7 +188,7 @@ struct Listed {
 fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let mut all = Vec::new();
     for name in builtin::study_names() {
-        let plan = Plan::load(Path::new(name), Origin::Sim)?;
+        let plan = Plan::load(Path::new(name), RunOrigin::Sim)?;
         all.push(Listed {
             name,
             title: plan.file.title.clone().unwrap_or_default(),
@@ -232,14 +232,14 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
 #[derive(Serialize)]
 struct Checked {
     study: String,
-    on: Origin,
+    on: RunOrigin,
     /// The machines that are simulated.
     machines: Vec<CheckedMachine>,
     runs: usize,
     repeats: u32,
     baseline: String,
     workloads: Vec<CheckedWorkload>,
-    policies: Vec<wakepath_results::Policy>,
+    policies: Vec<wakepath_results::PolicyInfo>,
     questions: Vec<Question>,
     /// How long the whole study takes, in seconds, if that can be said.
     seconds: Option<f64>,
@@ -351,10 +351,10 @@ fn tell_notes(plan: &Plan) {
 fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
     let names: Vec<&str> = checked.machines.iter().map(|m| m.name.as_str()).collect();
     let on = match (&checked.machines[..], checked.on) {
-        ([], Origin::Replay) => "replayed".to_owned(),
+        ([], RunOrigin::Replay) => "replayed".to_owned(),
         ([], _) => "measured on this machine".to_owned(),
-        ([only], Origin::Replay) => format!("replayed with the figures of {}", only.title),
-        (_, Origin::Replay) => format!("replayed with the figures of {}", names.join(", ")),
+        ([only], RunOrigin::Replay) => format!("replayed with the figures of {}", only.title),
+        (_, RunOrigin::Replay) => format!("replayed with the figures of {}", names.join(", ")),
         ([only], _) => format!("simulated on {}", only.title),
         (_, _) => format!("simulated on {}", names.join(", ")),
     };
@@ -364,7 +364,7 @@ fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
         checked.study, checked.runs, checked.repeats
     )?;
     let otherwise = match checked.on {
-        Origin::Replay => "as recorded",
+        RunOrigin::Replay => "as recorded",
         _ => "until it ends",
     };
     let seconds = |s: Option<f64>| s.map_or_else(|| otherwise.to_owned(), |s| format!("{s} s"));
@@ -377,7 +377,7 @@ fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
             .map(|w| [w.name.clone(), w.what.clone(), seconds(w.seconds)]),
     )?;
     writeln!(out)?;
-    let settings = |p: &wakepath_results::Policy| {
+    let settings = |p: &wakepath_results::PolicyInfo| {
         let all: Vec<String> = p.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
         if all.is_empty() {
             "nothing changed".to_owned()
@@ -413,14 +413,14 @@ fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
         )?;
     }
     match checked.seconds {
-        Some(seconds) if checked.on == Origin::Sim => writeln!(
+        Some(seconds) if checked.on == RunOrigin::Sim => writeln!(
             out,
             "\nTakes about {} on {} core(s).",
             duration(seconds),
             checked.jobs
         )?,
         Some(seconds) => writeln!(out, "\nTakes at least {}.", duration(seconds))?,
-        None if checked.on == Origin::Replay => {}
+        None if checked.on == RunOrigin::Replay => {}
         None => writeln!(
             out,
             "\nHow long it takes cannot be said: a workload does not say when it ends."
@@ -457,7 +457,7 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
         args.on,
         &policy_set::beside(&args.study, &args.policy)?,
     )?;
-    if args.shard.is_some() && args.on != Origin::Sim {
+    if args.shard.is_some() && args.on != RunOrigin::Sim {
         bail!(
             "--shard is for simulations: a measurement takes its runs in an order of its own, on one machine, and a \
              recording is replayed as a whole"
@@ -490,7 +490,7 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
             &plan, &*backend, args.shard, &dir, mode, &waiting,
         )?)
     })?;
-    let source = Source::read("", &Reader::open(&dir)?)?;
+    let source = Source::read("", &ResultReader::open(&dir)?)?;
     for warning in shortfalls(&[("", &source)]) {
         eprintln!("wakepath: warning: {warning}");
     }

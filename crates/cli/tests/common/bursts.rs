@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use wakepath_conformance::leases::by_rule;
 use wakepath_policies::psd::PsdPolicy;
-use wakepath_trace::recording::{Event, Kind, Metadata};
+use wakepath_trace::recording::{Event, EventKind, Metadata};
 use wakepath_units::TickRate;
 
 const MS: u64 = 1_000_000;
@@ -68,7 +68,7 @@ pub(crate) struct Given {
 pub(crate) fn completions(events: &[Event]) -> BTreeMap<u32, Vec<u64>> {
     let mut cpus: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for event in events {
-        if matches!(event.kind, Kind::BlockComplete(_)) {
+        if matches!(event.kind, EventKind::BlockComplete(_)) {
             cpus.entry(event.cpu).or_default().push(event.time.0);
         }
     }
@@ -109,8 +109,8 @@ pub(crate) fn judge(
     let mut cpus: BTreeMap<u32, Vec<(u64, Step)>> = BTreeMap::new();
     for event in events {
         let (time, step) = match event.kind {
-            Kind::BlockComplete(_) => (event.time.0, Step::Completion),
-            Kind::Idle(period) if period.duration.0 > 0 => {
+            EventKind::BlockComplete(_) => (event.time.0, Step::Completion),
+            EventKind::Idle(period) if period.duration.0 > 0 => {
                 let group = metadata
                     .idle_states
                     .iter()

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_results::document::Origin;
-use wakepath_results::{MetricRow, Reader, ResultsError, Run};
+use wakepath_results::document::RunOrigin;
+use wakepath_results::{MetricRow, ResultReader, ResultsError, RunRecord};
 
 use super::Source;
 
@@ -12,13 +12,16 @@ use super::Source;
 ///
 /// # Errors
 /// Runs cannot be read.
-pub fn beside_replay(sources: &mut [Source], results: &[&Reader]) -> Result<(), ResultsError> {
+pub fn beside_replay(
+    sources: &mut [Source],
+    results: &[&ResultReader],
+) -> Result<(), ResultsError> {
     let is = |source: &Source, origin| source.document.backend == origin;
-    if !sources.iter().any(|source| is(source, Origin::Replay)) {
+    if !sources.iter().any(|source| is(source, RunOrigin::Replay)) {
         return Ok(());
     }
     for (source, results) in sources.iter_mut().zip(results) {
-        if is(source, Origin::Sim) || is(source, Origin::Lab) {
+        if is(source, RunOrigin::Sim) || is(source, RunOrigin::Lab) {
             let cpus = cpus(source);
             for run in results.runs()? {
                 source.rows.extend(rates(&run, &cpus));
@@ -37,7 +40,7 @@ fn cpus(source: &Source) -> BTreeMap<(String, String), u32> {
         .collect()
 }
 
-fn rates(run: &Run, cpus: &BTreeMap<(String, String), u32>) -> Vec<MetricRow> {
+fn rates(run: &RunRecord, cpus: &BTreeMap<(String, String), u32>) -> Vec<MetricRow> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut deep, mut shallow) = (0, 0);
     for idle in &run.idle {
@@ -73,12 +76,12 @@ fn rates(run: &Run, cpus: &BTreeMap<(String, String), u32>) -> Vec<MetricRow> {
 #[cfg(test)]
 mod tests {
     use wakepath_results::document::{CpuKind, Document, SCHEMA, VERSION};
-    use wakepath_results::{Design, Idle, METRICS, Machine, RunKey, StudyInfo};
+    use wakepath_results::{Design, Idle, METRICS, MachineInfo, RunKey, StudyInfo};
 
     use super::*;
 
     /// Two CPUs over half a second: 10 stays that were too deep, 4 too shallow.
-    fn reader(backend: Origin) -> Reader {
+    fn reader(backend: RunOrigin) -> ResultReader {
         let document = Document {
             schema: SCHEMA.into(),
             version: VERSION,
@@ -91,13 +94,13 @@ mod tests {
             backend,
             tools: BTreeMap::new(),
             sha256: BTreeMap::new(),
-            machines: vec![Machine {
+            machines: vec![MachineInfo {
                 name: "m".into(),
                 cpu_kinds: vec![CpuKind {
                     name: "cpu".into(),
                     cpus: 2,
                 }],
-                ..Machine::default()
+                ..MachineInfo::default()
             }],
             workloads: Vec::new(),
             policies: Vec::new(),
@@ -127,18 +130,18 @@ mod tests {
             added_latency_ns: None,
             wasted_energy_uj: None,
         };
-        let mut run = Run::new(key, None, 0, 0);
+        let mut run = RunRecord::new(key, None, 0, 0);
         run.idle = vec![
             idle("C1", 300_000_000, 0, 4),
             idle("C6", 600_000_000, 10, 0),
             idle("(busy)", 100_000_000, 0, 0),
         ];
-        Reader::of_runs("r", document, vec![run])
+        ResultReader::of_runs("r", document, vec![run])
     }
 
-    fn values(origins: &[Origin]) -> Vec<Vec<f64>> {
-        let readers: Vec<Reader> = origins.iter().map(|origin| reader(*origin)).collect();
-        let named = |reader: &Reader| Source::new("r", reader, Vec::new());
+    fn values(origins: &[RunOrigin]) -> Vec<Vec<f64>> {
+        let readers: Vec<ResultReader> = origins.iter().map(|origin| reader(*origin)).collect();
+        let named = |reader: &ResultReader| Source::new("r", reader, Vec::new());
         let mut sources: Vec<Source> = readers.iter().map(named).collect();
         beside_replay(&mut sources, &readers.iter().collect::<Vec<_>>()).unwrap();
         let of = |source: &Source| source.rows.iter().map(|row| row.value).collect();
@@ -147,13 +150,18 @@ mod tests {
 
     #[test]
     fn beside_a_replay_all_have_rates_per_second() {
-        let found = values(&[Origin::Sim, Origin::Replay, Origin::Lab, Origin::Live]);
+        let found = values(&[
+            RunOrigin::Sim,
+            RunOrigin::Replay,
+            RunOrigin::Lab,
+            RunOrigin::Live,
+        ]);
         assert_eq!(found, [vec![20.0, 8.0], vec![], vec![20.0, 8.0], vec![]]);
     }
 
     #[test]
     fn without_a_replay_nothing_is_added() {
-        let found = values(&[Origin::Sim, Origin::Lab]);
+        let found = values(&[RunOrigin::Sim, RunOrigin::Lab]);
         assert!(found.iter().all(Vec::is_empty), "{found:?}");
     }
 }

@@ -10,14 +10,14 @@ use std::fmt;
 use rayon::prelude::*;
 use serde::Serialize;
 use wakepath_results::question::is_among;
-use wakepath_results::{Document, MetricRow, Reader, ResultsError};
+use wakepath_results::{Document, MetricRow, ResultReader, ResultsError};
 
 pub use choice::{
-    Among, Answer, Candidate, Choice, Figure, Holds, Objective, Point, answer, answers, choose,
-    front, front_of,
+    Among, Answer, Candidate, Choice, Holds, MetricFigure, Objective, Point, answer, answers,
+    choose, front, front_of,
 };
 pub use idle_rates::beside_replay;
-pub use scope::{InFiles, Points, Scope, scopes};
+pub use scope::{InFiles, MachineScope, Points, scopes};
 
 use crate::differences::machine_kinds;
 use crate::gain::interval_of_mean;
@@ -47,12 +47,12 @@ impl Source {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn read(name: &str, results: &Reader) -> Result<Self, ResultsError> {
+    pub fn read(name: &str, results: &ResultReader) -> Result<Self, ResultsError> {
         Ok(Self::new(name, results, results.metrics()?))
     }
 
     /// These numbers of a result that is called `name`.
-    pub fn new(name: &str, results: &Reader, rows: Vec<MetricRow>) -> Self {
+    pub fn new(name: &str, results: &ResultReader, rows: Vec<MetricRow>) -> Self {
         let document = results.document().clone();
         let workloads = document.workloads.iter().map(|w| w.source.clone());
         let names = workloads.chain(document.machines.iter().map(|m| m.source.clone()));
@@ -69,7 +69,7 @@ impl Source {
 
 /// What to compare.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct CompareOptions {
     /// The policy to compare with; none: of each machine, that of its first source.
     pub baseline: Option<String>,
     /// Names of machines; empty: all.
@@ -295,7 +295,7 @@ enum With<'a> {
 ///
 /// # Errors
 /// Nothing to compare, unknown names, a metric in several units.
-pub fn compare(sources: &[Source], options: &Options) -> Result<Comparison, CompareError> {
+pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Comparison, CompareError> {
     let first = sources.first().ok_or(CompareError::Nothing)?;
     let metrics = metrics(sources, options)?;
     let mut names = Names::default();
@@ -535,7 +535,7 @@ pub fn policy_name(sources: &[Source], source: &Source, policy: &str) -> String 
 }
 
 /// The metrics to compare, in one meaning.
-fn metrics(sources: &[Source], options: &Options) -> Result<Vec<Metric>, CompareError> {
+fn metrics(sources: &[Source], options: &CompareOptions) -> Result<Vec<Metric>, CompareError> {
     let mut all: Vec<(&Metric, &str)> = Vec::new();
     for source in sources {
         for metric in &source.document.metrics {

@@ -6,7 +6,7 @@ use super::{Among, CompareError, Comparison, Point};
 
 /// What is said of a machine, or over all machines.
 #[derive(Clone, Debug, Serialize)]
-pub struct Scope<T> {
+pub struct MachineScope<T> {
     /// The machine; none: over all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
@@ -23,7 +23,7 @@ pub struct Scope<T> {
 pub fn scopes<T>(
     comparison: &Comparison,
     say: impl Fn(Among) -> Result<T, CompareError>,
-) -> Result<Vec<Scope<T>>, CompareError> {
+) -> Result<Vec<MachineScope<T>>, CompareError> {
     let several = comparison.machines.len() > 1;
     let machines = comparison.machines.iter().filter(|_| several);
     let scopes = machines.map(Some).chain([None]);
@@ -34,7 +34,7 @@ pub fn scopes<T>(
             loads: loads.collect(),
             ..Among::default()
         })?;
-        Ok(Scope {
+        Ok(MachineScope {
             machine: machine.cloned(),
             said,
         })
@@ -51,13 +51,13 @@ pub fn scopes<T>(
 #[serde(untagged)]
 pub enum InFiles<'a, T> {
     /// Over all.
-    One(&'a Scope<T>),
+    One(&'a MachineScope<T>),
     /// Of each machine, and over all.
-    Several(&'a [Scope<T>]),
+    Several(&'a [MachineScope<T>]),
 }
 
-impl<'a, T> From<&'a [Scope<T>]> for InFiles<'a, T> {
-    fn from(scopes: &'a [Scope<T>]) -> Self {
+impl<'a, T> From<&'a [MachineScope<T>]> for InFiles<'a, T> {
+    fn from(scopes: &'a [MachineScope<T>]) -> Self {
         match scopes {
             [only] => Self::One(only),
             several => Self::Several(several),

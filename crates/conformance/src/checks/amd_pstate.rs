@@ -4,12 +4,12 @@ use anyhow::Result;
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 use wakepath_policies::freq::amd_pstate::{
-    AmdPstate as Driver, AmdPstateSettings, Governor, Mode, PerfScale,
+    AmdGovernor, AmdMode, AmdPstate as Driver, AmdPstateSettings, PerfScale,
 };
 use wakepath_policies::idle::KernelVersion;
 use wakepath_units::Kilohertz;
 
-use super::{Check, Setting, double_words};
+use super::{Check, GovernorSetting, double_words};
 
 /// The first kernel whose driver has more than passive mode.
 const FIRST_WITH_MODES: (u16, u16, u16) = (6, 3, 0);
@@ -18,13 +18,13 @@ const CASE_MAGIC: u32 = 0x6573_6163;
 const NOT_LOADED: u64 = u64::MAX;
 
 /// The check of the driver; it depends on no tick.
-pub struct AmdPstate(pub Setting);
+pub struct AmdPstateCheck(pub GovernorSetting);
 
 /// A CPU and how its driver is set.
 #[derive(Clone, Debug)]
 pub struct AmdCase {
     scale: PerfScale,
-    mode: Mode,
+    mode: AmdMode,
     performance: bool,
     epp: u8,
     boost: bool,
@@ -50,9 +50,9 @@ impl AmdCase {
         let settings = AmdPstateSettings {
             mode: self.mode,
             governor: match (self.mode, self.performance) {
-                (Mode::Active, true) => Governor::Performance,
-                (Mode::Active, false) => Governor::Powersave,
-                _ => Governor::Schedutil,
+                (AmdMode::Active, true) => AmdGovernor::Performance,
+                (AmdMode::Active, false) => AmdGovernor::Powersave,
+                _ => AmdGovernor::Schedutil,
             },
             epp: self.epp,
             boost: self.boost,
@@ -82,8 +82,8 @@ fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
         _ => exact,
     };
     let mode = match kernel.release() {
-        release if release < FIRST_WITH_MODES => Mode::Passive,
-        _ => [Mode::Active, Mode::Passive, Mode::Guided][rng.random_range(0..3)],
+        release if release < FIRST_WITH_MODES => AmdMode::Passive,
+        _ => [AmdMode::Active, AmdMode::Passive, AmdMode::Guided][rng.random_range(0..3)],
     };
     let mut case = AmdCase {
         scale: PerfScale {
@@ -99,7 +99,7 @@ fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
             },
         },
         mode,
-        performance: mode == Mode::Active && rng.random(),
+        performance: mode == AmdMode::Active && rng.random(),
         epp: rng.random(),
         boost: rng.random(),
         boost_supported: rng.random_ratio(4, 5),
@@ -133,7 +133,7 @@ fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
     case
 }
 
-impl Check for AmdPstate {
+impl Check for AmdPstateCheck {
     type Input = AmdCase;
     type Answer = u64;
 
@@ -161,9 +161,9 @@ impl Check for AmdPstate {
             out.extend(word.to_le_bytes());
         }
         let mode = match input.mode {
-            Mode::Passive => 2,
-            Mode::Active => 3,
-            Mode::Guided => 4,
+            AmdMode::Passive => 2,
+            AmdMode::Active => 3,
+            AmdMode::Guided => 4,
         };
         out.extend([
             scale.highest,
@@ -203,7 +203,7 @@ impl Check for AmdPstate {
         driver.limit(Kilohertz(minimum), Kilohertz(maximum));
         out.extend(input.requests.iter().map(|asked| {
             let request = match (input.mode, asked.frequency) {
-                (Mode::Active, _) => driver.autonomous(),
+                (AmdMode::Active, _) => driver.autonomous(),
                 (_, 0) => {
                     driver.for_utilisation(asked.least, asked.target, asked.capacity, asked.dynamic)
                 }

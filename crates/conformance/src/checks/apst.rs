@@ -13,9 +13,9 @@ use crate::record::{ApstCommand, DriveCase, DriveState};
 const RULES_PER_DRIVE: usize = 20;
 
 /// The check of the APST table; it depends on no tick and is the same in both kernels.
-pub struct Apst;
+pub struct ApstCheck;
 
-impl Check for Apst {
+impl Check for ApstCheck {
     type Input = DriveCase;
     type Answer = Option<ApstCommand>;
 

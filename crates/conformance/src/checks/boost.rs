@@ -7,15 +7,15 @@ use wakepath_policies::freq::intel_pstate::{Counters, IntelPstate, PstateLimits}
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings};
 use wakepath_units::{Capacity, Nanoseconds};
 
-use super::{Check, Setting, words};
+use super::{Check, GovernorSetting, words};
 use crate::generate;
 use crate::program::Subject;
 use crate::record::EventCase;
 
 /// The check of one of them for one tick rate.
-pub struct Boost(pub Setting);
+pub struct BoostCheck(pub GovernorSetting);
 
-impl Check for Boost {
+impl Check for BoostCheck {
     type Input = EventCase;
     type Answer = u32;
 

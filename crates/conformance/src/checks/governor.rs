@@ -6,15 +6,15 @@ use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::{self, HaltpollParameters, IdleGovernor, IdlePolicy};
 use wakepath_units::Nanoseconds;
 
-use super::{Check, Setting, double_words};
+use super::{Check, GovernorSetting, double_words};
 use crate::generate;
 use crate::program::Subject;
-use crate::record::{Call, Case, HaltPoll, State, decision_byte, decision_text};
+use crate::record::{CallRecord, Case, HaltPoll, StateRecord, decision_byte, decision_text};
 
 /// The check of one governor, version and tick rate.
-pub struct Governor(pub Setting);
+pub struct GovernorCheck(pub GovernorSetting);
 
-impl Check for Governor {
+impl Check for GovernorCheck {
     type Input = Case;
     type Answer = u8;
 
@@ -50,14 +50,14 @@ impl Check for Governor {
 }
 
 /// The check of the polling limit that haltpoll keeps: its decisions alone tell little of it.
-pub struct HaltpollLimit(pub Setting);
+pub struct HaltpollLimitCheck(pub GovernorSetting);
 
-impl Check for HaltpollLimit {
+impl Check for HaltpollLimitCheck {
     type Input = Case;
     type Answer = u64;
 
     fn generate(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<Case> {
-        Governor(self.0).generate(rng, batch, amount)
+        GovernorCheck(self.0).generate(rng, batch, amount)
     }
 
     fn encode(&self, input: &Case, out: &mut Vec<u8>) {
@@ -90,13 +90,13 @@ impl Check for HaltpollLimit {
 }
 
 /// Our governor of a comparison, on a CPU that has never been idle.
-pub(crate) fn governor_of(setting: Setting, case: &Case) -> Result<idle::Governor> {
+pub(crate) fn governor_of(setting: GovernorSetting, case: &Case) -> Result<idle::Governor> {
     let states = states_of(&case.states)?;
     let policy = policy(setting, case.halt_poll)?;
     Ok(idle::Governor::new(&policy, &states, setting.tick))
 }
 
-fn explain(setting: Setting, input: &Case, at: usize, kernel: &str, ours: &str) -> String {
+fn explain(setting: GovernorSetting, input: &Case, at: usize, kernel: &str, ours: &str) -> String {
     format!(
         "call {at} of {} with HZ={}: {}\n  state table:\n    {}\n  {:?}\n  kernel: {kernel}  ours: {ours}",
         policy_name(setting),
@@ -107,7 +107,7 @@ fn explain(setting: Setting, input: &Case, at: usize, kernel: &str, ours: &str) 
     )
 }
 
-fn toggle(governor: &mut idle::Governor, call: &Call) {
+fn toggle(governor: &mut idle::Governor, call: &CallRecord) {
     if let Some((state, off)) = call.toggle.get() {
         governor.set_disabled(state, off);
     }
@@ -115,7 +115,7 @@ fn toggle(governor: &mut idle::Governor, call: &Call) {
 
 /// One call to our governor, as the C program makes it to the kernel's.
 #[inline]
-pub fn run_ours(governor: &mut impl IdleGovernor, call: &Call) -> u8 {
+pub fn run_ours(governor: &mut impl IdleGovernor, call: &CallRecord) -> u8 {
     let asked = call.asked();
     let decision = governor.select(&asked.query);
     governor.reflect(decision.state, &asked.outcome);
@@ -123,7 +123,7 @@ pub fn run_ours(governor: &mut impl IdleGovernor, call: &Call) -> u8 {
 }
 
 /// The policy that a comparison is about.
-fn policy(setting: Setting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> {
+fn policy(setting: GovernorSetting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> {
     Ok(match setting.subject {
         Subject::Menu => IdlePolicy::Menu(setting.version),
         Subject::Teo => IdlePolicy::Teo(setting.version),
@@ -143,7 +143,7 @@ fn policy(setting: Setting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> {
 }
 
 /// A policy's name: of a governor as on the command line, `menu@6.12`.
-pub fn policy_name(setting: Setting) -> String {
+pub fn policy_name(setting: GovernorSetting) -> String {
     if Subject::GOVERNORS.contains(&setting.subject) {
         format!("{}@{}", setting.subject.name(), setting.version)
     } else {
@@ -152,7 +152,7 @@ pub fn policy_name(setting: Setting) -> String {
 }
 
 /// A state table as our policies take it.
-pub(crate) fn states_of(states: &[State]) -> Result<IdleStates> {
+pub(crate) fn states_of(states: &[StateRecord]) -> Result<IdleStates> {
     let states = states.iter().enumerate().map(|(i, s)| IdleState {
         name: format!("S{i}"),
         exit_latency: Nanoseconds(s.exit_latency as u64),

@@ -14,19 +14,19 @@ use rand_pcg::Pcg64Mcg;
 use wakepath_policies::idle::KernelVersion;
 use wakepath_units::TickRate;
 
-use crate::program::{Program, Subject};
+use crate::program::{KernelProgram, Subject};
 use crate::record::Case;
 
-pub use amd_pstate::AmdPstate;
-pub use apst::Apst;
-pub use boost::Boost;
-pub use governor::{Governor, HaltpollLimit, policy_name, run_ours};
+pub use amd_pstate::AmdPstateCheck;
+pub use apst::ApstCheck;
+pub use boost::BoostCheck;
+pub use governor::{GovernorCheck, HaltpollLimitCheck, policy_name, run_ours};
 pub(crate) use governor::{governor_of, states_of};
-pub use poll::PollLimit;
+pub use poll::PollLimitCheck;
 
 /// The circumstances of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct GovernorSetting {
     /// What is compared.
     pub subject: Subject,
     /// The kernel version whose behaviour ours is to follow.
@@ -66,7 +66,7 @@ pub trait Check: Sync {
 
 /// The result of comparing one batch.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct CheckResult {
     /// Decisions compared.
     pub decisions: u64,
     /// Decisions in which both sides differ.
@@ -86,33 +86,35 @@ pub struct Difference {
 
 /// Generates batch number `batch` and compares both sides over it.
 pub fn compare_batch(
-    setting: Setting,
-    program: &Program,
+    setting: GovernorSetting,
+    program: &KernelProgram,
     rng: &mut Pcg64Mcg,
     batch: u64,
     amount: usize,
-) -> Result<Outcome> {
+) -> Result<CheckResult> {
     match setting.subject {
         Subject::Menu | Subject::Teo | Subject::Ladder | Subject::Haltpoll => {
-            compare(&Governor(setting), program, rng, batch, amount)
+            compare(&GovernorCheck(setting), program, rng, batch, amount)
         }
-        Subject::HaltpollLimit => compare(&HaltpollLimit(setting), program, rng, batch, amount),
-        Subject::PollLimit => compare(&PollLimit(setting), program, rng, batch, amount),
+        Subject::HaltpollLimit => {
+            compare(&HaltpollLimitCheck(setting), program, rng, batch, amount)
+        }
+        Subject::PollLimit => compare(&PollLimitCheck(setting), program, rng, batch, amount),
         Subject::SchedutilBoost | Subject::HwpBoost | Subject::IntelPstate => {
-            compare(&Boost(setting), program, rng, batch, amount)
+            compare(&BoostCheck(setting), program, rng, batch, amount)
         }
-        Subject::AmdPstate => compare(&AmdPstate(setting), program, rng, batch, amount),
-        Subject::Apst => compare(&Apst, program, rng, batch, amount),
+        Subject::AmdPstate => compare(&AmdPstateCheck(setting), program, rng, batch, amount),
+        Subject::Apst => compare(&ApstCheck, program, rng, batch, amount),
     }
 }
 
 fn compare<C: Check>(
     check: &C,
-    program: &Program,
+    program: &KernelProgram,
     rng: &mut Pcg64Mcg,
     batch: u64,
     amount: usize,
-) -> Result<Outcome> {
+) -> Result<CheckResult> {
     let inputs = check.generate(rng, batch, amount);
     let mut bytes = Vec::new();
     for input in &inputs {
@@ -120,7 +122,7 @@ fn compare<C: Check>(
     }
     let kernel = check.decode(&program.run(&bytes)?);
 
-    let mut outcome = Outcome::default();
+    let mut outcome = CheckResult::default();
     let mut ours = Vec::new();
     let mut done = 0;
     for input in &inputs {

@@ -4,14 +4,14 @@ use anyhow::Result;
 use rand_pcg::Pcg64Mcg;
 use wakepath_policies::poll;
 
-use super::{Check, Setting, double_words, states_of};
+use super::{Check, GovernorSetting, double_words, states_of};
 use crate::generate;
 use crate::record::Case;
 
 /// The check of the polling limit for one tick rate.
-pub struct PollLimit(pub Setting);
+pub struct PollLimitCheck(pub GovernorSetting);
 
-impl Check for PollLimit {
+impl Check for PollLimitCheck {
     type Input = Case;
     type Answer = u64;
 

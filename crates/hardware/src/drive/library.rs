@@ -20,12 +20,12 @@ const LISTED: usize = 8;
 /// Drives by model string.
 #[derive(Clone, Debug, Default)]
 pub struct DriveLibrary {
-    models: Vec<DriveModel>,
+    models: Vec<CatalogEntry>,
 }
 
 /// A drive model with every power-state table that was seen for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DriveModel {
+pub struct CatalogEntry {
     /// The model string, as the drive reports it.
     pub name: String,
     /// The name on the box, where it is known: `Intel 760p 256GB` for `INTEL SSDPEKKW256G8`.
@@ -153,7 +153,7 @@ impl DriveLibrary {
     }
 
     /// Every model, in the order of the data.
-    pub fn models(&self) -> &[DriveModel] {
+    pub fn models(&self) -> &[CatalogEntry] {
         &self.models
     }
 
@@ -164,7 +164,7 @@ impl DriveLibrary {
 
     /// Models with `part` in their model string, else in their label. Case and the width of gaps
     /// do not count.
-    pub fn matching(&self, part: &str) -> Vec<&DriveModel> {
+    pub fn matching(&self, part: &str) -> Vec<&CatalogEntry> {
         let part = fold(part);
         let by_name: Vec<_> = self
             .models
@@ -187,7 +187,7 @@ impl DriveLibrary {
     ///
     /// # Errors
     /// [`LookupError`] with the drives that may be meant.
-    pub fn find(&self, name: &str) -> Result<&DriveModel, LookupError> {
+    pub fn find(&self, name: &str) -> Result<&CatalogEntry, LookupError> {
         let folded = fold(name);
         if folded.is_empty() {
             return Err(LookupError::Empty);
@@ -195,11 +195,11 @@ impl DriveLibrary {
         if let Some(model) = self.models.iter().find(|m| m.name == name.trim()) {
             return Ok(model);
         }
-        let only = |wanted: &dyn Fn(&DriveModel) -> bool| {
+        let only = |wanted: &dyn Fn(&CatalogEntry) -> bool| {
             let mut hits = self.models.iter().filter(|m| wanted(m));
             hits.next().filter(|_| hits.next().is_none())
         };
-        let label_is = |m: &DriveModel| m.label.as_ref().is_some_and(|l| fold(l) == folded);
+        let label_is = |m: &CatalogEntry| m.label.as_ref().is_some_and(|l| fold(l) == folded);
         if let Some(model) = only(&|m| fold(&m.name) == folded)
             .or_else(|| only(&|m| fold(&m.name).contains(&folded)))
             .or_else(|| only(&label_is))
@@ -229,7 +229,7 @@ impl DriveLibrary {
     /// The drives that have `folded` in their label, else those with the names most like it, best
     /// first, without the merely random ones.
     fn nearest(&self, folded: &str) -> Vec<String> {
-        let mut scored: Vec<(f64, &DriveModel)> = self
+        let mut scored: Vec<(f64, &CatalogEntry)> = self
             .models
             .iter()
             .map(|m| {
@@ -256,7 +256,7 @@ impl DriveLibrary {
     }
 }
 
-impl DriveModel {
+impl CatalogEntry {
     /// The table seen most often.
     pub fn usual_table(&self) -> &DriveTable {
         &self.tables[0]
@@ -441,7 +441,7 @@ fn temperatures(field: &str, text: &str) -> Result<Vec<u16>, String> {
         .map_err(|_| format!("{field} is \"{text}\", expected degrees separated by |"))
 }
 
-fn read_tables(text: &str) -> Result<Vec<DriveModel>, LibraryError> {
+fn read_tables(text: &str) -> Result<Vec<CatalogEntry>, LibraryError> {
     const FILE: &str = "nvme_power_states.csv";
     let at = |line, what| LibraryError {
         file: FILE,
@@ -452,7 +452,7 @@ fn read_tables(text: &str) -> Result<Vec<DriveModel>, LibraryError> {
 
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let headers = reader.headers().map_err(from_csv)?.clone();
-    let mut models: Vec<DriveModel> = Vec::new();
+    let mut models: Vec<CatalogEntry> = Vec::new();
     let mut index: HashMap<String, usize> = HashMap::new();
     let mut open: Option<DriveTable> = None;
     let mut line = 1;
@@ -473,7 +473,7 @@ fn read_tables(text: &str) -> Result<Vec<DriveModel>, LibraryError> {
             ));
         }
         let slot = *index.entry(drive.model.clone()).or_insert_with(|| {
-            models.push(DriveModel {
+            models.push(CatalogEntry {
                 name: drive.model.clone(),
                 label: None,
                 tables: Vec::new(),
@@ -531,7 +531,7 @@ struct ApstSupport {
     source: String,
 }
 
-fn add_facts(models: &mut [DriveModel], text: &str) -> Result<(), LibraryError> {
+fn add_facts(models: &mut [CatalogEntry], text: &str) -> Result<(), LibraryError> {
     const FILE: &str = "drive_facts.toml";
     let at = |line, what| LibraryError {
         file: FILE,

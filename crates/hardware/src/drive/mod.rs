@@ -13,7 +13,7 @@ mod watts;
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Microwatts, Nanoseconds};
 
-pub use library::{DriveLibrary, DriveModel, DriveTable};
+pub use library::{CatalogEntry, DriveLibrary, DriveTable};
 
 /// The most power states that a controller can have (NVMe Base Specification, Identify Controller,
 /// `PSD0` to `PSD31`).

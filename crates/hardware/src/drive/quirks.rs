@@ -185,7 +185,7 @@ pub struct LikelyModels {
 
 /// Where a drive is plugged in, as far as it is known.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct QuirkPlace {
     /// The drive's PCI id.
     pub pci: Option<PciId>,
     /// The computer.
@@ -231,7 +231,7 @@ impl Quirks {
     }
 
     /// The entries that apply to `drive`, or probably do, in the order of the list.
-    pub fn on(&self, drive: &Drive, place: &Place) -> Vec<(&Quirk, Certainty)> {
+    pub fn on(&self, drive: &Drive, place: &QuirkPlace) -> Vec<(&Quirk, Certainty)> {
         self.entries
             .iter()
             .filter_map(|quirk| Some((quirk, quirk.applies_to(drive, place)?)))
@@ -240,7 +240,7 @@ impl Quirks {
 }
 
 impl Quirk {
-    fn applies_to(&self, drive: &Drive, place: &Place) -> Option<Certainty> {
+    fn applies_to(&self, drive: &Drive, place: &QuirkPlace) -> Option<Certainty> {
         if self.identify.as_ref().is_some_and(|c| !c.holds_on(drive)) {
             return None;
         }
@@ -317,7 +317,7 @@ mod tests {
         }
     }
 
-    fn found(drive: &Drive, place: &Place) -> Vec<(QuirkKind, Certainty)> {
+    fn found(drive: &Drive, place: &QuirkPlace) -> Vec<(QuirkKind, Certainty)> {
         Quirks::builtin()
             .on(drive, place)
             .into_iter()
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn identify_strings_match_whole() {
         let certain = [(QuirkKind::NoApst, Certainty::Certain)];
-        let here = Place::default();
+        let here = QuirkPlace::default();
         assert_eq!(found(&drive(0x1e0f, "KCD6XVUL6T40", "x"), &here), certain);
         assert_eq!(found(&drive(0x1e0f, "KCD6XVUL6T40 Z", "x"), &here), []);
         assert_eq!(found(&drive(0x1179, "KCD6XVUL6T40", "x"), &here), []);
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn a_pci_id_decides_where_it_is_known() {
         let sn550 = drive(0x15b7, "WDC WDS500G2B0C-00PXH0", "x");
-        let at = |pci| Place { pci, dmi: None };
+        let at = |pci| QuirkPlace { pci, dmi: None };
         assert_eq!(
             found(&sn550, &at(None)),
             [(QuirkKind::NoDeepest, Certainty::Likely)]
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn a_computer_must_match_in_every_field() {
         let sm951 = drive(0x144d, "SM951 NVMe SAMSUNG 256GB", "x");
-        let on = |vendor: &str, product: &str| Place {
+        let on = |vendor: &str, product: &str| QuirkPlace {
             pci: id("144d:a802"),
             dmi: Some(Dmi {
                 sys_vendor: vec![vendor.to_owned()],
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(found(&sm951, &on("Dell Inc.", "Precision 5510")).len(), 1);
         assert_eq!(found(&sm951, &on("Dell Inc.", "Precision 5520")), []);
         assert_eq!(found(&sm951, &on("HP", "Precision 5510")), []);
-        let n60z = Place {
+        let n60z = QuirkPlace {
             pci: None,
             dmi: Some(Dmi {
                 board_name: vec!["LXKT-ZXEG-N6".to_owned()],
@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn likely_models_are_found_in_the_library() {
         let library = DriveLibrary::builtin();
-        let here = Place::default();
+        let here = QuirkPlace::default();
         for model in [
             "INTEL SSDPEKKW512G7",
             "INTEL SSDPEKKW010T7",

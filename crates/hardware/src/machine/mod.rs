@@ -422,7 +422,7 @@ pub enum Runs {
 /// Which of the kernel's timers brings background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum TimerKind {
+pub enum BackgroundTimer {
     /// The timer wheel: it expires with a tick, and within a tick it keeps the tick.
     Wheel,
     /// A high-resolution timer, as sleeps of user space have it.
@@ -461,7 +461,7 @@ pub struct Background {
     pub per: Per,
     /// What brings it. Not given: see [`Background::timer`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timer: Option<TimerKind>,
+    pub timer: Option<BackgroundTimer>,
 }
 
 impl Per {
@@ -476,10 +476,10 @@ impl Per {
 
 impl Background {
     /// What brings it: the timer wheel a task, a high-resolution timer an interrupt, unless the file says otherwise.
-    pub fn timer(&self) -> TimerKind {
+    pub fn timer(&self) -> BackgroundTimer {
         self.timer.unwrap_or(match self.runs {
-            Runs::Task => TimerKind::Wheel,
-            Runs::Interrupt => TimerKind::Precise,
+            Runs::Task => BackgroundTimer::Wheel,
+            Runs::Interrupt => BackgroundTimer::Precise,
         })
     }
 

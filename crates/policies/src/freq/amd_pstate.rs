@@ -13,7 +13,7 @@ pub const TRANSITION_DELAY: Nanoseconds = Nanoseconds(1_000_000);
 
 /// A mode of the driver (`/sys/devices/system/cpu/amd_pstate/status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub enum Mode {
+pub enum AmdMode {
     /// The processor chooses the frequency, by an energy-performance preference.
     Active,
     /// The kernel's governor chooses it.
@@ -22,7 +22,7 @@ pub enum Mode {
     Guided,
 }
 
-impl Mode {
+impl AmdMode {
     /// What sysfs calls it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Mode {
 
 /// Who chooses within the driver's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub enum Governor {
+pub enum AmdGovernor {
     /// The scheduler's utilisation signals. Not in active mode.
     Schedutil,
     /// Active: no less than the nominal performance, and EPP 0. Otherwise: the highest frequency.
@@ -44,7 +44,7 @@ pub enum Governor {
     Powersave,
 }
 
-impl Governor {
+impl AmdGovernor {
     /// What sysfs calls it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -59,9 +59,9 @@ impl Governor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct AmdPstateSettings {
     /// Its mode.
-    pub mode: Mode,
+    pub mode: AmdMode,
     /// Who chooses within its limits.
-    pub governor: Governor,
+    pub governor: AmdGovernor,
     /// Energy-performance preference, 0 (performance) to 255 (power).
     pub epp: u8,
     /// Whether frequencies above the nominal one may be used.
@@ -85,8 +85,8 @@ impl AmdPstateSettings {
     /// one leaves the field alone.
     pub fn epp_in_force(&self) -> u8 {
         match (self.mode, self.governor) {
-            (Mode::Active, Governor::Performance) => 0,
-            (Mode::Active, _) => self.epp,
+            (AmdMode::Active, AmdGovernor::Performance) => 0,
+            (AmdMode::Active, _) => self.epp,
             _ if self.is_older() => self.epp,
             _ => 0,
         }
@@ -152,8 +152,8 @@ impl AmdPstate {
 
     /// Has the policy keep within two frequencies (`amd_pstate_update_min_max_limit()`), neither of them beyond those of the driver.
     pub fn limit(&mut self, minimum: Kilohertz, maximum: Kilohertz) {
-        let performance =
-            self.settings.mode == Mode::Active && self.settings.governor == Governor::Performance;
+        let performance = self.settings.mode == AmdMode::Active
+            && self.settings.governor == AmdGovernor::Performance;
         let scale = self.scale;
         if self.settings.is_older() {
             // Of the frequency range in force, which ends at the nominal frequency without boost.
@@ -356,7 +356,7 @@ impl AmdPstate {
             maximum = nominal_at_most(maximum);
         }
         let mut desired = clamp(u32::from(desired), minimum, maximum);
-        if self.settings.mode == Mode::Guided && dynamic {
+        if self.settings.mode == AmdMode::Guided && dynamic {
             (minimum, desired) = (desired, 0);
         }
         Request {
@@ -403,12 +403,12 @@ mod tests {
         firmware_minimum: 0,
     };
 
-    fn settings(mode: Mode, kernel: KernelVersion) -> AmdPstateSettings {
+    fn settings(mode: AmdMode, kernel: KernelVersion) -> AmdPstateSettings {
         AmdPstateSettings {
             mode,
             governor: match mode {
-                Mode::Active => Governor::Powersave,
-                _ => Governor::Schedutil,
+                AmdMode::Active => AmdGovernor::Powersave,
+                _ => AmdGovernor::Schedutil,
             },
             epp: 128,
             boost: true,
@@ -416,17 +416,17 @@ mod tests {
         }
     }
 
-    fn driver(mode: Mode) -> AmdPstate {
+    fn driver(mode: AmdMode) -> AmdPstate {
         AmdPstate::new(TURIN, settings(mode, KernelVersion::V7_3), true)
     }
 
     #[test]
     fn frequencies_are_those_that_were_recorded() {
-        let driver = driver(Mode::Active);
+        let driver = driver(AmdMode::Active);
         assert_eq!(driver.top(), Kilohertz(4_410_811));
         assert_eq!(driver.frequency_of(TURIN.lowest), Kilohertz(1_210_811));
         assert_eq!(driver.performance_of(Kilohertz(4_410_811)), 255);
-        let older = AmdPstate::new(TURIN, settings(Mode::Active, KernelVersion::V6_12), true);
+        let older = AmdPstate::new(TURIN, settings(AmdMode::Active, KernelVersion::V6_12), true);
         assert_eq!(older.top(), Kilohertz(4_409_000));
     }
 
@@ -440,21 +440,21 @@ mod tests {
             desired,
             maximum,
         };
-        assert_eq!(half(Mode::Passive), passive);
+        assert_eq!(half(AmdMode::Passive), passive);
         let guided = Request {
             minimum: 160,
             desired: 0,
             maximum,
         };
-        assert_eq!(half(Mode::Guided), guided);
+        assert_eq!(half(AmdMode::Guided), guided);
         let active = Request {
             desired: 0,
             ..passive
         };
-        assert_eq!(driver(Mode::Active).autonomous(), active);
+        assert_eq!(driver(AmdMode::Active).autonomous(), active);
         // Little load is never below the lowest non-linear performance.
         assert_eq!(
-            driver(Mode::Passive)
+            driver(AmdMode::Passive)
                 .for_utilisation(0, 10, 1024, true)
                 .desired,
             134
@@ -463,12 +463,12 @@ mod tests {
 
     #[test]
     fn performance_keeps_the_nominal_frequency_and_no_boost_ends_there() {
-        let mut of = settings(Mode::Active, KernelVersion::V7_3);
-        of.governor = Governor::Performance;
+        let mut of = settings(AmdMode::Active, KernelVersion::V7_3);
+        of.governor = AmdGovernor::Performance;
         assert_eq!(AmdPstate::new(TURIN, of, true).autonomous().minimum, 185);
         assert_eq!(of.epp_in_force(), 0);
         for kernel in [KernelVersion::V6_12, KernelVersion::V7_3] {
-            let mut of = settings(Mode::Passive, kernel);
+            let mut of = settings(AmdMode::Passive, kernel);
             of.boost = false;
             let most = AmdPstate::new(TURIN, of, true).for_utilisation(0, 1024, 1024, true);
             assert_eq!((most.desired, most.maximum), (185, 185), "{kernel}");
@@ -495,7 +495,7 @@ mod tests {
                 firmware_minimum: 0,
             };
             let kernel = if older { KernelVersion::V6_12 } else { KernelVersion::V7_3 };
-            let mode = [Mode::Passive, Mode::Guided][mode];
+            let mode = [AmdMode::Passive, AmdMode::Guided][mode];
             let of = AmdPstateSettings { boost, ..settings(mode, kernel) };
             let driver = AmdPstate::new(scale, of, supported);
             let asked = |of: u64| {

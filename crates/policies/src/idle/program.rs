@@ -17,14 +17,14 @@ use crate::spec::SpecError;
 
 /// What a governor of one's own is given as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum ProgramForm {
     /// `c:FILE`: C code of a kernel's governor.
     C,
     /// `exec:FILE`: a program.
     Exec,
 }
 
-impl Form {
+impl ProgramForm {
     /// The policy of this form.
     pub const fn name(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ pub trait Running: fmt::Debug + Send {
         stay: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
         utilisation: u16,
-    ) -> Result<Answer, String>;
+    ) -> Result<ProgramAnswer, String>;
 
     /// Tells it that a state was switched off or on.
     ///
@@ -114,7 +114,7 @@ pub trait Running: fmt::Debug + Send {
 
 /// What a governor of one's own answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ProgramAnswer {
     /// Its decision.
     pub decision: IdleDecision,
     /// Its own limit to polling, if it has one.
@@ -124,7 +124,7 @@ pub struct Answer {
 /// Which governor of one's own: `c:teo.c@1f2e3d4c`. Two are the same if they are written alike.
 #[derive(Clone, Debug)]
 pub struct Program {
-    form: Form,
+    form: ProgramForm,
     path: Arc<str>,
     hash: Option<Arc<str>>,
     start: Option<Arc<dyn Start>>,
@@ -132,7 +132,7 @@ pub struct Program {
 
 impl Program {
     /// Parses what follows `c:` or `exec:`: a path, and the hash of what is there if it is known.
-    pub(crate) fn parse(form: Form, text: &str) -> Result<Self, SpecError> {
+    pub(crate) fn parse(form: ProgramForm, text: &str) -> Result<Self, SpecError> {
         let error = |problem: &str| SpecError::Program {
             text: format!("{}:{text}", form.name()),
             problem: problem.to_owned(),
@@ -168,7 +168,7 @@ impl Program {
     }
 
     /// What it is.
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> ProgramForm {
         self.form
     }
 
@@ -408,14 +408,14 @@ mod tests {
             stay: Option<(usize, &IdleOutcome)>,
             _: &IdleQuery,
             _: u16,
-        ) -> Result<Answer, String> {
+        ) -> Result<ProgramAnswer, String> {
             assert_eq!(stay.is_some(), self.0 > 0);
             self.0 += 1;
             let decision = IdleDecision {
                 state: self.0 - 1,
                 stop_tick: true,
             };
-            Ok(Answer {
+            Ok(ProgramAnswer {
                 decision,
                 poll_limit: None,
             })
@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_no_state_ends_it() {
-        let program = Program::parse(Form::C, "x.c").unwrap();
+        let program = Program::parse(ProgramForm::C, "x.c").unwrap();
         let program = program.loaded("0123", Arc::new(Counting(0)));
         let list = states(&[(0, 0), (2_000, 20_000)], false);
         let policy = IdlePolicy::Program(program);

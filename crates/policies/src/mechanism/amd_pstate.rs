@@ -3,7 +3,7 @@
 use super::key::{Fallback, Form, Key, KeyInfo, choice, switch};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::freq::FreqPolicy;
-use crate::freq::amd_pstate::{AmdPstateSettings, Governor, Mode};
+use crate::freq::amd_pstate::{AmdGovernor, AmdMode, AmdPstateSettings};
 
 /// The preferences that have names (`epp_values`, `drivers/cpufreq/amd-pstate.c`, Linux 7.3).
 const NAMED: &[(&str, u8)] = &[
@@ -16,18 +16,18 @@ const NAMED: &[(&str, u8)] = &[
 /// Linux 6.3 brought active mode, 6.4 guided mode.
 const FIRST_WITH_MODES: (u16, u16, u16) = (6, 4, 0);
 
-static MODE: Key<Mode> = choice(
+static MODE: Key<AmdMode> = choice(
     "mode",
     &[
-        ("active", Mode::Active),
-        ("passive", Mode::Passive),
-        ("guided", Mode::Guided),
+        ("active", AmdMode::Active),
+        ("passive", AmdMode::Passive),
+        ("guided", AmdMode::Guided),
     ],
     "active",
     "guided",
     "who chooses the frequency: the processor, the governor, or the processor above what the governor asks for",
 );
-static GOVERNOR: Key<Governor> = Key {
+static GOVERNOR: Key<AmdGovernor> = Key {
     info: KeyInfo {
         name: "governor",
         meaning: "who chooses within the limits; performance in active mode: from the nominal frequency up",
@@ -36,9 +36,9 @@ static GOVERNOR: Key<Governor> = Key {
         example: "performance",
     },
     words: &[
-        ("schedutil", Governor::Schedutil),
-        ("performance", Governor::Performance),
-        ("powersave", Governor::Powersave),
+        ("schedutil", AmdGovernor::Schedutil),
+        ("performance", AmdGovernor::Performance),
+        ("powersave", AmdGovernor::Powersave),
     ],
     form: Form::WordsOnly,
 };
@@ -70,20 +70,22 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[("epp", Kind::Epp)],
     build: |given| {
         let mode = given.get(&MODE)?;
-        if mode != Mode::Passive && given.version().release() < FIRST_WITH_MODES {
+        if mode != AmdMode::Passive && given.version().release() < FIRST_WITH_MODES {
             return Err(given.error("this kernel's driver has passive mode only: mode=passive"));
         }
         let governor = match (mode, given.given(&GOVERNOR)?) {
-            (Mode::Active, None) => Governor::Powersave,
-            (_, None) => Governor::Schedutil,
-            (Mode::Active, Some(Governor::Schedutil)) => {
+            (AmdMode::Active, None) => AmdGovernor::Powersave,
+            (_, None) => AmdGovernor::Schedutil,
+            (AmdMode::Active, Some(AmdGovernor::Schedutil)) => {
                 return Err(given.error(
                     "active mode has the governors powersave and performance; schedutil goes with mode=passive or mode=guided",
                 ));
             }
             (_, Some(governor)) => governor,
         };
-        if given.given(&EPP)?.is_some() && (mode, governor) != (Mode::Active, Governor::Powersave) {
+        if given.given(&EPP)?.is_some()
+            && (mode, governor) != (AmdMode::Active, AmdGovernor::Powersave)
+        {
             return Err(given.error(
                 "a preference goes with mode=active and governor=powersave; the driver writes its own otherwise",
             ));

@@ -50,7 +50,7 @@ use wakepath_units::Nanoseconds;
 use self::key::{AnyKey, Fallback, Key};
 use crate::apst::ApstSettings;
 use crate::freq::FreqPolicy;
-use crate::idle::program::{Form, Program};
+use crate::idle::program::{Program, ProgramForm};
 use crate::idle::{IdlePolicy, KernelVersion};
 use crate::poll::PollPolicy;
 use crate::psd::PsdSettings;
@@ -318,12 +318,12 @@ impl Mechanism {
 
     /// Its name with what has to follow it: `menu`, `c:FILE`.
     pub fn label(&self) -> &'static str {
-        Form::named(self.name).map_or(self.name, Form::label)
+        ProgramForm::named(self.name).map_or(self.name, ProgramForm::label)
     }
 
     /// An example with every key that has to be given.
     pub fn example(&self) -> String {
-        if let Some(form) = Form::named(self.name) {
+        if let Some(form) = ProgramForm::named(self.name) {
             return form.example().to_owned();
         }
         let required = self.keys.iter().map(|key| key.info());
@@ -362,7 +362,7 @@ pub fn find(name: &str) -> Option<&'static Mechanism> {
 /// What the policies become that name a file.
 fn program_of(given: &Given<'_>) -> Result<Policy, SpecError> {
     let program = given.program.ok_or_else(|| {
-        let example = Form::named(given.mechanism.name).map_or("", Form::example);
+        let example = ProgramForm::named(given.mechanism.name).map_or("", ProgramForm::example);
         given.error(format!("a file has to follow, as in {example}"))
     })?;
     Ok(Policy::Idle(IdlePolicy::Program(program.clone())))

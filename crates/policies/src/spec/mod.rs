@@ -32,7 +32,7 @@ use wakepath_units::spelling::{closest, nearest};
 use self::error::{names, with_article};
 use crate::apst::ApstSettings;
 use crate::freq::FreqPolicy;
-use crate::idle::program::{Form, Program};
+use crate::idle::program::{Program, ProgramForm};
 use crate::idle::{IdlePolicy, KernelVersion};
 use crate::mechanism::key::AnyKey;
 use crate::mechanism::{self, Given, GivenKey, Kind, MECHANISMS, Mechanism, Policy};
@@ -283,7 +283,7 @@ impl FromStr for PolicySpec {
             });
         }
 
-        if let Some((form, rest)) = Form::of(text) {
+        if let Some((form, rest)) = ProgramForm::of(text) {
             let program = Program::parse(form, rest)?;
             return Self::new(find(form.name())?, None, Vec::new(), Some(&program));
         }
@@ -391,7 +391,7 @@ fn check_key(
 /// spaces around it there.
 fn in_path(text: &str, start: usize, at: usize) -> bool {
     let spaced = text[..at].ends_with(' ') && text[at + 1..].starts_with(' ');
-    text.as_bytes()[at] == b'+' && !spaced && Form::of(text[start..].trim_start()).is_some()
+    text.as_bytes()[at] == b'+' && !spaced && ProgramForm::of(text[start..].trim_start()).is_some()
 }
 
 /// Splits a text at a separator, but not within brackets.

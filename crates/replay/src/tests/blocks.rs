@@ -3,7 +3,7 @@
 use super::*;
 
 /// A package that draws most of what there is.
-pub(super) const PACKAGE: Package = Package {
+pub(super) const PACKAGE: PackageFigures = PackageFigures {
     idle: Microwatts(1_000_000),
     awake: Microwatts(10_000_000),
     sleep: PackageSleep {
@@ -26,9 +26,9 @@ fn events_of(lengths: &[(u32, u64, u64, u8)]) -> Vec<Event> {
         events.push(of_cpu(idle(*time, *length, what % 3, Before::Task)));
         let after = *time + US;
         match what {
-            0..4 => events.push(of_cpu(on(after, Kind::BlockComplete(READ)))),
-            4..6 => events.push(of_cpu(on(after, Kind::Timer(TimerKind::Tick)))),
-            _ => events.push(of_cpu(on(after, Kind::BlockIssue(READ)))),
+            0..4 => events.push(of_cpu(on(after, EventKind::BlockComplete(READ)))),
+            4..6 => events.push(of_cpu(on(after, EventKind::Timer(TimerKind::Tick)))),
+            _ => events.push(of_cpu(on(after, EventKind::BlockIssue(READ)))),
         }
         *time = after;
     }
@@ -106,18 +106,18 @@ proptest! {
 #[test]
 fn a_rest_counts_for_the_block_in_which_it_began() {
     // From 0 to 100 ms: blocks of 10 ms.
-    let mut events = vec![on(0, Kind::Timer(TimerKind::Tick))];
+    let mut events = vec![on(0, EventKind::Timer(TimerKind::Tick))];
     for i in 0..10 {
         let start = i * 10 * MS + 5 * MS;
         // From here on each rest reaches into the next block.
         let length = if i < 5 { MS } else { 7 * MS };
         events.push(idle(start + length, length, 2, Before::Task));
         if i == 3 {
-            events.push(on(start + length + US, Kind::BlockComplete(READ)));
+            events.push(on(start + length + US, EventKind::BlockComplete(READ)));
         }
     }
     events.retain(|event| event.time.0 < 100 * MS);
-    events.push(on(100 * MS, Kind::Timer(TimerKind::Tick)));
+    events.push(on(100 * MS, EventKind::Timer(TimerKind::Tick)));
     let mut setup = setup(&[IdlePolicy::Deepest]);
     setup.blocks = 10;
     let report = run(&events, &setup).unwrap();
@@ -133,12 +133,12 @@ fn a_rest_counts_for_the_block_in_which_it_began() {
 fn the_sleep_of_the_package_is_divided_where_a_block_ends() {
     // Idle from 10 to 90 ms, in four blocks of 25 ms.
     let events = [
-        on(0, Kind::Timer(TimerKind::Tick)),
+        on(0, EventKind::Timer(TimerKind::Tick)),
         idle(90 * MS, 80 * MS, 2, Before::Task),
-        on(100 * MS, Kind::Timer(TimerKind::Tick)),
+        on(100 * MS, EventKind::Timer(TimerKind::Tick)),
     ];
     let mut setup = setup(&[IdlePolicy::Deepest]);
-    setup.package = Some(Package { cpus: 1, ..PACKAGE });
+    setup.package = Some(PackageFigures { cpus: 1, ..PACKAGE });
     setup.blocks = 4;
     let report = run(&events, &setup).unwrap();
     let asleep: Vec<u64> = report

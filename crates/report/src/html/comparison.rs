@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::number::{figure, percent, percents, short};
-use super::view::{Row, Tone, View};
+use super::view::{PageRow, Tone, View};
 
 /// The comparison of a workload.
 #[derive(Debug, Serialize)]
@@ -51,13 +51,13 @@ pub(crate) struct Sentence {
 
 /// The comparison in blocks, of those metrics that any policy has.
 pub(crate) fn blocks(view: &View) -> Vec<Block> {
-    let of_workload = |index: usize, workload: &super::view::Workload| {
+    let of_workload = |index: usize, workload: &super::view::PageWorkload| {
         let lines = view
             .metrics
             .iter()
             .enumerate()
             .filter_map(|(metric, about)| {
-                let rows: Vec<&Row> = view
+                let rows: Vec<&PageRow> = view
                     .rows
                     .iter()
                     .filter(|r| r.workload == index && r.metric == metric)
@@ -94,7 +94,7 @@ pub(crate) fn blocks(view: &View) -> Vec<Block> {
     blocks.filter(|b| !b.lines.is_empty()).collect()
 }
 
-fn cell(row: &Row) -> Cell {
+fn cell(row: &PageRow) -> Cell {
     let significant = row.gain.is_some_and(|g| g.significant);
     Cell {
         mean: figure(row.mean, row.doubt),
@@ -114,7 +114,7 @@ fn cell(row: &Row) -> Cell {
     }
 }
 
-fn deviation(row: &Row) -> String {
+fn deviation(row: &PageRow) -> String {
     row.deviation_percent
         .map_or_else(String::new, |d| format!("±{d:.1} %"))
 }
@@ -122,7 +122,7 @@ fn deviation(row: &Row) -> String {
 /// Every comparison as a sentence.
 pub(crate) fn sentences(view: &View) -> Vec<Sentence> {
     let name = |names: Option<&String>| names.cloned().unwrap_or_default();
-    let sentence = |row: &Row| Sentence {
+    let sentence = |row: &PageRow| Sentence {
         workload: name(view.workloads.get(row.workload).map(|w| &w.name)),
         metric: name(view.metrics.get(row.metric).map(|m| &m.title)),
         policy: name(view.policies.get(row.policy).map(|p| &p.name)),

@@ -1,7 +1,7 @@
 //! What a page shows of results that would make it too large: the policies of most interest, then the first workloads.
 
 use super::RenderError;
-use super::view::{Row, View, Workload};
+use super::view::{PageRow, PageWorkload, View};
 
 /// Largest page, in bytes.
 pub const LARGEST: usize = 5_000_000;
@@ -35,8 +35,8 @@ pub(crate) fn by_interest(view: &View) -> Vec<usize> {
 
 /// The policies that gain most, of each metric on each workload.
 fn best(view: &View) -> Vec<usize> {
-    let percent = |row: &&Row| row.gain.map_or(f64::NEG_INFINITY, |g| g.percent);
-    let mut groups: Vec<&[Row]> = view
+    let percent = |row: &&PageRow| row.gain.map_or(f64::NEG_INFINITY, |g| g.percent);
+    let mut groups: Vec<&[PageRow]> = view
         .rows
         .chunk_by(|a, b| (a.workload, a.metric) == (b.workload, b.metric))
         .collect();
@@ -139,7 +139,7 @@ fn excerpt(view: &View, policies: &[usize], workloads: usize) -> View {
     );
     let mut rows = place.kept(&view.rows, |row| &mut row.policy);
     rows.retain(|row| row.workload < workloads);
-    let of_workload = |w: &Workload| Workload {
+    let of_workload = |w: &PageWorkload| PageWorkload {
         name: w.name.clone(),
         about: w.about.clone(),
         latency_of: w.latency_of.clone(),

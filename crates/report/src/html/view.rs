@@ -13,17 +13,17 @@ pub struct View {
     /// What a reader should know before believing anything.
     pub cautions: Vec<String>,
     /// The answers, in the order of the questions.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<PageAnswer>,
     /// What is compared.
-    pub policies: Vec<Policy>,
+    pub policies: Vec<PagePolicy>,
     /// The metrics of [`Self::rows`], by index.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<PageMetric>,
     /// One row per workload, metric and policy.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PageRow>,
     /// Each workload.
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<PageWorkload>,
     /// Where the numbers come from, one per result directory.
-    pub sources: Vec<Source>,
+    pub sources: Vec<PageSource>,
     /// Commands that make these results again.
     pub commands: Vec<String>,
     /// The results as a command names them.
@@ -84,7 +84,7 @@ impl Tone {
 
 /// The answer to a question.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct PageAnswer {
     /// The question in words.
     pub question: String,
     /// The answer in a sentence.
@@ -99,7 +99,7 @@ pub struct Answer {
 
 /// A policy.
 #[derive(Clone, Debug, Default)]
-pub struct Policy {
+pub struct PagePolicy {
     /// Its name.
     pub name: String,
     /// Its settings: name and value.
@@ -110,7 +110,7 @@ pub struct Policy {
 
 /// A metric.
 #[derive(Clone, Debug, Default)]
-pub struct Metric {
+pub struct PageMetric {
     /// Its name in files.
     pub name: String,
     /// Its title.
@@ -125,7 +125,7 @@ pub struct Metric {
 
 /// A comparison with the baseline.
 #[derive(Clone, Debug, Default)]
-pub struct Row {
+pub struct PageRow {
     /// Index of the workload.
     pub workload: usize,
     /// Index of the metric.
@@ -141,7 +141,7 @@ pub struct Row {
     /// Number of runs.
     pub runs: usize,
     /// Gain over the baseline; none for the baseline itself, and where none can be given.
-    pub gain: Option<Gain>,
+    pub gain: Option<PageGain>,
     /// The verdict in words; empty for the baseline.
     pub verdict: String,
     /// Whether it is good news.
@@ -152,7 +152,7 @@ pub struct Row {
 
 /// A gain over the baseline, plus being better.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Gain {
+pub struct PageGain {
     /// In percent.
     pub percent: f64,
     /// Its interval, in percent; none of too few runs.
@@ -165,7 +165,7 @@ pub struct Gain {
 
 /// A workload's distributions.
 #[derive(Clone, Debug, Default)]
-pub struct Workload {
+pub struct PageWorkload {
     /// Its name.
     pub name: String,
     /// What it is: `fio`, and where it comes from.
@@ -177,15 +177,15 @@ pub struct Workload {
     /// Percentiles by policy.
     pub percentiles: Vec<Percentiles>,
     /// Where a request's time goes.
-    pub parts: Vec<Parts>,
+    pub parts: Vec<PageParts>,
     /// Power and latency.
     pub tradeoff: Vec<Tradeoff>,
     /// Idle states by kind of CPU and policy.
-    pub idle: Vec<Idle>,
+    pub idle: Vec<PageIdle>,
     /// Frequencies by kind of CPU and policy.
     pub frequency: Vec<Frequency>,
     /// A few representative milliseconds.
-    pub timelines: Vec<Timeline>,
+    pub timelines: Vec<PageTimeline>,
 }
 
 /// A latency distribution.
@@ -201,7 +201,7 @@ pub struct Curve {
 
 /// A value with what it varies between.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Spread {
+pub struct PageSpread {
     /// Mean over the runs.
     pub mean: f64,
     /// Of the lowest run.
@@ -216,12 +216,12 @@ pub struct Percentiles {
     /// Index of the policy.
     pub policy: usize,
     /// `p99` and so on, with its latency in us.
-    pub values: Vec<(String, Spread)>,
+    pub values: Vec<(String, PageSpread)>,
 }
 
 /// What latency is made of, of some of the requests under a policy.
 #[derive(Clone, Debug, Default)]
-pub struct Parts {
+pub struct PageParts {
     /// Index of the policy.
     pub policy: usize,
     /// Of which requests: `mean`, `p99`.
@@ -240,27 +240,27 @@ pub struct Tradeoff {
     /// Index of the power metric.
     pub power_metric: usize,
     /// Latency.
-    pub latency: Spread,
+    pub latency: PageSpread,
     /// Power.
-    pub power: Spread,
+    pub power: PageSpread,
     /// Whether no other policy has less of both on this workload.
     pub front: bool,
 }
 
 /// The CPUs of one kind under a policy.
 #[derive(Clone, Debug, Default)]
-pub struct Idle {
+pub struct PageIdle {
     /// The kind.
     pub cpu_kind: String,
     /// Index of the policy.
     pub policy: usize,
     /// Its states, busy first, then shallowest first.
-    pub states: Vec<State>,
+    pub states: Vec<PageState>,
 }
 
 /// Time in an idle state. Figures per second are per second of the workload, all CPUs of the kind together.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct PageState {
     /// Its name.
     pub name: String,
     /// Whether it is the time with something to do.
@@ -292,7 +292,7 @@ pub struct Frequency {
 
 /// A few milliseconds.
 #[derive(Clone, Debug, Default)]
-pub struct Timeline {
+pub struct PageTimeline {
     /// Index of the policy.
     pub policy: usize,
     /// Around which request: `p50`, `p99`.
@@ -300,12 +300,12 @@ pub struct Timeline {
     /// Where things happen, top to bottom.
     pub tracks: Vec<String>,
     /// What happens.
-    pub spans: Vec<Span>,
+    pub spans: Vec<PageSpan>,
 }
 
 /// Something that lasts.
 #[derive(Clone, Debug, Default)]
-pub struct Span {
+pub struct PageSpan {
     /// Index of the track.
     pub track: usize,
     /// What it is.
@@ -320,7 +320,7 @@ pub struct Span {
 
 /// Where numbers come from.
 #[derive(Clone, Debug, Default)]
-pub struct Source {
+pub struct PageSource {
     /// The study and its backend.
     pub title: String,
     /// Facts: name and value.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::rows::{BUSY, PARTS};
 use wakepath_results::{
-    Design, Document, Idle, METRICS, Machine, Origin, Policy, Run, RunKey, StudyInfo, Workload,
+    Design, Document, Idle, METRICS, MachineInfo, PolicyInfo, RunKey, RunOrigin, RunRecord,
+    StudyInfo, WorkloadInfo,
 };
 
 /// A simulated study of these, on a board; the first policy is the baseline. It asks nothing.
@@ -19,9 +20,9 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
             name: "governors".into(),
             title: "Which governor?".into(),
         },
-        backend: Origin::Sim,
+        backend: RunOrigin::Sim,
         tools: BTreeMap::from([("wakepath".into(), "0.1.0".into())]),
-        machines: vec![Machine {
+        machines: vec![MachineInfo {
             name: "board".into(),
             source: "machine.toml".into(),
             title: "A board".into(),
@@ -34,16 +35,16 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
         }],
         workloads: workloads
             .iter()
-            .map(|name| Workload {
+            .map(|name| WorkloadInfo {
                 name: (*name).to_owned(),
                 kind: "fio".into(),
                 source: "job.fio".into(),
-                ..Workload::default()
+                ..WorkloadInfo::default()
             })
             .collect(),
         policies: policies
             .iter()
-            .map(|name| Policy {
+            .map(|name| PolicyInfo {
                 name: (*name).to_owned(),
                 settings: BTreeMap::from([("idle".into(), format!("{name}@6.12"))]),
             })
@@ -62,7 +63,7 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
 }
 
 /// A run whose requests take 100 us times this factor, and a little more in later repeats.
-pub(crate) fn run(workload: &str, policy: &str, repeat: u32, factor: f64) -> Run {
+pub(crate) fn run(workload: &str, policy: &str, repeat: u32, factor: f64) -> RunRecord {
     let us = 100.0 * factor * (1.0 + 0.01 * f64::from(repeat % 5));
     let key = RunKey {
         machine: "board".into(),
@@ -70,7 +71,7 @@ pub(crate) fn run(workload: &str, policy: &str, repeat: u32, factor: f64) -> Run
         policy: policy.into(),
         repeat,
     };
-    let mut run = Run::new(key, Some(u64::from(repeat) + 1), repeat, repeat);
+    let mut run = RunRecord::new(key, Some(u64::from(repeat) + 1), repeat, repeat);
     run.duration_ns = 2_000_000_000;
     run.metrics = [
         ("iops", 1e6 / us),

@@ -6,8 +6,9 @@
 )]
 
 use wakepath_report::html::view::{
-    Answer, Curve, Frequency, Gain, Idle, Metric, Parts, Percentiles, Policy, Row, Source, Span,
-    Spread, State, Timeline, Tone, Tradeoff, View, Workload,
+    Curve, Frequency, PageAnswer, PageGain, PageIdle, PageMetric, PageParts, PagePolicy, PageRow,
+    PageSource, PageSpan, PageSpread, PageState, PageTimeline, PageWorkload, Percentiles, Tone,
+    Tradeoff, View,
 };
 
 const PARTS: [&str; 9] = [
@@ -22,8 +23,8 @@ const PARTS: [&str; 9] = [
     "completion",
 ];
 
-fn spread(mean: f64) -> Spread {
-    Spread {
+fn spread(mean: f64) -> PageSpread {
+    PageSpread {
         mean,
         low: mean * 0.97,
         high: mean * 1.04,
@@ -36,7 +37,7 @@ pub(crate) fn view(
     workloads: usize,
     name: impl Fn(&str, usize) -> String,
 ) -> View {
-    let metric = |name: &str, title: &str, unit: &str, higher| Metric {
+    let metric = |name: &str, title: &str, unit: &str, higher| PageMetric {
         name: name.into(),
         title: title.into(),
         unit: unit.into(),
@@ -66,7 +67,7 @@ pub(crate) fn view(
         ],
         cautions: vec!["One caution.".into()],
         answers: vec![
-            Answer {
+            PageAnswer {
                 question: "Which idle governor has the best p99?".into(),
                 sentence: format!(
                     "{} on all workloads: better by 12 to 30 %.",
@@ -78,7 +79,7 @@ pub(crate) fn view(
                 policies: vec![1],
                 tone: Tone::Better,
             },
-            Answer {
+            PageAnswer {
                 question: "Is it worth its power?".into(),
                 sentence: "Cannot tell: about 12 more runs needed.".into(),
                 details: vec![],
@@ -87,7 +88,7 @@ pub(crate) fn view(
             },
         ],
         policies: (0..policies)
-            .map(|p| Policy {
+            .map(|p| PagePolicy {
                 name: name("policy", p),
                 settings: vec![
                     ("idle".into(), name("policy", p)),
@@ -101,7 +102,7 @@ pub(crate) fn view(
         workloads: (0..workloads)
             .map(|w| workload(w, policies, name("workload", w)))
             .collect(),
-        sources: vec![Source {
+        sources: vec![PageSource {
             title: name("study", 1),
             facts: vec![("kernel".into(), "6.12".into())],
             files: vec![("study.toml".into(), format!("# {}\n", name("file", 0)))],
@@ -113,10 +114,10 @@ pub(crate) fn view(
     }
 }
 
-fn row(workload: usize, metric: usize, policy: usize) -> Row {
+fn row(workload: usize, metric: usize, policy: usize) -> PageRow {
     let gain = (policy as f64 - 1.0) * 7.0 + workload as f64 + metric as f64 * 0.7;
     let certain = gain.abs() > 4.0;
-    Row {
+    PageRow {
         workload,
         metric,
         policy,
@@ -124,7 +125,7 @@ fn row(workload: usize, metric: usize, policy: usize) -> Row {
         doubt: Some(10_f64.powi(metric as i32)),
         deviation_percent: Some(1.5),
         runs: 10,
-        gain: (policy > 0).then_some(Gain {
+        gain: (policy > 0).then_some(PageGain {
             percent: gain,
             interval: Some([gain - 3.0, gain + 2.0]),
             effect: Some(gain / 2.0),
@@ -145,10 +146,10 @@ fn row(workload: usize, metric: usize, policy: usize) -> Row {
     }
 }
 
-fn workload(index: usize, policies: usize, name: String) -> Workload {
+fn workload(index: usize, policies: usize, name: String) -> PageWorkload {
     let of = |policy: usize| 80.0 + 25.0 * policy as f64 + 10.0 * index as f64;
     let kinds = [("little", 4.0), ("big", 2.0)];
-    Workload {
+    PageWorkload {
         name,
         about: "fio, sample.fio".into(),
         latency_of: "latency".into(),
@@ -163,7 +164,7 @@ fn workload(index: usize, policies: usize, name: String) -> Workload {
             .collect(),
         parts: (0..policies)
             .flat_map(|policy| {
-                [("mean", 1.0), ("p50", 0.9), ("p99", 2.5)].map(|(at, factor)| Parts {
+                [("mean", 1.0), ("p50", 0.9), ("p99", 2.5)].map(|(at, factor)| PageParts {
                     policy,
                     at: at.into(),
                     parts: PARTS
@@ -249,9 +250,9 @@ fn curve(policy: usize, scale: f64) -> Curve {
     }
 }
 
-fn idle(kind: &str, cpus: f64, policy: usize) -> Idle {
+fn idle(kind: &str, cpus: f64, policy: usize) -> PageIdle {
     let deep = 0.1 + 0.6 / (policy as f64 + cpus / 4.0);
-    let state = |name: &str, busy, share: f64| State {
+    let state = |name: &str, busy, share: f64| PageState {
         name: name.into(),
         busy,
         share,
@@ -261,7 +262,7 @@ fn idle(kind: &str, cpus: f64, policy: usize) -> Idle {
         added_us: if busy { 0.0 } else { 40_000.0 * share * deep },
         wasted_mw: if busy { 0.0 } else { 12.0 * share },
     };
-    Idle {
+    PageIdle {
         cpu_kind: kind.into(),
         policy,
         states: vec![
@@ -273,11 +274,11 @@ fn idle(kind: &str, cpus: f64, policy: usize) -> Idle {
     }
 }
 
-fn timeline(policy: usize, at: &str) -> Timeline {
+fn timeline(policy: usize, at: &str) -> PageTimeline {
     let tracks = ["CPU 0", "CPU 4", "drive", "request"];
     let mut spans = Vec::new();
     let mut span = |track, name: &str, start_us: u64, length_us: u64| {
-        spans.push(Span {
+        spans.push(PageSpan {
             track,
             name: name.into(),
             of: String::new(),
@@ -299,7 +300,7 @@ fn timeline(policy: usize, at: &str) -> Timeline {
         span(3, "drive service", start + 10, 90);
         span(3, "idle exit", start + 100, 24);
     }
-    Timeline {
+    PageTimeline {
         policy,
         at: at.into(),
         tracks: tracks.map(str::to_owned).into(),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{RequestedRate, Run, RunKey};
+use crate::{RequestedRate, RunKey, RunRecord};
 use serde::Deserialize;
 
-use super::Imported;
+use super::ImportedRuns;
 
 /// What fio prints with `--output-format=json` or `json+`.
 #[derive(Debug, Deserialize)]
@@ -112,7 +112,7 @@ impl Output {
     ///
     /// # Errors
     /// A job failed, or nothing was done.
-    pub fn fill(&self, run: &mut Run) -> Result<(), String> {
+    pub fn fill(&self, run: &mut RunRecord) -> Result<(), String> {
         fill(run, &self.jobs.iter().collect::<Vec<_>>())
     }
 
@@ -181,7 +181,7 @@ impl Job {
     }
 }
 
-fn fill(run: &mut Run, jobs: &[&Job]) -> Result<(), String> {
+fn fill(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
     if let Some(job) = jobs.iter().find(|j| j.error != 0) {
         return Err(format!(
             "fio job '{}' ended with error {}",
@@ -317,8 +317,8 @@ fn bounds(middle: u64) -> (u64, u64) {
 }
 
 /// Each document is a run.
-pub(super) fn import(name: &str, outputs: &[Output]) -> Result<Imported, String> {
-    let mut all = Imported::default();
+pub(super) fn import(name: &str, outputs: &[Output]) -> Result<ImportedRuns, String> {
+    let mut all = ImportedRuns::default();
     let mut reports = 0;
     for (index, output) in outputs.iter().enumerate() {
         if outputs
@@ -355,7 +355,7 @@ impl Output {
 }
 
 /// Each job of a document is a workload; jobs of the same name and group belong together.
-fn run(name: &str, output: &Output) -> Result<Imported, String> {
+fn run(name: &str, output: &Output) -> Result<ImportedRuns, String> {
     let mut groups: Vec<(String, Vec<&Job>)> = Vec::new();
     for job in &output.jobs {
         match groups
@@ -374,11 +374,11 @@ fn run(name: &str, output: &Output) -> Result<Imported, String> {
             policy: name.to_owned(),
             repeat: 0,
         };
-        let mut run = Run::new(key, None, 0, 0);
+        let mut run = RunRecord::new(key, None, 0, 0);
         fill(&mut run, &jobs)?;
         runs.push(run);
     }
-    Ok(Imported::of("fio", &output.version, runs))
+    Ok(ImportedRuns::of("fio", &output.version, runs))
 }
 
 #[cfg(test)]
@@ -482,7 +482,9 @@ mod tests {
             policy: String::new(),
             repeat: 0,
         };
-        let error = output.fill(&mut Run::new(key, None, 0, 0)).unwrap_err();
+        let error = output
+            .fill(&mut RunRecord::new(key, None, 0, 0))
+            .unwrap_err();
         assert!(error.contains("no request"), "{error}");
     }
 }

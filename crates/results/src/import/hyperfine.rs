@@ -1,9 +1,9 @@
 //! hyperfine's JSON output.
 
-use crate::{Run, RunKey};
+use crate::{RunKey, RunRecord};
 use serde::Deserialize;
 
-use super::Imported;
+use super::ImportedRuns;
 
 /// What `hyperfine --export-json` writes.
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ struct Benchmark {
 const WORKLOAD: &str = "hyperfine";
 
 /// Several commands of a file are compared with each other; a single one with that of other files.
-pub(super) fn import(name: &str, text: &str) -> Result<Imported, String> {
+pub(super) fn import(name: &str, text: &str) -> Result<ImportedRuns, String> {
     let export: Export = serde_json::from_str(text)
         .map_err(|e| format!("neither fio's JSON (no \"fio version\") nor hyperfine's: {e}"))?;
     if export.results.is_empty() {
@@ -53,10 +53,10 @@ pub(super) fn import(name: &str, text: &str) -> Result<Imported, String> {
                 policy: policy.clone(),
                 repeat,
             };
-            let mut run = Run::new(key, None, repeat, repeat);
+            let mut run = RunRecord::new(key, None, repeat, repeat);
             run.metrics = vec![("wall_s".to_owned(), *time)];
             runs.push(run);
         }
     }
-    Ok(Imported::of("hyperfine", "unknown", runs))
+    Ok(ImportedRuns::of("hyperfine", "unknown", runs))
 }

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use crate::directory::DOCUMENT;
 use crate::document::{SCHEMA, VERSION};
 use crate::{
-    Design, Document, METRICS, Machine, Metric, Origin, Policy, Reader, ResultsError, Run,
-    StudyInfo, Workload,
+    Design, Document, METRICS, MachineInfo, Metric, PolicyInfo, ResultReader, ResultsError,
+    RunOrigin, RunRecord, StudyInfo, WorkloadInfo,
 };
 
 /// Largest file that is read.
@@ -24,7 +24,7 @@ const MAX_BYTES: u64 = 256 << 20;
 
 /// Why results cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum ImportError {
+pub enum ResultImportError {
     /// A result directory.
     #[error(transparent)]
     Results(#[from] ResultsError),
@@ -52,14 +52,14 @@ pub struct Opened {
     /// What to call it beside others.
     pub name: String,
     /// What it holds.
-    pub results: Reader,
+    pub results: ResultReader,
 }
 
 /// What another tool has measured.
 #[derive(Debug, Default)]
-pub struct Imported {
+pub struct ImportedRuns {
     /// The runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<RunRecord>,
     /// The tools with their versions.
     pub tools: BTreeMap<String, String>,
     /// Metrics that are not or not so in the dictionary.
@@ -72,12 +72,12 @@ pub struct Imported {
 ///
 /// # Errors
 /// Something that is no result, cannot be read, or is of another schema version.
-pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Opened>, ImportError> {
+pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Opened>, ResultImportError> {
     for (i, path) in paths.iter().enumerate() {
         let real = |path: &PathBuf| fs::canonicalize(path).ok();
         if real(path).is_some_and(|this| paths[..i].iter().any(|p| real(p).as_ref() == Some(&this)))
         {
-            return Err(ImportError::Content {
+            return Err(ResultImportError::Content {
                 path: path.clone(),
                 message: "given twice; its runs would count as twice as many".to_owned(),
             });
@@ -98,11 +98,11 @@ pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Opened>, ImportError> {
 }
 
 /// Opens one result.
-fn open(path: &Path, name: &str) -> Result<Reader, ImportError> {
+fn open(path: &Path, name: &str) -> Result<ResultReader, ResultImportError> {
     let imported = if !path.is_dir() {
         file(name, path)?
     } else if path.join(DOCUMENT).exists() {
-        return Ok(Reader::open(path)?);
+        return Ok(ResultReader::open(path)?);
     } else {
         match mmtests::import(name, path)? {
             Some(imported) => imported,
@@ -110,12 +110,12 @@ fn open(path: &Path, name: &str) -> Result<Reader, ImportError> {
         }
     };
     let document = imported.document(name);
-    Ok(Reader::of_runs(path, document, imported.runs))
+    Ok(ResultReader::of_runs(path, document, imported.runs))
 }
 
 /// The JSON files of a directory, a run in each.
-fn json_files(name: &str, folder: &Path) -> Result<Imported, ImportError> {
-    let read = |source| ImportError::Read {
+fn json_files(name: &str, folder: &Path) -> Result<ImportedRuns, ResultImportError> {
+    let read = |source| ResultImportError::Read {
         path: folder.to_owned(),
         source,
     };
@@ -135,7 +135,7 @@ fn json_files(name: &str, folder: &Path) -> Result<Imported, ImportError> {
         );
         return Err(content(folder, message));
     }
-    let mut all = Imported::default();
+    let mut all = ImportedRuns::default();
     for path in files {
         all.append(file(name, &path)?);
     }
@@ -143,7 +143,7 @@ fn json_files(name: &str, folder: &Path) -> Result<Imported, ImportError> {
 }
 
 /// A file of fio or hyperfine.
-fn file(name: &str, path: &Path) -> Result<Imported, ImportError> {
+fn file(name: &str, path: &Path) -> Result<ImportedRuns, ResultImportError> {
     let text = String::from_utf8(read_bytes(path)?).map_err(|_| {
         content(
             path,
@@ -157,7 +157,7 @@ fn file(name: &str, path: &Path) -> Result<Imported, ImportError> {
 ///
 /// # Errors
 /// It is neither, or a benchmark in it has failed.
-pub fn parse(name: &str, text: &str) -> Result<Imported, String> {
+pub fn parse(name: &str, text: &str) -> Result<ImportedRuns, String> {
     let imported = if let Some(outputs) = fio::Output::find_all(text) {
         fio::import(name, &outputs?)
     } else if terse::is_terse(text) {
@@ -166,7 +166,7 @@ pub fn parse(name: &str, text: &str) -> Result<Imported, String> {
         hyperfine::import(name, text)
     }?;
     // Numbers that are finite can have a sum that is not.
-    match imported.runs.iter().find_map(Run::not_finite) {
+    match imported.runs.iter().find_map(RunRecord::not_finite) {
         Some((metric, value)) => Err(not_finite(metric, value)),
         None => Ok(imported),
     }
@@ -188,15 +188,15 @@ fn name_of(path: &Path) -> String {
     )
 }
 
-fn content(path: &Path, message: impl Into<String>) -> ImportError {
-    ImportError::Content {
+fn content(path: &Path, message: impl Into<String>) -> ResultImportError {
+    ResultImportError::Content {
         path: path.to_owned(),
         message: message.into(),
     }
 }
 
-fn read_bytes(path: &Path) -> Result<Vec<u8>, ImportError> {
-    let error = |source| ImportError::Read {
+fn read_bytes(path: &Path) -> Result<Vec<u8>, ResultImportError> {
+    let error = |source| ResultImportError::Read {
         path: path.to_owned(),
         source,
     };
@@ -213,9 +213,9 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, ImportError> {
     fs::read(path).map_err(error)
 }
 
-impl Imported {
+impl ImportedRuns {
     /// Runs of a tool.
-    fn of(tool: &str, version: &str, runs: Vec<Run>) -> Self {
+    fn of(tool: &str, version: &str, runs: Vec<RunRecord>) -> Self {
         Self {
             runs,
             tools: BTreeMap::from([(tool.to_owned(), version.to_owned())]),
@@ -225,7 +225,7 @@ impl Imported {
 
     /// Adds the runs of another file, which were made later.
     fn append(&mut self, other: Self) {
-        let after = |runs: &[Run]| runs.iter().map(|r| r.key.repeat + 1).max().unwrap_or(0);
+        let after = |runs: &[RunRecord]| runs.iter().map(|r| r.key.repeat + 1).max().unwrap_or(0);
         let first = after(&self.runs);
         self.runs.extend(other.runs.into_iter().map(|mut run| {
             run.key.repeat += first;
@@ -249,19 +249,19 @@ impl Imported {
     /// What `result.json` would say. Every policy and workload of the runs is listed in the order of the runs.
     pub fn document(&self, name: &str) -> Document {
         let kind = self.tools.keys().next().map_or("", String::as_str);
-        let mut workloads: Vec<Workload> = Vec::new();
-        let mut policies: Vec<Policy> = Vec::new();
+        let mut workloads: Vec<WorkloadInfo> = Vec::new();
+        let mut policies: Vec<PolicyInfo> = Vec::new();
         for run in &self.runs {
             if !workloads.iter().any(|w| w.name == run.key.workload) {
-                workloads.push(Workload {
+                workloads.push(WorkloadInfo {
                     name: run.key.workload.clone(),
                     kind: kind.to_owned(),
                     source: name.to_owned(),
-                    ..Workload::default()
+                    ..WorkloadInfo::default()
                 });
             }
             if !policies.iter().any(|p| p.name == run.key.policy) {
-                policies.push(Policy {
+                policies.push(PolicyInfo {
                     name: run.key.policy.clone(),
                     settings: BTreeMap::new(),
                 });
@@ -290,9 +290,9 @@ impl Imported {
                 name: name.to_owned(),
                 title: name.to_owned(),
             },
-            backend: Origin::Import,
+            backend: RunOrigin::Import,
             tools: self.tools.clone(),
-            machines: vec![Machine::default()],
+            machines: vec![MachineInfo::default()],
             baseline: policies
                 .first()
                 .map_or_else(String::new, |p| p.name.clone()),

@@ -4,9 +4,9 @@
 //! jobs that ran at once (`numjobs`), and count together, as they do in fio's JSON. Where a file has several invocations,
 //! what comes again after another job, or with other figures of the disks, is of a later one.
 
-use crate::{Run, RunKey};
+use crate::{RunKey, RunRecord};
 
-use super::Imported;
+use super::ImportedRuns;
 use super::fio::PERCENTILES;
 
 /// How a line of this version begins.
@@ -28,7 +28,7 @@ const DISKS: usize = 121;
 const OF_A_DISK: usize = 9;
 
 /// What one invocation says of a workload.
-type Workload = (String, Vec<(String, f64)>);
+type WorkloadInfo = (String, Vec<(String, f64)>);
 
 /// Whether this is fio's terse output, possibly with warnings in front.
 pub(super) fn is_terse(text: &str) -> bool {
@@ -43,8 +43,8 @@ fn is_result(line: &str) -> bool {
 }
 
 /// Each job or group is a workload, each invocation a run of it.
-pub(super) fn import(name: &str, text: &str) -> Result<Imported, String> {
-    let mut runs: Vec<Run> = Vec::new();
+pub(super) fn import(name: &str, text: &str) -> Result<ImportedRuns, String> {
+    let mut runs: Vec<RunRecord> = Vec::new();
     for (workload, metrics) in together(invocations(jobs(text)?)?)? {
         let repeat = runs.iter().filter(|r| r.key.workload == workload).count() as u32;
         let key = RunKey {
@@ -53,7 +53,7 @@ pub(super) fn import(name: &str, text: &str) -> Result<Imported, String> {
             policy: name.to_owned(),
             repeat,
         };
-        let mut run = Run::new(key, None, repeat, repeat);
+        let mut run = RunRecord::new(key, None, repeat, repeat);
         run.metrics = metrics;
         runs.push(run);
     }
@@ -61,14 +61,14 @@ pub(super) fn import(name: &str, text: &str) -> Result<Imported, String> {
         .lines()
         .find(|l| is_result(l))
         .and_then(|l| l.split(';').nth(1));
-    Ok(Imported::of("fio", version.unwrap_or_default(), runs))
+    Ok(ImportedRuns::of("fio", version.unwrap_or_default(), runs))
 }
 
 /// The workloads of a log of one invocation.
 ///
 /// # Errors
 /// Another version, fields that are missing or no numbers, a job that failed or did nothing.
-pub(super) fn one_invocation(text: &str) -> Result<Vec<Workload>, String> {
+pub(super) fn one_invocation(text: &str) -> Result<Vec<WorkloadInfo>, String> {
     let mut groups = Groups::new();
     for (_, job) in jobs(text)? {
         match groups.iter_mut().find(|g| g[0].is_with(&job)) {
@@ -148,7 +148,7 @@ fn invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
 }
 
 /// The metrics of each group of each invocation.
-fn together(invocations: Vec<Groups>) -> Result<Vec<Workload>, String> {
+fn together(invocations: Vec<Groups>) -> Result<Vec<WorkloadInfo>, String> {
     let groups = invocations.into_iter().flatten();
     let all = groups.map(|jobs| Ok((jobs[0].name.clone(), metrics(&jobs)?)));
     all.collect()

@@ -13,19 +13,19 @@ use wakepath_policies::mechanism::{FrequencyLimits, Policy};
 use wakepath_policies::spec::PolicySpec;
 
 use wakepath_system::capture::is_virtual;
-use wakepath_system::setting::{self, NO_LATENCY_LIMIT_US, Scope, SettingInfo};
-use wakepath_system::{At, Key, System};
+use wakepath_system::setting::{self, NO_LATENCY_LIMIT_US, SettingInfo, SettingScope};
+use wakepath_system::{At, SettingKey, System};
 
 use wakepath_units::Nanoseconds;
 
-use crate::{SettingsError, Wanted};
+use crate::{SettingsError, WantedSetting};
 
 /// The mode of amd-pstate.
 const AMD_PSTATE_STATUS: &str = "sys/devices/system/cpu/amd_pstate/status";
 
 /// Which CPUs and drives a policy is for.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub struct Targets {
     /// Only these CPUs; `None`: all. Of CPUs that share a clock, one is enough.
     pub cpus: Option<Vec<usize>>,
     /// Only these drives, such as `nvme0`; `None`: all.
@@ -42,13 +42,13 @@ pub struct Selection {
 pub fn resolve(
     system: &System,
     set: &PolicySet,
-    selection: &Selection,
-) -> Result<Wanted, SettingsError> {
+    selection: &Targets,
+) -> Result<WantedSetting, SettingsError> {
     check_selection(system, selection)?;
     let expanded = profile::expanded(system, set)?;
-    let mut wanted = Wanted {
+    let mut wanted = WantedSetting {
         notes: expanded.notes,
-        ..Wanted::default()
+        ..WantedSetting::default()
     };
     for spec in expanded.set.policies() {
         let mut target = Target {
@@ -63,7 +63,7 @@ pub fn resolve(
 }
 
 /// The CPUs and drives that are asked for must exist: a typing error must not select nothing.
-fn check_selection(system: &System, selection: &Selection) -> Result<(), SettingsError> {
+fn check_selection(system: &System, selection: &Targets) -> Result<(), SettingsError> {
     let missing = |policy: &str, why: String| {
         Err(SettingsError::Policy {
             policy: policy.to_owned(),
@@ -111,9 +111,9 @@ fn cpufreq_file(system: &System, name: &str) -> Option<String> {
 /// A policy being turned into settings.
 pub(crate) struct Target<'a> {
     pub(crate) system: &'a System,
-    pub(crate) selection: &'a Selection,
+    pub(crate) selection: &'a Targets,
     spec: &'a PolicySpec,
-    wanted: &'a mut Wanted,
+    wanted: &'a mut WantedSetting,
 }
 
 impl Target<'_> {
@@ -133,7 +133,7 @@ impl Target<'_> {
 
     /// Wants a value of the setting `name` of something.
     pub(crate) fn want(&mut self, name: &str, at: At, value: impl Into<String>) {
-        if let Some(key) = Key::new(setting::known(name), at) {
+        if let Some(key) = SettingKey::new(setting::known(name), at) {
             self.wanted.values.push((key, value.into()));
         }
     }
@@ -153,7 +153,8 @@ impl Target<'_> {
         let places: Vec<At> = places
             .filter(|at| self.selected(at) && test(at))
             .filter(|at| {
-                Key::new(info, at.clone()).is_some_and(|key| self.system.root().exists(&key.path()))
+                SettingKey::new(info, at.clone())
+                    .is_some_and(|key| self.system.root().exists(&key.path()))
             })
             .collect();
         if places.is_empty() {
@@ -178,7 +179,7 @@ impl Target<'_> {
 
     /// The selected CPUs.
     pub(crate) fn cpus(&self) -> Vec<usize> {
-        let all = self.system.places(Scope::Cpu).into_iter();
+        let all = self.system.places(SettingScope::Cpu).into_iter();
         all.filter(|at| self.selected(at))
             .filter_map(|at| match at {
                 At::Cpu(cpu) => Some(cpu),
@@ -196,8 +197,8 @@ impl Target<'_> {
 
     fn why_missing(&self, name: &str) -> String {
         let what = match setting::known(name).scope {
-            Scope::CpufreqPolicy => "this machine offers no cpufreq setting of that kind",
-            Scope::Drive => "this machine shows no NVMe drive with that setting",
+            SettingScope::CpufreqPolicy => "this machine offers no cpufreq setting of that kind",
+            SettingScope::Drive => "this machine shows no NVMe drive with that setting",
             _ => "this machine has no such setting",
         };
         let path = setting::known(name).path;

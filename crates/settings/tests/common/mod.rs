@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 pub(crate) use captured::content;
-use wakepath_settings::{Plan, Selection, policy};
+use wakepath_settings::{SettingsPlan, Targets, policy};
 use wakepath_system::{Root, System};
 
 /// A copy of the captured laptop.
@@ -29,8 +29,8 @@ pub(crate) fn assert_same(directory: &Path, before: &BTreeMap<String, Vec<u8>>) 
 }
 
 /// What the policies change on a machine.
-pub(crate) fn plan(system: &System, policies: &[&str]) -> Plan {
+pub(crate) fn plan(system: &System, policies: &[&str]) -> SettingsPlan {
     let set = policies.join(" + ").parse().unwrap();
-    let wanted = policy::resolve(system, &set, &Selection::default()).unwrap();
-    Plan::new(system, wanted).unwrap()
+    let wanted = policy::resolve(system, &set, &Targets::default()).unwrap();
+    SettingsPlan::new(system, wanted).unwrap()
 }

@@ -11,7 +11,7 @@ use super::threads::ThreadsRun;
 
 /// All results of a comparison.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Comparison {
+pub struct PolicyComparison {
     /// One per policy set, in the order given.
     pub results: Vec<PolicyResult>,
 }

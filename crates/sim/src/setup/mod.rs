@@ -6,7 +6,8 @@ mod power_limit;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
-    Cluster, Cppc, DriveModel, Figure, IoPath, Package, PackageSleep, Per, Runs, TimerKind, Uncore,
+    BackgroundTimer, Cluster, Cppc, DriveModel, Figure, IoPath, Package, PackageSleep, Per, Runs,
+    Uncore,
 };
 use wakepath_policies::freq::amd_pstate::PerfScale;
 use wakepath_policies::freq::{FreqPolicy, FrequencyTable};
@@ -486,10 +487,10 @@ impl Setup {
                     periodic: b.periodic,
                     cycles: b.kcycles.kilocycles(),
                     as_task: b.runs == Runs::Task,
-                    wheel: b.timer() == TimerKind::Wheel,
+                    wheel: b.timer() == BackgroundTimer::Wheel,
                     roams: b.per == Per::Machine,
                     pulled: b.per == Per::Machine
-                        && b.timer() == TimerKind::Wheel
+                        && b.timer() == BackgroundTimer::Wheel
                         && pulls_timers(machine),
                 })
                 .collect(),

@@ -8,7 +8,7 @@ use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::apst::ApstSettings;
 use wakepath_policies::freq::FreqPolicy;
-use wakepath_policies::freq::amd_pstate::{Governor, Mode};
+use wakepath_policies::freq::amd_pstate::{AmdGovernor, AmdMode};
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::mechanism::amd_pstate::epp_number;
 use wakepath_policies::mechanism::{
@@ -86,7 +86,7 @@ pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError
     let driver = |frequency: Option<FreqPolicy>| match frequency {
         Some(FreqPolicy::IntelPstateHwp { .. }) => Driver::Hwp,
         Some(FreqPolicy::IntelPstate { .. }) => Driver::IntelPstate,
-        Some(FreqPolicy::AmdPstate(of)) if of.mode == Mode::Active => Driver::Amd,
+        Some(FreqPolicy::AmdPstate(of)) if of.mode == AmdMode::Active => Driver::Amd,
         _ => Driver::Other,
     };
     let of_kernel = driver(kernel.frequency());
@@ -290,8 +290,8 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
         return Err(not_modelled(set, "a machine without a frequency policy"));
     };
     if let FreqPolicy::AmdPstate(mut settings) = policy
-        && settings.mode == Mode::Active
-        && settings.governor == Governor::Powersave
+        && settings.mode == AmdMode::Active
+        && settings.governor == AmdGovernor::Powersave
         && let Some(epp) = set.epp()
         && set.hwp_boost().is_none()
     {

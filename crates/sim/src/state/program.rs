@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio::{CpusPolicy, FioJob};
-use wakepath_workloads::rtapp::{Event, Phase, RtAppFile, RtTask, Scheduling};
+use wakepath_workloads::rtapp::{Phase, RtAppEvent, RtAppFile, RtTask, Scheduling};
 
 use crate::basics::Cycles;
 use crate::error::SimError;
@@ -248,17 +248,17 @@ impl Compiler<'_> {
 
     fn event(
         &mut self,
-        event: &Event,
+        event: &RtAppEvent,
         own_timers: &mut Numbers,
         ops: &mut Vec<Op>,
     ) -> Result<(), SimError> {
         let suspended = |name: &String| format!("to be resumed (\"suspend\": \"{name}\")");
         let signalled = |name: &String| format!("for the condition \"{name}\"");
         let op = match event {
-            Event::Run(time) => Op::Run(self.cycles(*time)),
-            Event::Runtime(time) => Op::Runtime(time.0),
-            Event::Sleep(time) => Op::Sleep(time.0),
-            Event::Timer {
+            RtAppEvent::Run(time) => Op::Run(self.cycles(*time)),
+            RtAppEvent::Runtime(time) => Op::Runtime(time.0),
+            RtAppEvent::Sleep(time) => Op::Sleep(time.0),
+            RtAppEvent::Timer {
                 timer,
                 period,
                 absolute,
@@ -271,15 +271,17 @@ impl Compiler<'_> {
                 period: period.0,
                 absolute: *absolute,
             },
-            Event::Lock(mutex) => Op::Lock(self.mutexes.of(mutex.clone())),
-            Event::Unlock(mutex) => Op::Unlock(self.mutexes.of(mutex.clone())),
-            Event::Wait { condition, mutex } => Op::Wait {
+            RtAppEvent::Lock(mutex) => Op::Lock(self.mutexes.of(mutex.clone())),
+            RtAppEvent::Unlock(mutex) => Op::Unlock(self.mutexes.of(mutex.clone())),
+            RtAppEvent::Wait { condition, mutex } => Op::Wait {
                 condition: self.conditions.of(signalled(condition)),
                 mutex: Some(self.mutexes.of(mutex.clone())),
             },
-            Event::Signal(condition) => Op::Signal(self.conditions.of(signalled(condition))),
-            Event::Broadcast(condition) => Op::Broadcast(self.conditions.of(signalled(condition))),
-            Event::Sync { condition, mutex } => {
+            RtAppEvent::Signal(condition) => Op::Signal(self.conditions.of(signalled(condition))),
+            RtAppEvent::Broadcast(condition) => {
+                Op::Broadcast(self.conditions.of(signalled(condition)))
+            }
+            RtAppEvent::Sync { condition, mutex } => {
                 let mutex = self.mutexes.of(mutex.clone());
                 let condition = self.conditions.of(signalled(condition));
                 ops.extend([Op::Lock(mutex), Op::Signal(condition)]);
@@ -289,7 +291,7 @@ impl Compiler<'_> {
                 });
                 Op::Unlock(mutex)
             }
-            Event::Barrier(barrier) => {
+            RtAppEvent::Barrier(barrier) => {
                 let barrier = self.barriers.of(barrier.clone());
                 if barrier == self.barrier_users.len() {
                     self.barrier_users.push(0);
@@ -297,19 +299,19 @@ impl Compiler<'_> {
                 self.barrier_users[barrier] += self.task.instances;
                 Op::Barrier(barrier)
             }
-            Event::Suspend(name) => Op::Wait {
+            RtAppEvent::Suspend(name) => Op::Wait {
                 condition: self.conditions.of(suspended(name)),
                 mutex: None,
             },
-            Event::Resume(name) => Op::Broadcast(self.conditions.of(suspended(name))),
-            Event::Yield => Op::Yield,
-            Event::Mem(_) => {
+            RtAppEvent::Resume(name) => Op::Broadcast(self.conditions.of(suspended(name))),
+            RtAppEvent::Yield => Op::Yield,
+            RtAppEvent::Mem(_) => {
                 return Err(self.unsupported(
                     "the speed of memory (mem); say how long the work takes with run",
                 ));
             }
-            Event::IoRun(0) => return Ok(()),
-            Event::IoRun(bytes) => Op::Write(*bytes),
+            RtAppEvent::IoRun(0) => return Ok(()),
+            RtAppEvent::IoRun(bytes) => Op::Write(*bytes),
         };
         ops.push(op);
         Ok(())

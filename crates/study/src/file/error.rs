@@ -72,10 +72,10 @@ pub(crate) fn unknown(what: &str, wrong: &str, known: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Source, StudyFile};
+    use super::super::{StudyFile, StudyText};
 
     fn error(text: &str) -> String {
-        let source = Source {
+        let source = StudyText {
             added_lines: 0,
             origin: "s.toml",
             text,

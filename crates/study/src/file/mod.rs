@@ -18,8 +18,8 @@ pub(crate) use error::unknown;
 pub use names::Names;
 pub use policy::{NamedSet, PolicyEntry, PolicyItem, named_sets, with_sets};
 pub use published::{
-    Across, ChangeWithin, CompareEntry, Decision, ExpectEntry, FittedAtMost, FittedEntry, LessThan,
-    Printed, PublishedEntry, RowEntry, Runs, Selection, Show, Take,
+    Across, Aggregate, ChangeWithin, CompareEntry, Decision, ExpectEntry, FittedAtMost,
+    FittedEntry, LessThan, Printed, PublishedEntry, RowEntry, Selection, Show, Take,
 };
 pub use recording::RecordingName;
 
@@ -198,7 +198,7 @@ fn settle() -> Spanned<f64> {
 
 /// The text of a study file, for errors with lines.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct StudyText<'a> {
     /// Lines at the top of the text that the file itself does not have.
     pub added_lines: usize,
     /// Its name.
@@ -207,7 +207,7 @@ pub struct Source<'a> {
     pub text: &'a str,
 }
 
-impl Source<'_> {
+impl StudyText<'_> {
     /// An error about a value of the file.
     pub fn error<T>(&self, at: &Spanned<T>, message: impl Into<String>) -> StudyError {
         self.error_at(at.span().start, message)
@@ -261,7 +261,7 @@ impl StudyFile {
     ///
     /// # Errors
     /// No TOML, keys that no study has, values out of range, names that are used twice or lead nowhere.
-    pub fn parse(source: Source<'_>) -> Result<Self, StudyError> {
+    pub fn parse(source: StudyText<'_>) -> Result<Self, StudyError> {
         let study: Self = toml::from_str(source.text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
             source.error_at(
@@ -273,7 +273,7 @@ impl StudyFile {
         Ok(study)
     }
 
-    fn check(&self, source: Source<'_>) -> Result<(), StudyError> {
+    fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         check_name(source, &self.name)?;
         if self.name.get_ref().contains('/') {
             let message = "the name of a study has no `/`: it becomes that of a directory";
@@ -324,7 +324,7 @@ impl StudyFile {
 }
 
 /// Names are parts of tables and messages.
-pub(crate) fn check_name(source: Source<'_>, name: &Spanned<String>) -> Result<(), StudyError> {
+pub(crate) fn check_name(source: StudyText<'_>, name: &Spanned<String>) -> Result<(), StudyError> {
     let text = name.get_ref();
     if text.trim().is_empty() || text.len() > MAX_NAME_BYTES || text.contains(char::is_control) {
         let message = format!("a name has 1 to {MAX_NAME_BYTES} bytes, and no line breaks");
@@ -334,7 +334,7 @@ pub(crate) fn check_name(source: Source<'_>, name: &Spanned<String>) -> Result<(
 }
 
 impl WorkloadEntry {
-    fn check(&self, source: Source<'_>) -> Result<(), StudyError> {
+    fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         let name = self.name.get_ref();
         let error = |message: String| Err(source.error(&self.name, message));
         let ways = [

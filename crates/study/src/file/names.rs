@@ -7,7 +7,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use super::{Source, StudyError};
+use super::{StudyError, StudyText};
 
 /// One name or a list of them.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ impl Names {
     /// The list is empty.
     pub fn all(
         names: &Spanned<Self>,
-        source: Source<'_>,
+        source: StudyText<'_>,
     ) -> Result<Vec<Spanned<String>>, StudyError> {
         match names.get_ref() {
             Self::One(name) => Ok(vec![Spanned::new(names.span(), name.clone())]),

@@ -10,7 +10,7 @@ use toml::Spanned;
 use wakepath_daemon::policy_set;
 use wakepath_policies::PolicySet;
 
-use super::{MAX_NAME_BYTES, Source, StudyError};
+use super::{MAX_NAME_BYTES, StudyError, StudyText};
 
 /// Most policy sets of a grid.
 const MAX_SETS: usize = 1000;
@@ -109,7 +109,7 @@ pub fn with_sets(text: &str, sets: &[PolicySet]) -> String {
 pub fn named_sets<'a>(
     items: &'a [Spanned<PolicyItem>],
     also: &'a [Spanned<String>],
-    source: Source<'_>,
+    source: StudyText<'_>,
 ) -> Result<Vec<NamedSet<'a>>, StudyError> {
     let mut named = Vec::new();
     let mut sides = Vec::new();
@@ -145,7 +145,7 @@ pub fn named_sets<'a>(
 fn alone<'a, T>(
     at: &Spanned<T>,
     text: &str,
-    source: Source<'_>,
+    source: StudyText<'_>,
 ) -> Result<NamedSet<'a>, StudyError> {
     Ok(NamedSet {
         name: name_of(&[text]),
@@ -159,7 +159,7 @@ fn alone<'a, T>(
 fn table<'a>(
     item: &Spanned<PolicyItem>,
     entry: &'a PolicyEntry,
-    source: Source<'_>,
+    source: StudyText<'_>,
 ) -> Result<NamedSet<'a>, StudyError> {
     let set = match &entry.set {
         Some(text) => parse(text, text.get_ref(), source)?,
@@ -182,7 +182,7 @@ fn table<'a>(
 /// Each set of a side with each set of every other side.
 fn grid<'a>(
     sides: &[(&Spanned<PolicyItem>, &Vec<Spanned<String>>)],
-    source: Source<'_>,
+    source: StudyText<'_>,
 ) -> Result<Vec<NamedSet<'a>>, StudyError> {
     let mut cells: Vec<(Vec<&str>, Vec<PolicySet>, Spanned<()>)> =
         vec![(Vec::new(), Vec::new(), Spanned::new(0..0, ()))];
@@ -231,7 +231,7 @@ fn name_of(written: &[&str]) -> String {
     }
 }
 
-fn parse<T>(at: &Spanned<T>, text: &str, source: Source<'_>) -> Result<PolicySet, StudyError> {
+fn parse<T>(at: &Spanned<T>, text: &str, source: StudyText<'_>) -> Result<PolicySet, StudyError> {
     policy_set::parse(text).map_err(|e| source.error(at, e))
 }
 
@@ -248,7 +248,7 @@ mod tests {
 
     /// Name and set of each policy.
     fn sets(text: &str) -> Result<Vec<(String, String)>, String> {
-        let source = Source {
+        let source = StudyText {
             added_lines: 0,
             origin: "x",
             text,

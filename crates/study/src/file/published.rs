@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Names, Source, StudyError, StudyFile, check_name};
+use super::{Names, StudyError, StudyFile, StudyText, check_name};
 
 /// Which cells of a study: those with any of the given names; all where nothing is given.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -81,7 +81,7 @@ pub struct PublishedEntry {
     pub across: Option<Across>,
     /// How the values of several runs become one.
     #[serde(default)]
-    pub runs: Runs,
+    pub runs: Aggregate,
     /// The table whose published values are compared in this one.
     pub values_of: Option<Spanned<String>>,
     /// Which cells it has.
@@ -170,7 +170,7 @@ pub enum Across {
 /// How the values of several runs become one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Runs {
+pub enum Aggregate {
     /// Their median.
     #[default]
     Median,
@@ -337,7 +337,7 @@ impl ExpectEntry {
         )
     }
 
-    fn check(&self, source: Source<'_>) -> Result<(), StudyError> {
+    fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         let kinds = [
             self.within_percent.is_some(),
             self.as_published.is_some(),
@@ -382,7 +382,7 @@ impl ExpectEntry {
     }
 }
 
-fn check_share<T>(at: &Spanned<T>, number: f64, source: Source<'_>) -> Result<(), StudyError> {
+fn check_share<T>(at: &Spanned<T>, number: f64, source: StudyText<'_>) -> Result<(), StudyError> {
     if number.is_finite() && number >= 0.0 {
         return Ok(());
     }
@@ -393,7 +393,7 @@ fn check_bounds(
     between: Option<&Spanned<[f64; 2]>>,
     above: Option<&Spanned<f64>>,
     below: Option<&Spanned<f64>>,
-    source: Source<'_>,
+    source: StudyText<'_>,
 ) -> Result<(), StudyError> {
     for bound in [above, below].into_iter().flatten() {
         if !bound.get_ref().is_finite() {
@@ -413,7 +413,7 @@ fn check_bounds(
 }
 
 impl RowEntry {
-    fn check(&self, at: &Spanned<Self>, source: Source<'_>) -> Result<(), StudyError> {
+    fn check(&self, at: &Spanned<Self>, source: StudyText<'_>) -> Result<(), StudyError> {
         check_bounds(
             self.between.as_ref(),
             self.above.as_ref(),
@@ -443,7 +443,7 @@ impl RowEntry {
 }
 
 /// Checks what the three kinds of tables say by themselves.
-pub(super) fn check(file: &StudyFile, source: Source<'_>) -> Result<(), StudyError> {
+pub(super) fn check(file: &StudyFile, source: StudyText<'_>) -> Result<(), StudyError> {
     let mut names: Vec<&str> = Vec::new();
     for entry in &file.published {
         check_name(source, &entry.name)?;

@@ -1,6 +1,6 @@
 //! A workload with several values of an option: one workload for each combination of them.
 
-use crate::file::{Source, StudyError, WorkloadEntry, check_name};
+use crate::file::{StudyError, StudyText, WorkloadEntry, check_name};
 
 /// Most workloads that an entry makes.
 const MAX_WORKLOADS: usize = 1000;
@@ -9,7 +9,7 @@ const MAX_WORKLOADS: usize = 1000;
 /// list changes fastest.
 pub(super) fn variants(
     entry: &WorkloadEntry,
-    source: Source<'_>,
+    source: StudyText<'_>,
 ) -> Result<Vec<(String, toml::Table)>, StudyError> {
     let mut all = vec![(entry.name.get_ref().clone(), entry.fio_options.clone())];
     for (key, list) in &entry.fio_options {

@@ -10,7 +10,7 @@ use wakepath_results::document::CpuKind;
 use wakepath_trace::recording::Metadata;
 
 use super::{PlannedWorkload, Task, copy_name};
-use crate::file::{Names, Source, StudyError, StudyFile, check_name};
+use crate::file::{Names, StudyError, StudyFile, StudyText, check_name};
 
 /// Most machines of a study, counted with each drive.
 const MAX_MACHINES: usize = 1000;
@@ -40,8 +40,8 @@ impl PlannedMachine {
     }
 
     /// A model as `result.json` has it.
-    pub fn in_short(&self, model: &Machine) -> wakepath_results::Machine {
-        wakepath_results::Machine {
+    pub fn in_short(&self, model: &Machine) -> wakepath_results::MachineInfo {
+        wakepath_results::MachineInfo {
             name: self.name.clone(),
             source: self.file.clone(),
             title: model.title.clone(),
@@ -68,7 +68,7 @@ pub fn host() -> String {
 /// The machines of a simulation: each that the file names with each of its drives.
 pub(super) fn simulated(
     file: &StudyFile,
-    source: Source<'_>,
+    source: StudyText<'_>,
     folder: &Path,
 ) -> Result<Vec<PlannedMachine>, StudyError> {
     let Some(machines) = &file.machine else {
@@ -127,7 +127,7 @@ pub(super) fn simulated(
 /// then say on which of them they were made.
 pub(super) fn replayed(
     file: &StudyFile,
-    source: Source<'_>,
+    source: StudyText<'_>,
     folder: &Path,
     workloads: &mut [PlannedWorkload],
 ) -> Result<Vec<PlannedMachine>, StudyError> {
@@ -192,7 +192,7 @@ fn recorded_name(metadata: &Metadata, others: &[(&Metadata, String)]) -> String 
     names.find(is_free).unwrap_or(name)
 }
 
-fn wrong(source: Source<'_>, at: &Spanned<String>, error: &MachineError) -> StudyError {
+fn wrong(source: StudyText<'_>, at: &Spanned<String>, error: &MachineError) -> StudyError {
     source.error(at, error.to_string())
 }
 

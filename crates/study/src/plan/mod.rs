@@ -22,20 +22,20 @@ use wakepath_replay::MOST_BLOCKS;
 use wakepath_results::directory::MACHINE;
 use wakepath_results::document::{SCHEMA, VERSION};
 use wakepath_results::question::is_among;
-use wakepath_results::{Design, Document, METRICS, Metric, Origin, Question, RunKey, StudyInfo};
+use wakepath_results::{Design, Document, METRICS, Metric, Question, RunKey, RunOrigin, StudyInfo};
 use wakepath_sim::{in_force, machine_under};
 use wakepath_workloads::Workload;
 
 pub use machine::{PlannedMachine, host};
 pub use policy::PlannedPolicy;
 pub use published::{Expectation, Table};
-pub use recording::Recording;
+pub use recording::PlannedRecording;
 pub(crate) use recording::{chain, sha256_of};
 pub use workload::{PlannedWorkload, Reading, Task, requested_rates};
 
 use crate::builtin;
 use crate::file::{
-    MAX_BYTES, Names, Source, StudyError, StudyFile, named_sets, unknown, with_sets,
+    MAX_BYTES, Names, StudyError, StudyFile, StudyText, named_sets, unknown, with_sets,
 };
 use crate::run::Provenance;
 
@@ -68,7 +68,7 @@ pub struct Plan {
     /// What it says.
     pub file: StudyFile,
     /// On what it runs.
-    pub target: Origin,
+    pub target: RunOrigin,
     /// On what it is run; at least one.
     pub machines: Vec<PlannedMachine>,
     /// What is run.
@@ -94,7 +94,7 @@ impl Plan {
     ///
     /// # Errors
     /// The file cannot be read, or asks for something that is not there or that the target cannot have.
-    pub fn load(path: &Path, target: Origin) -> Result<Self, StudyError> {
+    pub fn load(path: &Path, target: RunOrigin) -> Result<Self, StudyError> {
         Self::with_more(path, target, &[])
     }
 
@@ -102,7 +102,11 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn with_more(path: &Path, target: Origin, more: &[PolicySet]) -> Result<Self, StudyError> {
+    pub fn with_more(
+        path: &Path,
+        target: RunOrigin,
+        more: &[PolicySet],
+    ) -> Result<Self, StudyError> {
         let read = |source| StudyError::Read {
             path: path.to_owned(),
             source,
@@ -156,7 +160,7 @@ impl Plan {
         text: &str,
         origin: &str,
         folder: &Path,
-        target: Origin,
+        target: RunOrigin,
     ) -> Result<Self, StudyError> {
         Self::of_text(text, origin, folder, target, &[])
     }
@@ -179,7 +183,7 @@ impl Plan {
             origin: name.to_owned(),
             text: String::new(),
             file: StudyFile::on_the_spot(name, seed, repeats),
-            target: Origin::Sim,
+            target: RunOrigin::Sim,
             machines: vec![PlannedMachine {
                 name: machine.name.clone(),
                 model: Some(machine),
@@ -202,7 +206,7 @@ impl Plan {
         text: &str,
         origin: &str,
         folder: &Path,
-        target: Origin,
+        target: RunOrigin,
         more: &[PolicySet],
     ) -> Result<Self, StudyError> {
         let with_more = match more {
@@ -210,19 +214,19 @@ impl Plan {
             more => Cow::Owned(with_sets(text, more)),
         };
         let text = &*with_more;
-        let source = Source {
+        let source = StudyText {
             added_lines: usize::from(!more.is_empty()),
             origin,
             text,
         };
         let file = StudyFile::parse(source)?;
         let machines = match target {
-            Origin::Sim => machine::simulated(&file, source, folder)?,
+            RunOrigin::Sim => machine::simulated(&file, source, folder)?,
             // Known from the recordings.
-            Origin::Replay => Vec::new(),
+            RunOrigin::Replay => Vec::new(),
             _ => vec![PlannedMachine::measured()],
         };
-        if target == Origin::Replay {
+        if target == RunOrigin::Replay {
             let repeats = *file.repeats.get_ref();
             if !(FEWEST_BLOCKS..=MOST_BLOCKS as u32).contains(&repeats) {
                 let message = format!(
@@ -233,7 +237,7 @@ impl Plan {
         }
         let mut workloads = workload::all(&file, source, folder, target)?;
         let machines = match target {
-            Origin::Replay => machine::replayed(&file, source, folder, &mut workloads)?,
+            RunOrigin::Replay => machine::replayed(&file, source, folder, &mut workloads)?,
             _ => machines,
         };
         let metrics = metrics(&file, source, &workloads)?;
@@ -272,7 +276,7 @@ impl Plan {
         plan.restrict(source)?;
         plan.questions = question::all(&plan, source)?;
         // What is measured or replayed has no models whose names tables could use.
-        if target == Origin::Sim {
+        if target == RunOrigin::Sim {
             plan.check_policies(source, &places)?;
             (plan.tables, plan.expectations) = published::all(&plan, source)?;
         }
@@ -280,7 +284,7 @@ impl Plan {
     }
 
     /// Finds which workloads run on which machines under which policies.
-    fn restrict(&mut self, source: Source<'_>) -> Result<(), StudyError> {
+    fn restrict(&mut self, source: StudyText<'_>) -> Result<(), StudyError> {
         let machines: Vec<&str> = self.machines.iter().map(|m| m.name.as_str()).collect();
         let policies: Vec<&str> = self.policies.iter().map(|p| p.name.as_str()).collect();
         for workload in &mut self.workloads {
@@ -289,7 +293,7 @@ impl Plan {
             if let Some(names) = entry
                 .machines
                 .as_ref()
-                .filter(|_| self.target != Origin::Live)
+                .filter(|_| self.target != RunOrigin::Live)
             {
                 workload.machines = selected(source, "machine", names, &machines)?;
             }
@@ -329,7 +333,11 @@ impl Plan {
     }
 
     /// Whether each machine can have the policies under which something runs on it. `places` says where they are in the file.
-    fn check_policies(&self, source: Source<'_>, places: &[Spanned<()>]) -> Result<(), StudyError> {
+    fn check_policies(
+        &self,
+        source: StudyText<'_>,
+        places: &[Spanned<()>],
+    ) -> Result<(), StudyError> {
         let pairs: BTreeSet<(usize, usize)> =
             self.cells.iter().map(|c| (c.policy, c.machine)).collect();
         for (policy, machine) in pairs {
@@ -464,8 +472,8 @@ impl Plan {
             repeats: self.repeats(),
             design: Design::Paired,
             seeds: match self.target {
-                Origin::Sim => (0..self.repeats()).map(|r| self.seed(r)).collect(),
-                Origin::Replay => Vec::new(),
+                RunOrigin::Sim => (0..self.repeats()).map(|r| self.seed(r)).collect(),
+                RunOrigin::Replay => Vec::new(),
                 _ => vec![self.file.seed],
             },
             questions: self.questions.clone(),
@@ -506,7 +514,7 @@ fn copy_name(folder: &str, name: &str, ending: &str) -> String {
 /// The names among the known ones that a list means: one of a group, such as `spr1` of `spr1/990pro` and `spr1/sn850x`, means
 /// all of the group.
 fn selected(
-    source: Source<'_>,
+    source: StudyText<'_>,
     what: &str,
     names: &Spanned<Names>,
     known: &[&str],
@@ -523,7 +531,7 @@ fn selected(
 }
 
 fn members(
-    source: Source<'_>,
+    source: StudyText<'_>,
     what: &str,
     name: &Spanned<String>,
     known: &[&str],
@@ -541,7 +549,7 @@ fn members(
 /// The dictionary with the study's own metrics.
 fn metrics(
     file: &StudyFile,
-    source: Source<'_>,
+    source: StudyText<'_>,
     workloads: &[PlannedWorkload],
 ) -> Result<Vec<Metric>, StudyError> {
     let mut all = METRICS.to_vec();
@@ -582,7 +590,7 @@ fn unit(metric: &Metric) -> &str {
 
 /// Where a name is in a list.
 fn position(
-    source: Source<'_>,
+    source: StudyText<'_>,
     what: &str,
     name: &Spanned<String>,
     known: &[&str],

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use wakepath_governors as governors;
 use wakepath_policies::PolicySet;
-use wakepath_results::Origin;
+use wakepath_results::RunOrigin;
 
-use crate::file::{NamedSet, Source, StudyError};
+use crate::file::{NamedSet, StudyError, StudyText};
 use crate::run::replay::cannot_replay;
 
 /// A policy of a study.
@@ -24,13 +24,13 @@ pub struct PlannedPolicy {
 impl PlannedPolicy {
     pub(super) fn new(
         named: NamedSet<'_>,
-        source: Source<'_>,
+        source: StudyText<'_>,
         folder: &Path,
-        target: Origin,
+        target: RunOrigin,
     ) -> Result<Self, StudyError> {
         let mut settings = BTreeMap::new();
         for (key, value) in named.settings.into_iter().flatten() {
-            if target != Origin::Live {
+            if target != RunOrigin::Live {
                 let message = format!(
                     "`{key}` is a setting of a real machine (--on live); simulations and replays have the policies of `set`"
                 );
@@ -47,7 +47,7 @@ impl PlannedPolicy {
             };
             settings.insert(key.clone(), text);
         }
-        if target == Origin::Replay
+        if target == RunOrigin::Replay
             && let Some(message) = cannot_replay(&named.set)
         {
             return Err(source.error(&named.at, message));
@@ -75,12 +75,12 @@ impl PlannedPolicy {
     }
 
     /// Everything that it sets, for the results.
-    pub fn described(&self) -> wakepath_results::Policy {
+    pub fn described(&self) -> wakepath_results::PolicyInfo {
         let mut settings = self.settings.clone();
         if !self.set.is_empty() {
             settings.insert("policy".to_owned(), self.set.to_string());
         }
-        wakepath_results::Policy {
+        wakepath_results::PolicyInfo {
             name: self.name.clone(),
             settings,
         }

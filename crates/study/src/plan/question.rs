@@ -1,10 +1,10 @@
 //! The questions of a study.
 
 use toml::Spanned;
-use wakepath_results::{Condition, Goal, Metric, Origin, Question};
+use wakepath_results::{Condition, Goal, Metric, Question, RunOrigin};
 
 use super::{Cell, Plan, members, position};
-use crate::file::{QuestionEntry, Source, StudyError};
+use crate::file::{QuestionEntry, StudyError, StudyText};
 
 /// What a question needs to exist.
 struct Known<'a> {
@@ -15,7 +15,7 @@ struct Known<'a> {
 }
 
 /// All questions of the file.
-pub(super) fn all(plan: &Plan, source: Source<'_>) -> Result<Vec<Question>, StudyError> {
+pub(super) fn all(plan: &Plan, source: StudyText<'_>) -> Result<Vec<Question>, StudyError> {
     let known = Known {
         metrics: &plan.metrics,
         policies: plan.policies.iter().map(|p| p.name.as_str()).collect(),
@@ -26,7 +26,7 @@ pub(super) fn all(plan: &Plan, source: Source<'_>) -> Result<Vec<Question>, Stud
     for entry in &plan.file.question {
         let mut question = question(entry, source, &known)?;
         // A measurement is on this machine, whatever its name.
-        if plan.target != Origin::Live {
+        if plan.target != RunOrigin::Live {
             let names = &entry.get_ref().machines;
             question.machines = named(source, "machine", names, &known.machines)?;
         }
@@ -48,7 +48,7 @@ pub(super) fn all(plan: &Plan, source: Source<'_>) -> Result<Vec<Question>, Stud
 
 /// The names that a list of a question means.
 fn named(
-    source: Source<'_>,
+    source: StudyText<'_>,
     what: &str,
     names: &[Spanned<String>],
     known: &[&str],
@@ -59,7 +59,7 @@ fn named(
 
 fn question(
     entry: &Spanned<QuestionEntry>,
-    source: Source<'_>,
+    source: StudyText<'_>,
     known: &Known<'_>,
 ) -> Result<Question, StudyError> {
     let of = entry.get_ref();
@@ -119,7 +119,7 @@ fn question(
 fn find<'a>(
     at: &Spanned<String>,
     name: &str,
-    source: Source<'_>,
+    source: StudyText<'_>,
     known: &Known<'a>,
 ) -> Result<&'a Metric, StudyError> {
     let found = known.metrics.iter().find(|m| m.name == name);
@@ -148,7 +148,7 @@ fn in_words(metric: &Metric, goal: Option<Goal>, keep: &[Condition]) -> String {
 mod tests {
     use std::path::Path;
 
-    use wakepath_results::{Goal, Origin, Question};
+    use wakepath_results::{Goal, Question, RunOrigin};
 
     use crate::plan::Plan;
 
@@ -157,7 +157,7 @@ mod tests {
 
     fn planned(question: &str) -> Result<Vec<Question>, String> {
         let text = format!("{STUDY}{question}\n");
-        let plan = Plan::new(&text, "s.toml", Path::new("."), Origin::Sim);
+        let plan = Plan::new(&text, "s.toml", Path::new("."), RunOrigin::Sim);
         Ok(plan.map_err(|e| e.to_string())?.questions)
     }
 

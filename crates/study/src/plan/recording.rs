@@ -13,7 +13,7 @@ use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::TickRate;
 
 use super::in_folder;
-use crate::file::{RecordingName, Source, StudyError, WorkloadEntry};
+use crate::file::{RecordingName, StudyError, StudyText, WorkloadEntry};
 
 /// Bytes of a file that are read at a time.
 const READ_BYTES: usize = 1 << 20;
@@ -21,7 +21,7 @@ const READ_BYTES: usize = 1 << 20;
 /// A recording, and what is said of it instead of what it says itself. It stays where it is: results name it by its whole
 /// path.
 #[derive(Clone, Debug)]
-pub struct Recording {
+pub struct PlannedRecording {
     /// The file.
     pub path: PathBuf,
     /// SHA-256 of the content that it has to have; none: any.
@@ -38,11 +38,11 @@ pub struct Recording {
     pub ran: Option<PolicySpec>,
 }
 
-impl Recording {
+impl PlannedRecording {
     pub(super) fn new(
         entry: &WorkloadEntry,
         name: &Spanned<RecordingName>,
-        source: Source<'_>,
+        source: StudyText<'_>,
         folder: &Path,
     ) -> Result<Self, StudyError> {
         let path = |name: &str| {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use wakepath_results::Origin;
+use wakepath_results::RunOrigin;
 
 use super::{Plan, Task};
 
@@ -28,7 +28,7 @@ pub(super) fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> String {
         }
     };
     // What is measured has no model, and `machine.toml` says what could be read of it.
-    let has_model = plan.target != Origin::Live;
+    let has_model = plan.target != RunOrigin::Live;
     let files: Vec<String> = plan.machines.iter().map(|m| m.file.clone()).collect();
     if let Some(machine) = file.machine.as_ref().filter(|_| has_model) {
         name(
@@ -147,7 +147,7 @@ mod tests {
     }
 
     /// Stores a study and plans it again from there alone: all that is stored has to be the same.
-    fn survives(plan: &Plan, target: Origin) -> String {
+    fn survives(plan: &Plan, target: RunOrigin) -> String {
         let temp = tempfile::tempdir().unwrap();
         let first = files(plan);
         for (name, content) in &first {
@@ -169,8 +169,8 @@ mod tests {
     #[test]
     fn built_in_studies_run_from_their_results() {
         for name in builtin::study_names() {
-            let plan = Plan::load(Path::new(name), Origin::Sim).unwrap();
-            let text = survives(&plan, Origin::Sim);
+            let plan = Plan::load(Path::new(name), RunOrigin::Sim).unwrap();
+            let text = survives(&plan, RunOrigin::Sim);
             let copies = ["machine = \"machine.toml\"", "machine = [\"machines/"];
             assert!(copies.iter().any(|copy| text.contains(copy)), "{text}");
         }
@@ -187,8 +187,8 @@ mod tests {
                      { name = 'b', rt_app = 'ping-pong.json', seconds = 2, copies = 2 }, \
                      { name = 'c', fio_job = '''[c]\ndirect=1\nruntime=1\ntime_based''', seconds = 3 }]\r\n\
                      policy = [{ name = 'p' }]";
-        let plan = Plan::new(study, "x", temp.path(), Origin::Sim).unwrap();
-        let text = survives(&plan, Origin::Sim);
+        let plan = Plan::new(study, "x", temp.path(), RunOrigin::Sim).unwrap();
+        let text = survives(&plan, RunOrigin::Sim);
         for kept in [
             "name = 'x' # short\r\n",
             "repeats = 4\r\nworkload = [{",
@@ -211,8 +211,8 @@ mod tests {
             ", { name = 'b', rt_app = 'ping-pong.json', seconds = 2, copies = 2 }",
             "",
         );
-        let plan = Plan::new(&study, "x", temp.path(), Origin::Live).unwrap();
-        let text = survives(&plan, Origin::Live);
+        let plan = Plan::new(&study, "x", temp.path(), RunOrigin::Live).unwrap();
+        let text = survives(&plan, RunOrigin::Live);
         assert!(
             text.contains("rk3399") && text.contains("not its own"),
             "{text}"

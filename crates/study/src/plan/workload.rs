@@ -7,13 +7,13 @@ use std::path::Path;
 use regex::Regex;
 use toml::Spanned;
 use wakepath_results::directory::WORKLOADS;
-use wakepath_results::{Better, Mean, Metric, Origin, RequestedRate};
+use wakepath_results::{Better, Mean, Metric, RequestedRate, RunOrigin};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, fio, rtapp};
 
-use super::{Recording, copy_name, grid, in_folder};
+use super::{PlannedRecording, copy_name, grid, in_folder};
 use crate::builtin;
-use crate::file::{MetricEntry, Source, StudyError, StudyFile, WorkloadEntry, unknown};
+use crate::file::{MetricEntry, StudyError, StudyFile, StudyText, WorkloadEntry, unknown};
 
 /// A workload of a study.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub enum Task {
         workload: Workload,
     },
     /// A recording.
-    Recording(Box<Recording>),
+    Recording(Box<PlannedRecording>),
     /// A command.
     Command {
         /// The command and its arguments.
@@ -83,9 +83,9 @@ pub enum From {
 /// The workloads of a study: one for each of the file, or for each combination of its options' values.
 pub(super) fn all(
     file: &StudyFile,
-    source: Source<'_>,
+    source: StudyText<'_>,
     folder: &Path,
-    target: Origin,
+    target: RunOrigin,
 ) -> Result<Vec<PlannedWorkload>, StudyError> {
     let mut all: Vec<PlannedWorkload> = Vec::new();
     for (number, entry) in file.workload.iter().enumerate() {
@@ -143,24 +143,26 @@ impl PlannedWorkload {
         entry: &WorkloadEntry,
         name: &str,
         options: &toml::Table,
-        source: Source<'_>,
+        source: StudyText<'_>,
         folder: &Path,
-        target: Origin,
+        target: RunOrigin,
     ) -> Result<Self, StudyError> {
         let mut warnings = Vec::new();
-        if target == Origin::Replay && entry.recording.is_none() {
+        if target == RunOrigin::Replay && entry.recording.is_none() {
             let message = "only a recording can be replayed: recording = \"trace.parquet\"";
             return Err(source.error(&entry.name, message));
         }
         let mut grid = None;
         let task = if let Some(name) = &entry.recording {
-            if target != Origin::Replay {
+            if target != RunOrigin::Replay {
                 let message = "a recording is replayed: --on replay";
                 return Err(source.error(name, message));
             }
-            Task::Recording(Box::new(Recording::new(entry, name, source, folder)?))
+            Task::Recording(Box::new(PlannedRecording::new(
+                entry, name, source, folder,
+            )?))
         } else if let Some(words) = &entry.command {
-            if target == Origin::Sim {
+            if target == RunOrigin::Sim {
                 let message = "a command cannot be simulated; use --on live, a fio job or an \
                      rt-app file";
                 return Err(source.error(words, message));
@@ -171,7 +173,7 @@ impl PlannedWorkload {
                 readings: readings.collect::<Result<_, _>>()?,
             }
         } else if let Some(name) = &entry.rt_app {
-            if target == Origin::Live {
+            if target == RunOrigin::Live {
                 let message = "rt-app files are simulated (--on sim); run rt-app itself as a \
                      `command`";
                 return Err(source.error(name, message));
@@ -186,7 +188,7 @@ impl PlannedWorkload {
         };
         if let Task::Fio { workload, .. } | Task::RtApp { workload, .. } = &task {
             // They say what the simulator makes of it.
-            if target == Origin::Sim {
+            if target == RunOrigin::Sim {
                 warnings.extend(workload.warnings().iter().map(ToString::to_string));
             }
         }
@@ -198,14 +200,14 @@ impl PlannedWorkload {
     }
 
     /// What `result.json` says of it.
-    pub(super) fn described(&self) -> wakepath_results::Workload {
+    pub(super) fn described(&self) -> wakepath_results::WorkloadInfo {
         let (kind, source) = match &self.task {
             Task::Fio { .. } => ("fio", self.file_name()),
             Task::RtApp { .. } => ("rt-app", self.file_name()),
             Task::Recording(of) => ("recording", Some(of.path.display().to_string())),
             Task::Command { words, .. } => ("command", Some(words.join(" "))),
         };
-        wakepath_results::Workload {
+        wakepath_results::WorkloadInfo {
             name: self.name.clone(),
             kind: kind.to_owned(),
             source: source.unwrap_or_default(),
@@ -301,7 +303,7 @@ pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
 /// The text of a file beside the study, or of a built-in workload.
 fn text_of(
     name: &Spanned<String>,
-    source: Source<'_>,
+    source: StudyText<'_>,
     folder: &Path,
 ) -> Result<(Cow<'static, str>, String), StudyError> {
     let path = in_folder(folder, name.get_ref());
@@ -330,7 +332,7 @@ fn text_of(
 /// The fio job of a workload: where the study names it, its text and what to call that.
 fn fio_text<'a>(
     entry: &'a WorkloadEntry,
-    source: Source<'_>,
+    source: StudyText<'_>,
     folder: &Path,
 ) -> Result<(&'a Spanned<String>, Cow<'a, str>, String), StudyError> {
     match (&entry.fio, &entry.fio_job) {
@@ -352,8 +354,8 @@ fn fio(
     text: &str,
     origin: &str,
     given: &toml::Table,
-    source: Source<'_>,
-    target: Origin,
+    source: StudyText<'_>,
+    target: RunOrigin,
 ) -> Result<Task, StudyError> {
     let error = |e: &dyn std::fmt::Display| source.error(at, e.to_string());
     let mut options: Vec<(String, String)> = Vec::new();
@@ -384,7 +386,7 @@ fn fio(
         error(fio::parse(text, origin).as_ref().err().unwrap_or(&e))
     })?;
     // Real fio does more than the simulator.
-    if target == Origin::Sim {
+    if target == RunOrigin::Sim {
         workload.check_modelled().map_err(|e| error(&e))?;
     }
     Ok(Task::Fio {
@@ -415,7 +417,7 @@ fn with_options(text: &str, options: &[(String, String)]) -> String {
 fn rt_app(
     entry: &WorkloadEntry,
     name: &Spanned<String>,
-    source: Source<'_>,
+    source: StudyText<'_>,
     folder: &Path,
 ) -> Result<Task, StudyError> {
     let (text, origin) = text_of(name, source, folder)?;
@@ -467,7 +469,7 @@ fn rt_app(
     })
 }
 
-fn reading(entry: &MetricEntry, source: Source<'_>) -> Result<Reading, StudyError> {
+fn reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyError> {
     let from = match (&entry.pattern, &entry.json) {
         (Some(pattern), _) => {
             let regex = Regex::new(pattern.get_ref())
@@ -616,10 +618,10 @@ mod tests {
             "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\nfio_job = \"\"\"{job}\"\"\"\n[[policy]]\nname = 'p'\n"
         );
         let plan = |target| super::super::Plan::new(&study, "x", Path::new("."), target);
-        let live = plan(Origin::Live).unwrap();
+        let live = plan(RunOrigin::Live).unwrap();
         assert_eq!(live.workloads[0].copies().next().unwrap().1, job);
         assert_eq!(live.workloads[0].warnings, Vec::<String>::new());
-        let message = plan(Origin::Sim).unwrap_err().to_string();
+        let message = plan(RunOrigin::Sim).unwrap_err().to_string();
         for option in [
             "fdatasync",
             "hipri",

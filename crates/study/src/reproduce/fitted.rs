@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_workloads::Workload;
-use wakepath_workloads::rtapp::{Event, RtTask};
+use wakepath_workloads::rtapp::{RtAppEvent, RtTask};
 
 use crate::file::FittedEntry;
 use crate::plan::{Plan, PlannedWorkload};
@@ -69,7 +69,7 @@ fn of_workload(plan: &Plan, entry: &FittedEntry) -> Vec<FittedFigure> {
     let events = file.tasks.iter().flat_map(RtTask::events);
     let work: Vec<f64> = events
         .filter_map(|event| match event {
-            Event::Run(time) => Some(time.0 as f64 / 1e3),
+            RtAppEvent::Run(time) => Some(time.0 as f64 / 1e3),
             _ => None,
         })
         .collect();

@@ -15,10 +15,10 @@ mod table;
 use std::path::Path;
 
 use serde::Serialize;
-use wakepath_results::{Origin, Run};
+use wakepath_results::{RunOrigin, RunRecord};
 use wakepath_units::median;
 
-use crate::file::{Source, StudyError};
+use crate::file::{StudyError, StudyText};
 use crate::plan::Plan;
 use crate::run::sim::Sim;
 use crate::run::{Waiting, each};
@@ -32,11 +32,11 @@ use table::Found;
 /// # Errors
 /// As [`Plan::load`], and a study without anything published.
 pub fn load(path: &Path) -> Result<Plan, StudyError> {
-    let plan = Plan::load(path, Origin::Sim)?;
+    let plan = Plan::load(path, RunOrigin::Sim)?;
     if plan.tables.is_empty() {
         let message =
             "nothing to reproduce: an experiment is a study with [[published]] and [[expect]]";
-        let source = Source {
+        let source = StudyText {
             added_lines: 0,
             origin: &plan.origin,
             text: &plan.text,
@@ -61,7 +61,7 @@ pub fn reproduce(plans: &[Plan], waiting: &Waiting<'_>) -> Result<Vec<Outcome>, 
     let one = |(_, position, index): (u32, usize, usize)| {
         let plan: &Plan = &plans[position];
         let cell = plan.cell(index);
-        let mut run = Run::new(plan.key(index), None, cell.repeat, index as u32);
+        let mut run = RunRecord::new(plan.key(index), None, cell.repeat, index as u32);
         sims[position].measure(cell, &mut run, waiting.cancelled)?;
         (waiting.finished)(1);
         Ok((position, index, run.metrics))
@@ -82,7 +82,7 @@ pub struct Outcome {
     /// Runs per cell; fewer than asked for when the user had no more time.
     pub runs: usize,
     /// In short.
-    pub summary: Summary,
+    pub summary: ReproductionSummary,
     /// What was measured.
     pub title: String,
     /// Where it was published.
@@ -149,7 +149,7 @@ impl Outcome {
         Ok(Self {
             experiment: plan.file.name.get_ref().clone(),
             runs: found.fewest(),
-            summary: Summary::of(&sections, &criteria),
+            summary: ReproductionSummary::of(&sections, &criteria),
             title: plan.title().to_owned(),
             source: plan.file.source.clone().unwrap_or_default(),
             machine: machines.join("; "),
@@ -162,7 +162,7 @@ impl Outcome {
 
 /// An experiment in short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Summary {
+pub struct ReproductionSummary {
     /// Cells with something published to compare with.
     pub compared: usize,
     /// Those that a model was fitted to.
@@ -179,7 +179,7 @@ pub struct Summary {
     pub met: usize,
 }
 
-impl Summary {
+impl ReproductionSummary {
     fn of(sections: &[Section], criteria: &[Criterion]) -> Self {
         let cells = || sections.iter().flat_map(|s| &s.cells);
         let compared = || cells().filter(|c| c.relative_error.is_some() || c.agrees.is_some());

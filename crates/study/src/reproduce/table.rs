@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use wakepath_units::median;
 
 use super::{TableCell, Value};
-use crate::file::{Across, Runs, Show, StudyError};
+use crate::file::{Across, Aggregate, Show, StudyError};
 use crate::plan::published::{How, Pair, Quantity, Table, Wanted};
 use crate::plan::{Cell, Plan};
 
@@ -116,8 +116,8 @@ impl<'a> Found<'a> {
             self.error(table, cell, &format!("no `{name}` among the results"))
         })?;
         Ok(match table.how.runs {
-            Runs::Median => median(values).unwrap_or(0.0),
-            Runs::Sum => values.into_iter().sum(),
+            Aggregate::Median => median(values).unwrap_or(0.0),
+            Aggregate::Sum => values.into_iter().sum(),
         })
     }
 

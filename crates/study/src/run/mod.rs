@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rayon::prelude::*;
-use wakepath_results::{Document, Machine, Mode, Origin, Run, Shard, Writer};
+use wakepath_results::{Document, MachineInfo, Mode, ResultWriter, RunOrigin, RunRecord, Shard};
 
 use self::live::Live;
 use self::replay::Replay;
@@ -66,7 +66,12 @@ pub trait Backend: Sync {
     ///
     /// # Errors
     /// What failed, or [`StudyError::Interrupted`] if it was cut short because `cancelled` is set.
-    fn run(&self, cell: Cell, run: &mut Run, cancelled: &AtomicBool) -> Result<(), StudyError>;
+    fn run(
+        &self,
+        cell: Cell,
+        run: &mut RunRecord,
+        cancelled: &AtomicBool,
+    ) -> Result<(), StudyError>;
 
     /// Puts back what the runs have changed, also after an error.
     ///
@@ -92,7 +97,7 @@ pub struct Provenance {
     /// Programs by name with their versions.
     pub tools: BTreeMap<String, String>,
     /// The machines in short.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<MachineInfo>,
     /// The file of each.
     pub machine_files: Vec<Vec<u8>>,
     /// Circumstances that a reader should know of.
@@ -124,10 +129,10 @@ impl Waiting<'_> {
 /// It has no machine to simulate; this machine cannot have its policies; fio is missing; a recording cannot be read.
 pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
     match plan.target {
-        Origin::Sim => Ok(Box::new(Sim::new(plan)?)),
-        Origin::Live => Ok(Box::new(Live::new(plan)?)),
-        Origin::Replay => Ok(Box::new(Replay::new(plan)?)),
-        Origin::Lab | Origin::Import => Err(StudyError::Settings(format!(
+        RunOrigin::Sim => Ok(Box::new(Sim::new(plan)?)),
+        RunOrigin::Live => Ok(Box::new(Live::new(plan)?)),
+        RunOrigin::Replay => Ok(Box::new(Replay::new(plan)?)),
+        RunOrigin::Lab | RunOrigin::Import => Err(StudyError::Settings(format!(
             "{}: runs only in the simulator, live and on recordings",
             plan.origin
         ))),
@@ -181,13 +186,13 @@ fn make(
     dir: &Path,
     mode: Mode,
     waiting: &Waiting<'_>,
-) -> Result<Writer, StudyError> {
+) -> Result<ResultWriter, StudyError> {
     let (plan, shard) = (session.plan, document.shard);
     let (parallel, order) = match session.backend.order() {
         Order::Parallel => (true, (0..plan.runs()).collect()),
         Order::Serial(order) => (false, order),
     };
-    let writer = Writer::open(dir, document, &session.files, mode)?;
+    let writer = ResultWriter::open(dir, document, &session.files, mode)?;
     let mut planned = 0;
     let mut missing = Vec::new();
     for (position, index) in (0_u32..).zip(order) {
@@ -248,9 +253,9 @@ fn run_of(
     index: usize,
     position: u32,
     cancelled: &AtomicBool,
-) -> Result<Run, StudyError> {
+) -> Result<RunRecord, StudyError> {
     let cell = plan.cell(index);
-    let mut run = Run::new(plan.key(index), None, cell.repeat, position);
+    let mut run = RunRecord::new(plan.key(index), None, cell.repeat, position);
     backend.run(cell, &mut run, cancelled)?;
     Ok(run)
 }

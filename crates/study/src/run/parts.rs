@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use wakepath_results::{Mode, Origin, Reader, Writer, directory};
+use wakepath_results::{Mode, ResultReader, ResultWriter, RunOrigin, directory};
 
 use super::{Backend, Files, Order, Session, Waiting, backend, check, each, run_of};
 use crate::file::StudyError;
@@ -14,7 +14,7 @@ use crate::plan::Plan;
 /// A result directory that nobody else begins or finishes while this exists.
 #[derive(Debug)]
 pub struct Parts {
-    writer: Writer,
+    writer: ResultWriter,
     missing: Vec<usize>,
 }
 
@@ -27,7 +27,7 @@ impl Parts {
         let backend = parallel(plan)?;
         check(plan, &*backend)?;
         let session = Session::new(plan, &*backend)?;
-        let writer = Writer::open(dir, session.document.clone(), &session.files, mode)?;
+        let writer = ResultWriter::open(dir, session.document.clone(), &session.files, mode)?;
         let there = writer.finished()?;
         let mut missing = Vec::new();
         for index in 0..plan.runs() {
@@ -73,7 +73,7 @@ pub fn together(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
     for index in runs {
         let cell = plan.cell(*index);
         let group = match plan.target {
-            Origin::Replay => (cell.machine, cell.workload),
+            RunOrigin::Replay => (cell.machine, cell.workload),
             _ => (0, 0),
         };
         groups.entry(group).or_default().push(*index);
@@ -108,7 +108,7 @@ pub fn make(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
 ///
 /// # Errors
 /// A run that fails; a measurement; [`StudyError::Interrupted`].
-pub fn in_memory(plan: &Plan, waiting: &Waiting<'_>) -> Result<Reader, StudyError> {
+pub fn in_memory(plan: &Plan, waiting: &Waiting<'_>) -> Result<ResultReader, StudyError> {
     of_backend(plan, &*parallel(plan)?, waiting)
 }
 
@@ -120,7 +120,7 @@ pub fn of_backend(
     plan: &Plan,
     backend: &dyn Backend,
     waiting: &Waiting<'_>,
-) -> Result<Reader, StudyError> {
+) -> Result<ResultReader, StudyError> {
     let document = plan.document(backend.provenance()?);
     let make = |index: usize| {
         let run = run_of(plan, backend, index, index as u32, waiting.cancelled)?;
@@ -131,7 +131,7 @@ pub fn of_backend(
     if runs.len() < plan.runs() {
         return Err(StudyError::Interrupted);
     }
-    Ok(Reader::of_runs(&plan.origin, document, runs))
+    Ok(ResultReader::of_runs(&plan.origin, document, runs))
 }
 
 /// The backend of a plan whose runs do not depend on where and when they are made.

@@ -3,12 +3,12 @@
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, MachineIdleState};
 use wakepath_results::rows::BUSY;
-use wakepath_results::{At, Idle, Run};
+use wakepath_results::{AttributionAt, Idle, RunRecord};
 use wakepath_sim::details::{ClusterDetails, Stays};
 use wakepath_sim::{LONGEST_UNTIMED, RateRun};
 
 /// Puts what the simulator says into `run`.
-pub fn fill(run: &mut Run, machine: &Machine, simulated: &wakepath_sim::Run) {
+pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Run) {
     run.duration_ns = (simulated.seconds * 1e9).round() as u64;
     run.metrics = metrics(simulated);
     run.latency = simulated
@@ -113,11 +113,14 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
 fn attribution(run: &wakepath_sim::Run) -> Vec<(String, String, f64)> {
     let of = &run.attribution;
     let all = [&of.mean, &of.p50, &of.p90, &of.p99, &of.p999];
-    let rows = At::ALL.into_iter().zip(all).flat_map(|(at, parts)| {
-        parts
-            .parts()
-            .map(|(part, us)| (at.name().to_owned(), part.to_owned(), us * 1e3))
-    });
+    let rows = AttributionAt::ALL
+        .into_iter()
+        .zip(all)
+        .flat_map(|(at, parts)| {
+            parts
+                .parts()
+                .map(|(part, us)| (at.name().to_owned(), part.to_owned(), us * 1e3))
+        });
     rows.collect()
 }
 

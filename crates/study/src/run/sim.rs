@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use wakepath_hardware::machine::MachineError;
 use wakepath_hardware::{Machine, recorded};
-use wakepath_results::Run;
+use wakepath_results::RunRecord;
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{
-    Comparison, PolicyResult, expanded, in_force, machine_under, simulate_observed,
+    PolicyComparison, PolicyResult, expanded, in_force, machine_under, simulate_observed,
 };
 use wakepath_units::Nanoseconds;
 
@@ -91,7 +91,7 @@ impl<'a> Sim<'a> {
     ///
     /// # Errors
     /// Of the earliest run that fails.
-    pub fn compare(&self, waiting: &Waiting<'_>) -> Result<Comparison, StudyError> {
+    pub fn compare(&self, waiting: &Waiting<'_>) -> Result<PolicyComparison, StudyError> {
         let one = |index: usize| {
             let run = self.whole(self.plan.cell(index), waiting.cancelled)?;
             (waiting.finished)(1);
@@ -111,7 +111,7 @@ impl<'a> Sim<'a> {
                 let in_force = in_force.map_err(|e| StudyError::Settings(e.to_string()))?;
                 Ok(PolicyResult::new(in_force, runs))
             });
-        Ok(Comparison {
+        Ok(PolicyComparison {
             results: results.collect::<Result<_, StudyError>>()?,
         })
     }
@@ -123,7 +123,7 @@ impl<'a> Sim<'a> {
     pub fn measure(
         &self,
         cell: Cell,
-        run: &mut Run,
+        run: &mut RunRecord,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
         let simulated = self.whole(cell, cancelled)?;
@@ -197,7 +197,12 @@ impl Backend for Sim<'_> {
         Ok(Some(Duration::from_secs_f64(total.min(1e9))))
     }
 
-    fn run(&self, cell: Cell, run: &mut Run, cancelled: &AtomicBool) -> Result<(), StudyError> {
+    fn run(
+        &self,
+        cell: Cell,
+        run: &mut RunRecord,
+        cancelled: &AtomicBool,
+    ) -> Result<(), StudyError> {
         self.measure(cell, run, cancelled)?;
         let is_cancelled = || cancelled.load(Ordering::Relaxed);
         if cell.repeat == 0

@@ -18,7 +18,7 @@ use super::{irq_time_accounting, kinds, power_limit, tick_rate};
 use crate::nvme::ApstFeature;
 use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, resume_limit_us};
 use crate::topology::{CPUS, StateInfo};
-use crate::{Key, Root, System, journal, nvme};
+use crate::{Root, SettingKey, System, journal, nvme};
 
 /// A clock to assume where nothing tells one.
 const ANY_CLOCK: Kilohertz = Kilohertz(2_000_000);
@@ -243,7 +243,7 @@ pub(super) fn policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
 /// The latency requests in force, but for those that a running wakepath holds: a lease of the daemon is over in a
 /// moment.
 fn latency_requests(system: &System) -> Vec<LatencyRequest> {
-    let read = |key: &Key| system.read(key).ok();
+    let read = |key: &SettingKey| system.read(key).ok();
     let of_system = "system-latency".parse().ok().and_then(|key| read(&key));
     let of_system = of_system.and_then(|us| us.parse().ok());
     let mut requests: Vec<LatencyRequest> = of_system
@@ -258,12 +258,13 @@ fn latency_requests(system: &System) -> Vec<LatencyRequest> {
     };
     let mut of_cpus: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for (place, cpu) in system.cpus().into_iter().enumerate() {
-        let Ok(key) = format!("cpu-latency:cpu{cpu}").parse::<Key>() else {
+        let Ok(key) = format!("cpu-latency:cpu{cpu}").parse::<SettingKey>() else {
             continue;
         };
         let Some(limit) = read(&key) else { continue };
-        let is_held =
-            |(of, value): &(Key, Option<String>)| *of == key && value.as_ref() == Some(&limit);
+        let is_held = |(of, value): &(SettingKey, Option<String>)| {
+            *of == key && value.as_ref() == Some(&limit)
+        };
         let us = resume_limit_us(&limit).filter(|us| *us <= MAX_LATENCY_REQUEST_US);
         if let Some(us) = us
             && !held.iter().any(is_held)

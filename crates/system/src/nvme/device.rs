@@ -41,9 +41,9 @@ struct Command {
 const _: () = assert!(size_of::<Command>() == 72);
 
 /// A controller's character device, such as `/dev/nvme0`.
-pub struct Device(PathBuf);
+pub struct NvmeDevice(PathBuf);
 
-impl Device {
+impl NvmeDevice {
     /// The controller of this device.
     pub const fn new(path: PathBuf) -> Self {
         Self(path)
@@ -91,7 +91,7 @@ impl Device {
     }
 }
 
-impl NvmeAdmin for Device {
+impl NvmeAdmin for NvmeDevice {
     fn identify(&self) -> io::Result<Vec<u8>> {
         let mut data = vec![0; id_ctrl::SIZE];
         self.send(IDENTIFY, (CNS_CONTROLLER, 0), &mut data)?;

@@ -16,12 +16,12 @@ pub fn feature_file(drive: &str, feature: u8) -> String {
 }
 
 /// A captured drive.
-pub struct Files {
+pub struct NvmeFiles {
     root: Root,
     drive: String,
 }
 
-impl Files {
+impl NvmeFiles {
     /// The drive of this name.
     pub fn new(root: Root, drive: &str) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Files {
     }
 }
 
-impl NvmeAdmin for Files {
+impl NvmeAdmin for NvmeFiles {
     fn identify(&self) -> io::Result<Vec<u8>> {
         self.read(&identify_file(&self.drive))
     }

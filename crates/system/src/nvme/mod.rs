@@ -1,7 +1,7 @@
 //! NVMe admin commands that read: Identify Controller and Get Features.
 //!
-//! [`NvmeAdmin`] is what the rest needs of a drive. [`Device`] sends the commands to a character device;
-//! [`Files`] answers them from the files of a captured machine. [`admin`] picks the right one.
+//! [`NvmeAdmin`] is what the rest needs of a drive. [`NvmeDevice`] sends the commands to a character device;
+//! [`NvmeFiles`] answers them from the files of a captured machine. [`admin`] picks the right one.
 
 mod device;
 mod files;
@@ -14,8 +14,8 @@ use wakepath_hardware::drive::id_ctrl;
 use wakepath_policies::apst::{ApstTable, TABLE_BYTES};
 
 use crate::Root;
-pub use device::Device;
-pub use files::{Files, feature_file, identify_file};
+pub use device::NvmeDevice;
+pub use files::{NvmeFiles, feature_file, identify_file};
 
 /// The APST feature (NVMe Base Specification, Feature Identifier 0Ch).
 pub const APST: u8 = 0x0c;
@@ -39,15 +39,15 @@ pub trait NvmeAdmin {
 pub fn admin(root: &Root, name: &str) -> Box<dyn NvmeAdmin> {
     match device(root, name) {
         Some(device) => Box::new(device),
-        None => Box::new(Files::new(root.clone(), name)),
+        None => Box::new(NvmeFiles::new(root.clone(), name)),
     }
 }
 
 /// The character device of the drive `name`; `None` on a captured machine, which has its answers as files.
-pub fn device(root: &Root, name: &str) -> Option<Device> {
+pub fn device(root: &Root, name: &str) -> Option<NvmeDevice> {
     let path = root.path(&format!("dev/{name}"));
     let exists = std::fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_char_device());
-    (exists || root.is_live()).then(|| Device::new(path))
+    (exists || root.is_live()).then(|| NvmeDevice::new(path))
 }
 
 /// The APST feature as it is set and read: whether it is on, and the table.

@@ -9,7 +9,7 @@ pub use value::{
 
 /// What a setting belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum SettingScope {
     /// The whole machine.
     System,
     /// Each CPU.
@@ -22,7 +22,7 @@ pub enum Scope {
     Drive,
 }
 
-impl Scope {
+impl SettingScope {
     /// What users call it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Scope {
 
 /// How a setting is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mechanism {
+pub enum Access {
     /// A text file of sysfs.
     Text,
     /// A device that holds a request for as long as it is open: four bytes, a signed number in the
@@ -74,12 +74,12 @@ pub struct SettingInfo {
     /// Its name.
     pub name: &'static str,
     /// What it belongs to.
-    pub scope: Scope,
+    pub scope: SettingScope,
     /// Where it is, below the root: `{n}` is the number of the CPU or policy or the drive's name,
     /// `{state}` the index of the idle state.
     pub path: &'static str,
     /// How it is read and written.
-    pub mechanism: Mechanism,
+    pub mechanism: Access,
     /// The unit of its numbers; empty if it has none.
     pub unit: &'static str,
     /// What it may be.
@@ -104,7 +104,7 @@ const HALTPOLL: &str = "sys/module/haltpoll/parameters/";
 
 const fn file(
     name: &'static str,
-    scope: Scope,
+    scope: SettingScope,
     path: &'static str,
     values: Values,
     unit: &'static str,
@@ -114,7 +114,7 @@ const fn file(
         name,
         scope,
         path,
-        mechanism: Mechanism::Text,
+        mechanism: Access::Text,
         unit,
         values,
         meaning,
@@ -127,67 +127,67 @@ const U32: Values = Values::Between(0, u32::MAX as u64);
 /// All settings, in the order in which they are written: what changes others comes before them.
 #[rustfmt::skip]
 pub static SETTINGS: &[SettingInfo] = &[
-    file("idle-governor", Scope::System, CPUIDLE,
+    file("idle-governor", SettingScope::System, CPUIDLE,
         Values::Listed("available_governors"), "", "which governor picks idle states"),
-    file("haltpoll-max", Scope::System, "sys/module/haltpoll/parameters/guest_halt_poll_ns",
+    file("haltpoll-max", SettingScope::System, "sys/module/haltpoll/parameters/guest_halt_poll_ns",
         U32, "ns", "the longest time that haltpoll polls"),
-    file("haltpoll-shrink", Scope::System, "sys/module/haltpoll/parameters/guest_halt_poll_shrink",
+    file("haltpoll-shrink", SettingScope::System, "sys/module/haltpoll/parameters/guest_halt_poll_shrink",
         U32, "", "what haltpoll's time to poll is divided by after a long halt"),
-    file("haltpoll-grow", Scope::System, "sys/module/haltpoll/parameters/guest_halt_poll_grow",
+    file("haltpoll-grow", SettingScope::System, "sys/module/haltpoll/parameters/guest_halt_poll_grow",
         U32, "", "what haltpoll's time to poll is multiplied with after a short halt"),
-    file("haltpoll-start", Scope::System, "sys/module/haltpoll/parameters/guest_halt_poll_grow_start",
+    file("haltpoll-start", SettingScope::System, "sys/module/haltpoll/parameters/guest_halt_poll_grow_start",
         U32, "ns", "the shortest time to poll that haltpoll grows from"),
-    file("haltpoll-may-shrink", Scope::System, "sys/module/haltpoll/parameters/guest_halt_poll_allow_shrink",
+    file("haltpoll-may-shrink", SettingScope::System, "sys/module/haltpoll/parameters/guest_halt_poll_allow_shrink",
         Values::YesNo, "", "whether haltpoll's time to poll may shrink"),
-    file("idle-state-off", Scope::IdleState, "sys/devices/system/cpu/cpu{n}/cpuidle/state{state}/disable",
+    file("idle-state-off", SettingScope::IdleState, "sys/devices/system/cpu/cpu{n}/cpuidle/state{state}/disable",
         Values::Between(0, 1), "", "1: no governor may pick this idle state"),
     SettingInfo {
-        mechanism: Mechanism::Held,
-        ..file("system-latency", Scope::System, "dev/cpu_dma_latency",
+        mechanism: Access::Held,
+        ..file("system-latency", SettingScope::System, "dev/cpu_dma_latency",
             Values::Between(0, NO_SYSTEM_LATENCY_LIMIT_US), "us",
             "no CPU enters an idle state with a longer exit latency, while a process holds the request")
     },
     SettingInfo {
-        mechanism: Mechanism::Held,
-        ..file("wakeup-latency", Scope::System, "dev/cpu_wakeup_latency",
+        mechanism: Access::Held,
+        ..file("wakeup-latency", SettingScope::System, "dev/cpu_wakeup_latency",
             Values::Between(0, NO_LATENCY_LIMIT_US), "us",
             "during suspend-to-idle no CPU enters an idle state with a longer exit latency, while a process holds the request")
     },
-    file("c1-demotion", Scope::System, "sys/devices/system/cpu/cpuidle/intel_c1_demotion",
+    file("c1-demotion", SettingScope::System, "sys/devices/system/cpu/cpuidle/intel_c1_demotion",
         Values::Between(0, 1), "", "1: the firmware answers requests for deep idle states with C1 while wake-ups are frequent"),
-    file("cpu-latency", Scope::Cpu, "sys/devices/system/cpu/cpu{n}/power/pm_qos_resume_latency_us",
+    file("cpu-latency", SettingScope::Cpu, "sys/devices/system/cpu/cpu{n}/power/pm_qos_resume_latency_us",
         Values::ResumeLatency, "us", "this CPU enters no idle state with a longer exit latency"),
-    file("psd-ceiling", Scope::System, "sys/module/wakepath_psd/parameters/ceiling_us",
+    file("psd-ceiling", SettingScope::System, "sys/module/wakepath_psd/parameters/ceiling_us",
         Values::Between(0, NO_LATENCY_LIMIT_US - 1), "us", "the exit latency that the kernel module's leases allow"),
-    file("psd-timeout", Scope::System, "sys/module/wakepath_psd/parameters/timeout_ms",
+    file("psd-timeout", SettingScope::System, "sys/module/wakepath_psd/parameters/timeout_ms",
         U32, "ms", "how long the kernel module's leases outlast the last I/O; 0: no leases"),
     SettingInfo {
         changes: &["epp"],
-        ..file("frequency-governor", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_governor",
+        ..file("frequency-governor", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_governor",
             Values::Listed("scaling_available_governors"), "", "which governor picks frequencies")
     },
     SettingInfo {
         changes: &["frequency-max"],
-        ..file("frequency-boost", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/boost",
+        ..file("frequency-boost", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/boost",
             Values::Between(0, 1), "", "1: frequencies above the nominal one may be used")
     },
-    file("frequency-min", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_min_freq",
+    file("frequency-min", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_min_freq",
         Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the lowest frequency to use"),
-    file("frequency-max", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_max_freq",
+    file("frequency-max", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_max_freq",
         Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the highest frequency to use"),
-    file("epp", Scope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/energy_performance_preference",
+    file("epp", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/energy_performance_preference",
         Values::ListedOrUpTo("energy_performance_available_preferences", 255), "",
         "energy-performance preference of the hardware: 0 performance, 255 power"),
-    file("hwp-dynamic-boost", Scope::System, "sys/devices/system/cpu/intel_pstate/hwp_dynamic_boost",
+    file("hwp-dynamic-boost", SettingScope::System, "sys/devices/system/cpu/intel_pstate/hwp_dynamic_boost",
         Values::Between(0, 1), "", "1: wake-ups from I/O wait raise the minimum performance"),
     SettingInfo {
         changes: &["apst"],
-        ..file("drive-latency", Scope::Drive, "sys/class/nvme/{n}/power/pm_qos_latency_tolerance_us",
+        ..file("drive-latency", SettingScope::Drive, "sys/class/nvme/{n}/power/pm_qos_latency_tolerance_us",
             Values::Tolerance, "us", "the exit latency that the kernel's APST table may use")
     },
     SettingInfo {
-        mechanism: Mechanism::NvmeFeature(0x0c),
-        ..file("apst", Scope::Drive, "dev/{n}", Values::ApstTable, "",
+        mechanism: Access::NvmeFeature(0x0c),
+        ..file("apst", SettingScope::Drive, "dev/{n}", Values::ApstTable, "",
             "which power states the drive enters by itself, and after how long")
     },
 ];

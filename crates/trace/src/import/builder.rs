@@ -9,19 +9,19 @@ use super::decode::{Function, What};
 use super::tick::Tick;
 use super::timers::Timers;
 use crate::recording::{
-    Block, Event, IdleInputs, IdlePairs, Kind, Known, Metadata, TimerKind, Writer,
+    Block, Event, EventKind, IdleInputs, IdlePairs, Known, Metadata, TimerKind, Writer,
 };
 
 /// What the user knows of a trace and the trace does not say.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct ImportOptions {
     /// Tick rate of the traced machine; without it, what the trace shows.
     pub hz: Option<TickRate>,
     /// Files of different machines make one recording, too.
     pub any_machine: bool,
 }
 
-impl Options {
+impl ImportOptions {
     /// Refuses a further file whose machine is another one, which [`Metadata::conflict_with`] finds, and warns where
     /// nothing shows that it is the same one.
     pub(super) fn check_machine(
@@ -72,7 +72,7 @@ pub(super) struct Builder<'a> {
     writer: &'a mut Writer,
     /// What this file says; files before it may have said other things.
     metadata: Metadata,
-    options: Options,
+    options: ImportOptions,
     progress: &'a mut dyn FnMut(u64),
     pub(super) source: String,
     names: HashMap<String, usize>,
@@ -131,7 +131,7 @@ struct SeenEvents {
 impl<'a> Builder<'a> {
     pub(super) fn new(
         writer: &'a mut Writer,
-        options: Options,
+        options: ImportOptions,
         progress: &'a mut dyn FnMut(u64),
     ) -> Self {
         Self {
@@ -279,7 +279,7 @@ impl<'a> Builder<'a> {
         });
         self.pairs.forget(cpu);
         let count = count.unwrap_or(0);
-        self.push(time, cpu, Kind::Lost { count })
+        self.push(time, cpu, EventKind::Lost { count })
     }
 
     fn check_clock(&mut self, time: u64, cpu: u32) -> Result<(), Problem> {
@@ -295,7 +295,7 @@ impl<'a> Builder<'a> {
                 )
             });
             self.pairs.forget(cpu);
-            self.push(time, cpu, Kind::Lost { count: 0 })?;
+            self.push(time, cpu, EventKind::Lost { count: 0 })?;
         }
         if let Some(latest) = self.latest
             && time.saturating_sub(latest) > LONG_GAP_NS
@@ -311,7 +311,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn push(&mut self, time: u64, cpu: u32, kind: Kind) -> Result<(), Problem> {
+    fn push(&mut self, time: u64, cpu: u32, kind: EventKind) -> Result<(), Problem> {
         let time = Nanoseconds(time);
         Ok(self.writer.push(&Event { time, cpu, kind })?)
     }
@@ -351,7 +351,7 @@ impl<'a> Builder<'a> {
                     *waiters = waiters.saturating_sub(1);
                 }
                 let iowait = self.seen.switches.then_some(waited_on.is_some());
-                self.push(time, cpu, Kind::Wake { target, iowait })
+                self.push(time, cpu, EventKind::Wake { target, iowait })
             }
             What::Block {
                 complete,
@@ -368,15 +368,15 @@ impl<'a> Builder<'a> {
                     write,
                 };
                 let kind = if complete {
-                    Kind::BlockComplete(block)
+                    EventKind::BlockComplete(block)
                 } else {
-                    Kind::BlockIssue(block)
+                    EventKind::BlockIssue(block)
                 };
                 self.push(time, cpu, kind)
             }
             What::Frequency { khz, cpu } => {
                 self.seen.frequency = true;
-                self.push(time, cpu, Kind::Frequency(Kilohertz(khz)))
+                self.push(time, cpu, EventKind::Frequency(Kilohertz(khz)))
             }
             What::TimerExpire { function, .. } => {
                 self.seen.timers = true;
@@ -385,11 +385,11 @@ impl<'a> Builder<'a> {
                 } else {
                     TimerKind::HighResolution
                 };
-                self.push(time, cpu, Kind::Timer(kind))
+                self.push(time, cpu, EventKind::Timer(kind))
             }
             What::WheelExpire { .. } => {
                 self.seen.timers = true;
-                self.push(time, cpu, Kind::Timer(TimerKind::Wheel))
+                self.push(time, cpu, EventKind::Timer(TimerKind::Wheel))
             }
             What::Hotplug { cpu, online } => self.hotplug(time, cpu, online),
             _ => Ok(()),
@@ -441,7 +441,7 @@ impl<'a> Builder<'a> {
         self.pairs.forget(cpu);
         self.metadata()
             .warn_of_hotplug(cpu, Nanoseconds(time), online);
-        self.push(time, cpu, Kind::Hotplug { online })
+        self.push(time, cpu, EventKind::Hotplug { online })
     }
 
     pub(super) fn finish(mut self) -> Result<Imported, Problem> {

@@ -15,7 +15,7 @@ mod timers;
 mod trace_dat;
 mod wheel;
 
-pub use builder::{Imported, Options};
+pub use builder::{ImportOptions, Imported};
 pub use source::ReadAt;
 
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ const COMPRESSED: [(&[u8], &str); 4] = [
 pub fn import_file(
     path: &Path,
     writer: &mut Writer,
-    options: Options,
+    options: ImportOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportError> {
     let trace = |problem: String| Problem::Trace(problem).of(path);
@@ -131,7 +131,7 @@ pub fn import_bytes(
     bytes: &[u8],
     path: &Path,
     writer: &mut Writer,
-    options: Options,
+    options: ImportOptions,
 ) -> Result<Imported, ImportError> {
     import(&bytes, writer, options, &mut |_| ()).map_err(|problem| problem.of(path))
 }
@@ -139,7 +139,7 @@ pub fn import_bytes(
 fn import(
     input: &dyn ReadAt,
     writer: &mut Writer,
-    options: Options,
+    options: ImportOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, Problem> {
     let mut start = [0; 16];
@@ -164,7 +164,7 @@ fn import(
 fn copy(
     path: &Path,
     writer: &mut Writer,
-    options: Options,
+    options: ImportOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportError> {
     let mut reader = Reader::open(path)?;

@@ -10,12 +10,12 @@ pub struct Event {
     /// Where.
     pub cpu: u32,
     /// What.
-    pub kind: Kind,
+    pub kind: EventKind,
 }
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EventKind {
     /// A stay in an idle state ended; the event's time is that of the exit.
     Idle(IdlePeriod),
     /// A block request was issued to the drive by this CPU (`block_rq_issue`).
@@ -46,7 +46,7 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl EventKind {
     /// What counts of events call it.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -42,10 +42,10 @@ pub struct Metadata {
     /// Frequencies, by groups of CPUs that share a policy.
     pub frequency_domains: Vec<FrequencyDomain>,
     /// The drives.
-    pub devices: Vec<Device>,
+    pub devices: Vec<BlockDevice>,
     /// The machine's settings when the recording began: parameters of the idle governor, latency limits, frequency
     /// governors and their hints, the drives' tables.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<RecordedSetting>,
     /// What was recorded.
     pub recorded: Recorded,
     /// Events that got lost while recording.
@@ -98,7 +98,7 @@ impl Metadata {
 
     /// The value of a setting of the whole machine, such as `haltpoll-max`, if the recording has it.
     pub fn system_setting(&self, name: &str) -> Option<&str> {
-        let is_it = |s: &&Setting| s.name == name && s.of.iter().any(|of| of == SYSTEM);
+        let is_it = |s: &&RecordedSetting| s.name == name && s.of.iter().any(|of| of == SYSTEM);
         self.settings.iter().find(is_it).map(|s| s.value.as_str())
     }
 
@@ -298,7 +298,7 @@ pub struct FrequencyDomain {
 
 /// A drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
+pub struct BlockDevice {
     /// As in [`crate::recording::Block::device`].
     pub device: u32,
     /// The kernel's name: `nvme0n1`.
@@ -313,7 +313,7 @@ const SYSTEM: &str = "system";
 
 /// A setting of the machine that was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct RecordedSetting {
     /// Its name in `wakepath status`: `haltpoll-max`, `epp`.
     pub name: String,
     /// What has this value: `system`, or all of `cpu0`, `policy0`, `nvme0` and so on.

@@ -15,13 +15,14 @@ mod reader;
 mod rows;
 mod writer;
 
-pub use event::{Before, Block, Event, IdleInputs, IdlePeriod, Kind, TimerKind};
+pub use event::{Before, Block, Event, EventKind, IdleInputs, IdlePeriod, TimerKind};
 pub use metadata::{
-    CpuIdleStates, Device, FrequencyDomain, Known, Metadata, Recorded, SCHEMA, Setting, Warning,
+    BlockDevice, CpuIdleStates, FrequencyDomain, Known, Metadata, Recorded, RecordedSetting,
+    SCHEMA, Warning,
 };
 pub use pairs::{IdlePairs, PairCounts};
 pub use reader::{Batch, Reader, Visitor};
-pub use rows::{FlagCounts, IdleRow};
+pub use rows::{FlagCounts, PackedIdlePeriod};
 pub use writer::{Overwrite, Writer};
 
 use std::path::{Path, PathBuf};

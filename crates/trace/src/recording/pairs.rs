@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use wakepath_units::Nanoseconds;
 
-use super::{Before, Event, IdleInputs, IdlePeriod, Kind};
+use super::{Before, Event, EventKind, IdleInputs, IdlePeriod};
 
 /// Makes idle periods from what a kernel trace has, CPU by CPU, in the order of time: what the
 /// governor was told, the entry, the exit, and whether a task ran in between.
@@ -126,7 +126,7 @@ impl IdlePairs {
         Some(Event {
             time,
             cpu,
-            kind: Kind::Idle(IdlePeriod {
+            kind: EventKind::Idle(IdlePeriod {
                 state,
                 duration: Nanoseconds(duration),
                 inputs,

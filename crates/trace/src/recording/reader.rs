@@ -16,7 +16,7 @@ use wakepath_units::Nanoseconds;
 
 use super::headers::{FOOTER, check_contents, check_table, length_of_contents};
 use super::pages::pages;
-use super::rows::{Columns, IdleRow, LONG, SHORT};
+use super::rows::{Columns, LONG, PackedIdlePeriod, SHORT};
 use super::{Event, METADATA_KEY, Metadata, RecordingError, SCHEMA, tail_path};
 
 /// Rows in a batch: what fits the processor's caches.
@@ -46,7 +46,12 @@ pub trait Visitor {
     type Error: From<RecordingError>;
 
     /// An idle period of a CPU, with its end.
-    fn idle(&mut self, end: Nanoseconds, cpu: u32, period: &IdleRow) -> Result<(), Self::Error>;
+    fn idle(
+        &mut self,
+        end: Nanoseconds,
+        cpu: u32,
+        period: &PackedIdlePeriod,
+    ) -> Result<(), Self::Error>;
 
     /// Any other event.
     fn other(&mut self, event: &Event) -> Result<(), Self::Error>;

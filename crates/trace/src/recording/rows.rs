@@ -5,7 +5,7 @@
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use super::event::{Before, Block, Event, IdleInputs, IdlePeriod, Kind, TimerKind};
+use super::event::{Before, Block, Event, EventKind, IdleInputs, IdlePeriod, TimerKind};
 
 /// Columns of 64 bits, in the order of the file.
 pub(super) const LONG: [&str; 7] = [
@@ -106,7 +106,7 @@ fn signed(time: u64) -> i64 {
 
 impl Row {
     fn idle(&mut self, period: &IdlePeriod) {
-        let row = IdleRow::from(period);
+        let row = PackedIdlePeriod::from(period);
         self.short[KIND] = IDLE;
         self.short[FLAGS] = row.flags;
         self.short[STATE] = i32::from(row.state);
@@ -131,19 +131,19 @@ impl Row {
         row.long[TIME] = signed(event.time.0);
         row.short[CPU] = event.cpu as i32;
         match &event.kind {
-            Kind::Idle(period) => row.idle(period),
-            Kind::BlockIssue(block) => row.block(BLOCK_ISSUE, block),
-            Kind::BlockComplete(block) => row.block(BLOCK_COMPLETE, block),
-            Kind::Wake { target, iowait } => {
+            EventKind::Idle(period) => row.idle(period),
+            EventKind::BlockIssue(block) => row.block(BLOCK_ISSUE, block),
+            EventKind::BlockComplete(block) => row.block(BLOCK_COMPLETE, block),
+            EventKind::Wake { target, iowait } => {
                 row.short[KIND] = WAKE;
                 row.short[TARGET] = *target as i32;
                 row.short[FLAGS] = flag(IOWAIT, *iowait);
             }
-            Kind::Frequency(khz) => {
+            EventKind::Frequency(khz) => {
                 row.short[KIND] = FREQUENCY;
                 row.short[KHZ] = khz.0 as i32;
             }
-            Kind::Timer(kind) => {
+            EventKind::Timer(kind) => {
                 row.short[KIND] = TIMER;
                 row.short[FLAGS] = match kind {
                     TimerKind::Tick => 0,
@@ -151,11 +151,11 @@ impl Row {
                     TimerKind::Wheel => 2,
                 };
             }
-            Kind::Lost { count } => {
+            EventKind::Lost { count } => {
                 row.short[KIND] = LOST;
                 row.long[COUNT] = signed(*count);
             }
-            Kind::Hotplug { online } => {
+            EventKind::Hotplug { online } => {
                 row.short[KIND] = HOTPLUG;
                 row.short[FLAGS] = if *online { ONLINE } else { 0 };
             }
@@ -194,25 +194,25 @@ impl Columns {
                 if !idle.is_possible(i) {
                     return None;
                 }
-                Kind::Idle((&idle.period(i)).into())
+                EventKind::Idle((&idle.period(i)).into())
             }
-            BLOCK_ISSUE => Kind::BlockIssue(self.block(i)),
-            BLOCK_COMPLETE => Kind::BlockComplete(self.block(i)),
-            WAKE => Kind::Wake {
+            BLOCK_ISSUE => EventKind::BlockIssue(self.block(i)),
+            BLOCK_COMPLETE => EventKind::BlockComplete(self.block(i)),
+            WAKE => EventKind::Wake {
                 target: short(TARGET) as u32,
                 iowait: flagged(short(FLAGS), IOWAIT),
             },
-            FREQUENCY => Kind::Frequency(Kilohertz(short(KHZ) as u32)),
-            TIMER => Kind::Timer(match short(FLAGS) {
+            FREQUENCY => EventKind::Frequency(Kilohertz(short(KHZ) as u32)),
+            TIMER => EventKind::Timer(match short(FLAGS) {
                 0 => TimerKind::Tick,
                 1 => TimerKind::HighResolution,
                 2 => TimerKind::Wheel,
                 _ => return None,
             }),
-            LOST => Kind::Lost {
+            LOST => EventKind::Lost {
                 count: self.long[COUNT][i] as u64,
             },
-            HOTPLUG => Kind::Hotplug {
+            HOTPLUG => EventKind::Hotplug {
                 online: short(FLAGS) == ONLINE,
             },
             _ => return None,
@@ -303,8 +303,8 @@ impl IdleColumns<'_> {
 
     /// The idle period itself.
     #[inline(always)]
-    pub(super) fn period(&self, i: usize) -> IdleRow {
-        IdleRow {
+    pub(super) fn period(&self, i: usize) -> PackedIdlePeriod {
+        PackedIdlePeriod {
             duration: self.duration[i] as u64,
             sleep: self.sleep[i],
             delta: self.delta[i],
@@ -320,7 +320,7 @@ impl IdleColumns<'_> {
 /// An idle period as a file has it: an [`IdlePeriod`] whose flags are still in one word, which is quicker to
 /// hand on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IdleRow {
+pub struct PackedIdlePeriod {
     duration: u64,
     sleep: i64,
     delta: i64,
@@ -331,7 +331,7 @@ pub struct IdleRow {
     state: u8,
 }
 
-impl IdleRow {
+impl PackedIdlePeriod {
     #[inline]
     fn known<T>(&self, flag: i32, value: T) -> Option<T> {
         (self.flags & flag != 0).then_some(value)
@@ -434,16 +434,16 @@ impl Default for FlagCounts {
 impl FlagCounts {
     /// Counts those of an idle period.
     #[inline]
-    pub fn count(&mut self, period: &IdleRow) {
+    pub fn count(&mut self, period: &PackedIdlePeriod) {
         self.0[period.flags as usize % (1 << FLAG_BITS)] += 1;
     }
 
     /// How many of the periods are so, as far as their flags tell.
-    pub fn of(&self, are: impl Fn(&IdleRow) -> bool) -> u64 {
+    pub fn of(&self, are: impl Fn(&PackedIdlePeriod) -> bool) -> u64 {
         let periods = self.0.iter().enumerate().map(|(flags, &count)| {
-            let period = IdleRow {
+            let period = PackedIdlePeriod {
                 flags: flags as i32,
-                ..IdleRow::default()
+                ..PackedIdlePeriod::default()
             };
             if are(&period) { count } else { 0 }
         });
@@ -451,8 +451,8 @@ impl FlagCounts {
     }
 }
 
-impl From<&IdleRow> for IdlePeriod {
-    fn from(row: &IdleRow) -> Self {
+impl From<&PackedIdlePeriod> for IdlePeriod {
+    fn from(row: &PackedIdlePeriod) -> Self {
         Self {
             state: row.state,
             duration: Nanoseconds(row.duration),
@@ -473,7 +473,7 @@ impl From<&IdleRow> for IdlePeriod {
     }
 }
 
-impl From<&IdlePeriod> for IdleRow {
+impl From<&IdlePeriod> for PackedIdlePeriod {
     fn from(period: &IdlePeriod) -> Self {
         let inputs = &period.inputs;
         let mut flags = flag(TICK_STOPPED, inputs.tick_stopped)

@@ -9,7 +9,7 @@ fn event(i: u64) -> Event {
     Event {
         time: Nanoseconds(1_000 * i),
         cpu: (i % 4) as u32,
-        kind: Kind::Idle(IdlePeriod {
+        kind: EventKind::Idle(IdlePeriod {
             state: (i % 3) as u8,
             duration: Nanoseconds(i),
             ..IdlePeriod::default()
@@ -35,14 +35,19 @@ struct Seen(Vec<Event>);
 impl Visitor for Seen {
     type Error = RecordingError;
 
-    fn idle(&mut self, time: Nanoseconds, cpu: u32, row: &IdleRow) -> Result<(), RecordingError> {
-        let kind = Kind::Idle(row.into());
+    fn idle(
+        &mut self,
+        time: Nanoseconds,
+        cpu: u32,
+        row: &PackedIdlePeriod,
+    ) -> Result<(), RecordingError> {
+        let kind = EventKind::Idle(row.into());
         self.0.push(Event { time, cpu, kind });
         Ok(())
     }
 
     fn other(&mut self, event: &Event) -> Result<(), RecordingError> {
-        assert!(!matches!(event.kind, Kind::Idle(_)));
+        assert!(!matches!(event.kind, EventKind::Idle(_)));
         self.0.push(*event);
         Ok(())
     }
@@ -114,14 +119,14 @@ fn events() -> impl Strategy<Value = Event> {
         TimerKind::Wheel,
     ]);
     let kind = prop_oneof![
-        period.prop_map(Kind::Idle),
-        block.clone().prop_map(Kind::BlockIssue),
-        block.prop_map(Kind::BlockComplete),
-        (any::<u32>(), some()).prop_map(|(target, iowait)| Kind::Wake { target, iowait }),
-        any::<u32>().prop_map(|khz| Kind::Frequency(Kilohertz(khz))),
-        timer.prop_map(Kind::Timer),
-        (0..=i64::MAX as u64).prop_map(|count| Kind::Lost { count }),
-        any::<bool>().prop_map(|online| Kind::Hotplug { online }),
+        period.prop_map(EventKind::Idle),
+        block.clone().prop_map(EventKind::BlockIssue),
+        block.prop_map(EventKind::BlockComplete),
+        (any::<u32>(), some()).prop_map(|(target, iowait)| EventKind::Wake { target, iowait }),
+        any::<u32>().prop_map(|khz| EventKind::Frequency(Kilohertz(khz))),
+        timer.prop_map(EventKind::Timer),
+        (0..=i64::MAX as u64).prop_map(|count| EventKind::Lost { count }),
+        any::<bool>().prop_map(|online| EventKind::Hotplug { online }),
     ];
     (0..=i64::MAX as u64, any::<u32>(), kind).prop_map(|(time, cpu, kind)| Event {
         time: Nanoseconds(time),
@@ -288,7 +293,7 @@ fn an_entry_and_an_exit_are_a_period() {
         Event {
             time: at(350),
             cpu: 0,
-            kind: Kind::Idle(IdlePeriod {
+            kind: EventKind::Idle(IdlePeriod {
                 state: 2,
                 duration: at(250),
                 inputs: IdleInputs {
@@ -304,7 +309,7 @@ fn an_entry_and_an_exit_are_a_period() {
     );
     // Nothing of it is left for the next one.
     pairs.enter(0, at(360), 1);
-    let Kind::Idle(second) = pairs.exit(0, at(361)).unwrap().kind else {
+    let EventKind::Idle(second) = pairs.exit(0, at(361)).unwrap().kind else {
         panic!("no idle period");
     };
     assert_eq!(second.before, Before::IdleLoop);
@@ -331,7 +336,7 @@ fn without_task_switches_nothing_is_said_about_the_idle_loop() {
     for time in [0, 20] {
         pairs.enter(3, Nanoseconds(time), 0);
         let Some(Event {
-            kind: Kind::Idle(period),
+            kind: EventKind::Idle(period),
             ..
         }) = pairs.exit(3, Nanoseconds(time + 10))
         else {

@@ -11,7 +11,7 @@ use super::{FioJob, ReadWrite};
 
 /// What ends a process of a job: the first of the limits that it reaches. At least one is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Limits {
+pub struct ExtentLimits {
     /// Time since the start of the job, or since the end of its `ramp_time`.
     pub time: Option<Nanoseconds>,
     /// Bytes transferred.
@@ -104,11 +104,11 @@ impl FioJob {
     ///
     /// As fio 3.33 does it (`setup_files()` of `filesetup.c`, `keep_running()` and `do_io()` of `backend.c`).
     /// Plain files whose size is not said have the drive's.
-    pub fn limits(&self, capacity: u64) -> Limits {
+    pub fn limits(&self, capacity: u64) -> ExtentLimits {
         let extent = self.extent(capacity);
         // As fio, which drops time_based without a runtime.
         let ended = !self.time_based || self.runtime.is_none();
-        Limits {
+        ExtentLimits {
             time: self.runtime,
             bytes: ended.then(|| {
                 let has_walk = Walk::of(self, capacity).is_some();

@@ -43,7 +43,7 @@ mod tests;
 
 pub use blocks::{Batches, Batching, BlockSizes, Content, Filling, Sizes, SplitPart};
 pub use error::{FioError, FioProblem, FioWarning};
-pub use extent::{FileSize, Limits, Size};
+pub use extent::{ExtentLimits, FileSize, Size};
 pub use options::{OptionSupport, known_options, line_sets};
 pub use paths::{JobPaths, paths};
 pub use places::{Places, ZoneMode, Zones};

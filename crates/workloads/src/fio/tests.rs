@@ -53,7 +53,7 @@ fn defaults_are_fios() {
     assert_eq!((job.rate, job.rate_iops), Default::default());
     assert_eq!(
         job.limits(1 << 40),
-        Limits {
+        ExtentLimits {
             time: None,
             bytes: Some(1 << 20),
             ios: None,

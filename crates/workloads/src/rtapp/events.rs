@@ -3,7 +3,7 @@
 use wakepath_units::Nanoseconds;
 
 use super::place::{Entry, entries};
-use super::{Event, RtAppError};
+use super::{RtAppError, RtAppEvent};
 
 /// Longest time that an event can name, in us: the largest `int`, as for rt-app itself.
 const MOST: i64 = i32::MAX as i64;
@@ -61,7 +61,11 @@ pub(super) fn kind(key: &str) -> Option<Kind> {
 }
 
 /// Reads the event of a key, in a task of this name.
-pub(super) fn read(kind: Kind, entry: &Entry<'_, '_>, task: &str) -> Result<Event, RtAppError> {
+pub(super) fn read(
+    kind: Kind,
+    entry: &Entry<'_, '_>,
+    task: &str,
+) -> Result<RtAppEvent, RtAppError> {
     let micros = || {
         entry
             .integer(0, MOST)
@@ -73,34 +77,34 @@ pub(super) fn read(kind: Kind, entry: &Entry<'_, '_>, task: &str) -> Result<Even
         name => Ok(name.to_owned()),
     };
     Ok(match kind {
-        Kind::Run => Event::Run(micros()?),
-        Kind::Runtime => Event::Runtime(micros()?),
-        Kind::Sleep => Event::Sleep(micros()?),
+        Kind::Run => RtAppEvent::Run(micros()?),
+        Kind::Runtime => RtAppEvent::Runtime(micros()?),
+        Kind::Sleep => RtAppEvent::Sleep(micros()?),
         Kind::Timer => timer(entry)?,
-        Kind::Lock => Event::Lock(name()?),
-        Kind::Unlock => Event::Unlock(name()?),
+        Kind::Lock => RtAppEvent::Lock(name()?),
+        Kind::Unlock => RtAppEvent::Unlock(name()?),
         Kind::Wait => {
             let [condition, mutex] = entry.pair(["ref", "mutex"])?;
-            Event::Wait { condition, mutex }
+            RtAppEvent::Wait { condition, mutex }
         }
-        Kind::Signal => Event::Signal(name()?),
-        Kind::Broadcast => Event::Broadcast(name()?),
+        Kind::Signal => RtAppEvent::Signal(name()?),
+        Kind::Broadcast => RtAppEvent::Broadcast(name()?),
         Kind::Sync => {
             let [condition, mutex] = entry.pair(["ref", "mutex"])?;
-            Event::Sync { condition, mutex }
+            RtAppEvent::Sync { condition, mutex }
         }
-        Kind::Barrier => Event::Barrier(name()?),
+        Kind::Barrier => RtAppEvent::Barrier(name()?),
         Kind::Suspend => match entry.text()? {
-            "" => Event::Suspend(task.to_owned()),
-            name => Event::Suspend(name.to_owned()),
+            "" => RtAppEvent::Suspend(task.to_owned()),
+            name => RtAppEvent::Suspend(name.to_owned()),
         },
-        Kind::Resume => Event::Resume(name()?),
+        Kind::Resume => RtAppEvent::Resume(name()?),
         Kind::Yield => {
             entry.text()?;
-            Event::Yield
+            RtAppEvent::Yield
         }
-        Kind::Mem => Event::Mem(bytes()?),
-        Kind::IoRun => Event::IoRun(bytes()?),
+        Kind::Mem => RtAppEvent::Mem(bytes()?),
+        Kind::IoRun => RtAppEvent::IoRun(bytes()?),
         Kind::Fork => {
             return Err(entry.place.error(
                 "is not supported: give the task a `delay`, or suspend it until it is resumed",
@@ -109,7 +113,7 @@ pub(super) fn read(kind: Kind, entry: &Entry<'_, '_>, task: &str) -> Result<Even
     })
 }
 
-fn timer(entry: &Entry<'_, '_>) -> Result<Event, RtAppError> {
+fn timer(entry: &Entry<'_, '_>) -> Result<RtAppEvent, RtAppError> {
     let (mut timer, mut period, mut absolute) = (None, None, false);
     entries(entry.object()?, &entry.place, |e| {
         match e.name {
@@ -135,7 +139,7 @@ fn timer(entry: &Entry<'_, '_>) -> Result<Event, RtAppError> {
         Ok(())
     })?;
     let missing = |what: &str| entry.place.error(format!("has no `{what}`"));
-    Ok(Event::Timer {
+    Ok(RtAppEvent::Timer {
         timer: timer.ok_or_else(|| missing("ref"))?,
         period: period.ok_or_else(|| missing("period"))?,
         absolute,

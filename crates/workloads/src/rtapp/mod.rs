@@ -94,7 +94,7 @@ pub struct Phase {
     /// The CPUs that the task may run on in this phase, if they differ from the task's.
     pub cpus: Option<Vec<usize>>,
     /// What happens, in order; at least one event.
-    pub events: Vec<Event>,
+    pub events: Vec<RtAppEvent>,
 }
 
 /// Scheduling class and priority.
@@ -150,7 +150,7 @@ impl Scheduling {
 /// threads suspend on) are known by their names, each kind for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
+pub enum RtAppEvent {
     /// `run`: work that takes this long on the machine's biggest core at its highest frequency,
     /// and longer on any other.
     Run(Nanoseconds),
@@ -227,7 +227,7 @@ impl RtAppFile {
 
 impl RtTask {
     /// Everything that it does, in the order of the file.
-    pub fn events(&self) -> impl Iterator<Item = &Event> {
+    pub fn events(&self) -> impl Iterator<Item = &RtAppEvent> {
         self.phases.iter().flat_map(|p| &p.events)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Event, Phase, RtAppFile, RtTask, Scheduling};
+use super::{Phase, RtAppEvent, RtAppFile, RtTask, Scheduling};
 
 pub(super) fn file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let duration = match file.duration {
@@ -43,7 +43,7 @@ fn phase(phase: &Phase, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "        }}")
 }
 
-fn event(event: &Event, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn event(event: &RtAppEvent, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut key = |name: &str, value: String| write!(f, "\"{name}{number}\": {value}");
     let us = |time: &wakepath_units::Nanoseconds| (time.0 / 1000).to_string();
     let pair = |condition: &str, mutex: &str| {
@@ -54,10 +54,10 @@ fn event(event: &Event, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::Resul
         )
     };
     match event {
-        Event::Run(time) => key("run", us(time)),
-        Event::Runtime(time) => key("runtime", us(time)),
-        Event::Sleep(time) => key("sleep", us(time)),
-        Event::Timer {
+        RtAppEvent::Run(time) => key("run", us(time)),
+        RtAppEvent::Runtime(time) => key("runtime", us(time)),
+        RtAppEvent::Sleep(time) => key("sleep", us(time)),
+        RtAppEvent::Timer {
             timer,
             period,
             absolute,
@@ -70,18 +70,18 @@ fn event(event: &Event, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::Resul
                 if *absolute { "absolute" } else { "relative" }
             ),
         ),
-        Event::Lock(name) => key("lock", quoted(name)),
-        Event::Unlock(name) => key("unlock", quoted(name)),
-        Event::Wait { condition, mutex } => key("wait", pair(condition, mutex)),
-        Event::Signal(name) => key("signal", quoted(name)),
-        Event::Broadcast(name) => key("broad", quoted(name)),
-        Event::Sync { condition, mutex } => key("sync", pair(condition, mutex)),
-        Event::Barrier(name) => key("barrier", quoted(name)),
-        Event::Suspend(name) => key("suspend", quoted(name)),
-        Event::Resume(name) => key("resume", quoted(name)),
-        Event::Yield => key("yield", "\"\"".to_owned()),
-        Event::Mem(bytes) => key("mem", bytes.to_string()),
-        Event::IoRun(bytes) => key("iorun", bytes.to_string()),
+        RtAppEvent::Lock(name) => key("lock", quoted(name)),
+        RtAppEvent::Unlock(name) => key("unlock", quoted(name)),
+        RtAppEvent::Wait { condition, mutex } => key("wait", pair(condition, mutex)),
+        RtAppEvent::Signal(name) => key("signal", quoted(name)),
+        RtAppEvent::Broadcast(name) => key("broad", quoted(name)),
+        RtAppEvent::Sync { condition, mutex } => key("sync", pair(condition, mutex)),
+        RtAppEvent::Barrier(name) => key("barrier", quoted(name)),
+        RtAppEvent::Suspend(name) => key("suspend", quoted(name)),
+        RtAppEvent::Resume(name) => key("resume", quoted(name)),
+        RtAppEvent::Yield => key("yield", "\"\"".to_owned()),
+        RtAppEvent::Mem(bytes) => key("mem", bytes.to_string()),
+        RtAppEvent::IoRun(bytes) => key("iorun", bytes.to_string()),
     }
 }
 

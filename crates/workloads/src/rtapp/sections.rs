@@ -9,7 +9,8 @@ use wakepath_units::spelling::nearest;
 use super::events::{self, NAMES};
 use super::place::{Entry, Lines, Place, entries};
 use super::{
-    Event, MAX_EVENTS, MAX_THREADS, Phase, RtAppError, RtAppFile, RtAppWarning, RtTask, Scheduling,
+    MAX_EVENTS, MAX_THREADS, Phase, RtAppError, RtAppEvent, RtAppFile, RtAppWarning, RtTask,
+    Scheduling,
 };
 use crate::text::shown;
 
@@ -216,7 +217,7 @@ impl Reader<'_> {
         entry: &Entry<'_, '_>,
         task: &str,
         own: &mut Properties,
-        events: &mut Vec<Event>,
+        events: &mut Vec<RtAppEvent>,
     ) -> Result<(), RtAppError> {
         match entry.name {
             "loop" => {
@@ -272,13 +273,13 @@ impl Reader<'_> {
             .iter()
             .flat_map(RtTask::events)
             .filter_map(|e| match e {
-                Event::Suspend(name) => Some(name.as_str()),
+                RtAppEvent::Suspend(name) => Some(name.as_str()),
                 _ => None,
             })
             .collect();
         for task in &self.file.tasks {
             for event in task.events() {
-                if let Event::Resume(name) = event
+                if let RtAppEvent::Resume(name) = event
                     && !suspended.contains(name.as_str())
                 {
                     let message = format!("resumes `{}`, on which nobody suspends", shown(name));

@@ -45,10 +45,10 @@ fn what_workgen_allows_is_read() {
     assert_eq!(
         ping.phases[0].events,
         [
-            Event::Run(us(10)),
-            Event::Run(us(20)),
-            Event::Resume("pong".into()),
-            Event::Suspend("ping".into()),
+            RtAppEvent::Run(us(10)),
+            RtAppEvent::Run(us(20)),
+            RtAppEvent::Resume("pong".into()),
+            RtAppEvent::Suspend("ping".into()),
         ]
     );
     assert_eq!((ping.loops, pong.loops), (Some(5), None));
@@ -219,29 +219,29 @@ fn relined(file: &RtAppFile, other: &RtAppFile) -> Vec<RtTask> {
     tasks
 }
 
-fn any_event() -> impl Strategy<Value = Event> {
+fn any_event() -> impl Strategy<Value = RtAppEvent> {
     let name = "[a-z\"\\\\ \u{7}]{1,4}";
     let time = || (0_u64..=i32::MAX as u64).prop_map(Nanoseconds::from_micros);
     prop_oneof![
-        time().prop_map(Event::Run),
-        time().prop_map(Event::Runtime),
-        time().prop_map(Event::Sleep),
-        (name, time(), any::<bool>()).prop_map(|(timer, period, absolute)| Event::Timer {
+        time().prop_map(RtAppEvent::Run),
+        time().prop_map(RtAppEvent::Runtime),
+        time().prop_map(RtAppEvent::Sleep),
+        (name, time(), any::<bool>()).prop_map(|(timer, period, absolute)| RtAppEvent::Timer {
             timer,
             period,
             absolute
         }),
-        name.prop_map(Event::Lock),
-        name.prop_map(Event::Unlock),
-        (name, name).prop_map(|(condition, mutex)| Event::Wait { condition, mutex }),
-        (name, name).prop_map(|(condition, mutex)| Event::Sync { condition, mutex }),
-        name.prop_map(Event::Signal),
-        name.prop_map(Event::Broadcast),
-        name.prop_map(Event::Barrier),
-        name.prop_map(Event::Suspend),
-        Just(Event::Yield),
-        (0_u64..1000).prop_map(Event::Mem),
-        (0_u64..1000).prop_map(Event::IoRun),
+        name.prop_map(RtAppEvent::Lock),
+        name.prop_map(RtAppEvent::Unlock),
+        (name, name).prop_map(|(condition, mutex)| RtAppEvent::Wait { condition, mutex }),
+        (name, name).prop_map(|(condition, mutex)| RtAppEvent::Sync { condition, mutex }),
+        name.prop_map(RtAppEvent::Signal),
+        name.prop_map(RtAppEvent::Broadcast),
+        name.prop_map(RtAppEvent::Barrier),
+        name.prop_map(RtAppEvent::Suspend),
+        Just(RtAppEvent::Yield),
+        (0_u64..1000).prop_map(RtAppEvent::Mem),
+        (0_u64..1000).prop_map(RtAppEvent::IoRun),
     ]
 }
 

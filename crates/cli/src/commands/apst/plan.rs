@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
-use wakepath_hardware::drive::quirks::{Certainty, Place, QuirkKind, Quirks};
+use wakepath_hardware::drive::quirks::{Certainty, QuirkKind, QuirkPlace, Quirks};
 use wakepath_hardware::drive::{Drive, id_ctrl};
 use wakepath_policies::apst::{
     ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan,
@@ -200,7 +200,7 @@ fn find(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
 fn quirk_notes(drive: &Drive, settings: &ApstSettings) -> Vec<String> {
     let quirks = Quirks::builtin();
     let mut notes = Vec::new();
-    for (quirk, certainty) in quirks.on(drive, &Place::default()) {
+    for (quirk, certainty) in quirks.on(drive, &QuirkPlace::default()) {
         for kind in &quirk.kinds {
             let how = match kind {
                 QuirkKind::NoDeepest if settings.quirks.no_deepest => continue,

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::results::{
-    Choice, Comparison, Holds, InFiles, Load, Objective, Points, Scope, choose, scopes,
+    Choice, Comparison, Holds, InFiles, Load, MachineScope, Objective, Points, choose, scopes,
 };
 use wakepath_compare::{Better, Goal, Metric};
 
@@ -16,7 +16,7 @@ pub(super) const MANY: usize = 20;
 
 /// A heading, if there are several machines.
 fn heading<T>(
-    scope: &Scope<T>,
+    scope: &MachineScope<T>,
     out: &mut impl Write,
     comparison: &Comparison,
     style: &dyn Style,
@@ -29,7 +29,7 @@ fn heading<T>(
 }
 
 /// The first column of files, if there are several machines.
-fn cell<T>(scope: &Scope<T>, comparison: &Comparison) -> Option<String> {
+fn cell<T>(scope: &MachineScope<T>, comparison: &Comparison) -> Option<String> {
     let name = scope.machine.clone().unwrap_or_default();
     (comparison.machines.len() > 1).then_some(name)
 }
@@ -44,7 +44,7 @@ fn header<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
 pub(super) fn choices(
     out: &mut impl Write,
     comparison: &Comparison,
-    choices: &[Scope<Choice>],
+    choices: &[MachineScope<Choice>],
     top: u32,
     format: PageFormat,
 ) -> anyhow::Result<()> {
@@ -164,7 +164,7 @@ pub(super) fn fronts(
     out: &mut impl Write,
     comparison: &Comparison,
     metrics: &[String],
-    fronts: &[Scope<Points>],
+    fronts: &[MachineScope<Points>],
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
@@ -291,7 +291,7 @@ fn by_metric(
     out: &mut impl Write,
     comparison: &Comparison,
     metric: &Metric,
-    scope: &Scope<Choice>,
+    scope: &MachineScope<Choice>,
     (top, style): (u32, &dyn Style),
 ) -> anyhow::Result<()> {
     let ranked = &scope.said;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use wakepath_policies::mechanism::Place;
-use wakepath_settings::{Change, Plan, Selection, Session, policy};
+use wakepath_settings::{Change, Session, SettingsPlan, Targets, policy};
 use wakepath_system::journal;
-use wakepath_system::setting::Mechanism;
+use wakepath_system::setting::Access;
 
 use super::{HEADER, RootArgs, Row, policies_help};
 use crate::output::{self, Format};
@@ -70,7 +70,7 @@ struct Report {
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let system = args.root.system()?;
-    let selection = Selection {
+    let selection = Targets {
         cpus: args.cpus.as_ref().map(|c| c.0.clone()),
         drives: args.drives.clone(),
         force: args.force,
@@ -80,9 +80,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         !set.is_empty(),
         "{set} changes nothing; name a policy, such as menu"
     );
-    let plan = || -> anyhow::Result<Plan> {
+    let plan = || -> anyhow::Result<SettingsPlan> {
         let wanted = policy::resolve(&system, &set, &selection)?;
-        Ok(Plan::new(&system, wanted)?)
+        Ok(SettingsPlan::new(&system, wanted)?)
     };
     if args.dry_run {
         let plan = plan()?;
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     std::io::stdout().flush()?;
     let signal = until.wait(args.hold);
     // A request that the kernel dropped by itself is not written.
-    let is_request = |change: &&Change| change.key.setting.mechanism == Mechanism::Held;
+    let is_request = |change: &&Change| change.key.setting.mechanism == Access::Held;
     let requests = plan.changes.iter().filter(is_request).count();
     let written = hold.release()?.map_or(0, |(_, restored)| {
         restored.written.iter().filter(|c| !is_request(c)).count()
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(args: &Args, plan: &Plan, out: &mut impl Write) -> anyhow::Result<()> {
+fn print(args: &Args, plan: &SettingsPlan, out: &mut impl Write) -> anyhow::Result<()> {
     let system = args.root.system()?;
     for note in &plan.notes {
         eprintln!("wakepath: note: {note}");

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use wakepath_doctor::{Finding, Report, examine};
+use wakepath_doctor::{DoctorReport, Finding, examine};
 
 use super::RootArgs;
 use crate::output::{self, Format};
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<u8> {
     Ok(if found { FOUND } else { 0 })
 }
 
-fn write(format: Format, report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+fn write(format: Format, report: &DoctorReport, out: &mut impl Write) -> anyhow::Result<()> {
     match format {
         Format::Json => output::json(out, report),
         Format::Csv => {
@@ -70,7 +70,7 @@ fn row(finding: &Finding) -> [String; 8] {
     ]
 }
 
-fn print(out: &mut impl Write, report: &Report) -> anyhow::Result<()> {
+fn print(out: &mut impl Write, report: &DoctorReport) -> anyhow::Result<()> {
     writeln!(out, "{}", report.machine)?;
     if report.findings.is_empty() {
         writeln!(out, "\nnothing found")?;

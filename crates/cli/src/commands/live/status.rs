@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use wakepath_system::System;
-use wakepath_system::status::{CpuStatus, DriveStatus, Sample, StateStatus, Status};
+use wakepath_system::status::{CpuStatus, DriveStatus, StateStatus, Status, StatusSample};
 
 use super::{RootArgs, view};
 use crate::output::{self, Format};
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
 pub(super) struct Spans<'a> {
     system: &'a System,
     ask_drives: bool,
-    last: Sample,
+    last: StatusSample,
     at: Instant,
 }
 
@@ -87,14 +87,14 @@ impl<'a> Spans<'a> {
         Self {
             system,
             ask_drives,
-            last: Sample::now(system),
+            last: StatusSample::now(system),
             at: Instant::now(),
         }
     }
 
     /// What happened since the last call.
     pub(super) fn next(&mut self) -> Status {
-        let (sample, at) = (Sample::now(self.system), Instant::now());
+        let (sample, at) = (StatusSample::now(self.system), Instant::now());
         let seconds = (at - self.at).as_secs_f64();
         let status = Status::between(
             self.system,

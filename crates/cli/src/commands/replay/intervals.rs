@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 use wakepath_compare::figure::{Unit, doubt, percents};
-use wakepath_compare::results::{Options, Row, Source, compare};
+use wakepath_compare::results::{CompareOptions, Row, Source, compare};
 use wakepath_compare::{Mean, Metric, interval_of_mean, standard_deviation};
 use wakepath_replay::{BlockReport, PolicyReport, Report};
 use wakepath_study::plan::Plan;
@@ -60,7 +60,7 @@ impl Intervals {
         by_state: bool,
     ) -> anyhow::Result<Self> {
         let reader = parts::of_backend(plan, backend, &Waiting::for_nobody())?;
-        let comparison = compare(&[Source::read("", &reader)?], &Options::default())?;
+        let comparison = compare(&[Source::read("", &reader)?], &CompareOptions::default())?;
         let figure = |row: &Row| {
             let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
             Figure::of(row, metric)

@@ -18,7 +18,7 @@ use wakepath_policies::mechanism::Place;
 use wakepath_policies::spec::PolicySet;
 use wakepath_replay::Report;
 use wakepath_results::directory::DOCUMENT;
-use wakepath_results::{Mode, Origin};
+use wakepath_results::{Mode, RunOrigin};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::replay::{Replay, Replayed};
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     let metadata = Reader::open(&args.trace)?.metadata().clone();
     let text = study::text(args, &metadata)?;
-    let plan = Plan::new(&text, "wakepath replay", Path::new("."), Origin::Replay)?;
+    let plan = Plan::new(&text, "wakepath replay", Path::new("."), RunOrigin::Replay)?;
     let backend = Replay::new(&plan)?;
     let recording = backend.recording(0, 0).context("no recording")?;
     if let Some(file) = &args.decisions {

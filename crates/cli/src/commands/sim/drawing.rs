@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use wakepath_sim::{Comparison, PolicyResult};
+use wakepath_sim::{PolicyComparison, PolicyResult};
 
 use crate::bars::{Canvas, on_log_scale};
 
@@ -11,7 +11,7 @@ const HISTOGRAM: usize = 40;
 const BAR: usize = 16;
 
 /// Draws the latency of each policy set's first run and its rate, if standard output is a terminal that is wide enough.
-pub(super) fn write(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
+pub(super) fn write(out: &mut impl Write, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let Some(canvas) = Canvas::of_stdout() else {
         return Ok(());
     };

@@ -2,10 +2,10 @@
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::standard_deviation;
-use wakepath_sim::{Comparison, PolicyResult, Run};
+use wakepath_sim::{PolicyComparison, PolicyResult, Run};
 
 /// The unit of the mean power of all policy sets.
-pub(super) fn power(comparison: &Comparison) -> Unit {
+pub(super) fn power(comparison: &PolicyComparison) -> Unit {
     let all = comparison.results.iter().filter_map(|r| r.mean_mw);
     Unit::of_all("mW", all)
 }

@@ -3,14 +3,14 @@
 use std::io::Write;
 
 use wakepath_compare::figure::{self, Unit};
-use wakepath_sim::{Comparison, Energy, PolicyResult};
+use wakepath_sim::{Energy, PolicyComparison, PolicyResult};
 
 use super::{header, row};
 use crate::output;
 
 /// What each kind of component drew; nothing if the machine's description has no power figures. All have as many digits
 /// after the point as the largest deserves.
-pub(super) fn write(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
+pub(super) fn write(out: &mut impl Write, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let drew = |result: &PolicyResult| {
         let run = result.runs.first()?;
         Some(components(run.energy.as_ref()?, run.seconds))

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use wakepath_hardware::Machine;
-use wakepath_sim::{Comparison, PolicyResult, Run, TaskRun};
+use wakepath_sim::{PolicyComparison, PolicyResult, Run, TaskRun};
 
 use super::{figures, header, row, write_states};
 use crate::output;
@@ -14,7 +14,7 @@ fn tasks(run: &Run) -> &[TaskRun] {
 }
 
 /// One line per run and task.
-pub(super) fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
+pub(super) fn write_csv(out: &mut impl Write, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let columns = [
         "seed",
         "operations_per_second",
@@ -66,7 +66,7 @@ pub(super) fn write_csv(out: &mut impl Write, comparison: &Comparison) -> anyhow
 pub(super) fn write_tables(
     out: &mut impl Write,
     machine: &Machine,
-    comparison: &Comparison,
+    comparison: &PolicyComparison,
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
     writeln!(out, "{}: median of {runs} run(s)\n", machine.title)?;

@@ -70,7 +70,7 @@ fn miss(condition: &Condition, mean: f64) -> f64 {
 
 /// A figure of a policy on a workload.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figure {
+pub struct MetricFigure {
     /// Name of the metric.
     pub metric: String,
     /// The workload on its machine.
@@ -84,7 +84,7 @@ pub struct Figure {
     pub runs: usize,
 }
 
-impl From<&Row> for Figure {
+impl From<&Row> for MetricFigure {
     fn from(row: &Row) -> Self {
         Self {
             metric: row.metric.clone(),
@@ -107,13 +107,13 @@ pub struct Candidate {
     #[serde(skip)]
     pub doubt: Option<f64>,
     /// What is minimised or maximised, on each workload.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<MetricFigure>,
     /// Whether all conditions are kept on all workloads.
     pub holds: Holds,
     /// By how many percent of its limit the worst condition is missed, by the means; 0 or less if none is.
     pub miss_percent: f64,
     /// The figure of that condition.
-    pub worst: Option<Figure>,
+    pub worst: Option<MetricFigure>,
     /// Which condition that is.
     pub condition: Option<Condition>,
 }
@@ -157,7 +157,7 @@ pub fn choose(comparison: &Comparison, objective: &Objective) -> Result<Choice, 
             policy: policy.to_owned(),
             value,
             doubt,
-            figures: rows[0].iter().map(|row| Figure::from(*row)).collect(),
+            figures: rows[0].iter().map(|row| MetricFigure::from(*row)).collect(),
             holds: Holds::Surely,
             miss_percent: f64::NEG_INFINITY,
             worst: None,
@@ -172,7 +172,7 @@ pub fn choose(comparison: &Comparison, objective: &Objective) -> Result<Choice, 
                 if found.worst.is_none() || this > worst {
                     worst = this;
                     found.miss_percent = miss;
-                    found.worst = Some(Figure::from(*row));
+                    found.worst = Some(MetricFigure::from(*row));
                     found.condition = Some(condition.clone());
                 }
             }

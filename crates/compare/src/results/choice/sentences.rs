@@ -2,7 +2,7 @@
 
 use wakepath_results::Goal;
 
-use super::{Candidate, Choice, Figure, Holds};
+use super::{Candidate, Choice, Holds, MetricFigure};
 use crate::Metric;
 use crate::figure::{Unit, doubt};
 
@@ -58,7 +58,7 @@ impl Choice {
         self.metrics.iter().find(|m| m.name == name)
     }
 
-    fn shown(&self, figure: &Figure) -> String {
+    fn shown(&self, figure: &MetricFigure) -> String {
         let about = self.about(&figure.metric);
         about.map_or_else(String::new, |metric| shown(metric, figure))
     }
@@ -66,12 +66,12 @@ impl Choice {
     /// What is minimised or maximised, on each workload or over all of them.
     fn goal(&self, of: &Candidate) -> String {
         let what = &self.metric.title;
-        let on = |f: &Figure| format!("{} on {}", self.shown(f), f.load);
+        let on = |f: &MetricFigure| format!("{} on {}", self.shown(f), f.load);
         if of.figures.len() <= MOST_WORKLOADS {
             let each: Vec<String> = of.figures.iter().map(on).collect();
             return format!("{what} {}", each.join(", "));
         }
-        let by_mean = |a: &&Figure, b: &&Figure| a.mean.total_cmp(&b.mean);
+        let by_mean = |a: &&MetricFigure, b: &&MetricFigure| a.mean.total_cmp(&b.mean);
         let ends = [
             of.figures.iter().min_by(by_mean),
             of.figures.iter().max_by(by_mean),
@@ -123,7 +123,7 @@ impl Choice {
 
     fn next(&self, first: &Candidate, next: &Candidate) -> String {
         let pairs = || first.figures.iter().zip(&next.figures);
-        let overlap = |(a, b): (&Figure, &Figure)| match (a.interval, b.interval) {
+        let overlap = |(a, b): (&MetricFigure, &MetricFigure)| match (a.interval, b.interval) {
             (Some(a), Some(b)) => a[0] <= b[1] && b[0] <= a[1],
             _ => false,
         };
@@ -197,7 +197,7 @@ fn with_space(unit: &str) -> String {
 }
 
 /// A figure with its interval and unit.
-fn shown(metric: &Metric, figure: &Figure) -> String {
+fn shown(metric: &Metric, figure: &MetricFigure) -> String {
     let unit = Unit::of(&metric.unit, figure.mean);
     let mean = unit.figure(figure.mean, doubt(figure.interval, None));
     let interval = match (figure.interval, figure.runs) {

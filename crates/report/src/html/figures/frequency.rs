@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::super::number::{json as number, share, short};
-use super::super::view::{Frequency, View, Workload};
+use super::super::view::{Frequency, PageWorkload, View};
 use super::idle::kind_choice;
 use super::{Figure, Table, alt, distinct, policy_name};
 
-pub(super) fn frequencies(view: &View, workload: &Workload) -> Option<Figure> {
+pub(super) fn frequencies(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all: Vec<&Frequency> = workload
         .frequency
         .iter()

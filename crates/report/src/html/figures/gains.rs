@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::super::number::{json as number, percent, percents};
-use super::super::view::{Row, View};
+use super::super::view::{PageRow, View};
 use super::{Choice, Figure, Table, alt, policy_name};
 
 pub(crate) fn gains(view: &View) -> Option<Figure> {
-    let rows: Vec<&Row> = view.rows.iter().filter(|r| r.gain.is_some()).collect();
+    let rows: Vec<&PageRow> = view.rows.iter().filter(|r| r.gain.is_some()).collect();
     if rows.is_empty() {
         return None;
     }

@@ -6,10 +6,10 @@ use serde_json::json;
 use wakepath_compare::figure::Unit;
 
 use super::super::number::{json as number, share, short};
-use super::super::view::{Idle, View, Workload};
+use super::super::view::{PageIdle, PageWorkload, View};
 use super::{Choice, Figure, Table, alt, distinct, policy_name};
 
-fn kinds(workload: &Workload) -> Vec<&str> {
+fn kinds(workload: &PageWorkload) -> Vec<&str> {
     distinct(workload.idle.iter().map(|i| i.cpu_kind.as_str()))
 }
 
@@ -29,7 +29,7 @@ pub(super) fn kind_choice(kinds: &[&str]) -> Vec<Choice> {
     }]
 }
 
-pub(super) fn residency(view: &View, workload: &Workload) -> Option<Figure> {
+pub(super) fn residency(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let kinds = kinds(workload);
     if kinds.is_empty() {
         return None;
@@ -50,7 +50,7 @@ pub(super) fn residency(view: &View, workload: &Workload) -> Option<Figure> {
             ]);
         }
     }
-    let clause = |of: &Idle| {
+    let clause = |of: &PageIdle| {
         let deepest = of.states.last().map_or(String::new(), |s| {
             format!("{} in {}", share(s.share), s.name)
         });
@@ -75,7 +75,7 @@ pub(super) fn residency(view: &View, workload: &Workload) -> Option<Figure> {
         table,
         data: json!({
             "kinds": kinds.iter().map(|kind| {
-                let rows: Vec<&Idle> = workload.idle.iter().filter(|i| i.cpu_kind == *kind).collect();
+                let rows: Vec<&PageIdle> = workload.idle.iter().filter(|i| i.cpu_kind == *kind).collect();
                 let states = distinct(rows.iter().flat_map(|r| r.states.iter().map(|s| s.name.as_str())));
                 json!({
                     "name": kind,
@@ -95,7 +95,7 @@ pub(super) fn residency(view: &View, workload: &Workload) -> Option<Figure> {
     })
 }
 
-pub(super) fn misfits(view: &View, workload: &Workload) -> Option<Figure> {
+pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let kinds = kinds(workload);
     let any = workload
         .idle
@@ -104,7 +104,7 @@ pub(super) fn misfits(view: &View, workload: &Workload) -> Option<Figure> {
     if kinds.is_empty() || !any {
         return None;
     }
-    let wasted = |of: &Idle| {
+    let wasted = |of: &PageIdle| {
         of.states
             .iter()
             .filter(|s| !s.busy)
@@ -143,7 +143,7 @@ pub(super) fn misfits(view: &View, workload: &Workload) -> Option<Figure> {
             table.row(row);
         }
     }
-    let sums = |of: &Idle| {
+    let sums = |of: &PageIdle| {
         let mut sums = [0.0; 5];
         for s in of.states.iter().filter(|s| !s.busy) {
             let values = [
@@ -159,7 +159,7 @@ pub(super) fn misfits(view: &View, workload: &Workload) -> Option<Figure> {
         }
         sums
     };
-    let clause = |of: &Idle| {
+    let clause = |of: &PageIdle| {
         let [entries, deep, shallow, added, wasted] = sums(of);
         let mut clause = format!(
             "{} CPUs under {}: {} too deep and {} too shallow of {} stays per second",

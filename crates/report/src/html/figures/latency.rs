@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::number::{json as number, short};
-use super::super::view::{Curve, View, Workload};
+use super::super::view::{Curve, PageWorkload, View};
 use super::{Choice, Figure, Table, alt, capital, policy_name, us};
 
 /// The shares that the table of a distribution has.
@@ -16,7 +16,7 @@ const SHARES: [f64; 12] = [
 const LEAST_STEP: f64 = 0.004;
 const LEAST_TAIL_STEP: f64 = 1.06;
 
-pub(super) fn distribution(view: &View, workload: &Workload) -> Option<Figure> {
+pub(super) fn distribution(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let curves: Vec<&Curve> = workload
         .curves
         .iter()
@@ -117,7 +117,7 @@ fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-pub(super) fn percentiles(view: &View, workload: &Workload) -> Option<Figure> {
+pub(super) fn percentiles(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all = &workload.percentiles;
     let names = super::distinct(
         all.iter()

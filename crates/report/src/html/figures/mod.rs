@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::number::short;
-use super::view::{View, Workload};
+use super::view::{PageWorkload, View};
 
 pub(crate) use gains::gains;
 
@@ -103,7 +103,7 @@ pub(crate) struct Group {
 
 /// What draws a figure from a workload, its title, and what to say where it cannot be drawn.
 type Draw = (
-    fn(&View, &Workload) -> Option<Figure>,
+    fn(&View, &PageWorkload) -> Option<Figure>,
     &'static str,
     &'static str,
 );
@@ -177,7 +177,7 @@ const GROUPS: [(&str, &str, &[Draw]); 5] = [
 ];
 
 /// The pictures of a workload. `prefix` begins their ids.
-pub(crate) fn of_workload(view: &View, workload: &Workload, prefix: &str) -> Vec<Group> {
+pub(crate) fn of_workload(view: &View, workload: &PageWorkload, prefix: &str) -> Vec<Group> {
     let slot = |(draw, title, missing): &Draw| {
         draw(view, workload).map_or(Slot::Missing { title, missing }, |mut figure| {
             figure.id = format!("{prefix}-{}", figure.kind);

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::super::number::{json as number, share, short};
-use super::super::view::{Parts, View, Workload};
+use super::super::view::{PageParts, PageWorkload, View};
 use super::{Choice, Figure, Table, alt, distinct, policy_name, us};
 
-pub(super) fn parts(view: &View, workload: &Workload) -> Option<Figure> {
+pub(super) fn parts(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all = &workload.parts;
     let names = distinct(
         all.iter()
@@ -16,8 +16,9 @@ pub(super) fn parts(view: &View, workload: &Workload) -> Option<Figure> {
         return None;
     }
     let at = distinct(all.iter().map(|p| p.at.as_str()));
-    let total = |of: &Parts| of.parts.iter().map(|(_, us)| us).sum::<f64>();
-    let value = |of: &Parts, name: &str| of.parts.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
+    let total = |of: &PageParts| of.parts.iter().map(|(_, us)| us).sum::<f64>();
+    let value =
+        |of: &PageParts, name: &str| of.parts.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
     let mut table = Table::new(
         2,
         ["policy".to_owned(), "requests".into(), "sum, us".into()]
@@ -37,7 +38,7 @@ pub(super) fn parts(view: &View, workload: &Workload) -> Option<Figure> {
         );
         table.row(row);
     }
-    let clause = |of: &Parts| {
+    let clause = |of: &PageParts| {
         let largest = of.parts.iter().max_by(|a, b| a.1.total_cmp(&b.1));
         let largest = largest.map_or(String::new(), |(name, us)| {
             format!(", most of it {name} ({})", share(us / total(of)))

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::super::number::{json as number, short};
-use super::super::view::{Span, Timeline, View, Workload};
+use super::super::view::{PageSpan, PageTimeline, PageWorkload, View};
 use super::{Choice, Figure, Table, alt, distinct, policy_name};
 
-pub(super) fn timeline(view: &View, workload: &Workload) -> Option<Figure> {
-    let all: Vec<&Timeline> = workload
+pub(super) fn timeline(view: &View, workload: &PageWorkload) -> Option<Figure> {
+    let all: Vec<&PageTimeline> = workload
         .timelines
         .iter()
         .filter(|t| !t.spans.is_empty())
@@ -33,7 +33,7 @@ pub(super) fn timeline(view: &View, workload: &Workload) -> Option<Figure> {
     );
     for of in &all {
         for (index, track) in of.tracks.iter().enumerate() {
-            let spans: Vec<&Span> = of.spans.iter().filter(|s| s.track == index).collect();
+            let spans: Vec<&PageSpan> = of.spans.iter().filter(|s| s.track == index).collect();
             for name in distinct(spans.iter().map(|s| s.name.as_str())) {
                 let lengths = || spans.iter().filter(|s| s.name == name).map(|s| s.length_ns);
                 table.row([

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::super::number::{json as number, short};
-use super::super::view::{Metric, Tradeoff, View, Workload};
+use super::super::view::{PageMetric, PageWorkload, Tradeoff, View};
 use super::{Choice, Figure, Table, alt, distinct, policy_name};
 
-pub(super) fn tradeoff(view: &View, workload: &Workload) -> Option<Figure> {
+pub(super) fn tradeoff(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all = &workload.tradeoff;
     let first = all.first()?;
     let power = view.metrics.get(first.power_metric)?;
@@ -14,11 +14,11 @@ pub(super) fn tradeoff(view: &View, workload: &Workload) -> Option<Figure> {
     metrics.dedup();
     metrics.sort_unstable();
     metrics.dedup();
-    let metrics: Vec<(usize, &Metric)> = metrics
+    let metrics: Vec<(usize, &PageMetric)> = metrics
         .into_iter()
         .filter_map(|m| Some((m, view.metrics.get(m)?)))
         .collect();
-    let with_unit = |m: &Metric| format!("{}, {}", m.title, m.unit);
+    let with_unit = |m: &PageMetric| format!("{}, {}", m.title, m.unit);
     let mut table = Table::new(
         2,
         ["policy", "latency", "value", "lowest run", "highest run"]
@@ -40,7 +40,7 @@ pub(super) fn tradeoff(view: &View, workload: &Workload) -> Option<Figure> {
                 policy_name(view, point.policy).to_owned(),
                 with_unit(metric),
             ];
-            let spread = |s: super::super::view::Spread| [s.mean, s.low, s.high].map(short);
+            let spread = |s: super::super::view::PageSpread| [s.mean, s.low, s.high].map(short);
             row.extend(spread(point.latency));
             row.extend(spread(point.power));
             row.push(if point.front { "yes" } else { "no" }.into());
@@ -56,7 +56,7 @@ pub(super) fn tradeoff(view: &View, workload: &Workload) -> Option<Figure> {
             metric.title,
             distinct(on).join(", ")
         ));
-        let values = |s: super::super::view::Spread| [s.mean, s.low, s.high].map(number);
+        let values = |s: super::super::view::PageSpread| [s.mean, s.low, s.high].map(number);
         data.push(json!({
             "title": with_unit(metric),
             "points": points.iter().map(|p| json!({

@@ -3,7 +3,7 @@
 use wakepath_compare::results::{self, CompareError, Holds};
 use wakepath_results::Question;
 
-use super::super::view::{Answer, Policy, Row, Tone, View};
+use super::super::view::{PageAnswer, PagePolicy, PageRow, Tone, View};
 use super::Place;
 use super::comparison::Compared;
 
@@ -22,10 +22,10 @@ pub(super) fn add(
             if question.goal.is_some() {
                 let found = compared.answers(view, index, question);
                 if found.is_empty() {
-                    best.push(Answer {
+                    best.push(PageAnswer {
                         question: question.ask.clone(),
                         sentence: "These results do not say.".to_owned(),
-                        ..Answer::default()
+                        ..PageAnswer::default()
                     });
                 }
                 best.extend(found.into_iter().map(|found| best_policy(view, found)));
@@ -57,13 +57,13 @@ pub(super) fn add(
 }
 
 /// The answer to a question for the best policy.
-fn best_policy(view: &View, found: results::Answer) -> Answer {
+fn best_policy(view: &View, found: results::Answer) -> PageAnswer {
     let mut sentences = found.sentences.into_iter();
     let sentence = sentences.next().unwrap_or_default();
     let mut details: Vec<String> = sentences.collect();
     let first = found.choice.as_ref().and_then(|c| c.candidates.first());
     let policy = first.and_then(|c| view.policies.iter().find(|p| p.name == c.policy));
-    let says_all = |p: &&Policy| p.settings.iter().all(|(_, value)| p.name.contains(value));
+    let says_all = |p: &&PagePolicy| p.settings.iter().all(|(_, value)| p.name.contains(value));
     if let Some(policy) = policy.filter(|p| !says_all(p)) {
         let settings = policy.settings.iter().map(|(k, v)| format!("{k} {v}"));
         let settings: Vec<String> = settings.collect();
@@ -71,7 +71,7 @@ fn best_policy(view: &View, found: results::Answer) -> Answer {
     }
     let named = found.choice.iter().flat_map(results::Choice::named);
     let index = |name: &str| view.policies.iter().position(|p| p.name == name);
-    Answer {
+    PageAnswer {
         question: found.question,
         sentence,
         details,
@@ -90,8 +90,8 @@ fn answer(
     place: &Place<'_>,
     question: &Question,
     baseline: Option<usize>,
-    rows: &[Row],
-) -> Answer {
+    rows: &[PageRow],
+) -> PageAnswer {
     let metric = view.metrics.iter().position(|m| m.name == question.metric);
     // What is of other results has no name here, and a question that names something is not about it.
     let is_load = |index: usize| {
@@ -116,8 +116,13 @@ fn answer(
     sentence(view, question.ask.clone(), baseline, rows.collect())
 }
 
-fn sentence(view: &View, question: String, baseline: Option<usize>, rows: Vec<&Row>) -> Answer {
-    let rows: Vec<&Row> = rows
+fn sentence(
+    view: &View,
+    question: String,
+    baseline: Option<usize>,
+    rows: Vec<&PageRow>,
+) -> PageAnswer {
+    let rows: Vec<&PageRow> = rows
         .into_iter()
         .filter(|r| match baseline {
             Some(baseline) => r.policy != baseline,
@@ -129,7 +134,7 @@ fn sentence(view: &View, question: String, baseline: Option<usize>, rows: Vec<&R
         .map_or(view.baseline_name(), |p| p.name.as_str());
     let mut workloads: Vec<usize> = rows.iter().map(|r| r.workload).collect();
     workloads.dedup();
-    let best: Vec<Option<&Row>> = workloads.iter().map(|w| best(&rows, *w)).collect();
+    let best: Vec<Option<&PageRow>> = workloads.iter().map(|w| best(&rows, *w)).collect();
     let (sentence, tone) = if rows.is_empty() {
         ("These results do not say.".to_owned(), Tone::Open)
     } else {
@@ -152,7 +157,7 @@ fn sentence(view: &View, question: String, baseline: Option<usize>, rows: Vec<&R
             "And {more} more workloads: `wakepath compare` has all."
         ));
     }
-    Answer {
+    PageAnswer {
         question,
         sentence,
         details,
@@ -166,7 +171,7 @@ const MOST_WORKLOADS: usize = 50;
 const MOST_POLICIES: usize = 20;
 
 /// What is said of each policy on a workload; of too many, of those that gain most.
-fn verdicts(view: &View, mut rows: Vec<&Row>) -> String {
+fn verdicts(view: &View, mut rows: Vec<&PageRow>) -> String {
     let more = rows.len().saturating_sub(MOST_POLICIES);
     if more > 0 {
         rows.sort_by(|a, b| percent(b).total_cmp(&percent(a)));
@@ -184,12 +189,12 @@ fn verdicts(view: &View, mut rows: Vec<&Row>) -> String {
     of.join("; ")
 }
 
-fn percent(row: &Row) -> f64 {
+fn percent(row: &PageRow) -> f64 {
     row.gain.map_or(f64::NEG_INFINITY, |g| g.percent)
 }
 
 /// The policy that gains most on a workload, of those that gain for sure.
-fn best<'a>(rows: &[&'a Row], workload: usize) -> Option<&'a Row> {
+fn best<'a>(rows: &[&'a PageRow], workload: usize) -> Option<&'a PageRow> {
     let better = rows
         .iter()
         .filter(|r| r.workload == workload && r.tone == Tone::Better);
@@ -200,7 +205,12 @@ fn best<'a>(rows: &[&'a Row], workload: usize) -> Option<&'a Row> {
         .max_by(|a, b| percent(a).total_cmp(&percent(b)))
 }
 
-fn summary(view: &View, baseline: &str, rows: &[&Row], best: &[Option<&Row>]) -> (String, Tone) {
+fn summary(
+    view: &View,
+    baseline: &str,
+    rows: &[&PageRow],
+    best: &[Option<&PageRow>],
+) -> (String, Tone) {
     let all = best.len();
     let mut winners: Vec<usize> = best.iter().flatten().map(|r| r.policy).collect();
     winners.sort_unstable();
@@ -271,7 +281,7 @@ fn summary(view: &View, baseline: &str, rows: &[&Row], best: &[Option<&Row>]) ->
     }
 }
 
-fn none_is_better(baseline: &str, rows: &[&Row]) -> (String, Tone) {
+fn none_is_better(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
     let count = |tone: Tone| rows.iter().filter(|r| r.tone == tone).count();
     let all = rows.len();
     let (worse, same, open) = (count(Tone::Worse), count(Tone::Same), count(Tone::Open));
@@ -311,7 +321,7 @@ fn none_is_better(baseline: &str, rows: &[&Row]) -> (String, Tone) {
 }
 
 /// Why nothing can be told, if the reason is always the same.
-fn reason(rows: &[&Row]) -> String {
+fn reason(rows: &[&PageRow]) -> String {
     let reasons: Vec<&str> = rows
         .iter()
         .map(|r| r.verdict.trim_start_matches("cannot tell: "))

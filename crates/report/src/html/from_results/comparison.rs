@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use wakepath_compare::figure::{Unit, doubt};
-use wakepath_compare::results::{self, CompareError, Options, Source, compare, policy_name};
+use wakepath_compare::results::{self, CompareError, CompareOptions, Source, compare, policy_name};
 use wakepath_compare::{Verdict, differences, shortfalls};
 use wakepath_results::{Better, Metric, Question};
 
-use super::super::view::{self, Row, Tone, View};
+use super::super::view::{self, PageRow, Tone, View};
 use super::{FromResultsError, Place, rows, unplaced};
 
 /// Values by workload, metric and policy; those of the view's metrics in the units of the page.
@@ -68,9 +68,9 @@ pub(super) fn add(
     };
     let mut policies = compared.policies.iter();
     let wanted = policies.find(|(_, i)| view.policies[**i].baseline);
-    let options = Options {
+    let options = CompareOptions {
         baseline: wanted.map(|(name, _)| name.clone()),
-        ..Options::default()
+        ..CompareOptions::default()
     };
     if compared.series.is_empty() || !has_baseline && wanted.is_none() {
         return Ok(compared);
@@ -121,7 +121,7 @@ impl Compared {
     }
 
     /// Rows of a comparison as the page has them.
-    fn rows(&self, view: &View, rows: &[results::Row]) -> Vec<Row> {
+    fn rows(&self, view: &View, rows: &[results::Row]) -> Vec<PageRow> {
         let found = rows.iter().filter_map(|row| {
             let load = row.load.to_string();
             let workload = view.workloads.iter().position(|w| w.name == load)?;
@@ -130,7 +130,7 @@ impl Compared {
             let unit = self.units.get(metric)?;
             Some(shown(row, [workload, metric, policy], unit))
         });
-        let mut found: Vec<Row> = found.collect();
+        let mut found: Vec<PageRow> = found.collect();
         found.sort_by_key(|r| (r.workload, r.metric, r.policy));
         found
     }
@@ -163,7 +163,7 @@ impl Compared {
         index: usize,
         question: &Question,
         baseline: &str,
-    ) -> Result<Vec<Row>, CompareError> {
+    ) -> Result<Vec<PageRow>, CompareError> {
         let mut sources = self.sources.clone();
         for (number, source) in sources.iter_mut().enumerate() {
             source.rows.retain(|row| {
@@ -176,10 +176,10 @@ impl Compared {
                     && (asked || is_baseline)
             });
         }
-        let options = Options {
+        let options = CompareOptions {
             baseline: Some(policy_name(&self.sources, &self.sources[index], baseline)),
             metrics: vec![question.metric.clone()],
-            ..Options::default()
+            ..CompareOptions::default()
         };
         match compare(&sources, &options) {
             Ok(comparison) => Ok(self.rows(view, &comparison.rows)),
@@ -189,8 +189,8 @@ impl Compared {
     }
 }
 
-fn described(metric: &Metric, unit: &Unit) -> view::Metric {
-    view::Metric {
+fn described(metric: &Metric, unit: &Unit) -> view::PageMetric {
+    view::PageMetric {
         name: metric.name.to_string(),
         title: metric.title.to_string(),
         unit: unit.name.clone(),
@@ -200,8 +200,8 @@ fn described(metric: &Metric, unit: &Unit) -> view::Metric {
 }
 
 /// A row of the comparison as the page has it.
-fn shown(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &Unit) -> Row {
-    Row {
+fn shown(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &Unit) -> PageRow {
+    PageRow {
         workload,
         metric,
         policy,
@@ -220,7 +220,7 @@ fn shown(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &Unit
             Some(Verdict::NoDifference { .. }) => Tone::Same,
             Some(Verdict::CannotTell { .. }) | None => Tone::Open,
         },
-        gain: row.gain.map(|gain| view::Gain {
+        gain: row.gain.map(|gain| view::PageGain {
             percent: gain.percent,
             interval: Some(gain.interval),
             effect: gain.effect,

@@ -7,7 +7,7 @@ use wakepath_compare::results::front_of;
 use wakepath_results::ResultsError;
 use wakepath_results::rows::PARTS;
 
-use super::super::view::{Curve, Parts, Percentiles, Spread, Tradeoff, View};
+use super::super::view::{Curve, PageParts, PageSpread, Percentiles, Tradeoff, View};
 use super::comparison::Series;
 use super::{Place, placed};
 
@@ -97,7 +97,7 @@ fn parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
         let all = &mut view.workloads[workload].parts;
         match all.iter_mut().find(|p| p.policy == policy && p.at == at) {
             Some(of) => of.parts.push((part, us)),
-            None => all.push(Parts {
+            None => all.push(PageParts {
                 policy,
                 at,
                 parts: vec![(part, us)],
@@ -118,13 +118,13 @@ fn parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
 }
 
 /// The values of a policy's runs, if they are numbers.
-fn spread(series: &Series, workload: usize, metric: &str, policy: usize) -> Option<Spread> {
+fn spread(series: &Series, workload: usize, metric: &str, policy: usize) -> Option<PageSpread> {
     let values = series.get(&(workload, metric.to_owned(), policy))?;
     let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     if values.is_empty() {
         return None;
     }
-    Some(Spread {
+    Some(PageSpread {
         mean: values.iter().sum::<f64>() / values.len() as f64,
         low: values.iter().copied().fold(f64::INFINITY, f64::min),
         high: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
@@ -136,7 +136,7 @@ fn percentiles(view: &mut View, index: usize, series: &Series) {
     let workload = &mut view.workloads[index];
     for (of, metrics) in PERCENTILES {
         for policy in 0..policies {
-            let values: Vec<(String, Spread)> = metrics
+            let values: Vec<(String, PageSpread)> = metrics
                 .iter()
                 .filter_map(|(name, metric)| {
                     Some(((*name).to_owned(), spread(series, index, metric, policy)?))

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use wakepath_results::rows::BUSY;
-use wakepath_results::{Machine, ResultsError};
+use wakepath_results::{MachineInfo, ResultsError};
 
-use super::super::view::{Frequency, Idle, State, View};
+use super::super::view::{Frequency, PageIdle, PageState, View};
 use super::{Place, placed};
 
 /// By workload, kind of CPU (in the machine's order) and policy.
@@ -42,12 +42,12 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsEr
 }
 
 /// The machine of this name, which the rows of a place have.
-fn machine<'a>(place: &Place<'a>, name: &str) -> Option<&'a Machine> {
+fn machine<'a>(place: &Place<'a>, name: &str) -> Option<&'a MachineInfo> {
     let machines = &place.reader.document().machines;
     machines.iter().find(|m| m.name == name)
 }
 
-fn kind_rank(machine: Option<&Machine>, kind: &str) -> usize {
+fn kind_rank(machine: Option<&MachineInfo>, kind: &str) -> usize {
     let kinds = machine.map_or(&[][..], |m| &m.cpu_kinds);
     kinds
         .iter()
@@ -56,7 +56,7 @@ fn kind_rank(machine: Option<&Machine>, kind: &str) -> usize {
 }
 
 fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
-    let rank = |machine: Option<&Machine>, state: &str| {
+    let rank = |machine: Option<&MachineInfo>, state: &str| {
         let states = machine.map_or(&[][..], |m| &m.idle_states);
         match state {
             BUSY => 0,
@@ -100,7 +100,7 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
         // Every CPU of the kind spends every second somewhere.
         let cpus = cpus_of.get(&(workload, rank)).copied().unwrap_or(1);
         let seconds = time as f64 / 1e9 / f64::from(cpus);
-        let states = states.into_iter().map(|((_, name), sums)| State {
+        let states = states.into_iter().map(|((_, name), sums)| PageState {
             busy: name == BUSY,
             name,
             share: sums.time as f64 / time as f64,
@@ -110,7 +110,7 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
             added_us: sums.added.map_or(f64::NAN, |ns| ns as f64 / 1e3 / seconds),
             wasted_mw: sums.wasted.map_or(f64::NAN, |uj| uj / 1e3 / seconds),
         });
-        view.workloads[workload].idle.push(Idle {
+        view.workloads[workload].idle.push(PageIdle {
             cpu_kind,
             policy,
             states: states.collect(),

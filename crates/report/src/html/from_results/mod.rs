@@ -13,9 +13,9 @@ mod timeline;
 use std::collections::BTreeMap;
 
 use wakepath_compare::results::{CompareError, Load};
-use wakepath_results::{Origin, Reader, ResultsError};
+use wakepath_results::{ResultReader, ResultsError, RunOrigin};
 
-use super::view::{Answer, Policy, View, Workload};
+use super::view::{PageAnswer, PagePolicy, PageWorkload, View};
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub enum FromResultsError {
 
 /// Where the rows of one result go.
 struct Place<'a> {
-    reader: &'a Reader,
+    reader: &'a ResultReader,
     /// Index in the view by name, of workloads by that of the machine, too.
     workloads: BTreeMap<(&'a str, &'a str), usize>,
     policies: BTreeMap<&'a str, usize>,
@@ -61,7 +61,7 @@ impl Place<'_> {
 /// # Errors
 /// No results, results that cannot be read, a baseline that is not there. Tables that are missing are no error: the
 /// report says what it lacks.
-pub fn view(results: &[Reader], baseline: Option<&str>) -> Result<View, FromResultsError> {
+pub fn view(results: &[ResultReader], baseline: Option<&str>) -> Result<View, FromResultsError> {
     let Begun {
         mut view,
         places,
@@ -79,9 +79,9 @@ pub fn view(results: &[Reader], baseline: Option<&str>) -> Result<View, FromResu
 /// # Errors
 /// As [`view`].
 pub fn answers(
-    results: &[Reader],
+    results: &[ResultReader],
     baseline: Option<&str>,
-) -> Result<Vec<Answer>, FromResultsError> {
+) -> Result<Vec<PageAnswer>, FromResultsError> {
     let mut begun = begin(results, baseline)?;
     answers::add(&mut begun.view, &begun.places, &begun.compared)?;
     Ok(begun.view.answers)
@@ -94,7 +94,10 @@ struct Begun<'a> {
     compared: comparison::Compared,
 }
 
-fn begin<'a>(results: &'a [Reader], baseline: Option<&str>) -> Result<Begun<'a>, FromResultsError> {
+fn begin<'a>(
+    results: &'a [ResultReader],
+    baseline: Option<&str>,
+) -> Result<Begun<'a>, FromResultsError> {
     let first = results.first().ok_or(FromResultsError::Nothing)?.document();
     let mut view = View {
         title: titles(results),
@@ -138,7 +141,7 @@ fn begin<'a>(results: &'a [Reader], baseline: Option<&str>) -> Result<Begun<'a>,
     })
 }
 
-fn titles(results: &[Reader]) -> String {
+fn titles(results: &[ResultReader]) -> String {
     let mut titles: Vec<&str> = Vec::new();
     for reader in results {
         let study = &reader.document().study;
@@ -155,7 +158,7 @@ fn titles(results: &[Reader]) -> String {
 }
 
 /// Whether no two results have a policy of the same name, as files of other tools have not.
-fn policies_differ(results: &[Reader]) -> bool {
+fn policies_differ(results: &[ResultReader]) -> bool {
     let policies = results.iter().flat_map(|r| &r.document().policies);
     let mut names: Vec<&str> = policies.map(|p| p.name.as_str()).collect();
     names.sort_unstable();
@@ -163,11 +166,11 @@ fn policies_differ(results: &[Reader]) -> bool {
 }
 
 /// What tells the policies of several results apart: as little as does.
-fn suffixes(results: &[Reader]) -> Vec<String> {
+fn suffixes(results: &[ResultReader]) -> Vec<String> {
     if results.len() < 2 {
         return vec![String::new(); results.len()];
     }
-    let by: [fn(&Reader) -> String; 3] = [
+    let by: [fn(&ResultReader) -> String; 3] = [
         |r| backend(r.document().backend).to_owned(),
         |r| r.document().study.name.clone(),
         |r| r.dir().display().to_string(),
@@ -203,18 +206,18 @@ fn suffixes(results: &[Reader]) -> Vec<String> {
 }
 
 /// A backend in words.
-fn backend(of: Origin) -> &'static str {
+fn backend(of: RunOrigin) -> &'static str {
     match of {
-        Origin::Sim => "simulated",
-        Origin::Replay => "replayed",
-        Origin::Live => "measured",
-        Origin::Lab => "measured in the laboratory",
-        Origin::Import => "imported",
+        RunOrigin::Sim => "simulated",
+        RunOrigin::Replay => "replayed",
+        RunOrigin::Live => "measured",
+        RunOrigin::Lab => "measured in the laboratory",
+        RunOrigin::Import => "imported",
     }
 }
 
 /// Gives the result's workloads and policies their place in the view.
-fn place<'a>(view: &mut View, reader: &'a Reader, suffix: &str) -> Place<'a> {
+fn place<'a>(view: &mut View, reader: &'a ResultReader, suffix: &str) -> Place<'a> {
     let document = reader.document();
     let mut workloads = BTreeMap::new();
     for (machine, workload) in document.loads() {
@@ -225,11 +228,11 @@ fn place<'a>(view: &mut View, reader: &'a Reader, suffix: &str) -> Place<'a> {
                 "" => workload.source.clone(),
                 kind => format!("{kind}: {}", workload.source),
             };
-            view.workloads.push(Workload {
+            view.workloads.push(PageWorkload {
                 name,
                 about,
                 latency_of: "latency".into(),
-                ..Workload::default()
+                ..PageWorkload::default()
             });
             view.workloads.len() - 1
         });
@@ -238,7 +241,7 @@ fn place<'a>(view: &mut View, reader: &'a Reader, suffix: &str) -> Place<'a> {
     let mut policies = BTreeMap::new();
     for policy in &document.policies {
         policies.insert(policy.name.as_str(), view.policies.len());
-        view.policies.push(Policy {
+        view.policies.push(PagePolicy {
             name: format!("{}{suffix}", policy.name),
             settings: policy.settings.clone().into_iter().collect(),
             baseline: false,

@@ -1,8 +1,8 @@
 //! Where the numbers come from, and how to get them again.
 
-use wakepath_results::{Design, Origin, Reader};
+use wakepath_results::{Design, ResultReader, RunOrigin};
 
-use super::super::view::{Source, View};
+use super::super::view::{PageSource, View};
 use super::backend;
 
 /// A longer file is cut: the result directory has all of it.
@@ -11,7 +11,7 @@ const LONGEST_FILE: usize = 60_000;
 /// Of more than so many bytes of files together only the names are shown.
 const ALL_FILES: usize = 1_000_000;
 
-pub(super) fn add(view: &mut View, results: &[Reader], suffixes: &[String]) {
+pub(super) fn add(view: &mut View, results: &[ResultReader], suffixes: &[String]) {
     let mut backends: Vec<&str> = results
         .iter()
         .map(|r| backend(r.document().backend))
@@ -32,7 +32,7 @@ pub(super) fn add(view: &mut View, results: &[Reader], suffixes: &[String]) {
     );
     let count =
         |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
-    let of_machines = |r: &Reader| r.document().machines.len() > 1;
+    let of_machines = |r: &ResultReader| r.document().machines.len() > 1;
     let workloads = if results.iter().any(of_machines) {
         ("workload on a machine", "workloads on machines")
     } else {
@@ -58,7 +58,7 @@ pub(super) fn add(view: &mut View, results: &[Reader], suffixes: &[String]) {
     view.results = shown.map(|dir| quoted(&dir)).collect();
 }
 
-fn cautions(view: &mut View, reader: &Reader, suffix: &str) {
+fn cautions(view: &mut View, reader: &ResultReader, suffix: &str) {
     let document = reader.document();
     if !document.complete {
         view.cautions.push(format!(
@@ -74,7 +74,7 @@ fn cautions(view: &mut View, reader: &Reader, suffix: &str) {
     view.cautions.extend(document.notes.iter().cloned());
 }
 
-fn source(reader: &Reader, suffix: &str) -> Source {
+fn source(reader: &ResultReader, suffix: &str) -> PageSource {
     let document = reader.document();
     let mut facts = vec![
         ("study".to_owned(), document.study.name.clone()),
@@ -99,7 +99,7 @@ fn source(reader: &Reader, suffix: &str) -> Source {
     }
     add("baseline", document.baseline.clone());
     let design = match document.design {
-        Design::Paired if document.backend == Origin::Sim => {
+        Design::Paired if document.backend == RunOrigin::Sim => {
             "paired: runs of the same number have the same random numbers under every policy"
         }
         Design::Paired => "paired: policies take turns in blocks of time",
@@ -119,7 +119,7 @@ fn source(reader: &Reader, suffix: &str) -> Source {
     for (tool, version) in &document.tools {
         add(tool, version.clone());
     }
-    if document.backend == Origin::Import {
+    if document.backend == RunOrigin::Import {
         add("from", reader.dir().display().to_string());
     } else {
         add(
@@ -158,7 +158,7 @@ fn source(reader: &Reader, suffix: &str) -> Source {
     if *suffix != format!(" ({title})") {
         title.push_str(suffix);
     }
-    Source {
+    PageSource {
         title,
         facts,
         files,
@@ -178,12 +178,12 @@ fn cut(mut text: String) -> String {
 }
 
 /// What makes the results and the page again, each in a place of its own. Imported results are taken as they are.
-fn commands(results: &[Reader]) -> Vec<String> {
-    let on = |reader: &Reader| match reader.document().backend {
-        Origin::Sim => Some(""),
-        Origin::Live => Some(" --on live"),
-        Origin::Replay => Some(" --on replay"),
-        Origin::Lab | Origin::Import => None,
+fn commands(results: &[ResultReader]) -> Vec<String> {
+    let on = |reader: &ResultReader| match reader.document().backend {
+        RunOrigin::Sim => Some(""),
+        RunOrigin::Live => Some(" --on live"),
+        RunOrigin::Replay => Some(" --on replay"),
+        RunOrigin::Lab | RunOrigin::Import => None,
     };
     let several = results.iter().filter(|r| on(r).is_some()).count() > 1;
     let (mut commands, mut made) = (Vec::new(), Vec::new());

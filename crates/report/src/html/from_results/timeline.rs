@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wakepath_results::{ResultsError, TimelineRow};
 
-use super::super::view::{Span, Timeline, View};
+use super::super::view::{PageSpan, PageTimeline, View};
 use super::{Place, placed};
 
 /// More rows than this and those on which nothing changes are left out.
@@ -72,7 +72,7 @@ fn keep_the_page_small(view: &mut View) {
     }
 }
 
-fn timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> Timeline {
+fn timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> PageTimeline {
     // Tracks stay in the order of the results.
     let mut tracks: Vec<String> = Vec::new();
     let mut lanes = Lanes::default();
@@ -99,7 +99,7 @@ fn timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> Timeline {
             let index = names.iter().position(|n| *n == row.track).unwrap_or(0);
             (index, String::new())
         };
-        spans.push(Span {
+        spans.push(PageSpan {
             track,
             name: row.name.clone(),
             of,
@@ -108,7 +108,7 @@ fn timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> Timeline {
         });
     }
     tracks.extend((1..=lanes.busy_until.len()).map(|n| format!("requests {n}")));
-    let mut timeline = Timeline {
+    let mut timeline = PageTimeline {
         policy,
         at,
         tracks,
@@ -167,7 +167,7 @@ fn natural(name: &str) -> (String, u64, String) {
     )
 }
 
-fn leave_out_still_tracks(timeline: &mut Timeline) {
+fn leave_out_still_tracks(timeline: &mut PageTimeline) {
     if timeline.tracks.len() <= ROOMY {
         return;
     }

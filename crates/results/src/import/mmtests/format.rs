@@ -28,7 +28,7 @@ pub enum Benchmark {
 
 /// What is one run to a comparison.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub struct LogSample {
     /// The part of the workload that it is of, if there are several.
     pub part: Option<String>,
     /// Metrics with their values.
@@ -216,7 +216,7 @@ impl Benchmark {
     ///
     /// # Errors
     /// There are none, or a line does not have its number.
-    pub fn read(self, text: &str) -> Result<Vec<Sample>, String> {
+    pub fn read(self, text: &str) -> Result<Vec<LogSample>, String> {
         let (samples, looked_for) = match self {
             Self::Dbench => (
                 dbench(text)?,
@@ -247,8 +247,8 @@ impl Benchmark {
     }
 }
 
-fn sample(metric: &str, value: f64) -> Sample {
-    Sample {
+fn sample(metric: &str, value: f64) -> LogSample {
+    LogSample {
         part: None,
         values: vec![(metric.to_owned(), value)],
     }
@@ -262,7 +262,7 @@ fn number(word: &str) -> Option<f64> {
 }
 
 /// The samples of the lines that hold `mark`: the number in a column, counted from 0.
-fn column(text: &str, mark: &str, column: usize, metric: &str) -> Result<Vec<Sample>, String> {
+fn column(text: &str, mark: &str, column: usize, metric: &str) -> Result<Vec<LogSample>, String> {
     let lines = text
         .lines()
         .enumerate()
@@ -281,7 +281,7 @@ fn column(text: &str, mark: &str, column: usize, metric: &str) -> Result<Vec<Sam
     lines.map(value).collect()
 }
 
-fn dbench(text: &str) -> Result<Vec<Sample>, String> {
+fn dbench(text: &str) -> Result<Vec<LogSample>, String> {
     let mut samples = column(text, " execute ", 2, "bandwidth_mbs")?;
     let mut times = column(text, " completed in ", 3, "loadfile_ms")?;
     times.retain(|s| s.values.iter().all(|(_, ms)| *ms <= WRAPPED_MS));
@@ -289,7 +289,7 @@ fn dbench(text: &str) -> Result<Vec<Sample>, String> {
     Ok(samples)
 }
 
-fn hackbench(text: &str) -> Result<Vec<Sample>, String> {
+fn hackbench(text: &str) -> Result<Vec<LogSample>, String> {
     // perf's words, and those of the program before it.
     let newer = column(text, "Total time: ", 2, "time_s")?;
     if newer.is_empty() {
@@ -299,7 +299,7 @@ fn hackbench(text: &str) -> Result<Vec<Sample>, String> {
 }
 
 /// `execute RATE`, and since 2022 `execute SECONDS INTERVAL TRANSACTIONS RATE`.
-fn sqlite(text: &str) -> Result<Vec<Sample>, String> {
+fn sqlite(text: &str) -> Result<Vec<LogSample>, String> {
     let lines = text
         .lines()
         .enumerate()
@@ -318,7 +318,7 @@ fn sqlite(text: &str) -> Result<Vec<Sample>, String> {
 }
 
 /// Lines of `START TRANSACTIONS ...`, one per second: transactions per second of batches of four, after a warm-up.
-fn pgbench(text: &str) -> Result<Vec<Sample>, String> {
+fn pgbench(text: &str) -> Result<Vec<LogSample>, String> {
     let mut intervals = Vec::new();
     for (index, line) in text
         .lines()
@@ -349,7 +349,7 @@ fn pgbench(text: &str) -> Result<Vec<Sample>, String> {
 }
 
 /// The percentiles that stand last in the log, which are those of the whole run.
-fn schbench(text: &str) -> Result<Vec<Sample>, String> {
+fn schbench(text: &str) -> Result<Vec<LogSample>, String> {
     const NAMES: [(f64, [&str; 2]); 4] = [
         (50.0, ["wake_p50_us", "p50_us"]),
         (90.0, ["wake_p90_us", "p90_us"]),
@@ -392,12 +392,12 @@ fn schbench(text: &str) -> Result<Vec<Sample>, String> {
     if values.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(vec![Sample { part: None, values }])
+    Ok(vec![LogSample { part: None, values }])
 }
 
 /// The last number of the row of results: of request and response the rate, of streams the throughput, of UDP as it
 /// was sent.
-fn netperf(text: &str) -> Option<Sample> {
+fn netperf(text: &str) -> Option<LogSample> {
     let transactions = text.contains("REQUEST/RESPONSE");
     let metric = if transactions {
         "transactions_per_s"
@@ -413,10 +413,10 @@ fn netperf(text: &str) -> Option<Sample> {
     Some(sample(metric, *last.last()?))
 }
 
-fn fio(text: &str) -> Result<Vec<Sample>, String> {
+fn fio(text: &str) -> Result<Vec<LogSample>, String> {
     let jobs = terse::one_invocation(text)?.into_iter();
     Ok(jobs
-        .map(|(name, values)| Sample {
+        .map(|(name, values)| LogSample {
             part: Some(name),
             values,
         })

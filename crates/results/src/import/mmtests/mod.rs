@@ -10,13 +10,13 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::{Run, RunKey};
+use crate::{RunKey, RunRecord};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
-use super::{ImportError, Imported, MAX_BYTES, content, read_bytes};
+use super::{ImportedRuns, MAX_BYTES, ResultImportError, content, read_bytes};
 
-pub use format::{Benchmark, Sample};
+pub use format::{Benchmark, LogSample};
 
 /// The benchmarks whose logs can be read.
 pub const SUPPORTED: &str = "tbench, dbench, hackbench, sqlite, pgbench, schbench, netperf and fio";
@@ -40,7 +40,7 @@ struct Found {
 ///
 /// # Errors
 /// Logs of benchmarks that are not known, or that do not say what they should.
-pub(super) fn import(name: &str, folder: &Path) -> Result<Option<Imported>, ImportError> {
+pub(super) fn import(name: &str, folder: &Path) -> Result<Option<ImportedRuns>, ResultImportError> {
     let mut found = Found::default();
     look(folder, DEPTH, &mut found)?;
     if found.logs.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn import(name: &str, folder: &Path) -> Result<Option<Imported>, Impo
     found.logs.sort_by_cached_key(|(workload, _, path)| {
         (natural(workload), natural(&path.to_string_lossy()))
     });
-    let mut imported = Imported::of("mmtests", "unknown", Vec::new());
+    let mut imported = ImportedRuns::of("mmtests", "unknown", Vec::new());
     let mut dependent = false;
     for (workload, benchmark, path) in &found.logs {
         let samples = benchmark.read(&text(path)?).map_err(|e| content(path, e))?;
@@ -77,14 +77,14 @@ pub(super) fn import(name: &str, folder: &Path) -> Result<Option<Imported>, Impo
 }
 
 /// Each sample is a run; those of further iterations go on counting.
-fn add(imported: &mut Imported, policy: &str, workload: &str, samples: &[Sample]) {
+fn add(imported: &mut ImportedRuns, policy: &str, workload: &str, samples: &[LogSample]) {
     for sample in samples {
         let workload = match &sample.part {
             Some(part) => format!("{workload} {part}"),
             None => workload.to_owned(),
         };
         let first = sample.values.first().map(|(metric, _)| metric);
-        let of_same = |run: &&Run| {
+        let of_same = |run: &&RunRecord| {
             run.key.workload == workload && run.metrics.first().map(|(metric, _)| metric) == first
         };
         let repeat = imported.runs.iter().filter(of_same).count() as u32;
@@ -94,14 +94,14 @@ fn add(imported: &mut Imported, policy: &str, workload: &str, samples: &[Sample]
             policy: policy.to_owned(),
             repeat,
         };
-        let mut run = Run::new(key, None, repeat, repeat);
+        let mut run = RunRecord::new(key, None, repeat, repeat);
         run.metrics.clone_from(&sample.values);
         imported.runs.push(run);
     }
 }
 
-fn look(folder: &Path, depth: usize, found: &mut Found) -> Result<(), ImportError> {
-    let read = |source| ImportError::Read {
+fn look(folder: &Path, depth: usize, found: &mut Found) -> Result<(), ResultImportError> {
+    let read = |source| ResultImportError::Read {
         path: folder.to_owned(),
         source,
     };
@@ -136,7 +136,7 @@ fn look(folder: &Path, depth: usize, found: &mut Found) -> Result<(), ImportErro
     Ok(())
 }
 
-fn text(path: &Path) -> Result<String, ImportError> {
+fn text(path: &Path) -> Result<String, ResultImportError> {
     let bytes = read_bytes(path)?;
     let packed = path.extension().and_then(OsStr::to_str);
     let text = match packed {
@@ -147,10 +147,10 @@ fn text(path: &Path) -> Result<String, ImportError> {
     String::from_utf8(text).map_err(|_| content(path, "is not UTF-8 text"))
 }
 
-fn unpack(path: &Path, packed: impl Read) -> Result<Vec<u8>, ImportError> {
+fn unpack(path: &Path, packed: impl Read) -> Result<Vec<u8>, ResultImportError> {
     let mut text = Vec::new();
     let read = packed.take(MAX_BYTES).read_to_end(&mut text);
-    read.map_err(|source| ImportError::Read {
+    read.map_err(|source| ResultImportError::Read {
         path: path.to_owned(),
         source,
     })?;

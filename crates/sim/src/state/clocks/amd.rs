@@ -2,7 +2,7 @@
 //! the highest of theirs.
 
 use wakepath_policies::freq::amd_pstate::{
-    AmdPstate, AmdPstateSettings, Governor, Mode, Request, TRANSITION_DELAY,
+    AmdGovernor, AmdMode, AmdPstate, AmdPstateSettings, Request, TRANSITION_DELAY,
 };
 use wakepath_policies::freq::schedutil::{CpuSignal, Schedutil, SchedutilPerf};
 use wakepath_policies::freq::{FrequencyTable, SchedutilSettings};
@@ -51,11 +51,11 @@ impl AmdClock {
         }
         let (of, capacity) = (SchedutilSettings::default(), Capacity(cluster.capacity));
         let governor = match (settings.governor, cppc.registers) {
-            (Governor::Schedutil, true) => {
+            (AmdGovernor::Schedutil, true) => {
                 let one = SchedutilPerf::new(&of, capacity, TRANSITION_DELAY, tick);
                 Chooser::Performance(vec![one; cpus])
             }
-            (Governor::Schedutil, false) => {
+            (AmdGovernor::Schedutil, false) => {
                 let top = driver.top();
                 let one = Schedutil::continuous(&of, top, capacity, TRANSITION_DELAY, tick);
                 Chooser::Frequency(vec![one; cpus])
@@ -63,10 +63,10 @@ impl AmdClock {
             _ => Chooser::Fixed,
         };
         let first = match (settings.mode, settings.governor) {
-            (Mode::Active, _) => driver.autonomous(),
-            (_, Governor::Schedutil) => driver.for_utilisation(0, 0, 1024, true),
-            (_, Governor::Performance) => driver.for_frequency(driver.top(), false),
-            (_, Governor::Powersave) => driver.for_frequency(driver.default_minimum(), false),
+            (AmdMode::Active, _) => driver.autonomous(),
+            (_, AmdGovernor::Schedutil) => driver.for_utilisation(0, 0, 1024, true),
+            (_, AmdGovernor::Performance) => driver.for_frequency(driver.top(), false),
+            (_, AmdGovernor::Powersave) => driver.for_frequency(driver.default_minimum(), false),
         };
         // A desired performance leaves the processor no choice.
         let hardware = (first.desired == 0).then(|| {

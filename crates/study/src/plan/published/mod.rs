@@ -11,7 +11,7 @@ use toml::Spanned;
 use wakepath_results::Condition;
 
 use super::{Cell, Plan, members, position};
-use crate::file::{Across, ExpectEntry, Names, Runs, Selection, Show, Source, StudyError};
+use crate::file::{Across, Aggregate, ExpectEntry, Names, Selection, Show, StudyError, StudyText};
 
 pub use value::{Published, decimal};
 
@@ -44,7 +44,7 @@ pub struct How {
     /// What brings it to its unit, by division.
     pub divisor: f64,
     /// How several runs become one.
-    pub runs: Runs,
+    pub runs: Aggregate,
     /// What is shown of a pair.
     pub show: Show,
     /// How several workloads become one.
@@ -119,7 +119,7 @@ pub struct Expectation {
 /// The tables and the expectations of a study.
 pub(super) fn all(
     plan: &Plan,
-    source: Source<'_>,
+    source: StudyText<'_>,
 ) -> Result<(Vec<Table>, Vec<Expectation>), StudyError> {
     let study = Study::new(plan, source);
     let workloads: Vec<&str> = plan.workloads.iter().map(|w| w.name.as_str()).collect();
@@ -139,7 +139,7 @@ pub(super) fn all(
 /// What tables are made of.
 struct Study<'a> {
     plan: &'a Plan,
-    source: Source<'a>,
+    source: StudyText<'a>,
     /// Whether tables go by drives.
     by_drive: bool,
     /// What is run: machine, workload, policy.
@@ -152,7 +152,7 @@ struct Study<'a> {
 }
 
 impl<'a> Study<'a> {
-    fn new(plan: &'a Plan, source: Source<'a>) -> Self {
+    fn new(plan: &'a Plan, source: StudyText<'a>) -> Self {
         let cells = || plan.cells().iter();
         let machines = cells().map(|c| plan.machine_and_drive(c.machine));
         let (machines, drives) = machines.unzip();

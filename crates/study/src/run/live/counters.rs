@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wakepath_results::rows::BUSY;
-use wakepath_results::{Idle, Run};
+use wakepath_results::{Idle, RunRecord};
 use wakepath_system::{Root, System};
 
 const CPUS: &str = "sys/devices/system/cpu";
@@ -79,7 +79,7 @@ impl Counters {
     }
 
     /// Puts what has happened since `before` into `run`.
-    pub(super) fn since(&self, before: &Self, took: Duration, run: &mut Run) {
+    pub(super) fn since(&self, before: &Self, took: Duration, run: &mut RunRecord) {
         let took_ns = took.as_nanos() as u64;
         for (kind, cpus) in &self.cpus {
             let mut idle_ns = 0;
@@ -178,7 +178,7 @@ mod tests {
             policy: String::new(),
             repeat: 0,
         };
-        let mut run = Run::new(key, None, 0, 0);
+        let mut run = RunRecord::new(key, None, 0, 0);
         Counters::read(&system).since(&before, Duration::from_millis(1), &mut run);
         assert_eq!((run.idle[0].time_ns, run.idle[0].entries), (750_000, 5));
         // The kernel counts stays in the wrong state, not what they cost.

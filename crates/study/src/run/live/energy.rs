@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use wakepath_results::Run;
+use wakepath_results::RunRecord;
 use wakepath_system::{Root, System};
 
 const POWERCAP: &str = "sys/class/powercap";
@@ -49,7 +49,7 @@ impl<'a> Meter<'a> {
     }
 
     /// Puts the mean power since its creation into `run`.
-    pub(super) fn finish(mut self, took: Duration, run: &mut Run) {
+    pub(super) fn finish(mut self, took: Duration, run: &mut RunRecord) {
         self.read();
         if let Some(spent) = self.spent
             && !took.is_zero()
@@ -138,7 +138,7 @@ mod tests {
             policy: String::new(),
             repeat: 0,
         };
-        let mut run = Run::new(key, None, 0, 0);
+        let mut run = RunRecord::new(key, None, 0, 0);
         meter.finish(Duration::from_secs(1), &mut run);
         run.metrics.pop().map(|(_, value)| value)
     }

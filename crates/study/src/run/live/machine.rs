@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use wakepath_results::Machine;
+use wakepath_results::MachineInfo;
 use wakepath_results::directory::MACHINE;
 use wakepath_results::document::CpuKind;
 use wakepath_system::System;
@@ -100,13 +100,13 @@ impl Observed {
         }
     }
 
-    pub(super) fn in_short(&self) -> Machine {
+    pub(super) fn in_short(&self) -> MachineInfo {
         let drives: Vec<&str> = self
             .drives
             .iter()
             .filter_map(|d| d.model.as_deref())
             .collect();
-        Machine {
+        MachineInfo {
             name: self.host.clone(),
             source: MACHINE.to_owned(),
             title: format!("{}, {} CPUs, {}", self.cpu, self.online_cpus, self.kernel),

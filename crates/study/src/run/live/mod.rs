@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use wakepath_results::Run;
+use wakepath_results::RunRecord;
 use wakepath_settings::{Hold, Session};
 use wakepath_system::System;
 
@@ -153,7 +153,12 @@ impl Backend for Live<'_> {
         Ok(())
     }
 
-    fn run(&self, cell: Cell, run: &mut Run, cancelled: &AtomicBool) -> Result<(), StudyError> {
+    fn run(
+        &self,
+        cell: Cell,
+        run: &mut RunRecord,
+        cancelled: &AtomicBool,
+    ) -> Result<(), StudyError> {
         self.apply(cell.policy, cancelled)?;
         let workload = &self.plan.workloads[cell.workload];
         measure(workload, &self.system, run, cancelled).map_err(|message| {
@@ -224,7 +229,7 @@ fn settle(plan: &Plan, cancelled: &AtomicBool) -> Result<(), StudyError> {
 fn measure(
     workload: &PlannedWorkload,
     system: &System,
-    run: &mut Run,
+    run: &mut RunRecord,
     cancelled: &AtomicBool,
 ) -> Result<(), String> {
     let started = SystemTime::now()
@@ -259,7 +264,7 @@ fn measure(
 mod tests {
     use std::path::Path;
 
-    use wakepath_results::Origin;
+    use wakepath_results::RunOrigin;
 
     use super::*;
 
@@ -268,7 +273,7 @@ mod tests {
         let text = "name = 'x'\nrepeats = 4\n[[workload]]\nname = 'a'\ncommand = ['true']\n\
                     [[workload]]\nname = 'b'\ncommand = ['true']\n[[policy]]\nname = 'p'\n\
                     [[policy]]\nname = 'q'\n[[policy]]\nname = 'r'\n";
-        let plan = |text: &str| Plan::new(text, "x", Path::new("."), Origin::Live).unwrap();
+        let plan = |text: &str| Plan::new(text, "x", Path::new("."), RunOrigin::Live).unwrap();
         let first = order(&plan(text));
         assert_eq!(first, order(&plan(text)));
         assert_ne!(

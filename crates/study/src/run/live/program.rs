@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::NamedTempFile;
-use wakepath_results::{RequestedRate, Run};
+use wakepath_results::{RequestedRate, RunRecord};
 
 use crate::file::StudyError;
 use crate::plan::Reading;
@@ -51,7 +51,7 @@ pub(super) fn fio_version() -> Result<String, StudyError> {
 pub(super) fn fio(
     text: &str,
     rates: &[RequestedRate],
-    run: &mut Run,
+    run: &mut RunRecord,
     cancelled: &AtomicBool,
     look: &mut dyn FnMut(),
 ) -> Result<Duration, String> {
@@ -79,7 +79,7 @@ pub(super) fn fio(
 pub(super) fn command(
     words: &[String],
     readings: &[Reading],
-    run: &mut Run,
+    run: &mut RunRecord,
     cancelled: &AtomicBool,
     look: &mut dyn FnMut(),
 ) -> Result<Duration, String> {
@@ -259,14 +259,14 @@ mod tests {
     use super::*;
 
     /// The run of a command, and how often it was looked at.
-    fn run(words: &[&str]) -> (Run, u32) {
+    fn run(words: &[&str]) -> (RunRecord, u32) {
         let key = RunKey {
             machine: String::new(),
             workload: String::new(),
             policy: String::new(),
             repeat: 0,
         };
-        let mut run = Run::new(key, None, 0, 0);
+        let mut run = RunRecord::new(key, None, 0, 0);
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
         let cancelled = AtomicBool::new(false);
         let mut looks = 0;
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_command_gives_its_cpu_time_and_that_of_its_children() {
-        let value = |run: &Run, name: &str| {
+        let value = |run: &RunRecord, name: &str| {
             let found = run.metrics.iter().find(|(metric, _)| metric == name);
             found.unwrap_or_else(|| panic!("no {name}")).1
         };

@@ -1,8 +1,8 @@
 //! What a policy of a study changes on this machine.
 
-use wakepath_settings::{Hold, Plan, Selection, Session, SettingsError, policy};
+use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, Targets, policy};
 use wakepath_system::setting;
-use wakepath_system::{Key, System};
+use wakepath_system::{SettingKey, System};
 
 use crate::file::{StudyError, unknown};
 use crate::plan::PlannedPolicy;
@@ -16,10 +16,10 @@ pub(super) fn error(e: &SettingsError) -> StudyError {
 ///
 /// # Errors
 /// This machine cannot have it; the message says what it can.
-pub(super) fn plan(system: &System, of: &PlannedPolicy) -> Result<Plan, StudyError> {
+pub(super) fn plan(system: &System, of: &PlannedPolicy) -> Result<SettingsPlan, StudyError> {
     let named = |e: String| StudyError::Settings(format!("policy '{}': {e}", of.name));
-    let mut wanted = policy::resolve(system, &of.set, &Selection::default())
-        .map_err(|e| named(e.to_string()))?;
+    let mut wanted =
+        policy::resolve(system, &of.set, &Targets::default()).map_err(|e| named(e.to_string()))?;
     for (name, value) in &of.settings {
         let Some(info) = setting::find(name) else {
             let known: Vec<&str> = setting::SETTINGS.iter().map(|s| s.name).collect();
@@ -32,10 +32,12 @@ pub(super) fn plan(system: &System, of: &PlannedPolicy) -> Result<Plan, StudyErr
                 info.scope.name()
             )));
         }
-        let keys = places.into_iter().filter_map(|at| Key::new(info, at));
+        let keys = places
+            .into_iter()
+            .filter_map(|at| SettingKey::new(info, at));
         wanted.values.extend(keys.map(|key| (key, value.clone())));
     }
-    Plan::new(system, wanted).map_err(|e| named(e.to_string()))
+    SettingsPlan::new(system, wanted).map_err(|e| named(e.to_string()))
 }
 
 /// The right to change settings, if any policy of a plan needs it.
@@ -72,7 +74,7 @@ pub(super) fn hold(
 mod tests {
     use std::path::Path;
 
-    use wakepath_results::Origin;
+    use wakepath_results::RunOrigin;
     use wakepath_system::Root;
 
     use super::*;
@@ -87,7 +89,7 @@ mod tests {
                 "name = 'x'\npolicy = [{{ name = 'p', set = '{set}' }}]\n\
                  [[workload]]\nname = 'a'\ncommand = ['true']\n"
             );
-            let of = plan::Plan::new(&text, "x", Path::new("."), Origin::Live).unwrap();
+            let of = plan::Plan::new(&text, "x", Path::new("."), RunOrigin::Live).unwrap();
             let error = plan(&system, &of.policies[0]).unwrap_err().to_string();
             assert!(
                 error.contains("policy 'p'") && error.contains(set),

@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use wakepath_policies::PolicySet;
-use wakepath_results::{Machine, Run};
+use wakepath_results::{MachineInfo, RunRecord};
 use wakepath_trace::recording::Metadata;
 
 use super::{Backend, Order, Provenance};
 use crate::file::StudyError;
-use crate::plan::{Cell, Plan, PlannedMachine, PlannedWorkload, Recording, Task, sha256_of};
+use crate::plan::{Cell, Plan, PlannedMachine, PlannedRecording, PlannedWorkload, Task, sha256_of};
 
 pub use recording::{RECORDED, Replayed, Replaying, cannot_replay};
 
@@ -108,7 +108,7 @@ impl<'a> Replay<'a> {
     }
 
     /// What a machine is, and its file.
-    fn described(&self, machine: usize) -> Result<(Machine, String), StudyError> {
+    fn described(&self, machine: usize) -> Result<(MachineInfo, String), StudyError> {
         let planned = &self.plan.machines[machine];
         if let Some(model) = &planned.model {
             return Ok((planned.in_short(model), model.to_toml()?));
@@ -135,7 +135,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-fn recording_of(workload: &PlannedWorkload) -> Result<&Recording, StudyError> {
+fn recording_of(workload: &PlannedWorkload) -> Result<&PlannedRecording, StudyError> {
     match &workload.task {
         Task::Recording(recording) => Ok(recording),
         _ => Err(StudyError::Settings(format!(
@@ -167,7 +167,7 @@ impl Backend for Replay<'_> {
         }
         notes.extend(self.other_machines());
         let all = 0..self.plan.machines.len();
-        let all: Vec<(Machine, String)> = all
+        let all: Vec<(MachineInfo, String)> = all
             .map(|machine| self.described(machine))
             .collect::<Result<_, _>>()?;
         let (machines, files): (_, Vec<String>) = all.into_iter().unzip();
@@ -195,7 +195,12 @@ impl Backend for Replay<'_> {
         Ok(None)
     }
 
-    fn run(&self, cell: Cell, run: &mut Run, cancelled: &AtomicBool) -> Result<(), StudyError> {
+    fn run(
+        &self,
+        cell: Cell,
+        run: &mut RunRecord,
+        cancelled: &AtomicBool,
+    ) -> Result<(), StudyError> {
         let replayed = self.replayed(cell, cancelled)?;
         rows::fill(run, &replayed, cell.policy, cell.repeat as usize);
         Ok(())
@@ -203,7 +208,7 @@ impl Backend for Replay<'_> {
 }
 
 /// A machine of which only its recording is known.
-fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> Machine {
+fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> MachineInfo {
     let metadata = recording.metadata();
     let processor = metadata
         .processor
@@ -214,7 +219,7 @@ fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> Machine {
         .as_deref()
         .unwrap_or("of an unknown release");
     let drives: Vec<&str> = metadata.devices.iter().map(|d| d.name.as_str()).collect();
-    Machine {
+    MachineInfo {
         name: planned.name.clone(),
         source: planned.file.clone(),
         title: match metadata.cpus {

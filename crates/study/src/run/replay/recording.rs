@@ -9,7 +9,7 @@ use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::mechanism::Place;
 use wakepath_policies::psd::{PsdPolicy, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
-use wakepath_replay::package::Package;
+use wakepath_replay::package::PackageFigures;
 use wakepath_replay::{Ran, ReplayError, Report, Setup, States, replay};
 use wakepath_results::document::CpuKind;
 use wakepath_system::HaltpollAsSet;
@@ -17,7 +17,7 @@ use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::{KernelVersion, TickRate};
 
 use crate::file::StudyError;
-use crate::plan::{Recording, chain};
+use crate::plan::{PlannedRecording, chain};
 
 /// What was recorded, as the policy of a study that changes nothing.
 pub const RECORDED: &str = "recorded";
@@ -25,7 +25,7 @@ pub const RECORDED: &str = "recorded";
 /// A recording, with everything found that replaying it takes.
 #[derive(Debug)]
 pub struct Replaying<'a> {
-    recording: &'a Recording,
+    recording: &'a PlannedRecording,
     setup: Setup,
     kinds: Vec<String>,
     passes: Vec<Pass>,
@@ -57,7 +57,7 @@ impl<'a> Replaying<'a> {
     /// # Errors
     /// The recording has no idle states, or a policy set cannot be replayed on it.
     pub fn new(
-        recording: &'a Recording,
+        recording: &'a PlannedRecording,
         machine: Option<&Machine>,
         sets: &[(&str, &PolicySet)],
     ) -> Result<Self, StudyError> {
@@ -93,7 +93,7 @@ impl<'a> Replaying<'a> {
         };
         let setup = Setup {
             states,
-            package: machine.and_then(Package::of_machine),
+            package: machine.and_then(PackageFigures::of_machine),
             tick: tick.unwrap_or_default(),
             policies: Vec::new(),
             psd: None,
@@ -223,7 +223,7 @@ fn group_name(cpus: &[u32]) -> String {
 fn passes(
     sets: &[(&str, &PolicySet)],
     setup: &Setup,
-    recording: &Recording,
+    recording: &PlannedRecording,
 ) -> Result<Vec<Pass>, StudyError> {
     // What was recorded comes with any pass.
     let mut passes: Vec<Pass> = vec![Pass {

@@ -2,7 +2,7 @@
 
 use wakepath_replay::{BlockPolicy, BlockReport, StateReport};
 use wakepath_results::rows::BUSY;
-use wakepath_results::{Idle, Run};
+use wakepath_results::{Idle, RunRecord};
 
 use super::recording::Replayed;
 
@@ -11,7 +11,7 @@ const PACKAGE: &str = "package";
 const ASLEEP: &str = "asleep";
 
 /// Puts what a policy did in a block of time into `run`.
-pub(super) fn fill(run: &mut Run, replayed: &Replayed, policy: usize, block: usize) {
+pub(super) fn fill(run: &mut RunRecord, replayed: &Replayed, policy: usize, block: usize) {
     let Some((place, _)) = replayed.policies.get(policy) else {
         return;
     };
