@@ -9,7 +9,7 @@ import json
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,22 @@ GOALS = (
     ("p99_us", 0.9, 10.0),
 )
 NAMES = {"mean_us": "mean latency", "iops": "IOPS", "p99_us": "p99 latency"}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What older measurements lack: its metric, and how near a cell has to be, in % or by so much."""
+
+    metric: str
+    percent: float
+    floor: float
+
+
+# A rate of a few per second rests on a few events: the floor is what they vary by.
+TICKLESS = Rate("tickless_per_s", 10.0, 5.0)
+FREQUENCIES = (Rate("set_mhz", 5.0, 0.0), Rate("frequency_changes_per_s", 5.0, 2.0))
+# Governors that change the frequency.
+FOLLOWING = ("schedutil", "ondemand")
 # Percentage points between the shares of an idle state.
 SHARE_GOAL = 5.0
 # A cell is met if its mean, IOPS and p99 are this near, in %, and its shares.
@@ -66,6 +82,19 @@ class Compared:
     def off(self, metric: str) -> float:
         """By how many percent the simulator is off."""
         return 100 * (self.sim.mean(metric) / self.lab.mean(metric) - 1)
+
+    def has(self, rate: Rate) -> bool:
+        """Whether it was measured."""
+        return rate.metric in self.lab.metrics
+
+    def within(self, rate: Rate) -> bool:
+        """Whether the simulator is near enough."""
+        near = max(rate.floor, rate.percent / 100 * self.lab.mean(rate.metric))
+        return abs(self.sim.mean(rate.metric) - self.lab.mean(rate.metric)) <= near
+
+    def follows_load(self) -> bool:
+        """Whether its frequency does, and was measured."""
+        return any(name in self.policy for name in FOLLOWING) and all(map(self.has, FREQUENCIES))
 
     def shares_off(self) -> tuple[str, float]:
         """The idle state whose share is furthest off, and by how many points."""
@@ -139,6 +168,10 @@ def page(cells: list[Compared]) -> str:
     near = sum(abs(cell.shares_off()[1]) <= SHARE_GOAL for cell in cells)
     verdict = "met" if near == len(cells) else "not met"
     lines.append(f"| share of each state within {SHARE_GOAL:g} points | 100% | {near / len(cells):.0%} | {verdict} |")
+    ticks = [cell for cell in cells if cell.has(TICKLESS)]
+    clocks = [cell for cell in cells if cell.follows_load()]
+    lines.append(all_of(f"tickless idle periods within {TICKLESS.percent:g} %", ticks, tickless_met))
+    lines.append(all_of(f"frequencies within {FREQUENCIES[0].percent:g} %", clocks, frequencies_met))
     lines += [
         "",
         *(
@@ -146,21 +179,73 @@ def page(cells: list[Compared]) -> str:
             f"{max(abs(c.off(metric)) for c in cells):.0f} % at most"
             for metric in METRICS
         ),
-        "- ticks stopped and the sequence of frequencies are not compared yet",
+        f"- tickless idle periods: those that a CPU begins with its tick stopped, per second (`{TICKLESS.metric}`; the "
+        f"kernel's `idle_sleeps`), within {TICKLESS.percent:g} % or {TICKLESS.floor:g} per second; {len(ticks)} of "
+        f"{len(cells)} cells were measured since they are counted",
+        f"- frequencies, in {len(clocks)} cells with schedutil: the mean over time of the frequency that is set "
+        f"(`{FREQUENCIES[0].metric}`) within {FREQUENCIES[0].percent:g} %, and its changes per second "
+        f"(`{FREQUENCIES[1].metric}`) within {FREQUENCIES[1].percent:g} % or {FREQUENCIES[1].floor:g} per second",
     ]
     for kernel in dict.fromkeys(cell.kernel for cell in cells):
         lines += ["", f"## {kernel}", "", *table([cell for cell in cells if cell.kernel == kernel])]
+    lines += frequency_table(clocks)
     if REASONS.is_file():
         lines += ["", REASONS.read_text().rstrip()]
     return "\n".join(lines) + "\n"
+
+
+def tickless_met(cell: Compared) -> bool:
+    """The goal of stopped ticks."""
+    return cell.within(TICKLESS)
+
+
+def frequencies_met(cell: Compared) -> bool:
+    """The goal of frequency requests."""
+    return all(map(cell.within, FREQUENCIES))
+
+
+def all_of(goal: str, cells: list[Compared], met: Callable[[Compared], bool]) -> str:
+    """The row of a goal that all cells have to meet in which it was measured."""
+    if not cells:
+        return f"| {goal} | 100% | not measured | |"
+    near = sum(map(met, cells))
+    return f"| {goal} | 100% | {near / len(cells):.0%} | {'met' if near == len(cells) else 'not met'} |"
+
+
+def frequency_table(cells: list[Compared]) -> list[str]:
+    """What schedutil asked for."""
+    if not cells:
+        return []
+    lines = [
+        "",
+        "## Frequencies",
+        "",
+        "| kernel | job | policy | mean MHz: simulated | real | off % | changes per s: simulated | real | |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    mhz, changes = (rate.metric for rate in FREQUENCIES)
+    for cell in cells:
+        row = [
+            cell.kernel,
+            cell.job,
+            cell.policy,
+            cell.sim.shown(mhz),
+            cell.lab.shown(mhz),
+            f"{cell.off(mhz):+.1f}",
+            cell.sim.shown(changes),
+            cell.lab.shown(changes),
+            "met" if frequencies_met(cell) else "not met",
+        ]
+        lines.append(f"| {' | '.join(row)} |")
+    return lines
 
 
 def table(cells: list[Compared]) -> list[str]:
     """A row per cell."""
     lines = [
         "| job | policy | mean us: simulated | real | off % | IOPS off % | p99 us: simulated | real | off % | "
-        "idle share that is furthest off, points | |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "idle share that is furthest off, points | tickless per s: simulated | real | |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for cell in cells:
         state, points = cell.shares_off()
@@ -175,6 +260,8 @@ def table(cells: list[Compared]) -> list[str]:
             cell.lab.shown("p99_us"),
             f"{cell.off('p99_us'):+.1f}",
             f"{state} {points:+.1f}",
+            cell.sim.shown(TICKLESS.metric),
+            cell.lab.shown(TICKLESS.metric) if cell.has(TICKLESS) else "not measured",
             "met" if cell.met() else "not met",
         ]
         lines.append(f"| {' | '.join(row)} |")

@@ -185,7 +185,9 @@ def script(cell: Cell) -> str:
     watched = round(0.8e6 * runtime_s(cell.job.read_text()))
     number = f"{cell.number:06}"
     program = f"fio --output-format=json+ --output=/out/runs/{number}.fio /rig/jobs/{number}"
-    return "\n".join([f"fresh {governor} {frequency}", *lines, f"measure {number} {watched} {program}"])
+    # What fails is then below the name of its run.
+    named = f"echo {shlex.quote(f'run {number}: {cell.key.workload}, {cell.key.policy}')}"
+    return "\n".join([named, f"fresh {governor} {frequency}", *lines, f"measure {number} {watched} {program}"])
 
 
 def by_module(policy: Mechanism) -> bool:
@@ -261,14 +263,52 @@ def runtime_s(job: str) -> float:
     return max(int(value) / (1000 if unit == "ms" else 1) for value, unit in found)
 
 
-def counters(path: Path) -> tuple[dict[str, int], dict[tuple[str, str], int]]:
-    """What the drives counted, and the idle counters summed over CPUs, by state and name."""
+@dataclass(frozen=True)
+class Counters:
+    """What a guest has counted until now."""
+
+    drive: dict[str, int]
+    # Of the idle states, summed over CPUs, by state and name.
+    idle: dict[tuple[str, str], int]
+    # Idle periods that the CPUs of the job began with their tick stopped.
+    tickless: int
+
+
+def counters(path: Path, cpus: int) -> Counters:
+    """What the guest's shell function `counters` printed; the CPUs of the job are the first ones."""
     lines = path.read_text().splitlines()
     sums: defaultdict[tuple[str, str], int] = defaultdict(int)
+    tickless = cpu = 0
     for line in lines[1:]:
         if match := re.fullmatch(r".*/cpu\d+/cpuidle/state(\d+)/(\w+):(\d+)", line):
             sums[match[1], match[2]] += int(match[3])
-    return drive_counts(lines[0]), dict(sums)
+        elif match := re.fullmatch(r"cpu: (\d+)", line):
+            cpu = int(match[1])
+        elif (match := re.fullmatch(r"\s*\.idle_sleeps\s*: (\d+)", line)) and cpu < cpus:
+            tickless += int(match[1])
+    return Counters(drive_counts(lines[0]), dict(sums), tickless)
+
+
+def frequencies(log: str, begin: int, end: int, machine: Machine) -> dict[str, float]:
+    """The clocks between two times, from the driver's log of requests since they were at their lowest."""
+    khz_time = changes = 0
+    now = dict.fromkeys(range(0, machine.cpus, machine.clock_cpus), (begin, machine.slowest_khz))
+    for line in log.splitlines():
+        if line == "full":
+            raise RigError("the log of frequency requests is full: rig/cpufreq has room for 131,072")
+        at, cpu, khz = (int(word) for word in line.split())
+        clock = cpu // machine.clock_cpus * machine.clock_cpus
+        since, before = now[clock]
+        if at < end:
+            until = max(at, begin)
+            khz_time += before * (until - since)
+            changes += at >= begin and khz != before
+            now[clock] = (until, khz)
+    khz_time += sum(khz * (end - since) for since, khz in now.values())
+    return {
+        "set_mhz": khz_time / (end - begin) / len(now) / 1e3,
+        "frequency_changes_per_s": changes * 1e9 / (end - begin),
+    }
 
 
 def drive_counts(line: str) -> dict[str, int]:
@@ -306,13 +346,14 @@ def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[st
     if (runs / f"{name}.failed").exists():
         complaint = (runs / f"{name}.err").read_text(errors="replace").strip()[-500:]
         raise RigError(f"{cell.key}: fio failed: {complaint}")
-    drive_before, before = counters(runs / f"{name}.before")
-    drive_after, after = counters(runs / f"{name}.after")
+    before = counters(runs / f"{name}.before", machine.cpus)
+    after = counters(runs / f"{name}.after", machine.cpus)
+    watched_ns = after.drive["clock_ns"] - before.drive["clock_ns"]
     idle = [
         {
             "state": state["name"],
             **{
-                field: after[str(index), counter] - before[str(index), counter]
+                field: after.idle[str(index), counter] - before.idle[str(index), counter]
                 for field, counter in (("time_us", "time"), ("usage", "usage"), ("above", "above"), ("below", "below"))
             },
         }
@@ -321,8 +362,14 @@ def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[st
     return {
         "key": asdict(cell.key),
         "fio": json.dumps(trimmed(json.loads((runs / f"{name}.fio").read_text())), separators=(",", ":")),
-        "watched_ns": drive_after["clock_ns"] - drive_before["clock_ns"],
+        "watched_ns": watched_ns,
         "idle": idle,
         "cpus": machine.cpus,
+        "metrics": {
+            "tickless_per_s": (after.tickless - before.tickless) * 1e9 / watched_ns,
+            **frequencies(
+                (runs / f"{name}.frequency").read_text(), before.drive["clock_ns"], after.drive["clock_ns"], machine
+            ),
+        },
         "tools": {"kernel": f"Linux {kernel.release}"},
     }

@@ -61,6 +61,9 @@ class Machine:
         self.hz = int(number(self.toml, "hz", 250))
         self.irq_time = bool(number(self.toml, "irq_time_accounting", 0))
         self.cpus = sum(int(number(cluster, "cpus", 1)) for cluster in self.toml["cluster"])
+        cluster = self.toml["cluster"][0]
+        self.clock_cpus = int(number(cluster, "clock_cpus", self.cpus))
+        self.slowest_khz = int(cluster["opps"][0]["khz"])
         self.states: list[dict[str, Any]] = self.toml["idle_state"]
         self.drive: dict[str, Any] = self.toml["drive"]
         self.drives = int(number(self.drive, "count", 1))
@@ -179,8 +182,8 @@ class Machine:
         """Of rig/cpufreq."""
         cluster = self.toml["cluster"][0]
         frequencies = ",".join(str(int(opp["khz"])) for opp in cluster["opps"])
-        shared = int(number(cluster, "clock_cpus", self.cpus))
-        return f"khz={frequencies} clock_cpus={shared} latency_us={round(number(cluster, 'transition_latency_us', 0))}"
+        latency_us = round(number(cluster, "transition_latency_us", 0))
+        return f"khz={frequencies} clock_cpus={self.clock_cpus} latency_us={latency_us}"
 
 
 def check_state_name(machine: str, name: str) -> None:

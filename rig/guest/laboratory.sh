@@ -25,7 +25,7 @@ raid() {
     [ -b /dev/md_drives ]
 }
 
-# As the simulator begins: the governor knows nothing, all states are on, nobody asks for a latency.
+# As the simulator begins: the governor knows nothing, all states are on, nobody asks for a latency, clocks are slow.
 fresh() {
     for other in $(cat $cpus/cpuidle/available_governors); do
         [ "$other" = "$1" ] || echo "$other" >$cpus/cpuidle/current_governor
@@ -42,7 +42,15 @@ fresh() {
     for cpu in $workers; do
         for state in $cpus/cpu$cpu/cpuidle/state*; do echo 0 >$state/disable; done
         echo 0 >$cpus/cpu$cpu/power/pm_qos_resume_latency_us
-        echo "$2" >$cpus/cpu$cpu/cpufreq/scaling_governor
+        clock=$cpus/cpu$cpu/cpufreq
+        echo performance >$clock/scaling_governor
+        cat $clock/cpuinfo_min_freq >$clock/scaling_max_freq
+    done
+    echo 0 >/sys/kernel/debug/wakepath_cpufreq
+    for cpu in $workers; do
+        clock=$cpus/cpu$cpu/cpufreq
+        echo "$2" >$clock/scaling_governor
+        cat $clock/cpuinfo_max_freq >$clock/scaling_max_freq
     done
 }
 
@@ -84,6 +92,7 @@ counters() {
     echo "$counts"
     grep -H . $cpus/cpu*/cpuidle/state*/usage $cpus/cpu*/cpuidle/state*/time \
         $cpus/cpu*/cpuidle/state*/above $cpus/cpu*/cpuidle/state*/below
+    grep -E '^cpu: |idle_sleeps' /proc/timer_list
 }
 
 # On the CPU of the drives, which the others do not see: counters soon after the first request, and before the last.
@@ -134,7 +143,6 @@ measure() {
             taskset -c $(echo $workers | tr ' ' ,) "$@"
     fi
     echo 0 >$drives/counts
-    echo 0 >/sys/kernel/debug/wakepath_cpufreq
     taskset -c $drive_cpu sh -c ". /rig/laboratory.sh; watch $number $watched" &
     watcher=$!
     echo "lab: run $number" >/dev/console

@@ -388,6 +388,7 @@ fn cluster(
         } else {
             like.transition_latency_us.clone()
         },
+        fixed_speed: false,
         clock_slot_us: match cppc {
             Some(_) => Figure::assumed(AMD_SLOT_US, AMD_SLOT_WHY),
             None => clock.clock_slot_us.clone(),

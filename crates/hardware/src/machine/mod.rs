@@ -130,6 +130,11 @@ pub struct Cluster {
     pub clock_cpus: Option<usize>,
     /// Capacity at the highest operating point; the biggest cluster of a machine has 1024.
     pub capacity: u32,
+    /// The CPUs of a virtual machine: they take requests for frequencies and always run at the speed of the fastest operating
+    /// point. Without APERF and MPERF the kernel's utilisation is not frequency-invariant there
+    /// (`arch_scale_freq_invariant()`).
+    #[serde(default)]
+    pub fixed_speed: bool,
     /// Time from when the hardware takes up a frequency request until the CPUs run at it.
     pub transition_latency_us: Figure,
     /// How often the hardware looks at requests, at turbo limits and, under HWP, at the load;

@@ -1,7 +1,7 @@
 //! schedutil: the frequency that the scheduler's utilisation signals ask for.
 //!
-//! Source: `kernel/sched/cpufreq_schedutil.c`, Linux 6.12, for systems whose utilisation is
-//! frequency-invariant. Limits on the frequency, utilisation clamps and deadline tasks are left out.
+//! Source: `kernel/sched/cpufreq_schedutil.c`, Linux 6.12. Limits on the frequency, utilisation clamps and deadline
+//! tasks are left out.
 
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
@@ -22,6 +22,8 @@ pub struct CpuSignal {
 pub struct Schedutil {
     /// The lowest frequency at which a CPU has each performance, from none up to its capacity.
     frequency_for: Vec<Kilohertz>,
+    /// The frequencies, if the utilisation is not frequency-invariant.
+    relative: Option<FrequencyTable>,
     /// The capacity of each CPU at the highest frequency of the table.
     capacity: Capacity,
     rate_limit: u64,
@@ -73,12 +75,36 @@ impl Schedutil {
             frequency_for: (0..=capacity.0)
                 .map(|performance| raw_frequency(highest, capacity, performance))
                 .collect(),
+            relative: None,
             capacity,
             rate_limit: settings.rate_limit.unwrap_or(default_rate_limit).0,
             boosts: vec![IowaitBoost::new(settings.boost, tick)],
             idle_calls: 0,
             frequency: None,
             last_change: 0,
+        }
+    }
+
+    /// The same where the kernel cannot tell how fast a CPU has been, so that its utilisation is not frequency-invariant:
+    /// performance is then relative to the present frequency (`get_capacity_ref_freq()`). It begins at the lowest one.
+    #[must_use]
+    pub fn without_invariance(self, table: FrequencyTable) -> Self {
+        Self {
+            frequency: Some(table.lowest()),
+            relative: Some(table),
+            ..self
+        }
+    }
+
+    /// The frequency for this performance.
+    fn target(&self, performance: Capacity) -> Kilohertz {
+        match (&self.relative, self.frequency) {
+            (Some(table), Some(Kilohertz(now))) => {
+                // A quarter more, so that the frequency rises before a CPU is busy all the time.
+                let reference = Kilohertz(now.saturating_add(now / 4));
+                table.at_or_above(raw_frequency(reference, self.capacity, performance.0))
+            }
+            _ => self.frequency_for[performance.0 as usize],
         }
     }
 
@@ -111,7 +137,7 @@ impl Schedutil {
             idle_calls = signal.idle_calls;
         }
         let performance = with_headroom(utilisation, self.capacity);
-        let mut next = self.frequency_for[performance.0 as usize];
+        let mut next = self.target(performance);
 
         // On a CPU with a clock of its own a lower frequency would be premature if it has not been
         // idle since the last update: it has more to do than the signal shows yet.
@@ -239,6 +265,33 @@ mod tests {
             Nanoseconds::ZERO,
             TickRate::HZ_250,
         )
+    }
+
+    /// `get_next_freq()` with `arch_scale_freq_invariant()` false: 500 of 1024 are 625 with headroom, and of 5/4 of the
+    /// present frequency.
+    #[test]
+    fn without_invariance_performance_is_of_the_present_frequency() {
+        let table: Vec<_> = [400, 600, 800, 1000].map(|mhz| Kilohertz(mhz * 1000)).into();
+        let table = FrequencyTable::new(table).unwrap();
+        let settings = SchedutilSettings::default();
+        let (limit, tick) = (Nanoseconds::from_millis(1), TickRate::HZ_250);
+        let domain = Schedutil::new(&settings, &table, Capacity(1024), 2, limit, tick);
+        let mut relative = domain.without_invariance(table);
+        let mut chosen = |ms: u64, utilisation: u32| {
+            let signals = [signal(utilisation, ms), signal(0, ms)];
+            let now = Nanoseconds::from_millis(ms);
+            relative.update(now, 0, false, signals.into_iter())
+        };
+        // 305 MHz are enough: it stays where it begins.
+        assert_eq!(chosen(2, 500), None);
+        // Fully busy: 500, 750 and 1000 MHz, one step at a time.
+        assert_eq!(chosen(4, 1024), Some(Kilohertz(600_000)));
+        assert_eq!(chosen(6, 1024), Some(Kilohertz(800_000)));
+        assert_eq!(chosen(8, 1024), Some(Kilohertz(1_000_000)));
+        // 762, 610 and 488 MHz.
+        assert_eq!(chosen(10, 500), Some(Kilohertz(800_000)));
+        assert_eq!(chosen(12, 500), None);
+        assert_eq!(chosen(14, 300), Some(Kilohertz(400_000)));
     }
 
     fn signal(utilisation: u32, idle_calls: u64) -> CpuSignal {

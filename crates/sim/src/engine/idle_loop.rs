@@ -81,6 +81,7 @@ impl<O: Observer> Engine<'_, O> {
             };
             c.tick_stops += 1;
         }
+        c.tickless += u64::from(c.tick_stopped);
         c.state = choice.state;
         c.idle_since = now;
         c.mode = Mode::Idle;

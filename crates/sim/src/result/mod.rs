@@ -206,6 +206,8 @@ pub struct CpuTime {
     pub asleep_seconds: f64,
     /// Decisions of the governor that stopped a running tick.
     pub tick_stops: u64,
+    /// Idle periods that began without a tick: it was stopped then, or had been before (`idle_sleeps` of `/proc/timer_list`).
+    pub tickless: u64,
     /// Decisions of the governor.
     pub selections: u64,
     /// Seconds in each idle state.
@@ -227,6 +229,8 @@ pub struct ClockTime {
     pub mean_mhz: f64,
     /// How often the frequency changed while one of its CPUs was powered, or on the way to that.
     pub changes: u64,
+    /// Mean frequency in MHz over the whole time, asleep or not.
+    pub set_mhz: f64,
     /// The frequencies at which its CPUs were powered, slowest first.
     pub residency: Vec<FrequencyTime>,
     /// HWP dynamic boost, if it is on.
@@ -272,6 +276,7 @@ impl ClockTime {
                 0.0
             },
             changes: domain.changes,
+            set_mhz: domain.khz_time_until(finished.end) as f64 / finished.end.max(1) as f64 / 1e3,
             residency,
             hwp_boost: domain.hwp_boosts(),
         }
@@ -317,6 +322,7 @@ impl Run {
                 powered_seconds: c.powered.iter().sum::<u64>() as f64 / 1e9,
                 asleep_seconds: c.stats.iter().map(|s| s.asleep).sum::<u64>() as f64 / 1e9,
                 tick_stops: c.tick_stops,
+                tickless: c.tickless,
                 selections: c.selections,
                 demotions: finished.demotions.get(cpu).map_or(0, |d| d.demotions),
                 undemotions: finished.demotions.get(cpu).map_or(0, |d| d.undemotions),

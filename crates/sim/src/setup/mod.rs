@@ -600,8 +600,16 @@ fn clusters(machine: &Machine, frequency: &FreqPolicy) -> Result<Vec<ClusterSetu
                 speed: c
                     .opps
                     .iter()
-                    .map(|o| (f64::from(o.khz) * relative).round().max(1.0) as u32)
+                    .map(|o| {
+                        let khz = if c.fixed_speed {
+                            c.max_frequency().0
+                        } else {
+                            o.khz
+                        };
+                        (f64::from(khz) * relative).round().max(1.0) as u32
+                    })
                     .collect(),
+                fixed_speed: c.fixed_speed,
                 transition_latency: c.transition_latency_us.micros().0,
                 stall: c.clock_stall_us.micros().0,
                 threads_per_core: c.threads_per_core,

@@ -147,6 +147,8 @@ pub(crate) struct Cpu {
     /// The governor's questions, and how often it stopped a running tick.
     pub(crate) selections: u64,
     pub(crate) tick_stops: u64,
+    /// Idle periods that began without a tick.
+    pub(crate) tickless: u64,
     pub(crate) stats: Vec<StateStats>,
     /// Since when it has been powered, if it is: busy, waking up or polling.
     powered_since: Option<u64>,
@@ -226,6 +228,7 @@ impl Cpu {
             unreflected: None,
             selections: 0,
             tick_stops: 0,
+            tickless: 0,
             stats: vec![StateStats::default(); states],
             powered_since: Some(0),
             asleep_since: 0,

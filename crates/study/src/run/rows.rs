@@ -86,6 +86,16 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
         }
     }
     all.push(("mean_mhz", run.mean_mhz));
+    if run.seconds > 0.0 {
+        let tickless: u64 = run.cpus.iter().map(|cpu| cpu.tickless).sum();
+        let changes: u64 = run.clocks.iter().map(|clock| clock.changes).sum();
+        let set: f64 = run.clocks.iter().map(|clock| clock.set_mhz).sum();
+        all.extend([
+            ("tickless_per_s", tickless as f64 / run.seconds),
+            ("set_mhz", set / run.clocks.len().max(1) as f64),
+            ("frequency_changes_per_s", changes as f64 / run.seconds),
+        ]);
+    }
     let boosts = run
         .clocks
         .iter()

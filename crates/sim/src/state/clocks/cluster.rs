@@ -14,6 +14,8 @@ pub(crate) struct ClusterSetup {
     pub(crate) table: FrequencyTable,
     /// Per operating point: thousands of cycles of the biggest core that this core does a second.
     pub(crate) speed: Vec<u32>,
+    /// Requests change nothing, and the kernel does not know how fast a CPU is.
+    pub(crate) fixed_speed: bool,
     pub(crate) transition_latency: u64,
     pub(crate) stall: u64,
     pub(crate) threads_per_core: usize,

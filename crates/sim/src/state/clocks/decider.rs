@@ -64,6 +64,11 @@ impl Decider {
                     transition_delay(latency),
                     tick,
                 );
+                let schedutil = if cluster.fixed_speed {
+                    schedutil.without_invariance(table)
+                } else {
+                    schedutil
+                };
                 (Self::Schedutil(Box::new(schedutil)), 0)
             }
             FreqPolicy::Ondemand => {

@@ -69,8 +69,10 @@ pub(crate) struct Domain {
     /// How long a change stops the CPUs, and until when the last one does.
     stall: u64,
     stalled_until: u64,
-    /// How often the frequency has changed.
+    /// How often the frequency has changed, when it did last, and its sum over the time until then, in kHz x ns.
     pub(crate) changes: u64,
+    changed_at: u64,
+    khz_time: u128,
     /// How long tasks ran at the operating point in force, and at each one before that, in ns.
     task_time: u64,
     task_times: Vec<u64>,
@@ -102,8 +104,12 @@ impl Domain {
             .map(|(frequency, speed)| Point {
                 frequency: *frequency,
                 speed: Speed::new(*speed),
-                capacity: (u64::from(cluster.capacity) * u64::from(frequency.0)
-                    / u64::from(table.highest().0)) as u32,
+                capacity: if cluster.fixed_speed {
+                    cluster.capacity
+                } else {
+                    (u64::from(cluster.capacity) * u64::from(frequency.0)
+                        / u64::from(table.highest().0)) as u32
+                },
             })
             .collect();
         let interrupt_time = match (decider.follows_utilisation(), irq_time_accounting) {
@@ -130,6 +136,8 @@ impl Domain {
             stall: cluster.stall,
             stalled_until: 0,
             changes: 0,
+            changed_at: 0,
+            khz_time: 0,
         })
     }
 
@@ -214,7 +222,7 @@ impl Domain {
         if let Some(next) = self.decider.wake(now, index, &cpus[self.cpus.clone()]) {
             self.wanted = self.index_of(next);
             if !self.changing {
-                self.take_effect();
+                self.take_effect(now);
             }
         }
     }
@@ -240,7 +248,9 @@ impl Domain {
         self.wanted.min(self.limit)
     }
 
-    fn take_effect(&mut self) {
+    fn take_effect(&mut self, now: u64) {
+        self.khz_time = self.khz_time_until(now);
+        self.changed_at = now;
         self.task_times[self.current] += std::mem::take(&mut self.task_time);
         self.current = self.target();
         self.now = self.points[self.current];
@@ -248,10 +258,16 @@ impl Domain {
 
     /// The hardware has followed; what was asked for meanwhile counts.
     pub(crate) fn arrive(&mut self, now: u64) {
-        self.take_effect();
+        self.take_effect(now);
         self.changing = false;
         self.changes += 1;
         self.stalled_until = now + self.stall;
+    }
+
+    /// The frequency summed over time, asleep or not, in kHz x ns.
+    pub(crate) fn khz_time_until(&self, now: u64) -> u128 {
+        let since = now.saturating_sub(self.changed_at);
+        self.khz_time + u128::from(since) * u128::from(self.khz_now())
     }
 
     /// What the HWP boost did, if it is on.
