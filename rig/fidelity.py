@@ -145,8 +145,8 @@ def compared(folder: Path) -> list[Compared]:
     return [Compared(machine["name"], *key, sim[key], lab[key]) for key in sim]
 
 
-def page(cells: list[Compared]) -> str:
-    """The page as markdown."""
+def page(cells: list[Compared], others: list[Compared]) -> str:
+    """The page as markdown; the goals are those of `cells`."""
     met = sum(cell.met() for cell in cells)
     lines = [
         "# Fidelity: the simulator beside real kernels",
@@ -189,6 +189,17 @@ def page(cells: list[Compared]) -> str:
     for kernel in dict.fromkeys(cell.kernel for cell in cells):
         lines += ["", f"## {kernel}", "", *table([cell for cell in cells if cell.kernel == kernel])]
     lines += frequency_table(clocks)
+    if others:
+        met = sum(cell.met() for cell in others)
+        lines += [
+            "",
+            "## Jobs outside the suite",
+            "",
+            "The model was not adjusted to these, and they have another seed. "
+            f"{met} of {len(others)} cells meet all goals of a cell.",
+            "",
+            *table(others),
+        ]
     if REASONS.is_file():
         lines += ["", REASONS.read_text().rstrip()]
     return "\n".join(lines) + "\n"
@@ -272,6 +283,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="+", help="what rig/lab.py left: sim/ and lab/")
+    parser.add_argument("--others", type=Path, nargs="*", default=[], help="the same of jobs outside the suite")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 if a cell does not meet its goals")
     return parser.parse_args(arguments)
 
@@ -281,8 +293,10 @@ def main() -> int:
     options = parse(sys.argv[1:])
 
     def work() -> int:
-        cells = [cell for folder in options.folder for cell in compared(folder)]
-        print(page(cells), end="")
+        cells, others = (
+            [cell for folder in of for cell in compared(folder)] for of in (options.folder, options.others)
+        )
+        print(page(cells, others), end="")
         return 1 if options.exit_code and not all(cell.met() for cell in cells) else 0
 
     return exit_status("fidelity", work)

@@ -147,8 +147,12 @@ measure() {
     watcher=$!
     echo "lab: run $number" >/dev/console
     tracing on
-    "$@" >/out/runs/$number.out 2>/out/runs/$number.err || echo $? >/out/runs/$number.failed
-    wait $watcher
+    if ! "$@" >/out/runs/$number.out 2>/out/runs/$number.err; then
+        echo failed >/out/runs/$number.failed
+        # A program that made no request leaves it waiting for one.
+        kill $watcher || true
+    fi
+    wait $watcher || [ -e /out/runs/$number.failed ]
     tracing off /out/runs/$number.trace
     cat $drives/counts >/out/runs/$number.drive
     cat /sys/kernel/debug/wakepath_cpufreq >/out/runs/$number.frequency

@@ -5,17 +5,22 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 program=$1 how=${2:-measure}
 [ "$how" = stored ] || rig/own_kernel.py 6.12
-folders=()
-for study in rig/laboratory/fidelity-*.toml; do
+suite=() others=()
+for study in rig/laboratory/{fidelity,others}-*.toml; do
     name=$(basename "$study" .toml)
     folder=target/fidelity/$name measured=rig/laboratory/measured/$name.jsonl
     if [ "$how" = stored ]; then
         rig/lab.py "$study" -o "$folder" --force --program "$program" --measured "$measured"
     else
-        rig/lab.py "$study" -o "$folder" --force --program "$program" --kernels .cache/kernels
+        # Jobs outside the suite have another seed, too.
+        case $name in others-*) seed=7 ;; *) seed=1 ;; esac
+        rig/lab.py "$study" -o "$folder" --force --program "$program" --kernels .cache/kernels --seed $seed
         cp "$folder/runs.jsonl" "$measured"
     fi
-    folders+=("$folder")
+    case $name in
+        fidelity-*) suite+=("$folder") ;;
+        others-*) others+=("$folder") ;;
+    esac
 done
-rig/fidelity.py "${folders[@]}" >target/fidelity.md
+rig/fidelity.py "${suite[@]}" --others "${others[@]}" >target/fidelity.md
 mv target/fidelity.md docs/fidelity.md
