@@ -271,7 +271,9 @@ mod tests {
     /// present frequency.
     #[test]
     fn without_invariance_performance_is_of_the_present_frequency() {
-        let table: Vec<_> = [400, 600, 800, 1000].map(|mhz| Kilohertz(mhz * 1000)).into();
+        let table: Vec<_> = [400, 600, 800, 1000]
+            .map(|mhz| Kilohertz(mhz * 1000))
+            .into();
         let table = FrequencyTable::new(table).unwrap();
         let settings = SchedutilSettings::default();
         let (limit, tick) = (Nanoseconds::from_millis(1), TickRate::HZ_250);
