@@ -87,7 +87,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                     state.disabled = off == "1";
                 }
             }
-            _ => return Err(format!("what is `{line}`?").into()),
+            // Such as `utilisation`, which it does not need.
+            _ => {}
         }
     }
     Ok(())

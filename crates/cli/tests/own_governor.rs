@@ -340,6 +340,70 @@ fn script(folder: &Path, text: &str) -> String {
     "exec:x".to_owned()
 }
 
+/// It took ten seconds for each of the six CPUs.
+#[test]
+fn a_silent_program_is_waited_for_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = script(folder.path(), "echo started >> starts; exec sleep 100");
+    let job = repository().join("docs/examples/nvme-pair.fio");
+    let begun = Instant::now();
+    let failed = run(
+        folder.path(),
+        &[
+            "sim",
+            job.to_str().unwrap(),
+            "--machine",
+            "rk3399",
+            "--runs",
+            "1",
+            "--policy",
+            &policy,
+        ],
+    )
+    .failure();
+    let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(
+        said.contains("no answer to question 1 within 10 s"),
+        "{said}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(25), "{said}");
+    let starts = fs::read_to_string(folder.path().join("starts")).unwrap();
+    assert_eq!(starts.lines().count(), 1);
+}
+
+/// A call log says how busy the CPU was: it is, between its idle periods.
+#[test]
+fn a_program_is_told_how_busy_its_cpu_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = script(
+        folder.path(),
+        "busy=0\nwhile IFS=, read -r kind value rest; do case $kind in\n\
+         utilisation) busy=$((value > 500));;\nselect) echo \"$busy,0\";;\nesac; done",
+    );
+    // Idle for 1 ms, busy for 200 ms, idle for 100 ms, busy for 1 ms.
+    let log = "9000000,4000000,0,2147483647000,0,100000000,101000000,1000000,0,0\n\
+               9000000,4000000,0,2147483647000,0,301000000,401000000,100000000,0,0\n\
+               9000000,4000000,0,2147483647000,0,402000000,403000000,1000000,0,0\n";
+    fs::write(folder.path().join("calls.csv"), log).unwrap();
+    let states = repository().join("docs/examples/skylake.csv");
+    let states = states.to_str().unwrap();
+    let answers = run(
+        folder.path(),
+        &[
+            "policy",
+            "idle",
+            "--governor",
+            &policy,
+            "--states",
+            states,
+            "calls.csv",
+        ],
+    )
+    .success();
+    let answers = String::from_utf8_lossy(&answers.get_output().stdout).into_owned();
+    assert_eq!(answers, "0,0\n1,0\n0,0\n");
+}
+
 /// Ctrl-C ends a run whose governor does not answer, and the governor with it.
 #[test]
 fn an_interrupt_ends_a_run_whose_governor_does_not_answer() {
@@ -359,7 +423,7 @@ fn an_interrupt_ends_a_run_whose_governor_does_not_answer() {
             &policy,
         ])
         .current_dir(folder.path())
-        .stderr(std::process::Stdio::null())
+        .stderr(fs::File::create(folder.path().join("said")).unwrap())
         .spawn()
         .unwrap();
     let wait = |until: &mut dyn FnMut() -> bool| {
@@ -379,6 +443,14 @@ fn an_interrupt_ends_a_run_whose_governor_does_not_answer() {
         told.elapsed()
     );
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    let said = fs::read_to_string(folder.path().join("said")).unwrap();
+    for part in [
+        "interrupted; 0 of 1",
+        "`exec:x@",
+        "interrupted while it had not answered question 1 for",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
     wait(&mut || {
         let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
         !all.filter_map(|p| fs::read(p.path().join("cmdline")).ok())

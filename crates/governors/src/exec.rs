@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `tick` | the tick's period in ns; the first line |
 //! | `state` | name, exit latency, target residency (ns), polling, disabled; one for each state, shallowest first |
+//! | `utilisation` | how busy its CPU was of late, of 1024; before a `select`, where it has changed |
 //! | `select` | the first six fields of a call log; it is answered with `index,stop_tick` |
 //! | `reflect` | the index of the state that was entered, and the last four fields of a call log |
 //! | `disable` | the index of a state, and 1 if it was switched off, 0 if on |
@@ -49,6 +50,7 @@ impl Start for Governor {
         let mut asked = Asked {
             process,
             lines: String::new(),
+            utilisation: 0,
         };
         _ = writeln!(asked.lines, "tick,{}", tick.period().0);
         for state in crate::states_text(states) {
@@ -64,6 +66,8 @@ struct Asked {
     process: Process,
     /// What is to be told before the next question.
     lines: String,
+    /// What it was told last of its CPU's utilisation.
+    utilisation: u16,
 }
 
 impl Asked {
@@ -107,7 +111,7 @@ impl Running for Asked {
         &mut self,
         stay: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
-        _: u16,
+        utilisation: u16,
     ) -> Result<ProgramAnswer, String> {
         self.process.asked += 1;
         let question = self.process.asked;
@@ -120,6 +124,10 @@ impl Running for Asked {
                 u8::from(outcome.got_tick),
                 u8::from(outcome.poll_limit_hit)
             );
+        }
+        if utilisation != self.utilisation {
+            self.utilisation = utilisation;
+            _ = writeln!(self.lines, "utilisation,{utilisation}");
         }
         _ = writeln!(
             self.lines,

@@ -79,15 +79,15 @@ impl Process {
 
     /// Reads something of what it answers: at least a byte.
     pub(crate) fn answer(&mut self, into: &mut [u8]) -> Result<usize, String> {
-        let until = Instant::now() + PATIENCE;
+        let began = Instant::now();
         loop {
             match self.socket.read(into) {
                 Ok(0) => return Err(self.why(&io::ErrorKind::BrokenPipe.into())),
                 Ok(count) => return Ok(count),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && began.elapsed() < PATIENCE => {
                     if CALLED_OFF.load(Ordering::Relaxed) {
-                        return Err("interrupted".to_owned());
+                        return Err(self.called_off(began.elapsed()));
                     }
                 }
                 Err(e) => return Err(self.why(&e)),
@@ -138,6 +138,16 @@ impl Process {
             }
             _ => format!("question {question}: {error}"),
         }
+    }
+
+    /// Why there is no answer where nobody waits for it any longer.
+    fn called_off(&mut self, waited: Duration) -> String {
+        let words = self.last_words();
+        format!(
+            "interrupted while it had not answered question {} for {:.1} s{words}",
+            self.asked,
+            waited.as_secs_f64()
+        )
     }
 
     /// The end of what it said on standard error.

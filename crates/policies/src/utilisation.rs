@@ -117,11 +117,49 @@ impl Utilisation {
     }
 }
 
+/// How busy a CPU is of which only the idle periods are known: between them it counts as running at full capacity, because
+/// recordings and call logs do not have the frequency of the time in between.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuUtilisation {
+    signal: Utilisation,
+    /// It has been idle before.
+    known: bool,
+}
+
+impl CpuUtilisation {
+    /// An idle period begins at `now` ns. The utilisation then, of 1024.
+    pub fn begin_idle(&mut self, now: u64) -> u16 {
+        self.signal.advance(now, if self.known { 1024 } else { 0 });
+        self.known = true;
+        self.signal.get() as u16
+    }
+
+    /// It has been idle up to `now` ns. The utilisation then, of 1024.
+    pub fn idle_until(&mut self, now: u64) -> u16 {
+        self.signal.advance(now, 0);
+        self.signal.get() as u16
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_cpu_is_busy_between_its_idle_periods() {
+        const MS: u64 = 1_000_000;
+        let mut busy = CpuUtilisation::default();
+        // Nobody knows what was before the recording.
+        assert_eq!(busy.begin_idle(500 * MS), 0);
+        assert_eq!(busy.idle_until(510 * MS), 0);
+        let after_long = busy.begin_idle(710 * MS);
+        assert!((1000..=1024).contains(&after_long), "{after_long}");
+        // The half-life is 32 ms of 1024 us.
+        let half = busy.idle_until(710 * MS + (32 << 20));
+        assert!(half.abs_diff(after_long / 2) <= 1, "{half}");
+    }
 
     #[test]
     fn tables_hold_the_powers_of_two() {

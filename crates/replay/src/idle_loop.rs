@@ -5,7 +5,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
 use wakepath_policies::idle::{Governor, IdleGovernor, IdleOutcome, WithGovernor};
 use wakepath_policies::psd::Ceiling;
-use wakepath_policies::utilisation::Utilisation;
+use wakepath_policies::utilisation::CpuUtilisation;
 use wakepath_units::Nanoseconds;
 
 use crate::cost::{Judge, TotalsByBlock};
@@ -31,7 +31,7 @@ pub struct IdleLoop {
     governor: Governor,
     poll_limit: u64,
     tick_stopped: bool,
-    busy: Busy,
+    busy: CpuUtilisation,
     /// What came of it.
     pub counts: Counts,
 }
@@ -57,7 +57,7 @@ impl IdleLoop {
             governor,
             poll_limit,
             tick_stopped: false,
-            busy: Busy::default(),
+            busy: CpuUtilisation::default(),
             counts: Counts {
                 totals,
                 selections: 0,
@@ -71,7 +71,7 @@ impl IdleLoop {
     pub fn restart(&mut self, fresh: Self) {
         self.governor = fresh.governor;
         self.tick_stopped = false;
-        self.busy = Busy::default();
+        self.busy = CpuUtilisation::default();
     }
 
     /// Why a governor of one's own no longer answers.
@@ -119,33 +119,8 @@ struct Passage<'a, const PLAIN: bool> {
     package: Option<(&'a mut Tally, usize)>,
     poll_limit: u64,
     tick_stopped: &'a mut bool,
-    busy: &'a mut Busy,
+    busy: &'a mut CpuUtilisation,
     counts: &'a mut Counts,
-}
-
-/// How busy the CPU was, for governors that look at it: between its rests it counts as running at full capacity, because
-/// a recording does not have the frequency of the time in between.
-#[derive(Debug, Default)]
-struct Busy {
-    utilisation: Utilisation,
-    /// It has rested before.
-    known: bool,
-}
-
-impl Busy {
-    /// It begins to rest. Its utilisation, of 1024.
-    fn begin(&mut self, now: u64) -> u16 {
-        self.utilisation
-            .advance(now, if self.known { 1024 } else { 0 });
-        self.known = true;
-        self.utilisation.get() as u16
-    }
-
-    /// It goes on resting. Its utilisation, of 1024.
-    fn rest(&mut self, now: u64) -> u16 {
-        self.utilisation.advance(now, 0);
-        self.utilisation.get() as u16
-    }
 }
 
 impl<const PLAIN: bool> WithGovernor for Passage<'_, PLAIN> {
@@ -174,7 +149,7 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
         let mut slept = false;
         let mut after_tick = false;
         if G::WANTS_UTILISATION {
-            governor.set_utilisation(self.busy.begin(now));
+            governor.set_utilisation(self.busy.begin_idle(now));
         }
         loop {
             while tick <= now {
@@ -232,7 +207,7 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
             let outcome = IdleOutcome::of_stay(now, end, after_tick, poll_limit_hit);
             governor.reflect(state, &outcome);
             if G::WANTS_UTILISATION {
-                governor.set_utilisation(self.busy.rest(end));
+                governor.set_utilisation(self.busy.idle_until(end));
             }
             if last {
                 *self.tick_stopped = tick_stopped;
@@ -243,24 +218,5 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
             }
             now = end;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cpu_is_busy_between_its_rests() {
-        const MS: u64 = 1_000_000;
-        let mut busy = Busy::default();
-        // Nobody knows what was before the recording.
-        assert_eq!(busy.begin(500 * MS), 0);
-        assert_eq!(busy.rest(510 * MS), 0);
-        let after_long = busy.begin(710 * MS);
-        assert!((1000..=1024).contains(&after_long), "{after_long}");
-        // The half-life is 32 ms of 1024 us.
-        let half = busy.rest(710 * MS + (32 << 20));
-        assert!(half.abs_diff(after_long / 2) <= 1, "{half}");
     }
 }

@@ -36,6 +36,7 @@ use self::program::{Outside, Program};
 use self::simple::{Deepest, Shallowest};
 use self::table::StateTable;
 use self::teo::{AnyTeo, Teo61, for_each_teo};
+use crate::utilisation::CpuUtilisation;
 
 /// States that pay off sooner than this are chosen without a look at the timers
 /// (`RESIDENCY_THRESHOLD_NS`, `drivers/cpuidle/governors/gov.h`, Linux 6.12).
@@ -305,21 +306,37 @@ impl Governor {
     }
 
     /// Runs through a log in which every state chosen was also the one entered, and hands on each
-    /// decision. Quicker than asking call by call: which governor it is, is settled once.
+    /// decision. Quicker than asking call by call: which governor it is, is settled once. Between its idle periods the CPU
+    /// counts as busy ([`CpuUtilisation`]).
     pub fn run_log<'a>(
         &mut self,
         log: impl Iterator<Item = (&'a IdleQuery, &'a IdleOutcome)>,
         mut decided: impl FnMut(IdleDecision),
     ) {
-        for_each_governor!(self, governor => for (query, outcome) in log {
-            let decision = governor.select(query);
-            governor.reflect(decision.state, outcome);
-            decided(decision);
-        });
+        for_each_governor!(self, governor => through_log(governor, log, &mut decided));
     }
 
     fn table_mut(&mut self) -> &mut StateTable {
         for_each_governor!(self, governor => &mut governor.table)
+    }
+}
+
+fn through_log<'a, G: IdleGovernor>(
+    governor: &mut G,
+    log: impl Iterator<Item = (&'a IdleQuery, &'a IdleOutcome)>,
+    decided: &mut impl FnMut(IdleDecision),
+) {
+    let mut busy = CpuUtilisation::default();
+    for (query, outcome) in log {
+        if G::WANTS_UTILISATION {
+            governor.set_utilisation(busy.begin_idle(query.clock));
+        }
+        let decision = governor.select(query);
+        governor.reflect(decision.state, outcome);
+        if G::WANTS_UTILISATION && outcome.residency > 0 {
+            busy.idle_until(outcome.clock);
+        }
+        decided(decision);
     }
 }
 

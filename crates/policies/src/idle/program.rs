@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Serialize, Serializer};
 use wakepath_hardware::IdleStates;
@@ -94,7 +94,7 @@ pub trait Start: fmt::Debug + Send + Sync {
 /// A governor that runs outside of this process, for one CPU. It ends when this is dropped.
 pub trait Running: fmt::Debug + Send {
     /// Tells it of the last stay, if there was one, and asks for a state. `utilisation`: how busy its CPU was of late, of
-    /// 1024; 0 where that is not known.
+    /// 1024; 0 before its first idle period.
     ///
     /// # Errors
     /// It does not answer, or what it answers makes no sense; the message says why and what to do.
@@ -128,6 +128,8 @@ pub struct Program {
     path: Arc<str>,
     hash: Option<Arc<str>>,
     start: Option<Arc<dyn Start>>,
+    /// Why it failed on the first CPU on which it did: it is asked on no other one then.
+    failed: Arc<OnceLock<String>>,
 }
 
 impl Program {
@@ -164,6 +166,7 @@ impl Program {
             path: path.trim_start_matches("./").into(),
             hash,
             start: None,
+            failed: Arc::default(),
         })
     }
 
@@ -197,6 +200,7 @@ impl Program {
         Self {
             hash: Some(hash.into()),
             start: Some(start),
+            failed: Arc::default(),
             ..self.clone()
         }
     }
@@ -239,7 +243,8 @@ impl Serialize for Program {
 
 /// A governor of one's own on one CPU.
 ///
-/// Once it has failed, it always takes state 0 and is not asked again: whoever runs it looks at [`Outside::failure`].
+/// Once it has failed on any CPU, it takes state 0 on all of them and is not asked again, because each could take as long
+/// to fail: whoever runs it looks at [`Outside::failure`].
 #[derive(Debug)]
 pub struct Outside {
     pub(in crate::idle) table: StateTable,
@@ -310,7 +315,10 @@ impl Outside {
     #[cold]
     fn fail(&mut self, why: &str) {
         self.running = None;
-        self.failure = Some(format!("`{}`: {why}", self.program));
+        // Of several that fail at a time, the first is told everywhere.
+        let failed = &self.program.failed;
+        let first = failed.get_or_init(|| format!("`{}`: {why}", self.program));
+        self.failure = Some(first.clone());
     }
 }
 
@@ -327,6 +335,11 @@ impl IdleGovernor for Outside {
             stop_tick: false,
         };
         if self.failure.is_some() {
+            return none;
+        }
+        if let Some(why) = self.program.failed.get() {
+            self.running = None;
+            self.failure = Some(why.clone());
             return none;
         }
         self.ask(query).unwrap_or_else(|why| {
@@ -444,6 +457,105 @@ mod tests {
             [next(), next()],
             [(0, Some(why.to_owned())), (0, Some(why.to_owned()))]
         );
+    }
+
+    /// Keeps what it is told of its CPU's utilisation, and fails if it is to.
+    #[derive(Clone, Debug, Default)]
+    struct Told {
+        all: Arc<std::sync::Mutex<Vec<u16>>>,
+        fails: bool,
+    }
+
+    impl Start for Told {
+        fn start(&self, _: &IdleStates, _: TickRate) -> Result<Box<dyn Running>, String> {
+            Ok(Box::new(self.clone()))
+        }
+    }
+
+    impl Running for Told {
+        fn ask(
+            &mut self,
+            _: Option<(usize, &IdleOutcome)>,
+            _: &IdleQuery,
+            utilisation: u16,
+        ) -> Result<ProgramAnswer, String> {
+            self.all.lock().unwrap().push(utilisation);
+            let decision = IdleDecision {
+                state: 0,
+                stop_tick: false,
+            };
+            let answer = ProgramAnswer {
+                decision,
+                poll_limit: None,
+            };
+            (!self.fails).then_some(answer).ok_or("silent".to_owned())
+        }
+
+        fn set_disabled(&mut self, _: usize, _: bool) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    fn loaded(told: &Told) -> IdlePolicy {
+        let program = Program::parse(ProgramForm::Exec, "x").unwrap();
+        IdlePolicy::Program(program.loaded("0123", Arc::new(told.clone())))
+    }
+
+    #[test]
+    fn a_call_log_says_how_busy_the_cpu_was() {
+        const MS: u64 = 1_000_000;
+        let told = Told::default();
+        let list = states(&[(0, 0), (2_000, 20_000)], false);
+        let mut governor = Governor::new(&loaded(&told), &list, TickRate::HZ_250);
+        // Idle for 1 ms, busy for 200 ms, refused at once, idle for 33.5 ms.
+        let log = [
+            (100 * MS, 101 * MS, MS),
+            (301 * MS, 0, 0),
+            (301 * MS, 301 * MS + (32 << 20), 32 << 20),
+            (301 * MS + (32 << 20), 400 * MS, MS),
+        ]
+        .map(|(clock, ended, residency)| {
+            let query = IdleQuery {
+                clock,
+                ..IdleQuery::default()
+            };
+            let outcome = IdleOutcome {
+                clock: ended,
+                residency,
+                ..IdleOutcome::default()
+            };
+            (query, outcome)
+        });
+        governor.run_log(log.iter().map(|(q, o)| (q, o)), |_| {});
+        let all = told.all.lock().unwrap();
+        let [first, busy, again, half] = all[..] else {
+            panic!("{all:?}")
+        };
+        assert_eq!(first, 0);
+        assert!(busy > 1000 && again == busy, "{all:?}");
+        assert!(half.abs_diff(busy / 2) <= 1, "{all:?}");
+    }
+
+    #[test]
+    fn one_that_fails_on_a_cpu_is_asked_on_no_other() {
+        let told = Told {
+            fails: true,
+            ..Told::default()
+        };
+        let list = states(&[(0, 0), (2_000, 20_000)], false);
+        let policy = loaded(&told);
+        let mut cpus = [(); 3].map(|()| Governor::new(&policy, &list, TickRate::HZ_250));
+        for governor in cpus.iter_mut().rev() {
+            governor.select(&IdleQuery::default());
+        }
+        assert_eq!(told.all.lock().unwrap().len(), 1);
+        for governor in &cpus {
+            assert_eq!(governor.failure(), Some("`exec:x@0123`: silent"));
+        }
+        // Loaded anew it is asked again.
+        let mut anew = Governor::new(&loaded(&told), &list, TickRate::HZ_250);
+        anew.select(&IdleQuery::default());
+        assert_eq!(told.all.lock().unwrap().len(), 2);
     }
 
     #[test]

@@ -227,6 +227,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         let devices = self.collected.len() + Self::watched(self.drives.len());
         let mut events = 0;
         let mut watchdog = Watchdog::default();
+        // Every CPU has asked by now.
+        self.check_governors()?;
         while self.jobs_running > 0 && !self.observer.has_enough() {
             let Some((time, next)) = self.queue.pop() else {
                 break;
