@@ -5,13 +5,13 @@
 //! - [`Session`]: takes the lock, keeps the journal of old values, applies and restores.
 //!
 //! ```no_run
-//! use wakepath_settings::{Plan, Selection, Session, policy};
+//! use wakepath_settings::{Session, SettingsPlan, Targets, policy};
 //! use wakepath_system::System;
 //!
 //! let system = System::live();
 //! let set = "menu + idle-states[ceiling=20us]".parse()?;
-//! let wanted = policy::resolve(&system, &set, &Selection::default())?;
-//! let hold = Session::open(&system)?.hold(&Plan::new(&system, wanted)?)?;
+//! let wanted = policy::resolve(&system, &set, &Targets::default())?;
+//! let hold = Session::open(&system)?.hold(&SettingsPlan::new(&system, wanted)?)?;
 //! // ... measure; when `hold` goes out of scope, everything is as it was.
 //! hold.release()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
