@@ -37,7 +37,19 @@ def find_kernel(guest: str, name: str, modules: Path | None) -> Kernel:
     if not image.is_file():
         known = ", ".join(version for of, version in PACKAGED if of == guest)
         raise RigError(f"--kernel {name} is neither a file nor one of Debian's kernels for {guest} ({known})")
-    return of_ones_own(image, modules)
+    with image.open("rb") as file:
+        head = file.read(1 << 16)
+    if not is_bootable(guest, head):
+        expected = "a bzImage or an ELF image" if guest == "x86" else "an Image or one of gzip"
+        raise RigError(f"--kernel {name} is no kernel image for {guest}, which is {expected}")
+    return of_ones_own(image, head, modules)
+
+
+def is_bootable(guest: str, head: bytes) -> bool:
+    """Whether a file that begins so is a kernel for QEMU's -kernel."""
+    if guest == "x86":
+        return head[0x202:0x206] == b"HdrS" or head[:4] == b"\x7fELF"
+    return head[56:60] == b"ARM\x64" or head[:2] == b"\x1f\x8b"
 
 
 def packaged(guest: str, version: str) -> Kernel:
@@ -63,9 +75,9 @@ def vmlinuz(package: Path) -> list[Path]:
     return [file for place in places for file in package.glob(place)]
 
 
-def of_ones_own(image: Path, modules: Path | None) -> Kernel:
-    """An image, and the folder that `make modules_install` was given, or the folder of one release in it."""
-    version = image_release(image)
+def of_ones_own(image: Path, head: bytes, modules: Path | None) -> Kernel:
+    """An image with its beginning, and the folder that `make modules_install` was given, or that of one release in it."""
+    version = image_release(head)
     if modules is None:
         return Kernel(image, None, version or "", built_in(image, version))
     folders = [path for path in modules.glob("lib/modules/*") if path.is_dir()]
@@ -92,10 +104,8 @@ def built_in(image: Path, version: str | None) -> tuple[Path, ...]:
     return (tree,) if there else ()
 
 
-def image_release(image: Path) -> str | None:
+def image_release(head: bytes) -> str | None:
     """The release that an x86 image names in its boot header; None for others."""
-    with image.open("rb") as file:
-        head = file.read(1 << 16)
     if head[0x202:0x206] != b"HdrS":
         return None
     (at,) = struct.unpack_from("<H", head, 0x20E)

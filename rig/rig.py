@@ -75,6 +75,9 @@ def run_guest(options: argparse.Namespace) -> int:
     """Puts the guest together, runs it; the exit status of its script."""
     if options.machine and options.guest != "x86":
         raise RigError("--machine is for x86: the idle states of arm64 are in its device tree")
+    missing = [str(path) for path in options.script if not path.is_file()]
+    if missing:
+        raise RigError(f"no script {', '.join(missing)}")
     kernel = find_kernel(options.guest, options.kernel, options.modules)
     with tempfile.TemporaryDirectory(prefix="wakepath-rig-") as folder:
         scratch = Path(folder)

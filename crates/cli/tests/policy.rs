@@ -308,7 +308,7 @@ fn a_kernel_says_whether_its_governor_was_compared() {
     for (name, says) in [
         (
             "menu@6.12.48",
-            "as from Linux 6.12.44, not compared with a kernel's C: I/O wait does not count",
+            "as from Linux 6.6.103, 6.12.44, not compared with a kernel's C: I/O wait does not count",
         ),
         (
             "teo@7.3",

@@ -54,6 +54,51 @@ fn arm64(test: &str) -> Option<&'static Guest> {
     guest(test, &ARM64, "arm64", &["arm64", "rig/guest/trace.sh"])
 }
 
+#[test]
+fn what_cannot_boot_is_said_before_anything_is_fetched() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("bzImage");
+    std::fs::write(&text, "no kernel\n").unwrap();
+    let text = text.to_str().unwrap();
+    let record = "rig/guest/record.sh";
+    for (arguments, says) in [
+        (
+            vec!["x86", "--kernel", "6.8", record],
+            "one of Debian's kernels for x86 (6.1, 6.12, 7.3)",
+        ),
+        (
+            vec!["x86", "--kernel", text, record],
+            "is no kernel image for x86",
+        ),
+        (
+            vec!["arm64", "--kernel", text, record],
+            "is no kernel image for arm64",
+        ),
+        (
+            vec!["x86", "--modules", "modules", record],
+            "belongs to a kernel image of your own",
+        ),
+        (
+            vec!["x86", "rig/guest/nothing.sh"],
+            "no script rig/guest/nothing.sh",
+        ),
+    ] {
+        let done = std::process::Command::new("python3")
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+            .arg("rig/rig.py")
+            .args(&arguments)
+            .arg("--out")
+            .arg(folder.path().join("out"))
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&done.stderr);
+        assert!(
+            !done.status.success() && errors.contains(says),
+            "{arguments:?}: {errors}"
+        );
+    }
+}
+
 fn periods(events: &[Event]) -> Vec<IdlePeriod> {
     events
         .iter()

@@ -631,16 +631,22 @@ fn a_kernel_gives_bare_names_its_version() {
             &["--kernel", "7.3", "--policy", "menu@6.1"],
             "menu@6.1 + schedutil,",
         ),
+        (&["--kernel", "6.8"], "menu@6.8 + schedutil,"),
+        // teo of 6.8 is not known; the next that is known stands in for it, by its own name.
+        (
+            &["--kernel", "6.8", "--policy", "teo"],
+            "teo@6.11.0 + schedutil,",
+        ),
     ] {
         let assert = sim(JOB, &[&csv, arguments].concat()).success();
         let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
         let row = text.lines().nth(1).unwrap();
         assert!(row.starts_with(set), "{row}");
     }
-    let refused = sim(JOB, &[&csv[..], &["--kernel", "6.5"]].concat()).code(2);
+    let refused = sim(JOB, &[&csv[..], &["--kernel", "6.0"]].concat()).code(2);
     let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(
-        errors.contains("nearest known ones are 6.1, 6.12"),
+        errors.contains("only those of 6.1 to 7.3; nearest: 6.1"),
         "{errors}"
     );
 
@@ -653,5 +659,5 @@ fn a_kernel_gives_bare_names_its_version() {
     let assert = machine("6.12.48").success();
     let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
     assert!(text.contains("menu@6.12.48"), "{text}");
-    fails_with(machine("6.6"), &["nearest known ones are 6.1, 6.12"]);
+    fails_with(machine("6.20"), &["nearest: 6.19, 7.0"]);
 }

@@ -11,6 +11,7 @@
  *   governor --serve                a case without calls, then questions, each answered at once; in seccomp's strict mode
  *   governor STATES.csv CALLS.csv   text as in `wakepath policy idle`: prints index,stop_tick
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -32,6 +33,9 @@ static struct cpuidle_device device;
 
 int cpuidle_register_governor(struct cpuidle_governor *gov)
 {
+	/* As the kernel's. */
+	if (!gov || !gov->select)
+		return -EINVAL;
 	governor = gov;
 	return 0;
 }
@@ -132,7 +136,8 @@ static inline void tell(const struct call_record *call, int idx)
 			device.poll_time_limit = call->poll_limit_hit;
 		wp_now.got_tick = call->got_tick;
 		wp_now.clock = call->reflect_clock;
-		governor->reflect(&device, idx);
+		if (governor->reflect)
+			governor->reflect(&device, idx);
 	}
 }
 
@@ -366,7 +371,7 @@ int main(int argc, char **argv)
 	char *data;
 
 	if (wp_initcall() || !governor)
-		wp_die("the governor did not register itself");
+		wp_die("the governor did not register itself: it needs cpuidle_register_governor() of one with .select");
 
 	if (is_served(argc, argv))
 		serve();

@@ -130,6 +130,34 @@ fn c_code_and_a_program_of_one_rule_decide_alike() {
 }
 
 #[test]
+fn a_governor_need_not_reflect_but_select() {
+    if !has_gcc() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let registers = |members: &str| {
+        let text = format!(
+            "#include <linux/cpuidle.h>\n#include <linux/module.h>\n\
+             static __maybe_unused int first(struct cpuidle_driver *d, struct cpuidle_device *v, bool *stop)\n\
+             {{\n\treturn 1;\n}}\n\
+             static struct cpuidle_governor it = {{ .name = \"it\", {members} }};\n\
+             static int __init init_it(void)\n{{\n\treturn cpuidle_register_governor(&it);\n}}\n\
+             postcore_initcall(init_it);\n"
+        );
+        fs::write(folder.path().join("x.c"), text).unwrap();
+        governor("c:x.c", folder.path()).map(|governor| decisions(governor, 20))
+    };
+    let (all, failure) = registers(".select = first").unwrap();
+    assert_eq!(failure, None);
+    assert!(all.len() == 20 && all.iter().all(|decision| decision.state == 1));
+    let why = match registers("") {
+        Err(why) => why,
+        Ok((_, failure)) => failure.unwrap_or_default(),
+    };
+    assert!(why.contains("did not register itself"), "{why}");
+}
+
+#[test]
 fn a_name_has_the_hash_of_the_content() {
     if !has_gcc() {
         return;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
@@ -16,8 +16,17 @@ const MAX_FILES: usize = 3_000_000;
 /// How deeply folders are looked into.
 const MAX_DEPTH: usize = 16;
 /// Where a tar archive says that it is one.
-const TAR_MAGIC: (u64, &[u8]) = (257, b"ustar");
+const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+/// Other ways to compress a file, and how such a file begins.
+const OTHER_MAGIC: [(&str, &[u8]); 4] = [
+    ("xz", b"\xfd7zXZ"),
+    ("zstd", b"\x28\xb5\x2f\xfd"),
+    ("bzip2", b"BZh"),
+    ("zip", b"PK\x03\x04"),
+];
+/// Idle times may be longer than the time between two dumps by this much: reading a dump takes its time, too.
+const LONGER_THAN_SPAN: f64 = 1.05;
 
 /// Why a dump cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -149,24 +158,29 @@ impl Dump {
     }
 
     fn file(&mut self, path: &Path) -> io::Result<()> {
-        let mut file = File::open(path)?;
-        let mut magic = Vec::new();
-        (&mut file).take(2).read_to_end(&mut magic)?;
-        file.rewind()?;
-        if magic == GZIP_MAGIC {
-            // Without a way back in the stream, a compressed dump is an archive.
-            return self.archive(GzDecoder::new(BufReader::new(file)));
+        let (head, input) = peek(BufReader::new(File::open(path)?))?;
+        if head.starts_with(GZIP_MAGIC) {
+            let (head, input) = peek(GzDecoder::new(input)).map_err(damaged)?;
+            return self.plain(&head, input);
         }
-        let mut magic = Vec::new();
-        file.seek(SeekFrom::Start(TAR_MAGIC.0))?;
-        (&mut file)
-            .take(TAR_MAGIC.1.len() as u64)
-            .read_to_end(&mut magic)?;
-        file.rewind()?;
-        if magic == TAR_MAGIC.1 {
-            self.archive(BufReader::new(file))
+        if let Some((name, _)) = OTHER_MAGIC
+            .iter()
+            .find(|(_, magic)| head.starts_with(magic))
+        {
+            return Err(io::Error::other(format!(
+                "a file of {name}; unpack it, or compress it with gzip"
+            )));
+        }
+        self.plain(&head, input)
+    }
+
+    /// Reads an archive or lines, which begin with `head`.
+    fn plain(&mut self, head: &[u8], input: impl Read) -> io::Result<()> {
+        let at_magic = head.get(TAR_MAGIC.0..).unwrap_or_default();
+        if at_magic.starts_with(TAR_MAGIC.1) {
+            self.archive(input).map_err(damaged)
         } else {
-            self.lines(BufReader::new(file))
+            self.lines(BufReader::new(input))
         }
     }
 
@@ -239,21 +253,18 @@ impl Dump {
 
     /// What was counted since the start of the machine.
     pub fn since_start(&self, seconds: Option<f64>) -> Counted {
-        let mut counted = Counted::of(self.cpus.iter().map(|(cpu, states)| {
-            let states = states
-                .values()
-                .map(|state| state.since(&Counters::default()));
+        let counted = Counted::of(self.cpus.iter().map(|(cpu, states)| {
+            let states = states.values().map(|state| state.since(&Counters::ZERO));
             (*cpu, states.collect())
         }));
-        counted.seconds = seconds.or(self.uptime_s);
-        counted.notes = vec!["one dump only: everything since the start of the machine".to_owned()];
-        counted
+        let notes = vec!["one dump only: everything since the start of the machine".to_owned()];
+        counted.over(seconds.or(self.uptime_s), notes)
     }
 
     /// What was counted from an earlier dump to this one. `seconds`: how long that was, if the dumps do not say.
     ///
     /// # Errors
-    /// No CPU is in both, or all counters go back.
+    /// No CPU is in both, all counters go back, or the machine had been up for less time at this one.
     pub fn since(&self, before: &Self, seconds: Option<f64>) -> Result<Counted, DumpError> {
         let mut notes = Vec::new();
         let only = |of: &Self, other: &Self| -> Vec<String> {
@@ -280,11 +291,15 @@ impl Dump {
                 ));
             }
         }
-        let (mut counted, mut back) = (Vec::new(), Vec::new());
+        let (mut counted, mut back, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for (cpu, states) in &self.cpus {
             let Some(earlier) = before.cpus.get(cpu) else {
                 continue;
             };
+            if let Some(what) = other_state(earlier, states) {
+                others.push(format!("cpu{cpu} ({what})"));
+                continue;
+            }
             if let Some(what) = goes_back(earlier, states) {
                 back.push(format!("cpu{cpu} ({what})"));
                 continue;
@@ -294,33 +309,55 @@ impl Dump {
                 .filter_map(|(index, state)| Some(state.since(earlier.get(index)?)));
             counted.push((*cpu, sums.collect()));
         }
-        match (&counted[..], &back[..]) {
-            ([], []) => {
-                let message = "the two dumps have no CPU in common: they are of different machines";
-                return Err(DumpError::Pair(message.to_owned()));
-            }
-            ([], back) => {
-                return Err(DumpError::Pair(format!(
-                    "the counters go back: {}; give the earlier dump first, and two of the same start of the machine",
-                    listed(back)
-                )));
-            }
-            (_, []) => {}
-            (_, back) => notes.push(format!("counters that go back, left out: {}", listed(back))),
+        if counted.is_empty() {
+            return Err(DumpError::Pair(if !back.is_empty() {
+                format!("the counters go back: {}; {SAME_START}", listed(&back))
+            } else if !others.is_empty() {
+                let others = listed(&others);
+                format!(
+                    "the idle states differ: {others}; give two dumps of the same machine, driver and kernel"
+                )
+            } else {
+                "the two dumps have no CPU in common: they are of different machines".to_owned()
+            }));
         }
-        let mut counted = Counted::of(counted.into_iter());
         let uptimes = before.uptime_s.zip(self.uptime_s);
+        if let Some((then, now)) = uptimes.filter(|(then, now)| now < then) {
+            return Err(DumpError::Pair(format!(
+                "the machine had been up for {then:.0} s at the first dump and for {now:.0} s at the second; {SAME_START}"
+            )));
+        }
+        for (left_out, why) in [
+            (&others, "other idle states"),
+            (&back, "counters that go back"),
+        ] {
+            if !left_out.is_empty() {
+                notes.push(format!("{why}, left out: {}", listed(left_out)));
+            }
+        }
+        let counted = Counted::of(counted.into_iter());
+        if counted.states.iter().all(|state| state.usage == 0) {
+            notes.push("nothing was counted between the dumps: are they the same?".to_owned());
+        }
         let between = uptimes.map(|(then, now)| now - then).filter(|s| *s > 0.0);
-        counted.seconds = seconds.or(between);
-        counted.notes = notes;
-        Ok(counted)
+        Ok(counted.over(seconds.or(between), notes))
     }
 }
 
 impl Counters {
-    /// What was counted since an earlier dump.
+    /// Nothing counted.
+    const ZERO: Self = Self {
+        name: None,
+        usage: Some(0),
+        time_us: Some(0),
+        above: Some(0),
+        below: Some(0),
+        rejected: Some(0),
+    };
+
+    /// What was counted since an earlier dump. What one of the two does not have is not known.
     fn since(&self, before: &Self) -> StateSum {
-        let count = |now: Option<u64>, then: Option<u64>| Some(now? - then.unwrap_or(0).min(now?));
+        let count = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         StateSum {
             state: self.name.clone().unwrap_or_else(|| "?".to_owned()),
             time_us: count(self.time_us, before.time_us).unwrap_or(0),
@@ -352,6 +389,25 @@ impl Counted {
     }
 }
 
+impl Counted {
+    /// The same over a time in seconds.
+    fn over(self, seconds: Option<f64>, mut notes: Vec<String>) -> Self {
+        let idle_s: f64 = self.states.iter().map(|s| s.time_us as f64 / 1e6).sum();
+        let cpus = self.cpus;
+        if let Some(seconds) = seconds.filter(|s| idle_s > s * cpus as f64 * LONGER_THAN_SPAN) {
+            notes.push(format!(
+                "{cpus} CPUs were idle for {idle_s:.1} s together, which does not fit into {seconds:.3} s: the time \
+                 between the dumps is not right, nor are shares and rates"
+            ));
+        }
+        Self {
+            seconds,
+            notes,
+            ..self
+        }
+    }
+}
+
 impl StateSum {
     fn add(&mut self, other: &Self) {
         let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
@@ -364,6 +420,23 @@ impl StateSum {
 }
 
 const UPTIME: &str = "proc/uptime";
+const SAME_START: &str = "give the earlier dump first, and two of the same start of the machine";
+
+/// The beginning of an input, as far as it takes to know what it is, and all of it.
+fn peek<R: Read>(mut input: R) -> io::Result<(Vec<u8>, impl Read)> {
+    let mut head = Vec::new();
+    let enough = TAR_MAGIC.0 + TAR_MAGIC.1.len();
+    (&mut input).take(enough as u64).read_to_end(&mut head)?;
+    Ok((head.clone(), io::Cursor::new(head).chain(input)))
+}
+
+/// What is wrong with an archive.
+fn damaged(error: io::Error) -> io::Error {
+    io::Error::new(
+        error.kind(),
+        format!("a damaged archive, or only a part of one: {error}"),
+    )
+}
 
 fn is_wanted(path: &str) -> bool {
     place(path).is_some() || path.ends_with(UPTIME)
@@ -380,15 +453,20 @@ fn place(path: &str) -> Option<(u32, u32, &str)> {
     Some((number(cpu, "cpu")?, number(state, "state")?, file))
 }
 
-/// The first counter of a CPU that is lower now than before, or its states if they are others.
+/// The first state of a CPU that has another name now than before.
+fn other_state(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) -> Option<String> {
+    now.iter().find_map(|(index, state)| {
+        let then = before.get(index)?.name.as_deref();
+        let [is, was] = [state.name.as_deref(), then].map(|name| name.unwrap_or("?"));
+        (is != was).then(|| format!("state{index} is {is} and was {was}"))
+    })
+}
+
+/// The first counter of a CPU that is lower now than before.
 fn goes_back(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) -> Option<String> {
     now.iter().find_map(|(index, state)| {
         let then = before.get(index)?;
         let name = state.name.as_deref().unwrap_or("?");
-        if then.name != state.name {
-            let was = then.name.as_deref().unwrap_or("?");
-            return Some(format!("state{index} is {name} and was {was}"));
-        }
         [
             ("usage", then.usage, state.usage),
             ("time", then.time_us, state.time_us),
@@ -397,14 +475,9 @@ fn goes_back(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) ->
             ("rejected", then.rejected, state.rejected),
         ]
         .into_iter()
+        .filter_map(|(what, then, now)| Some((what, then?, now?)))
         .find(|(_, then, now)| now < then)
-        .map(|(what, then, now)| {
-            format!(
-                "{what} of {name} from {} to {}",
-                then.unwrap_or(0),
-                now.unwrap_or(0)
-            )
-        })
+        .map(|(what, then, now)| format!("{what} of {name} from {then} to {now}"))
     })
 }
 
@@ -516,12 +589,16 @@ mod tests {
             let lines = files.iter().map(|(path, text)| format!("/{path}:{text}"));
             written(lines.collect::<String>().as_bytes())
         });
-        let zipped = [&before, &after].map(|files| {
+        let zip = |bytes: &[u8]| {
             let mut encoder =
                 flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-            encoder.write_all(&archive(files)).unwrap();
+            encoder.write_all(bytes).unwrap();
             written(&encoder.finish().unwrap())
-        });
+        };
+        let zipped = [&before, &after].map(|files| zip(&archive(files)));
+        let zipped_lines = lines
+            .each_ref()
+            .map(|file| zip(&fs::read(file.path()).unwrap()));
         let between = |pair: [&Path; 2]| {
             let [before, after] = pair.map(|path| Dump::read(path).unwrap());
             let counted = after.since(&before, None).unwrap();
@@ -540,7 +617,7 @@ mod tests {
             rejected: Some(4000),
         };
         assert_eq!(states[1], c6);
-        for pair in [&tars, &lines, &zipped] {
+        for pair in [&tars, &lines, &zipped, &zipped_lines] {
             assert_eq!(
                 between(pair.each_ref().map(tempfile::NamedTempFile::path)).2,
                 states
@@ -621,6 +698,49 @@ mod tests {
             counted.notes
         );
 
+        // The machine was started anew in between, and ran for longer since.
+        let (mut first, mut second) = (files(1), files(3));
+        first[0].1 = "90.0 1.0\n".to_owned();
+        second[0].1 = "60.0 1.0\n".to_owned();
+        let error = read(&second).unwrap().since(&read(&first).unwrap(), None);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("up for 90 s at the first"), "{error}");
+
+        // Another driver is not a counter that goes back.
+        let other: Vec<_> = files(3)
+            .into_iter()
+            .map(|(path, text)| (path, text.replace("C6", "C2_ACPI")))
+            .collect();
+        let error = read(&other).unwrap().since(&before, None).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("differ: cpu0 (state1 is C2_ACPI and was C6)"),
+            "{error}"
+        );
+
+        // A counter of one dump only is not known; all else is.
+        let (mut first, mut second) = (files(1), files(3));
+        first.retain(|(path, _)| !path.ends_with("above"));
+        second.retain(|(path, _)| !path.ends_with("rejected"));
+        let counted = read(&second).unwrap().since(&read(&first).unwrap(), None);
+        let poll = &counted.unwrap().states[0];
+        assert_eq!(
+            (poll.usage, poll.above, poll.below, poll.rejected),
+            (400, None, Some(1600), None)
+        );
+
+        // More idle time than there was time.
+        let notes = |seconds| after.since(&before, Some(seconds)).unwrap().notes;
+        assert_eq!(notes(1.0), Vec::<String>::new());
+        assert!(
+            notes(1e-4)[0].contains("does not fit into"),
+            "{:?}",
+            notes(1e-4)
+        );
+        let same = before.since(&before, None).unwrap().notes;
+        assert!(same[0].contains("nothing was counted"), "{same:?}");
+
         // Old kernels count less.
         let old: Vec<_> = files(3)
             .into_iter()
@@ -651,6 +771,12 @@ mod tests {
         assert!(read(&[]).unwrap_err().to_string().contains("cpu*/cpuidle"));
         assert!(Dump::read(Path::new("/does/not/exist")).is_err());
         let cut = archive(&files(1));
-        assert!(Dump::read(written(&cut[..cut.len() / 2 + 100]).path()).is_err());
+        let error = Dump::read(written(&cut[..cut.len() / 2 + 100]).path()).unwrap_err();
+        assert!(error.to_string().contains("only a part"), "{error}");
+        let error = Dump::read(written(b"\xfd7zXZ\0anything").path()).unwrap_err();
+        assert!(
+            error.to_string().contains("a file of xz; unpack it"),
+            "{error}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Versions of Linux whose policies are known: 6.1, and 6.12 to 7.3, with their stable releases.
+//! Versions of Linux whose policies are known: 6.1 to 7.3, with their stable releases.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,22 +17,17 @@ pub struct KernelVersion {
     patch: Option<u16>,
 }
 
-/// The series that are known, oldest first.
-const SERIES: [(u16, u16); 13] = [
-    (6, 1),
-    (6, 12),
-    (6, 13),
-    (6, 14),
-    (6, 15),
-    (6, 16),
-    (6, 17),
-    (6, 18),
-    (6, 19),
-    (7, 0),
-    (7, 1),
-    (7, 2),
-    (7, 3),
-];
+/// The series that are known, oldest first: the last minor number of each major one follows.
+const FIRST: (u16, u16) = (6, 1);
+const LAST_MINORS: [(u16, u16); 2] = [(6, 19), (7, 3)];
+
+/// All series that are known, oldest first.
+fn all_series() -> impl Iterator<Item = (u16, u16)> {
+    LAST_MINORS
+        .into_iter()
+        .flat_map(|(major, last)| (0..=last).map(move |minor| (major, minor)))
+        .filter(|series| *series >= FIRST)
+}
 
 /// The highest third number that is taken for a stable release's.
 const LAST_PATCH: u16 = 999;
@@ -70,9 +65,12 @@ impl KernelVersion {
 
     /// Every series that is known, oldest first, each as its newest stable release.
     pub fn all_series() -> impl Iterator<Item = Self> {
-        SERIES
-            .into_iter()
-            .map(|(major, minor)| Self::series(major, minor))
+        all_series().map(|(major, minor)| Self::series(major, minor))
+    }
+
+    /// The first releases of the series after this one, oldest first: what mainline came to next.
+    pub fn next_series(self) -> impl Iterator<Item = Self> {
+        first_releases_after((self.major, self.minor))
     }
 
     /// The kernel that `uname -r` or a capture names, such as `6.12.48+deb13-amd64` or `6.16.0-rc3`.
@@ -114,12 +112,7 @@ impl KernelVersion {
             .split(|c: char| !c.is_ascii_digit())
             .map_while(|part| part.parse::<u16>().ok());
         let series = (numbers.next()?, numbers.next()?);
-        let next = SERIES.into_iter().find(|known| *known > series);
-        Some(next.map_or(Self::V7_3, |(major, minor)| Self {
-            major,
-            minor,
-            patch: Some(0),
-        }))
+        Some(first_releases_after(series).next().unwrap_or(Self::V7_3))
     }
 
     /// Its series and stable release, for a look-up in a table of releases. The newest stable release is
@@ -184,11 +177,12 @@ impl FromStr for KernelVersion {
                 ));
             }
         };
-        if !SERIES.contains(&(major, minor)) {
+        if !all_series().any(|known| known == (major, minor)) {
             return Err(error(format!(
-                "the policies of this kernel are not known; the nearest known ones are {}, of {}",
+                "the policies of this kernel are not known, only those of {} to {}; nearest: {}",
+                Self::series(FIRST.0, FIRST.1),
+                Self::V7_3,
                 nearest(major, minor),
-                names(&SERIES),
             )));
         }
         Ok(Self {
@@ -201,18 +195,24 @@ impl FromStr for KernelVersion {
 
 /// The series that are known before and after this one.
 fn nearest(major: u16, minor: u16) -> String {
-    let before = SERIES.iter().rfind(|known| **known < (major, minor));
-    let after = SERIES.iter().find(|known| **known > (major, minor));
-    let near: Vec<_> = before.into_iter().chain(after).copied().collect();
-    names(&near)
-}
-
-fn names(series: &[(u16, u16)]) -> String {
-    let names: Vec<_> = series
-        .iter()
+    let before = all_series().take_while(|known| *known < (major, minor));
+    let after = all_series().find(|known| *known > (major, minor));
+    let near = before.last().into_iter().chain(after);
+    let names: Vec<_> = near
         .map(|(major, minor)| format!("{major}.{minor}"))
         .collect();
     names.join(", ")
+}
+
+/// The first release of each series after this one.
+fn first_releases_after(series: (u16, u16)) -> impl Iterator<Item = KernelVersion> {
+    all_series()
+        .filter(move |known| *known > series)
+        .map(|(major, minor)| KernelVersion {
+            major,
+            minor,
+            patch: Some(0),
+        })
 }
 
 impl Serialize for KernelVersion {
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_version_prints_as_written() {
-        for text in ["6.1", "6.12.0", "6.12.48", "6.19", "7.3", "7.3.4"] {
+        for text in ["6.1", "6.8", "6.12.0", "6.12.48", "6.19", "7.3", "7.3.4"] {
             assert_eq!(version(text).to_string(), text);
         }
     }
@@ -260,13 +260,13 @@ mod tests {
             assert!(error.contains("not a kernel version"), "{error}");
         }
         for (text, near) in [
-            ("6.5", "are 6.1, 6.12, of"),
-            ("6.20", "are 6.19, 7.0, of"),
-            ("5.15.3", "are 6.1, of"),
-            ("7.4", "are 7.3, of"),
+            ("6.20", "6.1 to 7.3; nearest: 6.19, 7.0"),
+            ("6.0", "nearest: 6.1"),
+            ("5.15.3", "nearest: 6.1"),
+            ("7.4", "nearest: 7.3"),
         ] {
             let error = text.parse::<KernelVersion>().unwrap_err().to_string();
-            assert!(error.contains(near), "{error}");
+            assert!(error.ends_with(near), "{error}");
         }
     }
 
@@ -295,7 +295,8 @@ mod tests {
             ("6.1.0-56-amd64", Some("6.1")),
             ("4.19.0-27-amd64", Some("6.1.0")),
             ("5.15.196", Some("6.1.0")),
-            ("6.8.0-45-generic", Some("6.12.0")),
+            ("6.8.0-45-generic", Some("6.8")),
+            ("6.6.120", Some("6.6.120")),
             ("6.20", Some("7.0.0")),
             ("7.4.1", Some("7.3")),
             ("8.0-rc1", Some("7.3")),

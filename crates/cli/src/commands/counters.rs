@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     if args.format == Format::Csv {
         return output::csv(out, HEADER, rows);
     }
-    let shares = "above, below and rejected are shares of the entries";
+    let shares = "above and below are shares of the entries, rejected of the attempts";
     match counted.seconds {
         Some(seconds) => writeln!(
             out,
@@ -87,16 +87,17 @@ const HEADER: [&str; 12] = [
 
 fn rows(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
     let of = |name: &str, cpus: usize, states: &[StateSum]| -> Vec<[String; 12]> {
-        let idle: u64 = states.iter().map(|s| s.time_us).sum();
-        let whole = counted
-            .seconds
-            .map_or(idle as f64, |s| s * 1e6 * cpus as f64);
+        let idle: f64 = states.iter().map(|s| s.time_us as f64).sum();
+        let whole = counted.seconds.map_or(idle, |s| s * 1e6 * cpus as f64);
         let row = |state: &StateSum| {
             let count = |count: Option<u64>| count.map_or_else(none, |count| count.to_string());
-            let share = |count: Option<u64>| {
-                let part = count.filter(|_| state.usage > 0);
-                part.map_or_else(none, |part| percent(part as f64, state.usage as f64))
+            let share = |count: Option<u64>, whole: f64| {
+                let part = count.filter(|_| whole > 0.0);
+                part.map_or_else(none, |part| percent(part as f64, whole))
             };
+            let entries = state.usage as f64;
+            // The kernel does not count a refused entry as one.
+            let attempts = entries + state.rejected.unwrap_or(0) as f64;
             let rate = counted.seconds.map(|s| state.usage as f64 / s.max(1e-9));
             [
                 name.to_owned(),
@@ -110,11 +111,11 @@ fn rows(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
                 state.usage.to_string(),
                 rate.map_or_else(none, |rate| format!("{rate:.1}")),
                 count(state.above),
-                share(state.above),
+                share(state.above, entries),
                 count(state.below),
-                share(state.below),
+                share(state.below, entries),
                 count(state.rejected),
-                share(state.rejected),
+                share(state.rejected, attempts),
             ]
         };
         states.iter().map(row).collect()

@@ -13,6 +13,7 @@ use super::{IdleDecision, IdleGovernor, IdleOutcome, IdlePolicy, IdleQuery};
 /// special cases".
 const STOPS_AFTER_TICK: &[(u16, u16, u16)] = &[
     (6, 1, 167),
+    (6, 6, 130),
     (6, 12, 78),
     (6, 18, 20),
     (6, 19, 10),
@@ -20,7 +21,14 @@ const STOPS_AFTER_TICK: &[(u16, u16, u16)] = &[
 ];
 /// Those in which no governor is asked; where the tick did not stop yet, it goes on. "cpuidle: Skip governor when only one
 /// idle state is available". For 6.1 no release in between is known.
-const SKIPS: &[(u16, u16, u16)] = &[(6, 1, 167), (6, 12, 75), (6, 18, 14), (6, 19, 4), (7, 0, 0)];
+const SKIPS: &[(u16, u16, u16)] = &[
+    (6, 1, 167),
+    (6, 6, 128),
+    (6, 12, 75),
+    (6, 18, 14),
+    (6, 19, 4),
+    (7, 0, 0),
+];
 
 /// Always state 0, without a governor.
 #[derive(Clone, Debug)]
@@ -78,6 +86,7 @@ mod tests {
         for (kernel, skips) in [
             ("6.1.166", false),
             ("6.1", true),
+            ("6.2", false),
             ("6.12.74", false),
             ("6.12.75", true),
             ("6.12", true),

@@ -1,7 +1,8 @@
 //! `teo`: the timer events oriented idle governor.
 
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
-use crate::idle::IdlePolicy;
+use crate::idle::{IdlePolicy, teo};
+use crate::spec::SpecError;
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "teo",
@@ -12,5 +13,17 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: EVERYWHERE,
     keys: &[],
     overlaps: &[],
-    build: |given| Ok(Policy::Idle(IdlePolicy::Teo(given.version()))),
+    build: |given| {
+        let kernel = given.version();
+        if teo::is_known(kernel) {
+            return Ok(Policy::Idle(IdlePolicy::Teo(kernel)));
+        }
+        Err(SpecError::UnknownVersion {
+            name: given.mechanism.name,
+            version: kernel.to_string(),
+            problem: "teo of Linux 6.3 to 6.10 looked at how busy its CPU was, and is not built in; nearest: 6.2, 6.11; \
+                      with the source of that kernel, c:linux/teo runs it"
+                .to_owned(),
+        })
+    },
 };

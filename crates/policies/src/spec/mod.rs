@@ -170,12 +170,18 @@ impl PolicySpec {
         Ok(Self { bare, ..changed })
     }
 
-    /// This policy as another kernel has it; itself, if kernels do not differ in it.
+    /// This policy as another kernel has it, or, where that is not known, as the next series that is known; itself, if
+    /// kernels do not differ in it.
     #[must_use]
     pub fn of_kernel(&self, kernel: KernelVersion) -> Self {
-        let version = self.mechanism.versioned.then_some(kernel);
-        Self::new(self.mechanism, version, self.keys.clone(), self.program())
-            .unwrap_or_else(|_| self.clone())
+        let of =
+            |version| Self::new(self.mechanism, version, self.keys.clone(), self.program()).ok();
+        let named = if self.mechanism.versioned {
+            of(Some(kernel)).or_else(|| kernel.next_series().map(Some).find_map(of))
+        } else {
+            of(None)
+        };
+        named.unwrap_or_else(|| self.clone())
     }
 
     /// This policy on a kernel: a bare name means that kernel's, one with a version stays what it is.

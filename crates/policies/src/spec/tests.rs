@@ -208,10 +208,13 @@ fn errors_say_what_is_known() {
     assert!(error("menue").contains("did you mean `menu`?"));
     assert!(error("shedutil").contains("did you mean `schedutil`?"));
     assert_eq!(
-        error("menu@6.6"),
-        "`menu@6.6`: the policies of this kernel are not known; the nearest known ones are 6.1, 6.12, of 6.1, 6.12, \
-         6.13, 6.14, 6.15, 6.16, 6.17, 6.18, 6.19, 7.0, 7.1, 7.2, 7.3"
+        error("menu@6.20"),
+        "`menu@6.20`: the policies of this kernel are not known, only those of 6.1 to 7.3; nearest: 6.19, 7.0"
     );
+    for version in ["6.3.0", "6.8", "6.10"] {
+        let error = error(&format!("teo@{version}"));
+        assert!(error.contains("nearest: 6.2, 6.11"), "{error}");
+    }
     assert_eq!(
         error("oracle@6.1"),
         "`oracle@6.1`: `oracle` has no versions"

@@ -11,7 +11,7 @@ use crate::output::{self, Format};
 /// Print what kernels changed in the idle governors menu and teo.
 ///
 /// Each line is a generation: it begins with a release, of one series or of several, and lasts until another
-/// generation of that series begins. `compared` names the release whose own C code decided the same over every input;
+/// generation begins, in that series or a later one. `compared` names the release whose own C code decided the same over every input;
 /// without one, only the description of the change was to be had.
 #[derive(clap::Args)]
 #[command(after_help = "Example:

@@ -144,7 +144,12 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
             "--policy '{set}' names a kernel itself; with --kernel give the governor alone, such as --policy menu"
         );
         for kernel in &args.kernel {
-            let of_kernel = set.with(governor.of_kernel(*kernel))?;
+            let governor = governor.of_kernel(*kernel);
+            ensure!(
+                governor.version().is_none_or(|version| version == *kernel),
+                "what this governor does in {kernel} is not known; the next series in which it is has {governor}"
+            );
+            let of_kernel = set.with(governor)?;
             ensure!(
                 !each.contains(&of_kernel),
                 "{of_kernel} twice; kernels do not differ in it, or one is given twice"

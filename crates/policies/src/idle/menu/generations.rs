@@ -185,7 +185,7 @@ const LINUX_7_1: Rules = Rules {
 /// All generations, oldest series first. [`super::AnyMenu`] has a variant for each, in this order.
 pub(super) const GENERATIONS: [Entry<Rules>; 21] = [
     entry(
-        &[(6, 1, 0)],
+        &[(6, 1, 0), (6, 2, 0)],
         LINUX_6_1,
         None,
         "I/O wait counts; the timer is always looked up",
@@ -209,13 +209,13 @@ pub(super) const GENERATIONS: [Entry<Rules>; 21] = [
         "scattered intervals predict nothing again",
     ),
     entry(
-        &[(6, 12, 0)],
+        &[(6, 6, 0), (6, 7, 0), (6, 12, 0)],
         LINUX_6_12,
         Some("6.12.8"),
         "no look at the timer if recent intervals promise a wake-up within 15 us",
     ),
     entry(
-        &[(6, 12, 31)],
+        &[(6, 6, 93), (6, 12, 31)],
         LINUX_6_12_31,
         Some("6.12.38"),
         "scattered intervals predict the longest of them",
@@ -227,31 +227,31 @@ pub(super) const GENERATIONS: [Entry<Rules>; 21] = [
         "a refused state leaves an unknown interval",
     ),
     entry(
-        &[(6, 12, 44)],
+        &[(6, 6, 103), (6, 12, 44)],
         LINUX_6_12_44,
         None,
         "I/O wait does not count; latency is checked before residency, and only the request limits it",
     ),
     entry(
-        &[(6, 12, 56)],
+        &[(6, 6, 115), (6, 12, 56)],
         LINUX_6_12_56,
         Some("6.12.57"),
         "scattered intervals predict nothing again",
     ),
     entry(
-        &[(6, 12, 58)],
+        &[(6, 6, 117), (6, 12, 58)],
         LINUX_6_12_58,
         None,
         "a state beats polling only if its exit latency is within the prediction",
     ),
     entry(
-        &[(6, 12, 64)],
+        &[(6, 6, 120), (6, 12, 64)],
         LINUX_6_12_64,
         Some("6.12.69"),
         "a state beats polling only if it pays off within 15 us",
     ),
     entry(
-        &[(6, 12, 75)],
+        &[(6, 6, 128), (6, 12, 75)],
         LINUX_6_12_75,
         Some("6.12.117"),
         "the timer is looked up whenever the tick is stopped",
@@ -260,7 +260,7 @@ pub(super) const GENERATIONS: [Entry<Rules>; 21] = [
         &[(6, 13, 0)],
         LINUX_6_13,
         None,
-        "as 6.12, but I/O wait does not count",
+        "as 6.12.0, but I/O wait does not count",
     ),
     entry(
         &[(6, 15, 0)],

@@ -1,4 +1,4 @@
-//! What teo does in which kernel from 6.12 on: the rules of every generation, each as what it changed of another.
+//! What teo does in which kernel from 6.11 on: the rules of every generation, each as what it changed of another.
 //! [`super::Teo61`] is 6.1's, which works differently.
 //!
 //! Sources: `drivers/cpuidle/governors/teo.c` of Linux 6.12.117, 7.2.13 and 7.3.4, decisions of the releases named under
@@ -178,10 +178,10 @@ pub(super) const LINUX_6_1: Generation = Generation {
     change: "the last nine wake-ups count one by one",
 };
 
-/// All generations from 6.12 on, oldest series first. [`super::AnyTeo`] has a variant for each, in this order.
+/// All generations from 6.11 on, oldest series first. [`super::AnyTeo`] has a variant for each, in this order.
 pub(super) const GENERATIONS: [Entry<Rules>; 8] = [
     entry(
-        &[(6, 12, 0)],
+        &[(6, 11, 0)],
         LINUX_6_12,
         Some("6.12.8"),
         "no list of recent intercepts; a bin for sleeps of a tick or more",
@@ -192,7 +192,7 @@ pub(super) const GENERATIONS: [Entry<Rules>; 8] = [
         Some("6.12.117"),
         "with the tick stopped, a near timer may lead to a state that pays off within a tick",
     ),
-    entry(&[(6, 13, 0)], LINUX_6_12, None, "as 6.12.0"),
+    entry(&[(6, 13, 0)], LINUX_6_12, None, "as 6.11"),
     entry(
         &[(6, 14, 0)],
         LINUX_6_14,

@@ -30,12 +30,19 @@ any_generation!(
 );
 
 impl AnyTeo {
-    /// teo as a kernel from 6.12 on has it, for a CPU that has never been idle; none for an older kernel, which has
+    /// teo as a kernel from 6.11 on has it, for a CPU that has never been idle; none for an older kernel, which has
     /// [`Teo61`].
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Option<Self> {
         let later = index_of(generations(), kernel).checked_sub(1)?;
         Some(Self::of_generation(later, states, tick))
     }
+}
+
+/// Whether what teo decides in a kernel is known. From 6.3 to 6.10 it looked at the utilisation of the CPU, which other
+/// governors are not told.
+pub fn is_known(kernel: KernelVersion) -> bool {
+    let (major, minor, _) = kernel.release();
+    !((6, 3)..(6, 11)).contains(&(major, minor))
 }
 
 /// The generations of teo, oldest series first.
