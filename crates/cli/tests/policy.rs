@@ -114,9 +114,10 @@ fn bad_governors_get_a_suggestion() {
     let call = "1,1,0,1,0,10,20,10,0,0\n";
     for (governor, message) in [
         ("meno", "did you mean `menu`?"),
-        ("menu@5.4", "the nearest known ones are 6.1"),
+        ("menu@5.4", "those of 6.1 to 7.3; nearest: 6.1"),
         ("menu@6.12.x", "not a kernel version"),
-        ("teo@7.4", "the nearest known ones are 7.3"),
+        ("teo@7.4", "nearest: 7.3"),
+        ("teo@6.8", "nearest: 6.2, 6.11"),
         ("oracle[goal=fun]", "expected energy or latency"),
         ("oracle[aim=energy]", "known: goal"),
         ("schedutil", "not an idle policy"),

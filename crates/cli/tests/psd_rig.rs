@@ -341,19 +341,27 @@ fn the_module_has_the_version_of_wakepath() {
     }
 }
 
-/// From 10 ms after the first completion of a burst on: user space has to hear of it, and to write.
 #[test]
-fn the_daemon_keeps_its_leases() {
-    let test = "the_daemon_keeps_its_leases";
+fn the_daemon_keeps_its_leases_on_linux_6_1() {
+    check_daemon("the_daemon_keeps_its_leases_on_linux_6_1", "6.1");
+}
+
+#[test]
+fn the_daemon_keeps_its_leases_on_linux_7_3() {
+    check_daemon("the_daemon_keeps_its_leases_on_linux_7_3", "7.3");
+}
+
+/// From 10 ms after the first completion of a burst on: user space has to hear of it, and to write.
+fn check_daemon(test: &str, kernel: &str) {
     let shared = Shared::new();
-    let mut arguments = vec!["x86", "--kernel", "6.1"];
+    let mut arguments = vec!["x86", "--kernel", kernel];
     arguments.extend(["--program", env!("CARGO_BIN_EXE_wakepath")]);
     arguments.extend([
         "rig/guest/daemon.sh",
         "rig/guest/psd.sh",
         "rig/guest/psd-daemon.sh",
     ]);
-    let Some(guest) = guest(test, &shared, "psd-daemon", &arguments) else {
+    let Some(guest) = guest(test, &shared, &format!("psd-daemon-{kernel}"), &arguments) else {
         return;
     };
     println!("{}", guest.text("daemon.txt"));

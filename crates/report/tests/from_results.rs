@@ -110,7 +110,8 @@ fn what_the_tables_say_is_in_the_view() {
     assert_eq!(tones, [Tone::Better, Tone::Worse], "{:?}", view.answers);
     let fastest = &view.answers[0].sentence;
     assert!(
-        fastest.starts_with("teo on both workloads: better than menu by"),
+        fastest.starts_with("teo on both workloads: better than menu by")
+            && fastest.ends_with(" %. Surely worse: ladder."),
         "{fastest}"
     );
     assert!(view.answers[0].details[0].contains("ladder: worse by"));

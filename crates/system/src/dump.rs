@@ -431,6 +431,7 @@ fn peek<R: Read>(mut input: R) -> io::Result<(Vec<u8>, impl Read)> {
 }
 
 /// What is wrong with an archive.
+#[expect(clippy::needless_pass_by_value, reason = "as map_err() calls it")]
 fn damaged(error: io::Error) -> io::Error {
     io::Error::new(
         error.kind(),

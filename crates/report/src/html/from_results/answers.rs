@@ -138,7 +138,8 @@ fn sentence(
     let (sentence, tone) = if rows.is_empty() {
         ("These results do not say.".to_owned(), Tone::Open)
     } else {
-        summary(view, baseline, &rows, &best)
+        let (sentence, tone) = summary(view, baseline, &rows, &best);
+        (sentence + &surely_worse(view, &rows), tone)
     };
     let mut policies: Vec<usize> = best.iter().flatten().map(|r| r.policy).collect();
     policies.dedup();
@@ -279,6 +280,35 @@ fn summary(
             )
         }
     }
+}
+
+/// The policies that lose for sure on every workload, in the order of the view; nothing if all policies do, or none.
+fn surely_worse(view: &View, rows: &[&PageRow]) -> String {
+    const MOST_NAMES: usize = 6;
+    let loses = |policy: &usize| {
+        let mut of = rows.iter().filter(|row| row.policy == *policy);
+        of.all(|row| row.tone == Tone::Worse)
+    };
+    let mut policies: Vec<usize> = rows.iter().map(|row| row.policy).collect();
+    policies.sort_unstable();
+    policies.dedup();
+    if policies.iter().all(loses) {
+        return String::new();
+    }
+    policies.retain(loses);
+    let more = policies.len().saturating_sub(MOST_NAMES);
+    let mut names: Vec<String> = policies
+        .iter()
+        .take(MOST_NAMES)
+        .map(|policy| view.policies[*policy].name.clone())
+        .collect();
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(" Surely worse: {}.", names.join(", "))
 }
 
 fn none_is_better(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
