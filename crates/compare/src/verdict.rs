@@ -8,7 +8,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use crate::Gain;
 
 /// Most runs that are worth asking for.
-pub const MOST_RUNS: usize = 10_000;
+pub const MAX_RUNS: usize = 10_000;
 
 /// An interval this wide, in percent, says nothing about tenths.
 const WIDE: f64 = 20.0;
@@ -38,7 +38,7 @@ pub enum Verdict {
     },
     /// The runs leave it open.
     CannotTell {
-        /// About how many more of each series would settle it; [`MOST_RUNS`]: so many or more.
+        /// About how many more of each series would settle it; [`MAX_RUNS`]: so many or more.
         more_runs: usize,
         /// What is open.
         doubt: Doubt,
@@ -97,7 +97,7 @@ impl Verdict {
         let runs = gain.runs[0].min(gain.runs[1]) as f64;
         let more = (runs * narrower.powi(2)).ceil() - runs;
         Self::CannotTell {
-            more_runs: more.clamp(1.0, MOST_RUNS as f64) as usize,
+            more_runs: more.clamp(1.0, MAX_RUNS as f64) as usize,
             doubt,
         }
     }
@@ -133,7 +133,7 @@ pub fn range([from, to]: [f64; 2]) -> String {
 /// About how many more runs, in words.
 fn more_runs_needed(more_runs: usize) -> String {
     let s = if more_runs == 1 { "" } else { "s" };
-    let about = if more_runs < MOST_RUNS {
+    let about = if more_runs < MAX_RUNS {
         "about"
     } else {
         "at least"

@@ -114,7 +114,7 @@ fn heard(told: &[[u64; 2]]) -> Vec<Range<u64>> {
             1 => BurstEvent::Io,
             _ => BurstEvent::Quiet,
         };
-        lease.hear(event, *time);
+        lease.handle(event, *time);
         match (lease.change(), leases.last_mut()) {
             (Some(true), _) => add(&mut leases, *time..u64::MAX),
             (Some(false), Some(last)) => last.end = *time,

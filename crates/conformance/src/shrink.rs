@@ -7,7 +7,7 @@ use crate::program::KernelProgram;
 use crate::record::Case;
 
 /// Bounds the time spent: each try starts a process.
-const MOST_TRIES: usize = 1_000;
+const MAX_TRIES: usize = 1_000;
 
 /// Leaves calls and states out as long as some decision still differs.
 pub fn shrink(setting: GovernorSetting, program: &KernelProgram, case: &Case) -> Result<Case> {
@@ -17,10 +17,10 @@ pub fn shrink(setting: GovernorSetting, program: &KernelProgram, case: &Case) ->
     }
     let mut tries = 0;
     let mut chunk = case.calls.len() / 2;
-    while chunk > 0 && tries < MOST_TRIES {
+    while chunk > 0 && tries < MAX_TRIES {
         let mut at = 0;
         // The last call stays: it is the one that shows the difference.
-        while at + chunk < case.calls.len() && tries < MOST_TRIES {
+        while at + chunk < case.calls.len() && tries < MAX_TRIES {
             let mut smaller = case.clone();
             smaller.calls.drain(at..at + chunk);
             tries += 1;

@@ -11,7 +11,7 @@ use crate::config::BoostMode;
 use crate::lease::LeaseChange;
 use crate::watch::{Kind, WatchEvent};
 
-/// How many I/Os of a burst have to be told: the first has none before it, and there are three steps.
+/// I/O events needed per burst: the first arms the boost, and there are three steps.
 pub(crate) const EVENTS_PER_BURST: u32 = 4;
 /// How long a raised minimum is held at least, as in the kernel.
 const HOLD_NS: u64 = 3_000_000;

@@ -26,7 +26,7 @@ impl Leases {
     pub fn handle(&mut self, events: &[WatchEvent]) -> Vec<LeaseChange> {
         for event in events {
             let lease = self.cpus.entry(event.cpu).or_default();
-            lease.hear(event.kind, event.time_ns);
+            lease.handle(event.kind, event.time_ns);
         }
         let changes = self.cpus.iter_mut().filter_map(|(cpu, lease)| {
             let give = lease.change()?;

@@ -13,7 +13,7 @@ use crate::{Case, Finding};
 /// With fewer entries the counters say little.
 const ENOUGH: u64 = 1000;
 /// Share of wrong decisions that is worth a finding: a governor is wrong a few percent of the time at best.
-const MANY: f64 = 0.1;
+const WRONG_SHARE: f64 = 0.1;
 /// Share of the latency that is worth a finding; simulations of other seeds differ by less.
 const MATTERS: f64 = 0.02;
 /// A state with a smaller share of entries and of time is not reached.
@@ -231,7 +231,7 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
     let model = case.model.machine.idle_state.clone();
     let exit = |i: usize| model.get(i).map_or(0.0, |s| s.true_exit_us.value);
     let power = |i: usize| model.get(i).map_or(0.0, |s| s.power_mw.value);
-    if share(above) >= MANY {
+    if share(above) >= WRONG_SHARE {
         // What leaving the state took more than leaving the next shallower one would have.
         let lost: f64 = (1..states.len())
             .map(|i| states[i].sum.above as f64 * (exit(i) - exit(i - 1)).max(0.0))
@@ -256,7 +256,7 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
             None => finding,
         });
     }
-    if share(below) >= MANY {
+    if share(below) >= WRONG_SHARE {
         // The stays in question drew what the shallower state draws.
         let wasted_mw_us: f64 = (0..states.len().saturating_sub(1))
             .filter(|i| states[*i].sum.usage > 0)

@@ -30,7 +30,7 @@ const DIGITS: usize = 8;
 /// The folder of a result directory with copies of the files that a study named.
 const COPIES: &str = "governors";
 /// The largest program.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// Why a governor of one's own cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -149,8 +149,8 @@ fn executable(path: &Path) -> Result<Vec<u8>, String> {
     if about.permissions().mode() & 0o111 == 0 {
         return Err(format!("{shown} is not executable: chmod +x {shown}"));
     }
-    if about.len() > MOST_BYTES {
-        return Err(format!("{shown} is larger than {MOST_BYTES} bytes"));
+    if about.len() > MAX_BYTES {
+        return Err(format!("{shown} is larger than {MAX_BYTES} bytes"));
     }
     fs::read(path).map_err(|e| format!("{shown}: {e}"))
 }

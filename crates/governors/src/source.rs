@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The largest file.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// How deeply files may include each other.
 const DEEPEST: usize = 8;
 
@@ -112,8 +112,8 @@ fn included(line: &str, open: char, close: char) -> Option<&str> {
 fn include(path: &Path, name: &str, text: &mut String, deeper: usize) -> Result<(), String> {
     let shown = path.display();
     let about = fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
-    if !about.is_file() || about.len() > MOST_BYTES {
-        return Err(format!("{shown} is no file of at most {MOST_BYTES} bytes"));
+    if !about.is_file() || about.len() > MAX_BYTES {
+        return Err(format!("{shown} is no file of at most {MAX_BYTES} bytes"));
     }
     let bytes = fs::read(path).map_err(|e| format!("{shown}: {e}"))?;
     let content = String::from_utf8(bytes).map_err(|_| format!("{shown} is no text"))?;

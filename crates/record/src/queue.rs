@@ -84,7 +84,7 @@ impl Queue {
         buffer.words() * size_of::<u64>() > taken
     }
 
-    /// No CPU hands anything over any more: what waited for that need not.
+    /// End of the recording: nested records need not wait any longer.
     pub(crate) fn end(&mut self) {
         for cpu in &mut self.cpus {
             self.waiting.append(&mut cpu.nested);

@@ -132,7 +132,7 @@ impl Shadow {
         match calls {
             // The kernel asked no governor.
             Some(_) if matches!(self.governor, Some(Governor::OnlyState(_))) => Ok(()),
-            // The governor was asked, but no stay came of it, and the next one looks like its: a log has its calls in order.
+            // The entry was aborted and has no residency. It is skipped, so that the calls of the log stay in order.
             Some(_) if query.clock < self.exported_to => Ok(()),
             Some(calls) => {
                 self.exported_to = outcome.clock;

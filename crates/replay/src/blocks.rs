@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 /// Most blocks of a recording. Each has sums of its own for every governor on every CPU.
-pub const MOST_BLOCKS: usize = 1000;
+pub const MAX_BLOCKS: usize = 1000;
 
 /// The blocks of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ mod tests {
         fn each_time_is_in_one_block_and_blocks_are_equally_long(
             first in 0_u64..1 << 50,
             span in 1_u64..1 << 50,
-            count in 1_usize..=MOST_BLOCKS,
+            count in 1_usize..=MAX_BLOCKS,
             share in 0.0_f64..1.2,
         ) {
             let blocks = Blocks::new(first, first + span, count);

@@ -8,14 +8,14 @@ use serde::Serialize;
 use wakepath_trace::recording::Block;
 
 /// Requests that wait for their completion; more are lost ones.
-const MOST_IN_FLIGHT: usize = 1 << 16;
+const MAX_IN_FLIGHT: usize = 1 << 16;
 /// A request that takes longer is given up by the kernel (`BLK_DEFAULT_SG_TIMEOUT` and the `io_timeout` of NVMe, 30 s),
 /// so its completion was not recorded. In ns.
 const LONGEST_REQUEST: u64 = 30_000_000_000;
 /// From this share of requests on without a recorded completion, a drive's idle times are not to be relied on.
 const MANY_MISSED: f64 = 0.01;
 /// So many requests in flight at the end of a recording are nothing unusual.
-const MOST_AT_END: f64 = 64.0;
+const MAX_AT_END: f64 = 64.0;
 /// A drive may spend this share of its idle time in changing its power state: the kernel's rule of
 /// timeouts of 50 times the latency (`nvme_configure_apst()`, `drivers/nvme/host/core.c`, before
 /// Linux 5.15).
@@ -95,7 +95,7 @@ pub struct Timeout {
 impl DriveReport {
     /// So many completions are missing that the idle times are not to be relied on.
     pub fn is_uncertain(&self) -> bool {
-        self.missed as f64 > (self.issued as f64 * MANY_MISSED).max(MOST_AT_END)
+        self.missed as f64 > (self.issued as f64 * MANY_MISSED).max(MAX_AT_END)
     }
 }
 
@@ -122,7 +122,7 @@ impl DriveHistory {
             self.in_flight
                 .retain(|_, (issued, _)| now.saturating_sub(*issued) <= LONGEST_REQUEST);
         }
-        if self.in_flight.len() >= MOST_IN_FLIGHT {
+        if self.in_flight.len() >= MAX_IN_FLIGHT {
             self.in_flight.clear();
         }
         self.missed += (before - self.in_flight.len()) as u64;

@@ -10,7 +10,7 @@ use wakepath_units::Nanoseconds;
 
 use crate::cost::{Judge, TotalsByBlock};
 use crate::package::Tally;
-use crate::rest::Rest;
+use crate::rest::IdleSpan;
 
 /// What is the same for all rests of a CPU.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ impl IdleLoop {
     pub(crate) fn rests(
         &mut self,
         terms: Terms<'_>,
-        rests: &[Rest],
+        rests: &[IdleSpan],
         package: Option<(&mut Tally, usize)>,
     ) {
         if package.is_none() && terms.ceiling.is_none() {
@@ -97,7 +97,7 @@ impl IdleLoop {
     fn pass<const PLAIN: bool>(
         &mut self,
         terms: Terms<'_>,
-        rests: &[Rest],
+        rests: &[IdleSpan],
         package: Option<(&mut Tally, usize)>,
     ) {
         self.governor.with(Passage::<PLAIN> {
@@ -115,7 +115,7 @@ impl IdleLoop {
 /// Some rests, with whichever governor. `PLAIN`: neither leases nor a package, as in most replays.
 struct Passage<'a, const PLAIN: bool> {
     terms: Terms<'a>,
-    rests: &'a [Rest],
+    rests: &'a [IdleSpan],
     package: Option<(&'a mut Tally, usize)>,
     poll_limit: u64,
     tick_stopped: &'a mut bool,
@@ -133,7 +133,7 @@ impl<const PLAIN: bool> WithGovernor for Passage<'_, PLAIN> {
 
 impl<const PLAIN: bool> Passage<'_, PLAIN> {
     #[inline(always)]
-    fn rest<G: IdleGovernor>(&mut self, governor: &mut G, rest: &Rest) {
+    fn rest<G: IdleGovernor>(&mut self, governor: &mut G, rest: &IdleSpan) {
         let Terms {
             states,
             judge,

@@ -31,7 +31,7 @@ pub mod score;
 mod setup;
 mod windows;
 
-pub use blocks::MOST_BLOCKS;
+pub use blocks::MAX_BLOCKS;
 pub use report::{BlockPolicy, BlockReport, PolicyReport, Report, StateReport, Sums};
 pub use run::{ReplayError, replay};
 pub use setup::{Ran, Setup, SetupError, States};

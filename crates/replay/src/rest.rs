@@ -22,7 +22,7 @@ const TOGETHER: usize = 32;
 
 /// A stay of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stay {
+pub struct Residency {
     /// The state entered.
     pub state: u8,
     /// How long, in ns.
@@ -31,10 +31,10 @@ pub struct Stay {
 
 /// A rest, with what governors can be told about it. All times in ns.
 #[derive(Clone, Debug)]
-pub struct Rest {
+pub struct IdleSpan {
     /// When it began and ended.
     pub start: u64,
-    /// See [`Rest::start`].
+    /// See [`IdleSpan::start`].
     pub end: u64,
     /// When the next timer expires, if the tick is stopped.
     pub timer: i64,
@@ -65,9 +65,9 @@ pub struct Rest {
 /// The tick of a rest while it is not known. No tick comes at the start of the clock.
 const NO_TICK: u64 = 0;
 
-impl Rest {
+impl IdleSpan {
     /// One that begins at `start` with the stay `first`, and whose end is to be seen. `unknown`: see
-    /// [`Rest::unknown`].
+    /// [`IdleSpan::unknown`].
     #[inline(always)]
     fn begin(start: u64, first: &PackedIdlePeriod, unknown: i64) -> Self {
         let asked = start - u64::from(first.select_lead().unwrap_or(0)).min(start);
@@ -119,8 +119,8 @@ impl Rest {
 /// The rests of a CPU that have not gone through the governors yet. The last one always is among them, and may
 /// still get longer.
 #[derive(Clone, Debug)]
-pub struct Rests {
-    list: Vec<Rest>,
+pub struct IdleSpans {
+    list: Vec<IdleSpan>,
     /// The last one can get longer.
     open: bool,
     /// Its last stay ended because of the tick or the polling limit.
@@ -128,27 +128,27 @@ pub struct Rests {
     /// When that was.
     end: u64,
     /// What was chosen when it happened: the last stay, and those before it.
-    last: Stay,
-    earlier: Vec<Stay>,
+    last: Residency,
+    earlier: Vec<Residency>,
     /// The longest rest so far.
     longest: u64,
 }
 
-impl Default for Rests {
+impl Default for IdleSpans {
     fn default() -> Self {
         Self {
             list: Vec::with_capacity(TOGETHER),
             open: false,
             by_itself: false,
             end: 0,
-            last: Stay::default(),
+            last: Residency::default(),
             earlier: Vec::new(),
             longest: 0,
         }
     }
 }
 
-impl Rests {
+impl IdleSpans {
     /// The longest rest so far.
     pub fn longest(&self) -> u64 {
         self.longest
@@ -168,7 +168,7 @@ impl Rests {
     }
 
     /// Another stay is to be added to the last rest.
-    pub fn go_on(&mut self) {
+    pub fn extend(&mut self) {
         self.earlier.push(self.last);
     }
 
@@ -177,7 +177,7 @@ impl Rests {
     pub fn begin(&mut self, start: u64, first: &PackedIdlePeriod, period: u64) {
         // Without timers: no timer is known to be nearer than the longest rest there has been.
         let unknown = self.longest.max(period) as i64;
-        self.list.push(Rest::begin(start, first, unknown));
+        self.list.push(IdleSpan::begin(start, first, unknown));
         self.earlier.clear();
         self.open = true;
     }
@@ -187,7 +187,7 @@ impl Rests {
     pub fn stay(&mut self, end: u64, period: &PackedIdlePeriod, by_itself: bool) {
         self.by_itself = by_itself;
         self.end = end;
-        self.last = Stay {
+        self.last = Residency {
             state: period.state(),
             duration: period.duration(),
         };
@@ -196,7 +196,11 @@ impl Rests {
     /// The last rest is over: something else happened on this CPU. Where one was open, returns it with the stays
     /// before the last one, and the last one. `phase`: a time at which the CPU had a tick; `period`: the tick's, in ns.
     #[inline(always)]
-    pub fn close(&mut self, period: u64, phase: u64) -> Option<(&mut Rest, &[Stay], Stay)> {
+    pub fn close(
+        &mut self,
+        period: u64,
+        phase: u64,
+    ) -> Option<(&mut IdleSpan, &[Residency], Residency)> {
         if !std::mem::take(&mut self.open) {
             return None;
         }
@@ -224,18 +228,18 @@ impl Rests {
     }
 
     /// The last rest.
-    pub fn last_mut(&mut self) -> Option<&mut Rest> {
+    pub fn last_mut(&mut self) -> Option<&mut IdleSpan> {
         self.list.last_mut()
     }
 
     /// Enough rests for the governors to go through, all of them over.
     #[inline(always)]
-    pub fn are_enough(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.list.len() >= TOGETHER
     }
 
     /// The rests, all of them over.
-    pub fn closed(&self) -> &[Rest] {
+    pub fn closed(&self) -> &[IdleSpan] {
         debug_assert!(!self.open);
         &self.list
     }

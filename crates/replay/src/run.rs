@@ -14,14 +14,14 @@ use wakepath_trace::recording::{
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::agreement::{Agreement, Shadow};
-use crate::blocks::{Blocks, MOST_BLOCKS, Near};
+use crate::blocks::{Blocks, MAX_BLOCKS, Near};
 use crate::cost::{Judge, Totals, TotalsByBlock};
 use crate::drives::Drives;
 use crate::idle_loop::{IdleLoop, Terms};
 use crate::leases::Leases;
 use crate::package::{self, Tally};
 use crate::report::{BlockPolicy, BlockReport, PolicyReport, Report, StateReport};
-use crate::rest::{CAUSE_WITHIN, LONGEST, Rest, Rests, Stay};
+use crate::rest::{CAUSE_WITHIN, IdleSpan, IdleSpans, LONGEST, Residency};
 use crate::setup::{Setup, SetupError, States};
 use crate::windows::{Finder, Windows};
 
@@ -67,7 +67,7 @@ pub enum ReplayError {
 }
 
 /// No kernel has more CPUs (`NR_CPUS`).
-const MOST_CPUS: u32 = 8192;
+const MAX_CPUS: u32 = 8192;
 /// A CPU's rest that ended so long before what is read now will not change any more, in ns.
 const SETTLED_AFTER: u64 = 1_000_000_000;
 
@@ -91,7 +91,7 @@ impl<'a> Group<'a> {
 struct Cpu<'a> {
     number: usize,
     group: &'a Group<'a>,
-    rests: Rests,
+    rests: IdleSpans,
     leases: Option<Leases>,
     /// When the last rest ended, if what woke the CPU is not known yet.
     woken_at: Option<u64>,
@@ -178,9 +178,9 @@ fn tally_rest(
     tally: &mut Tally,
     near: &mut usize,
     judge: &Judge,
-    rest: &mut Rest,
-    earlier: &[Stay],
-    last: Stay,
+    rest: &mut IdleSpan,
+    earlier: &[Residency],
+    last: Residency,
 ) {
     rest.windows = tally.windows.within(*near, rest.start, rest.end);
     *near = rest.windows.end.saturating_sub(1);
@@ -194,10 +194,16 @@ fn tally_rest(
 }
 
 /// Takes note of what the governor that ran did in a rest in which the package may sleep.
-fn tally_recorded(tally: &mut Tally, judge: &Judge, rest: &mut Rest, earlier: &[Stay], last: Stay) {
+fn tally_recorded(
+    tally: &mut Tally,
+    judge: &Judge,
+    rest: &mut IdleSpan,
+    earlier: &[Residency],
+    last: Residency,
+) {
     rest.package_saving = tally.saving(&rest.windows, rest.end);
     let mut slept = false;
-    let mut stay_in = |stay: Stay, start: u64| {
+    let mut stay_in = |stay: Residency, start: u64| {
         let deepest = judge.is_deepest(usize::from(stay.state));
         let time = start..start + stay.duration;
         tally.stay(package::RECORDED, &rest.windows, time, deepest, slept);
@@ -248,7 +254,7 @@ pub fn replay(
     if setup.states.is_empty() {
         return Err(SetupError::NoStates.into());
     }
-    if !(1..=MOST_BLOCKS).contains(&setup.blocks) {
+    if !(1..=MAX_BLOCKS).contains(&setup.blocks) {
         return Err(SetupError::Blocks(setup.blocks).into());
     }
     let blocks = match setup.blocks {
@@ -422,7 +428,7 @@ impl<'a> Run<'a> {
     /// A CPU is seen for the first time.
     #[cold]
     fn begin(&mut self, number: u32, time: u64) -> Result<(), ReplayError> {
-        if number >= MOST_CPUS {
+        if number >= MAX_CPUS {
             return Err(ReplayError::NoSuchCpu(number));
         }
         let index = number as usize;
@@ -509,7 +515,7 @@ impl<'a> Common<'a> {
         Cpu {
             number: cpu as usize,
             group,
-            rests: Rests::default(),
+            rests: IdleSpans::default(),
             leases: setup.psd.map(|psd| Leases::new(&psd, setup.tick)),
             woken_at: None,
             completed_at: 0,
@@ -648,9 +654,9 @@ impl<'a> Common<'a> {
             .unwrap_or_else(|| state.polling && period.duration() >= group.poll_limit);
         cpu.woken_inside = inside(cpu.completed_at);
         if goes_on {
-            cpu.rests.go_on();
+            cpu.rests.extend();
         } else {
-            if cpu.rests.are_enough() {
+            if cpu.rests.is_full() {
                 self.ask_governors(cpu);
             }
             cpu.rests.begin(start, period, self.period);
@@ -689,7 +695,7 @@ impl<'a> Common<'a> {
             }
         }
         let totals = cpu.recorded.of_mut(rest.block);
-        let mut account = |stay: Stay, last| {
+        let mut account = |stay: Residency, last| {
             let state = usize::from(stay.state);
             judge.account(totals, state, stay.duration, last, rest.best)
         };

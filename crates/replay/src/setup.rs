@@ -8,7 +8,7 @@ use wakepath_policies::psd::PsdPolicy;
 use wakepath_trace::recording::Metadata;
 use wakepath_units::{Nanoseconds, TickRate};
 
-use crate::blocks::MOST_BLOCKS;
+use crate::blocks::MAX_BLOCKS;
 use crate::package::PackageFigures;
 
 /// What to replay.
@@ -26,7 +26,7 @@ pub struct Setup {
     pub psd: Option<PsdPolicy>,
     /// The governor that really ran, if it is one of those known.
     pub ran: Option<Ran>,
-    /// So many blocks of equal time have sums of their own: 1 to [`MOST_BLOCKS`].
+    /// So many blocks of equal time have sums of their own: 1 to [`MAX_BLOCKS`].
     pub blocks: usize,
 }
 
@@ -73,7 +73,7 @@ pub enum SetupError {
     )]
     NoDriver,
     /// So many blocks are not possible.
-    #[error("{0} blocks of time; there can be 1 to {MOST_BLOCKS}")]
+    #[error("{0} blocks of time; there can be 1 to {MAX_BLOCKS}")]
     Blocks(usize),
     /// Those of the recording are not possible.
     #[error("the idle states of the recording: {0}")]

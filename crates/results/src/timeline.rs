@@ -46,7 +46,7 @@ pub struct Span {
     /// Index of its track.
     pub track: usize,
     /// What happens.
-    pub what: What,
+    pub what: SpanValue,
     /// Its start in ns since the start of the run.
     pub start_ns: u64,
     /// Its end in ns since the start of the run.
@@ -55,7 +55,7 @@ pub struct Span {
 
 /// What a span says.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum What {
+pub enum SpanValue {
     /// Index of a name.
     Name(usize),
     /// A value.
@@ -77,8 +77,8 @@ impl Timeline {
     /// What a span says, in words.
     pub fn says(&self, span: &Span) -> String {
         match span.what {
-            What::Name(index) => self.names.get(index).cloned().unwrap_or_default(),
-            What::Value(value) => {
+            SpanValue::Name(index) => self.names.get(index).cloned().unwrap_or_default(),
+            SpanValue::Value(value) => {
                 let kind = self.tracks.get(span.track).map(|track| track.kind);
                 let unit = kind.and_then(TrackKind::unit).unwrap_or_default();
                 format!("{value:.0} {unit}")
@@ -131,9 +131,9 @@ impl Timeline {
                 timeline.tracks.len() - 1
             });
             let what = match (timeline.tracks[track].kind, mhz) {
-                (TrackKind::Frequency, Some(mhz)) => What::Value(mhz),
+                (TrackKind::Frequency, Some(mhz)) => SpanValue::Value(mhz),
                 (TrackKind::Frequency, None) => continue,
-                _ => What::Name(*names.entry(&row.name).or_insert_with(|| {
+                _ => SpanValue::Name(*names.entry(&row.name).or_insert_with(|| {
                     timeline.names.push(row.name.clone());
                     timeline.names.len() - 1
                 })),
@@ -191,7 +191,7 @@ mod tests {
     fn span(track: usize, name: usize, start_ns: u64, end_ns: u64) -> Span {
         Span {
             track,
-            what: What::Name(name),
+            what: SpanValue::Name(name),
             start_ns,
             end_ns,
         }

@@ -382,7 +382,7 @@ fn entry(system: &System, change: &Change) -> Entry {
     }
 }
 
-/// Model and serial number of a drive, which asks it for nothing; `None` of anything else, and where sysfs has none.
+/// Model and serial number of a drive from sysfs, which does not wake it. `None` if sysfs has neither, or it is no drive.
 fn identity(system: &System, of: &At) -> Option<String> {
     let At::Drive(name) = of else { return None };
     let file = |file: &str| {

@@ -171,7 +171,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         PageFormat::Table | PageFormat::Markdown => {
             let style = style(args.format);
             answered(out, &answers, style)?;
-            if comparison.policies.len() > ranking::MANY {
+            if comparison.policies.len() > ranking::RANKED_ABOVE {
                 ranking::all(out, &comparison, args.top, style)?;
                 return notes(out, &comparison);
             }
@@ -321,7 +321,7 @@ fn brief(
     style: &dyn Style,
 ) -> anyhow::Result<()> {
     let mut text = Vec::new();
-    if comparison.policies.len() > ranking::MANY {
+    if comparison.policies.len() > ranking::RANKED_ABOVE {
         ranking::all(&mut text, comparison, top, style)?;
         writeln!(text)?;
     } else {

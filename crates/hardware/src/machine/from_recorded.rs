@@ -15,7 +15,7 @@ use crate::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 /// The bus clock of x86 processors, in which their operating points count.
 const STEP_KHZ: usize = 100_000;
 /// A system with more CPUs than this is a server.
-const MOST_CLIENT_CPUS: usize = 24;
+const MAX_CLIENT_CPUS: usize = 24;
 /// C1 stops the clock only; nobody declares more for it.
 const C1_EXIT_US: f64 = 2.0;
 /// CPUID family and model of Sapphire Rapids and of Emerald Rapids, which has the same core generation.
@@ -246,7 +246,7 @@ impl Kind {
         let family = family.and_then(|f| f.parse().ok()).unwrap_or(6_u32);
         if family >= 15 {
             Self::Amd
-        } else if cpus(system, idle) > MOST_CLIENT_CPUS {
+        } else if cpus(system, idle) > MAX_CLIENT_CPUS {
             Self::Server
         } else {
             Self::Client

@@ -221,12 +221,12 @@ impl WatchedLease {
                 self.last = self.last.max(now);
                 return;
             }
-            self.heard.hear(BurstEvent::Quiet, self.end());
+            self.heard.handle(BurstEvent::Quiet, self.end());
             self.begun = None;
         }
         if burst.gives_lease(now) {
             (self.begun, self.last) = (Some(now), now);
-            self.heard.hear(BurstEvent::Io, now);
+            self.heard.handle(BurstEvent::Io, now);
         }
     }
 
@@ -268,7 +268,7 @@ pub struct HeardLease {
 
 impl HeardLease {
     /// Something was told, of this time in ns. What was told may come in another order than it happened.
-    pub fn hear(&mut self, event: BurstEvent, time: u64) {
+    pub fn handle(&mut self, event: BurstEvent, time: u64) {
         match event {
             BurstEvent::Io => {
                 self.last = self.last.max(time);
@@ -410,15 +410,15 @@ mod tests {
     #[test]
     fn an_end_that_was_overtaken_does_not_count() {
         let mut lease = HeardLease::default();
-        lease.hear(BurstEvent::Io, 50);
-        lease.hear(BurstEvent::Quiet, 20);
+        lease.handle(BurstEvent::Io, 50);
+        lease.handle(BurstEvent::Quiet, 20);
         assert_eq!(lease.change(), Some(true));
         assert_eq!(lease.change(), None);
-        lease.hear(BurstEvent::Quiet, 50);
+        lease.handle(BurstEvent::Quiet, 50);
         assert_eq!(lease.change(), Some(false));
         // What begins and ends at once changes nothing.
-        lease.hear(BurstEvent::Io, 60);
-        lease.hear(BurstEvent::Quiet, 70);
+        lease.handle(BurstEvent::Io, 60);
+        lease.handle(BurstEvent::Quiet, 70);
         assert_eq!(lease.change(), None);
     }
 
@@ -487,7 +487,7 @@ mod tests {
             let mut given_now = |program: &Program, until: u64| {
                 for (event, time) in &program.events[heard..] {
                     assert!(*time <= until);
-                    given.hear(*event, *time);
+                    given.handle(*event, *time);
                 }
                 heard = program.events.len();
                 given.is_wanted()

@@ -153,7 +153,7 @@ fn the_sleep_of_the_package_is_divided_where_a_block_ends() {
 #[test]
 fn impossible_numbers_of_blocks_are_refused() {
     let events = [idle(2 * MS, MS, 2, Before::Task)];
-    for blocks in [0, MOST_BLOCKS + 1] {
+    for blocks in [0, MAX_BLOCKS + 1] {
         let mut setup = setup(&[]);
         setup.blocks = blocks;
         let error = run(&events, &setup).unwrap_err().to_string();

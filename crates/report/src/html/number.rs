@@ -4,7 +4,7 @@ use serde_json::Value;
 use wakepath_compare::figure::{self, digits};
 
 /// More decimals than these nobody counts; such a number has an exponent.
-const MOST_DECIMALS: usize = 9;
+const MAX_DECIMALS: usize = 9;
 
 /// Four significant digits, thousands apart; a dash where there is no number.
 pub(crate) fn short(value: f64) -> String {
@@ -22,7 +22,7 @@ pub(crate) fn short(value: f64) -> String {
             let rounded = format!("{s:.3e}");
             let exponent = rounded.split_once("e-").and_then(|(_, e)| e.parse().ok());
             let decimals = exponent.map_or(3, |e: usize| e + 3);
-            if decimals > MOST_DECIMALS {
+            if decimals > MAX_DECIMALS {
                 return format!("{sign}{}", rounded.replace('-', "−"));
             }
             decimals

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Write};
 
-use wakepath_results::timeline::{Timeline, What};
+use wakepath_results::timeline::{SpanValue, Timeline};
 
 use self::writer::TraceWriter;
 
@@ -39,8 +39,8 @@ pub fn write<W: Write>(out: W, timeline: &Timeline) -> io::Result<W> {
         };
         end_until(&mut trace, &mut open, span.start_ns, &tracks, timeline);
         match span.what {
-            What::Value(value) => trace.value(span.start_ns, track, value),
-            What::Name(name) => {
+            SpanValue::Value(value) => trace.value(span.start_ns, track, value),
+            SpanValue::Name(name) => {
                 let name = timeline.names.get(name).map_or("", String::as_str);
                 trace.begin(span.start_ns, track, name);
                 open.push(Reverse((span.end_ns, Reverse(index))));

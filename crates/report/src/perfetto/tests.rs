@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use proptest::prelude::*;
 use prost::Message;
-use wakepath_results::timeline::{Span, Timeline, Track, TrackKind, What};
+use wakepath_results::timeline::{Span, SpanValue, Timeline, Track, TrackKind};
 
 use super::proto::{EventType, Trace, TracePacket};
 use super::write;
@@ -101,8 +101,8 @@ fn timelines() -> impl Strategy<Value = Timeline> {
             let end_ns = start_ns + length + within;
             now[track] = end_ns;
             let what = match track {
-                3 => What::Value(length as f64),
-                _ => What::Name(name),
+                3 => SpanValue::Value(length as f64),
+                _ => SpanValue::Name(name),
             };
             let span = |what, start_ns, end_ns| Span {
                 track,
@@ -115,7 +115,7 @@ fn timelines() -> impl Strategy<Value = Timeline> {
             for part in parts.iter().filter(|_| track != 3) {
                 timeline
                     .spans
-                    .push(span(What::Name((name + 1) % 3), from, from + part));
+                    .push(span(SpanValue::Name((name + 1) % 3), from, from + part));
                 from += part;
             }
         }
@@ -133,8 +133,8 @@ fn expected(timeline: &Timeline) -> Read {
         let outer = &mut open[span.track];
         outer.retain(|end| *end > span.start_ns);
         match span.what {
-            What::Value(value) => result.values.push((track, span.start_ns, value)),
-            What::Name(_) => {
+            SpanValue::Value(value) => result.values.push((track, span.start_ns, value)),
+            SpanValue::Name(_) => {
                 let (start, end) = (span.start_ns, span.end_ns);
                 let slice = (track, timeline.says(span), outer.len(), start, end);
                 result.slices.push(slice);
@@ -176,7 +176,7 @@ impl Write for Full {
 fn a_full_disk_is_told() {
     let span = |at: u64| Span {
         track: 0,
-        what: What::Name(0),
+        what: SpanValue::Name(0),
         start_ns: at,
         end_ns: at + 1,
     };

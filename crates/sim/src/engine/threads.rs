@@ -29,7 +29,7 @@ enum Turn {
 }
 
 /// Threads that are named in a diagnosis.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 impl<O: Observer> Engine<'_, O> {
     pub(super) fn start_threads(&mut self) {
@@ -352,11 +352,11 @@ impl<O: Observer> Engine<'_, O> {
                 format!("'{}' waits {what}", programs.tasks[thread.program].name)
             })
             .collect();
-        let more = match named.len().saturating_sub(MOST_NAMED) {
+        let more = match named.len().saturating_sub(MAX_NAMED) {
             0 => String::new(),
             more => format!(" and {more} more threads wait"),
         };
-        let shown = &named[..named.len().min(MOST_NAMED)];
+        let shown = &named[..named.len().min(MAX_NAMED)];
         format!(
             "every thread waits for another one: {}{more}",
             shown.join(", ")

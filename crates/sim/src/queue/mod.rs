@@ -46,8 +46,8 @@ const fn until(time: u64) -> Due {
 const FRONT: usize = 16;
 /// How many events it is good to put in order at once: fewer make for frequent passes over the slots,
 /// more for long moves in the front.
-const FEW: usize = 4;
-const MANY: usize = 12;
+const REFILL_MIN: usize = 4;
+const REFILL_MAX: usize = 12;
 /// Slots that a pass skips together.
 const GROUP: usize = 8;
 
@@ -248,7 +248,7 @@ impl EventQueue {
         Some((self.now, number_of(due)))
     }
 
-    /// Forgets what a slot has pending, and stores what is carried of another one.
+    /// Cancels the slot's event, and stores the carried event of another slot.
     #[inline(never)]
     fn make_way(&mut self, slot: usize) {
         if number_of(self.carried) == slot {
@@ -319,9 +319,9 @@ impl EventQueue {
                 self.put(due);
             }
             let found = self.front.events;
-            if found > MANY {
+            if found > REFILL_MAX {
                 self.horizon -= self.horizon / 4;
-            } else if found < FEW && self.horizon < u64::MAX / 4 {
+            } else if found < REFILL_MIN && self.horizon < u64::MAX / 4 {
                 self.horizon += self.horizon / 4 + 1;
             }
             if found > 0 {

@@ -51,8 +51,8 @@ impl ServiceTime {
 
 /// Times of one spread in the order in which their stream has them.
 ///
-/// One waits for a chain of steps that is as long as a tenth of all that happens in a request, and what follows from
-/// it cannot begin before. So many are drawn at a time, side by side.
+/// Drawing one is a long chain of dependent instructions, a tenth of the cost of a request. Several are drawn at once, so that
+/// the processor overlaps the chains.
 #[derive(Debug)]
 struct Drawn {
     stream: Pcg64Mcg,

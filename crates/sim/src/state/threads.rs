@@ -13,7 +13,7 @@ pub(crate) type ThreadId = usize;
 const FIGURES: u8 = 2;
 
 /// Steps that may be taken without time going on, all threads together.
-const MOST_STEPS_AT_ONCE: u32 = 1_000_000;
+const MAX_STEPS_AT_ONCE: u32 = 1_000_000;
 
 /// What a thread is blocked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +215,7 @@ impl Threads {
             self.steps = 0;
         }
         self.steps += 1;
-        self.steps < MOST_STEPS_AT_ONCE
+        self.steps < MAX_STEPS_AT_ONCE
     }
 
     /// Whether every thread that has not ended waits for another one.

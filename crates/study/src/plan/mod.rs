@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
-use wakepath_replay::MOST_BLOCKS;
+use wakepath_replay::MAX_BLOCKS;
 use wakepath_results::directory::MACHINE;
 use wakepath_results::document::{SCHEMA, VERSION};
 use wakepath_results::question::is_among;
@@ -228,9 +228,9 @@ impl Plan {
         };
         if target == RunOrigin::Replay {
             let repeats = *file.repeats.get_ref();
-            if !(FEWEST_BLOCKS..=MOST_BLOCKS as u32).contains(&repeats) {
+            if !(FEWEST_BLOCKS..=MAX_BLOCKS as u32).contains(&repeats) {
                 let message = format!(
-                    "`repeats` are blocks of time of each recording: {FEWEST_BLOCKS} to {MOST_BLOCKS}"
+                    "`repeats` are blocks of time of each recording: {FEWEST_BLOCKS} to {MAX_BLOCKS}"
                 );
                 return Err(source.error(&file.repeats, message));
             }

@@ -68,12 +68,12 @@ pub struct Reading {
     /// What it is.
     pub metric: Metric,
     /// Where it is.
-    pub from: From,
+    pub from: Extract,
 }
 
 /// Where a number is.
 #[derive(Clone, Debug)]
-pub enum From {
+pub enum Extract {
     /// The first group of this expression, in the last line that it matches.
     Pattern(Regex),
     /// At this JSON pointer.
@@ -478,7 +478,7 @@ fn reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyE
                 let message = "the pattern has no group: put parentheses around the number";
                 return Err(source.error(pattern, message));
             }
-            From::Pattern(regex)
+            Extract::Pattern(regex)
         }
         (None, Some(pointer)) => {
             let text = pointer.get_ref();
@@ -486,7 +486,7 @@ fn reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyE
                 let message = "a JSON pointer begins with `/`, such as /results/0/mean";
                 return Err(source.error(pointer, message));
             }
-            From::Json(text.clone())
+            Extract::Json(text.clone())
         }
         (None, None) => return Err(source.error(&entry.name, "neither pattern nor pointer")),
     };
@@ -538,13 +538,13 @@ impl Reading {
             }
         };
         match &self.from {
-            From::Pattern(regex) => {
+            Extract::Pattern(regex) => {
                 let found = output.lines().rev().find_map(|line| regex.captures(line));
                 let found = found.as_ref().and_then(|c| c.get(1));
                 let missing = || format!("{name}: no line of the output matches `{regex}`");
                 number(found.ok_or_else(missing)?.as_str())
             }
-            From::Json(pointer) => {
+            Extract::Json(pointer) => {
                 let json: serde_json::Value = serde_json::from_str(output)
                     .map_err(|e| format!("{name}: the output is no JSON: {e}"))?;
                 match json.pointer(pointer) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Cluster;
-use wakepath_results::timeline::{Span, Timeline, Track, TrackKind, What};
+use wakepath_results::timeline::{Span, SpanValue, Timeline, Track, TrackKind};
 use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestStep, Work};
 use wakepath_units::{Kilohertz, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -199,10 +199,10 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
             self.numbers.insert(name.to_owned(), number);
             number
         });
-        self.add(now, track, What::Name(name));
+        self.add(now, track, SpanValue::Name(name));
     }
 
-    fn add(&mut self, now: u64, track: usize, what: What) {
+    fn add(&mut self, now: u64, track: usize, what: SpanValue) {
         self.open[track].push(self.timeline.spans.len());
         self.timeline.spans.push(Span {
             track,
@@ -231,9 +231,9 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
         let before = self.open[track]
             .last()
             .map(|span| self.timeline.spans[*span].what);
-        if before != Some(What::Value(value)) {
+        if before != Some(SpanValue::Value(value)) {
             self.end(now, track);
-            self.add(now, track, What::Value(value));
+            self.add(now, track, SpanValue::Value(value));
         }
     }
 

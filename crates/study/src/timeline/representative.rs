@@ -15,7 +15,7 @@ const ENOUGH_TIME: u64 = 300_000_000;
 const ENOUGH_REQUESTS: usize = 300;
 /// No longer than this, whatever there is.
 const LONGEST: Nanoseconds = Nanoseconds(20_000_000_000);
-const MOST_SPANS: usize = 600_000;
+const MAX_SPANS: usize = 600_000;
 /// Shown around the request: about so much.
 const SHOWN: u64 = 3_000_000;
 
@@ -37,7 +37,7 @@ pub(crate) fn observe(
 fn is_enough(seen: &Seen) -> bool {
     let time = seen.now.saturating_sub(FROM);
     let requests = seen.done.len() >= ENOUGH_REQUESTS || seen.on_the_way == 0;
-    (time >= ENOUGH_TIME && requests) || seen.spans >= MOST_SPANS
+    (time >= ENOUGH_TIME && requests) || seen.spans >= MAX_SPANS
 }
 
 /// The rows `(at, track, name, start_ns, end_ns)` of what was seen, by track and time.

@@ -48,11 +48,11 @@ fn read(timeline: &Timeline) -> Seen {
         assert!(within, "spans overlap: {span:?}");
         let track = timeline.tracks[span.track].name.clone();
         match span.what {
-            What::Value(value) => {
+            SpanValue::Value(value) => {
                 let values = seen.values.entry(track).or_default();
                 values.push((span.start_ns, value));
             }
-            What::Name(_) => seen.slices.push(Slice {
+            SpanValue::Name(_) => seen.slices.push(Slice {
                 track,
                 name: timeline.says(span),
                 depth: outer.len(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
 use super::Problem;
-use super::decode::{Function, What};
+use super::decode::{Function, TraceEvent};
 use super::tick::Tick;
 use super::timers::Timers;
 use crate::recording::{
@@ -65,7 +65,7 @@ const LONG_GAP_NS: u64 = 600_000_000_000;
 /// How often progress is told.
 const PROGRESS_EVERY: u64 = 1 << 16;
 /// So many events are kept back until the tick is known. A kernel shows it within some milliseconds.
-const MOST_KEPT: usize = 1 << 16;
+const MAX_KEPT: usize = 1 << 16;
 const IDLE_EXIT: u32 = u32::MAX;
 
 pub(super) struct Builder<'a> {
@@ -111,7 +111,7 @@ struct Kept {
 
 #[derive(Clone, Copy)]
 enum Item {
-    Event(What),
+    Event(TraceEvent),
     /// An event that does not matter.
     Other,
     Lost(Option<u64>),
@@ -181,7 +181,7 @@ impl<'a> Builder<'a> {
         time: u64,
         cpu: u32,
         name: usize,
-        what: Option<What>,
+        what: Option<TraceEvent>,
     ) -> Result<(), Problem> {
         if let Some((_, count)) = self.counts.get_mut(name) {
             *count += 1;
@@ -214,7 +214,7 @@ impl<'a> Builder<'a> {
             return self.process(next);
         };
         kept.push(next);
-        if !self.learning || kept.len() >= MOST_KEPT {
+        if !self.learning || kept.len() >= MAX_KEPT {
             return self.release();
         }
         Ok(())
@@ -316,11 +316,11 @@ impl<'a> Builder<'a> {
         Ok(self.writer.push(&Event { time, cpu, kind })?)
     }
 
-    fn make(&mut self, time: u64, cpu: u32, what: What) -> Result<(), Problem> {
+    fn make(&mut self, time: u64, cpu: u32, what: TraceEvent) -> Result<(), Problem> {
         self.timers.event(time, cpu, what);
         match what {
-            What::CpuIdle { state, cpu } => self.idle(time, cpu, state),
-            What::Switch {
+            TraceEvent::CpuIdle { state, cpu } => self.idle(time, cpu, state),
+            TraceEvent::Switch {
                 previous,
                 blocked,
                 next,
@@ -335,7 +335,7 @@ impl<'a> Builder<'a> {
                 }
                 Ok(())
             }
-            What::Wake {
+            TraceEvent::Wake {
                 pid,
                 target,
                 waking,
@@ -353,7 +353,7 @@ impl<'a> Builder<'a> {
                 let iowait = self.seen.switches.then_some(waited_on.is_some());
                 self.push(time, cpu, EventKind::Wake { target, iowait })
             }
-            What::Block {
+            TraceEvent::Block {
                 complete,
                 device,
                 sector,
@@ -374,11 +374,11 @@ impl<'a> Builder<'a> {
                 };
                 self.push(time, cpu, kind)
             }
-            What::Frequency { khz, cpu } => {
+            TraceEvent::Frequency { khz, cpu } => {
                 self.seen.frequency = true;
                 self.push(time, cpu, EventKind::Frequency(Kilohertz(khz)))
             }
-            What::TimerExpire { function, .. } => {
+            TraceEvent::TimerExpire { function, .. } => {
                 self.seen.timers = true;
                 let kind = if function == Function::Tick {
                     TimerKind::Tick
@@ -387,11 +387,11 @@ impl<'a> Builder<'a> {
                 };
                 self.push(time, cpu, EventKind::Timer(kind))
             }
-            What::WheelExpire { .. } => {
+            TraceEvent::WheelExpire { .. } => {
                 self.seen.timers = true;
                 self.push(time, cpu, EventKind::Timer(TimerKind::Wheel))
             }
-            What::Hotplug { cpu, online } => self.hotplug(time, cpu, online),
+            TraceEvent::Hotplug { cpu, online } => self.hotplug(time, cpu, online),
             _ => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use super::wheel;
 
 /// Something that happened, in the terms of the kernel's trace events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum TraceEvent {
     /// Idle state entered; `u32::MAX` is the exit.
     CpuIdle {
         state: u32,
@@ -190,42 +190,42 @@ fn blocked(state: u64) -> bool {
 }
 
 /// What the event says; `None` if it lacks a field.
-pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<What> {
+pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
     let long = |field| fields.number(field);
     let short = |field| fields.number(field).map(|number| number as u32);
     Some(match event {
-        Event::CpuIdle => What::CpuIdle {
+        Event::CpuIdle => TraceEvent::CpuIdle {
             state: short(0)?,
             cpu: short(1)?,
         },
-        Event::Switch => What::Switch {
+        Event::Switch => TraceEvent::Switch {
             previous: short(0)?,
             blocked: blocked(long(1)?),
             next: short(2)?,
         },
-        Event::Waking | Event::Wakeup => What::Wake {
+        Event::Waking | Event::Wakeup => TraceEvent::Wake {
             pid: short(0)?,
             target: short(1)?,
             waking: event == Event::Waking,
         },
-        Event::BlockIssue | Event::BlockComplete => What::Block {
+        Event::BlockIssue | Event::BlockComplete => TraceEvent::Block {
             complete: event == Event::BlockComplete,
             device: short(0)?,
             sector: long(1)?,
             bytes: short(2)?.saturating_mul(512),
             write: writes(fields.text(3)?),
         },
-        Event::Frequency => What::Frequency {
+        Event::Frequency => TraceEvent::Frequency {
             khz: short(0)?,
             cpu: short(1)?,
         },
-        Event::TimerStart => What::TimerStart {
+        Event::TimerStart => TraceEvent::TimerStart {
             timer: long(0)?,
             function: fields.function(1),
             expires: long(2)? as i64,
         },
-        Event::TimerCancel => What::TimerCancel { timer: long(0)? },
-        Event::TimerExpire => What::TimerExpire {
+        Event::TimerCancel => TraceEvent::TimerCancel { timer: long(0)? },
+        Event::TimerExpire => TraceEvent::TimerExpire {
             timer: long(0)?,
             function: fields.function(1),
             now: long(2)? as i64,
@@ -238,17 +238,17 @@ pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<What> {
             // What the text says of flags does not tell: trace-cmd and perf print all of them.
             let deferrable = long(5).is_some_and(|flags| flags & wheel::DEFERRABLE != 0);
             let ticks = now.zip(bucket).filter(|_| !deferrable);
-            What::WheelStart {
+            TraceEvent::WheelStart {
                 timer: long(0)?,
                 ticks: ticks.map(|(now, bucket)| bucket.wrapping_sub(now) as i64),
             }
         }
-        Event::WheelCancel => What::WheelCancel { timer: long(0)? },
-        Event::WheelExpire => What::WheelExpire { timer: long(0)? },
-        Event::TickStop => What::TickStop {
+        Event::WheelCancel => TraceEvent::WheelCancel { timer: long(0)? },
+        Event::WheelExpire => TraceEvent::WheelExpire { timer: long(0)? },
+        Event::TickStop => TraceEvent::TickStop {
             success: long(0)? != 0,
         },
-        Event::Hotplug => What::Hotplug {
+        Event::Hotplug => TraceEvent::Hotplug {
             cpu: short(0)?,
             online: comes_online(long(1)? as i64, long(2)? as i64),
         },
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_timer_of_the_wheel_is_looked_at_after_it_is_due() {
         let ticks = |numbers: [Option<u64>; 6]| match decode(Event::WheelStart, &Numbers(numbers)) {
-            Some(What::WheelStart { timer: 7, ticks }) => ticks,
+            Some(TraceEvent::WheelStart { timer: 7, ticks }) => ticks,
             other => unreachable!("{other:?}"),
         };
         let (timer, due, now) = (Some(7), Some(1_100), Some(1_000));

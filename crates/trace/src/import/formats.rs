@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::decode::{self, Event, Fields, Function, What};
+use super::decode::{self, Event, Fields, Function, TraceEvent};
 
 /// How an event is laid out.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl Formats {
     }
 
     /// What a record says, if it is an event that matters and has all its fields.
-    pub(super) fn decode(&self, format: &Format, record: &[u8]) -> Option<What> {
+    pub(super) fn decode(&self, format: &Format, record: &[u8]) -> Option<TraceEvent> {
         let (event, fields) = format.known.as_ref()?;
         decode::decode(
             *event,

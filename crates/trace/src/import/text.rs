@@ -12,7 +12,7 @@
 use std::io::{BufRead, BufReader};
 
 use super::builder::Builder;
-use super::decode::{self, Event, Fields, Function, What};
+use super::decode::{self, Event, Fields, Function, TraceEvent};
 use super::{Problem, ReadAt};
 
 /// A file that has no event in its first lines is something else.
@@ -222,7 +222,7 @@ fn time(text: &str) -> Option<(u64, usize)> {
 }
 
 /// Events that are not printed as `name=value`.
-fn shorthand(event: Event, details: &str) -> Option<What> {
+fn shorthand(event: Event, details: &str) -> Option<TraceEvent> {
     match event {
         Event::Switch => switch(details),
         Event::BlockIssue | Event::BlockComplete => block(event, details),
@@ -233,7 +233,7 @@ fn shorthand(event: Event, details: &str) -> Option<What> {
 }
 
 /// trace-cmd: `fio:812 [120] D ==> swapper/2:0 [120]`.
-fn switch(details: &str) -> Option<What> {
+fn switch(details: &str) -> Option<TraceEvent> {
     let (before, after) = details.split_once(" ==> ")?;
     let pid = |text: &str| -> Option<(u32, String)> {
         let (name, rest) = text.rsplit_once(" [")?;
@@ -242,7 +242,7 @@ fn switch(details: &str) -> Option<What> {
     };
     let (previous, rest) = pid(before)?;
     let state = rest.split_once("] ").map_or("", |(_, state)| state);
-    Some(What::Switch {
+    Some(TraceEvent::Switch {
         previous,
         blocked: blocked(state),
         next: pid(after)?.0,
@@ -255,11 +255,11 @@ fn blocked(state: &str) -> bool {
 }
 
 /// trace-cmd: `fio:812 [120] CPU:002`, in between perhaps `success=1`.
-fn waking(event: Event, details: &str) -> Option<What> {
+fn waking(event: Event, details: &str) -> Option<TraceEvent> {
     let (before, target) = details.rsplit_once("CPU:")?;
     let (name, _) = before.split_once(" [")?;
     let (_, pid) = name.rsplit_once(':')?;
-    Some(What::Wake {
+    Some(TraceEvent::Wake {
         pid: pid.parse().ok()?,
         target: target.trim().parse().ok()?,
         waking: event == Event::Waking,
@@ -267,7 +267,7 @@ fn waking(event: Event, details: &str) -> Option<What> {
 }
 
 /// `259,0 R 4096 () 123456 + 8 [fio]` and `259,0 R () 123456 + 8 [0]`.
-fn block(event: Event, details: &str) -> Option<What> {
+fn block(event: Event, details: &str) -> Option<TraceEvent> {
     let mut words = details.split_whitespace();
     let (major, minor) = words.next()?.split_once(',')?;
     let letters = words.next()?;
@@ -275,7 +275,7 @@ fn block(event: Event, details: &str) -> Option<What> {
     let sector = before.rsplit(' ').next()?.parse().ok()?;
     let sectors: u32 = after.split(' ').next()?.parse().ok()?;
     let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-    Some(What::Block {
+    Some(TraceEvent::Block {
         complete: event == Event::BlockComplete,
         device: major.checked_shl(20)? | minor,
         sector,
@@ -285,12 +285,12 @@ fn block(event: Event, details: &str) -> Option<What> {
 }
 
 /// `cpu: 0001 target: 237 step: ...`
-fn hotplug(details: &str) -> Option<What> {
+fn hotplug(details: &str) -> Option<TraceEvent> {
     let after = |key: &str| -> Option<i64> {
         let (_, rest) = details.split_once(key)?;
         rest.split_whitespace().next()?.parse().ok()
     };
-    Some(What::Hotplug {
+    Some(TraceEvent::Hotplug {
         cpu: u32::try_from(after("cpu:")?).ok()?,
         online: decode::comes_online(after("target:")?, after("step:")?),
     })
@@ -414,7 +414,7 @@ mod tests {
         }
     }
 
-    fn what(name: &str, details: &str) -> Option<What> {
+    fn what(name: &str, details: &str) -> Option<TraceEvent> {
         let known = decode::find(name).unwrap();
         let fields = Details {
             text: details,
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn both_ways_to_print_a_switch_are_one() {
-        let expected = Some(What::Switch {
+        let expected = Some(TraceEvent::Switch {
             previous: 812,
             blocked: true,
             next: 0,
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn events_in_words_have_their_numbers() {
-        let block = What::Block {
+        let block = TraceEvent::Block {
             complete: true,
             device: 259 << 20,
             sector: 1234,
@@ -453,7 +453,7 @@ mod tests {
         );
         assert_eq!(
             what("sched_waking", "fio:812 [120] CPU:002"),
-            Some(What::Wake {
+            Some(TraceEvent::Wake {
                 pid: 812,
                 target: 2,
                 waking: true
@@ -464,7 +464,7 @@ mod tests {
                 "hrtimer_start",
                 "hrtimer=0xffff8881 function=tick_sched_timer expires=5000 softexpires=5000 mode=ABS"
             ),
-            Some(What::TimerStart {
+            Some(TraceEvent::TimerStart {
                 timer: 0xffff_8881,
                 expires: 5000,
                 function: Function::Tick
@@ -475,7 +475,7 @@ mod tests {
                 "timer_start",
                 "timer=00d4 function=f expires=4294 [timeout=12] cpu=0"
             ),
-            Some(What::WheelStart {
+            Some(TraceEvent::WheelStart {
                 timer: 0xd4,
                 // Due in 12 ticks, for which the wheel looks in the one after.
                 ticks: Some(13),
@@ -489,7 +489,7 @@ mod tests {
         ] {
             assert_eq!(
                 what("cpuhp_enter", details),
-                Some(What::Hotplug { cpu: 1, online })
+                Some(TraceEvent::Hotplug { cpu: 1, online })
             );
         }
         assert_eq!(what("cpu_idle", "state=1"), None);

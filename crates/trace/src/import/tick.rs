@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use wakepath_units::TickRate;
 
-use super::decode::{Function, What};
+use super::decode::{Function, TraceEvent};
 
 /// So many steps from tick to tick tell the rate: not every one of them needs to have been in time.
 const ENOUGH_STEPS: u32 = 8;
@@ -56,8 +56,9 @@ impl Tick {
     }
 
     /// The event, with the tick's handler called by its name if it is known.
-    pub(super) fn resolve(&self, mut what: What) -> What {
-        if let What::TimerStart { function, .. } | What::TimerExpire { function, .. } = &mut what
+    pub(super) fn resolve(&self, mut what: TraceEvent) -> TraceEvent {
+        if let TraceEvent::TimerStart { function, .. } | TraceEvent::TimerExpire { function, .. } =
+            &mut what
             && let Function::Address(address) = *function
             && self.handler == Some(address)
         {
@@ -72,21 +73,23 @@ impl Tick {
     }
 
     /// Learns from an event that `cpu` traced; all others of that CPU came before.
-    pub(super) fn learn(&mut self, cpu: u32, what: What) {
-        if let What::TimerStart { function, .. } | What::TimerExpire { function, .. } = what {
+    pub(super) fn learn(&mut self, cpu: u32, what: TraceEvent) {
+        if let TraceEvent::TimerStart { function, .. } | TraceEvent::TimerExpire { function, .. } =
+            what
+        {
             self.named |= function == Function::Tick;
             self.any_address |= matches!(function, Function::Address(_));
         }
         // Whoever stops the tick sets its timer to the next event, with interrupts off and before anything else,
         // or cancels it (`tick_nohz_stop_tick()`, `kernel/time/tick-sched.c`, Linux 6.1 and 6.12). A timer that
         // waits is cancelled before it is set.
-        if matches!(what, What::TimerCancel { .. }) {
+        if matches!(what, TraceEvent::TimerCancel { .. }) {
             return;
         }
         let known = self.cpus.get_mut(&cpu);
         let stopping = known.is_some_and(|c| std::mem::take(&mut c.stopping));
         if stopping
-            && let What::TimerStart { function, .. } = what
+            && let TraceEvent::TimerStart { function, .. } = what
             && let Function::Address(address) = function
             // Addresses that are kept secret are all 0.
             && address != 0
@@ -94,19 +97,19 @@ impl Tick {
             self.handler.get_or_insert(address);
         }
         match self.resolve(what) {
-            What::TickStop { success } => {
+            TraceEvent::TickStop { success } => {
                 let c = self.cpus.entry(cpu).or_default();
                 c.stopping = success;
                 c.expired = None;
             }
-            What::TimerExpire {
+            TraceEvent::TimerExpire {
                 timer, function, ..
             } => {
                 let c = self.cpus.entry(cpu).or_default();
                 let is_tick = function == Function::Tick;
                 c.expired = is_tick.then(|| (timer, c.due.take()));
             }
-            What::TimerStart {
+            TraceEvent::TimerStart {
                 timer,
                 expires,
                 function: Function::Tick,
@@ -121,7 +124,7 @@ impl Tick {
                     *self.steps.entry(rate).or_insert(0) += 1;
                 }
             }
-            What::CpuIdle { .. } | What::Switch { .. } => {
+            TraceEvent::CpuIdle { .. } | TraceEvent::Switch { .. } => {
                 if let Some(c) = self.cpus.get_mut(&cpu) {
                     c.expired = None;
                 }
@@ -145,25 +148,25 @@ mod tests {
 
     const HANDLER: u64 = 0xffff_ffff_a87c_ac00;
     const OTHER: u64 = 0xffff_ffff_a800_0000;
-    const STOP: What = What::TickStop { success: true };
+    const STOP: TraceEvent = TraceEvent::TickStop { success: true };
 
-    fn start(expires: i64, address: u64) -> What {
-        What::TimerStart {
+    fn start(expires: i64, address: u64) -> TraceEvent {
+        TraceEvent::TimerStart {
             timer: address,
             expires,
             function: Function::Address(address),
         }
     }
 
-    fn expire(now: i64, address: u64) -> What {
-        What::TimerExpire {
+    fn expire(now: i64, address: u64) -> TraceEvent {
+        TraceEvent::TimerExpire {
             timer: address,
             now,
             function: Function::Address(address),
         }
     }
 
-    fn learnt(events: &[What]) -> Tick {
+    fn learnt(events: &[TraceEvent]) -> Tick {
         let mut tick = Tick::default();
         for event in events {
             tick.learn(0, *event);
@@ -173,17 +176,17 @@ mod tests {
 
     #[test]
     fn the_timer_that_stopping_the_tick_sets_is_the_ticks() {
-        let cancel = What::TimerCancel { timer: HANDLER };
+        let cancel = TraceEvent::TimerCancel { timer: HANDLER };
         let tick = learnt(&[start(5, OTHER), STOP, cancel, start(9, HANDLER)]);
         assert_eq!(tick.handler, Some(HANDLER));
-        let What::TimerStart { function, .. } = tick.resolve(start(9, HANDLER)) else {
+        let TraceEvent::TimerStart { function, .. } = tick.resolve(start(9, HANDLER)) else {
             unreachable!();
         };
         assert_eq!(function, Function::Tick);
         assert_eq!(tick.resolve(start(9, OTHER)), start(9, OTHER));
         // Without a next event the tick is cancelled only, and the CPU idle.
-        let idle = What::CpuIdle { state: 1, cpu: 0 };
-        let refused = What::TickStop { success: false };
+        let idle = TraceEvent::CpuIdle { state: 1, cpu: 0 };
+        let refused = TraceEvent::TickStop { success: false };
         assert!(!learnt(&[STOP, cancel, idle, start(9, OTHER)]).knows_handler());
         assert!(!learnt(&[refused, start(9, OTHER)]).knows_handler());
         assert!(!learnt(&[STOP, start(9, 0)]).knows_handler());

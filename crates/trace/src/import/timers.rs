@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use wakepath_units::TickRate;
 
-use super::decode::{Function, What};
+use super::decode::{Function, TraceEvent};
 
 /// A clock that shows more than this since it began is the calendar's: 3 years in ns.
 const CALENDAR: i64 = 100_000_000_000_000_000;
@@ -67,9 +67,9 @@ impl Timers {
     }
 
     /// Takes note of an event on `cpu`.
-    pub(super) fn event(&mut self, time: u64, cpu: u32, what: What) {
+    pub(super) fn event(&mut self, time: u64, cpu: u32, what: TraceEvent) {
         match what {
-            What::TimerStart {
+            TraceEvent::TimerStart {
                 timer,
                 expires,
                 function,
@@ -87,7 +87,7 @@ impl Timers {
                     self.places.insert(timer, cpu);
                 }
             }
-            What::TimerExpire {
+            TraceEvent::TimerExpire {
                 timer,
                 now,
                 function,
@@ -101,7 +101,7 @@ impl Timers {
                     self.cpus.entry(cpu).or_default().tick = Some(next);
                 }
             }
-            What::WheelStart { timer, ticks } => {
+            TraceEvent::WheelStart { timer, ticks } => {
                 self.remove(timer);
                 if let Some(ticks) = ticks {
                     let last_tick = (time as i64).saturating_sub(self.since_tick(time as i64));
@@ -110,10 +110,10 @@ impl Timers {
                     self.places.insert(timer, cpu);
                 }
             }
-            What::TimerCancel { timer }
-            | What::WheelCancel { timer }
-            | What::WheelExpire { timer } => self.remove(timer),
-            What::TickStop { success } => {
+            TraceEvent::TimerCancel { timer }
+            | TraceEvent::WheelCancel { timer }
+            | TraceEvent::WheelExpire { timer } => self.remove(timer),
+            TraceEvent::TickStop { success } => {
                 self.any_tick_stop = true;
                 let c = self.cpus.entry(cpu).or_default();
                 if success && !c.stopped {
@@ -122,7 +122,7 @@ impl Timers {
                 }
             }
             // The tick comes back when a task runs.
-            What::Switch { next, .. } if next != 0 => {
+            TraceEvent::Switch { next, .. } if next != 0 => {
                 self.cpus.entry(cpu).or_default().stopped = false;
             }
             _ => {}
@@ -200,7 +200,7 @@ mod tests {
         } else {
             Function::Other
         };
-        let what = What::TimerStart {
+        let what = TraceEvent::TimerStart {
             timer,
             expires,
             function,
@@ -210,7 +210,7 @@ mod tests {
 
     fn tick(timers: &mut Timers, time: i64) {
         let now = time + AHEAD;
-        let what = What::TimerExpire {
+        let what = TraceEvent::TimerExpire {
             timer: 1,
             now,
             function: Function::Tick,
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(seen.sleep_length, Some(6 * MS));
         assert_eq!(seen.delta_tick, Some(2 * MS));
         assert_eq!(seen.tick_stopped, None);
-        timers.event(0, 0, What::TimerCancel { timer: 3 });
+        timers.event(0, 0, TraceEvent::TimerCancel { timer: 3 });
         assert_eq!(
             timers.at_entry(6 * MS as u64, 0).sleep_length,
             Some(14 * MS)
@@ -245,7 +245,7 @@ mod tests {
     fn a_stopped_tick_is_the_wheels_timer() {
         let mut timers = Timers::new(TickRate::HZ_250);
         tick(&mut timers, 4 * MS);
-        timers.event(5 * MS as u64, 0, What::TickStop { success: true });
+        timers.event(5 * MS as u64, 0, TraceEvent::TickStop { success: true });
         start(&mut timers, 5 * MS, 1, 100 * MS, true);
         let seen = timers.at_entry(5 * MS as u64, 0);
         assert_eq!(
@@ -260,7 +260,7 @@ mod tests {
         let seen = timers.at_entry(6 * MS as u64, 0);
         assert_eq!((seen.tick_stopped, seen.stop_tick), (Some(true), None));
         // A task ends it.
-        let task = What::Switch {
+        let task = TraceEvent::Switch {
             previous: 0,
             blocked: false,
             next: 5,
@@ -278,7 +278,7 @@ mod tests {
         let mut timers = Timers::new(TickRate::HZ_250);
         start(&mut timers, 3 * MS, 1, 4 * MS, true);
         tick(&mut timers, 4 * MS);
-        let what = What::WheelStart {
+        let what = TraceEvent::WheelStart {
             timer: 9,
             ticks: Some(10),
         };

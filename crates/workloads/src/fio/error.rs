@@ -10,7 +10,7 @@ use wakepath_units::spelling::nearest;
 pub(super) use crate::text::shown;
 
 /// Most problems of a file that a message lists.
-const MOST_LISTED: usize = 40;
+const MAX_LISTED: usize = 40;
 
 /// One problem of a job file: its place, and the likely intention if there is one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -70,13 +70,13 @@ impl From<FioProblem> for FioError {
 impl fmt::Display for FioError {
     /// A line for each problem.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().take(MOST_LISTED).enumerate() {
+        for (index, problem) in self.problems.iter().take(MAX_LISTED).enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
             problem.fmt(f)?;
         }
-        match self.problems.len().saturating_sub(MOST_LISTED) {
+        match self.problems.len().saturating_sub(MAX_LISTED) {
             0 => Ok(()),
             more => write!(f, "\nand {more} more problems"),
         }

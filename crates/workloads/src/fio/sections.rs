@@ -9,7 +9,7 @@ use super::{FioJob, FioJobFile, MAX_JOBS};
 const MAX_LINE_BYTES: usize = 4095;
 
 /// Most problems that are looked for.
-pub(super) const MOST_PROBLEMS: usize = 1000;
+pub(super) const MAX_PROBLEMS: usize = 1000;
 
 /// Where the options of a line belong.
 enum Scope {
@@ -46,7 +46,7 @@ pub(super) fn read(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
         if let Err(problem) = line.and_then(|raw| reading.line(&raw, &place)) {
             reading.findings.add(&place, problem);
         }
-        if reading.findings.malformed.len() >= MOST_PROBLEMS {
+        if reading.findings.malformed.len() >= MAX_PROBLEMS {
             break;
         }
     }

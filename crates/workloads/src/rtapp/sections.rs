@@ -36,10 +36,10 @@ const POLICIES: [(&str, Scheduling, i64, i64); 4] = [
 ];
 
 /// Most loops that can be asked for: the largest `int`, as for rt-app itself.
-const MOST_LOOPS: i64 = i32::MAX as i64;
+const MAX_LOOPS: i64 = i32::MAX as i64;
 
 /// Highest number of a CPU.
-const MOST_CPUS: i64 = 65_535;
+const MAX_CPUS: i64 = 65_535;
 
 struct Reader<'a> {
     file: RtAppFile,
@@ -95,7 +95,7 @@ impl Reader<'_> {
         entries(object, place, |entry| {
             match entry.name {
                 "duration" => {
-                    let seconds = entry.integer(-1, MOST_LOOPS)?;
+                    let seconds = entry.integer(-1, MAX_LOOPS)?;
                     self.file.duration = match u64::try_from(seconds) {
                         Ok(0) => return Err(entry.place.error("a run of no time shows nothing")),
                         Ok(seconds) => Some(Nanoseconds::from_secs(seconds)),
@@ -144,7 +144,7 @@ impl Reader<'_> {
                     instances = u32::try_from(entry.integer(0, most)?).unwrap_or_default();
                 }
                 "delay" => {
-                    let us = entry.integer(0, MOST_LOOPS)?;
+                    let us = entry.integer(0, MAX_LOOPS)?;
                     delay = Nanoseconds::from_micros(us.unsigned_abs());
                 }
                 "phases" => entries(entry.object()?, &entry.place, |phase| {
@@ -221,7 +221,7 @@ impl Reader<'_> {
     ) -> Result<(), RtAppError> {
         match entry.name {
             "loop" => {
-                own.loops = Some(match entry.integer(-1, MOST_LOOPS)? {
+                own.loops = Some(match entry.integer(-1, MAX_LOOPS)? {
                     0 => return Err(entry.place.error("0 loops: is -1 for ever, or at least 1")),
                     loops => loops,
                 });
@@ -369,7 +369,7 @@ fn cpus(entry: &Entry<'_, '_>) -> Result<Vec<usize>, RtAppError> {
     let mut cpus = Vec::new();
     for value in &entry.array()?.elements {
         let element = Entry { value, ..*entry };
-        cpus.push(usize::try_from(element.integer(0, MOST_CPUS)?).unwrap_or_default());
+        cpus.push(usize::try_from(element.integer(0, MAX_CPUS)?).unwrap_or_default());
     }
     if cpus.is_empty() {
         return Err(entry.place.error("names no CPU"));

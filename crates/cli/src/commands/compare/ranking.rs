@@ -12,7 +12,7 @@ use super::Style;
 use crate::output::{self, PageFormat};
 
 /// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
-pub(super) const MANY: usize = 20;
+pub(super) const RANKED_ABOVE: usize = 20;
 
 /// A heading, if there are several machines.
 fn heading<T>(

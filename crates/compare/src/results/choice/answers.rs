@@ -7,7 +7,7 @@ use super::{Among, Choice, Objective, choose, front};
 use crate::results::{CompareError, Comparison, Load, Source, policy_name};
 
 /// Most policies of a front that a sentence names.
-const MOST_LISTED: usize = 10;
+const MAX_LISTED: usize = 10;
 
 /// A question that names a goal, with its answer.
 #[derive(Clone, Debug, Serialize)]
@@ -148,8 +148,8 @@ impl Answer {
         let choice = self.choice.as_ref();
         self.sentences = choice.map_or_else(Vec::new, |c| c.sentences.clone());
         if self.front.len() > 1 {
-            let some = self.front[..self.front.len().min(MOST_LISTED)].join("; ");
-            let more = match self.front.len().saturating_sub(MOST_LISTED) {
+            let some = self.front[..self.front.len().min(MAX_LISTED)].join("; ");
+            let more = match self.front.len().saturating_sub(MAX_LISTED) {
                 0 => String::new(),
                 more => format!("; and {more} more"),
             };

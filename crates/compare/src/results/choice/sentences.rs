@@ -7,7 +7,7 @@ use crate::Metric;
 use crate::figure::{Unit, doubt};
 
 /// Of more workloads than this only the mean and both ends are said.
-const MOST_WORKLOADS: usize = 4;
+const MAX_WORKLOADS: usize = 4;
 
 impl Choice {
     /// Says anew what the candidates are.
@@ -67,7 +67,7 @@ impl Choice {
     fn goal(&self, of: &Candidate) -> String {
         let what = &self.metric.title;
         let on = |f: &MetricFigure| format!("{} on {}", self.shown(f), f.load);
-        if of.figures.len() <= MOST_WORKLOADS {
+        if of.figures.len() <= MAX_WORKLOADS {
             let each: Vec<String> = of.figures.iter().map(on).collect();
             return format!("{what} {}", each.join(", "));
         }

@@ -143,7 +143,7 @@ fn sentence(
     };
     let mut policies: Vec<usize> = best.iter().flatten().map(|r| r.policy).collect();
     policies.dedup();
-    let listed = &workloads[..workloads.len().min(MOST_WORKLOADS)];
+    let listed = &workloads[..workloads.len().min(MAX_WORKLOADS)];
     let mut details: Vec<String> = listed
         .iter()
         .map(|workload| {
@@ -168,15 +168,15 @@ fn sentence(
 }
 
 /// Most workloads and policies that the details go through: nobody reads more.
-const MOST_WORKLOADS: usize = 50;
-const MOST_POLICIES: usize = 20;
+const MAX_WORKLOADS: usize = 50;
+const MAX_POLICIES: usize = 20;
 
 /// What is said of each policy on a workload; of too many, of those that gain most.
 fn verdicts(view: &View, mut rows: Vec<&PageRow>) -> String {
-    let more = rows.len().saturating_sub(MOST_POLICIES);
+    let more = rows.len().saturating_sub(MAX_POLICIES);
     if more > 0 {
         rows.sort_by(|a, b| percent(b).total_cmp(&percent(a)));
-        rows.truncate(MOST_POLICIES);
+        rows.truncate(MAX_POLICIES);
     }
     let mut of: Vec<String> = rows
         .iter()

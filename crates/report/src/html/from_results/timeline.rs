@@ -10,9 +10,9 @@ use super::{Place, placed};
 /// More rows than this and those on which nothing changes are left out.
 const ROOMY: usize = 16;
 /// More rows than this are not drawn at all.
-const MOST_TRACKS: usize = 40;
+const MAX_TRACKS: usize = 40;
 /// More spans than this make the page slow; timelines of the last policies go first.
-const MOST_SPANS: usize = 40_000;
+const MAX_SPANS: usize = 40_000;
 
 /// How the tracks of requests begin: each has one of its own in the results, and they share rows here.
 const REQUEST: &str = "request ";
@@ -52,13 +52,13 @@ fn keep_the_page_small(view: &mut View) {
     };
     let before: usize = view.workloads.iter().map(|w| w.timelines.len()).sum();
     let mut policies = view.policies.len();
-    if count(view) > MOST_SPANS {
+    if count(view) > MAX_SPANS {
         for workload in &mut view.workloads {
             let has_tail = workload.timelines.iter().any(|t| t.at != "p50");
             workload.timelines.retain(|t| t.at != "p50" || !has_tail);
         }
     }
-    while count(view) > MOST_SPANS && policies > 1 {
+    while count(view) > MAX_SPANS && policies > 1 {
         policies -= 1;
         for workload in &mut view.workloads {
             workload.timelines.retain(|t| t.policy < policies);
@@ -175,7 +175,7 @@ fn leave_out_still_tracks(timeline: &mut PageTimeline) {
     let mut kept: Vec<usize> = (0..timeline.tracks.len())
         .filter(|t| spans_on(*t) > 1 || timeline.tracks[*t].starts_with("requests "))
         .collect();
-    kept.truncate(MOST_TRACKS);
+    kept.truncate(MAX_TRACKS);
     timeline
         .spans
         .retain_mut(|span| match kept.iter().position(|t| *t == span.track) {

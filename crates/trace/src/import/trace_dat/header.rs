@@ -48,9 +48,9 @@ const OPTION_SYMBOLS: u16 = 19;
 const OPTION_BUFFER_TEXT: u16 = 22;
 
 /// No kernel has more CPUs (`NR_CPUS`).
-const MOST_CPUS: u32 = 8192;
+const MAX_CPUS: u32 = 8192;
 /// Options sections that follow each other; a file that has more goes round in circles.
-const MOST_SECTIONS: usize = 1000;
+const MAX_SECTIONS: usize = 1000;
 
 const LATENCY: &str = "made by a latency tracer, as text; record events: trace-cmd record -e \
                        power:cpu_idle ...";
@@ -186,7 +186,7 @@ impl Header {
             }
         };
         let mut next = at.u64("where the options are")?;
-        for _ in 0..MOST_SECTIONS {
+        for _ in 0..MAX_SECTIONS {
             if next == 0 {
                 return Ok(());
             }
@@ -390,11 +390,11 @@ impl Header {
 }
 
 fn check_cpus(count: u32) -> Result<u32, String> {
-    if count <= MOST_CPUS {
+    if count <= MAX_CPUS {
         Ok(count)
     } else {
         Err(format!(
-            "damaged: {count} CPUs, and no kernel has more than {MOST_CPUS}"
+            "damaged: {count} CPUs, and no kernel has more than {MAX_CPUS}"
         ))
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use wakepath_units::Nanoseconds;
 
 use super::error::{Findings, Place, Problem, Verdict, shown};
-use super::sections::{MOST_PROBLEMS, strip};
+use super::sections::{MAX_PROBLEMS, strip};
 use super::values::{KbBase, bytes, count, per_direction, percent, switch, time};
 use super::{FioJob, PerDirection, ZoneMode};
 
@@ -254,7 +254,7 @@ impl Draft {
             }
         }
         for (content, place) in lines {
-            if findings.malformed.len() >= MOST_PROBLEMS {
+            if findings.malformed.len() >= MAX_PROBLEMS {
                 break;
             }
             self.apply(content, place, findings);
