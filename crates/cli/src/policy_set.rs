@@ -13,7 +13,7 @@ use wakepath_policies::idle::program::{Program, ProgramForm};
 use wakepath_policies::mechanism::{Kind, MECHANISMS, Mechanism, Place};
 use wakepath_policies::profile::PROFILES;
 use wakepath_policies::spec::SpecError;
-use wakepath_sim::{SimError, expanded};
+use wakepath_sim::SimError;
 
 /// The text of a set. Shells complete it with the mechanisms of a place.
 #[derive(Clone, Copy)]
@@ -79,14 +79,14 @@ fn completions(place: Place) -> impl Iterator<Item = PossibleValue> {
         .chain(profiles.map(|p| PossibleValue::new(p.text).help(p.summary)))
 }
 
-/// Says what of a profile does not become policies on a simulated machine, once for each profile.
-pub(crate) fn tell_profiles<'a>(
+/// Says what of a profile does not become policies on a simulated machine, and what of the policies is assumed, each once.
+pub(crate) fn tell_notes<'a>(
     machine: &Machine,
     sets: impl IntoIterator<Item = &'a PolicySet>,
 ) -> Result<(), SimError> {
     let mut told = Vec::new();
     for set in sets {
-        for note in expanded(machine, set)?.notes {
+        for note in wakepath_sim::notes(machine, set)? {
             if !told.contains(&note) {
                 eprintln!("wakepath: note: {note}");
                 told.push(note);

@@ -420,3 +420,90 @@ fn cpus_that_are_kept_free_are_told() {
     set(machine.path(), &format!("{CPU}/isolated"), "0-1");
     assert!(finding(machine.path(), "isolated-cpus").is_none());
 }
+
+/// A performance core and an efficiency core.
+fn hybrid(root: &Path) {
+    set(root, "sys/devices/cpu_core/cpus", "0");
+    set(root, "sys/devices/cpu_atom/cpus", "1");
+}
+
+#[test]
+fn a_limit_leaves_each_kind_of_core_its_shallow_states() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    let limit = |root: &Path| {
+        let found = finding(root, "too-deep").unwrap();
+        text(&found, "set").to_owned()
+    };
+    assert_eq!(limit(root), "cpu-latency[limit=2us,cpus=all]");
+    // Efficiency cores that take longer to leave C1: a limit of 2 us would have them spin.
+    hybrid(root);
+    for (state, latency) in [(1, "4"), (2, "6")] {
+        set(
+            root,
+            &format!("{CPU}/cpu1/cpuidle/state{state}/latency"),
+            latency,
+        );
+    }
+    assert_eq!(limit(root), "cpu-latency[limit=6us,cpus=all]");
+}
+
+#[test]
+fn states_that_are_off_on_one_kind_of_core_are_told_and_switched_on_there() {
+    let found = found_with("states-off-on-a-kind", |root| {
+        hybrid(root);
+        for state in 3..5 {
+            set(
+                root,
+                &format!("{CPU}/cpu1/cpuidle/state{state}/disable"),
+                "1",
+            );
+        }
+    });
+    assert!(
+        found["evidence"]
+            .to_string()
+            .contains("switched off on every efficiency CPU: C8, C10"),
+        "{found}"
+    );
+    assert_eq!(text(&found, "set"), "idle-states[ceiling=none]");
+    // The efficiency core rests in them again.
+    assert!(found["costs_mw"].as_f64().unwrap() > 0.0, "{found}");
+}
+
+#[test]
+fn kinds_of_cores_with_other_preferences_are_told() {
+    let found = found_with("kinds-differ", |root| {
+        hybrid(root);
+        let path =
+            |policy: u32| format!("{CPU}/cpufreq/policy{policy}/energy_performance_preference");
+        set(root, &path(0), "balance_performance");
+        set(root, &path(1), "power");
+    });
+    let evidence = found["evidence"].to_string();
+    let told = "energy_performance_preference: performance balance_performance, efficiency power";
+    assert!(evidence.contains(told), "{found}");
+    assert_eq!(text(&found, "set"), "epp[value=balance_performance]");
+}
+
+#[test]
+fn interrupts_on_efficiency_cores_are_told() {
+    let alone = |root: &Path, takes: &str| {
+        hybrid(root);
+        // One queue for both.
+        fs::remove_dir_all(root.join("sys/block/nvme0n1/mq/1")).unwrap();
+        set(root, "sys/block/nvme0n1/mq/0/cpu_list", "0, 1");
+        set(root, "proc/irq/121/effective_affinity_list", takes);
+    };
+    let found = found_with("interrupts-on-small-cores", |root| alone(root, "1"));
+    let evidence = found["evidence"].to_string();
+    assert!(
+        evidence.contains("nvme0q1 serves 1 performance CPU(s) and interrupts CPU 1"),
+        "{found}"
+    );
+    assert!(text(&found, "fix").contains("isolcpus=managed_irq,1"));
+    assert!(found["costs_us_per_io"].as_f64().unwrap() > 0.0, "{found}");
+    let machine = copy_of_laptop();
+    alone(machine.path(), "0");
+    assert!(finding(machine.path(), "interrupts-on-small-cores").is_none());
+}

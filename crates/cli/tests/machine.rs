@@ -202,7 +202,9 @@ fn a_recorded_system_is_simulated_under_what_it_ran() {
     sim("spr1", &[])
         .stdout(predicate::str::contains("hwp_dynamic_boost=on,epp=32"))
         .stdout(predicate::str::contains("menu@6.18.8 + "))
-        .stderr("");
+        .stderr(predicate::str::starts_with(
+            "wakepath: note: EPP 32 moves the lower end",
+        ));
     sim("spr1", &["--kernel", "6.12.48"]).stdout(predicate::str::contains("menu@6.12.48 + "));
     sim("turin0", &[])
         .stdout(predicate::str::contains("[governor=performance]"))
@@ -230,4 +232,18 @@ fn a_table_of_idle_states_is_no_machine_and_short_names_are_drives() {
         let text = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
         assert!(text.contains("SN530 SDBPNPZ-256G-1006"), "{text}");
     }
+}
+
+#[test]
+fn a_hybrid_system_says_what_it_is_simulated_as_and_where_its_power_is_from() {
+    wakepath(&["machine", "show", "adl0"])
+        .success()
+        .stdout(predicate::str::contains(
+            "simulated as 8 performance CPUs, 8 efficiency CPUs\n",
+        ))
+        .stdout(predicate::str::contains(
+            "TDP: 28 W (Intel's product specification of the Core i7-1260P (ARK)",
+        ))
+        .stdout(predicate::str::contains("PL1 28 W over 28000 ms, PL2 64 W"))
+        .stdout(predicate::str::contains("EPP 102 moves the lower end"));
 }

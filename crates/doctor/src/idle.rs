@@ -152,10 +152,12 @@ fn keeps_shallow(word: &str, states: usize) -> bool {
     }
 }
 
-/// The ceiling of a latency limit that leaves the shallow states.
-fn shallow_ceiling(states: &[Counted]) -> Option<u64> {
-    let ceiling = wakepath_system::shallow_ceiling(states.iter().map(|c| &c.sum.state));
-    ceiling.map(Nanoseconds::as_micros)
+/// The ceiling of a latency limit that leaves the shallow states of each kind of core. It is one for all CPUs: what one kind
+/// needs, or its idle CPUs would spin, may leave another kind a state more.
+fn shallow_ceiling(case: &Case<'_>) -> Option<u64> {
+    let tables = case.model.tables();
+    let ceilings = tables.filter_map(|states| wakepath_system::shallow_ceiling(states.iter()));
+    ceilings.max().map(Nanoseconds::as_micros)
 }
 
 /// A latency limit of every CPU, which stays without a process.
@@ -166,18 +168,21 @@ fn limit_of_cpus(ceiling_us: u64) -> Option<PolicySet> {
 
 /// A latency limit of every CPU that leaves the shallow states, if the machine has some.
 pub(crate) fn shallow_only(case: &Case<'_>) -> Option<PolicySet> {
-    limit_of_cpus(shallow_ceiling(&counters::idle_states(case.system))?)
+    limit_of_cpus(shallow_ceiling(case)?)
 }
 
 /// What deep states cost I/O, whatever the counters say.
 pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
-    let states = counters::idle_states(case.system);
-    let ceiling = shallow_ceiling(&states)?;
-    let deeper: Vec<&Counted> = states
-        .iter()
-        .filter(|c| c.sum.state.latency_us > ceiling && !c.sum.state.disabled)
+    let ceiling = shallow_ceiling(case)?;
+    let states = case.model.tables().flatten();
+    let mut deeper: Vec<(u64, String)> = states
+        .filter(|state| state.latency_us > ceiling && !state.disabled)
+        .map(|state| (state.latency_us, state.name.clone()))
         .collect();
-    let deepest = deeper.last()?;
+    // Of kinds of cores that have the same, once.
+    deeper.sort();
+    deeper.dedup();
+    let deepest_us = deeper.last()?.0;
     let what = format!("no state above {ceiling} us");
     let priced = case.price("deep-states", limit_of_cpus(ceiling)?, READS, &what)?;
     if priced.difference.weight < MATTERS || priced.difference.us_per_io <= 0.0 {
@@ -188,15 +193,14 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
         Finding::new(
             "deep-states",
             format!(
-                "CPUs that wait for I/O sleep in states that take up to {} us to leave",
-                deepest.sum.state.latency_us
+                "CPUs that wait for I/O sleep in states that take up to {deepest_us} us to leave"
             ),
         )
         .evidence(format!(
             "enabled above {ceiling} us: {}; governor {governor}",
             deeper
                 .iter()
-                .map(|c| format!("{} ({} us)", c.sum.state.name, c.sum.state.latency_us))
+                .map(|(us, name)| format!("{name} ({us} us)"))
                 .collect::<Vec<_>>()
                 .join(", ")
         ))
@@ -250,7 +254,7 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
                 .to_owned(),
         );
         finding.weight = relative(case, lost / usage as f64);
-        let set = better_governor(case).or_else(|| limit_of_cpus(shallow_ceiling(&states)?));
+        let set = better_governor(case).or_else(|| limit_of_cpus(shallow_ceiling(case)?));
         findings.push(match set {
             Some(set) => finding.applies(case, set),
             None => finding,

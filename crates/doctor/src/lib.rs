@@ -8,6 +8,7 @@
 mod counters;
 mod drives;
 mod frequency;
+mod hybrid;
 mod idle;
 pub mod model;
 mod newer;
@@ -157,7 +158,8 @@ pub fn examine(
     system: &System,
     option: &str,
 ) -> Result<DoctorReport, wakepath_hardware::machine::MachineError> {
-    let (model, notes) = Model::of(system)?;
+    let (model, mut notes) = Model::of(system)?;
+    notes.extend(wakepath_sim::notes(&model.machine, &model.now).unwrap_or_default());
     let mut case = Case {
         system,
         model,
@@ -175,6 +177,7 @@ pub fn examine(
     findings.extend(path::polling(&mut case));
     findings.extend(path::completions(&mut case));
     findings.extend(frequency::boost(&mut case));
+    findings.extend(hybrid::all(&mut case));
     findings.extend(drives::all(&mut case));
     // Stable: of equal weight, the order above.
     findings.sort_by(|a, b| b.weight.total_cmp(&a.weight));

@@ -1,7 +1,7 @@
 //! The machine as the simulator sees it, with the policies that it runs now.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{DriveModel, MachineError};
+use wakepath_hardware::machine::{ClusterIdleState, DriveModel, MachineError};
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::SpecError;
 use wakepath_policies::{PolicySet, PolicySpec};
@@ -12,7 +12,7 @@ use wakepath_study::run::Waiting;
 use wakepath_study::run::sim::Sim;
 use wakepath_system::HaltpollAsSet;
 use wakepath_system::capture::machine::describe;
-use wakepath_system::{System, setting};
+use wakepath_system::{StateInfo, System, setting};
 use wakepath_workloads::fio;
 
 /// Seed of the first run, and how many there are; medians over them.
@@ -38,8 +38,8 @@ pub(crate) struct Model {
     pub(crate) machine: Machine,
     /// The policies that it runs.
     pub(crate) now: PolicySet,
-    /// The idle states that its driver has off.
-    off_by_default: Vec<String>,
+    /// By cluster: the idle states of its first CPU.
+    states: Vec<Vec<StateInfo>>,
 }
 
 /// What the present way costs against another one.
@@ -67,13 +67,17 @@ impl Model {
             key: "policy".to_owned(),
             message: e.to_string(),
         })?;
-        let cpu = system.cpus().into_iter().next();
-        let states = cpu.map_or_else(Vec::new, |cpu| system.idle_states(cpu));
-        let off = states.into_iter().filter(|state| state.off_by_default);
+        let online = system.cpus();
+        let mut first = 0;
+        let states = machine.cluster.iter().map(|cluster| {
+            let cpu = online.get(first).copied();
+            first += cluster.cpus;
+            cpu.map_or_else(Vec::new, |cpu| system.idle_states(cpu))
+        });
         let model = Self {
+            states: states.collect(),
             machine,
             now,
-            off_by_default: off.map(|state| state.name).collect(),
         };
         Ok((model, notes))
     }
@@ -86,9 +90,7 @@ impl Model {
             .idle_states()
             .is_some_and(|limit| limit.ceiling.is_some())
         {
-            for state in &mut machine.idle_state {
-                state.disabled = self.off_by_default.contains(&state.name);
-            }
+            self.switch_on(&mut machine);
         }
         let stays = |policy: &PolicySpec| {
             let now = self.now.get(policy.kind())?;
@@ -103,6 +105,43 @@ impl Model {
         let policies = policies.map(|policy| stays(policy).unwrap_or_else(|| policy.clone()));
         let set = PolicySet::new(policies).unwrap_or_else(|_| set.clone());
         (machine, set.or(&self.now))
+    }
+
+    /// Switches on what somebody has switched off, on each kind of core: what its CPUs do not have, or its driver has off,
+    /// stays off.
+    fn switch_on(&self, machine: &mut Machine) {
+        let off = |table: &Vec<StateInfo>, name: &str| {
+            let state = table.iter().find(|state| state.name == name);
+            // Clusters whose CPUs tell nothing have the states of the first one.
+            !table.is_empty() && state.is_none_or(|state| state.off_by_default)
+        };
+        for state in &mut machine.idle_state {
+            let off_there = |table: &Vec<StateInfo>| off(table, &state.name);
+            state.disabled = self.states.iter().all(off_there);
+        }
+        let states = machine.idle_state.iter();
+        let on: Vec<String> = states
+            .filter(|state| !state.disabled)
+            .map(|state| state.name.clone())
+            .collect();
+        for (cluster, table) in machine.cluster.iter_mut().zip(&self.states) {
+            for own in &mut cluster.idle_state {
+                own.disabled = on.contains(&own.name) && off(table, &own.name);
+            }
+            for name in &on {
+                let known = cluster.idle_state.iter().any(|own| own.name == *name);
+                if !known && off(table, name) {
+                    let mut own = ClusterIdleState::named(name, "cpuidle of its first CPU");
+                    own.disabled = true;
+                    cluster.idle_state.push(own);
+                }
+            }
+        }
+    }
+
+    /// By kind of core: the idle states of its first CPU.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &[StateInfo]> {
+        self.states.iter().map(Vec::as_slice)
     }
 
     /// What people call the policy of a kind that it runs.

@@ -36,5 +36,5 @@ pub use result::{
 };
 pub use run::{simulate, simulate_observed};
 pub use setup::LONGEST_UNTIMED;
-pub use setup::policies::{expanded, in_force, machine_under};
+pub use setup::policies::{expanded, in_force, machine_under, notes};
 pub use state::clocks::HwpBoostRun;

@@ -268,3 +268,25 @@ fn with_one_idle_state_newer_kernels_keep_the_first_tick() {
     assert!(asks < stops && stops < keeps, "{asks} {stops} {keeps}");
     assert_eq!(entries("6.12.78"), stops);
 }
+
+#[test]
+fn what_epp_does_is_said_to_be_assumed_but_for_the_values_that_the_model_was_fitted_to() {
+    let told = |machine: &str, text: &str| {
+        let machine = Machine::find(machine).unwrap();
+        wakepath_sim::notes(&machine, &set(text)).unwrap().concat()
+    };
+    let skylake = "xeon-e3-1240v5";
+    for epp in [0, 128] {
+        assert_eq!(told(skylake, &format!("intel_pstate-hwp[epp={epp}]")), "");
+    }
+    let fast = told(skylake, "intel_pstate-hwp + epp[value=64]");
+    assert!(
+        fast.contains("EPP 64 moves the lower end") && fast.contains("assumed"),
+        "{fast}"
+    );
+    let slow = told("ryzen-8840u", "amd-pstate[mode=active] + epp[value=power]");
+    assert!(slow.contains("EPP 255 moves the upper end"), "{slow}");
+    // A recorded system's own preference, and a policy that has none.
+    assert!(told("adl0", "menu").contains("EPP 102"));
+    assert_eq!(told(skylake, "performance"), "");
+}

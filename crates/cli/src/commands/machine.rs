@@ -8,6 +8,7 @@ use serde::Serialize;
 use wakepath_hardware::machine::{Origin, builtin_names};
 use wakepath_hardware::recorded::{self, DriverTable, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
+use wakepath_policies::PolicySet;
 use wakepath_units::spelling::closest;
 
 use crate::output::{self, Format};
@@ -302,12 +303,12 @@ fn write_processor(system: &RecordedSystem, out: &mut impl Write) -> anyhow::Res
         },
         p.cpus()
     )?;
-    if p.is_hybrid() {
-        writeln!(
-            out,
-            "simulated as {} of the fastest cores with one thread each",
-            p.cpus()
-        )?;
+    let machine = Machine::from_recorded(system).ok();
+    if let Some(machine) = machine.as_ref().filter(|_| p.is_hybrid()) {
+        let kinds = machine.cluster.iter();
+        let kinds = kinds.map(|c| format!("{} {} CPUs", c.cpus, c.name));
+        let kinds: Vec<String> = kinds.collect();
+        writeln!(out, "simulated as {}", kinds.join(", "))?;
     }
     if p.base_mhz.is_given() {
         writeln!(out, "base: {} MHz", p.base_mhz.value)?;
@@ -326,10 +327,7 @@ fn write_processor(system: &RecordedSystem, out: &mut impl Write) -> anyhow::Res
         }
         (Origin::Table, watts) => writeln!(out, "TDP: {watts} W")?,
     }
-    if let Some(limit) = Machine::from_recorded(system)
-        .ok()
-        .and_then(|m| m.power_limit)
-    {
+    if let Some(limit) = machine.and_then(|m| m.power_limit) {
         let assumed = matches!(limit.pl1_mw.origin, Origin::Assumed(_));
         let limits = limit.limits().zip(["PL1", "PL2"]);
         let limits = limits.map(|((power, window), name)| {
@@ -382,6 +380,12 @@ fn show_recorded(
                     write!(out, ", EPP {epp}")?;
                 }
                 writeln!(out)?;
+            }
+            // A machine that cannot be simulated has none.
+            if let Ok(machine) = Machine::from_recorded(system) {
+                for note in wakepath_sim::notes(&machine, &PolicySet::default())? {
+                    writeln!(out, "{note}")?;
+                }
             }
             if let Some(boost) = system.hwp_dynamic_boost {
                 writeln!(

@@ -225,7 +225,7 @@ fn policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<Policy
     if let Some(told) = stands_in.filter(|_| given.iter().any(open)) {
         eprintln!("wakepath: {told}");
     }
-    policy_set::tell_profiles(machine, given).context("--policy")?;
+    policy_set::tell_notes(machine, given).context("--policy")?;
     let mut policies: Vec<PolicySet> = Vec::new();
     for set in given {
         let set = in_force(machine, set).context("--policy")?;

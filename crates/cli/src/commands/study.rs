@@ -344,7 +344,7 @@ fn tell_notes(plan: &Plan) {
     }
     for model in plan.machines.iter().filter_map(|m| m.model.as_ref()) {
         // A set that does not fit the machine is refused by the plan.
-        let _ = policy_set::tell_profiles(model, plan.policies.iter().map(|p| &p.set));
+        let _ = policy_set::tell_notes(model, plan.policies.iter().map(|p| &p.set));
     }
 }
 

@@ -33,7 +33,8 @@ const PACKAGE_C6_US: [(&[&str], f64, f64); 3] = [
 /// power and seconds: PL1 and PL2 of a client and of a server.
 const CLIENT_LIMITS: [(f64, f64); 2] = [(1.0, 28.0), (1.25, 0.01)];
 const CLIENT_LIMITS_WHY: [&str; 2] = [
-    "thermal design power over 28 s: the default of PL1, and the window that the data sheet of the 4th generation Core advises for mobile use (MSR 610h)",
+    "thermal design power over 28 s: the default of PL1, and the window that the data sheet of the 4th generation Core advises for mobile use (MSR 610h); \
+     turbostat shows 28 s of a Tiger Lake laptop (github.com/horshack-dpreview/setPL, issue 1)",
     "1.25 times the thermal design power, exceeded for at most 10 ms: the default of PL2 in the data sheet of the 4th generation Core (MSR 610h)",
 ];
 const SERVER_LIMITS: [(f64, f64); 2] = [(1.0, 1.0), (1.2, 0.011_718_75)];
@@ -222,11 +223,12 @@ fn power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
             Figure::assumed(seconds * 1e3, why[index]),
         )
     });
-    if let (true, Origin::Assumed(why)) = (
-        processor.max_turbo_w.is_given(),
-        &processor.max_turbo_w.origin,
-    ) {
-        figures[1].0 = Figure::assumed(processor.max_turbo_w.value * 1e3, why.clone());
+    // The rating may have a source; that this system has it as its limit is assumed all the same.
+    let rating = &processor.max_turbo_w;
+    if let (true, Origin::Assumed(why) | Origin::Source(why)) = (rating.is_given(), &rating.origin)
+    {
+        let why = format!("the rated maximum turbo power as PL2: {why}");
+        figures[1].0 = Figure::assumed(rating.value * 1e3, why);
     }
     Some(limits(figures))
 }

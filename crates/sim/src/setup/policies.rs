@@ -103,6 +103,40 @@ pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError
     Ok(set.expand(has)?)
 }
 
+/// What a reader of results should know of a set on a machine: what of its profile is left out, and what of its policies is
+/// assumed.
+///
+/// # Errors
+/// As [`in_force`].
+pub fn notes(machine: &Machine, set: &PolicySet) -> Result<Vec<String>, SimError> {
+    let mut notes = expanded(machine, set)?.notes;
+    notes.extend(assumed_of_epp(&in_force(machine, set)?));
+    Ok(notes)
+}
+
+/// What is assumed of the energy-performance preference that is in force. The constants belong to the default, and 0 is
+/// documented to be the fastest.
+fn assumed_of_epp(in_force: &PolicySet) -> Option<String> {
+    const DEFAULT: u8 = 128;
+    let epp = match frequency_policy(in_force).ok()? {
+        FreqPolicy::IntelPstateHwp { epp, .. } => epp,
+        FreqPolicy::AmdPstate(of) if of.mode == AmdMode::Active => match of.governor {
+            AmdGovernor::Powersave => of.epp,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let end = match epp {
+        0 | DEFAULT => return None,
+        1..DEFAULT => "the lower end",
+        _ => "the upper end",
+    };
+    Some(format!(
+        "EPP {epp} moves {end} of the processor's own range of clocks along a straight line, which is assumed: only the direction is \
+         published (docs/frequency.md, \"What EPP does\")"
+    ))
+}
+
 /// What chooses the frequency.
 #[derive(PartialEq, Eq)]
 enum Driver {

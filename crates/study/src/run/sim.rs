@@ -10,9 +10,7 @@ use wakepath_hardware::machine::MachineError;
 use wakepath_hardware::{Machine, recorded};
 use wakepath_results::RunRecord;
 use wakepath_sim::observer::Observer;
-use wakepath_sim::{
-    PolicyComparison, PolicyResult, expanded, in_force, machine_under, simulate_observed,
-};
+use wakepath_sim::{PolicyComparison, PolicyResult, in_force, machine_under, simulate_observed};
 use wakepath_units::Nanoseconds;
 
 use super::{Backend, Order, Provenance, Waiting, each, rows};
@@ -224,13 +222,13 @@ impl Backend for Sim<'_> {
 fn notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for machine in machines {
-        let profiles = plan.policies.iter().filter_map(|policy| {
+        let of_sets = plan.policies.iter().filter_map(|policy| {
             // A set that does not fit the machine has been refused.
-            Some(expanded(machine, &policy.set).ok()?.notes)
+            wakepath_sim::notes(machine, &policy.set).ok()
         });
         for note in stands_in(plan, machine)
             .into_iter()
-            .chain(profiles.flatten())
+            .chain(of_sets.flatten())
         {
             if !notes.contains(&note) {
                 notes.push(note);

@@ -1,0 +1,225 @@
+//! Cores of two kinds in one processor: settings that differ between them, and interrupts that come to the smaller ones.
+
+use std::collections::BTreeSet;
+
+use wakepath_policies::mechanism::Kind as PolicyKind;
+use wakepath_system::StateInfo;
+use wakepath_units::cpus;
+
+use crate::model::{QUIET, READS, difference, simulate};
+use crate::{Case, Finding};
+
+/// The CPUs of a kind of core.
+struct Kind {
+    name: String,
+    cpus: Vec<usize>,
+    capacity: u32,
+}
+
+/// The kinds of cores, the biggest first; empty where there is only one.
+fn kinds(case: &Case<'_>) -> Vec<Kind> {
+    let mut online = case.system.cpus().into_iter();
+    let clusters = case.model.machine.cluster.iter();
+    let mut kinds: Vec<Kind> = clusters
+        .map(|cluster| Kind {
+            name: cluster.name.clone(),
+            cpus: online.by_ref().take(cluster.cpus).collect(),
+            capacity: cluster.capacity,
+        })
+        .collect();
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.capacity));
+    match kinds[..] {
+        [ref biggest, .., ref smallest] if biggest.capacity != smallest.capacity => kinds,
+        _ => Vec::new(),
+    }
+}
+
+/// All findings about them.
+pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
+    let kinds = kinds(case);
+    if kinds.is_empty() {
+        return Vec::new();
+    }
+    let found = [
+        interrupts(case, &kinds),
+        preference(case, &kinds),
+        states(case, &kinds),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// A drive interrupts a smaller core for what the biggest ones asked of it.
+fn interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
+    let root = case.system.root();
+    let disk = case.system.disks().into_iter().next()?;
+    // `nvme0n1` is a namespace of `nvme0`, whose queues are numbered from 1; 0 is for administration.
+    let controller = disk.rsplit_once('n').map_or(&*disk, |(name, _)| name);
+    let (biggest, smaller) = kinds.split_first()?;
+    let table = root.optional("proc/interrupts")?;
+    let mut evidence = Vec::new();
+    let mut comes_to = BTreeSet::new();
+    for line in table.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(irq), Some(name)) = (words.next(), words.next_back()) else {
+            continue;
+        };
+        let queue = name
+            .strip_prefix(controller)
+            .and_then(|n| n.strip_prefix('q'));
+        let queue = queue.and_then(|n| n.parse::<usize>().ok());
+        let Some(queue) = queue.and_then(|n| n.checked_sub(1)) else {
+            continue;
+        };
+        let list = |path: &str| {
+            let text = root.optional(path)?;
+            // With a space after each comma.
+            cpus::parse(&text.replace(' ', ""))
+        };
+        let irq = irq.trim_end_matches(':');
+        let asks = list(&format!("sys/block/{disk}/mq/{queue}/cpu_list"));
+        let takes = list(&format!("proc/irq/{irq}/effective_affinity_list"));
+        let (Some(asks), Some(takes)) = (asks, takes) else {
+            continue;
+        };
+        let asked = asks.iter().filter(|cpu| biggest.cpus.contains(cpu)).count();
+        let small = |cpu: &&usize| smaller.iter().any(|kind| kind.cpus.contains(cpu));
+        if let (1.., Some(cpu)) = (asked, takes.iter().find(small)) {
+            comes_to.insert(*cpu);
+            evidence.push(format!(
+                "{name} serves {asked} {} CPU(s) and interrupts CPU {cpu} (/proc/irq/{irq}/effective_affinity_list)",
+                biggest.name
+            ));
+        }
+    }
+    let place = |cpu: usize| case.system.cpus().iter().position(|c| *c == cpu);
+    let small = place(*comes_to.first()?)?;
+    let mut now = case.model.machine.clone();
+    now.io_path.completion.cpu = Some(small);
+    let mut then = now.clone();
+    then.io_path.completion.cpu = place(*biggest.cpus.first()?);
+    let of = |machine| simulate(machine, &case.model.now, READS);
+    let simulated = of(&now).and_then(|now| {
+        let how = format!(
+            "simulated, {READS}: the interrupt on CPU {} against CPU {}",
+            comes_to.first().copied().unwrap_or_default(),
+            biggest.cpus[0]
+        );
+        Ok(difference(&now, &of(&then)?, how))
+    });
+    let small_cpus = smaller.iter().flat_map(|kind| &kind.cpus);
+    let small_cpus: Vec<u32> = small_cpus.map(|cpu| *cpu as u32).collect();
+    let finding = Finding {
+        evidence,
+        ..Finding::new(
+            "interrupts-on-small-cores",
+            format!(
+                "{disk} interrupts smaller cores for what {} cores asked of it",
+                biggest.name
+            ),
+        )
+    };
+    let finding = finding.fix(format!(
+        "put isolcpus=managed_irq,{} on the kernel command line: it keeps interrupts of drives on the other CPUs of a queue",
+        cpus::list(&small_cpus)
+    ));
+    match case.or_note("interrupts-on-small-cores", simulated) {
+        Some(difference) => Some(finding.costs(&difference)),
+        None => Some(finding),
+    }
+}
+
+/// The kinds have other preferences or governors.
+fn preference(case: &Case<'_>, kinds: &[Kind]) -> Option<Finding> {
+    let root = case.system.root();
+    let of = |kind: &Kind, file: &str| -> BTreeSet<String> {
+        let policies = case.system.cpufreq_policies().into_iter();
+        let own = policies.filter(|first| kind.cpus.contains(first));
+        let path = |first| format!("sys/devices/system/cpu/cpufreq/policy{first}/{file}");
+        own.filter_map(|first| root.optional(&path(first)))
+            .collect()
+    };
+    let mut evidence = Vec::new();
+    let mut set = None;
+    for (file, policy) in [
+        ("scaling_governor", None),
+        ("energy_performance_preference", Some("epp")),
+    ] {
+        let values: Vec<BTreeSet<String>> = kinds.iter().map(|kind| of(kind, file)).collect();
+        let known = values.iter().all(|values| !values.is_empty());
+        if !known || values.windows(2).all(|two| two[0] == two[1]) {
+            continue;
+        }
+        let told = kinds.iter().zip(&values).map(|(kind, values)| {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            format!("{} {}", kind.name, values.join(" and "))
+        });
+        let told: Vec<String> = told.collect();
+        evidence.push(format!("{file}: {}", told.join(", ")));
+        if let (Some(policy), Some(value), 1) = (policy, values[0].first(), values[0].len()) {
+            set = format!("{policy}[value={value}]").parse().ok();
+        }
+    }
+    if evidence.is_empty() {
+        return None;
+    }
+    let simulated = case.model.name_of(PolicyKind::Frequency);
+    evidence.push(format!("simulated with {simulated} on all of them"));
+    let finding = Finding {
+        evidence,
+        ..Finding::new(
+            "kinds-differ",
+            "the kinds of cores choose their clocks by different settings: a task's speed depends on where it runs beyond what the cores differ",
+        )
+    };
+    Some(match set {
+        Some(set) => finding.applies(case, set),
+        None => finding,
+    })
+}
+
+/// Idle states that are off on one kind only.
+fn states(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
+    let tables = kinds.iter().map(|kind| {
+        let tables = kind.cpus.iter().map(|cpu| case.system.idle_states(*cpu));
+        tables.collect::<Vec<_>>()
+    });
+    let tables: Vec<Vec<Vec<StateInfo>>> = tables.collect();
+    // On every CPU of the kind that has it, by the user's will.
+    let off = |tables: &[Vec<StateInfo>], name: &str| {
+        let states = tables.iter().flatten().filter(|s| s.name == name);
+        let states: Vec<bool> = states.map(|s| s.disabled && !s.off_by_default).collect();
+        (!states.is_empty()).then(|| states.iter().all(|off| *off))
+    };
+    let mut evidence = Vec::new();
+    for (kind, of_kind) in kinds.iter().zip(&tables) {
+        let first = of_kind.first().map(Vec::as_slice).unwrap_or_default();
+        let others = || tables.iter().filter(|other| !std::ptr::eq(*other, of_kind));
+        let names = first.iter().filter(|state| {
+            off(of_kind, &state.name) == Some(true)
+                && others().any(|other| off(other, &state.name) == Some(false))
+        });
+        let names: Vec<&str> = names.map(|state| &*state.name).collect();
+        if !names.is_empty() {
+            evidence.push(format!(
+                "switched off on every {} CPU: {}",
+                kind.name,
+                names.join(", ")
+            ));
+        }
+    }
+    if evidence.is_empty() {
+        return None;
+    }
+    let set = "idle-states[ceiling=none]".parse().ok()?;
+    let finding = Finding {
+        evidence,
+        ..Finding::new(
+            "states-off-on-a-kind",
+            "idle states are off on one kind of core and on on another",
+        )
+    };
+    match case.price("states-off-on-a-kind", set, QUIET, "no state off") {
+        Some(priced) => Some(finding.priced(case, priced)),
+        None => Some(finding),
+    }
+}
