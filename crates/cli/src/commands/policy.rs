@@ -83,8 +83,8 @@ struct IdleArgs {
     states: PathBuf,
     #[command(flatten)]
     tick: TickArgs,
-    /// Run the log N times, each time from a zeroed device, and print one line with the mean time
-    /// per decision (select and reflect) instead of the decisions.
+    /// Run the log N times, each time from a zeroed device. Instead of the decisions, print one line
+    /// with the mean time of one (select and reflect).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     bench: Option<u32>,
     /// The call log; standard input if `-` or not given.
