@@ -76,7 +76,7 @@ def vmlinuz(package: Path) -> list[Path]:
 
 
 def of_ones_own(image: Path, head: bytes, modules: Path | None) -> Kernel:
-    """An image with its beginning, and the folder that `make modules_install` was given, or that of one release in it."""
+    """An image with its beginning, and the folder that `make modules_install` was given, or that of a release in it."""
     version = image_release(head)
     if modules is None:
         return Kernel(image, None, version or "", built_in(image, version))

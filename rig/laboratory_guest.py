@@ -61,9 +61,7 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         for cell in run.cells:
             (tree.root / f"rig/jobs/{cell.number:06}").write_text(seeded(cell, run.seed))
         raid = [f"raid {machine.drives} {machine.chunk_bytes}"] if machine.drives > 1 else []
-        tree.add_script(
-            [*(f". /rig/{file}" for file in functions), PREPARE, *raid, *(script(cell) for cell in run.cells)]
-        )
+        tree.add_script([*(f". /rig/{file}" for file in functions), PREPARE, *raid, *map(script, run.cells), FINISH])
         tree.add(Path("/bin/busybox"), "bin/busybox")
         tree.add_program(find_program("fio"))
         if run.record:
@@ -101,8 +99,8 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
     if run.record:
         recordings = run.out.parent / "recordings"
         recordings.mkdir(exist_ok=True)
-        for file in (run.out / "runs").glob("*.parquet"):
-            file.rename(recordings / file.name)
+        for recording in (run.out / "runs").glob("*.parquet"):
+            recording.rename(recordings / recording.name)
     return runs
 
 
@@ -164,6 +162,15 @@ for queue in /sys/block/drive*/queue; do
     echo 2 >$queue/rq_affinity
     echo none >$queue/scheduler
 done
+clock=/sys/devices/system/clocksource/clocksource0/current_clocksource
+clock_before=$(cat $clock)
+"""
+# Behind the last run. Each reading of a slower clock takes time from the jobs.
+FINISH = """
+if [ "$(cat $clock)" != "$clock_before" ]; then
+    echo "the kernel has changed its clock from $clock_before to $(cat $clock) meanwhile (dmesg.txt says why)"
+    exit 1
+fi
 """
 
 
@@ -343,9 +350,10 @@ def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[st
     """A run as wakepath reads it."""
     runs = out / "runs"
     name = f"{cell.number:06}"
-    if (runs / f"{name}.failed").exists():
+    failed = runs / f"{name}.failed"
+    if failed.exists():
         complaint = (runs / f"{name}.err").read_text(errors="replace").strip()[-500:]
-        raise RigError(f"{cell.key}: fio failed: {complaint}")
+        raise RigError(f"{cell.key}: fio failed, {failed.read_text().strip()}: {complaint}".removesuffix(": "))
     before = counters(runs / f"{name}.before", machine.cpus)
     after = counters(runs / f"{name}.after", machine.cpus)
     watched_ns = after.drive["clock_ns"] - before.drive["clock_ns"]

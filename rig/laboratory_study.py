@@ -18,6 +18,10 @@ class Key:
     policy: str
     repeat: int
 
+    def __str__(self) -> str:
+        """As errors name it."""
+        return f"{self.workload} on {self.machine}, {self.policy}, repeat {self.repeat}"
+
 
 @dataclass(frozen=True)
 class Mechanism:

@@ -70,7 +70,8 @@ static unsigned int fast_switch(struct cpufreq_policy *policy, unsigned int targ
 
 static int target_index(struct cpufreq_policy *policy, unsigned int index)
 {
-	note(policy->cpu, policy->freq_table[index].frequency);
+	policy->cur = policy->freq_table[index].frequency;
+	note(policy->cpu, policy->cur);
 	return 0;
 }
 
@@ -105,8 +106,8 @@ static int policy_verify(struct cpufreq_policy_data *policy)
 
 static struct cpufreq_driver driver = {
 	.name = "wakepath_cpufreq",
-	/* Or the kernel no longer trusts the clock of the CPUs. */
-	.flags = CPUFREQ_CONST_LOOPS,
+	/* Nobody is told of changes: the kernel would no longer trust the clock of the CPUs, and take a slower one. */
+	.flags = CPUFREQ_CONST_LOOPS | CPUFREQ_ASYNC_NOTIFICATION,
 	.init = policy_init,
 	.verify = policy_verify,
 	.target_index = target_index,

@@ -88,11 +88,13 @@ power_states() {
 }
 
 counters() {
+    echo 1 >$drives/end_stays
     read -r counts <$drives/counts
     echo "$counts"
     grep -H . $cpus/cpu*/cpuidle/state*/usage $cpus/cpu*/cpuidle/state*/time \
         $cpus/cpu*/cpuidle/state*/above $cpus/cpu*/cpuidle/state*/below
-    grep -E '^cpu: |idle_sleeps' /proc/timer_list
+    # As a whole: to look for lines takes the time of a hundred requests.
+    cat /proc/timer_list
 }
 
 # On the CPU of the drives, which the others do not see: counters soon after the first request, and before the last.
@@ -147,12 +149,15 @@ measure() {
     watcher=$!
     echo "lab: run $number" >/dev/console
     tracing on
-    if ! "$@" >/out/runs/$number.out 2>/out/runs/$number.err; then
-        echo failed >/out/runs/$number.failed
-        # A program that made no request leaves it waiting for one.
+    failed=
+    "$@" >/out/runs/$number.out 2>/out/runs/$number.err || failed="status $?"
+    # The counters are read from the first request on: without any, the watcher would wait for ever.
+    [ -e /out/runs/$number.before ] || failed=${failed:-"no request to the drive"}
+    if [ -n "$failed" ]; then
+        echo "$failed" >/out/runs/$number.failed
         kill $watcher || true
     fi
-    wait $watcher || [ -e /out/runs/$number.failed ]
+    wait $watcher || [ -n "$failed" ]
     tracing off /out/runs/$number.trace
     cat $drives/counts >/out/runs/$number.drive
     cat /sys/kernel/debug/wakepath_cpufreq >/out/runs/$number.frequency
