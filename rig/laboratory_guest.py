@@ -162,13 +162,13 @@ for queue in /sys/block/drive*/queue; do
     echo 2 >$queue/rq_affinity
     echo none >$queue/scheduler
 done
-clock=/sys/devices/system/clocksource/clocksource0/current_clocksource
-clock_before=$(cat $clock)
+clocksource=/sys/devices/system/clocksource/clocksource0/current_clocksource
+trusted=$(cat $clocksource)
 """
 # Behind the last run. Each reading of a slower clock takes time from the jobs.
 FINISH = """
-if [ "$(cat $clock)" != "$clock_before" ]; then
-    echo "the kernel has changed its clock from $clock_before to $(cat $clock) meanwhile (dmesg.txt says why)"
+if [ "$(cat $clocksource)" != "$trusted" ]; then
+    echo "the kernel has changed its clocksource from $trusted to $(cat $clocksource) (dmesg.txt says why)"
     exit 1
 fi
 """
