@@ -232,6 +232,8 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
             cpus.saturating_sub(1)
         ));
     }
+    // CPUs of one limit have one request.
+    let mut requests: Vec<(Option<u64>, Vec<usize>)> = Vec::new();
     for cpu in each {
         // A state's latency is that of the CPU's own table.
         let cluster = machine
@@ -239,8 +241,14 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
             .map(|of| machine.declared_idle_states_of(of));
         if let Some(states) = cluster {
             let limit = limit_us(latency, &states.map_err(|e| e.to_string())?)?;
-            machine.set_latency_requests(&[cpu], limit);
+            match requests.iter_mut().find(|(of, _)| *of == limit) {
+                Some((_, cpus)) => cpus.push(cpu),
+                None => requests.push((limit, vec![cpu])),
+            }
         }
+    }
+    for (limit, cpus) in requests {
+        machine.set_latency_requests(&cpus, limit);
     }
     Ok(())
 }
