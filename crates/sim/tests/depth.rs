@@ -149,6 +149,31 @@ fn work_that_there_is_once_wakes_one_cpu_at_a_time() {
 }
 
 #[test]
+fn a_cpu_with_rcu_callbacks_keeps_its_tick() {
+    let mut machine = board();
+    let source = |callbacks: f64| Background {
+        every_ms: figure(50.0),
+        callbacks_ms: figure(callbacks),
+        timer: Some(TimerKind::Precise),
+        ..Background::of_every_kernel().swap_remove(0)
+    };
+    let mut entries = |callbacks: f64| {
+        machine.background = vec![source(callbacks)];
+        let lines = "ioengine=psync\ndirect=1\nrate_iops=1\nruntime=10\ntime_based";
+        let run = try_run(&machine, "performance", lines).unwrap();
+        run.idle_states.iter().map(|s| s.entries).sum::<u64>()
+    };
+    let none = entries(0.0);
+    // 20 times a second on each of six CPUs: four ticks of 4 ms until it may be stopped, and one or two until menu expects more
+    // than a tick again.
+    let more = (entries(16.0) - none) as f64 / 1200.0;
+    assert!((4.0..=6.0).contains(&more), "{more}");
+    // A CPU that always has some never stops its tick: 250 a second.
+    let always = entries(60.0);
+    assert!((14_500..17_500).contains(&always), "{always}");
+}
+
+#[test]
 fn a_cpu_that_is_awake_takes_over_the_timers_of_one_that_sleeps() {
     let mut machine = board();
     machine.background = vec![Background {

@@ -7,6 +7,7 @@ mod borrowed;
 mod cluster_states;
 mod cppc;
 mod drive;
+mod emulator;
 mod figure;
 mod from_recorded;
 mod isolation;
@@ -24,6 +25,7 @@ pub use drive::{
     DriveBackground, DriveInForce, DriveModel, DrivePower, Transition, TruePowerState, WriteBuffer,
     builtin_drive_names,
 };
+pub use emulator::Emulator;
 pub use figure::{Figure, Origin};
 pub use isolation::Isolation;
 pub use kinds::{CoreKind, EFFICIENCY_CAPACITY};
@@ -97,6 +99,9 @@ pub struct Machine {
     /// What each processor may draw; absent: as much as it does.
     #[serde(default)]
     pub power_limit: Option<PowerLimit>,
+    /// What runs the CPUs in turn, if that is what the machine is; absent: they work side by side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulator: Option<Emulator>,
     /// Demotion of deep idle states by the hardware itself, if it does that.
     #[serde(default)]
     pub c1_demotion: Option<C1Demotion>,
@@ -345,6 +350,14 @@ pub struct IoPath {
     /// and copying it, in thousands of cycles of the biggest core; absent: nothing.
     #[serde(default)]
     pub page_cache_kcycles: Figure,
+    /// What the program does between two of its I/Os, which is part of neither's latency, in thousands of cycles of the biggest
+    /// core; absent: nothing.
+    #[serde(default)]
+    pub program_kcycles: Figure,
+    /// What an I/O costs more with an asynchronous engine that submits it and takes it back by a system call each, half of it before
+    /// the drive has it and half after, in thousands of cycles of the biggest core; absent: nothing.
+    #[serde(default)]
+    pub asynchronous_kcycles: Figure,
     /// Share spent by the task until the drive has the request and the task sleeps.
     pub submission_share: Figure,
     /// Part of `submission_share`: going to sleep, which a task does only if it waits. Absent: 0, so that a
@@ -459,6 +472,10 @@ pub struct Background {
     pub periodic: bool,
     /// Work of one arrival, in thousands of cycles of the biggest core.
     pub kcycles: Figure,
+    /// For how long afterwards the CPU that it ran on waits for an RCU grace period, and keeps its tick for that
+    /// (`rcu_needs_cpu()`); absent: not at all.
+    #[serde(default)]
+    pub callbacks_ms: Figure,
     /// Where it runs.
     pub runs: Runs,
     /// How many there are.
@@ -501,6 +518,7 @@ impl Background {
             ),
             periodic: true,
             kcycles: Figure::assumed(5.0, "a timer that wakes a short kernel thread"),
+            callbacks_ms: Figure::default(),
             runs: Runs::Task,
             per: Per::Cpu,
             timer: None,
@@ -636,6 +654,7 @@ impl Machine {
             "package" => &self.package.as_ref()?.source,
             "uncore" => &self.uncore.as_ref()?.source,
             "power_limit" => &self.power_limit.as_ref()?.source,
+            "emulator" => &self.emulator.as_ref()?.source,
             "c1_demotion" => &self.c1_demotion.as_ref()?.source,
             _ => return None,
         };
@@ -706,6 +725,8 @@ impl Machine {
             ("io_path.kcycles_per_io", &io.kcycles_per_io),
             ("io_path.kcycles_per_kib", &io.kcycles_per_kib),
             ("io_path.page_cache_kcycles", &io.page_cache_kcycles),
+            ("io_path.program_kcycles", &io.program_kcycles),
+            ("io_path.asynchronous_kcycles", &io.asynchronous_kcycles),
             ("io_path.submission_share", &io.submission_share),
             ("io_path.deactivation_share", &io.deactivation_share),
             ("io_path.interrupt_share", &io.interrupt_share),
@@ -752,6 +773,10 @@ impl Machine {
             let of = limit.figures().into_iter();
             all.extend(of.map(|(key, figure)| (format!("power_limit.{key}"), figure)));
         }
+        if let Some(emulator) = &self.emulator {
+            let of = emulator.figures().into_iter();
+            all.extend(of.map(|(key, figure)| (format!("emulator.{key}"), figure)));
+        }
         if let Some(demotion) = &self.c1_demotion {
             for (key, figure) in [
                 ("wake_ups", &demotion.wake_ups),
@@ -768,6 +793,10 @@ impl Machine {
         for b in &self.background {
             all.push((format!("background.{}.every_ms", b.name), &b.every_ms));
             all.push((format!("background.{}.kcycles", b.name), &b.kcycles));
+            all.push((
+                format!("background.{}.callbacks_ms", b.name),
+                &b.callbacks_ms,
+            ));
         }
         all
     }

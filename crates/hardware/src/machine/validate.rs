@@ -147,6 +147,16 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
             return fault(&key, "power limits need it");
         }
     }
+    let shares = |c: &&Cluster| c.smt_speedup.is_given() || c.smt_poll_loss.is_given();
+    if machine.emulator.is_some()
+        && let Some(c) = machine.cluster.iter().find(shares)
+    {
+        let key = format!("cluster.{}.smt_speedup", c.name);
+        return fault(
+            &key,
+            "an emulator's CPUs take turns: none slows another one down",
+        );
+    }
     machine.drive.check()?;
     for drive in &machine.other_drives {
         drive

@@ -122,6 +122,7 @@ impl<O: Observer> Engine<'_, O> {
 
     pub(super) fn clock(&mut self, cpu: CpuId) {
         let now = self.now;
+        self.end_turn();
         let c = &mut self.cpus[cpu];
         if !c.tick_stopped && c.next_tick <= now {
             c.next_tick += self.setup.tick_period;

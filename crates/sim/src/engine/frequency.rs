@@ -131,7 +131,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A CPU goes on with what it was at when its clock changed.
     fn go_on(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
-        if c.is_busy() {
+        if c.is_busy() && !c.stopped {
             let length = self.time_left(cpu, c.work);
             self.begin_phase(cpu, c.mode, length);
         }

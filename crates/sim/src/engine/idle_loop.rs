@@ -36,8 +36,9 @@ impl<O: Observer> Engine<'_, O> {
             wheel = wheel.min(seen);
         }
         let can_stop = c.tick_stopped
-            || wheel.saturating_sub(now) > period
-            || wheel.saturating_sub(now / period * period) > period;
+            || (c.callbacks_until <= now
+                && (wheel.saturating_sub(now) > period
+                    || wheel.saturating_sub(now / period * period) > period));
         if let Some(pulled) = &pulled
             && can_stop
             && !c.tick_stopped

@@ -17,6 +17,9 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Makes a CPU look at its pending interrupts.
     pub(super) fn kick(&mut self, cpu: CpuId) {
+        if !self.may_serve(cpu) {
+            return;
+        }
         let c = &mut self.cpus[cpu];
         match c.mode {
             // A polling CPU serves interrupts and goes on polling.

@@ -17,6 +17,7 @@ mod scheduler;
 mod smt;
 mod tasks;
 mod threads;
+mod turns;
 mod watchdog;
 
 use wakepath_hardware::IdleStates;
@@ -40,6 +41,7 @@ use crate::state::power::PowerTracker;
 use crate::state::request::Request;
 use crate::state::task::Task;
 use crate::state::threads::{TaskStats, Threads};
+use crate::state::turns::Turns;
 use wakepath_hardware::c1_demotion::Demotion;
 
 use self::watchdog::Watchdog;
@@ -109,6 +111,8 @@ pub(crate) struct Engine<'a, O> {
     drives: Vec<Drive>,
     /// By background source, if there are timers that other CPUs take over.
     pulled: Vec<Pulled>,
+    /// If the CPUs take turns.
+    turns: Option<Turns>,
     /// What the hardware knows of each CPU; empty where it does not demote.
     demotions: Vec<Demotion>,
     /// What each queue has collected; empty where none does.
@@ -148,7 +152,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             Some(_) => setup.completion.queues(drives.len()),
             None => 0,
         };
-        let devices = queues + Self::watched(drives.len());
+        let turns = (setup.emulator).map(|emulator| Turns::new(emulator, cpus.len()));
+        let devices = queues + Self::watched(drives.len()) + usize::from(turns.is_some());
         let mut engine = Self {
             observer,
             now: 0,
@@ -164,6 +169,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
+            turns,
             demotions: match setup.demotion {
                 Some(_) => vec![Demotion::default(); cpus.len()],
                 None => Vec::new(),
@@ -216,6 +222,11 @@ impl<'a, O: Observer> Engine<'a, O> {
         if O::WATCHES { drives } else { 0 }
     }
 
+    /// Which device is the CPU that plays the drives, if there is one.
+    fn player_slot(&self) -> usize {
+        self.collected.len() + Self::watched(self.drives.len())
+    }
+
     /// Runs until every job has ended, or the time is over.
     ///
     /// # Errors
@@ -224,7 +235,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     pub(crate) fn run(mut self) -> Result<Finished, SimError> {
         let end = self.setup.programs.end.unwrap_or(u64::MAX);
         let last = end.min(LATEST);
-        let devices = self.collected.len() + Self::watched(self.drives.len());
+        let devices = self.player_slot() + usize::from(self.turns.is_some());
         let mut events = 0;
         let mut watchdog = Watchdog::default();
         // Every CPU has asked by now.
@@ -261,6 +272,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 // What has no slot, a request in a drive, is numbered after the devices.
                 Slot::Device(other) => self.served(other - devices),
             }
+            self.pass_turns();
         }
         self.check_governors()?;
         let own = events - self.looks;

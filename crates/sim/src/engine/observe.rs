@@ -50,7 +50,11 @@ impl<O: Observer> Engine<'_, O> {
     /// What a queue has collected is due, or a drive's power state changes.
     pub(super) fn device(&mut self, device: usize) {
         match device.checked_sub(self.collected.len()) {
-            None => self.tell(device),
+            None => {
+                self.end_turn();
+                self.tell(device);
+            }
+            Some(_) if device == self.player_slot() => self.player_event(),
             Some(drive) => {
                 self.looks += 1;
                 self.watch_drive(drive);

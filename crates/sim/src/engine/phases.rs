@@ -31,6 +31,9 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(super) fn end_phase(&mut self, cpu: CpuId) {
+        if !self.may_end_phase(cpu) {
+            return;
+        }
         let now = self.now;
         let c = &mut self.cpus[cpu];
         let domain = &mut self.domains[c.domain];
@@ -83,6 +86,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn pause(&mut self, cpu: CpuId) {
         let done = self.work_done(cpu);
         self.charge(cpu);
+        self.cpus[cpu].stopped = false;
         if let Some(task) = self.cpus[cpu].current {
             self.tasks[task].work = self.cpus[cpu].work - done;
         }
@@ -175,6 +179,9 @@ fn wakes(requests: &[Request], tasks: &[Task], id: RequestId) -> bool {
 impl Cpu {
     /// Work done in the running segment so far, at least nothing and at most all of it; the CPU has this clock.
     pub(super) fn work_done(&self, now: u64, domain: &Domain) -> Cycles {
+        if self.stopped {
+            return 0;
+        }
         let mut done = domain.work_between(self.phase_start, now);
         if self.share != FULL_SHARE {
             done = done * self.share / FULL_SHARE;

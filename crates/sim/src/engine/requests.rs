@@ -221,7 +221,7 @@ impl<O: Observer> Engine<'_, O> {
         parts.add(Part::DriveService, service);
         request.cut = done;
         self.watch_drive(drive);
-        self.queue.push(done, id);
+        self.serve_until(done, id);
     }
 
     /// Cuts a request into what each drive of the volume has of it.

@@ -87,6 +87,9 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn tasks_turn(&mut self, cpu: CpuId, task: TaskId) {
         match self.tasks[task].program {
             Program::Worker => {
+                let source = self.setup.background[task % self.setup.background.len()];
+                let callbacks = &mut self.cpus[cpu].callbacks_until;
+                *callbacks = (*callbacks).max(self.now + source.callbacks);
                 if !self.tasks[task].is_bound() {
                     self.rest_roaming(cpu, task);
                 }
@@ -141,7 +144,7 @@ impl<O: Observer> Engine<'_, O> {
                 work += job.content_cycles * (bytes / 512);
             }
             if job.submits_alone {
-                work += self.setup.syscall(t.cpu);
+                work += self.setup.syscall(t.cpu) + self.setup.io.asynchronous[0];
             }
         }
         t.begin(Step::Submit, work);
@@ -170,7 +173,14 @@ impl<O: Observer> Engine<'_, O> {
         let t = &self.tasks[task];
         let io = &self.setup.io;
         let mut work = io.resume(taken, t.slept) + self.setup.syscall(t.cpu);
-        if t.program == Program::Job && self.setup.jobs[t.job].buffered {
+        if t.program != Program::Job {
+            return work;
+        }
+        let job = &self.setup.jobs[t.job];
+        if job.submits_alone {
+            work += io.asynchronous[1];
+        }
+        if job.buffered {
             let taken = t.completed.iter().take(taken);
             let bytes = taken.map(|id| self.requests[*id].bytes);
             work += bytes.map(|bytes| io.page_cache(bytes)).sum::<Cycles>();

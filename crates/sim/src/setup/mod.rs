@@ -31,6 +31,7 @@ use crate::state::drive::{Demand, Stripes};
 use crate::state::program::Programs;
 use crate::state::sched::{Class, Tunables};
 use crate::state::task::PauseRule;
+use crate::state::turns::EmulatorSetup;
 use wakepath_hardware::c1_demotion::DemotionRule;
 
 /// Bytes of the requests that a drive's service times are about.
@@ -105,6 +106,10 @@ pub(crate) struct IoCost {
     switch: Cycles,
     /// Of a buffered read, for each [`BLOCK`] of it.
     page_cache: Cycles,
+    /// Of the program between two I/Os.
+    program: Cycles,
+    /// Of an asynchronous engine, in the submission and in the resumption.
+    pub(crate) asynchronous: [Cycles; 2],
 }
 
 impl IoCost {
@@ -126,6 +131,11 @@ impl IoCost {
             reactivation: part(&of.reactivation_share).min(interrupt),
             switch: part(&of.switch_share).min(resume),
             page_cache: of.page_cache_kcycles.kilocycles(),
+            program: of.program_kcycles.kilocycles(),
+            asynchronous: {
+                let both = of.asynchronous_kcycles.kilocycles();
+                [both / 2, both - both / 2]
+            },
         }
     }
 
@@ -181,6 +191,8 @@ pub(crate) struct BackgroundSetup {
     pub(crate) mean_interval: f64,
     pub(crate) periodic: bool,
     pub(crate) cycles: Cycles,
+    /// For how long its CPU keeps the tick afterwards, in ns.
+    pub(crate) callbacks: u64,
     pub(crate) as_task: bool,
     /// Its timer is one of the timer wheel.
     pub(crate) wheel: bool,
@@ -398,6 +410,8 @@ pub(crate) struct Setup {
     pub(crate) volume: VolumeSetup,
     pub(crate) jobs: Vec<JobSetup>,
     pub(crate) programs: Programs,
+    /// If the CPUs take turns.
+    pub(crate) emulator: Option<EmulatorSetup>,
     pub(crate) tunables: Tunables,
     /// The clusters differ in capacity.
     pub(crate) unequal_clusters: bool,
@@ -424,11 +438,18 @@ impl Setup {
             }
             Workload::RtApp(_) => Vec::new(),
         };
+        let io = IoCost::new(&machine.io_path);
+        for job in &mut jobs {
+            job.think_cycles += io.program;
+        }
         let idle = machine.cluster.iter();
         let idle = idle.map(|cluster| IdleTable::new(machine, cluster, policies));
         let idle = idle.collect::<Result<_, _>>()?;
         let clusters = clusters(machine, &policies.frequency)?;
-        let biggest = clusters.iter().filter_map(|c| c.speed.last()).max();
+        let biggest = clusters
+            .iter()
+            .filter_map(|c| c.speed.last().copied())
+            .max();
         let programs = match workload {
             Workload::Fio(file) => {
                 let mut programs = Programs::default();
@@ -440,7 +461,7 @@ impl Setup {
                 programs
             }
             Workload::RtApp(file) => {
-                let khz = u64::from(biggest.copied().unwrap_or(1));
+                let khz = u64::from(biggest.unwrap_or(1));
                 Programs::new(file, khz, machine.cpus())?
             }
         };
@@ -472,7 +493,7 @@ impl Setup {
             timer_slack: machine.scheduler.timer_slack_us.micros().0,
             migration_cycles: machine.scheduler.migration_kcycles.kilocycles(),
             switch_cycles: machine.scheduler.switch_kcycles.kilocycles(),
-            io: IoCost::new(&machine.io_path),
+            io,
             completion: CompletionSetup::new(machine),
             demotion: DemotionRule::new(machine),
             uncore: machine.uncore.clone(),
@@ -486,6 +507,7 @@ impl Setup {
                     mean_interval: b.every_ms.value * 1e6,
                     periodic: b.periodic,
                     cycles: b.kcycles.kilocycles(),
+                    callbacks: b.callbacks_ms.millis().0,
                     as_task: b.runs == Runs::Task,
                     wheel: b.timer() == BackgroundTimer::Wheel,
                     roams: b.per == Per::Machine,
@@ -515,6 +537,10 @@ impl Setup {
             },
             jobs,
             programs,
+            emulator: {
+                let khz = biggest.unwrap_or(1);
+                (machine.emulator.as_ref()).map(|of| EmulatorSetup::new(of, u64::from(khz)))
+            },
             tunables: Tunables::new(machine.cpus()),
             unequal_clusters: machine
                 .cluster

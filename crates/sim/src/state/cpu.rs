@@ -81,6 +81,8 @@ pub(crate) struct Cpu {
     pub(crate) phase_start: u64,
     /// Work left of the running segment, as of `phase_start`.
     pub(crate) work: Cycles,
+    /// That waits until it is the CPU's turn.
+    pub(crate) stopped: bool,
     /// Cold-start work to be done before anything else.
     pub(crate) cold: Cycles,
     /// When the interrupt being served began to be, and the cold-start work before it.
@@ -110,6 +112,8 @@ pub(crate) struct Cpu {
     reported_period: u64,
 
     pub(crate) tick_stopped: bool,
+    /// Until when its tick has to go on for RCU callbacks.
+    pub(crate) callbacks_until: u64,
     /// With the tick stopped: when it sees to the timers of all CPUs, if that is its task.
     pub(crate) next_tick: u64,
     /// High-resolution timers.
@@ -189,6 +193,7 @@ impl Cpu {
             serving: Interrupt::Reschedule,
             phase_start: 0,
             work: 0,
+            stopped: false,
             cold: 0,
             segment_start: 0,
             segment_cold: 0,
@@ -207,6 +212,7 @@ impl Cpu {
             reported_period: 0,
             // A machine that has been idle for long has all its ticks stopped.
             tick_stopped: true,
+            callbacks_until: 0,
             next_tick: NEVER,
             timers: Timers::default(),
             wheel: Timers::default(),

@@ -15,4 +15,5 @@ pub(crate) mod speed;
 pub(crate) mod task;
 pub(crate) mod threads;
 pub(crate) mod timers;
+pub(crate) mod turns;
 pub(crate) mod uncore;

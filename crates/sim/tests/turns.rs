@@ -1,0 +1,109 @@
+//! CPUs that take turns, as those of an emulator, and what a program does between its I/Os.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::Path;
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Figure;
+use wakepath_policies::PolicySet;
+use wakepath_sim::{Run, simulate};
+use wakepath_workloads::fio;
+
+/// That of the laboratory: two CPUs, eight units of 80 us, 14.8 us of work for an I/O, and C1 alone takes 2 us.
+fn laboratory() -> Machine {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../rig/laboratory/debian-6.12.toml"
+    );
+    let mut machine = Machine::load(Path::new(file)).unwrap();
+    machine.background.clear();
+    machine
+}
+
+fn side_by_side() -> Machine {
+    Machine {
+        emulator: None,
+        ..laboratory()
+    }
+}
+
+fn run(machine: &Machine, lines: &str) -> Run {
+    let text = format!(
+        "[j]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randread\nbs=4k\ntime_based\nruntime=300ms\n{lines}"
+    );
+    let job = fio::parse(&text, "test.fio").unwrap();
+    let policies: PolicySet = "menu + idle-states[disable=POLL,C1E,C6,C8]"
+        .parse()
+        .unwrap();
+    simulate(machine, &job.into(), &policies, 1).unwrap()
+}
+
+fn given(value: f64) -> Figure {
+    Figure::assumed(value, "a test")
+}
+
+#[test]
+fn two_that_work_all_the_time_share_one_clock() {
+    // 2 ms of work between reads: next to nothing is waited for.
+    let lines = "numjobs=2\nthinkcycles=2000000";
+    let (turns, parallel) = (run(&laboratory(), lines), run(&side_by_side(), lines));
+    let ratio = parallel.iops / turns.iops;
+    assert!((1.85..2.0).contains(&ratio), "{ratio}");
+    // One alone loses nothing but the time of the CPU that plays the drives.
+    let lines = "thinkcycles=2000000";
+    let ratio = run(&side_by_side(), lines).iops / run(&laboratory(), lines).iops;
+    assert!((0.99..1.02).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn work_of_the_drives_is_part_of_what_a_read_waits_for() {
+    let mut machine = laboratory();
+    let before = run(&machine, "").latency_us.p50;
+    if let Some(emulator) = &mut machine.emulator {
+        emulator.drive_wake_kcycles = given(emulator.drive_wake_kcycles.value + 3.0);
+    }
+    let more = run(&machine, "").latency_us.p50 - before;
+    assert!((more - 3.0).abs() < 0.1, "{more}");
+}
+
+#[test]
+fn completions_come_one_by_one_where_the_cpu_has_to_halt_first() {
+    let lines = "ioengine=libaio\niodepth=4";
+    let (turns, parallel) = (run(&laboratory(), lines), run(&side_by_side(), lines));
+    let stays = |run: &Run| run.idle_states[1].entries as f64 / run.requests as f64;
+    // Traced in the guest: the CPU is idle once for each read.
+    assert!(stays(&turns) > 0.9, "{}", stays(&turns));
+    assert!(stays(&parallel) < 0.6, "{}", stays(&parallel));
+}
+
+#[test]
+fn what_a_program_does_between_its_reads_is_no_part_of_their_latency() {
+    let mut machine = side_by_side();
+    let with = run(&machine, "");
+    machine.io_path.program_kcycles = Figure::default();
+    let without = run(&machine, "");
+    assert!((with.latency_us.mean - without.latency_us.mean).abs() < 0.01);
+    let more = 1e6 / with.iops - 1e6 / without.iops;
+    assert!((1.95..2.05).contains(&more), "{more}");
+}
+
+#[test]
+fn an_asynchronous_engine_costs_more() {
+    let mut machine = side_by_side();
+    let latency = |machine: &Machine, engine: &str| {
+        run(machine, &format!("ioengine={engine}\n")).latency_us.p50
+    };
+    let more = latency(&machine, "libaio") - latency(&machine, "psync");
+    assert!((more - 1.5).abs() < 0.1, "{more}");
+    machine.io_path.asynchronous_kcycles = Figure::default();
+    let same = latency(&machine, "libaio") - latency(&machine, "psync");
+    assert!(same.abs() < 0.1, "{same}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let lines = "numjobs=8";
+    let (one, two) = (run(&laboratory(), lines), run(&laboratory(), lines));
+    assert_eq!(one.latency_us.mean.to_bits(), two.latency_us.mean.to_bits());
+    assert_eq!(one.events, two.events);
+}
