@@ -154,7 +154,7 @@ fn a_cpu_with_rcu_callbacks_keeps_its_tick() {
     let source = |callbacks: f64| Background {
         every_ms: figure(50.0),
         callbacks_ms: figure(callbacks),
-        timer: Some(TimerKind::Precise),
+        timer: Some(BackgroundTimer::Precise),
         ..Background::of_every_kernel().swap_remove(0)
     };
     let mut entries = |callbacks: f64| {

@@ -291,10 +291,16 @@ impl<'a, O: Observer> Engine<'a, O> {
     fn start_background(&mut self) {
         for cpu in 0..self.cpus.len() {
             for index in 0..self.setup.background.len() {
-                // The first tasks are the workers, numbered by CPU and source. One that roams is that of the first CPU, and
-                // begins on the last one, since jobs begin on the first.
+                // The first tasks are the workers, numbered by CPU and source. One that roams is that of the first CPU. The first of
+                // them begins on the last CPU, since jobs begin on the first, and each other one on the idle CPU before.
                 let roams = self.setup.background[index].roams;
-                let at = if roams { self.cpus.len() - 1 } else { cpu };
+                let earlier = &self.setup.background[..index];
+                let earlier = earlier.iter().filter(|source| source.roams).count();
+                let at = if roams {
+                    self.cpus.len() - 1 - earlier % self.cpus.len()
+                } else {
+                    cpu
+                };
                 self.tasks.push(Task::worker(at, !roams));
                 if !roams || cpu == 0 {
                     self.arm_background(at, index);
