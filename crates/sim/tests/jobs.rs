@@ -52,6 +52,76 @@ fn rates_hold_requests_back_as_in_fio() {
     assert!((3.0..3.01).contains(&slow.seconds), "{}", slow.seconds);
 }
 
+/// A job on a drive whose flushes take 500 us, or as given.
+fn on_flushing_drive(lines: &str, flush_us: f64) -> Run {
+    let mut machine = Machine::find("rk3399").unwrap();
+    machine.background.clear();
+    machine.drive.flush_us = Figure::assumed(flush_us, "test");
+    let policies = ["menu@6.1", "performance", "cpu-latency[limit=1us]"];
+    let policies = PolicySet::named(policies).unwrap();
+    simulate(&machine, &parse(lines).into(), &policies, 1).unwrap()
+}
+
+/// As fio 3.33: a flush follows each of so many writes, and its time is not part of their latency.
+#[test]
+fn a_flush_follows_as_many_writes_as_the_job_says() {
+    let job = |more: &str| format!("rw=randwrite\nsize=1m\n{more}");
+    let plain = on_flushing_drive(&job(""), 500.0);
+    // The last write is followed by none, as the job is over.
+    for (option, flushes) in [
+        ("fsync=1", 255),
+        ("fsync=4", 63),
+        ("fdatasync=3", 85),
+        ("fsync=2\nfdatasync=3", 170),
+        ("fsync=300", 0),
+    ] {
+        let run = on_flushing_drive(&job(option), 500.0);
+        assert_eq!(run.writes, 256, "{option}");
+        let longer = (run.seconds - plain.seconds) * 1e6;
+        let least = 500.0 * f64::from(flushes);
+        assert!(
+            (least - 1.0..least * 1.25 + 100.0).contains(&longer),
+            "{option}: {longer} us longer, and {least} is expected"
+        );
+        let latency = (run.latency_us.mean, plain.latency_us.mean);
+        assert!(
+            (latency.0 - latency.1).abs() < 0.2 * latency.1,
+            "{option}: {latency:?}"
+        );
+    }
+    // A drive without a volatile cache gets none; reads are not flushed.
+    assert_eq!(
+        on_flushing_drive(&job("fsync=1"), 0.0).seconds,
+        plain.seconds
+    );
+    let reads = |more: &str| on_flushing_drive(&format!("rw=randread\nsize=1m\n{more}"), 500.0);
+    assert_eq!(reads("fsync=1").seconds, reads("").seconds);
+}
+
+/// With several in flight, the process that flushes waits, and the others go on.
+#[test]
+fn a_flush_among_requests_in_flight_ends() {
+    for engine in ["libaio", "io_uring"] {
+        for more in [
+            "",
+            "iodepth_batch=4\n",
+            "thinktime=200us\n",
+            "rate_iops=2000\n",
+        ] {
+            let lines =
+                format!("rw=randrw\nsize=1m\nioengine={engine}\niodepth=8\nfsync=5\n{more}");
+            let run = on_flushing_drive(&lines, 500.0);
+            assert_eq!(run.requests, 256, "{lines}");
+        }
+    }
+}
+
+#[test]
+fn a_flush_of_unknown_time_is_refused() {
+    let error = try_run(&parse("rw=randwrite\nsize=1m\nfsync=1").into()).unwrap_err();
+    assert!(error.to_string().contains("give drive.flush_us"), "{error}");
+}
+
 #[test]
 fn jobs_behind_a_stonewall_wait_for_those_before() {
     let one = run("rw=randread\nruntime=1\ntime_based");

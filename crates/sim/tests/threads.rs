@@ -64,7 +64,8 @@ fn adds_up(run: &Run) -> Result<(), TestCaseError> {
     }
     for task in &run.threads.as_ref().unwrap().tasks {
         let parts = &task.wake_parts;
-        let sum = parts.interrupt_delivery + parts.idle_exit + parts.waiting_to_run;
+        let sum =
+            parts.timer_slack + parts.interrupt_delivery + parts.idle_exit + parts.waiting_to_run;
         prop_assert!((sum - task.wake_us.mean).abs() < 1e-6, "{task:?}");
         prop_assert!(task.wake_us.p50 <= task.wake_us.max + 1e-9, "{task:?}");
     }
@@ -262,6 +263,34 @@ fn a_timer_keeps_its_period_and_a_sleep_does_not() {
         timer.wake_us.mean > 0.0 && timer.wake_parts.idle_exit > 0.0,
         "{timer:?}"
     );
+}
+
+/// As in Linux, the slack of a sleep delays all but threads of real-time classes.
+#[test]
+fn timer_slack_delays_sleeps_and_timers() {
+    let mut machine = Machine::find("rk3399").unwrap();
+    machine.background.clear();
+    let with_slack = |us: f64, policy: &str| {
+        let mut machine = machine.clone();
+        machine.scheduler.timer_slack_us = Figure::assumed(us, "test");
+        let mut file = file(&format!(
+            "\"t\": {{ {policy} \"run\": 300, \"timer\": {{ \"ref\": \"unique\", \"period\": 1000 }} }}, \
+             \"s\": {{ {policy} \"run\": 300, \"sleep\": 700 }}"
+        ));
+        file.duration = Some(Nanoseconds::from_millis(100));
+        let policies = combination("menu", "performance");
+        let run = simulate(&machine, &file.into(), &policies, 1).unwrap();
+        ["t", "s"].map(|name| task(&run, name).clone())
+    };
+    for (with, without) in with_slack(50.0, "").iter().zip(&with_slack(0.0, "")) {
+        let parts = &with.wake_parts;
+        assert!((parts.timer_slack - 50.0).abs() < 1e-9, "{with:?}");
+        assert_eq!(without.wake_parts.timer_slack, 0.0);
+        let later = with.wake_us.mean - without.wake_us.mean;
+        assert!((later - 50.0).abs() < 5.0, "{later}");
+    }
+    let realtime = with_slack(50.0, "\"policy\": \"SCHED_FIFO\",");
+    assert_eq!(realtime[0].wake_parts.timer_slack, 0.0);
 }
 
 #[test]

@@ -47,6 +47,10 @@ pub struct DriveModel {
     pub read_service_us: Figure,
     /// Mean service time of a 4 KiB write.
     pub write_service_us: Figure,
+    /// Time of a flush command, once what the drive's buffer holds is on the media; 0: the drive has no volatile cache,
+    /// and the kernel sends it none. Not given: no jobs that flush.
+    #[serde(default)]
+    pub flush_us: Figure,
     /// Rate in 10^6 bytes per second at which what a read has beyond 4 KiB comes over the drive's
     /// link; not given: no larger requests.
     #[serde(default)]
@@ -243,6 +247,7 @@ struct ModelFile {
     source: String,
     read_service_us: Option<Figure>,
     write_service_us: Option<Figure>,
+    flush_us: Option<Figure>,
     read_mb_per_s: Option<Figure>,
     write_mb_per_s: Option<Figure>,
     read_stream_mb_per_s: Option<Figure>,
@@ -412,6 +417,7 @@ impl DriveModel {
         };
         put(&mut model.read_service_us, file.read_service_us);
         put(&mut model.write_service_us, file.write_service_us);
+        put(&mut model.flush_us, file.flush_us);
         put(&mut model.read_mb_per_s, file.read_mb_per_s);
         put(&mut model.write_mb_per_s, file.write_mb_per_s);
         put(&mut model.read_stream_mb_per_s, file.read_stream_mb_per_s);
@@ -450,6 +456,7 @@ impl DriveModel {
             device: None,
             read_service_us: Figure::assumed(90.0, "TLC flash, one 4 KiB read at a time"),
             write_service_us: Figure::assumed(25.0, "writes end in the drive's buffer"),
+            flush_us: Figure::assumed(200.0, "what the drive notes down itself: a page of flash"),
             read_mb_per_s: Figure::assumed(3000.0, "four lanes of PCIe 3.0, less the protocol"),
             write_mb_per_s: Figure::assumed(3000.0, "into the buffer, over four lanes of PCIe 3.0"),
             read_stream_mb_per_s: Figure::default(),
@@ -494,6 +501,7 @@ impl DriveModel {
         let mut all = vec![
             ("drive.read_service_us".to_owned(), &self.read_service_us),
             ("drive.write_service_us".to_owned(), &self.write_service_us),
+            ("drive.flush_us".to_owned(), &self.flush_us),
             ("drive.read_mb_per_s".to_owned(), &self.read_mb_per_s),
             ("drive.write_mb_per_s".to_owned(), &self.write_mb_per_s),
             (

@@ -320,8 +320,8 @@ pub struct Scheduler {
     /// in thousands of cycles of the biggest core; absent: none.
     #[serde(default)]
     pub switch_kcycles: Figure,
-    /// How much later than asked for a sleep of fio's may end (`/proc/PID/timerslack_ns`), in us. fio then spins for the pauses
-    /// that are too short to sleep; absent: sleeps end in time.
+    /// How much later than asked for a sleep of fio's or of an rt-app thread ends (`/proc/PID/timerslack_ns`), in us. fio then
+    /// spins for the pauses that are too short to sleep; absent: sleeps end in time.
     #[serde(default)]
     pub timer_slack_us: Figure,
 }

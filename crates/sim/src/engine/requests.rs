@@ -71,6 +71,48 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// Sends a flush to all drives of the volume.
+    #[inline(never)]
+    pub(super) fn flush(&mut self, cpu: CpuId, task: TaskId) {
+        let now = self.now;
+        let t = &mut self.tasks[task];
+        t.in_flight += 1;
+        t.flushed = true;
+        let begun = t.begun;
+        let id = self.add_request();
+        self.requests[id] = Request {
+            task,
+            direction: Direction::Write,
+            flushes: true,
+            issued_on: cpu,
+            completes_on: cpu,
+            begun,
+            cut: now,
+            ..Request::default()
+        };
+        self.requests[id].parts.add(Part::Submission, now - begun);
+        self.observe_request(RequestStep::Issued {
+            task,
+            request: id,
+            read: false,
+        });
+        let drives = self.drives.len();
+        if drives == 1 {
+            return self.give_to_drive(0, id, 0);
+        }
+        let whole = self.requests[id];
+        for drive in 0..drives {
+            let piece = self.add_request();
+            self.requests[piece] = Request {
+                whole: Some(id),
+                ..whole
+            };
+            self.give_to_drive(drive, piece, 0);
+        }
+        let request = &mut self.requests[id];
+        (request.unserved, request.undelivered) = (drives as u32, drives as u32);
+    }
+
     #[inline(always)]
     pub(super) fn submit_request(
         &mut self,
@@ -84,6 +126,9 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
+        // Trims are writes without data, which fio does not count here.
+        t.written += u64::from(direction == Direction::Write && bytes > 0);
+        t.flushed = false;
         let gathers = t.gathers;
         let work = Work {
             own: t.submission,
@@ -205,6 +250,15 @@ impl<O: Observer> Engine<'_, O> {
                 let of_queue = request.completes_on - cluster.first_cpu;
                 request.completes_on = cluster.first_cpu + (of_queue + 1 + other) % cluster.cpus;
             }
+        }
+        if request.flushes {
+            let Accepted { wake, done } = self.drives[drive].flush(now, volume.flush);
+            request.parts.add(Part::DriveWake, wake);
+            request.parts.add(Part::DriveService, done - wake - now);
+            request.cut = done;
+            self.watch_drive(drive);
+            self.queue.push(done, id);
+            return;
         }
         let access = self
             .random

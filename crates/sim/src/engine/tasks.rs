@@ -140,7 +140,7 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         if t.program == Program::Job {
             let job = &self.setup.jobs[t.job];
-            if job.content_cycles > 0 && t.direction == Some(Direction::Write) {
+            if job.content_cycles > 0 && bytes > 0 && t.direction == Some(Direction::Write) {
                 work += job.content_cycles * (bytes / 512);
             }
             if job.submits_alone {
@@ -226,7 +226,9 @@ impl<O: Observer> Engine<'_, O> {
                 .add_work(Part::Completion, now - r.cut, t.executed, work);
             let latency = now - r.begun;
             debug_assert_eq!(r.parts.total(), latency);
-            if now >= t.counts_from {
+            if r.flushes {
+                t.flushing = false;
+            } else if now >= t.counts_from {
                 self.recorder
                     .request(latency, &r.parts, r.direction, r.bytes);
             } else {
@@ -246,7 +248,11 @@ impl<O: Observer> Engine<'_, O> {
         match self.tasks[task].step {
             Step::Submit => {
                 self.grant_lease(cpu, Grant::on_issue);
-                self.submit(cpu, task);
+                if self.tasks[task].flushing {
+                    self.flush(cpu, task);
+                } else {
+                    self.submit(cpu, task);
+                }
             }
             Step::Resume => self.finish_requests(cpu, task),
             Step::Spin => return self.rest(cpu, task),
@@ -288,7 +294,9 @@ impl<O: Observer> Engine<'_, O> {
             && !self.jobs.ending
             && job.has_more(t.submitted, t.bytes);
         let more = goes_on && !t.pass_is_over;
-        let mut full = t.in_flight == job.depth;
+        // A system call that flushes returns when that is done.
+        let mut full = t.in_flight >= job.depth || t.flushing;
+        let flush = more && !full && t.flush_is_due(job.flushes);
         if let Some(batch) = &job.batch {
             full = t.reaps_batch(full, batch);
         }
@@ -297,6 +305,8 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             (false, None)
         };
+        // Rates hold back requests, and no flushes.
+        let held = held.filter(|_| !flush);
         let drains = !more || pause || held.is_some();
         if job.batch.is_some() && (full || drains) {
             self.submit_batch(task, drains);
@@ -314,7 +324,8 @@ impl<O: Observer> Engine<'_, O> {
         // As fio: before it pauses or waits for its turn, everything in flight is completed.
         if !more || full || ((pause || held.is_some()) && t.in_flight > 0) {
             t.step = Step::Wait;
-            return Plan::Sleep { iowait: job.iowait };
+            let iowait = job.iowait || t.flushing;
+            return Plan::Sleep { iowait };
         }
         if t.thought_cycles < t.submitted && job.think_cycles > 0 {
             t.thought_cycles = t.submitted;
@@ -328,6 +339,13 @@ impl<O: Observer> Engine<'_, O> {
             }
             t.begin(Step::Think, 0);
             return self.pause_until(cpu, task, self.now + job.think_time);
+        }
+        if flush {
+            t.flushing = true;
+            if job.batch.is_some() {
+                self.submit_batch(task, false);
+            }
+            return Plan::Work(self.begin_submission(task, 0));
         }
         if let Some(until) = held {
             t.step = Step::Wait;

@@ -7,8 +7,9 @@ use crate::error::SimError;
 use crate::observe::observer::Observer;
 use crate::state::cpu::Mode;
 use crate::state::program::{Op, TimerId};
+use crate::state::sched::Class;
 use crate::state::task::{Step, Task};
-use crate::state::threads::{Blocked, Next, Signalled, ThreadId, WakeUp};
+use crate::state::threads::{Blocked, Next, Signalled, ThreadId, WakeParts, WakeUp};
 
 /// What a thread's step leaves its CPU to do.
 enum Turn {
@@ -275,14 +276,24 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The thread's timer is on the CPU on which it falls asleep.
+    /// The thread's timer is on the CPU on which it falls asleep. It expires later than asked for by the timer slack, which
+    /// threads of a real-time class do not have (`hrtimer_nanosleep()`, Linux 6.12).
     fn sleep_until(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, at: u64) {
+        let slack = match self.tasks[task].entity.class {
+            Class::Realtime { .. } => 0,
+            _ => self.setup.timer_slack,
+        };
+        let expiry = at.saturating_add(slack);
         self.threads.all[id].woken = Some(WakeUp {
             since: at,
-            cut: at,
+            cut: expiry,
+            parts: WakeParts {
+                slack,
+                ..WakeParts::default()
+            },
             ..WakeUp::default()
         });
-        self.cpus[cpu].timers.add(at, Timer::Task(task));
+        self.cpus[cpu].timers.add(expiry, Timer::Task(task));
         self.arm_clock(cpu);
     }
 

@@ -35,7 +35,7 @@ pub struct TaskRun {
     pub loop_us: Spread,
     /// Times that a thread was woken up.
     pub wake_ups: u64,
-    /// From the cause of a wake-up (the expiry of a timer, the waker's call) until the thread has a
+    /// From the cause of a wake-up (the time for which a timer is set, the waker's call) until the thread has a
     /// CPU, in microseconds.
     pub wake_us: Spread,
     /// What the mean of that is made of.
@@ -58,6 +58,8 @@ pub struct Spread {
 /// The mean parts of wake-up latencies in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WakeAttribution {
+    /// Timers expiring later than asked for (`scheduler.timer_slack_us`).
+    pub timer_slack: f64,
     /// Inter-processor interrupts; a polling CPU needs none.
     pub interrupt_delivery: f64,
     /// CPUs leaving idle states.
@@ -105,9 +107,10 @@ impl TaskRun {
             wake_ups: stats.wake_ups,
             wake_us: Spread::new(&stats.wake_times, stats.wake_sum),
             wake_parts: WakeAttribution {
-                interrupt_delivery: part(0),
-                idle_exit: part(1),
-                waiting_to_run: part(2),
+                timer_slack: part(0),
+                interrupt_delivery: part(1),
+                idle_exit: part(2),
+                waiting_to_run: part(3),
             },
         }
     }

@@ -263,6 +263,8 @@ pub(crate) struct JobSetup {
     pub(crate) buffered: bool,
     /// It thinks between its requests, or their rate is limited.
     pub(crate) paced: bool,
+    /// Writes after which a process flushes the drive, by fsync and by fdatasync; 0: never.
+    pub(crate) flushes: [u64; 2],
     pub(crate) think_time: u64,
     pub(crate) think_spin: u64,
     pub(crate) think_cycles: Cycles,
@@ -342,6 +344,8 @@ pub(crate) struct VolumeSetup {
     pub(crate) stripes: Stripes,
     /// Mean time of an access, for reads and writes.
     pub(crate) access: [ServiceTime; 2],
+    /// Time of a flush.
+    pub(crate) flush: u64,
     /// Rate of the link in kB/s, for reads and writes; 0: not known.
     link: [u64; 2],
     /// Rate of the media for one request; 0: as the link.
@@ -525,6 +529,7 @@ impl Setup {
                     service(&machine.drive.read_service_us),
                     service(&machine.drive.write_service_us),
                 ],
+                flush: machine.drive.flush_us.micros().0,
                 link: [
                     rate(&machine.drive.read_mb_per_s),
                     rate(&machine.drive.write_mb_per_s),
@@ -824,6 +829,12 @@ fn job(
         (true, false) => 100,
         _ => 0,
     };
+    if job.rw.writes() && (job.fsync > 0 || job.fdatasync > 0) && !drive.flush_us.is_given() {
+        return Err(unsupported(
+            "fsync on a drive of which the time of a flush is not known; give drive.flush_us in the machine's file, 0 \
+             for a drive without a volatile cache",
+        ));
+    }
     let [least, most] = bounds(job);
     // The drive's service times are those of 4 KiB requests.
     for (used, bytes, key, rate) in [
@@ -903,6 +914,11 @@ fn job(
         class: Class::fair(job.nice),
         random: job.rw.is_random(),
         span: limits.span,
+        flushes: match drive.flush_us.micros().0 {
+            // The kernel sends no flush to a drive without a volatile cache.
+            0 => [0; 2],
+            _ => [job.fsync, job.fdatasync].map(u64::from),
+        },
         think_time: job.thinktime.0,
         think_spin: job.thinktime_spin.0,
         think_cycles: job.thinkcycles,

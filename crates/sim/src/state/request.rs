@@ -9,6 +9,8 @@ use crate::state::parts::Parts;
 pub(crate) struct Request {
     pub(crate) task: TaskId,
     pub(crate) direction: Direction,
+    /// It flushes the drive, and is none of the job's reads and writes.
+    pub(crate) flushes: bool,
     /// The CPU that submitted it.
     pub(crate) issued_on: CpuId,
     /// The drive that has it.
@@ -37,6 +39,7 @@ impl Default for Request {
         Self {
             task: 0,
             direction: Direction::Read,
+            flushes: false,
             issued_on: 0,
             drive: 0,
             completes_on: 0,

@@ -100,6 +100,11 @@ pub(crate) struct Task {
     pub(crate) bytes: u64,
     /// Bytes of the request that a thread has under way.
     pub(crate) writes: u64,
+    /// Writes submitted, and whether a flush followed the last one.
+    pub(crate) written: u64,
+    pub(crate) flushed: bool,
+    /// The submission in progress is that of a flush, or it waits for one.
+    pub(crate) flushing: bool,
     /// The direction of its next request, once it is settled.
     pub(crate) direction: Option<Direction>,
     /// How it goes through its file, where the limits of its job do not say that.
@@ -192,6 +197,9 @@ impl Task {
             submitted: 0,
             bytes: 0,
             writes: 0,
+            written: 0,
+            flushed: true,
+            flushing: false,
             direction: None,
             walk: None,
             pass_is_over: false,
@@ -237,7 +245,8 @@ impl Task {
         let finished = if rule.by_issue {
             self.submitted
         } else {
-            self.submitted - u64::from(self.in_flight)
+            // A flush is in flight, and no request.
+            self.submitted.saturating_sub(u64::from(self.in_flight))
         };
         let started = self.started;
         let p = &mut self.pause;
@@ -262,6 +271,12 @@ impl Task {
             p.last = now;
         }
         p.due
+    }
+
+    /// Whether it flushes the drive before its next request: as fio (`get_next_ddir()`), once after so many writes.
+    pub(crate) fn flush_is_due(&self, every: [u64; 2]) -> bool {
+        let due = |every: u64| every > 0 && self.written.is_multiple_of(every);
+        !self.flushed && self.written > 0 && every.into_iter().any(due)
     }
 
     /// Whether it goes through its file once more.

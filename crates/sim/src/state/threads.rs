@@ -69,6 +69,8 @@ pub(crate) struct WakeUp {
 /// What the latency of a wake-up is made of, in ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WakeParts {
+    /// The timer expiring later than asked for.
+    pub(crate) slack: u64,
     /// The inter-processor interrupt.
     pub(crate) delivery: u64,
     /// CPUs leaving idle states.
@@ -88,7 +90,7 @@ pub(crate) struct TaskStats {
     pub(crate) wake_ups: u64,
     pub(crate) wake_sum: u128,
     pub(crate) wake_times: Histogram<u64>,
-    pub(crate) wake_parts: [u128; 3],
+    pub(crate) wake_parts: [u128; 4],
 }
 
 impl TaskStats {
@@ -103,7 +105,7 @@ impl TaskStats {
             wake_ups: 0,
             wake_sum: 0,
             wake_times: histogram(),
-            wake_parts: [0; 3],
+            wake_parts: [0; 4],
         }
     }
 
@@ -112,12 +114,13 @@ impl TaskStats {
             return;
         }
         let WakeParts {
+            slack,
             delivery,
             idle_exit,
             waiting,
         } = wake.parts;
         let latency = wake.cut - wake.since;
-        debug_assert_eq!(latency, delivery + idle_exit + waiting);
+        debug_assert_eq!(latency, slack + delivery + idle_exit + waiting);
         self.wake_ups += 1;
         self.wake_sum += u128::from(latency);
         // It grows with what it is given, so this cannot fail.
@@ -125,7 +128,7 @@ impl TaskStats {
         for (sum, part) in self
             .wake_parts
             .iter_mut()
-            .zip([delivery, idle_exit, waiting])
+            .zip([slack, delivery, idle_exit, waiting])
         {
             *sum += u128::from(part);
         }

@@ -143,6 +143,10 @@ pub struct FioJob {
     pub runtime: Option<Nanoseconds>,
     /// Start over at the end of the file until `runtime` is over. Default false.
     pub time_based: bool,
+    /// Writes after which the file's data and metadata are flushed; 0: never. Default 0.
+    pub fsync: u32,
+    /// Writes after which the file's data are flushed; 0: never. Default 0.
+    pub fdatasync: u32,
     /// Pause after every `thinktime_blocks` I/Os, whole microseconds. Default 0.
     pub thinktime: Nanoseconds,
     /// First part of `thinktime` that is spent spinning instead of sleeping; a spin longer than the
@@ -225,6 +229,8 @@ impl Default for FioJob {
             fill_device: false,
             runtime: None,
             time_based: false,
+            fsync: 0,
+            fdatasync: 0,
             thinktime: Nanoseconds::ZERO,
             thinktime_spin: Nanoseconds::ZERO,
             thinktime_blocks: None,

@@ -433,9 +433,12 @@ mod properties {
             rate_poisson in any::<bool>(),
             rate_ignores_thinktime in any::<bool>(),
             nice in -20_i8..=19,
+            (fsync, fdatasync) in any::<(u32, u32)>(),
             places in any_places().boxed(),
         ) -> FioJob {
             FioJob {
+                fsync,
+                fdatasync,
                 thinktime_counts: counts,
                 thinktime_iotime: Nanoseconds::from_micros(iotime_us),
                 rate_poisson,
@@ -547,6 +550,8 @@ mod properties {
                 fill_device: extent.fill_device,
                 runtime: Some(Nanoseconds::from_micros(runtime_us)),
                 time_based,
+                fsync: pace.fsync,
+                fdatasync: pace.fdatasync,
                 thinktime: Nanoseconds::from_micros(think.0),
                 thinktime_spin: Nanoseconds::from_micros(think.1),
                 thinktime_blocks: think.2,

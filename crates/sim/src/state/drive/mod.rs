@@ -149,6 +149,20 @@ impl Drive {
         }
     }
 
+    /// Takes a flush: it is done `time` ns after the drive is awake and its buffer empty. Requests go on meanwhile.
+    pub(crate) fn flush(&mut self, now: u64, time: u64) -> Accepted {
+        let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
+        let empty_at = self.buffer.as_ref().map_or(0, Buffer::empty_at);
+        let done = now.max(awake_at).max(empty_at) + time;
+        if let Some(sleep) = &mut self.sleep {
+            sleep.idle_from = sleep.idle_from.max(done);
+        }
+        Accepted {
+            wake: awake_at.saturating_sub(now),
+            done,
+        }
+    }
+
     /// The unit of a request, where each has one: that of its address, or the first that is free.
     #[inline]
     fn addressed_unit(&self, unit: Option<usize>) -> Option<usize> {

@@ -3,8 +3,9 @@
 use super::super::error::Verdict;
 use super::{Draft, Row, one_of};
 
-const FLUSHES: &str =
-    "flushes of the drive's cache are not modelled; remove it to simulate the writes alone";
+const FLUSHES: &str = "a flush with each write is not modelled; fsync=1 flushes after each write";
+const LAST_FLUSH: &str = "is ignored: one flush after the last write is left out";
+const NO_WRITES: &str = "has no effect on a job that only reads";
 const POLLED: &str = "polled completions are not modelled; remove it to simulate interrupts";
 const SCHEDULER: &str = "is ignored: the modelled drives have no I/O scheduler";
 const ERRORS: &str = "is ignored: no I/O fails in the model";
@@ -14,10 +15,8 @@ const MEMORY: &str = "is ignored: where the memory of a process is does not matt
 const ONE_FILE: &str = "is ignored: when files are opened does not matter to the model";
 
 pub(super) const ROWS: &[Row] = &[
-    Row::depends(&["fsync"], flush),
-    Row::depends(&["fdatasync"], flush),
-    Row::depends(&["end_fsync"], flush),
-    Row::depends(&["fsync_on_close"], flush),
+    Row::depends(&["end_fsync"], last_flush),
+    Row::depends(&["fsync_on_close"], last_flush),
     Row::depends(&["sync"], flush),
     Row::depends(&["sync_file_range"], |draft, value| {
         if draft.job.rw.writes() && draft.job.direct {
@@ -199,7 +198,23 @@ fn flush(draft: &Draft, value: &str) -> Verdict {
     if is_off(value) || draft.job.rw.writes() {
         off_only(value, FLUSHES)
     } else {
-        Verdict::Ignored("has no effect on a job that only reads".to_owned())
+        Verdict::Ignored(NO_WRITES.to_owned())
+    }
+}
+
+/// How often a job flushes, which is modelled.
+pub(super) fn flushes(draft: &Draft, value: &str) -> Verdict {
+    if is_off(value) || draft.job.rw.writes() {
+        Verdict::Fine
+    } else {
+        Verdict::Ignored(NO_WRITES.to_owned())
+    }
+}
+
+fn last_flush(draft: &Draft, value: &str) -> Verdict {
+    match flushes(draft, value) {
+        Verdict::Fine if !is_off(value) => Verdict::Ignored(LAST_FLUSH.to_owned()),
+        other => other,
     }
 }
 

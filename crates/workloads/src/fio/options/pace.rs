@@ -4,6 +4,7 @@ use wakepath_units::Nanoseconds;
 
 use super::super::error::{Verdict, shown};
 use super::super::{PerDirection, ThinkBlocks};
+use super::conditional::flushes;
 use super::{Draft, Row, flag, one_of, printed_list};
 
 const MINIMUM: &str =
@@ -15,6 +16,18 @@ pub(super) const ROWS: &[Row] = &[
         Ok(())
     })
     .printed(|job| Some(microseconds(job.thinktime))),
+    Row::sets(&["fsync"], |job, value| {
+        job.fsync = value.count(0, u32::MAX)?;
+        Ok(())
+    })
+    .judged(flushes)
+    .printed(|job| (job.fsync > 0).then(|| job.fsync.to_string())),
+    Row::sets(&["fdatasync"], |job, value| {
+        job.fdatasync = value.count(0, u32::MAX)?;
+        Ok(())
+    })
+    .judged(flushes)
+    .printed(|job| (job.fdatasync > 0).then(|| job.fdatasync.to_string())),
     Row::sets(&["thinktime_spin"], |job, value| {
         job.thinktime_spin = value.time(1)?;
         Ok(())
