@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import lzma
+import os
 import re
 import shutil
 import subprocess
@@ -36,13 +37,17 @@ class Initramfs:
         """What the guest is to do, one part after the other."""
         (self.root / "rig/script").write_text("\n".join(parts))
 
-    def add_program(self, program: Path) -> None:
-        """Copies a program of this machine to /usr/bin, with the shared libraries that it needs."""
+    def add_program(self, program: Path, libraries: Path | None = None) -> None:
+        """Copies a program to /usr/bin, with the shared libraries that it needs.
+
+        They are this machine's, or first of all in the folder `libraries`.
+        """
         copy = self.root / "usr/bin" / program.name
         # Without debug information, which is most of a debug build and would not fit into the guest's memory.
         run(["strip", "-o", str(copy), str(program)])
         # "not a dynamic executable": linked statically, nothing to add.
-        done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+        found_in = {**os.environ, **({"LD_LIBRARY_PATH": str(libraries)} if libraries else {})}
+        done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False, env=found_in)
         for line in done.stdout.splitlines():
             if "not found" in line:
                 raise RigError(f"a library of {program} is missing: {line.strip()}")

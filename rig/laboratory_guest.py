@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import signal
 import tempfile
 from collections import defaultdict
 from dataclasses import asdict, dataclass
@@ -12,13 +13,16 @@ from typing import Any
 from initramfs import Initramfs, built_module
 from kernels import Kernel, find_kernel
 from laboratory_machine import Machine, PowerState
+from laboratory_rt_app import program as rt_app_program
 from laboratory_study import GOVERNORS, Cell, Mechanism
-from machine import boot, laboratory_command, unpack_results
+from machine import boot, check_memory, laboratory_command, unpack_results
 from packages import REPOSITORY, RigError
 from packages import run as run_command
 
 from rig import COMMON_MODULES, find_program
 
+# How long rt-app may take to end, in s of the guest.
+RT_APP_GRACE_S = 10
 FREQUENCY_GOVERNORS = ("schedutil", "performance", "powersave", "ondemand")
 
 
@@ -44,7 +48,8 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
     """Runs the cells; each as a line of `wakepath results laboratory`."""
     machine = Machine(run.cells[0].machine)
     for cell in run.cells:
-        check_devices(cell, machine)
+        if not cell.rt_app:
+            check_devices(cell, machine)
     kernel = kernel_for(run, machine)
     with tempfile.TemporaryDirectory(prefix="wakepath-lab-") as folder:
         scratch = Path(folder)
@@ -59,11 +64,17 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
             (tree.root / "rig/events").write_text(" ".join(run.events))
         (tree.root / "rig/jobs").mkdir(parents=True)
         for cell in run.cells:
-            (tree.root / f"rig/jobs/{cell.number:06}").write_text(seeded(cell, run.seed))
+            job = cell.rt_app.file(cell.number) if cell.rt_app else seeded(cell, run.seed)
+            (tree.root / f"rig/jobs/{cell.number:06}").write_text(job)
         raid = [f"raid {machine.drives} {machine.chunk_bytes}"] if machine.drives > 1 else []
-        tree.add_script([*(f". /rig/{file}" for file in functions), PREPARE, *raid, *map(script, run.cells), FINISH])
+        uses_rt_app = any(cell.rt_app for cell in run.cells)
+        prepare = [PREPARE, *raid, *(["calibrate"] if uses_rt_app else [])]
+        sourced = [f". /rig/{file}" for file in functions]
+        tree.add_script([*sourced, *prepare, *map(script, run.cells), FINISH])
         tree.add(Path("/bin/busybox"), "bin/busybox")
         tree.add_program(find_program("fio"))
+        if uses_rt_app:
+            tree.add_program(*rt_app_program())
         if run.record:
             (tree.root / "rig/record").touch()
         if run.record or any(by_daemon(policy) for cell in run.cells for policy in cell.policies):
@@ -90,6 +101,7 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         tree.pack(scratch / "initramfs")
         command = laboratory_command(machine.cpus, run.shift, machine.hz if in_turn else None)
         console = boot(command, kernel.image, scratch / "initramfs", scratch, run.timeout_s)
+        check_memory(scratch / "console.txt")
         status = unpack_results(scratch, run.out, console)
     check_modules(console, run.out / "dmesg.txt")
     if status != 0:
@@ -189,9 +201,15 @@ def script(cell: Cell) -> str:
             lines.append(setting(policy))
     if cell.power_states is not None:
         lines.append(power_states(cell.power_states))
-    watched = round(0.8e6 * runtime_s(cell.job.read_text()))
     number = f"{cell.number:06}"
-    program = f"fio --output-format=json+ --output=/out/runs/{number}.fio /rig/jobs/{number}"
+    if cell.rt_app:
+        seconds: float = cell.rt_app.seconds
+        lines.append(f"calibrated {number}")
+        program = f"timeout -s KILL {cell.rt_app.seconds + RT_APP_GRACE_S} rt-app /rig/jobs/{number}"
+    else:
+        seconds = runtime_s(cell.job.read_text())
+        program = f"fio --output-format=json+ --output=/out/runs/{number}.fio /rig/jobs/{number}"
+    watched = round(0.8e6 * seconds)
     # What fails is then below the name of its run.
     named = f"echo {shlex.quote(f'run {number}: {cell.key.workload}, {cell.key.policy}')}"
     return "\n".join([named, f"fresh {governor} {frequency}", *lines, f"measure {number} {watched} {program}"])
@@ -353,10 +371,19 @@ def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[st
     failed = runs / f"{name}.failed"
     if failed.exists():
         complaint = (runs / f"{name}.err").read_text(errors="replace").strip()[-500:]
-        raise RigError(f"{cell.key}: fio failed, {failed.read_text().strip()}: {complaint}".removesuffix(": "))
+        how = failed.read_text().strip()
+        if cell.rt_app and how == f"status {128 + signal.SIGKILL}":
+            raise RigError(
+                f"{cell.key}: rt-app did not end {RT_APP_GRACE_S} s after its duration: in rt-app 1.0 threads that "
+                "wait for each other may not hear of the end, and a `sync` or `resume` for which nobody waits is lost"
+            )
+        raise RigError(
+            f"{cell.key}: {'rt-app' if cell.rt_app else 'fio'} failed, {how}: {complaint}".removesuffix(": ")
+        )
     before = counters(runs / f"{name}.before", machine.cpus)
     after = counters(runs / f"{name}.after", machine.cpus)
-    watched_ns = after.drive["clock_ns"] - before.drive["clock_ns"]
+    watched = (before.drive["clock_ns"], after.drive["clock_ns"])
+    watched_ns = watched[1] - watched[0]
     idle = [
         {
             "state": state["name"],
@@ -367,17 +394,21 @@ def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[st
         }
         for index, state in enumerate(machine.states)
     ]
+    did: dict[str, Any]
+    if cell.rt_app:
+        did = {"rt_app": cell.rt_app.measured(runs, cell.number, watched)}
+    else:
+        fio = trimmed(json.loads((runs / f"{name}.fio").read_text()))
+        did = {"fio": json.dumps(fio, separators=(",", ":"))}
     return {
         "key": asdict(cell.key),
-        "fio": json.dumps(trimmed(json.loads((runs / f"{name}.fio").read_text())), separators=(",", ":")),
+        **did,
         "watched_ns": watched_ns,
         "idle": idle,
         "cpus": machine.cpus,
         "metrics": {
             "tickless_per_s": (after.tickless - before.tickless) * 1e9 / watched_ns,
-            **frequencies(
-                (runs / f"{name}.frequency").read_text(), before.drive["clock_ns"], after.drive["clock_ns"], machine
-            ),
+            **frequencies((runs / f"{name}.frequency").read_text(), *watched, machine),
         },
         "tools": {"kernel": f"Linux {kernel.release}"},
     }

@@ -123,6 +123,7 @@ class Machine:
             f"units={int(number(self.drive, 'parallel_units', 1))}",
             f"read_ns={self._service('read_service_us', 80)}",
             f"write_ns={self._service('write_service_us', 20)}",
+            f"flush_ns={self._flush()}",
             f"link_kbs={self._rates('mb_per_s')}",
             f"stream_kbs={self._rates('stream_mb_per_s')}",
         ]
@@ -142,6 +143,12 @@ class Machine:
                 f"machine {self.name}: drive.{key} and its spread give more than 4 s, a guest's longest time"
             )
         return ",".join(str(point) for point in points)
+
+    def _flush(self) -> int:
+        time = round(number(self.drive, "flush_us", 0) * 1000)
+        if time > LONGEST_NS:
+            raise RigError(f"machine {self.name}: drive.flush_us is more than 4 s, a guest's longest time")
+        return time
 
     def _rates(self, key: str) -> str:
         """Of reads and writes in kB/s; 0: not limited."""

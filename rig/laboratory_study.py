@@ -2,10 +2,12 @@
 
 import json
 import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from laboratory_machine import Machine, PowerState
+from laboratory_rt_app import RtApp, read_rt_app
 from packages import RigError
 
 
@@ -44,7 +46,9 @@ class Cell:
 
     number: int
     key: Key
+    # A fio job, or a file of rt-app.
     job: Path
+    rt_app: RtApp | None
     machine: Path
     kernel: str
     # Debian's kernel of that version lacks something.
@@ -73,14 +77,17 @@ def cells_of(simulated: Path, program: Path) -> list[Cell]:
     """The runs of a simulated study."""
     document = json.loads((simulated / "result.json").read_text())
     workloads = {workload["name"]: workload for workload in document["workloads"]}
+    study = tomllib.loads((simulated / "study.toml").read_text())
+    entries = {entry["name"]: entry for entry in study["workload"]}
     machines = {machine["name"]: simulated / machine["source"] for machine in document["machines"]}
     sets = {policy["name"]: policy["settings"].get("policy", "") for policy in document["policies"]}
     cells = []
     for file in sorted((simulated / "runs").glob("*.json")):
         key = Key(**json.loads(file.read_text())["key"])
         workload = workloads[key.workload]
-        if workload["kind"] != "fio":
-            raise RigError(f"workload {key.workload}: the laboratory runs fio jobs, not {workload['kind']}")
+        if workload["kind"] not in ("fio", "rt-app"):
+            raise RigError(f"workload {key.workload}: the laboratory runs fio jobs and rt-app files")
+        job = simulated / workload["source"]
         policies = parse_set(sets[key.policy])
         machine = Machine(machines[key.machine])
         governor = next((policy for policy in policies if policy.name in GOVERNORS), Mechanism("menu", None, {}))
@@ -88,7 +95,8 @@ def cells_of(simulated: Path, program: Path) -> list[Cell]:
             Cell(
                 int(file.stem),
                 key,
-                simulated / workload["source"],
+                job,
+                read_rt_app(key.workload, job, entries[key.workload]) if workload["kind"] == "rt-app" else None,
                 machines[key.machine],
                 # What results call the set has a version only if the study gives one.
                 governor.version if governor.version and "@" in key.policy else machine.kernel,

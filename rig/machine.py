@@ -112,6 +112,15 @@ def last_words(console: Path) -> str:
     return f"{reason}its console ends with:\n{last}"
 
 
+def check_memory(console: Path) -> None:
+    """Says so where a guest's kernel killed something because there was no memory left."""
+    text = console.read_text(errors="replace")
+    if killed := re.findall(r"Out of memory: Killed process \d+ \((.+?)\)", text):
+        names = " and ".join(dict.fromkeys(killed))
+        said = last_words(console)
+        raise RigError(f"the guest ran out of its {MEMORY_MIB} MiB of memory, and {names} was killed; {said}")
+
+
 def unpack_results(scratch: Path, into: Path, console: str) -> int:
     """Puts the guest's /out into a folder; the exit status of its script."""
     into.mkdir(parents=True, exist_ok=True)

@@ -90,6 +90,10 @@ static int write_points = 1;
 module_param_array(write_ns, uint, &write_points, 0644);
 MODULE_PARM_DESC(write_ns, "the same of a write");
 
+static unsigned int flush_ns;
+module_param(flush_ns, uint, 0444);
+MODULE_PARM_DESC(flush_ns, "how long a flush takes, beside other requests; 0: no volatile cache, so that none comes");
+
 /* Power states in the order in which they are entered. */
 static unsigned int states;
 module_param(states, uint, 0644);
@@ -104,7 +108,7 @@ module_param_array(state_exit_us, uint, NULL, 0644);
 MODULE_PARM_DESC(state_exit_us, "how long leaving each takes");
 
 struct counts {
-	u64 reads, writes, interrupts, service_ns, queued_ns, late_ns, most_late_ns, wakes[MOST_STATES], wake_ns;
+	u64 reads, writes, flushes, interrupts, service_ns, queued_ns, late_ns, most_late_ns, wakes[MOST_STATES], wake_ns;
 };
 
 /* A hardware queue. */
@@ -225,11 +229,18 @@ static void take_in(struct drive *drive)
 		for (i = 1; i < most; i++)
 			if (drive->unit_free[i] < drive->unit_free[unit])
 				unit = i;
-		start = max(awake, drive->unit_free[unit]);
-		command->end = transfer(drive, write, blk_rq_bytes(rq), start + service(drive, write));
-		drive->unit_free[unit] = command->end;
+		start = awake;
+		if (req_op(rq) == REQ_OP_FLUSH) {
+			command->end = awake + flush_ns;
+		} else {
+			start = max(awake, drive->unit_free[unit]);
+			command->end = transfer(drive, write, blk_rq_bytes(rq), start + service(drive, write));
+			drive->unit_free[unit] = command->end;
+		}
 		drive->in_flight++;
-		if (write)
+		if (req_op(rq) == REQ_OP_FLUSH)
+			drive->counts.flushes++;
+		else if (write)
 			drive->counts.writes++;
 		else
 			drive->counts.reads++;
@@ -455,6 +466,10 @@ static int add_drive(unsigned int number)
 		INIT_CSD(&drive->queues[i].call, on_interrupt, &drive->queues[i]);
 		drive->queues[i].cpu = interrupted_cpu(drive, i);
 	}
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
+	if (flush_ns)
+		limits.features |= BLK_FEAT_WRITE_CACHE;
+#endif
 	error = blk_mq_alloc_tag_set(&drive->tags);
 	if (error)
 		goto free;
@@ -473,6 +488,9 @@ static int add_drive(unsigned int number)
 	blk_queue_max_hw_sectors(drive->disk->queue, 8192);
 	blk_queue_max_segments(drive->disk->queue, 1024);
 	blk_queue_flag_set(QUEUE_FLAG_NONROT, drive->disk->queue);
+#endif
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+	blk_queue_write_cache(drive->disk->queue, flush_ns > 0, false);
 #endif
 	drive->disk->fops = &disk_ops;
 	drive->disk->private_data = drive;
@@ -502,8 +520,8 @@ static int show_counts(char *buffer, const struct kernel_param *parameter)
 		const struct counts *of = &all[i]->counts;
 
 		length += scnprintf(buffer + length, PAGE_SIZE - length,
-			"drive%d clock_ns %llu reads %llu writes %llu interrupts %llu service_ns %llu queued_ns %llu late_ns %llu most_late_ns %llu wake_ns %llu wakes",
-			i, ktime_get_ns(), of->reads, of->writes, of->interrupts, of->service_ns, of->queued_ns, of->late_ns,
+			"drive%d clock_ns %llu reads %llu writes %llu flushes %llu interrupts %llu service_ns %llu queued_ns %llu late_ns %llu most_late_ns %llu wake_ns %llu wakes",
+			i, ktime_get_ns(), of->reads, of->writes, of->flushes, of->interrupts, of->service_ns, of->queued_ns, of->late_ns,
 			of->most_late_ns, of->wake_ns);
 		for (state = 0; state < min(states, MOST_STATES); state++)
 			length += scnprintf(buffer + length, PAGE_SIZE - length, " %llu", of->wakes[state]);

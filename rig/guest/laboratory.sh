@@ -97,11 +97,38 @@ counters() {
     cat /proc/timer_list
 }
 
+# How long a turn of rt-app's loop takes, in ns: with a guess of 100, 10 ms stand for 100,000 turns.
+calibrate() {
+    mkdir /tmp/calibration
+    log='"logdir": "/tmp/calibration", "log_basename": "c", "log_size": 1'
+    phases='"loop": 2, "phases": {"p": {"loop": 1, "run": 10000}}'
+    echo "{\"global\": {\"calibration\": 100, $log}, \"tasks\": {\"t\": {$phases}}}" >/tmp/calibration/file
+    rt-app /tmp/calibration/file >/tmp/calibration/out 2>&1
+    turn=$(awk '$1 == 0 { us = $3 } END { print int(us / 100 + 0.5) }' /tmp/calibration/c-t-0.log)
+    echo "lab: a turn of rt-app's loop takes $turn ns"
+    [ "$turn" -gt 0 ]
+}
+
+# calibrated NUMBER: an rt-app file is given what its loop takes here.
+calibrated() {
+    mkdir /out/runs/$1.rt-app
+    sed -i "s/\"CPU0\"/$turn/" /rig/jobs/$1
+}
+
+# Whether the program has begun: fio with a request, rt-app with its logs.
+begun() {
+    if [ -d /out/runs/$1.rt-app ]; then
+        set -- /out/runs/$1.rt-app/*.log
+        [ -e "$1" ]
+    else
+        read -r counts <$drives/counts
+        case $counts in *"reads 0 writes 0 "*) return 1 ;; esac
+    fi
+}
+
 # On the CPU of the drives, which the others do not see: counters soon after the first request, and before the last.
 watch() {
-    while read -r counts <$drives/counts; do
-        case $counts in *"reads 0 writes 0 "*) usleep 10000 ;; *) break ;; esac
-    done
+    until begun $1; do usleep 10000; done
     # The recorder's own work would take time from the job: its buffers hold the events until the job is over.
     [ ! -e /tmp/recorder ] || kill -STOP $(cat /tmp/recorder)
     usleep 30000

@@ -148,6 +148,15 @@ fn runs_that_do_not_fit_the_study_are_one_error() {
         simulated.convert(&silent.collect::<Vec<_>>()),
         &["fio has printed no JSON"],
     );
+    let neither = whole.iter().map(|line| {
+        let mut run: Value = serde_json::from_str(line).unwrap();
+        run.as_object_mut().unwrap().remove("fio");
+        run.to_string()
+    });
+    fails_with(
+        simulated.convert(&neither.collect::<Vec<_>>()),
+        &["menu, repeat 0", "one of `fio` and `rt_app`"],
+    );
     fails_with(simulated.convert(&[]), &["missing"]);
     assert!(!Path::new(&simulated.path("lab/result.json")).exists());
 }
@@ -276,6 +285,95 @@ fn what_a_guest_cannot_have_is_refused() {
     }
 }
 
+/// Rt-app files that the simulator takes, and rt-app 1.0 does not.
+#[test]
+fn what_rt_app_cannot_do_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let machine = repository().join("rig/laboratory/debian-6.12.toml");
+    let study = folder.path().join("s.toml");
+    let plain = "\"run\": 100, \"sleep\": 900";
+    for (task, keys, message) in [
+        (plain, "seconds = 0.5", "rt-app runs for whole seconds"),
+        (
+            plain,
+            "copies = 2\nseconds = 1",
+            "write the tasks of all `copies`",
+        ),
+        (
+            "\"iorun\": 4096",
+            "seconds = 1",
+            "`iorun` writes to the page cache",
+        ),
+        (
+            "\"phases\": { \"p\": { \"run\": 100, \"sleep\": 900, \"policy\": \"SCHED_FIFO\" } }",
+            "seconds = 1",
+            "takes a policy or priority of a whole task",
+        ),
+    ] {
+        let file = format!("{{ \"tasks\": {{ \"t\": {{ {task}, }} }} }}");
+        fs::write(folder.path().join("t.json"), file).unwrap();
+        let text = format!(
+            "name = 's'\nmachine = '{}'\nrepeats = 1\npolicy = ['menu']\n\
+             [[workload]]\nname = 'w'\nrt_app = 't.json'\n{keys}\n",
+            machine.display()
+        );
+        fs::write(&study, text).unwrap();
+        let out = folder.path().join("out");
+        let done = laboratory(study.to_str().unwrap(), &out, &["--force"]);
+        let Some(said) = said_unless_skipped("what_rt_app_cannot_do_is_refused", &done) else {
+            return;
+        };
+        assert_eq!(done.status.code(), Some(FAILED), "{said}");
+        assert!(said.contains(message), "{said}");
+    }
+}
+
+/// rt-app and a job that flushes in the guest, beside their simulation.
+#[test]
+fn rt_app_and_flushes_run_in_a_guest() {
+    let folder = TempDir::new().unwrap();
+    let machine = repository().join("rig/laboratory/debian-6.12.toml");
+    let job = repository().join("rig/laboratory/jobs/writes-fsync.fio");
+    let study = folder.path().join("s.toml");
+    // As workgen takes it, and rt-app itself does not.
+    let beat = "{ \"tasks\": { \"beat\": { \"run\": 60, \"run\": 40, \
+        \"timer\": { \"ref\": \"unique\", \"period\": 3000 }, } } }";
+    fs::write(folder.path().join("beat.json"), beat).unwrap();
+    let text = format!(
+        "name = 's'\nmachine = '{}'\nrepeats = 1\npolicy = ['menu + idle-states[disable=POLL,C1E,C6,C8]']\n\
+         [[workload]]\nname = 'beat'\nrt_app = 'beat.json'\nseconds = 1\n\
+         [[workload]]\nname = 'fsync'\nfio = '{}'\nseconds = 0.5\n",
+        machine.display(),
+        job.display()
+    );
+    fs::write(&study, text).unwrap();
+    let out = folder.path().join("out");
+    let done = laboratory(study.to_str().unwrap(), &out, &["--timeout", "450"]);
+    let Some(said) = said_unless_skipped("rt_app_and_flushes_run_in_a_guest", &done) else {
+        return;
+    };
+    assert!(done.status.success(), "{said}");
+    for (workload, metric, near) in [
+        ("beat", "ops_per_s", 0.01),
+        // The kernel's own work of a wake-up, 4 us, is left out.
+        ("beat", "wake_mean_us", 0.15),
+        ("fsync", "iops", 0.1),
+        ("fsync", "mean_us", 0.08),
+    ] {
+        let of = |side: &str| {
+            let all = cells(&out.join(side), metric);
+            let found = all.into_iter().find(|((name, _), _)| name == workload);
+            found.unwrap().1
+        };
+        let (simulated, real) = (of("sim"), of("lab"));
+        println!("{workload}: {metric} {simulated:.1}, really {real:.1}");
+        assert!(
+            (simulated / real - 1.0).abs() < near,
+            "{workload}: {metric} {simulated}, really {real}"
+        );
+    }
+}
+
 /// A drive with a link, media of their own rate, and two power states.
 fn full_drive() -> String {
     let state = |asleep: bool, entry_us: u32, exit_us: u32| {
@@ -336,7 +434,7 @@ fn a_machine_file_becomes_parameters_of_the_modules() {
     assert!(done.status.success(), "{said}");
     assert_eq!(
         String::from_utf8(done.stdout).unwrap(),
-        "drives=1 units=8 read_ns=80000 write_ns=20000 link_kbs=1000000,2000500 stream_kbs=500000,0 queues=1 coalesce=4 \
+        "drives=1 units=8 read_ns=80000 write_ns=20000 flush_ns=500000 link_kbs=1000000,2000500 stream_kbs=500000,0 queues=1 coalesce=4 \
          completion_cpu=1 coalesce_ns=100000\n\
          [(100000, 1000, 3000)]\n\
          [(5000, 1000, 3000)]\n\
@@ -405,15 +503,15 @@ fn cells(folder: &Path, metric: &str) -> BTreeMap<(String, String), f64> {
     let of_run = |file: fs::DirEntry| {
         let run: Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
         let metrics = run["metrics"].as_array().unwrap();
-        let found = metrics.iter().find(|m| m[0] == metric).unwrap();
+        let found = metrics.iter().find(|m| m[0] == metric)?;
         let key = &run["key"];
-        (
+        Some((
             (text(&key["workload"]), text(&key["policy"])),
             found[1].as_f64().unwrap(),
-        )
+        ))
     };
     let runs = fs::read_dir(folder.join("runs")).unwrap();
-    runs.map(|file| of_run(file.unwrap())).collect()
+    runs.filter_map(|file| of_run(file.unwrap())).collect()
 }
 
 #[test]
@@ -573,6 +671,39 @@ fn a_guest_that_cannot_go_on_says_why() {
         assert_eq!(done.status.code(), Some(FAILED), "{said}");
         assert!(wanted.iter().all(|part| said.contains(part)), "{said}");
     }
+}
+
+/// What a kernel says that kills programs for want of memory, as in a guest with four processes of 256 MiB of buffers each.
+#[test]
+fn a_guest_without_memory_left_says_so() {
+    let folder = TempDir::new().unwrap();
+    let console = folder.path().join("console.txt");
+    let check = |text: &str| {
+        fs::write(&console, text).unwrap();
+        let check = "import sys; sys.path.insert(0, 'rig')\n\
+            from machine import check_memory\n\
+            from packages import exit_status\n\
+            from pathlib import Path\n\
+            sys.exit(exit_status('lab', lambda: check_memory(Path(sys.argv[1])) or 0))";
+        let done = Command::new("python3")
+            .current_dir(repository())
+            .args(["-c", check])
+            .arg(&console)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        (done.status.code(), said)
+    };
+    let killed = "lab: run 000000\n[    6.925226] Out of memory: Killed process 189 (fio) total-vm:626272kB, \
+        anon-rss:256988kB, UID:0\n[    8.239251] reboot: Power down\n";
+    let (code, said) = check(killed);
+    assert_eq!(code, Some(FAILED), "{said}");
+    assert!(
+        said.contains("ran out of its 1024 MiB of memory, and fio was killed")
+            && said.contains("Power down"),
+        "{said}"
+    );
+    assert_eq!(check("lab: run 000000\n"), (Some(0), String::new()));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::directory::{MACHINE, MACHINES, Mode, ResultWriter, STUDY, copies};
-use crate::import::{ResultImportError, fio::Output};
+use crate::import::{ResultImportError, fio::Output, rt_app};
 use crate::rows::BUSY;
 use crate::{Document, Idle, ResultReader, ResultsError, RunKey, RunOrigin, RunRecord};
 
@@ -23,7 +23,11 @@ const MAX_BYTES: u64 = 1 << 30;
 struct Measured {
     key: RunKey,
     /// What fio printed, as JSON with histograms.
-    fio: String,
+    #[serde(default)]
+    fio: Option<String>,
+    /// What rt-app logged, if it ran.
+    #[serde(default)]
+    rt_app: Option<rt_app::Logs>,
     /// How long the counters were watched, in ns of the guest.
     watched_ns: u64,
     idle: Vec<Counted>,
@@ -173,10 +177,14 @@ fn filled(measured: Measured, kind: &str, order: u32) -> Result<RunRecord, Strin
     let repeat = measured.key.repeat;
     let named = |message: String| format!("{}: {message}", measured.key);
     let mut run = RunRecord::new(measured.key.clone(), None, repeat, order);
-    let output = Output::find(&measured.fio)
-        .ok_or_else(|| named("fio has printed no JSON".to_owned()))
-        .and_then(|found| found.map_err(named))?;
-    output.fill(&mut run).map_err(named)?;
+    match (&measured.fio, &measured.rt_app) {
+        (Some(fio), None) => Output::find(fio)
+            .ok_or_else(|| "fio has printed no JSON".to_owned())
+            .and_then(|output| output?.fill(&mut run)),
+        (None, Some(logs)) => logs.fill(&mut run),
+        _ => Err("has to have one of `fio` and `rt_app`".to_owned()),
+    }
+    .map_err(named)?;
     run.metrics.extend(measured.metrics);
     let idle_ns: u64 = measured.idle.iter().map(|s| s.time_us * 1000).sum();
     let busy = Counted {

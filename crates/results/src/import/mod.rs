@@ -6,6 +6,7 @@
 pub mod fio;
 mod hyperfine;
 pub mod mmtests;
+pub(crate) mod rt_app;
 mod terse;
 
 use std::collections::BTreeMap;

@@ -423,7 +423,8 @@ fn rt_app(
     let (text, origin) = text_of(name, source, folder)?;
     let error = |e: &dyn std::fmt::Display| source.error(name, e.to_string());
     let mut file = rtapp::parse(&text, &origin).map_err(|e| error(&e))?;
-    let mut text = text.into_owned();
+    // Plain JSON, which rt-app itself takes, too.
+    let mut text = file.to_string();
     let nanoseconds = |seconds: f64| Nanoseconds((seconds * 1e9).round() as u64);
     if let Some(seconds) = &entry.seconds {
         file.duration = Some(nanoseconds(*seconds.get_ref()));

@@ -1,0 +1,236 @@
+//! rt-app's logs, as the laboratory hands them over (docs/laboratory.md).
+//!
+//! rt-app 1.0 writes a file per thread. After two lines that begin with `#`, a line stands for a phase that the thread has gone
+//! through once: thread, turns of its loop, run, period, start, end, start since the beginning, slack, configured run and
+//! period, wake-up latency; all but the first two in us.
+
+use serde::Deserialize;
+
+use crate::RunRecord;
+
+/// Columns of a line.
+const COLUMNS: usize = 11;
+
+/// Most lines of all logs together.
+const MOST_ROWS: usize = 10_000_000;
+
+/// The logs of the threads of an rt-app file's first task.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Logs {
+    /// What each thread wrote.
+    logs: Vec<String>,
+    /// What ends from then on, and until then, counts: times of the clock of the log.
+    from_us: u64,
+    to_us: u64,
+    /// Lines for each time that a thread goes through all of its phases; `None`: it never does.
+    rows_per_loop: Option<u64>,
+    /// Whether a line has the latency of one wake-up at most, and the threads wake up for nothing else.
+    logs_wake_ups: bool,
+}
+
+/// A phase that a thread has gone through; times in us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    start: u64,
+    end: u64,
+    /// Sum of the configured periods; 0: the phase has no timer.
+    period: u64,
+    /// Time that was left before the timer expired; without any the thread did not sleep.
+    slack: i64,
+    wake_up: u64,
+}
+
+impl Row {
+    fn parse(line: &str) -> Option<Self> {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let number = |column: usize| fields[column].parse().ok();
+        if fields.len() != COLUMNS {
+            return None;
+        }
+        let row = Self {
+            start: number(4)?,
+            end: number(5)?,
+            slack: fields[7].parse().ok()?,
+            period: number(9)?,
+            wake_up: number(10)?,
+        };
+        (row.start <= row.end).then_some(row)
+    }
+
+    /// The latency of its wake-up, if it had one.
+    fn wake_up(&self) -> Option<u64> {
+        (self.period > 0 && self.slack > 0).then_some(self.wake_up)
+    }
+}
+
+impl Logs {
+    /// Puts what the threads did into `run`: the metrics that a simulation of the same file gives.
+    ///
+    /// # Errors
+    /// What is no log of rt-app, and threads that came to nothing.
+    pub(crate) fn fill(&self, run: &mut RunRecord) -> Result<(), String> {
+        let (from, to) = (self.from_us, self.to_us);
+        if to <= from {
+            return Err(format!(
+                "rt-app ran from {from} to {to} us, which is no time"
+            ));
+        }
+        let counted_us = to - from;
+        let threads = self.threads()?;
+        let counts = |row: &&Row| (from..=to).contains(&row.end);
+        if !threads.iter().flatten().any(|row| counts(&row)) {
+            return Err("rt-app's threads have finished no phase".to_owned());
+        }
+        run.duration_ns = counted_us.saturating_mul(1000);
+        let loops: u64 = threads.iter().map(|rows| self.loops(rows, counts)).sum();
+        let mut add = |name: &str, value: f64| run.metrics.push((name.to_owned(), value));
+        add("ops_per_s", loops as f64 / (counted_us as f64 / 1e6));
+        let rows = threads.iter().flatten().filter(counts);
+        let mut wake_ups: Vec<u64> = rows.filter_map(Row::wake_up).collect();
+        wake_ups.sort_unstable();
+        if self.logs_wake_ups && !wake_ups.is_empty() {
+            let count = wake_ups.len();
+            let sum: u64 = wake_ups.iter().sum();
+            add("wake_mean_us", sum as f64 / count as f64);
+            add(
+                "wake_p99_us",
+                wake_ups[(count * 99).div_ceil(100) - 1] as f64,
+            );
+        }
+        Ok(())
+    }
+
+    /// How often a thread came to the end of its phases.
+    fn loops(&self, rows: &[Row], counts: impl Fn(&&Row) -> bool) -> u64 {
+        let Some(of_loop) = self.rows_per_loop.and_then(|n| usize::try_from(n).ok()) else {
+            return 0;
+        };
+        let ends = rows.chunks_exact(of_loop.max(1)).filter_map(<[Row]>::last);
+        ends.filter(counts).count() as u64
+    }
+
+    fn threads(&self) -> Result<Vec<Vec<Row>>, String> {
+        let all: usize = self.logs.iter().map(|log| log.lines().count()).sum();
+        if all > MOST_ROWS {
+            return Err(format!(
+                "{all} lines of rt-app's logs, and there may be {MOST_ROWS}"
+            ));
+        }
+        let thread = |(number, log): (usize, &String)| {
+            let lines = log.lines().enumerate();
+            let rows = lines.filter(|(_, line)| !line.starts_with('#'));
+            rows.map(|(at, line)| {
+                Row::parse(line).ok_or_else(|| {
+                    let line: String = line.chars().take(80).collect();
+                    let at = at + 1;
+                    format!("thread {number}, line {at}: `{line}` is no line of an rt-app log ({COLUMNS} numbers)")
+                })
+            })
+            .collect()
+        };
+        self.logs.iter().enumerate().map(thread).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RunKey;
+
+    /// What rt-app 1.0 of Debian 12 left in the laboratory's guest, the first 42 lines, under
+    /// `menu + idle-states[disable=POLL,C1E,C6,C8]`: `rig/lab.py STUDY -o DIR`, then
+    /// `head -n 42 DIR/guest-1/runs/000002.rt-app/thread-beat-0.log`. The file was
+    /// `{"tasks": {"beat": {"loop": -1, "run": 100, "timer": {"ref": "unique", "period": 3000}}}, "global": {"duration": 1}}`.
+    const LOG: &str = include_str!("testdata/rt-app-1.0.log");
+
+    fn metrics(
+        logs: &str,
+        rows_per_loop: Option<u64>,
+        from_us: u64,
+        to_us: u64,
+    ) -> Result<Vec<(String, f64)>, String> {
+        let logs = Logs {
+            logs: vec![logs.to_owned()],
+            from_us,
+            to_us,
+            rows_per_loop,
+            logs_wake_ups: true,
+        };
+        let key = RunKey {
+            machine: String::new(),
+            workload: String::new(),
+            policy: String::new(),
+            repeat: 0,
+        };
+        let mut run = RunRecord::new(key, None, 0, 0);
+        logs.fill(&mut run).map(|()| run.metrics)
+    }
+
+    #[test]
+    fn a_log_of_rt_app_has_loops_and_wake_ups() {
+        // Its 40 lines end every 3 ms from 5339235 us on, and the wake-ups took 57, 51 and 38 times 56 us.
+        let named = |values: &[(&str, f64)]| -> Vec<(String, f64)> {
+            values
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect()
+        };
+        let all = metrics(LOG, Some(1), 5_336_235, 5_456_235).unwrap();
+        assert_eq!(all[0].1, 40.0 / 0.12);
+        assert_eq!(all[2], ("wake_p99_us".to_owned(), 57.0));
+        assert_eq!(all[1], ("wake_mean_us".to_owned(), 55.9));
+        // Lines 2 to 10; two lines are a loop.
+        let some = metrics(LOG, Some(2), 5_340_000, 5_367_000).unwrap();
+        let rate = 5.0 / 0.027;
+        assert_eq!(
+            some,
+            named(&[
+                ("ops_per_s", rate),
+                ("wake_mean_us", 56.0),
+                ("wake_p99_us", 56.0)
+            ])
+        );
+        // Phases without end are no loops.
+        assert_eq!(metrics(LOG, None, 5_340_000, 5_367_000).unwrap()[0].1, 0.0);
+    }
+
+    #[test]
+    fn what_was_missed_is_no_wake_up() {
+        let header = "#idx perf run period start end rel_st slack c_duration c_period wu_lat\n";
+        let log = format!(
+            "{header}0 520 99 100 1000 1100 0 -784 100 3000 0\n0 520 99 100 1100 4200 0 2900 100 3000 64\n"
+        );
+        let found = metrics(&log, Some(1), 0, 10_000).unwrap();
+        assert_eq!(found[1], ("wake_mean_us".to_owned(), 64.0));
+    }
+
+    #[test]
+    fn what_is_no_log_is_one_error() {
+        let short = "0 1 2 3\n";
+        let backwards = "0 520 99 100 2000 1000 0 1 100 3000 0\n";
+        let huge = "0 520 99 100 1 99999999999999999999999 0 1 100 3000 0\n";
+        for log in [
+            short,
+            backwards,
+            huge,
+            "fio-3.33\n",
+            "\n",
+            "0 520 99 100 1 -2 0 1 100 3000 0\n",
+        ] {
+            let error = metrics(log, Some(1), 0, 10_000).unwrap_err();
+            assert!(
+                error.contains("thread 0, line 1") && error.contains("no line of an rt-app log"),
+                "{error}"
+            );
+        }
+        for (log, from, to, message) in [
+            ("", 0, 10, "finished no phase"),
+            (LOG, 0, 10, "finished no phase"),
+            (LOG, 10, 10, "no time"),
+        ] {
+            let error = metrics(log, Some(1), from, to).unwrap_err();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+}
