@@ -1,6 +1,6 @@
 //! The daemon: latency leases around bursts of I/O, I/O boost, drive profiles.
 //!
-//! [`daemon::run`] is all of it. What it decides is in [`lease`], [`boost`] and [`gaps`], which touch nothing;
+//! [`daemon::run`] is all of it. What it decides is in [`lease`] and [`boost`], which touch nothing;
 //! [`watch`] has the events, [`psd`] and [`profile`] the settings.
 
 #![cfg(target_os = "linux")]
@@ -8,7 +8,6 @@
 pub mod boost;
 pub mod config;
 pub mod daemon;
-pub mod gaps;
 pub mod lease;
 pub mod log;
 pub mod managed_setting;

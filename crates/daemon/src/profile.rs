@@ -2,6 +2,7 @@
 
 use regex::Regex;
 use wakepath_hardware::drive::Drive;
+use wakepath_policies::apst::gaps::Gaps;
 use wakepath_policies::apst::{ApstTable, plan};
 use wakepath_settings::{Hold, SettingsError, Targets, policy};
 use wakepath_system::apst::kernel_apst;
@@ -9,7 +10,9 @@ use wakepath_system::nvme::{self, ApstFeature};
 use wakepath_system::{At, SettingKey, System, SystemError, setting};
 
 use crate::config::{Config, DriveConfig, Timeouts};
-use crate::gaps::Gaps;
+
+/// With fewer gaps they say nothing.
+const ENOUGH_GAPS: u64 = 100;
 
 /// A drive that has a profile.
 #[derive(Debug)]
@@ -285,6 +288,9 @@ impl DriveProfile {
 
     /// Puts in the idle times that suit the gaps, where they say anything.
     fn suit(&self, table: &mut ApstTable, gaps: &Gaps) {
+        if gaps.count() < ENOUGH_GAPS {
+            return;
+        }
         let entries: Vec<_> = table
             .entries()
             .filter(|entry| entry.timeout_ms > 0)
@@ -292,8 +298,9 @@ impl DriveProfile {
         for entry in entries {
             let target = self.drive.states.get(usize::from(entry.target));
             let latency = target.map_or(0, wakepath_hardware::drive::PowerState::total_latency_us);
-            if let Some(ms) = gaps.timeout_ms(latency) {
-                table.0[usize::from(entry.state)] = u64::from(entry.target) << 3 | ms << 8;
+            if let Some(found) = gaps.timeout(latency) {
+                table.0[usize::from(entry.state)] =
+                    u64::from(entry.target) << 3 | found.timeout_ms() << 8;
             }
         }
     }

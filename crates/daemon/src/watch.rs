@@ -11,10 +11,9 @@ use aya::util::nr_cpus;
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 use rustix::time::{ClockId, clock_gettime};
 use wakepath_ebpf::{LoadError, Meter, Overhead, cause, chain, kernel_types, refusal};
+use wakepath_policies::apst::gaps::{CLASSES, Gaps};
 pub use wakepath_policies::psd::BurstEvent as Kind;
 use wakepath_policies::psd::Grant;
-
-use crate::gaps::{CLASSES, Gaps};
 
 /// The programs as clang compiled them when wakepath was built; empty when it could not.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/block_io.bpf.o"));

@@ -8,6 +8,8 @@
 //! Times keep the units of the kernel's module parameters and of the drive's descriptors: timeouts
 //! in milliseconds, latencies in microseconds.
 
+pub mod gaps;
+
 use std::fmt;
 
 use serde::Serialize;

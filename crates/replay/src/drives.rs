@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use wakepath_policies::apst::gaps::Gaps;
 use wakepath_trace::recording::Block;
 
 /// Requests that wait for their completion; more are lost ones.
@@ -16,10 +17,6 @@ const LONGEST_REQUEST: u64 = 30_000_000_000;
 const MANY_MISSED: f64 = 0.01;
 /// So many requests in flight at the end of a recording are nothing unusual.
 const MAX_AT_END: f64 = 64.0;
-/// A drive may spend this share of its idle time in changing its power state: the kernel's rule of
-/// timeouts of 50 times the latency (`nvme_configure_apst()`, `drivers/nvme/host/core.c`, before
-/// Linux 5.15).
-const TRANSITION_SHARE: f64 = 0.02;
 /// Entry and exit latency together for which timeouts are suggested, in ms: the tolerances of the
 /// kernel's defaults are 15 and 100 ms.
 const TRANSITIONS_MS: [u64; 3] = [1, 15, 100];
@@ -83,8 +80,7 @@ pub struct Gap {
 pub struct Timeout {
     /// Entry and exit latency of the state together, in ms.
     pub transition_ms: u64,
-    /// The shortest timeout with which at most 2 % of the drive's idle time are spent in changing its
-    /// state, in ms. `None`: no timeout is long enough, or none is ever reached.
+    /// The timeout that suits the gaps, in ms ([`Gaps::timeout`]). `None`: the state never pays.
     pub timeout_ms: Option<f64>,
     /// How often the drive would have been woken up by a request.
     pub wake_ups: u64,
@@ -220,33 +216,16 @@ fn gaps(histogram: &Histogram<u64>) -> Vec<Gap> {
 }
 
 fn timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
-    let lengths: Vec<(u64, u64)> = histogram
-        .iter_recorded()
-        .map(|v| (v.value_iterated_to(), v.count_at_value()))
-        .collect();
-    let total: u64 = lengths.iter().map(|(us, count)| us * count).sum();
-    let transition = transition_ms * 1_000;
-    // A timeout is exceeded by the gaps that are longer; the longer it is, the fewer those are.
-    let mut found = Timeout {
-        transition_ms,
-        timeout_ms: None,
-        wake_ups: 0,
-        asleep: 0.0,
-    };
-    let (mut longer, mut their_time) = (0_u64, 0_u64);
-    for (us, count) in lengths.iter().rev() {
-        // The timeout is as long as this gap, and exceeded by those behind it.
-        if longer > 0 && (longer * transition) as f64 <= TRANSITION_SHARE * total as f64 {
-            let asleep = their_time - longer * us;
-            found = Timeout {
-                timeout_ms: Some(*us as f64 / 1e3),
-                wake_ups: longer,
-                asleep: asleep as f64 / total.max(1) as f64,
-                ..found
-            };
-        }
-        longer += count;
-        their_time += us * count;
+    let mut gaps = Gaps::default();
+    for value in histogram.iter_recorded() {
+        gaps.add(value.value_iterated_to(), value.count_at_value());
     }
-    found
+    let found = gaps.timeout(transition_ms * 1_000);
+    let total: u64 = gaps.total_us.iter().sum();
+    Timeout {
+        transition_ms,
+        timeout_ms: found.map(|found| found.timeout_us as f64 / 1e3),
+        wake_ups: found.map_or(0, |found| found.wake_ups),
+        asleep: found.map_or(0.0, |found| found.asleep_us as f64 / total.max(1) as f64),
+    }
 }
