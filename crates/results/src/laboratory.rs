@@ -27,7 +27,7 @@ struct Measured {
     fio: Option<String>,
     /// What rt-app logged, if it ran.
     #[serde(default)]
-    rt_app: Option<rt_app::Logs>,
+    rt_app: Option<rt_app::FirstTask>,
     /// How long the counters were watched, in ns of the guest.
     watched_ns: u64,
     idle: Vec<Counted>,

@@ -91,11 +91,14 @@ fn a_flush_follows_as_many_writes_as_the_job_says() {
     }
     // A drive without a volatile cache gets none; reads are not flushed.
     assert_eq!(
-        on_flushing_drive(&job("fsync=1"), 0.0).seconds,
-        plain.seconds
+        on_flushing_drive(&job("fsync=1"), 0.0).seconds.to_bits(),
+        plain.seconds.to_bits()
     );
     let reads = |more: &str| on_flushing_drive(&format!("rw=randread\nsize=1m\n{more}"), 500.0);
-    assert_eq!(reads("fsync=1").seconds, reads("").seconds);
+    assert_eq!(
+        reads("fsync=1").seconds.to_bits(),
+        reads("").seconds.to_bits()
+    );
 }
 
 /// With several in flight, the process that flushes waits, and the others go on.

@@ -17,7 +17,7 @@ const MOST_ROWS: usize = 10_000_000;
 /// The logs of the threads of an rt-app file's first task.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Logs {
+pub(crate) struct FirstTask {
     /// What each thread wrote.
     logs: Vec<String>,
     /// What ends from then on, and until then, counts: times of the clock of the log.
@@ -64,7 +64,7 @@ impl Row {
     }
 }
 
-impl Logs {
+impl FirstTask {
     /// Puts what the threads did into `run`: the metrics that a simulation of the same file gives.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ mod tests {
         from_us: u64,
         to_us: u64,
     ) -> Result<Vec<(String, f64)>, String> {
-        let logs = Logs {
+        let logs = FirstTask {
             logs: vec![logs.to_owned()],
             from_us,
             to_us,
@@ -177,7 +177,7 @@ mod tests {
                 .collect()
         };
         let all = metrics(LOG, Some(1), 5_336_235, 5_456_235).unwrap();
-        assert_eq!(all[0].1, 40.0 / 0.12);
+        assert_eq!(all[0], ("ops_per_s".to_owned(), 40.0 / 0.12));
         assert_eq!(all[2], ("wake_p99_us".to_owned(), 57.0));
         assert_eq!(all[1], ("wake_mean_us".to_owned(), 55.9));
         // Lines 2 to 10; two lines are a loop.
@@ -192,7 +192,8 @@ mod tests {
             ])
         );
         // Phases without end are no loops.
-        assert_eq!(metrics(LOG, None, 5_340_000, 5_367_000).unwrap()[0].1, 0.0);
+        let none = metrics(LOG, None, 5_340_000, 5_367_000).unwrap();
+        assert_eq!(none[0], ("ops_per_s".to_owned(), 0.0));
     }
 
     #[test]

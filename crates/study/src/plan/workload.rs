@@ -613,7 +613,7 @@ mod tests {
     /// What the simulator has no model of goes to fio as it is.
     #[test]
     fn a_measurement_hands_the_file_to_fio_unchanged() {
-        let job = "[a]\nrw=randwrite\nfdatasync=1\nioengine=io_uring\nhipri=1\nruntime=30sec\nsize=1.5g\n\
+        let job = "[a]\nrw=randwrite\nioengine=io_uring\nhipri=1\nruntime=30sec\nsize=1.5g\n\
                    verify=crc32c\nzonemode=zbd\nnumjobs=$ncpus\n";
         let study = format!(
             "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\nfio_job = \"\"\"{job}\"\"\"\n[[policy]]\nname = 'p'\n"
@@ -624,14 +624,7 @@ mod tests {
         assert_eq!(live.workloads[0].warnings, Vec::<String>::new());
         let message = plan(RunOrigin::Sim).unwrap_err().to_string();
         for option in [
-            "fdatasync",
-            "hipri",
-            "runtime",
-            "size",
-            "verify",
-            "zonemode",
-            "numjobs",
-            "buffered",
+            "hipri", "runtime", "size", "verify", "zonemode", "numjobs", "buffered",
         ] {
             assert!(message.contains(option), "{option}: {message}");
         }
