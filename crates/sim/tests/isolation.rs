@@ -242,6 +242,11 @@ fn each_kind_of_core_has_its_own_idle_states() {
     let limited = "menu + performance + cpu-latency[limit=300us]";
     assert!(mean(&alike, 12, limited).1[4] > 0.1);
     assert!(mean(&slow, 12, limited).1[4] == 0.0);
+    // As does a ceiling.
+    let ceiling = "menu + performance + idle-states[ceiling=300us]";
+    assert!(mean(&alike, 12, ceiling).1[4] > 0.1);
+    assert!(mean(&slow, 0, ceiling).1[4] > 0.1);
+    assert!(mean(&slow, 12, ceiling).1[4] == 0.0);
     // A state that one kind does not have is not used there.
     let without =
         machine("[[cluster.idle_state]]\nname = \"C10\"\ndisabled = true\nsource = \"a test\"\n");

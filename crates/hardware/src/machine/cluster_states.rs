@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::validate::{Fault, idle_table};
-use super::{Cluster, Figure, Machine, MachineIdleState};
+use super::{Cluster, Figure, Machine, MachineError, MachineIdleState};
 use crate::idle::{IdleState, IdleStates, IdleStatesError};
 
 /// What an idle state is on one cluster, where that differs from the machine's `[[idle_state]]` of that name.
@@ -126,6 +126,65 @@ impl Machine {
         cluster: &Cluster,
     ) -> Result<IdleStates, IdleStatesError> {
         declared(&self.idle_states_of(cluster))
+    }
+
+    /// Switches idle states off on the CPUs of one cluster only, as [`Self::disable_idle_states`] does on all.
+    ///
+    /// # Errors
+    /// There is no such cluster or state, or none would be left.
+    pub fn disable_idle_states_on(
+        &mut self,
+        cluster: &str,
+        names: &[&str],
+    ) -> Result<(), MachineError> {
+        let Some(of) = self.cluster.iter().position(|c| c.name == cluster) else {
+            return Err(self.wrong("cluster", format!("no cluster is called '{cluster}'")));
+        };
+        self.can_disable(&self.cluster[of..=of], names)?;
+        let own = &mut self.cluster[of].idle_state;
+        for name in names {
+            match own.iter_mut().find(|state| state.name == *name) {
+                Some(state) => state.disabled = true,
+                None => own.push(ClusterIdleState {
+                    disabled: true,
+                    ..ClusterIdleState::named(name, "switched off")
+                }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether these states are there, and leave one to each of the clusters when they are off.
+    pub(super) fn can_disable(
+        &self,
+        clusters: &[Cluster],
+        names: &[&str],
+    ) -> Result<(), MachineError> {
+        for name in names {
+            if !self.idle_state.iter().any(|s| s.name == *name) {
+                let known: Vec<&str> = self.idle_state.iter().map(|s| s.name.as_str()).collect();
+                let message = format!(
+                    "no state '{name}' to disable; the states are {}",
+                    known.join(", ")
+                );
+                return Err(self.wrong("idle_state", message));
+            }
+        }
+        let off = |s: &MachineIdleState| s.disabled || names.contains(&s.name.as_str());
+        let all_off = |cluster: &Cluster| self.idle_states_of(cluster).iter().all(off);
+        if clusters.iter().any(all_off) {
+            let message = "at least one state has to stay enabled";
+            return Err(self.wrong("idle_state", message.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, key: &str, message: String) -> MachineError {
+        MachineError::Invalid {
+            origin: self.name.clone(),
+            key: key.to_owned(),
+            message,
+        }
     }
 
     /// The cluster that a CPU belongs to.
@@ -260,6 +319,8 @@ mod tests {
             .collect();
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
         assert!(machine.disable_idle_states(&others).is_err());
+        assert!(machine.disable_idle_states_on("big", &others).is_err());
+        assert!(machine.disable_idle_states_on("bi", &["WFI"]).is_err());
         assert!(machine.idle_state.iter().all(|s| !s.disabled));
     }
 }

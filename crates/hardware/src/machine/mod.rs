@@ -573,25 +573,7 @@ impl Machine {
     /// # Errors
     /// There is no state of that name, or none would be left.
     pub fn disable_idle_states(&mut self, names: &[&str]) -> Result<(), MachineError> {
-        let invalid = |message: String| MachineError::Invalid {
-            origin: self.name.clone(),
-            key: "idle_state".to_owned(),
-            message,
-        };
-        for name in names {
-            if !self.idle_state.iter().any(|s| s.name == *name) {
-                let known: Vec<&str> = self.idle_state.iter().map(|s| s.name.as_str()).collect();
-                return Err(invalid(format!(
-                    "no state '{name}' to disable; the states are {}",
-                    known.join(", ")
-                )));
-            }
-        }
-        let off = |s: &MachineIdleState| s.disabled || names.contains(&s.name.as_str());
-        let all_off = |cluster: &Cluster| self.idle_states_of(cluster).iter().all(off);
-        if self.cluster.iter().any(all_off) {
-            return Err(invalid("at least one state has to stay enabled".to_owned()));
-        }
+        self.can_disable(&self.cluster, names)?;
         for state in &mut self.idle_state {
             state.disabled |= names.contains(&state.name.as_str());
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use wakepath_hardware::machine::{Figure, LatencyRequest, MachineError, Origin};
+use wakepath_hardware::machine::{Cluster, Figure, LatencyRequest, MachineError, Origin};
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::apst::ApstSettings;
@@ -205,12 +205,26 @@ pub fn machine_under<'a>(
 }
 
 fn limit_states(machine: &mut Machine, limit: &IdleStatesLimit) -> Result<(), String> {
-    let states = machine.declared_idle_states().map_err(|e| e.to_string())?;
-    let off = limit.switched_off(&states).map_err(|e| e.to_string())?;
-    let off: Vec<&str> = off.iter().map(|i| states[*i].name.as_str()).collect();
-    machine
-        .disable_idle_states(&off)
-        .map_err(|e: MachineError| e.to_string())
+    // A ceiling goes by the latencies of each CPU's own states.
+    let off = |cluster: &Cluster| -> Result<Vec<String>, String> {
+        let states = machine.declared_idle_states_of(cluster);
+        let states = states.map_err(|e| e.to_string())?;
+        let off = limit.switched_off(&states).map_err(|e| e.to_string())?;
+        Ok(off.iter().map(|i| states[*i].name.clone()).collect())
+    };
+    let off: Vec<(String, Vec<String>)> = (machine.cluster.iter())
+        .map(|cluster| Ok((cluster.name.clone(), off(cluster)?)))
+        .collect::<Result<_, String>>()?;
+    let is_everywhere = |name: &&str| off.iter().all(|(_, own)| own.iter().any(|n| n == name));
+    for (cluster, own) in &off {
+        let own = own.iter().map(String::as_str);
+        let (everywhere, here): (Vec<&str>, Vec<&str>) = own.partition(is_everywhere);
+        machine
+            .disable_idle_states(&everywhere)
+            .and_then(|()| machine.disable_idle_states_on(cluster, &here))
+            .map_err(|e: MachineError| e.to_string())?;
+    }
+    Ok(())
 }
 
 fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), String> {
