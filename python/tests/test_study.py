@@ -46,6 +46,11 @@ def test_a_machine_of_ones_own() -> None:
     assert "SN530" in study.run().document["machines"][0]["drive"]
 
 
+def test_a_kernel_of_ones_own() -> None:
+    of_kernel = built(kernel="7.3").run().metrics.column("value")
+    assert of_kernel == built(policy=["menu@7.3", "teo@7.3"]).run().metrics.column("value")
+
+
 def test_simulate_is_a_study_on_the_spot() -> None:
     results = wakepath.simulate("iowait-rk3399.fio", "rk3399", ["menu", "teo"], seconds=0.01, runs=2)
     assert results.metrics.to_dict() == built(workload={**SHORT, "name": "iowait-rk3399"}).run().metrics.to_dict()

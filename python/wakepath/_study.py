@@ -48,6 +48,7 @@ class Study:
         title: str | None = None,
         machine: "str | Machine | Sequence[str | Machine] | None" = None,
         drive: "str | Drive | Sequence[str | Drive] | None" = None,
+        kernel: str | None = None,
         workload: "Path_ | Mapping[str, Any] | Sequence[Path_ | Mapping[str, Any]] | None" = None,
         policy: "Policy | Sequence[Grid] | None" = None,
         also: "Policy | Sequence[Policy]" = (),
@@ -69,6 +70,7 @@ class Study:
             title: what it is about.
             machine: what is simulated: a name of `Machine.names()`, a machine file, or a `Machine`.
             drive: the machine's drive instead of its own.
+            kernel: the kernel whose policies bare names mean, such as "7.3"; the machine's if not given.
             workload: fio jobs (`*.fio`) and rt-app files (`*.json`), built in or files; recordings (`*.parquet`) to
                 replay; or `[[workload]]` tables.
             policy: policy sets; lists inside make a grid, tables name a set.
@@ -91,6 +93,7 @@ class Study:
             "title": title,
             "machine": machine,
             "drive": drive,
+            "kernel": kernel,
             "repeats": repeats,
             "seed": seed,
             "baseline": baseline,

@@ -502,6 +502,11 @@ fn recordings_of_several_machines_are_compared_each_on_its_own() {
             "drive = 'sn530'\nrepeats",
             "a replay has no `drive`",
         ),
+        (
+            "repeats",
+            "kernel = '7.3'\nrepeats",
+            "a replay has no `kernel`",
+        ),
         ("'rk3399']", "'rk3398']", "rk3399"),
         (
             "machine = ['epyc-7502', 'rk3399']\n",

@@ -200,6 +200,32 @@ fn with_one_machine_tables_and_files_are_as_they_were() {
     assert!(table.contains("\nworkload             menu"), "{table}");
 }
 
+/// Under the study's kernel, a bare name gives what the name with its version gives under the machine's.
+#[test]
+fn a_study_may_choose_the_kernel() {
+    let temp = tempfile::tempdir().unwrap();
+    let study = |kernel: &str, policy: &str| {
+        format!(
+            "name = 's'\nmachine = 'xeon-6741p'\n{kernel}repeats = 4\npolicy = ['{policy}']\n[[workload]]\n\
+             name = 'reads'\nfio_job = \"\"\"\n[reads]\nrw=randread\nbs=4k\nsize=1g\nruntime=1\nthinktime=300\n\"\"\"\n"
+        )
+    };
+    let means = |dir: &str| {
+        let csv = printed(&["compare", dir, "--metric", "mean_us", "--format", "csv"]);
+        let line = csv.lines().nth(1).unwrap();
+        let numbers = line.split(',').filter_map(|cell| cell.parse::<f64>().ok());
+        numbers.map(f64::to_bits).collect::<Vec<_>>()
+    };
+    let of_study = run(temp.path(), &study("kernel = '7.3'\n", "menu"), "a", &[]);
+    let named = run(temp.path(), &study("", "menu@7.3"), "b", &[]);
+    let older = run(temp.path(), &study("kernel = '6.1'\n", "menu"), "c", &[]);
+    assert_eq!(means(&of_study), means(&named));
+    assert_ne!(means(&of_study), means(&older));
+    let machine = fs::read_to_string(Path::new(&of_study).join("machine.toml")).unwrap();
+    assert!(machine.contains("kernel = \"7.3\""), "{machine}");
+    assert!(machine.contains("the study"), "{machine}");
+}
+
 #[test]
 fn what_is_wrong_with_machines_is_said_with_its_line() {
     let temp = tempfile::tempdir().unwrap();
@@ -221,6 +247,11 @@ fn what_is_wrong_with_machines_is_said_with_its_line() {
             &["s.toml:2", "a name or a list of names"],
         ),
         ("['rk3399', 'laptop']", "['rk3399', 7]", &["s.toml:2"]),
+        (
+            "['rk3399', 'laptop']",
+            "'rk3399'\nkernel = '7.4'",
+            &["s.toml:3", "7.4", "7.3"],
+        ),
         (
             "['rk3399', 'laptop']",
             "['rk3399', 'rk3398']",

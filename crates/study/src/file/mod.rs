@@ -46,6 +46,8 @@ pub struct StudyFile {
     pub machine: Option<Spanned<Names>>,
     /// Drives instead of the machines' own: each machine has each of them.
     pub drive: Option<Spanned<Names>>,
+    /// The kernel whose policies bare names mean, and what no policy names, instead of the machines' own.
+    pub kernel: Option<Spanned<String>>,
     /// Runs of each workload under each policy.
     #[serde(default = "ten")]
     pub repeats: Spanned<u32>,
@@ -241,6 +243,7 @@ impl StudyFile {
             source: None,
             machine: None,
             drive: None,
+            kernel: None,
             repeats: Spanned::new(0..0, repeats),
             seed,
             baseline: None,

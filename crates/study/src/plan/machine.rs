@@ -8,6 +8,7 @@ use wakepath_hardware::machine::MachineError;
 use wakepath_results::directory::{MACHINE, MACHINES};
 use wakepath_results::document::CpuKind;
 use wakepath_trace::recording::Metadata;
+use wakepath_units::KernelVersion;
 
 use super::{PlannedWorkload, Task, copy_name};
 use crate::file::{Names, StudyError, StudyFile, StudyText, check_name};
@@ -79,6 +80,13 @@ pub(super) fn simulated(
         None => vec![None],
         Some(drives) => Names::all(drives, source)?.into_iter().map(Some).collect(),
     };
+    let kernel = match &file.kernel {
+        None => None,
+        Some(name) => {
+            let version: Result<KernelVersion, _> = name.get_ref().parse();
+            Some(version.map_err(|e| source.error(name, e.to_string()))?)
+        }
+    };
     let of_list = Names::all(machines, source)?;
     let count = of_list.len().saturating_mul(drives.len());
     if count > MAX_MACHINES {
@@ -89,7 +97,11 @@ pub(super) fn simulated(
     let mut planned: Vec<PlannedMachine> = Vec::with_capacity(count);
     for machine in of_list {
         let found = Machine::find(&named(machine.get_ref(), folder));
-        let found = found.map_err(|e| wrong(source, &machine, &e))?;
+        let mut found = found.map_err(|e| wrong(source, &machine, &e))?;
+        if kernel.is_some() {
+            found.kernel = kernel;
+            found.kernel_from = Some("the study".to_owned());
+        }
         for drive in &drives {
             let mut model = found.clone();
             if let Some(drive) = drive {
@@ -134,6 +146,11 @@ pub(super) fn replayed(
     if let Some(drive) = &file.drive {
         let message = "a replay has no `drive`: what the drives did is as recorded";
         return Err(source.error(drive, message));
+    }
+    if let Some(kernel) = &file.kernel {
+        let message = "a replay has no `kernel`: bare names are of the kernel that was recorded. Name others, such as \
+                       `menu@7.3`, or use `wakepath replay --kernel`";
+        return Err(source.error(kernel, message));
     }
     if file.machine.is_some() {
         return simulated(file, source, folder);
