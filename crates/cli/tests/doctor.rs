@@ -467,7 +467,7 @@ fn states_that_are_off_on_one_kind_of_core_are_told_and_switched_on_there() {
         "{found}"
     );
     assert_eq!(text(&found, "set"), "idle-states[ceiling=none]");
-    // The efficiency core rests in them again.
+    // The efficiency core is idle in them again.
     assert!(found["costs_mw"].as_f64().unwrap() > 0.0, "{found}");
 }
 

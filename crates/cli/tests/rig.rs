@@ -523,7 +523,7 @@ fn a_cpu_goes_off_and_online() {
             warnings.iter().any(|w| w["name"] == "hotplug"),
             "{warnings:?}"
         );
-        // No rest of any CPU spans the time that CPU 1 was off; nearly all of that was idle time on CPU 0.
+        // No idle span of any CPU covers the time that CPU 1 was off; nearly all of that was idle time on CPU 0.
         let duration = number(&report["duration_ns"]);
         let rested: u64 = report["policies"][0]["states"]
             .as_array()

@@ -250,7 +250,7 @@ enum Wakeups {
     Tiny,
     OnLimits,
     Anything,
-    /// Only timers end a stay.
+    /// Only timers end an idle period.
     Never,
 }
 
@@ -296,7 +296,7 @@ impl Story {
         limits.extend([50 * US, 200 * US]);
         let mut exits = Vec::new();
         for state in states {
-            // What a stay must last for the governors, who take half the exit latency or all of it
+            // What an idle period must last for the governors, who take half the exit latency or all of it
             // off it, to see just the target residency.
             let (residency, exit) = (state.target_residency, state.exit_latency);
             limits.push(residency);

@@ -261,7 +261,7 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
         });
     }
     if share(below) >= WRONG_SHARE {
-        // The stays in question drew what the shallower state draws.
+        // The idle periods in question drew what the shallower state draws.
         let wasted_mw_us: f64 = (0..states.len().saturating_sub(1))
             .filter(|i| states[*i].sum.usage > 0)
             .map(|i| {

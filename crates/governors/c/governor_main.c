@@ -353,7 +353,7 @@ static void serve(void)
 			device.states_usage[TOGGLE_STATE(call->toggle)].disable = TOGGLE_OFF(call->toggle);
 			continue;
 		}
-		if (question.ask & ASK_STAY)
+		if (question.ask & ASK_REFLECT)
 			tell(call, question.entered);
 		wp_now.utilisation = question.utilisation;
 		answer.state = choose(call, &stop_tick);

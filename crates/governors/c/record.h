@@ -50,7 +50,7 @@ struct call_record {
 };
 
 /*
- * What a governor is asked with --serve: to tell it of the last stay (ASK_STAY: the fields of @call from reflect_clock
+ * What a governor is asked with --serve: to tell it of the last idle period (ASK_REFLECT: the fields of @call from reflect_clock
  * on that say so, and the state @entered), to switch a state (ASK_TOGGLE, no answer), and to choose.
  */
 struct question_record {
@@ -62,7 +62,7 @@ struct question_record {
 	u32 unused;
 };
 
-#define ASK_STAY	1u
+#define ASK_REFLECT	1u
 #define ASK_TOGGLE	2u
 
 struct answer_record {

@@ -17,8 +17,8 @@ use crate::source::Source;
 const MAGIC: u32 = 0x6573_6163;
 /// `KEEP_DEFAULTS`.
 const KEEP_DEFAULTS: u32 = 2;
-/// `ASK_STAY` and `ASK_TOGGLE`.
-const STAY: u32 = 1;
+/// `ASK_REFLECT` and `ASK_TOGGLE`.
+const REFLECT: u32 = 1;
 const TOGGLE: u32 = 2;
 /// `sizeof(struct question_record)`.
 const QUESTION: usize = 72;
@@ -135,13 +135,13 @@ impl Compiled {
 
 /// `struct question_record`.
 fn question(
-    stay: Option<(usize, &IdleOutcome)>,
+    last: Option<(usize, &IdleOutcome)>,
     query: &IdleQuery,
     (toggle, ask): (u8, u32),
     utilisation: u16,
 ) -> [u8; QUESTION] {
-    let outcome = stay.map(|(_, outcome)| *outcome).unwrap_or_default();
-    let entered = stay.map_or(0, |(state, _)| state as u32);
+    let outcome = last.map(|(_, outcome)| *outcome).unwrap_or_default();
+    let entered = last.map_or(0, |(state, _)| state as u32);
     let mut bytes = [0; QUESTION];
     let mut at = 0;
     let mut put = |field: &[u8]| {
@@ -170,14 +170,14 @@ fn question(
 impl Running for Compiled {
     fn ask(
         &mut self,
-        stay: Option<(usize, &IdleOutcome)>,
+        last: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
         utilisation: u16,
     ) -> Result<ProgramAnswer, String> {
         self.process.asked += 1;
-        let ask = if stay.is_some() { STAY } else { 0 };
+        let ask = if last.is_some() { REFLECT } else { 0 };
         let mut bytes = [0; ANSWER];
-        let question = question(stay, query, (0, ask), utilisation);
+        let question = question(last, query, (0, ask), utilisation);
         self.talk(&question, Some(&mut bytes))
             .map_err(|why| self.explain(why))?;
         let [a, b, c, d, tick, _, _, _, limit @ ..] = bytes;

@@ -109,13 +109,13 @@ fn decision(line: &str) -> Option<IdleDecision> {
 impl Running for Asked {
     fn ask(
         &mut self,
-        stay: Option<(usize, &IdleOutcome)>,
+        last: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
         utilisation: u16,
     ) -> Result<ProgramAnswer, String> {
         self.process.asked += 1;
         let question = self.process.asked;
-        if let Some((entered, outcome)) = stay {
+        if let Some((entered, outcome)) = last {
             _ = writeln!(
                 self.lines,
                 "reflect,{entered},{},{},{},{}",

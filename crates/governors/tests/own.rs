@@ -78,13 +78,13 @@ fn decisions(mut governor: Governor, count: u64) -> (Vec<IdleDecision>, Option<S
             governor.set_disabled(3, true);
         }
         let decision = governor.select(&query);
-        // Short stays and long ones.
+        // Short idle periods and long ones.
         let most = [2_000, 30_000, 800_000, 6_000_000][next(4) as usize];
-        let stay = next(most);
-        clock += stay;
+        let length = next(most);
+        clock += length;
         let outcome = IdleOutcome {
             clock,
-            residency: if next(20) == 0 { 0 } else { stay + 1 },
+            residency: if next(20) == 0 { 0 } else { length + 1 },
             got_tick: next(4) == 0,
             poll_limit_hit: false,
         };

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
+use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::{
     Governor, IdleDecision, IdleGovernor, IdleOutcome, IdlePolicy, IdleQuery,
 };
 use wakepath_policies::input::Call;
 use wakepath_trace::recording::{Before, IdlePeriod};
 
-use crate::rest::CAUSE_WITHIN;
 use crate::setup::Ran;
+use crate::span::CAUSE_WITHIN;
 
 /// A governor knows nothing when the recording begins and the real one did: after so many periods
 /// what it has not seen no longer counts for much (menu's last 8 intervals, and correction factors and
@@ -30,7 +30,7 @@ pub struct Agreement {
     pub tick_known: u64,
     /// See [`Agreement::tick_known`].
     pub same_tick: u64,
-    /// Why the rest may differ.
+    /// Why the others may differ.
     pub reasons: BTreeMap<&'static str, u64>,
 }
 

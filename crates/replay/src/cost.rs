@@ -1,15 +1,15 @@
-//! What a stay in an idle state cost, against what the oracle would have done with the same rest.
+//! What an idle period cost, against what the oracle would have done with the same idle span.
 //!
-//! The energy of a stay is that of the state and of the way in and out
-//! ([`wakepath_policies::idle::power`]), as for the oracle itself. The oracle, which knows the rest's
+//! The energy of an idle period is that of the state and of the way in and out
+//! ([`wakepath_policies::idle::power`]), as for the oracle itself. The oracle, which knows the idle span's
 //! length, enters one state once. What the package draws comes on top ([`crate::package`]).
 
 use std::ops::Range;
 
 use wakepath_policies::idle::OracleGoal;
+use wakepath_policies::idle::fit::FitBounds;
 use wakepath_policies::idle::oracle::Oracle;
 use wakepath_policies::idle::power::{IdlePower, StatePower};
-use wakepath_policies::idle::stay::FitBounds;
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::setup::States;
@@ -120,16 +120,16 @@ impl TotalsByBlock {
     }
 }
 
-/// Judges rests on CPUs of one kind.
+/// Judges idle spans on CPUs of one kind.
 #[derive(Clone, Debug)]
 pub struct Judge {
     states: States,
     oracle: Oracle,
-    /// Of each state, what a stay is judged by.
+    /// Of each state, what an idle period is judged by.
     rules: Vec<Rule>,
 }
 
-/// What stays in a state are judged by.
+/// What idle periods in a state are judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     bounds: FitBounds,
@@ -141,7 +141,7 @@ pub struct Rule {
     pub polling: bool,
 }
 
-/// What the oracle does with a rest.
+/// What the oracle does with an idle span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Best {
     /// The state that it enters.
@@ -175,13 +175,13 @@ impl Judge {
         }
     }
 
-    /// What stays in a state are judged by, if there is such a state.
+    /// What idle periods in a state are judged by, if there is such a state.
     #[inline(always)]
     pub fn rule(&self, state: usize) -> Option<&Rule> {
         self.rules.get(state)
     }
 
-    /// The oracle's state for a rest of `length` ns in which the package may save `package_saving` fJ.
+    /// The oracle's state for an idle span of `length` ns in which the package may save `package_saving` fJ.
     #[inline(always)]
     pub fn best(&self, length: u64, package_saving: i64, latency_request: i64) -> Best {
         let state = self
@@ -204,7 +204,7 @@ impl Judge {
         state + 1 == self.rules.len()
     }
 
-    /// Accounts a stay. `last`: what came next was the rest's end. Returns how much longer than the
+    /// Accounts an idle period. `last`: what came next was the idle span's end. Returns how much longer than the
     /// oracle's the wake-up took, in ns.
     #[inline(always)]
     pub fn account(
@@ -241,7 +241,7 @@ fn of_state(power: &IdlePower, state: usize) -> StatePower {
     power.states.get(state).copied().unwrap_or_default()
 }
 
-/// The energy of a stay, and what of it the oracle would have saved, in fJ.
+/// The energy of an idle period, and what of it the oracle would have saved, in fJ.
 #[inline(never)]
 fn energies(
     power: &IdlePower,

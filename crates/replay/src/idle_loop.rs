@@ -1,4 +1,4 @@
-//! The kernel's idle loop around a governor, over one rest (`do_idle()` and `cpuidle_idle_call()`,
+//! The kernel's idle loop around a governor, over one idle span (`do_idle()` and `cpuidle_idle_call()`,
 //! `kernel/sched/idle.c`, Linux 6.1 and 6.12).
 
 use wakepath_hardware::IdleStates;
@@ -10,14 +10,14 @@ use wakepath_units::Nanoseconds;
 
 use crate::cost::{Judge, TotalsByBlock};
 use crate::package::Tally;
-use crate::rest::IdleSpan;
+use crate::span::IdleSpan;
 
-/// What is the same for all rests of a CPU.
+/// What is the same for all idle spans of a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
     /// Its idle states.
     pub states: &'a IdleStates,
-    /// What stays are judged by.
+    /// What idle periods are judged by.
     pub judge: &'a Judge,
     /// The tick's period, in ns.
     pub period: u64,
@@ -79,30 +79,30 @@ impl IdleLoop {
         self.governor.failure()
     }
 
-    /// Goes through rests, in their order. `package`: what becomes of the package, if that counts, and this governor's
+    /// Goes through idle spans, in their order. `package`: what becomes of the package, if that counts, and this governor's
     /// place in it.
-    pub(crate) fn rests(
+    pub(crate) fn spans(
         &mut self,
         terms: Terms<'_>,
-        rests: &[IdleSpan],
+        spans: &[IdleSpan],
         package: Option<(&mut Tally, usize)>,
     ) {
         if package.is_none() && terms.ceiling.is_none() {
-            self.pass::<true>(terms, rests, None);
+            self.pass::<true>(terms, spans, None);
         } else {
-            self.pass::<false>(terms, rests, package);
+            self.pass::<false>(terms, spans, package);
         }
     }
 
     fn pass<const PLAIN: bool>(
         &mut self,
         terms: Terms<'_>,
-        rests: &[IdleSpan],
+        spans: &[IdleSpan],
         package: Option<(&mut Tally, usize)>,
     ) {
         self.governor.with(Passage::<PLAIN> {
             terms,
-            rests,
+            spans,
             package,
             poll_limit: self.poll_limit,
             tick_stopped: &mut self.tick_stopped,
@@ -112,10 +112,10 @@ impl IdleLoop {
     }
 }
 
-/// Some rests, with whichever governor. `PLAIN`: neither leases nor a package, as in most replays.
+/// Some idle spans, with whichever governor. `PLAIN`: neither leases nor a package, as in most replays.
 struct Passage<'a, const PLAIN: bool> {
     terms: Terms<'a>,
-    rests: &'a [IdleSpan],
+    spans: &'a [IdleSpan],
     package: Option<(&'a mut Tally, usize)>,
     poll_limit: u64,
     tick_stopped: &'a mut bool,
@@ -125,15 +125,15 @@ struct Passage<'a, const PLAIN: bool> {
 
 impl<const PLAIN: bool> WithGovernor for Passage<'_, PLAIN> {
     fn run<G: IdleGovernor>(mut self, governor: &mut G) {
-        for rest in self.rests {
-            self.rest(governor, rest);
+        for span in self.spans {
+            self.span(governor, span);
         }
     }
 }
 
 impl<const PLAIN: bool> Passage<'_, PLAIN> {
     #[inline(always)]
-    fn rest<G: IdleGovernor>(&mut self, governor: &mut G, rest: &IdleSpan) {
+    fn span<G: IdleGovernor>(&mut self, governor: &mut G, span: &IdleSpan) {
         let Terms {
             states,
             judge,
@@ -141,11 +141,11 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
             ceiling,
         } = self.terms;
         let counts = &mut *self.counts;
-        let totals = counts.totals.of_mut(rest.block);
+        let totals = counts.totals.of_mut(span.block);
         // A task gets the tick back; where nothing is recorded of tasks, one is taken to have run.
-        let mut tick_stopped = *self.tick_stopped && rest.in_loop;
-        let mut now = rest.start;
-        let mut tick = rest.tick;
+        let mut tick_stopped = *self.tick_stopped && span.in_loop;
+        let mut now = span.start;
+        let mut tick = span.tick;
         let mut slept = false;
         let mut after_tick = false;
         if G::WANTS_UTILISATION {
@@ -155,14 +155,14 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
             while tick <= now {
                 tick += period;
             }
-            let next_timer = if now > rest.start && rest.timer <= now as i64 {
-                rest.unknown
+            let next_timer = if now > span.start && span.timer <= now as i64 {
+                span.unknown
             } else {
-                rest.timer.saturating_sub_unsigned(now)
+                span.timer.saturating_sub_unsigned(now)
             };
             let clock = Nanoseconds(now);
-            let leased = !PLAIN && rest.lease.holds(clock);
-            let looks_at = match rest.lease.next_look(clock) {
+            let leased = !PLAIN && span.lease.holds(clock);
+            let looks_at = match span.lease.next_look(clock) {
                 Some(at) if leased => at.0,
                 _ => u64::MAX,
             };
@@ -173,10 +173,10 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
                 after_tick,
                 tick,
                 keeps_tick: false,
-                latency_request: rest.latency_request,
-                nr_iowait: rest.iowaiters,
-                true_idle: rest.end - now,
-                package_saving: rest.package_saving,
+                latency_request: span.latency_request,
+                nr_iowait: span.iowaiters,
+                true_idle: span.end - now,
+                package_saving: span.package_saving,
             };
             let ceiling = ceiling.filter(|_| leased);
             let choice = call.choose(&call.query(), states, governor, ceiling);
@@ -193,25 +193,25 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
                 u64::MAX
             };
             let ticks_at = if tick_stopped { u64::MAX } else { tick };
-            let end = rest.end.min(polls_until).min(ticks_at).min(looks_at);
-            let last = end == rest.end;
-            let added = judge.account(totals, state, end - now, last, rest.best);
+            let end = span.end.min(polls_until).min(ticks_at).min(looks_at);
+            let last = end == span.end;
+            let added = judge.account(totals, state, end - now, last, span.best);
             if !PLAIN && let Some((tally, place)) = &mut self.package {
                 let sleeps = judge.is_deepest(state);
-                tally.stay(*place, &rest.windows, now..end, sleeps, slept);
+                tally.idle_period(*place, &span.windows, now..end, sleeps, slept);
                 slept = sleeps;
             }
             let poll_limit_hit = !last && polls_until == end;
             counts.poll_limit_hits += u64::from(poll_limit_hit);
             after_tick = end == ticks_at;
-            let outcome = IdleOutcome::of_stay(now, end, after_tick, poll_limit_hit);
+            let outcome = IdleOutcome::of_period(now, end, after_tick, poll_limit_hit);
             governor.reflect(state, &outcome);
             if G::WANTS_UTILISATION {
                 governor.set_utilisation(self.busy.idle_until(end));
             }
             if last {
                 *self.tick_stopped = tick_stopped;
-                if rest.woken_by_io {
+                if span.woken_by_io {
                     totals[state].delay_io(added);
                 }
                 return;

@@ -1,18 +1,18 @@
-//! PSD's lease of one CPU, as of when its rests began.
+//! PSD's lease of one CPU, as of when its idle spans began.
 //!
 //! A recording has an idle period at its end, behind what happened during it: a completion whose interrupt came inside
-//! of the idle state is known first. It must not hold for the rest that it ended.
+//! of the idle state is known first. It must not hold for the idle span that it ended.
 
 use std::collections::VecDeque;
 
 use wakepath_policies::psd::{Lease, LeaseRule, LeaseView, PsdPolicy};
 use wakepath_units::{Nanoseconds, TickRate};
 
-/// So many I/Os can have come since a rest began. A completion ends all idle states but the polling one, which gives up
+/// So many I/Os can have come since an idle span began. A completion ends all idle states but the polling one, which gives up
 /// after a tick at most.
 const MOST: usize = 1024;
 
-/// The lease of a CPU, and the I/Os since its last rest began.
+/// The lease of a CPU, and the I/Os since its last idle span began.
 #[derive(Clone, Debug)]
 pub(crate) struct Leases {
     lease: Lease,
@@ -46,7 +46,7 @@ impl Leases {
         self.ios.push_back(time);
     }
 
-    /// The lease that a rest finds which begins at `start`. Rests are asked about in their order.
+    /// The lease that an idle span finds which begins at `start`. Idle spans are asked about in their order.
     #[inline(never)]
     pub(crate) fn found_at(&mut self, start: u64) -> LeaseView {
         while let Some(&time) = self.ios.front()
@@ -65,7 +65,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Until when the lease holds that a rest finds which begins at `start`, in ns; 0: none holds.
+    /// Until when the lease holds that an idle span finds which begins at `start`, in ns; 0: none holds.
     fn end(leases: &mut Leases, start: u64) -> u64 {
         let lease = leases.found_at(start);
         let last = (0..100).rfind(|ms| lease.holds(Nanoseconds(start + ms * MS)));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_holds_for_rests_that_begin_after_the_io() {
+    fn a_lease_holds_for_idle_spans_that_begin_after_the_io() {
         for rule in [LeaseRule::Patch, LeaseRule::Module, LeaseRule::Daemon] {
             let psd = PsdPolicy {
                 timeout_ms: 4,
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_never_rests_takes_no_memory() {
+    fn a_cpu_that_is_never_idle_takes_no_memory() {
         let mut leases = Leases::new(&PsdPolicy::default(), TickRate::HZ_1000);
         for tick in 0..10_000 {
             leases.io(tick * MS);

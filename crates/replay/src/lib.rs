@@ -1,11 +1,11 @@
 //! Replay: what another idle governor would have chosen on a recorded load, and what it would have
 //! cost.
 //!
-//! [`replay`] goes through a recording, twice if the package counts. On each CPU it puts together the *rests*: from when the
+//! [`replay`] goes through a recording, twice if the package counts. On each CPU it puts together the *idle spans*: from when the
 //! CPU ran out of work until something other than its own tick or polling limit woke it
-//! ([`rest`]). Each rest goes through the kernel's idle loop with every governor in question
-//! ([`idle_loop`]), and each stay in an idle state is set against what the oracle would have done
-//! with the rest ([`cost`]); so is the sleep of the package, in the times in which every CPU rests
+//! ([`span`]). Each idle span goes through the kernel's idle loop with every governor in question
+//! ([`idle_loop`]), and each idle period in an idle state is set against what the oracle would have done
+//! with the idle span ([`cost`]); so is the sleep of the package, in the times in which every CPU is idle
 //! ([`package`]). The load itself is as recorded: it does not answer to being served later
 //! or sooner.
 //!
@@ -25,10 +25,10 @@ pub mod idle_loop;
 mod leases;
 pub mod package;
 mod report;
-pub mod rest;
 mod run;
 pub mod score;
 mod setup;
+pub mod span;
 mod windows;
 
 pub use blocks::MAX_BLOCKS;

@@ -52,11 +52,11 @@ impl PackageFigures {
 
     /// What it saves in these windows if this CPU and all others sleep as deeply as they can, in fJ. `end`: when the CPU
     /// wakes up.
-    pub(crate) fn saving(&self, windows: &Windows, of_rest: &Range<usize>, end: u64) -> i64 {
+    pub(crate) fn saving(&self, windows: &Windows, of_span: &Range<usize>, end: u64) -> i64 {
         let slept = self
             .awake
-            .femtojoules_over(Nanoseconds(windows.sleep_in(of_rest)));
-        let last = of_rest.clone().last().and_then(|last| windows.get(last));
+            .femtojoules_over(Nanoseconds(windows.sleep_in(of_span)));
+        let last = of_span.clone().last().and_then(|last| windows.get(last));
         let waits = last
             .filter(|last| last.end == end)
             .map_or(0, |last| self.wait(last.start, last.end));
@@ -87,7 +87,7 @@ pub struct PackageReport {
     pub added_io_latency_ns: u64,
     /// Energy beyond what it takes with the oracle, in J.
     pub wasted_j: f64,
-    /// Its energy from the first rest to the end of the last one, with that of CPUs that wait for it, in J.
+    /// Its energy from the first idle span to the end of the last one, with that of CPUs that wait for it, in J.
     pub energy_j: f64,
 }
 
@@ -98,7 +98,7 @@ struct Course {
     awake_until: u64,
     /// How long the package was up because a tick woke a CPU, in ns.
     interrupted: u64,
-    /// By how much the number of CPUs that are awake at a window's end changes here: most rests that keep the package
+    /// By how much the number of CPUs that are awake at a window's end changes here: most idle spans that keep the package
     /// awake do so in several windows, and are noted at the first and behind the last.
     change: i32,
 }
@@ -184,9 +184,9 @@ impl Tally {
         }
     }
 
-    /// What the package saves in a rest that ends at `end`; see [`PackageFigures::saving`].
-    pub(crate) fn saving(&self, of_rest: &Range<usize>, end: u64) -> i64 {
-        self.package.saving(&self.windows, of_rest, end)
+    /// What the package saves in an idle span that ends at `end`; see [`PackageFigures::saving`].
+    pub(crate) fn saving(&self, of_span: &Range<usize>, end: u64) -> i64 {
+        self.package.saving(&self.windows, of_span, end)
     }
 
     fn course(&mut self, governor: usize, window: usize) -> Option<&mut Course> {
@@ -199,31 +199,31 @@ impl Tally {
         self.courses.get_mut(at * self.governors + governor)
     }
 
-    /// Under a governor, a CPU stayed in its deepest state (`deepest`) or in another one. `of_rest`: the windows of its rest;
+    /// Under a governor, a CPU stayed in its deepest state (`deepest`) or in another one. `of_span`: the windows of its idle span;
     /// `after_deepest`: it was in its deepest state before.
     #[inline(never)]
-    pub(crate) fn stay(
+    pub(crate) fn idle_period(
         &mut self,
         governor: usize,
-        of_rest: &Range<usize>,
+        of_span: &Range<usize>,
         time: Range<u64>,
         deepest: bool,
         after_deepest: bool,
     ) {
-        if of_rest.is_empty() {
+        if of_span.is_empty() {
             return;
         }
         if !deepest {
-            self.awake(governor, of_rest, time.start, time.end);
+            self.awake(governor, of_span, time.start, time.end);
         } else if after_deepest {
-            self.interrupt(governor, of_rest, time.start);
+            self.interrupt(governor, of_span, time.start);
         }
     }
 
-    /// Under a governor, a CPU was not in its deepest state from `start` to `end`. `of_rest`: the windows of its rest.
-    pub(crate) fn awake(&mut self, governor: usize, of_rest: &Range<usize>, start: u64, end: u64) {
-        let from = self.windows.not_over_by(start, of_rest).max(self.first);
-        let to = self.windows.not_over_by(end, of_rest);
+    /// Under a governor, a CPU was not in its deepest state from `start` to `end`. `of_span`: the windows of its idle span.
+    pub(crate) fn awake(&mut self, governor: usize, of_span: &Range<usize>, start: u64, end: u64) {
+        let from = self.windows.not_over_by(start, of_span).max(self.first);
+        let to = self.windows.not_over_by(end, of_span);
         if from < to {
             if let Some(course) = self.course(governor, from) {
                 course.change += 1;
@@ -233,7 +233,7 @@ impl Tally {
             }
         }
         let begun = |w: &Window| w.start < end;
-        if to < of_rest.end
+        if to < of_span.end
             && self.windows.get(to).is_some_and(begun)
             && let Some(course) = self.course(governor, to)
         {
@@ -242,14 +242,14 @@ impl Tally {
     }
 
     /// Under a governor, a tick woke a CPU at `time`, and it went back to its deepest state.
-    fn interrupt(&mut self, governor: usize, of_rest: &Range<usize>, time: u64) {
+    fn interrupt(&mut self, governor: usize, of_span: &Range<usize>, time: u64) {
         let up = self.package.sleep.exit.0 + self.package.sleep.delay().0;
         if up == 0 {
             return;
         }
-        let index = self.windows.not_over_by(time, of_rest);
+        let index = self.windows.not_over_by(time, of_span);
         let inside = |w: &Window| w.start < time;
-        if index < of_rest.end
+        if index < of_span.end
             && self.windows.get(index).is_some_and(inside)
             && let Some(course) = self.course(governor, index)
         {
@@ -257,9 +257,9 @@ impl Tally {
         }
     }
 
-    /// A CPU's rest is over at `end`; `by_io`: because of an I/O completion.
-    pub(crate) fn end_of_rest(&mut self, of_rest: &Range<usize>, end: u64, by_io: bool) {
-        let last = of_rest.clone().last();
+    /// A CPU's idle span is over at `end`; `by_io`: because of an I/O completion.
+    pub(crate) fn end_of_span(&mut self, of_span: &Range<usize>, end: u64, by_io: bool) {
+        let last = of_span.clone().last();
         let Some(last) = last.filter(|last| self.windows.get(*last).is_some_and(|w| w.end == end))
         else {
             return;
@@ -349,7 +349,7 @@ impl Tally {
         }
     }
 
-    /// CPUs of the package that never rest.
+    /// CPUs of the package that are never idle.
     pub(crate) fn silent_cpus(&self) -> usize {
         let seen = self.windows.cpus.iter().flatten().count();
         self.package.cpus.saturating_sub(seen)

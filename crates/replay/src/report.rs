@@ -13,10 +13,10 @@ use crate::package::PackageReport;
 /// What came of a replay.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Recorded idle periods, and the rests that they make.
+    /// Recorded idle periods, and the idle spans that they make.
     pub periods: u64,
     /// See [`Report::periods`].
-    pub rests: u64,
+    pub spans: u64,
     /// The CPUs with idle periods, in order.
     pub cpus: Vec<u32>,
     /// From the first to the last event, in ns.
@@ -27,7 +27,7 @@ pub struct Report {
     pub agreement: Option<(String, Agreement)>,
     /// The drives.
     pub drives: Vec<DriveReport>,
-    /// Rests ended by an I/O completion.
+    /// Idle spans ended by an I/O completion.
     pub io_wake_ups: u64,
     /// I/O completions, also those that came to a CPU that was not idle.
     pub io_completions: u64,
@@ -47,8 +47,8 @@ pub struct Report {
 pub struct BlockReport {
     /// How long it is, in ns.
     pub duration_ns: u64,
-    /// Rests that began in it.
-    pub rests: u64,
+    /// Idle spans that began in it.
+    pub spans: u64,
     /// Those of them that an I/O completion ended.
     pub io_wake_ups: u64,
     /// I/O completions in it.
@@ -66,8 +66,8 @@ pub struct BlockPolicy {
     pub groups: Vec<Vec<StateReport>>,
     /// The package, if its power is known.
     pub package: Option<PackageReport>,
-    /// Rests that began under a PSD lease; `None` without PSD.
-    pub leased_rests: Option<u64>,
+    /// Idle spans that began under a PSD lease; `None` without PSD.
+    pub leased_spans: Option<u64>,
 }
 
 /// What came of a governor, over states and the package.

@@ -21,8 +21,8 @@ use crate::idle_loop::{IdleLoop, Terms};
 use crate::leases::Leases;
 use crate::package::{self, Tally};
 use crate::report::{BlockPolicy, BlockReport, PolicyReport, Report, StateReport};
-use crate::rest::{CAUSE_WITHIN, IdleSpan, IdleSpans, LONGEST, Residency};
 use crate::setup::{Setup, SetupError, States};
+use crate::span::{CAUSE_WITHIN, IdleSpan, IdleSpans, MAX_IDLE_PERIOD, Residency};
 use crate::windows::{Finder, Windows};
 
 /// Why a replay failed.
@@ -47,7 +47,7 @@ pub enum ReplayError {
         cpu: u32,
         /// The index of the state.
         state: u8,
-        /// When the stay ended, in ns.
+        /// When the idle period ended, in ns.
         time: u64,
         /// How many there are.
         states: usize,
@@ -68,7 +68,7 @@ pub enum ReplayError {
 
 /// No kernel has more CPUs (`NR_CPUS`).
 const MAX_CPUS: u32 = 8192;
-/// A CPU's rest that ended so long before what is read now will not change any more, in ns.
+/// A CPU's idle span that ended so long before what is read now will not change any more, in ns.
 const SETTLED_AFTER: u64 = 1_000_000_000;
 
 /// What is the same for all CPUs of a kind.
@@ -91,24 +91,24 @@ impl<'a> Group<'a> {
 struct Cpu<'a> {
     number: usize,
     group: &'a Group<'a>,
-    rests: IdleSpans,
+    spans: IdleSpans,
     leases: Option<Leases>,
-    /// When the last rest ended, if what woke the CPU is not known yet.
+    /// When the last idle span ended, if what woke the CPU is not known yet.
     woken_at: Option<u64>,
     /// The last completion of a request here.
     completed_at: u64,
-    /// A completion ended the rest before the CPU left its idle state.
+    /// A completion ended the idle span before the CPU left its idle state.
     woken_inside: bool,
     phase: u64,
     loops: Vec<IdleLoop>,
-    /// The end of the last rest that all governors have gone through.
+    /// The end of the last idle span that all governors have gone through.
     asked_until: u64,
-    /// A window near the last rest.
+    /// A window near the last idle span.
     window: usize,
     recorded: TotalsByBlock,
-    /// Block and state of the last stay, and how much longer than the oracle's the wake-up took, in ns.
+    /// Block and state of the last idle period, and how much longer than the oracle's the wake-up took, in ns.
     recorded_last: (usize, usize, u64),
-    /// The block of the last rest.
+    /// The block of the last idle span.
     near: Near,
     /// The governor that ran is asked again, or the calls are wanted.
     watched: bool,
@@ -136,7 +136,7 @@ struct Common<'a> {
     flags: FlagCounts,
     /// A CPU, and where its governor call log goes.
     calls: Option<(u32, &'a mut dyn Write)>,
-    long_rests: u64,
+    long_periods: u64,
     clock_jumps: u64,
     hotplug: Hotplug,
     package: PackageStage,
@@ -147,8 +147,8 @@ struct Common<'a> {
 /// What is counted in a block of time beside what governors do.
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockCounts {
-    rests: u64,
-    leased_rests: u64,
+    spans: u64,
+    leased_spans: u64,
     io_wake_ups: u64,
     io_completions: u64,
 }
@@ -157,7 +157,7 @@ struct BlockCounts {
 enum PackageStage {
     /// Nothing: its power is not known.
     None,
-    /// A first passage looks for the times in which all CPUs rest, and for nothing else.
+    /// A first passage looks for the times in which all CPUs are idle, and for nothing else.
     Finds(Finder),
     /// Its sleep in these times under each governor.
     Tallies(Box<Tally>),
@@ -172,49 +172,49 @@ impl PackageStage {
     }
 }
 
-/// Takes note of what is done in a rest by the governor that ran and by the oracle. `near`: where windows were found last.
+/// Takes note of what is done in an idle span by the governor that ran and by the oracle. `near`: where windows were found last.
 #[inline(never)]
-fn tally_rest(
+fn tally_span(
     tally: &mut Tally,
     near: &mut usize,
     judge: &Judge,
-    rest: &mut IdleSpan,
+    span: &mut IdleSpan,
     earlier: &[Residency],
     last: Residency,
 ) {
-    rest.windows = tally.windows.within(*near, rest.start, rest.end);
-    *near = rest.windows.end.saturating_sub(1);
-    if !rest.windows.is_empty() {
-        tally_recorded(tally, judge, rest, earlier, last);
+    span.windows = tally.windows.within(*near, span.start, span.end);
+    *near = span.windows.end.saturating_sub(1);
+    if !span.windows.is_empty() {
+        tally_recorded(tally, judge, span, earlier, last);
     }
-    rest.judge(judge);
-    if !judge.is_deepest(rest.best.state) {
-        tally.awake(package::ORACLE, &rest.windows, rest.start, rest.end);
+    span.judge(judge);
+    if !judge.is_deepest(span.best.state) {
+        tally.awake(package::ORACLE, &span.windows, span.start, span.end);
     }
 }
 
-/// Takes note of what the governor that ran did in a rest in which the package may sleep.
+/// Takes note of what the governor that ran did in an idle span in which the package may sleep.
 fn tally_recorded(
     tally: &mut Tally,
     judge: &Judge,
-    rest: &mut IdleSpan,
+    span: &mut IdleSpan,
     earlier: &[Residency],
     last: Residency,
 ) {
-    rest.package_saving = tally.saving(&rest.windows, rest.end);
+    span.package_saving = tally.saving(&span.windows, span.end);
     let mut slept = false;
-    let mut stay_in = |stay: Residency, start: u64| {
-        let deepest = judge.is_deepest(usize::from(stay.state));
-        let time = start..start + stay.duration;
-        tally.stay(package::RECORDED, &rest.windows, time, deepest, slept);
+    let mut tally_period = |period: Residency, start: u64| {
+        let deepest = judge.is_deepest(usize::from(period.state));
+        let time = start..start + period.duration;
+        tally.idle_period(package::RECORDED, &span.windows, time, deepest, slept);
         slept = deepest;
     };
-    let mut start = rest.start;
-    for stay in earlier {
-        stay_in(*stay, start);
-        start += stay.duration;
+    let mut start = span.start;
+    for period in earlier {
+        tally_period(*period, start);
+        start += period.duration;
     }
-    stay_in(last, rest.end - last.duration);
+    tally_period(last, span.end - last.duration);
 }
 
 /// What becomes of a governor when its CPU goes off- and online.
@@ -349,10 +349,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The times in which all CPUs rest, after a passage that looks for them.
+    /// The times in which all CPUs are idle, after a passage that looks for them.
     fn windows(mut self) -> Windows {
         for cpu in self.cpus.iter_mut().flatten() {
-            self.common.end_rest(cpu);
+            self.common.end_span(cpu);
         }
         match self.common.package {
             PackageStage::Finds(finder) => finder.finish(),
@@ -378,11 +378,11 @@ impl<'a> Run<'a> {
                 through = through.min(extent.first);
                 continue;
             };
-            if cpu.rests.end().saturating_add(SETTLED_AFTER) < now {
-                if cpu.rests.end() >= extent.last {
-                    common.end_rest(cpu);
+            if cpu.spans.end().saturating_add(SETTLED_AFTER) < now {
+                if cpu.spans.end() >= extent.last {
+                    common.end_span(cpu);
                 }
-                if cpu.rests.are_closed() {
+                if cpu.spans.are_closed() {
                     common.ask_governors(cpu);
                 }
             }
@@ -446,7 +446,7 @@ impl<'a> Run<'a> {
         for (number, cpu) in self.cpus.into_iter().enumerate() {
             let Some(mut cpu) = cpu else { continue };
             self.common.last = self.common.last.max(cpu.last);
-            self.common.end_rest(&mut cpu);
+            self.common.end_span(&mut cpu);
             self.common.ask_governors(&mut cpu);
             cpu.shadow.settle(self.common.calls_of(number as u32))?;
             check_governors(&cpu)?;
@@ -491,7 +491,7 @@ impl<'a> Common<'a> {
             last: 0,
             flags: FlagCounts::default(),
             calls,
-            long_rests: 0,
+            long_periods: 0,
             clock_jumps: 0,
             hotplug,
             plain: setup.psd.is_none() && matches!(package, PackageStage::None),
@@ -515,7 +515,7 @@ impl<'a> Common<'a> {
         Cpu {
             number: cpu as usize,
             group,
-            rests: IdleSpans::default(),
+            spans: IdleSpans::default(),
             leases: setup.psd.map(|psd| Leases::new(&psd, setup.tick)),
             woken_at: None,
             completed_at: 0,
@@ -557,17 +557,17 @@ impl<'a> Common<'a> {
             EventKind::Idle(period) => return self.idle(cpu, time, event.cpu, &period.into()),
             EventKind::Timer(TimerKind::Tick) => {
                 cpu.phase = time;
-                cpu.rests.tick(time);
+                cpu.spans.tick(time);
                 cpu.shadow.tick(time);
             }
-            EventKind::Timer(_) | EventKind::Wake { .. } => self.end_rest(cpu),
+            EventKind::Timer(_) | EventKind::Wake { .. } => self.end_span(cpu),
             EventKind::BlockIssue(block) => {
-                self.end_rest(cpu);
+                self.end_span(cpu);
                 self.drives.issue(time, event.cpu, block);
                 self.grant(cpu, time, Grant::on_issue);
             }
             EventKind::BlockComplete(block) => {
-                self.end_rest(cpu);
+                self.end_span(cpu);
                 self.drives.complete(time, event.cpu, block);
                 let of_time = cpu.near.block(&self.blocks, time);
                 self.counts[of_time].io_completions += 1;
@@ -584,7 +584,7 @@ impl<'a> Common<'a> {
                 self.drives.lost();
             }
             EventKind::Hotplug { .. } => {
-                self.end_rest(cpu);
+                self.end_span(cpu);
                 cpu.shadow.settle(self.calls_of(event.cpu))?;
                 cpu.woken_at = None;
                 if self.hotplug == Hotplug::Restarts {
@@ -618,17 +618,17 @@ impl<'a> Common<'a> {
                 states: group.states.declared.len(),
             });
         };
-        let goes_on = cpu.rests.continues_with(period);
+        let goes_on = cpu.spans.continues_with(period);
         if !goes_on {
-            self.end_rest(cpu);
+            self.end_span(cpu);
         }
         self.periods += 1;
         cpu.has_periods = true;
         if cpu.watched {
             cpu.shadow.settle(self.calls_of(number))?;
         }
-        if period.duration() > LONGEST {
-            self.long_rests += 1;
+        if period.duration() > MAX_IDLE_PERIOD {
+            self.long_periods += 1;
             self.forget(cpu);
             return Ok(());
         }
@@ -646,7 +646,7 @@ impl<'a> Common<'a> {
             period.got_tick = got_tick;
             let place = (end, cpu.near.block(&self.blocks, start));
             cpu.shadow
-                .period(place, &period, self.period, cpu.rests.longest());
+                .period(place, &period, self.period, cpu.spans.longest());
         }
         self.flags.count(period);
         let limit_hit = period
@@ -654,64 +654,64 @@ impl<'a> Common<'a> {
             .unwrap_or_else(|| state.polling && period.duration() >= group.poll_limit);
         cpu.woken_inside = inside(cpu.completed_at);
         if goes_on {
-            cpu.rests.extend();
+            cpu.spans.extend();
         } else {
-            if cpu.rests.is_full() {
+            if cpu.spans.is_full() {
                 self.ask_governors(cpu);
             }
-            cpu.rests.begin(start, period, self.period);
+            cpu.spans.begin(start, period, self.period);
         }
-        cpu.rests
-            .stay(end, period, got_tick == Some(true) || limit_hit);
+        cpu.spans
+            .add(end, period, got_tick == Some(true) || limit_hit);
         Ok(())
     }
 
-    /// The rest is over.
+    /// The idle span is over.
     #[inline(never)]
-    fn end_rest(&mut self, cpu: &mut Cpu<'_>) {
+    fn end_span(&mut self, cpu: &mut Cpu<'_>) {
         let judge = &cpu.group.judge;
-        let Some((rest, earlier, last)) = cpu.rests.close(self.period, cpu.phase) else {
+        let Some((span, earlier, last)) = cpu.spans.close(self.period, cpu.phase) else {
             return;
         };
-        rest.block = cpu.near.block(&self.blocks, rest.start);
-        let counts = &mut self.counts[rest.block];
-        counts.rests += 1;
+        span.block = cpu.near.block(&self.blocks, span.start);
+        let counts = &mut self.counts[span.block];
+        counts.spans += 1;
         if self.plain {
-            rest.judge(judge);
+            span.judge(judge);
         } else {
             if let Some(leases) = &mut cpu.leases {
-                rest.lease = leases.found_at(rest.start);
-                counts.leased_rests += u64::from(rest.lease.holds(Nanoseconds(rest.start)));
+                span.lease = leases.found_at(span.start);
+                counts.leased_spans += u64::from(span.lease.holds(Nanoseconds(span.start)));
             }
             match &mut self.package {
-                PackageStage::None => rest.judge(judge),
+                PackageStage::None => span.judge(judge),
                 PackageStage::Finds(finder) => {
-                    finder.rest(cpu.number, rest.start, rest.end);
+                    finder.span(cpu.number, span.start, span.end);
                     return;
                 }
                 PackageStage::Tallies(tally) => {
-                    tally_rest(tally, &mut cpu.window, judge, rest, earlier, last);
+                    tally_span(tally, &mut cpu.window, judge, span, earlier, last);
                 }
             }
         }
-        let totals = cpu.recorded.of_mut(rest.block);
-        let mut account = |stay: Residency, last| {
-            let state = usize::from(stay.state);
-            judge.account(totals, state, stay.duration, last, rest.best)
+        let totals = cpu.recorded.of_mut(span.block);
+        let mut account = |period: Residency, last| {
+            let state = usize::from(period.state);
+            judge.account(totals, state, period.duration, last, span.best)
         };
-        for stay in earlier {
-            account(*stay, false);
+        for period in earlier {
+            account(*period, false);
         }
         let added = account(last, true);
-        cpu.recorded_last = (rest.block, usize::from(last.state), added);
-        cpu.woken_at = Some(rest.end);
+        cpu.recorded_last = (span.block, usize::from(last.state), added);
+        cpu.woken_at = Some(span.end);
         if std::mem::take(&mut cpu.woken_inside) {
             cpu.woken_at = None;
             self.woken_by_io(cpu);
         }
     }
 
-    /// The rests that are over go through all governors.
+    /// The idle spans that are over go through all governors.
     fn ask_governors(&mut self, cpu: &mut Cpu<'_>) {
         let terms = Terms {
             states: &cpu.group.states.declared,
@@ -719,21 +719,21 @@ impl<'a> Common<'a> {
             period: self.period,
             ceiling: self.setup.psd.map(|psd| psd.ceiling),
         };
-        let rests = cpu.rests.closed();
+        let spans = cpu.spans.closed();
         let mut tally = self.package.tally();
         for (i, idle_loop) in cpu.loops.iter_mut().enumerate() {
             let tally = tally.as_deref_mut();
-            idle_loop.rests(terms, rests, tally.map(|tally| (tally, package::FIRST + i)));
+            idle_loop.spans(terms, spans, tally.map(|tally| (tally, package::FIRST + i)));
         }
         if let Some(tally) = tally {
-            for rest in rests {
-                tally.end_of_rest(&rest.windows, rest.end, rest.woken_by_io);
+            for span in spans {
+                tally.end_of_span(&span.windows, span.end, span.woken_by_io);
             }
         }
-        if let Some(last) = rests.last() {
+        if let Some(last) = spans.last() {
             cpu.asked_until = last.end;
         }
-        cpu.rests.clear();
+        cpu.spans.clear();
     }
 
     /// A request was issued or completed on this CPU; `counts` tells whether that gives a lease.
@@ -745,10 +745,10 @@ impl<'a> Common<'a> {
         }
     }
 
-    /// The last rest was ended by an I/O completion.
+    /// The last idle span was ended by an I/O completion.
     fn woken_by_io(&mut self, cpu: &mut Cpu<'_>) {
-        if let Some(rest) = cpu.rests.last_mut() {
-            rest.woken_by_io = true;
+        if let Some(span) = cpu.spans.last_mut() {
+            span.woken_by_io = true;
         }
         let (block, state, added) = cpu.recorded_last;
         self.counts[block].io_wake_ups += 1;
@@ -768,7 +768,7 @@ impl<'a> Common<'a> {
 
     /// Events of this CPU are missing: what it was doing is not known.
     fn forget(&self, cpu: &mut Cpu<'_>) {
-        cpu.rests.forget();
+        cpu.spans.forget();
         cpu.woken_at = None;
         cpu.woken_inside = false;
         cpu.shadow.restart(self.governor_that_ran(cpu.group.states));
@@ -820,8 +820,8 @@ impl<'a> Common<'a> {
             (ran.name.clone(), all)
         });
         let mut warnings = metadata.clone();
-        for _ in 0..self.long_rests {
-            warnings.warn("long-rest", || {
+        for _ in 0..self.long_periods {
+            warnings.warn("long-idle-period", || {
                 "idle periods of more than ten minutes are left out; the clock may have jumped"
                     .to_owned()
             });
@@ -855,7 +855,7 @@ impl<'a> Common<'a> {
                 of(PackedIdlePeriod::inferred),
             ),
             (
-                "sleep length unknown; the CPU's longest rest so far stands in for it",
+                "sleep length unknown; the CPU's longest idle span so far stands in for it",
                 of(|period| period.sleep_length().is_none()),
             ),
             (
@@ -883,7 +883,7 @@ impl<'a> Common<'a> {
         let sum = |what: fn(&BlockCounts) -> u64| self.counts.iter().map(what).sum();
         Ok(Report {
             periods: self.periods,
-            rests: sum(|counts| counts.rests),
+            spans: sum(|counts| counts.spans),
             cpus: numbers,
             duration_ns: self.last.saturating_sub(self.first),
             policies,
@@ -908,11 +908,11 @@ impl<'a> Common<'a> {
         let policy = |governor: usize, totals: &Of<'_>| BlockPolicy {
             groups: self.by_group(cpus, totals, &only),
             package: tally.map(|tally| tally.report(governor, only.clone())),
-            leased_rests: None,
+            leased_spans: None,
         };
         let recorded = policy(package::RECORDED, &|cpu| &cpu.recorded);
         let governors = (0..self.setup.policies.len()).map(|i| BlockPolicy {
-            leased_rests: self.setup.psd.map(|_| counts.leased_rests),
+            leased_spans: self.setup.psd.map(|_| counts.leased_spans),
             ..policy(package::FIRST + i, &|cpu| &cpu.loops[i].counts.totals)
         });
         let mut agreement = Agreement::default();
@@ -924,7 +924,7 @@ impl<'a> Common<'a> {
                 1 => self.last.saturating_sub(self.first),
                 _ => self.blocks.start(block + 1) - self.blocks.start(block),
             },
-            rests: counts.rests,
+            spans: counts.spans,
             io_wake_ups: counts.io_wake_ups,
             io_completions: counts.io_completions,
             agreement,

@@ -1,4 +1,4 @@
-//! Answers to a call log, scored: each stay as long as it was, in the state that the answer chose.
+//! Answers to a call log, scored: each idle period as long as it was, in the state that the answer chose.
 
 use wakepath_policies::idle::IdleDecision;
 use wakepath_policies::input::Call;
@@ -32,7 +32,7 @@ pub struct AnswerOutOfRange {
 
 impl Asked {
     /// What answers come to, by state. A call whose state the driver refused counts for nothing. Where there are more calls than
-    /// answers, or the other way round, the rest is left out.
+    /// answers, or the other way round, what follows is left out.
     ///
     /// # Errors
     /// An answer is no state.
@@ -40,7 +40,7 @@ impl Asked {
         let judge = Judge::new(&self.states, self.tick);
         let mut totals = vec![Totals::default(); self.states.declared.len()];
         for (number, (call, answer)) in (1..).zip(self.calls.iter().zip(answers)) {
-            let stay = call.outcome.residency;
+            let residency = call.outcome.residency;
             if answer.state >= totals.len() {
                 return Err(AnswerOutOfRange {
                     number,
@@ -48,11 +48,11 @@ impl Asked {
                     states: totals.len(),
                 });
             }
-            if stay > 0 {
-                let best = judge.best(stay, 0, call.query.latency_request);
+            if residency > 0 {
+                let best = judge.best(residency, 0, call.query.latency_request);
                 // Its own tick did not wake anything.
                 let last = !call.outcome.got_tick;
-                judge.account(&mut totals, answer.state, stay, last, best);
+                judge.account(&mut totals, answer.state, residency, last, best);
             }
         }
         Ok(totals)
@@ -63,7 +63,7 @@ impl Asked {
 mod tests {
     use super::*;
     use wakepath_hardware::{IdleState, IdleStates};
-    use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
+    use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
     use wakepath_policies::idle::{IdleOutcome, IdleQuery};
     use wakepath_units::Nanoseconds;
 

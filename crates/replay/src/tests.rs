@@ -128,7 +128,7 @@ const READ: Block = Block {
 };
 
 #[test]
-fn a_tick_does_not_end_a_rest() {
+fn a_tick_does_not_end_an_idle_span() {
     // 3 ms up to a tick, 2 ms more, and then an I/O completion.
     let events = [
         idle(13 * MS, 3 * MS, 2, Before::Task),
@@ -142,7 +142,7 @@ fn a_tick_does_not_end_a_rest() {
     )
     .unwrap();
     assert_eq!(
-        (report.periods, report.rests, report.io_wake_ups),
+        (report.periods, report.spans, report.io_wake_ups),
         (2, 1, 1)
     );
     // `deepest` stops the tick and sleeps through.
@@ -215,7 +215,7 @@ fn psd_holds_a_cpu_up_after_a_completion() {
 }
 
 #[test]
-fn a_completion_does_not_hold_up_the_rest_that_it_ends() {
+fn a_completion_does_not_hold_up_the_idle_span_that_it_ends() {
     // Far from each other, with interrupts on in the idle state: the period comes behind the completion that ended it.
     let mut events = Vec::new();
     for i in 1..=10 {
@@ -369,15 +369,15 @@ proptest! {
 
 #[test]
 fn the_package_sleeps_while_all_cpus_are_in_their_deepest_state() {
-    let rest = |cpu: u32, start: u64, end: u64, state: u8| Event {
+    let span = |cpu: u32, start: u64, end: u64, state: u8| Event {
         cpu,
         ..idle(end * US, (end - start) * US, state, Before::Task)
     };
     let events = [
-        rest(1, 200, 600, 1),
-        rest(0, 0, 1000, 2),
-        rest(1, 700, 2000, 2),
-        rest(0, 1100, 2000, 2),
+        span(1, 200, 600, 1),
+        span(0, 0, 1000, 2),
+        span(1, 700, 2000, 2),
+        span(0, 1100, 2000, 2),
         on(2010 * US, EventKind::BlockComplete(READ)),
     ];
     let mut setup = setup(&[
@@ -460,13 +460,13 @@ fn a_tick_that_wakes_a_cpu_keeps_the_package_up_for_a_while() {
 
 #[test]
 fn windows_of_a_long_recording_are_added_up_on_the_way() {
-    // CPU 1 is idle all the time, until the end; CPU 2 rests for the last time early on.
-    let rests = 60_000_u64;
+    // CPU 1 is idle all the time, until the end; CPU 2 is idle for the last time early on.
+    let spans = 60_000_u64;
     let mut events = vec![Event {
         cpu: 2,
         ..idle(300 * US, 200 * US, 2, Before::Task)
     }];
-    for i in 0..rests {
+    for i in 0..spans {
         let state = if i % 4 == 0 { 1 } else { 2 };
         events.push(idle((i + 1) * 100 * US, 60 * US, state, Before::Task));
         if i % 1000 == 999 {
@@ -487,9 +487,9 @@ fn windows_of_a_long_recording_are_added_up_on_the_way() {
     });
     let report = run(&events, &setup).unwrap();
     let asleep = |policy: usize| report.policies[policy].package.unwrap().asleep_ns;
-    // Until its first rest, 30 us after CPU 1's, CPU 0 counts as asleep.
-    assert_eq!(asleep(1), 30 * US + rests * 60 * US);
-    assert_eq!(asleep(0), rests * 3 / 4 * 60 * US);
+    // Until its first idle span, 30 us after CPU 1's, CPU 0 counts as asleep.
+    assert_eq!(asleep(1), 30 * US + spans * 60 * US);
+    assert_eq!(asleep(0), spans * 3 / 4 * 60 * US);
 }
 
 #[test]
@@ -556,38 +556,38 @@ fn a_clock_that_jumps_is_named_and_does_not_hang() {
     let gone = on(11 * MS, EventKind::Hotplug { online: false });
     let report = run(&[far, back, gone], &setup(&KERNELS)).unwrap();
     let names: Vec<&str> = report.warnings.iter().map(|w| w.name.as_str()).collect();
-    assert_eq!(names, ["long-rest", "clock-jump"]);
-    assert_eq!(report.rests, 1);
+    assert_eq!(names, ["long-idle-period", "clock-jump"]);
+    assert_eq!(report.spans, 1);
 }
 
 #[test]
 fn what_a_governor_knows_of_a_cpu_that_was_offline_depends_on_the_driver() {
-    // Regular rests of 50 us, of which menu learns although the next timer is far, before and after the CPU is away.
-    let rests =
+    // Regular idle spans of 50 us, of which menu learns although the next timer is far, before and after the CPU is away.
+    let spans =
         |from: u64| (1..=100).map(move |i| idle(from + i * 100 * US, 50 * US, 1, Before::Task));
-    let mut events: Vec<Event> = rests(0).collect();
+    let mut events: Vec<Event> = spans(0).collect();
     let away = 20 * MS;
     events.push(on(away, EventKind::Hotplug { online: false }));
     events.push(on(away + 50 * MS, EventKind::Hotplug { online: true }));
-    events.extend(rests(away + 51 * MS));
-    let deep_stays = |driver: Option<&str>| {
+    events.extend(spans(away + 51 * MS));
+    let deep_periods = |driver: Option<&str>| {
         let recorded = recording_with(&events, driver);
         let mut reader = Reader::open(&recorded.path).unwrap();
         let setup = setup(&[IdlePolicy::Menu(KernelVersion::V6_1)]);
         let report = replay(&mut reader, &setup, None, &mut |_| true).unwrap();
-        assert_eq!(report.rests, 200);
+        assert_eq!(report.spans, 200);
         report.policies[1].states[2].count
     };
-    let goes_on = deep_stays(Some("intel_idle"));
+    let goes_on = deep_periods(Some("intel_idle"));
     // One that knows nothing believes the timer at first.
     assert!(goes_on > 0);
-    assert!(deep_stays(Some("acpi_idle")) > goes_on);
-    assert!(deep_stays(None) > goes_on);
+    assert!(deep_periods(Some("acpi_idle")) > goes_on);
+    assert!(deep_periods(None) > goes_on);
 }
 
 /// A state that halts with interrupts on is left after they were handled.
 #[test]
-fn interrupts_inside_a_stay_are_what_ended_it() {
+fn interrupts_inside_an_idle_period_are_what_ended_it() {
     let events = [
         // A tick, and 90 us of exit latency after it.
         on(13 * MS - 90 * US, EventKind::Timer(TimerKind::Tick)),
@@ -595,19 +595,19 @@ fn interrupts_inside_a_stay_are_what_ended_it() {
         // The same with a completion.
         on(15 * MS - 90 * US, EventKind::BlockComplete(READ)),
         idle(15 * MS, 2 * MS - 10 * US, 2, Before::Task),
-        // One long before the end is not what ended the stay.
+        // One long before the end is not what ended the idle period.
         on(20 * MS, EventKind::BlockComplete(READ)),
         idle(25 * MS, 6 * MS, 2, Before::Task),
     ];
     let report = run(&events, &setup(&[IdlePolicy::Deepest])).unwrap();
     assert_eq!(
-        (report.periods, report.rests, report.io_wake_ups),
+        (report.periods, report.spans, report.io_wake_ups),
         (3, 3, 1)
     );
     let mut continued = events[..2].to_vec();
     continued.push(idle(14 * MS, MS - 10 * US, 2, Before::IdleLoop));
     let report = run(&continued, &setup(&[IdlePolicy::Deepest])).unwrap();
-    assert_eq!((report.periods, report.rests), (2, 1));
+    assert_eq!((report.periods, report.spans), (2, 1));
 }
 
 /// A driver with one state.

@@ -24,24 +24,24 @@ pub(crate) struct Windows {
     list: Vec<Window>,
     /// How long the package takes to fall asleep.
     delay: u64,
-    /// From the beginning of the first rest to the end of the last one.
+    /// From the beginning of the first idle span to the end of the last one.
     pub(crate) span: Range<u64>,
     /// Idle times up to this long count as busy: 0, unless there are too many.
     pub(crate) left_out: u64,
-    /// When each CPU rested first and last; by number.
+    /// When each CPU was first and last idle; by number.
     pub(crate) cpus: Vec<Option<Extent>>,
 }
 
-/// When a CPU began its first rest and ended its last one, in ns.
+/// When a CPU began its first idle span and ended its last one, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) first: u64,
     pub(crate) last: u64,
 }
 
-/// Collects windows from the rests of all CPUs.
+/// Collects windows from the idle spans of all CPUs.
 ///
-/// Before its first rest and after its last one a CPU counts as asleep, as one does that has none at all.
+/// Before its first idle span and after its last one a CPU counts as asleep, as one does that has none at all.
 #[derive(Debug)]
 pub(crate) struct Finder {
     /// When some CPU is busy: apart from each other, in order.
@@ -67,8 +67,8 @@ impl Finder {
         }
     }
 
-    /// A CPU rested. Rests of one CPU come in order.
-    pub(crate) fn rest(&mut self, cpu: usize, start: u64, end: u64) {
+    /// A CPU was idle. Idle spans of one CPU come in order.
+    pub(crate) fn span(&mut self, cpu: usize, start: u64, end: u64) {
         if self.cpus.len() <= cpu {
             self.cpus.resize(cpu + 1, None);
         }
@@ -181,8 +181,8 @@ impl Windows {
         self.list.get(index)
     }
 
-    /// The windows that a rest has a part in: all of them lie inside of it, but for those around a CPU's first and last
-    /// rest. `near`: a window that is not far from there.
+    /// The windows that an idle span has a part in: all of them lie inside of it, but for those around a CPU's first and last
+    /// idle span. `near`: a window that is not far from there.
     #[inline(always)]
     pub(crate) fn within(&self, near: usize, start: u64, end: u64) -> Range<usize> {
         let first = self.seek(near, |w| w.end <= start);
@@ -223,8 +223,8 @@ impl Windows {
         if of.is_empty() || self.get(of.start).is_none_or(|w| w.end > time) {
             return of.start;
         }
-        let rest = self.list.get(of.start + 1..of.end).unwrap_or_default();
-        of.start + 1 + rest.partition_point(|w| w.end <= time)
+        let after = self.list.get(of.start + 1..of.end).unwrap_or_default();
+        of.start + 1 + after.partition_point(|w| w.end <= time)
     }
 }
 
@@ -242,12 +242,12 @@ mod tests {
     #[test]
     fn a_window_is_where_every_cpu_is_idle() {
         let mut finder = Finder::new(0, 0);
-        finder.rest(0, 100, 200);
-        finder.rest(0, 210, 300);
-        finder.rest(0, 310, 900);
+        finder.span(0, 100, 200);
+        finder.span(0, 210, 300);
+        finder.span(0, 310, 900);
         // Idle all the time, but for one moment; known last.
-        finder.rest(1, 150, 500);
-        finder.rest(1, 500, 850);
+        finder.span(1, 150, 500);
+        finder.span(1, 500, 850);
         assert_eq!(
             found(finder),
             [(100, 200), (210, 300), (310, 500), (500, 900)]
@@ -258,9 +258,9 @@ mod tests {
     fn what_the_package_does_not_notice_is_no_window() {
         let mut finder = Finder::new(95, 200);
         for start in [0, 100, 210] {
-            finder.rest(0, start, start + 95);
+            finder.span(0, start, start + 95);
         }
-        finder.rest(0, 400, 700);
+        finder.span(0, 400, 700);
         let windows = finder.finish();
         assert_eq!(windows.len(), 1);
         assert_eq!(windows.sleep_in(&(0..1)), 100);
@@ -273,7 +273,7 @@ mod tests {
         finder.most = 100;
         for i in 0..1000 {
             let length = if i % 10 == 0 { 50_000 } else { 500 };
-            finder.rest(0, i * 100_000, i * 100_000 + length);
+            finder.span(0, i * 100_000, i * 100_000 + length);
         }
         assert!(finder.busy.len() <= 100);
         let windows = finder.finish();
@@ -301,7 +301,7 @@ mod tests {
                 }
                 extents.push((start, start + length));
                 now[cpu] = start + length;
-                finder.rest(cpu, start, start + length);
+                finder.span(cpu, start, start + length);
             }
             prop_assume!(!extents.is_empty());
             let first = extents.iter().map(|e| e.0).min().unwrap();

@@ -120,12 +120,12 @@ pub struct IdleRow {
     pub time_ns: u64,
     /// Times entered.
     pub entries: u64,
-    /// Stays that were too short for it although a shallower state was enabled, judged by the true idle
+    /// Idle periods that were too short for it although a shallower state was enabled, judged by the true idle
     /// time: from entry to the event that ended it.
     pub too_deep: u64,
-    /// Stays that were long enough for a deeper enabled state, judged in the same way.
+    /// Idle periods that were long enough for a deeper enabled state, judged in the same way.
     pub too_shallow: u64,
-    /// What too deep stays took longer to wake up than from the state that would have fitted, in ns; none if that
+    /// What too deep idle periods took longer to wake up than from the state that would have fitted, in ns; none if that
     /// is not known, as in a measurement.
     pub added_latency_ns: Option<u64>,
     /// What too deep and too shallow stays cost in energy beyond the states that would have fitted, in uJ; none

@@ -256,7 +256,7 @@ mod tests {
             ]
             .map(track)
             .to_vec(),
-            // A stay that ends with the way out, and a request with its parts.
+            // An idle period that ends with the way out, and a request with its parts.
             spans: vec![
                 span(0, 0, 0, 100),
                 span(2, 1, 10, 60),

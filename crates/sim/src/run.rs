@@ -4,7 +4,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleStates;
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::Governor;
-use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
+use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::psd::Lease;
 use wakepath_workloads::Workload;
 

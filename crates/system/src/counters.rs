@@ -12,7 +12,7 @@ pub struct StateCount {
     pub usage: u64,
     /// Time in it in us.
     pub time_us: u64,
-    /// Stays that were too short for it.
+    /// Idle periods that were too short for it.
     pub above: u64,
     /// Stays for which a deeper state would have been right.
     pub below: u64,

@@ -96,7 +96,7 @@ pub struct StateSum {
     pub time_us: u64,
     /// Entries.
     pub usage: u64,
-    /// Stays that were too short for it; `None`: the kernel does not count them.
+    /// Idle periods that were too short for it; `None`: the kernel does not count them.
     pub above: Option<u64>,
     /// Stays for which a deeper state would have been right.
     pub below: Option<u64>,

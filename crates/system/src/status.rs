@@ -72,7 +72,7 @@ pub struct StateStatus {
     pub name: String,
     /// It is switched off.
     pub disabled: bool,
-    /// Share of the span in it, 0 to 1; like all rates `None` if the span is not known. The kernel counts a stay when it
+    /// Share of the span in it, 0 to 1; like all rates `None` if the span is not known. The kernel counts an idle period when it
     /// ends.
     pub share: Option<f64>,
     /// Entries per second.
@@ -210,7 +210,7 @@ impl Status {
                     StateStatus {
                         name: state.state.name.clone(),
                         disabled: state.state.disabled,
-                        // A stay that began before the span counts when it ends in it.
+                        // An idle period that began before the span counts when it ends in it.
                         share: of(|s| s.time_us).map(|us| (us / 1e6).min(1.0)),
                         entries_per_s: of(|s| s.usage),
                         too_deep_per_s: of(|s| s.above),

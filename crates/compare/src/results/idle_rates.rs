@@ -1,4 +1,4 @@
-//! How often stays in idle states did not fit, of results that have the stays and not the rates.
+//! How often idle periods did not fit their state, for results that have counts and no rates.
 
 use std::collections::BTreeMap;
 

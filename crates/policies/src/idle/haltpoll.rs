@@ -21,7 +21,7 @@ pub struct Haltpoll {
     drops_to_zero: bool,
     poll_limit: u64,
     last_state: usize,
-    /// The last stay in a polling state ended at its time limit.
+    /// The last idle period in a polling state ended at its time limit.
     limit_hit: bool,
 }
 
@@ -164,10 +164,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_never_polls_longer_than_allowed(stays in prop::collection::vec(any::<u64>(), 1..50)) {
+        fn it_never_polls_longer_than_allowed(lengths in prop::collection::vec(any::<u64>(), 1..50)) {
             let mut governor = guest(KernelVersion::V6_12);
-            for stay in stays {
-                halted_for(&mut governor, stay % 400_000);
+            for length in lengths {
+                halted_for(&mut governor, length % 400_000);
                 prop_assert!(governor.poll_limit <= 200_000);
             }
         }

@@ -3,7 +3,7 @@
 //! [`OnlyState`](super::only_state::OnlyState).
 //!
 //! The simulator and replay both go through [`IdleCall`]: what the governor is asked, what becomes of its answer, and what it is told
-//! afterwards are the same in both. Which events end a stay is theirs.
+//! afterwards are the same in both. Which events end an idle period is theirs.
 
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
@@ -102,9 +102,9 @@ pub fn poll_limit<G: IdleGovernor>(governor: &G, limit: Nanoseconds) -> Nanoseco
 }
 
 impl IdleOutcome {
-    /// The end at `clock` of a stay that began at `since`, in ns.
+    /// The end at `clock` of an idle period that began at `since`, in ns.
     #[inline(always)]
-    pub fn of_stay(since: u64, clock: u64, got_tick: bool, poll_limit_hit: bool) -> Self {
+    pub fn of_period(since: u64, clock: u64, got_tick: bool, poll_limit_hit: bool) -> Self {
         Self {
             clock,
             residency: Self::residency_of(clock - since),
@@ -113,10 +113,10 @@ impl IdleOutcome {
         }
     }
 
-    /// What a stay of so many ns counts as: 0 would mean that the driver refused the state.
+    /// What an idle period of so many ns counts as: 0 would mean that the driver refused the state.
     #[inline(always)]
-    pub fn residency_of(stay: u64) -> u64 {
-        stay.max(1)
+    pub fn residency_of(length: u64) -> u64 {
+        length.max(1)
     }
 }
 
@@ -187,6 +187,6 @@ mod tests {
             assert!(!choose(call, None).stops_tick);
         }
         assert_eq!(choose(CALL, Some(Ceiling::State(1))).state, 1);
-        assert_eq!(IdleOutcome::of_stay(7, 7, false, false).residency, 1);
+        assert_eq!(IdleOutcome::of_period(7, 7, false, false).residency, 1);
     }
 }

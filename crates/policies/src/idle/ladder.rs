@@ -1,4 +1,4 @@
-//! The ladder governor: one step deeper after four stays that were long enough, one step back after
+//! The ladder governor: one step deeper after four idle periods that were long enough, one step back after
 //! one that was not.
 
 use wakepath_hardware::IdleStates;
@@ -7,12 +7,12 @@ use wakepath_hardware::idle::MAX_STATES;
 use super::table::StateTable;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 
-/// Long stays in a row that promote; one short stay demotes.
+/// Long idle periods in a row that promote; one short idle period demotes.
 const PROMOTION_COUNT: u32 = 4;
 
 /// The ladder governor (`drivers/cpuidle/governors/ladder.c`, the same in Linux 6.1 and 6.12).
 ///
-/// It looks only at how long the last stay was, never at timers, and always lets the tick stop. On a
+/// It looks only at how long the last idle period was, never at timers, and always lets the tick stop. On a
 /// driver whose state 0 polls, its lowest rung is state 1, even if there is no such state.
 #[derive(Clone, Debug)]
 pub struct Ladder {
@@ -21,8 +21,8 @@ pub struct Ladder {
     first: usize,
     current: usize,
     last_residency: u64,
-    /// Long stays so far, by state.
-    long_stays: [u32; MAX_STATES],
+    /// Long idle periods so far, by state.
+    promotion_counts: [u32; MAX_STATES],
 }
 
 impl Ladder {
@@ -35,23 +35,23 @@ impl Ladder {
             first,
             current: first,
             last_residency: 0,
-            long_stays: [0; MAX_STATES],
+            promotion_counts: [0; MAX_STATES],
         }
     }
 
     #[inline]
     fn step_to(&mut self, state: usize) {
-        self.long_stays[self.current] = 0;
+        self.promotion_counts[self.current] = 0;
         self.current = state;
     }
 
-    /// The next rung down, if the last stay counts towards it and is the one that tips the balance.
+    /// The next rung down, if the last idle period counts towards it and is the one that tips the balance.
     #[inline]
     #[expect(
         clippy::needless_bitwise_bool,
         reason = "a branch on these would be mispredicted"
     )]
-    fn promotion(&mut self, stayed: u64, latency_request: i64) -> Option<usize> {
+    fn promotion(&mut self, length: u64, latency_request: i64) -> Option<usize> {
         let (table, current) = (&self.table, self.current);
         let deeper = current + 1;
         // A state above the lowest rung, entered because of a latency request of 0, has no
@@ -63,18 +63,18 @@ impl Ladder {
         };
         // A state that does not exist is not enabled.
         let earned = table.is_enabled(deeper)
-            & (stayed > long)
+            & (length > long)
             & (table.exit_latency(deeper) <= latency_request);
         if !earned {
             return None;
         }
-        self.long_stays[current] += 1;
-        (self.long_stays[current] >= needed).then_some(deeper)
+        self.promotion_counts[current] += 1;
+        (self.promotion_counts[current] >= needed).then_some(deeper)
     }
 
     /// The rung to step back to, if the current one is disabled, too slow to leave or too deep.
     #[inline]
-    fn demotion(&self, stayed: u64, latency_request: i64) -> Option<usize> {
+    fn demotion(&self, length: u64, latency_request: i64) -> Option<usize> {
         let (table, current) = (&self.table, self.current);
         if current <= self.first {
             return None;
@@ -86,7 +86,7 @@ impl Ladder {
                 .find(|&state| table.exit_latency(state) <= latency_request);
             return Some(allowed.unwrap_or(self.first));
         }
-        (stayed < table.exit_latency(current) as u64).then(|| current - 1)
+        (length < table.exit_latency(current) as u64).then(|| current - 1)
     }
 }
 
@@ -96,14 +96,14 @@ impl IdleGovernor for Ladder {
         if query.latency_request == 0 {
             self.step_to(0);
         } else {
-            // The kernel compares this difference unsigned: a stay shorter than the exit latency,
+            // The kernel compares this difference unsigned: an idle period shorter than the exit latency,
             // or a refused state, looks endless.
-            let stayed = self
+            let length = self
                 .last_residency
                 .wrapping_sub(self.table.exit_latency(self.current) as u64);
             let step = self
-                .promotion(stayed, query.latency_request)
-                .or_else(|| self.demotion(stayed, query.latency_request));
+                .promotion(length, query.latency_request)
+                .or_else(|| self.demotion(length, query.latency_request));
             if let Some(state) = step {
                 self.step_to(state);
             }

@@ -3,6 +3,7 @@
 //! A governor is asked ([`IdleGovernor::select`]) when a CPU runs out of work, and told afterwards
 //! what came of it ([`IdleGovernor::reflect`]). [`Governor`] is any one of them.
 
+pub mod fit;
 pub mod generations;
 pub mod haltpoll;
 pub mod kernel;
@@ -13,7 +14,6 @@ pub mod oracle;
 pub mod power;
 pub mod program;
 pub mod simple;
-pub mod stay;
 mod table;
 pub mod teo;
 
@@ -95,7 +95,7 @@ pub trait IdleGovernor {
     /// Chooses a state. A device starts zeroed, as the kernel's does.
     fn select(&mut self, query: &IdleQuery) -> IdleDecision;
 
-    /// Tells the governor how the stay in state `entered` ended.
+    /// Tells the governor how the idle period in state `entered` ended.
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome);
 
     /// The governor's own limit to polling, where it has one (haltpoll). Otherwise

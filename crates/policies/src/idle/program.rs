@@ -93,14 +93,14 @@ pub trait Start: fmt::Debug + Send + Sync {
 
 /// A governor that runs outside of this process, for one CPU. It ends when this is dropped.
 pub trait Running: fmt::Debug + Send {
-    /// Tells it of the last stay, if there was one, and asks for a state. `utilisation`: how busy its CPU was of late, of
+    /// Tells it of the last idle period, if there was one, and asks for a state. `utilisation`: how busy its CPU was of late, of
     /// 1024; 0 before its first idle period.
     ///
     /// # Errors
     /// It does not answer, or what it answers makes no sense; the message says why and what to do.
     fn ask(
         &mut self,
-        stay: Option<(usize, &IdleOutcome)>,
+        last: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
         utilisation: u16,
     ) -> Result<ProgramAnswer, String>;
@@ -252,8 +252,8 @@ pub struct Outside {
     states: IdleStates,
     tick: TickRate,
     running: Option<Box<dyn Running>>,
-    /// The last stay, of which it is told when it is asked the next time.
-    stay: Option<(usize, IdleOutcome)>,
+    /// The last idle period, of which it is told when it is asked the next time.
+    last: Option<(usize, IdleOutcome)>,
     utilisation: u16,
     poll_limit: Option<Nanoseconds>,
     failure: Option<String>,
@@ -268,7 +268,7 @@ impl Outside {
             states: states.clone(),
             tick,
             running: None,
-            stay: None,
+            last: None,
             utilisation: 0,
             poll_limit: None,
             failure: None,
@@ -297,9 +297,9 @@ impl Outside {
             self.running = Some(start.start(&self.states, self.tick)?);
         }
         let running = self.running.as_mut().ok_or("it does not run")?;
-        let stay = self.stay.take();
-        let stay = stay.as_ref().map(|(state, outcome)| (*state, outcome));
-        let answer = running.ask(stay, query, self.utilisation)?;
+        let last = self.last.take();
+        let last = last.as_ref().map(|(state, outcome)| (*state, outcome));
+        let answer = running.ask(last, query, self.utilisation)?;
         self.poll_limit = answer.poll_limit;
         let count = self.table.count();
         if answer.decision.state < count {
@@ -349,7 +349,7 @@ impl IdleGovernor for Outside {
     }
 
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
-        self.stay = Some((entered, *outcome));
+        self.last = Some((entered, *outcome));
     }
 
     fn poll_limit(&self) -> Option<Nanoseconds> {
@@ -418,11 +418,11 @@ mod tests {
     impl Running for Counting {
         fn ask(
             &mut self,
-            stay: Option<(usize, &IdleOutcome)>,
+            last: Option<(usize, &IdleOutcome)>,
             _: &IdleQuery,
             _: u16,
         ) -> Result<ProgramAnswer, String> {
-            assert_eq!(stay.is_some(), self.0 > 0);
+            assert_eq!(last.is_some(), self.0 > 0);
             self.0 += 1;
             let decision = IdleDecision {
                 state: self.0 - 1,

@@ -55,7 +55,7 @@ pub(crate) fn calls() -> impl Strategy<Value = (IdleQuery, IdleOutcome)> {
         (unsigned(), unsigned(), any::<bool>(), any::<bool>()),
     )
         .prop_map(
-            |((sleep, delta, stopped, latency, clock), waiting, (after, stay, tick, limit))| {
+            |((sleep, delta, stopped, latency, clock), waiting, (after, length, tick, limit))| {
                 (
                     IdleQuery {
                         sleep_length: sleep,
@@ -65,12 +65,12 @@ pub(crate) fn calls() -> impl Strategy<Value = (IdleQuery, IdleOutcome)> {
                         latency_request: latency,
                         nr_iowait: waiting,
                         clock,
-                        true_idle: stay,
+                        true_idle: length,
                         package_saving: 0,
                     },
                     IdleOutcome {
                         clock: after,
-                        residency: stay,
+                        residency: length,
                         got_tick: tick,
                         poll_limit_hit: limit,
                     },

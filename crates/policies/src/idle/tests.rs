@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
+use super::fit::NO_LATENCY_REQUEST;
 use super::generations::Generation;
-use super::stay::NO_LATENCY_REQUEST;
 use super::testing::{calls, states, tables};
 use super::*;
 
@@ -217,7 +217,7 @@ fn waiting_for_io_makes_menu_6_1_shallower_and_6_12_not() {
 }
 
 #[test]
-fn the_ladder_climbs_one_rung_after_four_long_stays() {
+fn the_ladder_climbs_one_rung_after_four_long_idle_periods() {
     let mut governor = Governor::new(
         &IdlePolicy::Ladder(KernelVersion::V6_12),
         &skylake(),
@@ -240,8 +240,8 @@ fn the_ladder_climbs_one_rung_after_four_long_stays() {
         );
     }
     // A device that was never idle has stayed 0 ns in C1, less than its exit latency, which the
-    // kernel's unsigned comparison takes for a very long stay: the first of four.
-    // The stay of 1 us in C3 counts as the fourth long one there by the same comparison.
+    // kernel's unsigned comparison takes for a very long idle period: the first of four.
+    // The idle period of 1 us in C3 counts as the fourth long one there by the same comparison.
     assert_eq!(chosen, [1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4]);
 }
 

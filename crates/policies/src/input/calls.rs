@@ -254,16 +254,16 @@ mod tests {
             latency in 0..=i64::MAX,
             waiting in any::<u32>(),
             clock in any::<u64>(),
-            stay in any::<u64>(),
+            length in any::<u64>(),
         ) {
-            let line = format!("{sleep},{delta},0,{latency},{waiting},{clock},{clock},{stay},0,1\n");
+            let line = format!("{sleep},{delta},0,{latency},{waiting},{clock},{clock},{length},0,1\n");
             let call = read(&line).unwrap()[0];
             prop_assert_eq!(call.query.sleep_length, sleep);
             prop_assert_eq!(call.query.delta_tick, delta);
             prop_assert_eq!(call.query.latency_request, latency);
             prop_assert_eq!(call.query.nr_iowait, waiting);
             prop_assert_eq!(call.query.clock, clock);
-            prop_assert_eq!(call.outcome.residency, stay);
+            prop_assert_eq!(call.outcome.residency, length);
         }
 
         #[test]

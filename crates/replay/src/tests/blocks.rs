@@ -15,7 +15,7 @@ pub(super) const PACKAGE: PackageFigures = PackageFigures {
     cpus: 2,
 };
 
-/// Two CPUs that rest for these lengths, each after so much work, with I/O and ticks in between.
+/// Two CPUs that are idle for these lengths, each after so much work, with I/O and ticks in between.
 fn events_of(lengths: &[(u32, u64, u64, u8)]) -> Vec<Event> {
     let mut now = [MS, MS];
     let mut events = Vec::new();
@@ -64,10 +64,10 @@ proptest! {
 
         let sum = |what: &dyn Fn(&BlockReport) -> u64| parts.iter().map(what).sum::<u64>();
         prop_assert_eq!(sum(&|b| b.duration_ns), undivided.duration_ns.max(1));
-        prop_assert_eq!(sum(&|b| b.rests), undivided.rests);
+        prop_assert_eq!(sum(&|b| b.spans), undivided.spans);
         prop_assert_eq!(sum(&|b| b.io_wake_ups), undivided.io_wake_ups);
         prop_assert_eq!(sum(&|b| b.io_completions), undivided.io_completions);
-        prop_assert!(sum(&|b| b.policies[1].leased_rests.unwrap()) <= undivided.rests);
+        prop_assert!(sum(&|b| b.policies[1].leased_spans.unwrap()) <= undivided.spans);
         let (_, agreement) = undivided.agreement.as_ref().unwrap();
         prop_assert_eq!(sum(&|b| b.agreement.periods), agreement.periods);
         prop_assert_eq!(sum(&|b| b.agreement.same_state), agreement.same_state);
@@ -104,12 +104,12 @@ proptest! {
 }
 
 #[test]
-fn a_rest_counts_for_the_block_in_which_it_began() {
+fn an_idle_span_counts_for_the_block_in_which_it_began() {
     // From 0 to 100 ms: blocks of 10 ms.
     let mut events = vec![on(0, EventKind::Timer(TimerKind::Tick))];
     for i in 0..10 {
         let start = i * 10 * MS + 5 * MS;
-        // From here on each rest reaches into the next block.
+        // From here on each idle span reaches into the next block.
         let length = if i < 5 { MS } else { 7 * MS };
         events.push(idle(start + length, length, 2, Before::Task));
         if i == 3 {
@@ -121,8 +121,8 @@ fn a_rest_counts_for_the_block_in_which_it_began() {
     let mut setup = setup(&[IdlePolicy::Deepest]);
     setup.blocks = 10;
     let report = run(&events, &setup).unwrap();
-    let rests: Vec<u64> = report.blocks.iter().map(|b| b.rests).collect();
-    assert_eq!(rests, [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
+    let spans: Vec<u64> = report.blocks.iter().map(|b| b.spans).collect();
+    assert_eq!(spans, [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
     assert_eq!(report.blocks[3].io_completions, 1);
     assert_eq!(report.blocks[3].io_wake_ups, 1);
     let time = |block: usize| report.blocks[block].policies[1].groups[0][2].time_ns;
@@ -163,8 +163,8 @@ fn impossible_numbers_of_blocks_are_refused() {
     let mut setup = setup(&[]);
     setup.blocks = 4;
     let report = run(&events, &setup).unwrap();
-    let rests: Vec<u64> = report.blocks.iter().map(|b| b.rests).collect();
-    assert_eq!(rests, [1, 0, 0, 0]);
+    let spans: Vec<u64> = report.blocks.iter().map(|b| b.spans).collect();
+    assert_eq!(spans, [1, 0, 0, 0]);
 }
 
 #[test]

@@ -273,7 +273,7 @@ pub struct PageState {
     pub too_deep: f64,
     /// Stays per second that a deeper state would have fitted.
     pub too_shallow: f64,
-    /// Time that too deep stays added to wake-ups, us per second; no number if not known.
+    /// Time that too deep idle periods added to wake-ups, us per second; no number if not known.
     pub added_us: f64,
     /// Power that misfits cost, in mW; no number if not known.
     pub wasted_mw: f64,

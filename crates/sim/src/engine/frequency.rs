@@ -271,7 +271,7 @@ impl Cpu {
         self.phase_start = now;
         self.busy += time;
         if self.polling_until.is_some() {
-            self.busy_in_stay += time;
+            self.busy_in_period += time;
         }
     }
 }

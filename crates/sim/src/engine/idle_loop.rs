@@ -179,9 +179,9 @@ impl<O: Observer> Engine<'_, O> {
 }
 
 impl Cpu {
-    /// Counts a stay in an idle state that ends now.
+    /// Counts an idle period that ends now.
     #[inline(always)]
-    pub(super) fn end_stay(&mut self, now: u64, setup: &Setup, poll_limit_hit: bool) {
+    pub(super) fn end_idle_period(&mut self, now: u64, setup: &Setup, poll_limit_hit: bool) {
         let residency = now - self.idle_since;
         self.polling_until = None;
         self.awake_since = now;
@@ -190,7 +190,7 @@ impl Cpu {
         let table = &setup.idle[self.cluster];
         let entered = &table.states[self.state];
         let stats = &mut self.stats[self.state];
-        stats.time += residency - std::mem::take(&mut self.busy_in_stay);
+        stats.time += residency - std::mem::take(&mut self.busy_in_period);
         stats.too_deep += u64::from(residency < entered.fit.shortest);
         stats.too_shallow += u64::from(residency > entered.fit.longest);
         // The same question of the time that the CPU was truly idle, which the kernel cannot know.
@@ -201,12 +201,12 @@ impl Cpu {
         };
         let idle = woken - self.idle_since;
         let fit = &mut self.fits[self.state * self.stats.len() + table.fitting(idle)];
-        fit.stays += 1;
+        fit.periods += 1;
         fit.idle += idle;
         fit.wake += now - woken;
     }
 
-    /// Tells the governor of the last stay.
+    /// Tells the governor of the last idle period.
     #[inline(always)]
     pub(super) fn reflect(&mut self, now: u64, residency: u64) -> IdleOutcome {
         let outcome = IdleOutcome {

@@ -319,7 +319,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             c.settle_waking(self.now, opp, domain.khz_now());
             c.settle_polling(self.now, opp);
             if matches!(c.mode, Mode::Idle | Mode::Waking) || c.polling_until.is_some() {
-                c.stats[c.state].time += self.now - c.idle_since - c.busy_in_stay;
+                c.stats[c.state].time += self.now - c.idle_since - c.busy_in_period;
             }
             debug_assert!(
                 (self.setup.idle[c.cluster].states.iter().enumerate())

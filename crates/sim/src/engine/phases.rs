@@ -46,7 +46,7 @@ impl<O: Observer> Engine<'_, O> {
             Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
                 c.end_waking(now, domain.current(), domain.khz_now());
-                c.end_stay(now, self.setup, false);
+                c.end_idle_period(now, self.setup, false);
                 self.next(cpu);
             }
             Mode::Interrupt => {
@@ -141,7 +141,7 @@ impl<O: Observer> Engine<'_, O> {
                 if now < until && !must_run {
                     return self.begin_phase(cpu, Mode::Idle, until - now);
                 }
-                c.end_stay(now, setup, !must_run);
+                c.end_idle_period(now, setup, !must_run);
                 // The time limit.
                 self.queue.cancel(Slot::of_phase(cpu));
             }

@@ -23,7 +23,7 @@ pub struct ClusterDetails {
     /// Its states, shallowest first.
     pub states: Vec<StateDetails>,
     /// Every state that was entered with every state that would have fitted.
-    pub stays: Vec<Stays>,
+    pub fits: Vec<FitDetails>,
     /// Time powered by frequency in kHz, in ns.
     pub powered: Vec<(u32, u64)>,
 }
@@ -37,17 +37,17 @@ pub struct StateDetails {
     pub entries: u64,
 }
 
-/// Finished stays in a state, of those for which a certain one would have fitted: the deepest enabled state whose
-/// target residency is within the time from entry until the event that ended the stay, which no governor can
+/// Finished idle periods in a state, of those for which a certain one would have fitted: the deepest enabled state whose
+/// target residency is within the time from entry until the event that ended the idle period, which no governor can
 /// know, else the shallowest enabled one.
 #[derive(Clone, Copy, Debug)]
-pub struct Stays {
+pub struct FitDetails {
     /// Index of the state that was entered.
     pub entered: usize,
     /// Index of the state that would have fitted.
     pub fitting: usize,
     /// How many.
-    pub stays: u64,
+    pub periods: u64,
     /// From entry until the event, in ns.
     pub idle: u64,
     /// From the event until the CPU was ready to work, in ns.
@@ -73,7 +73,7 @@ impl Details {
 impl ClusterDetails {
     fn new(cpus: &[Cpu], states: usize, khz: &[u32]) -> Self {
         let mut of_states = vec![StateDetails::default(); states];
-        let mut stays = vec![];
+        let mut fits = vec![];
         for (state, sum) in of_states.iter_mut().enumerate() {
             for cpu in cpus {
                 sum.time += cpu.stats[state].time;
@@ -81,21 +81,21 @@ impl ClusterDetails {
             }
         }
         for (entered, fitting) in (0..states).flat_map(|e| (0..states).map(move |f| (e, f))) {
-            let mut sum = Stays {
+            let mut sum = FitDetails {
                 entered,
                 fitting,
-                stays: 0,
+                periods: 0,
                 idle: 0,
                 wake: 0,
             };
             for cpu in cpus {
                 let fit = &cpu.fits[entered * states + fitting];
-                sum.stays += fit.stays;
+                sum.periods += fit.periods;
                 sum.idle += fit.idle;
                 sum.wake += fit.wake;
             }
-            if sum.stays > 0 {
-                stays.push(sum);
+            if sum.periods > 0 {
+                fits.push(sum);
             }
         }
         let at = |opp: usize| cpus.iter().filter_map(|c| c.powered.get(opp)).sum::<u64>();
@@ -103,7 +103,7 @@ impl ClusterDetails {
         Self {
             busy: cpus.iter().map(|c| c.busy).sum(),
             states: of_states,
-            stays,
+            fits,
             powered: powered.filter(|(_, time)| *time > 0).collect(),
         }
     }

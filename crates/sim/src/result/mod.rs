@@ -55,10 +55,10 @@ pub struct Run {
     pub mean_mhz: f64,
     /// Idle states over all CPUs, shallowest first.
     pub idle_states: Vec<StateTime>,
-    /// Stays that ended before their target residency although a shallower state was enabled (the
+    /// Idle periods that ended before their target residency although a shallower state was enabled (the
     /// kernel's `above`).
     pub too_deep: u64,
-    /// Stays that a deeper enabled state would have fitted (the kernel's `below`).
+    /// Idle periods that a deeper enabled state would have fitted (the kernel's `below`).
     pub too_shallow: u64,
     /// Each CPU.
     pub cpus: Vec<CpuTime>,

@@ -42,9 +42,9 @@ pub struct PolicyResult {
     /// Energy per request in microjoules, median over the runs; absent without power figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_io_uj: Option<f64>,
-    /// Stays in an idle state that was too deep, median over the runs.
+    /// Idle periods whose state was too deep, median over the runs.
     pub too_deep: f64,
-    /// Stays in an idle state that was too shallow, median over the runs.
+    /// Idle periods whose state was too shallow, median over the runs.
     pub too_shallow: f64,
     /// What the drive drew on average in mW, median over the runs.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleStates;
 use wakepath_hardware::machine::{Cluster, MachineIdleState, Scope};
-use wakepath_policies::idle::stay::FitBounds;
+use wakepath_policies::idle::fit::FitBounds;
 use wakepath_policies::poll;
 use wakepath_units::Nanoseconds;
 

@@ -52,11 +52,11 @@ pub(crate) struct StateStats {
     pub(crate) too_shallow: u64,
 }
 
-/// The stays in one idle state for which another one, or itself, would have fitted.
+/// The idle periods in one idle state for which another one, or itself, would have fitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fit {
-    pub(crate) stays: u64,
-    /// From entry until the event that ended the stay, in ns.
+    pub(crate) periods: u64,
+    /// From entry until the event that ended the idle period, in ns.
     pub(crate) idle: u64,
     /// From that event until the CPU was ready to work, in ns.
     pub(crate) wake: u64,
@@ -131,22 +131,22 @@ pub(crate) struct Cpu {
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(crate) in_idle_loop: bool,
     pub(crate) idle_since: u64,
-    /// When the event came that ended the last stay in a state that is not a polling one.
+    /// When the event came that ended the last idle period in a state that is not a polling one.
     pub(crate) wake_began: u64,
     /// By the state entered and the one that would have fitted, in rows of the entered state.
     pub(crate) fits: Vec<Fit>,
-    /// When it last was ready to work after a stay in an idle state.
+    /// When it last was ready to work after an idle period.
     pub(crate) awake_since: u64,
     /// Time spent with tasks and interrupts, in ns.
     pub(crate) busy: u64,
-    /// The part of it that interrupted the present stay in a polling state.
-    pub(crate) busy_in_stay: u64,
+    /// The part of it that interrupted the present idle period in a polling state.
+    pub(crate) busy_in_period: u64,
     pub(crate) state: usize,
     pub(crate) got_tick: bool,
     pub(crate) poll_limit_hit: bool,
     /// In a polling state, and when that gives up.
     pub(crate) polling_until: Option<u64>,
-    /// Residency of a stay that the governor has not been told about.
+    /// Residency of an idle period that the governor has not been told about.
     pub(crate) unreflected: Option<u64>,
     /// The governor's questions, and how often it stopped a running tick.
     pub(crate) selections: u64,
@@ -226,7 +226,7 @@ impl Cpu {
             fits: vec![Fit::default(); states * states],
             awake_since: 0,
             busy: 0,
-            busy_in_stay: 0,
+            busy_in_period: 0,
             state: 0,
             got_tick: false,
             poll_limit_hit: false,

@@ -4,7 +4,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, MachineIdleState};
 use wakepath_results::rows::BUSY;
 use wakepath_results::{AttributionAt, Idle, RunRecord};
-use wakepath_sim::details::{ClusterDetails, Stays};
+use wakepath_sim::details::{ClusterDetails, FitDetails};
 use wakepath_sim::{LONGEST_UNTIMED, RateRun};
 
 /// Puts what the simulator says into `run`.
@@ -159,14 +159,14 @@ fn idle(
             wasted_energy_uj: None,
         };
         let (mut added, mut wasted) = (0, 0.0);
-        for stays in details.stays.iter().filter(|s| s.entered == index) {
-            if stays.fitting < index {
-                row.too_deep += stays.stays;
-                added += costs.added_latency(stays);
-            } else if stays.fitting > index {
-                row.too_shallow += stays.stays;
+        for fit in details.fits.iter().filter(|s| s.entered == index) {
+            if fit.fitting < index {
+                row.too_deep += fit.periods;
+                added += costs.added_latency(fit);
+            } else if fit.fitting > index {
+                row.too_shallow += fit.periods;
             }
-            wasted += costs.wasted_energy(stays);
+            wasted += costs.wasted_energy(fit);
         }
         row.added_latency_ns = Some(added);
         row.wasted_energy_uj = has_power.then_some(wasted);
@@ -175,7 +175,7 @@ fn idle(
     states.map(row).collect()
 }
 
-/// What a stay in the wrong state costs a CPU of a cluster.
+/// What an idle period in the wrong state costs a CPU of a cluster.
 struct Costs<'a> {
     states: &'a [MachineIdleState],
     /// Cycles of the biggest core per ns, at the cluster's full speed.
@@ -224,23 +224,23 @@ impl<'a> Costs<'a> {
         self.states[state].cold_start_kcycles.kilocycles() as f64 / self.cycles_per_ns.max(1e-9)
     }
 
-    /// What the stays took longer to end than in the fitting state, in ns.
-    fn added_latency(&self, stays: &Stays) -> u64 {
-        let count = stays.stays as f64;
-        let took = stays.wake as f64 + count * self.cold(stays.entered);
-        (took - count * self.exit(stays.fitting)).max(0.0).round() as u64
+    /// What the idle periods took longer to end than in the fitting state, in ns.
+    fn added_latency(&self, fit: &FitDetails) -> u64 {
+        let count = fit.periods as f64;
+        let took = fit.wake as f64 + count * self.cold(fit.entered);
+        (took - count * self.exit(fit.fitting)).max(0.0).round() as u64
     }
 
-    /// What the stays drew more than in the fitting state, in uJ.
-    fn wasted_energy(&self, stays: &Stays) -> f64 {
-        if stays.entered == stays.fitting {
+    /// What the idle periods drew more than in the fitting state, in uJ.
+    fn wasted_energy(&self, fit: &FitDetails) -> f64 {
+        if fit.entered == fit.fitting {
             return 0.0;
         }
-        let (count, idle) = (stays.stays as f64, stays.idle as f64);
-        let drew = idle * self.idle_uw[stays.entered]
-            + (stays.wake as f64 + count * self.cold(stays.entered)) * self.running_uw;
+        let (count, idle) = (fit.periods as f64, fit.idle as f64);
+        let drew = idle * self.idle_uw[fit.entered]
+            + (fit.wake as f64 + count * self.cold(fit.entered)) * self.running_uw;
         let fitting =
-            idle * self.idle_uw[stays.fitting] + count * self.exit(stays.fitting) * self.running_uw;
+            idle * self.idle_uw[fit.fitting] + count * self.exit(fit.fitting) * self.running_uw;
         // uW x ns is fJ.
         ((drew - fitting) / 1e9).max(0.0)
     }

@@ -336,7 +336,7 @@ impl<F: Fn(&Seen) -> bool> Observer for Observed<F> {
         }
         self.cpus[cpu].now = Some(activity);
         let track = self.cpus[cpu].slices;
-        // Leaving an idle state is part of the stay in it, as in the figures of a run.
+        // Leaving an idle state is part of the idle period in it, as in the figures of a run.
         if activity != Activity::Waking {
             self.end_all(now.0, track);
         }

@@ -16,7 +16,7 @@ pub struct Event {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// A stay in an idle state ended; the event's time is that of the exit.
+    /// An idle period ended; the event's time is that of the exit.
     Idle(IdlePeriod),
     /// A block request was issued to the drive by this CPU (`block_rq_issue`).
     BlockIssue(Block),
@@ -86,7 +86,7 @@ pub struct Block {
     pub write: bool,
 }
 
-/// A stay in an idle state.
+/// An idle period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdlePeriod {
     /// Index of the state, shallowest first.
@@ -111,7 +111,7 @@ pub enum Before {
     /// Not recorded.
     #[default]
     Unknown,
-    /// Interrupts only, if anything: it has not left the kernel's idle loop since its last stay.
+    /// Interrupts only, if anything: it has not left the kernel's idle loop since its last idle period.
     IdleLoop,
     /// It ran a task.
     Task,

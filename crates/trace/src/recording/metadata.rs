@@ -349,7 +349,7 @@ pub struct Recorded {
     pub latency_request: Known,
     /// The number of tasks that wait for I/O.
     pub iowaiters: Known,
-    /// Whether a CPU left its idle loop between two stays.
+    /// Whether a CPU left its idle loop between two idle periods.
     pub idle_loop: Known,
     /// Block requests.
     pub block: Known,

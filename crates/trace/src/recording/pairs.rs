@@ -36,7 +36,7 @@ struct Cpu {
     stop_tick: Option<bool>,
     asked: Option<u64>,
     entered: Option<(u64, u8)>,
-    /// Something is known of what it did since its last stay.
+    /// Something is known of what it did since its last idle period.
     exited: bool,
     ran_task: bool,
     seen: bool,

@@ -193,7 +193,7 @@ fn times(report: &Report, level: f64) -> Vec<Figure> {
             unit: "%".to_owned(),
             title: format!("time in {name}"),
             mean: Mean::Arithmetic.of(&shares),
-            // A rest counts in the block that it began in, so that a block may have more than its time; no mean has.
+            // An idle span counts in the block that it began in, so that a block may have more than its time; no mean has.
             interval: interval_of_mean(Mean::Arithmetic, &shares, level)
                 .map(|[low, high]| [low, high.min(100.0)]),
             deviation: standard_deviation(&shares),

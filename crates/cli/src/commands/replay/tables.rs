@@ -72,9 +72,9 @@ pub(super) fn text(
     let numbers = Numbers::Read;
     writeln!(
         out,
-        "{} idle periods in {} rests over {:.3} s; {} rests ended by an I/O completion",
+        "{} idle periods in {} idle spans over {:.3} s; {} spans ended by an I/O completion",
         report.periods,
-        report.rests,
+        report.spans,
         report.duration_ns as f64 / 1e9,
         report.io_wake_ups
     )?;

@@ -72,7 +72,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         };
     }
 
-    /// Learns from how the stay in state `entered` ended.
+    /// Learns from how the idle period in state `entered` ended.
     ///
     /// The kernel does this at the start of the next decision. Nothing that it uses changes in between, so it may as well
     /// be done here.

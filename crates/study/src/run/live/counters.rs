@@ -181,7 +181,7 @@ mod tests {
         let mut run = RunRecord::new(key, None, 0, 0);
         Counters::read(&system).since(&before, Duration::from_millis(1), &mut run);
         assert_eq!((run.idle[0].time_ns, run.idle[0].entries), (750_000, 5));
-        // The kernel counts stays in the wrong state, not what they cost.
+        // The kernel counts idle periods in the wrong state, not what they cost.
         for idle in &run.idle {
             assert_eq!((idle.added_latency_ns, idle.wasted_energy_uj), (None, None));
         }

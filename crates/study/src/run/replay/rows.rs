@@ -87,12 +87,12 @@ fn metrics(
     let sums = policy.sums();
     let seconds = block.duration_ns as f64 / 1e9;
     let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
-    let (rests, ios) = (block.rests as f64, block.io_completions as f64);
+    let (spans, ios) = (block.spans as f64, block.io_completions as f64);
     let agreement = &block.agreement;
     let as_recorded = agreement.share().filter(|_| recorded);
     let leased = policy
-        .leased_rests
-        .and_then(|count| share(count as f64, rests));
+        .leased_spans
+        .and_then(|count| share(count as f64, spans));
     let all = [
         (
             "mean_mw",
@@ -105,7 +105,7 @@ fn metrics(
         ),
         (
             "added_us_per_wake",
-            share(sums.added_latency_ns as f64 / 1e3, rests),
+            share(sums.added_latency_ns as f64 / 1e3, spans),
         ),
         ("too_deep_per_s", share(sums.too_deep as f64, seconds)),
         ("too_shallow_per_s", share(sums.too_shallow as f64, seconds)),

@@ -1,4 +1,4 @@
-//! Whether a state was the right one for a stay, as the kernel counts it.
+//! Whether a state was the right one for an idle period, as the kernel counts it.
 
 use wakepath_hardware::IdleStates;
 
@@ -6,13 +6,13 @@ use wakepath_hardware::IdleStates;
 /// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, `include/linux/pm_qos.h`).
 pub const NO_LATENCY_REQUEST: i64 = 2_147_483_647_000;
 
-/// How long the stays are that a state is right for, in ns, exit latency included: the kernel's `above` and `below`
+/// How long the idle periods are that a state is right for, in ns, exit latency included: the kernel's `above` and `below`
 /// counters (`cpuidle_enter_state()`, `drivers/cpuidle/cpuidle.c`, Linux 6.1 and 6.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FitBounds {
-    /// The state is too deep for shorter stays.
+    /// The state is too deep for shorter idle periods.
     pub shortest: u64,
-    /// It is too shallow for longer stays.
+    /// It is too shallow for longer idle periods.
     pub longest: u64,
 }
 
@@ -43,18 +43,18 @@ mod tests {
     use crate::idle::testing::{states, tables};
     use proptest::prelude::*;
 
-    /// How a state fits the stay in it.
+    /// How a state fits the idle period in it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Fit {
         /// Left before its target residency, although a shallower state is enabled.
         TooDeep,
-        /// The stay was as long as a deeper enabled state wants.
+        /// The idle period was as long as a deeper enabled state wants.
         TooShallow,
         /// Neither.
         Right,
     }
 
-    /// Judges a stay of `residency` ns in `state` as the kernel does, one question after the other.
+    /// Judges an idle period of `residency` ns in `state` as the kernel does, one question after the other.
     fn judge(states: &IdleStates, state: usize, residency: u64) -> Fit {
         let entered = &states[state];
         if residency < entered.target_residency.0 {
@@ -72,30 +72,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bounds_judge_alike(list in tables(), stay in any::<u64>(), near in -2_i64..3) {
+        fn bounds_judge_alike(list in tables(), length in any::<u64>(), near in -2_i64..3) {
             for state in 0..list.len() {
                 let bounds = FitBounds::new(&list, state);
-                for stay in [
-                    stay,
-                    stay >> 40,
+                for length in [
+                    length,
+                    length >> 40,
                     bounds.shortest.saturating_add_signed(near),
                     bounds.longest.saturating_add_signed(near),
                 ] {
-                    let fit = if stay < bounds.shortest {
+                    let fit = if length < bounds.shortest {
                         Fit::TooDeep
-                    } else if stay > bounds.longest {
+                    } else if length > bounds.longest {
                         Fit::TooShallow
                     } else {
                         Fit::Right
                     };
-                    prop_assert_eq!(fit, judge(&list, state, stay));
+                    prop_assert_eq!(fit, judge(&list, state, length));
                 }
             }
         }
     }
 
     #[test]
-    fn a_stay_is_too_short_or_too_long_for_its_state() {
+    fn an_idle_period_is_too_short_or_too_long_for_its_state() {
         let list = states(&[(0, 0), (2_000, 10_000), (50_000, 200_000)], true);
         assert_eq!(judge(&list, 1, 9_999), Fit::TooDeep);
         assert_eq!(judge(&list, 1, 10_000), Fit::Right);

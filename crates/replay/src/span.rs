@@ -1,26 +1,26 @@
-//! Rests: from when a CPU runs out of work until something else than its own idle loop wakes it.
+//! Idle spans: from when a CPU runs out of work until something else than its own idle loop wakes it.
 //!
-//! A governor that leaves the tick running, or polls up to its limit, is woken by that, looks anew and
-//! goes back to idle. Under another governor this would not have happened, so stays that follow each
-//! other for such a reason are one rest.
+//! Where the tick runs on, or polling reaches its limit, the CPU wakes, asks its governor again and goes
+//! back to idle. Under another governor this would not have happened. So consecutive idle periods of that
+//! kind make one idle span.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
-use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
+use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::psd::LeaseView;
 use wakepath_trace::recording::{Before, PackedIdlePeriod};
 
 use crate::cost::{Best, Judge};
 
-/// Events this soon after the end of a stay are what ended it, in ns.
+/// Events this soon after the end of an idle period are what ended it, in ns.
 pub const CAUSE_WITHIN: u64 = 50_000;
-/// A longer rest is none: something is wrong with the clock or the recording, in ns.
-pub const LONGEST: u64 = 600_000_000_000;
-/// So many rests of a CPU go through the governors at a time, which is quicker than one by one.
-const TOGETHER: usize = 32;
+/// Idle periods above this are left out, because the clock or the recording is wrong, in ns.
+pub const MAX_IDLE_PERIOD: u64 = 600_000_000_000;
+/// Idle spans of a CPU that go through the governors together, which is quicker than one by one.
+const BATCH: usize = 32;
 
-/// A stay of the recording.
+/// A recorded idle period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
     /// The state entered.
@@ -29,7 +29,7 @@ pub struct Residency {
     pub duration: u64,
 }
 
-/// A rest, with what governors can be told about it. All times in ns.
+/// An idle span, with what governors can be told about it. All times in ns.
 #[derive(Clone, Debug)]
 pub struct IdleSpan {
     /// When it began and ended.
@@ -38,7 +38,7 @@ pub struct IdleSpan {
     pub end: u64,
     /// When the next timer expires, if the tick is stopped.
     pub timer: i64,
-    /// How far the next timer is taken to be away once that time is over and nothing woke the CPU.
+    /// Assumed distance of the next timer once that time has passed without a wake-up.
     pub unknown: i64,
     /// When the tick comes next.
     pub tick: u64,
@@ -62,12 +62,11 @@ pub struct IdleSpan {
     pub block: usize,
 }
 
-/// The tick of a rest while it is not known. No tick comes at the start of the clock.
+/// The tick of an idle span while it is not known. No tick comes at the start of the clock.
 const NO_TICK: u64 = 0;
 
 impl IdleSpan {
-    /// One that begins at `start` with the stay `first`, and whose end is to be seen. `unknown`: see
-    /// [`IdleSpan::unknown`].
+    /// A span that begins at `start` with the idle period `first` and is still open. `unknown`: see [`IdleSpan::unknown`].
     #[inline(always)]
     fn begin(start: u64, first: &PackedIdlePeriod, unknown: i64) -> Self {
         let asked = start - u64::from(first.select_lead().unwrap_or(0)).min(start);
@@ -116,30 +115,30 @@ impl IdleSpan {
     }
 }
 
-/// The rests of a CPU that have not gone through the governors yet. The last one always is among them, and may
+/// The idle spans of a CPU that have not gone through the governors yet. The last one always is among them, and may
 /// still get longer.
 #[derive(Clone, Debug)]
 pub struct IdleSpans {
     list: Vec<IdleSpan>,
     /// The last one can get longer.
     open: bool,
-    /// Its last stay ended because of the tick or the polling limit.
-    by_itself: bool,
-    /// When that was.
+    /// The tick or the polling limit ended its last idle period.
+    self_ended: bool,
+    /// When that period ended, in ns.
     end: u64,
-    /// What was chosen when it happened: the last stay, and those before it.
+    /// The recorded idle periods of the open span: the last one, and those before it.
     last: Residency,
     earlier: Vec<Residency>,
-    /// The longest rest so far.
+    /// The longest idle span so far.
     longest: u64,
 }
 
 impl Default for IdleSpans {
     fn default() -> Self {
         Self {
-            list: Vec::with_capacity(TOGETHER),
+            list: Vec::with_capacity(BATCH),
             open: false,
-            by_itself: false,
+            self_ended: false,
             end: 0,
             last: Residency::default(),
             earlier: Vec::new(),
@@ -149,7 +148,7 @@ impl Default for IdleSpans {
 }
 
 impl IdleSpans {
-    /// The longest rest so far.
+    /// The longest idle span so far.
     pub fn longest(&self) -> u64 {
         self.longest
     }
@@ -157,35 +156,36 @@ impl IdleSpans {
     /// The tick ran at `time`.
     pub fn tick(&mut self, time: u64) {
         if self.open && time.saturating_sub(self.end) <= CAUSE_WITHIN {
-            self.by_itself = true;
+            self.self_ended = true;
         }
     }
 
-    /// Whether a stay goes on with the last rest.
+    /// Whether an idle period belongs to the last idle span.
     #[inline(always)]
     pub fn continues_with(&self, period: &PackedIdlePeriod) -> bool {
-        self.open && self.by_itself && period.before() == Before::IdleLoop
+        self.open && self.self_ended && period.before() == Before::IdleLoop
     }
 
-    /// Another stay is to be added to the last rest.
+    /// The last idle span goes on with another idle period, which [`IdleSpans::add`] takes next.
     pub fn extend(&mut self) {
         self.earlier.push(self.last);
     }
 
-    /// A new rest begins at `start`, with a stay that is to be added. `period`: the tick's, in ns.
+    /// An idle span begins at `start` with the idle period `first`, which [`IdleSpans::add`] takes next. `period`: the
+    /// tick's, in ns.
     #[inline(always)]
     pub fn begin(&mut self, start: u64, first: &PackedIdlePeriod, period: u64) {
-        // Without timers: no timer is known to be nearer than the longest rest there has been.
+        // Without timers: no timer is known to be nearer than the longest idle span there has been.
         let unknown = self.longest.max(period) as i64;
         self.list.push(IdleSpan::begin(start, first, unknown));
         self.earlier.clear();
         self.open = true;
     }
 
-    /// Adds the stay that ended at `end`. `by_itself`: the tick or the polling limit ended it.
+    /// Adds the idle period that ended at `end`. `self_ended`: the tick or the polling limit ended it.
     #[inline(always)]
-    pub fn stay(&mut self, end: u64, period: &PackedIdlePeriod, by_itself: bool) {
-        self.by_itself = by_itself;
+    pub fn add(&mut self, end: u64, period: &PackedIdlePeriod, self_ended: bool) {
+        self.self_ended = self_ended;
         self.end = end;
         self.last = Residency {
             state: period.state(),
@@ -193,8 +193,8 @@ impl IdleSpans {
         };
     }
 
-    /// The last rest is over: something else happened on this CPU. Where one was open, returns it with the stays
-    /// before the last one, and the last one. `phase`: a time at which the CPU had a tick; `period`: the tick's, in ns.
+    /// Something else happened on this CPU, which ends an open idle span. Returns that span, its idle periods but the
+    /// last, and the last. `phase`: a time at which the CPU had a tick; `period`: the tick's, in ns.
     #[inline(always)]
     pub fn close(
         &mut self,
@@ -204,41 +204,41 @@ impl IdleSpans {
         if !std::mem::take(&mut self.open) {
             return None;
         }
-        let rest = self.list.last_mut()?;
-        rest.close(self.end, period, phase);
-        self.longest = self.longest.max(self.end - rest.start);
-        Some((rest, &self.earlier, self.last))
+        let span = self.list.last_mut()?;
+        span.close(self.end, period, phase);
+        self.longest = self.longest.max(self.end - span.start);
+        Some((span, &self.earlier, self.last))
     }
 
-    /// What was going on is not known: a rest that was open is none.
+    /// Drops an open idle span, because what happened in it is not known.
     pub fn forget(&mut self) {
         if std::mem::take(&mut self.open) {
             self.list.pop();
         }
     }
 
-    /// When the last stay ended, in ns.
+    /// When the last idle period ended, in ns.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// No rest can get longer.
+    /// No idle span can get longer.
     pub fn are_closed(&self) -> bool {
         !self.open
     }
 
-    /// The last rest.
+    /// The last idle span.
     pub fn last_mut(&mut self) -> Option<&mut IdleSpan> {
         self.list.last_mut()
     }
 
-    /// Enough rests for the governors to go through, all of them over.
+    /// Enough idle spans for the governors to go through, all of them over.
     #[inline(always)]
     pub fn is_full(&self) -> bool {
-        self.list.len() >= TOGETHER
+        self.list.len() >= BATCH
     }
 
-    /// The rests, all of them over.
+    /// The idle spans, all of them over.
     pub fn closed(&self) -> &[IdleSpan] {
         debug_assert!(!self.open);
         &self.list
