@@ -181,7 +181,12 @@ fn write_tables(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()
         let r = outcome;
         writeln!(out, "{}: {}", outcome.experiment, r.title)?;
         writeln!(out, "published: {}", r.source)?;
-        writeln!(out, "simulated: {}, {}", r.machine, runs(outcome.runs))?;
+        writeln!(
+            out,
+            "simulated: {}, {}",
+            r.machines.join("; "),
+            runs(outcome.runs)
+        )?;
         for section in &r.sections {
             write_section(out, section)?;
         }
@@ -321,12 +326,12 @@ fn markdown(text: &mut String, outcome: &Outcome) {
     let r = outcome;
     let _ = writeln!(
         text,
-        "\n## {}: {}\n\nPublished: {}.\nSimulated: {}, {}.\n\n{}.",
+        "\n## {}: {}\n\nPublished: {}.\n\nSimulated, {}:\n\n- {}\n\n{}.",
         outcome.experiment,
         r.title,
         r.source,
-        r.machine,
         runs(outcome.runs),
+        r.machines.join("\n- "),
         capital(&in_short(&outcome.summary))
     );
     if !r.criteria.is_empty() {

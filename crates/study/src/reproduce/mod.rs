@@ -88,7 +88,7 @@ pub struct Outcome {
     /// Where it was published.
     pub source: String,
     /// The models of the machines.
-    pub machine: String,
+    pub machines: Vec<String>,
     /// The results, by what was measured.
     pub sections: Vec<Section>,
     /// What is expected of the cells, and whether it holds.
@@ -144,7 +144,7 @@ impl Outcome {
             })
             .collect();
         let models = plan.machines.iter().filter_map(|m| m.model.as_ref());
-        let mut machines: Vec<&str> = models.map(|model| model.title.as_str()).collect();
+        let mut machines: Vec<String> = models.map(|model| model.title.clone()).collect();
         machines.dedup();
         Ok(Self {
             experiment: plan.file.name.get_ref().clone(),
@@ -152,7 +152,7 @@ impl Outcome {
             summary: ReproductionSummary::of(&sections, &criteria),
             title: plan.title().to_owned(),
             source: plan.file.source.clone().unwrap_or_default(),
-            machine: machines.join("; "),
+            machines,
             sections,
             criteria,
             fitted_figures,
