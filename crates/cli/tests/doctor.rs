@@ -484,6 +484,32 @@ fn kinds_of_cores_with_other_preferences_are_told() {
     let told = "energy_performance_preference: performance balance_performance, efficiency power";
     assert!(evidence.contains(told), "{found}");
     assert_eq!(text(&found, "set"), "epp[value=balance_performance]");
+    // The efficiency core is slower and draws less than it would with the preference of the others.
+    let computed = text(&found, "computed");
+    assert!(computed.contains("on CPU 1 (efficiency)"), "{found}");
+    assert!(found["costs_us_per_io"].as_f64().unwrap() > 0.0, "{found}");
+    assert!(found["costs_mw"].as_f64().unwrap() < 0.0, "{found}");
+}
+
+#[test]
+fn kinds_of_cores_with_other_governors_are_told_and_priced() {
+    let found = found_with("kinds-differ", |root| {
+        hybrid(root);
+        let path = |policy: u32| format!("{CPU}/cpufreq/policy{policy}/scaling_governor");
+        set(root, &path(0), "powersave");
+        set(root, &path(1), "performance");
+    });
+    let evidence = found["evidence"].to_string();
+    let told = "scaling_governor: performance powersave, efficiency performance";
+    assert!(evidence.contains(told), "{found}");
+    // Here the fix saves power, and I/O pays for it.
+    let computed = text(&found, "computed");
+    assert!(
+        computed.contains("performance against intel_pstate-hwp["),
+        "{found}"
+    );
+    assert!(found["costs_us_per_io"].as_f64().unwrap() < 0.0, "{found}");
+    assert!(found["costs_mw"].as_f64().unwrap() > 0.0, "{found}");
 }
 
 #[test]

@@ -244,7 +244,8 @@ const BUSY_JOB: &str = "[j]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\nthink
 
 /// The example's C, which takes the deepest state where its CPU was busy for more than this, of 1024.
 fn deep_when_busy(above: u32) -> String {
-    let example = fs::read_to_string(repository().join("docs/examples/last-idle.c")).unwrap();
+    let example =
+        fs::read_to_string(repository().join("crates/governors/examples/last-idle.c")).unwrap();
     let rule = "return max(chosen, 0);";
     assert!(example.contains(rule));
     let util = format!("sched_cpu_util(dev->cpu) > {above}");

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind as PolicyKind;
 use wakepath_system::StateInfo;
 use wakepath_units::cpus;
 
-use crate::model::{QUIET, READS, difference, simulate};
-use crate::{Case, Finding};
+use crate::model::{Difference, QUIET, READS, WORK, difference, simulate, simulate_work_on};
+use crate::{Case, Finding, Priced};
 
 /// The CPUs of a kind of core.
 struct Kind {
@@ -129,7 +130,7 @@ fn interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
 }
 
 /// The kinds have other preferences or governors.
-fn preference(case: &Case<'_>, kinds: &[Kind]) -> Option<Finding> {
+fn preference(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
     let root = case.system.root();
     let of = |kind: &Kind, file: &str| -> BTreeSet<String> {
         let policies = case.system.cpufreq_policies().into_iter();
@@ -139,11 +140,8 @@ fn preference(case: &Case<'_>, kinds: &[Kind]) -> Option<Finding> {
             .collect()
     };
     let mut evidence = Vec::new();
-    let mut set = None;
-    for (file, policy) in [
-        ("scaling_governor", None),
-        ("energy_performance_preference", Some("epp")),
-    ] {
+    let mut differ = Vec::new();
+    for file in ["scaling_governor", "energy_performance_preference"] {
         let values: Vec<BTreeSet<String>> = kinds.iter().map(|kind| of(kind, file)).collect();
         let known = values.iter().all(|values| !values.is_empty());
         if !known || values.windows(2).all(|two| two[0] == two[1]) {
@@ -155,15 +153,15 @@ fn preference(case: &Case<'_>, kinds: &[Kind]) -> Option<Finding> {
         });
         let told: Vec<String> = told.collect();
         evidence.push(format!("{file}: {}", told.join(", ")));
-        if let (Some(policy), Some(value), 1) = (policy, values[0].first(), values[0].len()) {
-            set = format!("{policy}[value={value}]").parse().ok();
-        }
+        differ.push((file, values));
     }
     if evidence.is_empty() {
         return None;
     }
     let simulated = case.model.name_of(PolicyKind::Frequency);
-    evidence.push(format!("simulated with {simulated} on all of them"));
+    evidence.push(format!(
+        "other findings are simulated with {simulated} on all of them"
+    ));
     let finding = Finding {
         evidence,
         ..Finding::new(
@@ -171,10 +169,81 @@ fn preference(case: &Case<'_>, kinds: &[Kind]) -> Option<Finding> {
             "the kinds of cores choose their clocks by different settings: a task's speed depends on where it runs beyond what the cores differ",
         )
     };
-    Some(match set {
-        Some(set) => finding.applies(case, set),
-        None => finding,
+    let Some(set) = settings_of_the_biggest(case, kinds, &differ) else {
+        return Some(finding);
+    };
+    Some(match dearest(case, kinds, &set) {
+        Some(difference) => finding.priced(case, Priced { set, difference }),
+        None => finding.applies(case, set),
     })
+}
+
+/// The set that gives all kinds what the biggest one has, by the files that differ and their values for each kind. None if
+/// its CPUs differ among themselves, or have a governor that no set names.
+fn settings_of_the_biggest(
+    case: &Case<'_>,
+    kinds: &[Kind],
+    differ: &[(&str, Vec<BTreeSet<String>>)],
+) -> Option<PolicySet> {
+    let mut set = None;
+    for (file, values) in differ {
+        let (value, 1) = (values[0].first()?, values[0].len()) else {
+            return None;
+        };
+        if *file == "scaling_governor" {
+            let named = ["performance", "powersave", "ondemand", "schedutil"];
+            let first = first_policy(case, &kinds[0]).filter(|_| named.contains(&&**value))?;
+            let model = case.model.with_clocks_of(case.system, first).ok()?;
+            let frequency = model.now.get(PolicyKind::Frequency)?.clone();
+            return PolicySet::new([frequency]).ok();
+        }
+        set = format!("epp[value={value}]").parse().ok();
+    }
+    set
+}
+
+/// The first cpufreq policy of a kind.
+fn first_policy(case: &Case<'_>, kind: &Kind) -> Option<usize> {
+    let mut policies = case.system.cpufreq_policies().into_iter();
+    policies.find(|first| kind.cpus.contains(first))
+}
+
+/// What its own settings cost I/O on a smaller kind more than a set does; of the kind where that weighs most.
+fn dearest(case: &mut Case<'_>, kinds: &[Kind], set: &PolicySet) -> Option<Difference> {
+    let of_the_biggest = first_policy(case, &kinds[0])?;
+    let of_the_biggest = case
+        .model
+        .with_clocks_of(case.system, of_the_biggest)
+        .ok()?;
+    let mut dearest: Option<Difference> = None;
+    for kind in &kinds[1..] {
+        let own = first_policy(case, kind)?;
+        let own = case.model.with_clocks_of(case.system, own).ok()?;
+        if own.now == of_the_biggest.now {
+            continue;
+        }
+        let (machine, then) = own.applied(set);
+        let all = case.system.cpus();
+        let cpu = all.iter().position(|cpu| kind.cpus.first() == Some(cpu))?;
+        let of = |machine, policies| simulate_work_on(machine, policies, cpu);
+        let simulated = of(&own.machine, &own.now).and_then(|now| {
+            let how = format!(
+                "simulated, {WORK} on CPU {} ({}): {} against {set}",
+                all[cpu],
+                kind.name,
+                own.name_of(PolicyKind::Frequency)
+            );
+            Ok(difference(&now, &of(&machine, &then)?, how))
+        });
+        let difference = case.or_note("kinds-differ", simulated)?;
+        if dearest
+            .as_ref()
+            .is_none_or(|d| d.weight < difference.weight)
+        {
+            dearest = Some(difference);
+        }
+    }
+    dearest
 }
 
 /// Idle states that are off on one kind only.

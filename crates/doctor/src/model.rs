@@ -23,6 +23,8 @@ const RUNS: u32 = 3;
 pub const READS: &str = "one 4 KiB read at a time";
 const READS_JOB: &str =
     "[reads]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\ntime_based\nruntime=200ms\n";
+/// The same with about as much time for work as for a read, so that the clock matters.
+pub const WORK: &str = "one 4 KiB read at a time and 200,000 cycles of work after each";
 /// A read every 10 ms, so that the machine mostly rests.
 pub const QUIET: &str = "a 4 KiB read every 10 ms";
 const QUIET_JOB: &str = "[quiet]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nthinktime=10000\n\
@@ -33,6 +35,7 @@ const SELDOM_JOB: &str = "[seldom]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\nd
      time_based\nruntime=60s\n";
 
 /// A machine with its present policies.
+#[derive(Clone)]
 pub(crate) struct Model {
     /// What is known of it; idle states are disabled as they are.
     pub(crate) machine: Machine,
@@ -167,6 +170,18 @@ impl Model {
         ))
     }
 
+    /// The machine as it would be if all CPUs chose their clocks as one cpufreq policy does.
+    ///
+    /// # Errors
+    /// That policy has a preference that the simulator does not know.
+    pub(crate) fn with_clocks_of(&self, system: &System, policy: usize) -> Result<Self, SpecError> {
+        let frequency = frequency_policy(system, &self.machine, policy)?;
+        Ok(Self {
+            now: PolicySet::new([frequency])?.or(&self.now),
+            ..self.clone()
+        })
+    }
+
     /// The machine with its drive's power states, as this drive declares them.
     pub(crate) fn with_drive(&self, drive: &wakepath_hardware::drive::Drive) -> Machine {
         let mut machine = self.machine.clone();
@@ -186,7 +201,29 @@ pub(crate) fn simulate(
         SELDOM => SELDOM_JOB,
         _ => READS_JOB,
     };
-    #[expect(clippy::expect_used, reason = "a constant that the tests parse")]
+    simulate_job(machine, policies, load, job)
+}
+
+/// Simulates [`WORK`] on one CPU.
+pub(crate) fn simulate_work_on(
+    machine: &Machine,
+    policies: &PolicySet,
+    cpu: usize,
+) -> Result<PolicyResult, StudyError> {
+    simulate_job(machine, policies, WORK, &work_job(cpu))
+}
+
+fn work_job(cpu: usize) -> String {
+    format!("{READS_JOB}thinkcycles=200000\ncpus_allowed={cpu}\n")
+}
+
+fn simulate_job(
+    machine: &Machine,
+    policies: &PolicySet,
+    load: &str,
+    job: &str,
+) -> Result<PolicyResult, StudyError> {
+    #[expect(clippy::expect_used, reason = "constants that the tests parse")]
     let file = fio::parse(job, "doctor").expect("a job of our own");
     let plan = Plan::on_the_spot(
         load,
@@ -218,7 +255,11 @@ pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -
 
 /// What the running kernel does.
 fn policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
-    PolicySet::new([idle_policy(system)?, frequency_policy(system, machine)?])
+    let frequency = match system.cpufreq_policies().into_iter().next() {
+        Some(first) => frequency_policy(system, machine, first)?,
+        None => "performance".parse()?,
+    };
+    PolicySet::new([idle_policy(system)?, frequency])
 }
 
 /// The idle governor that runs, in the version of the running kernel, or the nearest known one.
@@ -236,13 +277,15 @@ fn idle_policy(system: &System) -> Result<PolicySpec, SpecError> {
     Ok(name.parse::<PolicySpec>()?.of_kernel(kernel))
 }
 
-fn frequency_policy(system: &System, machine: &Machine) -> Result<PolicySpec, SpecError> {
-    let Some(first) = system.cpufreq_policies().into_iter().next() else {
-        return "performance".parse();
-    };
+/// What chooses the clocks of the CPUs of a cpufreq policy.
+fn frequency_policy(
+    system: &System,
+    machine: &Machine,
+    policy: usize,
+) -> Result<PolicySpec, SpecError> {
     let root = system.root();
     let file = |name: &str| {
-        let path = format!("sys/devices/system/cpu/cpufreq/policy{first}/{name}");
+        let path = format!("sys/devices/system/cpu/cpufreq/policy{policy}/{name}");
         root.optional(&path).unwrap_or_default()
     };
     let governor = file("scaling_governor");
@@ -294,7 +337,7 @@ mod tests {
 
     #[test]
     fn the_loads_are_job_files() {
-        for job in [READS_JOB, QUIET_JOB, SELDOM_JOB] {
+        for job in [READS_JOB, QUIET_JOB, SELDOM_JOB, &work_job(1)] {
             fio::parse(job, "test").unwrap();
         }
     }

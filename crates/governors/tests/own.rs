@@ -96,10 +96,10 @@ fn decisions(mut governor: Governor, count: u64) -> (Vec<IdleDecision>, Option<S
 }
 
 fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
 }
 
-/// What cargo built of docs/examples/last-idle.rs for these tests.
+/// What cargo built of examples/last-idle.rs for these tests.
 fn built_example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.ancestors().nth(2).unwrap().join("examples/last-idle")

@@ -1,9 +1,9 @@
 //! An idle governor for an example: a CPU will be idle for as long as it was the last time.
 //!
 //! It takes the deepest state that pays off within that time, or within the time to the next timer if that is shorter,
-//! and that can be left soon enough. `docs/examples/last-idle.c` does the same in the kernel's C.
+//! and that can be left soon enough. `last-idle.c` beside it does the same in the kernel's C.
 //!
-//! Build it with `rustc -O docs/examples/last-idle.rs`, and run it as `--policy exec:./last-idle`.
+//! Build it with `rustc -O crates/governors/examples/last-idle.rs`, and run it as `--policy exec:./last-idle`.
 
 use std::error::Error;
 use std::io::{self, BufRead, Write};

@@ -3,7 +3,7 @@
  * An idle governor for an example: a CPU will be idle for as long as it was the last time.
  *
  * It takes the deepest state that pays off within that time, or within the time to the next timer if that is shorter,
- * and that can be left soon enough. docs/examples/last-idle.rs does the same as a program.
+ * and that can be left soon enough. last-idle.rs beside it does the same as a program.
  */
 #include <linux/cpuidle.h>
 #include <linux/percpu.h>
