@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use wakepath_study::run::Waiting;
+use wakepath_study::run::RunControl;
 
 use crate::errors;
 
@@ -61,7 +61,7 @@ pub(crate) fn work<T: Send, E: Send>(
     jobs: Option<NonZero<u16>>,
     progress: Option<Py<PyAny>>,
     to_python: impl FnOnce(E) -> PyErr,
-    work: impl FnOnce(&Waiting<'_>) -> Result<T, E> + Send,
+    work: impl FnOnce(&RunControl<'_>) -> Result<T, E> + Send,
 ) -> PyResult<T> {
     let pool = pool(jobs)?;
     let cancelled = AtomicBool::new(false);
@@ -81,15 +81,15 @@ pub(crate) fn work<T: Send, E: Send>(
         let mut result = None;
         let mut raised = None;
         pool.in_place_scope(|scope| {
-            let (finished, waiting) = mpsc::channel::<()>();
+            let (finished, control) = mpsc::channel::<()>();
             scope.spawn(|_| {
-                result = Some(work(&Waiting {
+                result = Some(work(&RunControl {
                     finished: &|parts| _ = done.fetch_add(parts, Ordering::Relaxed),
                     cancelled: &cancelled,
                 }));
                 drop(finished);
             });
-            while waiting.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            while control.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 if raised.is_none()
                     && let Err(error) = look()
                 {

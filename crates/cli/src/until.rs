@@ -28,11 +28,11 @@ fn ignored_signals() -> u64 {
 }
 
 /// Signals that end a program, caught from when it is made.
-pub(crate) struct Until {
+pub(crate) struct EndSignals {
     caught: mpsc::Receiver<i32>,
 }
 
-impl Until {
+impl EndSignals {
     /// From now on Ctrl-C, SIGTERM and a closed terminal do not end the program, but the waiting.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let mut signals = signals()?;

@@ -402,7 +402,7 @@ fn guest(folder: &Path, name: &str, change: impl FnOnce(&mut Metadata)) -> PathB
         ]
         .map(|(name, value)| RecordedSetting {
             name: name.to_owned(),
-            of: vec!["system".to_owned()],
+            places: vec!["system".to_owned()],
             value: value.to_owned(),
         })
         .to_vec(),

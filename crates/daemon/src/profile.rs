@@ -23,7 +23,7 @@ pub struct DriveProfile {
     drive: Drive,
     /// By sysfs, when the profile was picked.
     identity: Identity,
-    of: DriveConfig,
+    config: DriveConfig,
     /// Its namespaces, with their device numbers (major << 20 | minor).
     disks: Vec<(String, u32)>,
     /// The table that it is to have.
@@ -95,10 +95,11 @@ impl DriveProfile {
         name: &str,
     ) -> Result<Option<Self>, SettingsError> {
         let identity = Identity::of(system, name);
-        let fits = |of: &&DriveConfig| {
-            matches(&of.model, &identity.model) && matches(&of.serial, &identity.serial)
+        let fits = |drive: &&DriveConfig| {
+            matches(&drive.model, &identity.model) && matches(&drive.serial, &identity.serial)
         };
-        let (Some(of), Some(setting)) = (config.drive.iter().find(fits), setting::find("apst"))
+        let (Some(drive_config), Some(setting)) =
+            (config.drive.iter().find(fits), setting::find("apst"))
         else {
             return Ok(None);
         };
@@ -119,7 +120,7 @@ impl DriveProfile {
             disks: disks
                 .map(|disk| (disk.clone(), device(system, &disk)))
                 .collect(),
-            of: of.clone(),
+            config: drive_config.clone(),
             drive,
             identity,
             wanted: String::new(),
@@ -145,7 +146,7 @@ impl DriveProfile {
 
     /// Whether its idle times follow the gaps between its I/Os.
     pub fn observes(&self) -> bool {
-        self.of.timeouts == Timeouts::Observed
+        self.config.timeouts == Timeouts::Observed
     }
 
     /// The block devices whose idle gaps have to be counted.
@@ -164,7 +165,7 @@ impl DriveProfile {
 
     /// Whether the power supply matters.
     pub const fn by_supply(&self) -> bool {
-        self.of.battery.is_some()
+        self.config.battery.is_some()
     }
 
     /// Sets the table.
@@ -266,9 +267,9 @@ impl DriveProfile {
         mains: bool,
         gaps: Option<&Gaps>,
     ) -> Result<String, SettingsError> {
-        let policy = match &self.of.battery {
+        let policy = match &self.config.battery {
             Some(battery) if !mains => battery,
-            _ => &self.of.ac,
+            _ => &self.config.ac,
         };
         let selection = Targets {
             drives: Some(vec![self.name.clone()]),

@@ -88,7 +88,7 @@ impl LeaseLimits {
         if !states_seen {
             return Err(
                 "this machine shows no idle states (/sys/devices/system/cpu/cpu*/cpuidle): it has no cpuidle driver, or \
-                 its host keeps them; a ceiling in us, such as \"20us\", sets limits all the same"
+                 its host keeps them. A ceiling in us, such as \"20us\", sets limits all the same"
                     .to_owned(),
             );
         }

@@ -169,7 +169,7 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
         )
         .evidence(differing.join("; "))
         .evidence(
-            "the kernel programs its table at every reset and whenever the latency tolerance changes; a firmware \
+            "the kernel programs its table at every reset and whenever the latency tolerance changes. A firmware \
              update, a program such as nvme-cli, or other module parameters since then can have changed it",
         )
         .applies(case, set)
@@ -182,7 +182,7 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
 /// Why the kernel's table is empty.
 fn why_empty(planned: &ApstPlan, settings: &ApstSettings) -> String {
     if planned.targets().next().is_some() {
-        return "the kernel's parameters would give a table with states in it; something has switched it off since: \
+        return "the kernel's parameters would give a table with states in it. Something has switched it off since: \
                 nvme-cli, a firmware update, or the start-up of the drive"
             .to_owned();
     }

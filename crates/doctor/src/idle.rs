@@ -336,7 +336,7 @@ fn teo_is_missing(case: &Case<'_>) -> Option<String> {
     let teo = latency(case, &set)?;
     (teo < now * (1.0 - MATTERS)).then(|| {
         format!(
-            "with the idle governor teo a read would take {teo:.1} us in place of {now:.1} us (simulated), but this kernel is built \
+            "with the idle governor teo a read would take {teo:.1} us in place of {now:.1} us (simulated). This kernel is built \
              without it (CONFIG_CPU_IDLE_GOV_TEO), as Debian's amd64 kernels are"
         )
     })

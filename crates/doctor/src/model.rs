@@ -8,7 +8,7 @@ use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_sim::PolicyResult;
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
-use wakepath_study::run::Waiting;
+use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::Sim;
 use wakepath_system::HaltpollAsSet;
 use wakepath_system::capture::machine::describe;
@@ -233,7 +233,7 @@ fn simulate_job(
         SEED,
         RUNS,
     );
-    let comparison = Sim::new(&plan)?.compare(&Waiting::for_nobody())?;
+    let comparison = Sim::new(&plan)?.compare(&RunControl::for_nobody())?;
     #[expect(clippy::expect_used, reason = "one result per policy set")]
     Ok(comparison.results.into_iter().next().expect("one result"))
 }

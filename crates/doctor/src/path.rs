@@ -98,7 +98,7 @@ pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
         Finding::new(
             "completions-elsewhere",
             format!(
-                "{disk} interrupts another CPU than the one that asked for {:.0} % of the CPUs: a CPU that sleeps deeply \
+                "{disk} interrupts another CPU than the one that asked for {:.0} % of the CPUs. A CPU that sleeps deeply \
                  because it has nothing to do has to take the interrupt",
                 100.0 * elsewhere
             ),

@@ -155,7 +155,7 @@ impl Running for Asked {
         let decision = decision(&line).ok_or_else(|| {
             let shown: String = line.chars().take(60).collect();
             format!(
-                "it answered `{}` to question {question}; expected one line such as 2,1: the index of an idle state, and 1 \
+                "it answered `{}` to question {question}. Expected one line such as 2,1: the index of an idle state, and 1 \
                  if the tick may stop, else 0{}",
                 shown.escape_default(),
                 self.process.last_words()

@@ -290,7 +290,7 @@ fn a_program_that_is_wrong_is_one_error() {
         ("echo oh no >&2; exit 1", "it said: oh no"),
         ("kill -9 $$", "it ended (signal: 9 (SIGKILL))"),
         (&*answer("echo deep"), "it answered `deep` to question 1"),
-        (&answer("echo 1"), "expected one line such as 2,1"),
+        (&answer("echo 1"), "Expected one line such as 2,1"),
         (
             &answer("echo 9,1"),
             "it chose idle state 9 and the CPU has 5",

@@ -68,16 +68,16 @@ fn settings(system: &System) -> Vec<RecordedSetting> {
     {
         let first = settings.len();
         for at in system.places(info.scope) {
-            let of = at.to_string();
+            let place = at.to_string();
             let Some(value) = SettingKey::new(info, at).and_then(|key| system.read(&key).ok())
             else {
                 continue;
             };
             match settings[first..].iter_mut().find(|s| s.value == value) {
-                Some(same) => same.of.push(of),
+                Some(same) => same.places.push(place),
                 None => settings.push(RecordedSetting {
                     name: info.name.to_owned(),
-                    of: vec![of],
+                    places: vec![place],
                     value,
                 }),
             }
@@ -361,7 +361,7 @@ mod tests {
         let settings: Vec<_> = m
             .settings
             .iter()
-            .map(|s| (s.name.as_str(), s.of.join(" "), s.value.as_str()))
+            .map(|s| (s.name.as_str(), s.places.join(" "), s.value.as_str()))
             .collect();
         assert!(settings.contains(&("haltpoll-max", "system".to_owned(), "0")));
         assert!(settings.contains(&("cpu-latency", "cpu0 cpu1".to_owned(), "20")));

@@ -39,8 +39,8 @@ pub enum ReplayError {
     Calls(#[from] std::io::Error),
     /// A recorded period is in a state that there is not.
     #[error(
-        "CPU {cpu} was in idle state {state} at {time} ns, and there are only {states} (counted from 0); \
-         the recording is of another machine than the states are"
+        "CPU {cpu} was in idle state {state} at {time} ns, and there are only {states} (counted from 0). \
+         The recording is of another machine than the states are"
     )]
     NoSuchState {
         /// The CPU.

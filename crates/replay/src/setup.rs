@@ -61,14 +61,14 @@ pub struct States {
 pub enum SetupError {
     /// The recording has none.
     #[error(
-        "the recording does not say which idle states the machine has; name the machine (--machine \
+        "the recording does not say which idle states the machine has. Name the machine (--machine \
          rk3399, `wakepath machine list` has the names) or give its states (--states FILE.csv)"
     )]
     NoStates,
     /// The machine recorded has no idle driver.
     #[error(
         "the machine that was recorded had no idle driver, as most virtual machines, so its governor had nothing to choose \
-         among; record one that has (docs/replay.md), or see what governors would do with other idle states: those of a \
+         among. Record one that has (docs/replay.md), or see what governors would do with other idle states. Give those of a \
          machine (--machine rk3399, `wakepath machine list` has the names) or of your own (--states FILE.csv)"
     )]
     NoDriver,

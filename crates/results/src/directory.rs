@@ -368,7 +368,7 @@ fn same_study(
             path: dir.to_owned(),
             message: format!(
                 "these results have {} repeats of each run, and the study wants {}: --resume adds runs and takes none \
-                 away; set `repeats` to {} or more, or write to another directory",
+                 away. Set `repeats` to {} or more, or write to another directory",
                 there.repeats, wanted.repeats, there.repeats
             ),
         });

@@ -22,7 +22,7 @@ pub const MAX_SHARDS: u32 = 100_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shard {
     number: u32,
-    of: u32,
+    count: u32,
 }
 
 /// Why a text is no shard.
@@ -37,13 +37,13 @@ impl Shard {
     }
 
     /// How many shards there are.
-    pub fn of(self) -> u32 {
-        self.of
+    pub fn count(self) -> u32 {
+        self.count
     }
 
     /// Whether the run of this index, from 0, belongs to it.
     pub fn has(self, index: usize) -> bool {
-        index % self.of as usize + 1 == self.number as usize
+        index % self.count as usize + 1 == self.number as usize
     }
 }
 
@@ -55,18 +55,18 @@ impl FromStr for Shard {
             let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
             digits.then(|| text.parse::<u32>().ok()).flatten()
         };
-        let (number, of) = text
+        let (number, count) = text
             .split_once('/')
-            .and_then(|(n, of)| Some((number(n)?, number(of)?)))
-            .filter(|(number, of)| (1..=*of).contains(number) && *of <= MAX_SHARDS)
+            .and_then(|(n, count)| Some((number(n)?, number(count)?)))
+            .filter(|(number, count)| (1..=*count).contains(number) && *count <= MAX_SHARDS)
             .ok_or_else(|| ShardError(text.to_owned()))?;
-        Ok(Self { number, of })
+        Ok(Self { number, count })
     }
 }
 
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.number, self.of)
+        write!(f, "{}/{}", self.number, self.count)
     }
 }
 
@@ -108,12 +108,12 @@ pub enum MergeError {
         other: PathBuf,
     },
     /// Shards are missing.
-    #[error("missing: shard {shards} of {of}; {there} of {of} are there")]
+    #[error("missing: shard {shards} of {count}; {there} of {count} are there")]
     Missing {
         /// Their numbers.
         shards: String,
         /// How many there are in all.
-        of: u32,
+        count: u32,
         /// How many were named.
         there: usize,
     },
@@ -175,8 +175,8 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
                 if *expected != whole {
                     return Err(different(DOCUMENT));
                 }
-                let of = found.keys().next().map(|s| s.of);
-                if of.is_some_and(|of| of != shard.of) {
+                let count = found.keys().next().map(|s| s.count);
+                if count.is_some_and(|count| count != shard.count) {
                     return Err(different("the number of shards"));
                 }
             }
@@ -189,17 +189,17 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
             });
         }
     }
-    let (Some((one, document)), Some(of)) = (first, found.keys().next().map(|s| s.of)) else {
+    let (Some((one, document)), Some(count)) = (first, found.keys().next().map(|s| s.count)) else {
         return Err(MergeError::Nothing);
     };
     let there: Vec<u32> = found.keys().map(|s| s.number).collect();
-    let missing: Vec<u32> = (1..=of)
+    let missing: Vec<u32> = (1..=count)
         .filter(|n| there.binary_search(n).is_err())
         .collect();
     if !missing.is_empty() {
         return Err(MergeError::Missing {
             shards: numbers(&missing),
-            of,
+            count,
             there: there.len(),
         });
     }
@@ -296,14 +296,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_run_belongs_to_one_shard(of in 1_u32..200, index in 0_usize..100_000) {
-            let owners = (1..=of).filter(|number| Shard { number: *number, of }.has(index)).count();
+        fn every_run_belongs_to_one_shard(count in 1_u32..200, index in 0_usize..100_000) {
+            let owners = (1..=count).filter(|number| Shard { number: *number, count }.has(index)).count();
             prop_assert_eq!(owners, 1);
         }
 
         #[test]
-        fn shards_print_as_they_are_read(of in 1..=MAX_SHARDS, at in 0..MAX_SHARDS) {
-            let shard = Shard { number: at % of + 1, of };
+        fn shards_print_as_they_are_read(count in 1..=MAX_SHARDS, at in 0..MAX_SHARDS) {
+            let shard = Shard { number: at % count + 1, count };
             prop_assert_eq!(shard.to_string().parse(), Ok(shard));
         }
     }

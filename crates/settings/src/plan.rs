@@ -110,7 +110,7 @@ impl SettingsPlan {
             return Err(SettingsError::Policy {
                 policy: format!("cpu-latency[{limit}]"),
                 why: format!(
-                    "the kernel drops the system's latency limit when the process that holds it ends; keep it with \
+                    "the kernel drops the system's latency limit when the process that holds it ends. Keep it with \
                      --for 10m, or use cpu-latency[{limit},cpus=all], which stays by itself"
                 ),
             });

@@ -106,7 +106,7 @@ pub enum Stuck {
     /// Time passes, but nothing comes of it.
     #[error(
         "the run was given up: no request was finished between {:.3} s and {:.3} s of simulated time \
-         ({events} events); the job's think time, or the work of ticks, background and interrupts, \
+         ({events} events). The job's think time, or the work of ticks, background and interrupts, \
          leaves no room for it",
         *from_ns as f64 / 1e9,
         *to_ns as f64 / 1e9

@@ -396,7 +396,7 @@ impl Counted {
         let cpus = self.cpus;
         if let Some(seconds) = seconds.filter(|s| idle_s > s * cpus as f64 * LONGER_THAN_SPAN) {
             notes.push(format!(
-                "{cpus} CPUs were idle for {idle_s:.1} s together, which does not fit into {seconds:.3} s: the time \
+                "{cpus} CPUs were idle for {idle_s:.1} s together, which does not fit into {seconds:.3} s. The time \
                  between the dumps is not right, nor are shares and rates"
             ));
         }

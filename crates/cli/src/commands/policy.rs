@@ -68,8 +68,8 @@ pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
 ///
 /// A call is a line of sleep_length_ns, delta_tick_ns, tick_stopped, latency_req_ns, nr_iowait,
 /// select_clock_ns, reflect_clock_ns, residency_ns, got_tick and poll_limit_hit, separated by
-/// commas, without header; a state one of name, exit_latency_ns, target_residency_ns, polling and
-/// disabled, shallowest first. The `oracle` takes the residency for the true idle time.
+/// commas, without header. A state is a line of name, exit_latency_ns, target_residency_ns, polling
+/// and disabled, shallowest first. The `oracle` takes the residency for the true idle time.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   wakepath policy idle --governor teo@6.12 --states skylake.csv calls.csv
@@ -169,8 +169,8 @@ struct HwpBoostArgs {
 
 /// Run the leases of a CPU over events; prints, each time the governor asks, 1 if a lease holds and 0 if not.
 ///
-/// An event is a line of time_ns and completion (1: a block I/O completes on this CPU, 0: the
-/// governor asks), separated by a comma, without header.
+/// An event is a line of time_ns and completion, separated by a comma, without header. completion is
+/// 1 where a block I/O completes on this CPU, and 0 where the governor asks.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   printf '5000000,1\\n6000000,0\\n9000000,0\\n' | wakepath policy psd --timeout-ms 3

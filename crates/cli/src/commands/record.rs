@@ -17,7 +17,7 @@ use wakepath_trace::recording::Overwrite;
 
 use crate::new_file;
 use crate::output::{self, Format};
-use crate::until::{self, Until};
+use crate::until::{self, EndSignals};
 
 /// How often the buffers are emptied: rarely enough not to disturb idle CPUs much.
 const STEP: Duration = Duration::from_millis(100);
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     for line in said_once(recording.missing()) {
         eprintln!("wakepath: {line}");
     }
-    let until = Until::new()?;
+    let signals = EndSignals::new()?;
     // The file is touched when everything else runs: a recording that it replaces must not be lost for nothing.
     let mut command = start_command(&args.command)?;
     let mut session = match RecordSession::start(recording, System::live(), &args.output, overwrite)
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             return Err(error.into());
         }
     };
-    let ended = record(args, &mut session, &until, command.as_mut());
+    let ended = record(args, &mut session, &signals, command.as_mut());
     if let Some(child) = &mut command {
         end_command(child);
     }
@@ -86,8 +86,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     if summary.idle_periods == 0 {
         eprintln!(
-            "wakepath: warning: no idle period was seen, so `wakepath replay` has nothing to replay; \
-             record for longer, or a load that leaves the CPUs something to wait for"
+            "wakepath: warning: no idle period was seen, so `wakepath replay` has nothing to replay. \
+             Record for longer, or a load that leaves the CPUs something to wait for"
         );
     }
     print(&summary, args, out)?;
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
 fn record(
     args: &Args,
     session: &mut RecordSession,
-    until: &Until,
+    signals: &EndSignals,
     mut command: Option<&mut Child>,
 ) -> anyhow::Result<Option<std::process::ExitStatus>> {
     // It draws nothing when standard error is no terminal.
@@ -111,7 +111,7 @@ fn record(
     let status = loop {
         let left = args.duration.map(|d| d.saturating_sub(started.elapsed()));
         let step = left.map_or(STEP, |l| l.min(STEP));
-        if left == Some(Duration::ZERO) || until.wait(Some(step)).is_some() {
+        if left == Some(Duration::ZERO) || signals.wait(Some(step)).is_some() {
             break None;
         }
         session.step()?;

@@ -12,7 +12,7 @@ use wakepath_study::plan::Plan;
 use wakepath_study::reproduce::{
     self, Criterion, FittedFigure, Outcome, ReproductionSummary, Section, TableCell, percent,
 };
-use wakepath_study::run::Waiting;
+use wakepath_study::run::RunControl;
 
 use crate::output::{self, PageFormat};
 use crate::waiting::{self, Jobs};
@@ -102,11 +102,11 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<u8> {
     }
     let runs = plans.iter().map(Plan::runs).sum();
     let outcomes = waiting::counting(args.jobs, runs, "runs", |finished, cancelled| {
-        let waiting = Waiting {
+        let control = RunControl {
             finished,
             cancelled,
         };
-        Ok(reproduce::reproduce(&plans, &waiting)?)
+        Ok(reproduce::reproduce(&plans, &control)?)
     })?;
     match args.format {
         PageFormat::Json => output::json(

@@ -15,7 +15,7 @@ use wakepath_sim::{
 };
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::{Plan, requested_rates};
-use wakepath_study::run::Waiting;
+use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::Sim;
 use wakepath_units::{KernelVersion, Nanoseconds, median};
 use wakepath_workloads::Workload;
@@ -114,11 +114,11 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let comparison = waiting::counting(args.jobs, plan.runs(), "runs", |finished, cancelled| {
         let sim = Sim::new(&plan)?;
         args.timeline.write(&plan, &sim).map_err(plain)?;
-        let waiting = Waiting {
+        let control = RunControl {
             finished,
             cancelled,
         };
-        sim.compare(&waiting).map_err(|e| plain(e.into()))
+        sim.compare(&control).map_err(|e| plain(e.into()))
     })?;
     for warning in workload.warnings() {
         eprintln!("wakepath: {}:{warning}", args.job.display());

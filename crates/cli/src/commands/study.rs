@@ -15,7 +15,7 @@ use wakepath_policies::mechanism::Place;
 use wakepath_results::{Goal, Mode, Question, ResultReader, RunOrigin, Shard};
 use wakepath_study::builtin;
 use wakepath_study::plan::{Plan, PlannedPolicy, Task};
-use wakepath_study::run::{self, Order, Waiting};
+use wakepath_study::run::{self, Order, RunControl};
 use wakepath_units::Nanoseconds;
 
 use crate::output::{self, Format};
@@ -459,12 +459,14 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
     )?;
     if args.shard.is_some() && args.on != RunOrigin::Sim {
         bail!(
-            "--shard is for simulations: a measurement takes its runs in an order of its own, on one machine, and a \
+            "--shard is for simulations. A measurement takes its runs in an order of its own, on one machine. A \
              recording is replayed as a whole"
         );
     }
     let dir = args.output.clone().unwrap_or_else(|| {
-        let shard = args.shard.map(|s| format!("-{}-of-{}", s.number(), s.of()));
+        let shard = args
+            .shard
+            .map(|s| format!("-{}-of-{}", s.number(), s.count()));
         PathBuf::from(format!(
             "{}-{}{}",
             plan.file.name.get_ref(),
@@ -481,13 +483,13 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
     };
     tell_notes(&plan);
     waiting::counting(args.jobs, runs, "runs", |finished, cancelled| {
-        let waiting = Waiting {
+        let control = RunControl {
             finished,
             cancelled,
         };
         let backend = run::backend(&plan)?;
         Ok(run::run(
-            &plan, &*backend, args.shard, &dir, mode, &waiting,
+            &plan, &*backend, args.shard, &dir, mode, &control,
         )?)
     })?;
     let source = Source::read("", &ResultReader::open(&dir)?)?;

@@ -75,9 +75,9 @@ const SLOTS: usize = 16;
 
 /// Most CPUs have no more states than this. Loops over all states are short for them, and have a
 /// fixed number of turns either way.
-pub(super) const FEW: usize = 4;
+pub(super) const SHORT_TABLE: usize = 4;
 /// Nearly all others have no more than this.
-pub(super) const SOME: usize = 8;
+pub(super) const MEDIUM_TABLE: usize = 8;
 
 /// A time per state, in nanoseconds; 0 where there is no state.
 #[derive(Clone, Debug)]
@@ -107,10 +107,10 @@ impl Times {
             }
             StateSet(set)
         };
-        if count <= FEW {
-            among(&self.0[..FEW])
-        } else if count <= SOME {
-            among(&self.0[..SOME])
+        if count <= SHORT_TABLE {
+            among(&self.0[..SHORT_TABLE])
+        } else if count <= MEDIUM_TABLE {
+            among(&self.0[..MEDIUM_TABLE])
         } else {
             among(&self.0[..MAX_STATES])
         }

@@ -21,8 +21,8 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
         Err(SpecError::UnknownVersion {
             name: given.mechanism.name,
             version: kernel.to_string(),
-            problem: "teo of Linux 6.3 to 6.10 looked at how busy its CPU was, and is not built in; nearest: 6.2, 6.11; \
-                      with the source of that kernel, c:linux/teo runs it"
+            problem: "teo of Linux 6.3 to 6.10 looked at how busy its CPU was, and is not built in; nearest: 6.2, 6.11. \
+                      With the source of that kernel, c:linux/teo runs it"
                 .to_owned(),
         })
     },

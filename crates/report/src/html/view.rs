@@ -311,7 +311,7 @@ pub struct PageSpan {
     /// What it is.
     pub name: String,
     /// What it belongs to, if that is not the track; may be empty.
-    pub of: String,
+    pub owner: String,
     /// Its start in ns.
     pub start_ns: u64,
     /// Its length in ns.

@@ -281,7 +281,7 @@ fn timeline(policy: usize, at: &str) -> PageTimeline {
         spans.push(PageSpan {
             track,
             name: name.into(),
-            of: String::new(),
+            owner: String::new(),
             start_ns: 5_000_000 + start_us * 1000,
             length_ns: length_us * 1000,
         });

@@ -129,7 +129,7 @@ fn invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
                 if last.is_empty() && disks.is_empty() && follows {
                     return Err(format!(
                         "lines {line} and {number} are both of job '{}', and nothing tells whether two jobs ran at \
-                         once (numjobs) or one job twice: the disks were idle; let fio write JSON \
+                         once (numjobs) or one job twice, because the disks were idle. Let fio write JSON \
                          (--output-format=json)",
                         job.name
                     ));

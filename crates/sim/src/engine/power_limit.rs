@@ -38,9 +38,9 @@ impl Packages {
             cap: cluster.table.highest(),
             time: 0,
         });
-        let packages = setup.clusters.len() / limit.of.clusters;
+        let packages = setup.clusters.len() / limit.limits.clusters;
         Self {
-            budgets: vec![Budget::new(&limit.of); packages],
+            budgets: vec![Budget::new(&limit.limits); packages],
             clusters: clusters.collect(),
         }
     }
@@ -63,7 +63,7 @@ impl<O: Observer> Engine<'_, O> {
         let Some(limit) = &self.setup.power_limit else {
             return turbo;
         };
-        let package = cluster / limit.of.clusters;
+        let package = cluster / limit.limits.clusters;
         let unsettled = self.now - self.packages.budgets[package].until();
         if limit.cannot_bind(cluster, awake, unsettled) {
             self.packages.clusters[cluster].cap = self.setup.clusters[cluster].table.highest();
@@ -88,11 +88,11 @@ impl<O: Observer> Engine<'_, O> {
         }
         self.end_uncore_slots();
         self.power.uncore.settle(self.now);
-        let clusters = package * limit.of.clusters..(package + 1) * limit.of.clusters;
+        let clusters = package * limit.limits.clusters..(package + 1) * limit.limits.clusters;
         let per_ns = 1.0 / (self.now - since) as f64;
         // What does not depend on the clocks, and of each cluster how many of its CPUs ran with theirs.
         let mut besides = 0.0;
-        let mut running = Vec::with_capacity(limit.of.clusters);
+        let mut running = Vec::with_capacity(limit.limits.clusters);
         let mut total = 0;
         for cluster in clusters.clone() {
             let drawn = self.drawn_by(cluster);

@@ -831,8 +831,8 @@ fn job(
     };
     if job.rw.writes() && (job.fsync > 0 || job.fdatasync > 0) && !drive.flush_us.is_given() {
         return Err(unsupported(
-            "fsync on a drive of which the time of a flush is not known; give drive.flush_us in the machine's file, 0 \
-             for a drive without a volatile cache",
+            "fsync on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 for a \
+             drive without a volatile cache",
         ));
     }
     let [least, most] = bounds(job);

@@ -132,8 +132,8 @@ fn assumed_of_epp(in_force: &PolicySet) -> Option<String> {
         _ => "the upper end",
     };
     Some(format!(
-        "EPP {epp} moves {end} of the processor's own range of clocks along a straight line, which is assumed: only the direction is \
-         published (docs/frequency.md, \"What EPP does\")"
+        "EPP {epp} moves {end} of the processor's own range of clocks along a straight line. This is assumed; only the \
+         direction is published (docs/frequency.md, \"What EPP does\")"
     ))
 }
 
@@ -333,7 +333,7 @@ fn not_modelled(policy: &dyn fmt::Display, what: &str) -> SimError {
 /// Why a mechanism is not simulated.
 fn elsewhere(on: &[Place]) -> &'static str {
     if on.contains(&Place::Replay) {
-        "it: how long a CPU stays idle follows from what is decided here, so nobody can know it before; \
+        "it: how long a CPU stays idle follows from what is decided here, so nobody can know it before. \
          'wakepath replay' sets other governors against it"
     } else {
         "it; it acts on real machines only"

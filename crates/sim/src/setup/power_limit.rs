@@ -9,7 +9,7 @@ use crate::state::cpu_power::CpuPower;
 /// The power limits of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct PowerLimitSetup {
-    pub(crate) of: PowerLimit,
+    pub(crate) limits: PowerLimit,
     /// By cluster: what a CPU draws.
     pub(crate) cpus: Vec<CpuPower>,
     /// By cluster: what it draws besides its CPUs while it is up and while it is down.
@@ -44,7 +44,7 @@ impl PowerLimitSetup {
             .collect();
         let (pl1, window) = of.limits().next()?;
         Some(Self {
-            of,
+            limits: of,
             pl1: pl1.0,
             longest: window.0 / TIMES_PER_WINDOW,
             most_at_rest: (clusters.iter().zip(&cpus))
@@ -66,7 +66,7 @@ impl PowerLimitSetup {
     /// `unsettled` ns after that was done last. The average cannot rise above the limit meanwhile.
     pub(crate) fn cannot_bind(&self, cluster: usize, awake: usize, unsettled: u64) -> bool {
         let fastest = self.cpus[cluster].running.last().map_or(0, |power| power.0);
-        self.of.clusters == 1
+        self.limits.clusters == 1
             && unsettled < self.longest
             && awake as u64 * fastest + self.most_at_rest[cluster] <= self.pl1
     }

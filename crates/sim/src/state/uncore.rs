@@ -13,7 +13,7 @@ use crate::basics::NEVER;
 /// What the uncores of all clusters, which have one clock, did.
 #[derive(Debug)]
 pub(crate) struct UncoreClock {
-    of: Option<Uncore>,
+    uncore: Option<Uncore>,
     slot: u64,
     /// When the present slot ends; never without an uncore.
     slot_end: u64,
@@ -33,14 +33,16 @@ pub(crate) struct UncoreClock {
 impl UncoreClock {
     /// Of a machine with this uncore, if it has one.
     pub(crate) fn new(uncore: Option<&Uncore>) -> Self {
-        let of = uncore.cloned();
-        let slot = of.as_ref().map_or(NEVER, |u| u.slot_us.micros().0);
+        let uncore = uncore.cloned();
+        let slot = uncore.as_ref().map_or(NEVER, |u| u.slot_us.micros().0);
         Self {
             slot,
             slot_end: slot,
             fastest: 0,
-            clock: of.as_ref().map_or(Kilohertz(0), |u| u.clock(Kilohertz(0))),
-            of,
+            clock: uncore
+                .as_ref()
+                .map_or(Kilohertz(0), |u| u.clock(Kilohertz(0))),
+            uncore,
             off_at: NEVER,
             since: 0,
             time_on: 0,
@@ -79,7 +81,7 @@ impl UncoreClock {
     }
 
     fn clock_at(&self, khz: u32) -> Kilohertz {
-        let clock = self.of.as_ref().map(|u| u.clock(Kilohertz(khz)));
+        let clock = self.uncore.as_ref().map(|u| u.clock(Kilohertz(khz)));
         clock.unwrap_or(Kilohertz(0))
     }
 
@@ -98,7 +100,7 @@ impl UncoreClock {
     /// A CPU wakes up at `now`, so that the package is not down from now on.
     #[inline]
     pub(crate) fn goes_on(&mut self, now: u64) {
-        if self.of.is_some() && self.off_at != NEVER {
+        if self.uncore.is_some() && self.off_at != NEVER {
             self.settle(now);
             self.off_at = NEVER;
         }
@@ -107,7 +109,7 @@ impl UncoreClock {
     pub(crate) fn settle(&mut self, until: u64) {
         let since = std::mem::replace(&mut self.since, until);
         let time = until.min(self.off_at).saturating_sub(since);
-        if let Some(uncore) = &self.of {
+        if let Some(uncore) = &self.uncore {
             self.time_on += time;
             self.khz_time += u128::from(self.clock.0) * u128::from(time);
             self.energy += uncore.power(self.clock).femtojoules_over(Nanoseconds(time));
@@ -116,7 +118,7 @@ impl UncoreClock {
 
     /// What one cluster's uncore has drawn, in femtojoules; `None` if the machine has none.
     pub(crate) fn energy(&self) -> Option<u128> {
-        self.of.as_ref().map(|_| self.energy)
+        self.uncore.as_ref().map(|_| self.energy)
     }
 
     /// The mean clock in MHz while it was on; 0 if it never was.

@@ -48,7 +48,7 @@ impl Criterion {
         for &[table, cell] in &expectation.cells {
             let of = &tables[table];
             let mut kept = true;
-            for pair in &of.cells[cell].of {
+            for pair in &of.cells[cell].pairs {
                 let both = [
                     (&expectation.condition, Some(pair.at)),
                     (&expectation.base_condition, pair.base),

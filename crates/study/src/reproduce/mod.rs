@@ -21,7 +21,7 @@ use wakepath_units::median;
 use crate::file::{StudyError, StudyText};
 use crate::plan::Plan;
 use crate::run::sim::Sim;
-use crate::run::{Waiting, each};
+use crate::run::{RunControl, each};
 pub use cell::{TableCell, Value};
 pub use criterion::{Criterion, percent};
 pub use fitted::FittedFigure;
@@ -51,7 +51,7 @@ pub fn load(path: &Path) -> Result<Plan, StudyError> {
 ///
 /// # Errors
 /// A run that cannot be simulated, or that gives none of what was published.
-pub fn reproduce(plans: &[Plan], waiting: &Waiting<'_>) -> Result<Vec<Outcome>, StudyError> {
+pub fn reproduce(plans: &[Plan], control: &RunControl<'_>) -> Result<Vec<Outcome>, StudyError> {
     let sims = plans.iter().map(Sim::new).collect::<Result<Vec<_>, _>>()?;
     let mut runs = Vec::new();
     for (position, plan) in plans.iter().enumerate() {
@@ -62,12 +62,12 @@ pub fn reproduce(plans: &[Plan], waiting: &Waiting<'_>) -> Result<Vec<Outcome>, 
         let plan: &Plan = &plans[position];
         let cell = plan.cell(index);
         let mut run = RunRecord::new(plan.key(index), None, cell.repeat, index as u32);
-        sims[position].measure(cell, &mut run, waiting.cancelled)?;
-        (waiting.finished)(1);
+        sims[position].measure(cell, &mut run, control.cancelled)?;
+        (control.finished)(1);
         Ok((position, index, run.metrics))
     };
     let mut found: Vec<Found<'_>> = plans.iter().map(Found::new).collect();
-    for (position, index, metrics) in each(runs, true, waiting.cancelled, one)? {
+    for (position, index, metrics) in each(runs, true, control.cancelled, one)? {
         found[position].add(index, metrics);
     }
     let outcomes = found.iter().filter(|found| found.fewest() > 0);

@@ -49,18 +49,18 @@ impl<'a> Found<'a> {
         let simulated = if let Some(text) = &wanted.decided {
             Value::Text(text.clone())
         } else {
-            let values = wanted.of.iter().map(|pair| self.shown(table, *pair));
+            let values = wanted.pairs.iter().map(|pair| self.shown(table, *pair));
             let values: Vec<f64> = values.collect::<Result<_, _>>()?;
             let (value, of) = across(how, wanted, &values);
             if how.across == Some(Across::Extreme)
                 && let Some(at) = table.columns.iter().position(|c| c == "workload")
             {
-                labels[at].clone_from(&self.plan.workloads[wanted.of[of].at.workload].name);
+                labels[at].clone_from(&self.plan.workloads[wanted.pairs[of].at.workload].name);
             }
             Value::Number(value)
         };
         for metric in &how.beside {
-            let pair = wanted.of.first();
+            let pair = wanted.pairs.first();
             for cell in pair.into_iter().flat_map(|pair| [pair.base, Some(pair.at)]) {
                 let value = cell
                     .map(|cell| self.value(table, metric, cell))

@@ -105,14 +105,14 @@ pub struct Provenance {
 }
 
 /// Who waits for a study: is told of progress, and may call it off.
-pub struct Waiting<'a> {
+pub struct RunControl<'a> {
     /// Called after every finished run, and once for those that were there before.
     pub finished: &'a (dyn Fn(usize) + Sync),
     /// Once set, no further run begins, and those under way are given up.
     pub cancelled: &'a AtomicBool,
 }
 
-impl Waiting<'_> {
+impl RunControl<'_> {
     /// Nobody waits, and nobody calls it off.
     pub fn for_nobody() -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
@@ -161,14 +161,14 @@ pub fn run(
     shard: Option<Shard>,
     dir: &Path,
     mode: Mode,
-    waiting: &Waiting<'_>,
+    control: &RunControl<'_>,
 ) -> Result<(), StudyError> {
     check(plan, backend)?;
     let session = Session::new(plan, backend)?;
     let mut document = session.document.clone();
     document.shard = shard;
     backend.begin()?;
-    let made = make(&session, document, dir, mode, waiting);
+    let made = make(&session, document, dir, mode, control);
     let ended = backend.end();
     let writer = made?;
     ended?;
@@ -185,7 +185,7 @@ fn make(
     document: Document,
     dir: &Path,
     mode: Mode,
-    waiting: &Waiting<'_>,
+    control: &RunControl<'_>,
 ) -> Result<ResultWriter, StudyError> {
     let (plan, shard) = (session.plan, document.shard);
     let (parallel, order) = match session.backend.order() {
@@ -203,15 +203,15 @@ fn make(
             }
         }
     }
-    (waiting.finished)(planned - missing.len());
+    (control.finished)(planned - missing.len());
     let one = |(position, index): (u32, usize)| {
-        let run = run_of(plan, session.backend, index, position, waiting.cancelled)?;
+        let run = run_of(plan, session.backend, index, position, control.cancelled)?;
         writer.write_run(index, &run)?;
-        (waiting.finished)(1);
+        (control.finished)(1);
         Ok(())
     };
-    each(missing, parallel, waiting.cancelled, one)?;
-    if waiting.cancelled.load(Ordering::Relaxed) {
+    each(missing, parallel, control.cancelled, one)?;
+    if control.cancelled.load(Ordering::Relaxed) {
         return Err(StudyError::Interrupted);
     }
     Ok(writer)

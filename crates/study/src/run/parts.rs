@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use wakepath_results::{Mode, ResultReader, ResultWriter, RunOrigin, directory};
 
-use super::{Backend, Files, Order, Session, Waiting, backend, check, each, run_of};
+use super::{Backend, Files, Order, RunControl, Session, backend, check, each, run_of};
 use crate::file::StudyError;
 use crate::plan::Plan;
 
@@ -108,8 +108,8 @@ pub fn make(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
 ///
 /// # Errors
 /// A run that fails; a measurement; [`StudyError::Interrupted`].
-pub fn in_memory(plan: &Plan, waiting: &Waiting<'_>) -> Result<ResultReader, StudyError> {
-    of_backend(plan, &*parallel(plan)?, waiting)
+pub fn in_memory(plan: &Plan, control: &RunControl<'_>) -> Result<ResultReader, StudyError> {
+    of_backend(plan, &*parallel(plan)?, control)
 }
 
 /// The same with a backend of the plan that is there already.
@@ -119,15 +119,15 @@ pub fn in_memory(plan: &Plan, waiting: &Waiting<'_>) -> Result<ResultReader, Stu
 pub fn of_backend(
     plan: &Plan,
     backend: &dyn Backend,
-    waiting: &Waiting<'_>,
+    control: &RunControl<'_>,
 ) -> Result<ResultReader, StudyError> {
     let document = plan.document(backend.provenance()?);
     let make = |index: usize| {
-        let run = run_of(plan, backend, index, index as u32, waiting.cancelled)?;
-        (waiting.finished)(1);
+        let run = run_of(plan, backend, index, index as u32, control.cancelled)?;
+        (control.finished)(1);
         Ok(run)
     };
-    let runs = each((0..plan.runs()).collect(), true, waiting.cancelled, make)?;
+    let runs = each((0..plan.runs()).collect(), true, control.cancelled, make)?;
     if runs.len() < plan.runs() {
         return Err(StudyError::Interrupted);
     }

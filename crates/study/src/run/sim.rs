@@ -13,7 +13,7 @@ use wakepath_sim::observer::Observer;
 use wakepath_sim::{PolicyComparison, PolicyResult, in_force, machine_under, simulate_observed};
 use wakepath_units::Nanoseconds;
 
-use super::{Backend, Order, Provenance, Waiting, each, rows};
+use super::{Backend, Order, Provenance, RunControl, each, rows};
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedPolicy};
 use crate::timeline::representative;
@@ -89,15 +89,15 @@ impl<'a> Sim<'a> {
     ///
     /// # Errors
     /// Of the earliest run that fails.
-    pub fn compare(&self, waiting: &Waiting<'_>) -> Result<PolicyComparison, StudyError> {
+    pub fn compare(&self, control: &RunControl<'_>) -> Result<PolicyComparison, StudyError> {
         let one = |index: usize| {
-            let run = self.whole(self.plan.cell(index), waiting.cancelled)?;
-            (waiting.finished)(1);
+            let run = self.whole(self.plan.cell(index), control.cancelled)?;
+            (control.finished)(1);
             Ok((index, run))
         };
         let all = (0..self.plan.runs()).collect();
         let mut finished: Vec<Vec<wakepath_sim::Run>> = vec![Vec::new(); self.plan.cells().len()];
-        for (index, run) in each(all, true, waiting.cancelled, one)? {
+        for (index, run) in each(all, true, control.cancelled, one)? {
             finished[index % self.plan.cells().len()].push(run);
         }
         let cells = self.plan.cells().iter().zip(finished);
@@ -133,7 +133,7 @@ impl<'a> Sim<'a> {
     /// Simulates a cell to its end.
     fn whole(&self, cell: Cell, cancelled: &AtomicBool) -> Result<wakepath_sim::Run, StudyError> {
         let is_cancelled = || cancelled.load(Ordering::Relaxed);
-        let simulated = self.simulate(cell, &mut Until(is_cancelled))?;
+        let simulated = self.simulate(cell, &mut StopWhen(is_cancelled))?;
         // Cut short or just finished: there is no telling.
         if is_cancelled() {
             return Err(StudyError::Interrupted);
@@ -145,7 +145,7 @@ impl<'a> Sim<'a> {
 impl Backend for Sim<'_> {
     /// The cell is set up and stopped at once.
     fn check(&self, cell: Cell) -> Result<(), StudyError> {
-        self.simulate(cell, &mut Until(|| true)).map(drop)
+        self.simulate(cell, &mut StopWhen(|| true)).map(drop)
     }
 
     fn order(&self) -> Order {
@@ -176,7 +176,7 @@ impl Backend for Sim<'_> {
             let started = Instant::now();
             // Reading the clock costs more than an event.
             let looks = std::cell::Cell::new(0_u32);
-            let mut observer = Until(|| {
+            let mut observer = StopWhen(|| {
                 looks.set(looks.get() + 1);
                 looks.get().is_multiple_of(256) && started.elapsed() >= of_each
             });
@@ -246,9 +246,9 @@ fn stands_in(plan: &Plan, machine: &Machine) -> Option<String> {
 }
 
 /// Stops a run early.
-struct Until<F>(F);
+struct StopWhen<F>(F);
 
-impl<F: Fn() -> bool> Observer for Until<F> {
+impl<F: Fn() -> bool> Observer for StopWhen<F> {
     const WATCHES: bool = false;
 
     fn has_enough(&self) -> bool {
@@ -286,7 +286,7 @@ mod tests {
             plan("rw=randrw\nioengine=libaio\niodepth=4\nnumjobs=3\ntime_based\nruntime=50ms\n");
         let sim = Sim::new(&plan).unwrap();
         let with = |threads| {
-            let result = with_threads(threads, || sim.compare(&Waiting::for_nobody()));
+            let result = with_threads(threads, || sim.compare(&RunControl::for_nobody()));
             serde_json::to_string(&result.unwrap()).unwrap()
         };
         let one = with(1);
@@ -298,13 +298,13 @@ mod tests {
     fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
         let plan = plan("rw=randread\ntime_based\nruntime=50ms\n");
         let sim = Sim::new(&plan).unwrap();
-        let all = sim.compare(&Waiting::for_nobody()).unwrap();
+        let all = sim.compare(&RunControl::for_nobody()).unwrap();
         let seeds = |of: &PolicyResult| of.runs.iter().map(|run| run.seed).collect::<Vec<_>>();
         assert!(all.results.iter().all(|result| seeds(result) == [1, 2, 3]));
         let after = |runs: usize| {
             let cancelled = AtomicBool::new(runs == 0);
             let done = AtomicUsize::new(0);
-            let waiting = Waiting {
+            let control = RunControl {
                 finished: &|_| {
                     if done.fetch_add(1, Ordering::Relaxed) + 1 == runs {
                         cancelled.store(true, Ordering::Relaxed);
@@ -312,7 +312,7 @@ mod tests {
                 },
                 cancelled: &cancelled,
             };
-            with_threads(1, || sim.compare(&waiting)).unwrap()
+            with_threads(1, || sim.compare(&control)).unwrap()
         };
         assert!(after(0).results.is_empty());
         for runs in 1..=6 {

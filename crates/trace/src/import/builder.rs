@@ -34,13 +34,13 @@ impl ImportOptions {
         }
         if let Some(found) = so_far.conflict_with(next) {
             return Err(format!(
-                "it seems to be of another machine than the files before it: {found}; a recording is of one machine, so \
+                "it seems to be of another machine than the files before it: {found}. A recording is of one machine, so \
                  import it on its own, or give --any-machine"
             ));
         }
         if !so_far.may_show_conflict(next) {
             so_far.warn("machine-unknown", || {
-                "these files do not say which machine they are of, and are taken to be of one; if they are not, import \
+                "these files do not say which machine they are of, and are taken to be of one. If they are not, import \
                  them one by one"
                     .to_owned()
             });
@@ -519,12 +519,12 @@ impl<'a> Builder<'a> {
         if self.tick.any_address && self.handler_since != Some(0) {
             metadata.warn("unknown-tick", || {
                 let since = match self.handler_since {
-                    Some(time) => format!("which function is the tick only from {time} ns on, and until then"),
-                    None => "which function is the tick, and".to_owned(),
+                    Some(time) => format!("which function is the tick only from {time} ns on. Until then"),
+                    None => "which function is the tick. So".to_owned(),
                 };
                 format!(
                     "the trace has addresses of functions instead of names and does not show {since} each tick \
-                     counts as a timer, so sleep lengths are too short; record with -e timer, or import the \
+                     counts as a timer, and sleep lengths are too short. Record with -e timer, or import the \
                      text of perf script made on the recorded machine"
                 )
             });

@@ -77,7 +77,7 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
     if coarse {
         builder.metadata().warn("coarse-clock", || {
             "the text gives times in whole microseconds only, so idle periods are known to a \
-             microsecond; trace-cmd report -t and perf script --ns give them to the nanosecond"
+             microsecond. trace-cmd report -t and perf script --ns give them to the nanosecond"
                 .to_owned()
         });
     }
@@ -98,8 +98,8 @@ impl<R: BufRead> TakeLine for R {
 fn not_a_trace(lines: u64) -> String {
     format!(
         "no trace event in {lines} lines; expected a trace.dat, a perf.data, or the text of trace-cmd \
-         report, perf script or tracefs's trace file, whose lines have a CPU in brackets and a time in seconds \
-         (perf script -F needs cpu and time, trace-cmd report neither -l nor --raw-ts)"
+         report, perf script or tracefs's trace file. Its lines have a CPU in brackets and a time in seconds. \
+         perf script -F needs cpu and time; trace-cmd report must have neither -l nor --raw-ts"
     )
 }
 

@@ -98,7 +98,8 @@ impl Metadata {
 
     /// The value of a setting of the whole machine, such as `haltpoll-max`, if the recording has it.
     pub fn system_setting(&self, name: &str) -> Option<&str> {
-        let is_it = |s: &&RecordedSetting| s.name == name && s.of.iter().any(|of| of == SYSTEM);
+        let is_it =
+            |s: &&RecordedSetting| s.name == name && s.places.iter().any(|place| place == SYSTEM);
         self.settings.iter().find(is_it).map(|s| s.value.as_str())
     }
 
@@ -317,7 +318,8 @@ pub struct RecordedSetting {
     /// Its name in `wakepath status`: `haltpoll-max`, `epp`.
     pub name: String,
     /// What has this value: `system`, or all of `cpu0`, `policy0`, `nvme0` and so on.
-    pub of: Vec<String>,
+    #[serde(rename = "of")]
+    pub places: Vec<String>,
     /// As the machine writes it.
     pub value: String,
 }

@@ -12,7 +12,7 @@ use wakepath_system::setting::Access;
 use super::{HEADER, RootArgs, Row, policies_help};
 use crate::output::{self, Format};
 use crate::policy_set::{self, SetText};
-use crate::until::{self, Until};
+use crate::until::{self, EndSignals};
 use crate::waiting;
 
 const EXAMPLES: &str = "\
@@ -92,11 +92,11 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         return print(args, &plan, out);
     }
     // Before the lock, so that a signal never ends us between a write and the wait.
-    let until = args.hold.map(|_| Until::new()).transpose()?;
+    let signals = args.hold.map(|_| EndSignals::new()).transpose()?;
     let mut session = Session::open(&system)?;
     super::restore::tell(session.recovered());
     let plan = plan()?;
-    let Some(until) = until else {
+    let Some(signals) = signals else {
         session.apply(&plan)?;
         print(args, &plan, out)?;
         if journal::pending(system.root()) == Some(true) {
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     // Now, not at the end: that is when it is put back.
     std::io::stdout().write_all(&shown)?;
     std::io::stdout().flush()?;
-    let signal = until.wait(args.hold);
+    let signal = signals.wait(args.hold);
     // A request that the kernel dropped by itself is not written.
     let is_request = |change: &&Change| change.key.setting.mechanism == Access::Held;
     let requests = plan.changes.iter().filter(is_request).count();

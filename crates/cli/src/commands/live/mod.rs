@@ -54,7 +54,8 @@ impl RootArgs {
 #[derive(Serialize)]
 struct Row {
     setting: &'static str,
-    of: String,
+    #[serde(rename = "of")]
+    place: String,
     old: String,
     /// `None`: kept for the restore only, because the kernel may change it along with another.
     new: Option<String>,
@@ -71,7 +72,7 @@ impl Row {
         let key = &change.key;
         Self {
             setting: key.setting.name,
-            of: key.at.to_string(),
+            place: key.at.to_string(),
             old: change.old.clone(),
             new: change.new.clone(),
             unit: key.setting.unit,
@@ -84,7 +85,7 @@ impl Row {
     fn cells(&self) -> [String; 6] {
         [
             self.setting.to_owned(),
-            self.of.clone(),
+            self.place.clone(),
             short(&self.old),
             match &self.new {
                 Some(new) if self.changes => short(new),

@@ -27,7 +27,8 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Row {
     setting: &'static str,
-    of: String,
+    #[serde(rename = "of")]
+    place: String,
     found: String,
     restored: String,
 }
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let cells = |row: &Row| {
         [
             row.setting.to_owned(),
-            row.of.clone(),
+            row.place.clone(),
             short(&row.found),
             short(&row.restored),
         ]
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
 fn row(change: &wakepath_settings::Change) -> Row {
     Row {
         setting: change.key.setting.name,
-        of: change.key.at.to_string(),
+        place: change.key.at.to_string(),
         found: change.old.clone(),
         restored: change.new.clone().unwrap_or_default(),
     }

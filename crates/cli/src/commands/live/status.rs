@@ -9,7 +9,7 @@ use wakepath_system::status::{CpuStatus, DriveStatus, StateStatus, Status, Statu
 
 use super::{RootArgs, view};
 use crate::output::{self, Format};
-use crate::until::{self, Until};
+use crate::until::{self, EndSignals};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -52,9 +52,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         let first = Status::since_start(&system, args.ask_drives);
         return view::run(&first, Spans::new(&system, args.ask_drives), args.interval);
     }
-    let until = Until::new()?;
+    let signals = EndSignals::new()?;
     let mut spans = Spans::new(&system, args.ask_drives);
-    while until.wait(Some(args.interval)).is_none() {
+    while signals.wait(Some(args.interval)).is_none() {
         let mut record = Vec::new();
         match args.format {
             // One line each, so that a reader can follow.

@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Row, Table};
 use wakepath_system::status::{CpuStatus, Status};
 
-use crate::until::Until;
+use crate::until::EndSignals;
 
 use super::status::{DRIVE_HEADER, Spans, drive_row, headline, limit, mhz};
 
@@ -29,12 +29,12 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Shows `first`, and then spans, until q, Esc, Ctrl-C or another signal.
 pub(super) fn run(first: &Status, mut spans: Spans<'_>, interval: Duration) -> anyhow::Result<()> {
-    let until = Until::new()?;
+    let signals = EndSignals::new()?;
     // Puts the terminal back on a panic, too.
     let mut terminal = ratatui::try_init()?;
     let mut show = || -> anyhow::Result<()> {
         terminal.draw(|frame| draw(frame, first))?;
-        while !quits(interval, &until)? {
+        while !quits(interval, &signals)? {
             let status = spans.next();
             terminal.draw(|frame| draw(frame, &status))?;
         }
@@ -46,10 +46,10 @@ pub(super) fn run(first: &Status, mut spans: Spans<'_>, interval: Duration) -> a
 }
 
 /// Waits for the next span; `true` if the user wants to leave.
-fn quits(interval: Duration, until: &Until) -> anyhow::Result<bool> {
+fn quits(interval: Duration, signals: &EndSignals) -> anyhow::Result<bool> {
     let end = Instant::now() + interval;
     loop {
-        if until.wait(Some(Duration::ZERO)).is_some() {
+        if signals.wait(Some(Duration::ZERO)).is_some() {
             return Ok(true);
         }
         let left = end.saturating_duration_since(Instant::now());

@@ -10,9 +10,9 @@ use crate::output::{self, Format};
 
 /// Print what kernels changed in the idle governors menu and teo.
 ///
-/// Each line is a generation: it begins with a release, of one series or of several, and lasts until another
-/// generation begins, in that series or a later one. `compared` names the release whose own C code decided the same over every input;
-/// without one, only the description of the change was to be had.
+/// Each line is a generation. It begins with a release, of one series or of several. It lasts until another
+/// generation begins, in that series or a later one. `compared` names the release whose own C code decided the same over
+/// every input. Without one, only the description of the change was to be had.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   wakepath policy kernels --format csv")]

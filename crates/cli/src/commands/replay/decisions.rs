@@ -70,8 +70,8 @@ pub(super) fn run(
     let calls: Vec<Call> = CallReader::new(&log[..], "the call log").collect::<Result<_, _>>()?;
     ensure!(
         calls.len() == answers.len(),
-        "{name} has {} answers, and CPU {cpu} was asked {} times: write what it was asked with --calls FILE --cpu {cpu}, and \
-         answer each line with one",
+        "{name} has {} answers, and CPU {cpu} was asked {} times. Write its calls with \
+         --calls FILE --cpu {cpu}, and answer each line with one",
         answers.len(),
         calls.len()
     );

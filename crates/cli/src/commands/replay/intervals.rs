@@ -8,7 +8,7 @@ use wakepath_compare::results::{CompareOptions, Row, Source, compare};
 use wakepath_compare::{Mean, Metric, interval_of_mean, standard_deviation};
 use wakepath_replay::{BlockReport, PolicyReport, Report};
 use wakepath_study::plan::Plan;
-use wakepath_study::run::Waiting;
+use wakepath_study::run::RunControl;
 use wakepath_study::run::parts;
 use wakepath_study::run::replay::Replay;
 
@@ -59,7 +59,7 @@ impl Intervals {
         report: &Report,
         by_state: bool,
     ) -> anyhow::Result<Self> {
-        let reader = parts::of_backend(plan, backend, &Waiting::for_nobody())?;
+        let reader = parts::of_backend(plan, backend, &RunControl::for_nobody())?;
         let comparison = compare(&[Source::read("", &reader)?], &CompareOptions::default())?;
         let figure = |row: &Row| {
             let metric = comparison.metrics.iter().find(|m| m.name == row.metric);

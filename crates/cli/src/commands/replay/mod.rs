@@ -22,7 +22,7 @@ use wakepath_results::{Mode, RunOrigin};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::replay::{Replay, Replayed};
-use wakepath_study::run::{self, Waiting};
+use wakepath_study::run::{self, RunControl};
 use wakepath_trace::recording::Reader;
 use wakepath_units::{KernelVersion, TickRate, cpus};
 
@@ -160,7 +160,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     if let Some(dir) = &args.output {
         let mode = if args.force { Mode::Replace } else { Mode::New };
-        run::run(&plan, &backend, None, dir, mode, &Waiting::for_nobody())?;
+        run::run(&plan, &backend, None, dir, mode, &RunControl::for_nobody())?;
     }
     let intervals = Intervals::of(&plan, &backend, report, !args.kernel.is_empty())?;
     print(args, &replayed, &intervals, out)

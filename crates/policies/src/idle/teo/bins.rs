@@ -2,7 +2,7 @@
 
 use wakepath_hardware::idle::MAX_STATES;
 
-use crate::idle::table::{FEW, SOME};
+use crate::idle::table::{MEDIUM_TABLE, SHORT_TABLE};
 
 /// What one event adds to a counter.
 pub(super) const PULSE: u32 = 1024;
@@ -57,7 +57,7 @@ impl From<Word> for Sums {
 /// The counters of all bins. Those of bins without a state stay 0.
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
-    /// No bin from here on has a state: [`FEW`], [`SOME`] or all of them.
+    /// No bin from here on has a state: [`SHORT_TABLE`], [`MEDIUM_TABLE`] or all of them.
     used: usize,
     counters: [Word; MAX_STATES],
     /// The sums of the counters of all shallower bins. The last one is over all bins.
@@ -68,10 +68,10 @@ impl Bins {
     /// Empty bins of so many states.
     pub(super) fn new(states: usize) -> Self {
         Self {
-            used: if states <= FEW {
-                FEW
-            } else if states <= SOME {
-                SOME
+            used: if states <= SHORT_TABLE {
+                SHORT_TABLE
+            } else if states <= MEDIUM_TABLE {
+                MEDIUM_TABLE
             } else {
                 MAX_STATES
             },
@@ -105,8 +105,8 @@ impl Bins {
             }
         };
         match self.used {
-            FEW => of(&mut self.counters[..FEW]),
-            SOME => of(&mut self.counters[..SOME]),
+            SHORT_TABLE => of(&mut self.counters[..SHORT_TABLE]),
+            MEDIUM_TABLE => of(&mut self.counters[..MEDIUM_TABLE]),
             _ => of(&mut self.counters),
         }
     }
@@ -136,8 +136,8 @@ impl Bins {
             keys.max().unwrap_or(0) as usize & 0xf
         };
         match self.used {
-            FEW => most(&self.counters[..FEW]),
-            SOME => most(&self.counters[..SOME]),
+            SHORT_TABLE => most(&self.counters[..SHORT_TABLE]),
+            MEDIUM_TABLE => most(&self.counters[..MEDIUM_TABLE]),
             _ => most(&self.counters),
         }
     }
@@ -162,8 +162,8 @@ impl Bins {
         };
         let below = &mut self.below;
         below[MAX_STATES] = match self.used {
-            FEW => of(&mut below[..FEW], &self.counters[..FEW]),
-            SOME => of(&mut below[..SOME], &self.counters[..SOME]),
+            SHORT_TABLE => of(&mut below[..SHORT_TABLE], &self.counters[..SHORT_TABLE]),
+            MEDIUM_TABLE => of(&mut below[..MEDIUM_TABLE], &self.counters[..MEDIUM_TABLE]),
             _ => of(&mut below[..MAX_STATES], &self.counters),
         };
     }

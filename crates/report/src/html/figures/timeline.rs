@@ -50,7 +50,7 @@ pub(super) fn timeline(view: &View, workload: &PageWorkload) -> Option<Figure> {
     }
     let owners = distinct(
         all.iter()
-            .flat_map(|t| t.spans.iter().map(|s| s.of.as_str())),
+            .flat_map(|t| t.spans.iter().map(|s| s.owner.as_str())),
     );
     let mut policies: Vec<usize> = all.iter().map(|t| t.policy).collect();
     policies.dedup();
@@ -70,7 +70,7 @@ pub(super) fn timeline(view: &View, workload: &PageWorkload) -> Option<Figure> {
                     // Exact: a chart can be zoomed to a microsecond.
                     (span.start_ns - start) as f64 / 1e3,
                     span.length_ns as f64 / 1e3,
-                    owners.iter().position(|o| *o == span.of),
+                    owners.iter().position(|o| *o == span.owner),
                 ])
             }).collect::<Vec<_>>(),
         })

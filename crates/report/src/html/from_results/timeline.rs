@@ -89,7 +89,7 @@ fn timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> PageTimeli
     let first_lane = tracks.len();
     let ends = request_ends(&rows);
     for row in &rows {
-        let (track, of) = if row.track.starts_with(REQUEST) {
+        let (track, owner) = if row.track.starts_with(REQUEST) {
             let end = ends.get(row.track.as_str()).copied().unwrap_or(row.end_ns);
             (
                 first_lane + lanes.of(&row.track, row.start_ns, end),
@@ -102,7 +102,7 @@ fn timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> PageTimeli
         spans.push(PageSpan {
             track,
             name: row.name.clone(),
-            of,
+            owner,
             start_ns: row.start_ns,
             length_ns: row.end_ns - row.start_ns,
         });
@@ -224,7 +224,13 @@ mod tests {
             timeline.tracks,
             ["CPU 9 (big)", "CPU 10 (big)", "requests 1", "requests 2"]
         );
-        let lane = |of: &str| timeline.spans.iter().find(|s| s.of == of).map(|s| s.track);
+        let lane = |owner: &str| {
+            timeline
+                .spans
+                .iter()
+                .find(|s| s.owner == owner)
+                .map(|s| s.track)
+        };
         assert_eq!(
             [lane("request 0"), lane("request 1"), lane("request 2")],
             [Some(2), Some(3), Some(2)]

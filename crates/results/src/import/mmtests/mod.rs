@@ -68,7 +68,7 @@ pub(super) fn import(name: &str, folder: &Path) -> Result<Option<ImportedRuns>, 
     imported.metrics = format::metrics();
     if dependent {
         imported.notes.push(
-            "samples of a few seconds of one run each, as MMTests averages them: not independent runs, so that \
+            "samples of a few seconds of one run each, as MMTests averages them. They are not independent runs, so \
              intervals are narrower than repeated runs would give"
                 .to_owned(),
         );

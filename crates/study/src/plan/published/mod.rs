@@ -70,7 +70,7 @@ pub struct Wanted {
     /// What it belongs to, one per column. The workload of an extreme is empty: the runs say which it is.
     pub labels: Vec<String>,
     /// Which runs it is made of; several where workloads become one.
-    pub of: Vec<Pair>,
+    pub pairs: Vec<Pair>,
     /// What a policy decides, if that is what is shown.
     pub decided: Option<String>,
     /// What was published.

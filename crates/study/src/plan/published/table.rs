@@ -272,7 +272,7 @@ impl Study<'_> {
                 for (pair, mut names) in all {
                     names.workload.clear();
                     match cells.iter_mut().find(|cell| cell.names == names) {
-                        Some(cell) => cell.of.push(pair),
+                        Some(cell) => cell.pairs.push(pair),
                         None => cells.push(Wanted::new(vec![pair], names)),
                     }
                 }
@@ -332,11 +332,11 @@ impl Study<'_> {
                 let known: Vec<&str> = before.iter().map(|t| t.name.as_str()).collect();
                 let of = position(self.source, "[[published]] before this one", name, &known)?;
                 let of = |cell: Cell| {
-                    let has = |c: &&Wanted| matches!(c.of[..], [Pair { at, .. }] if at == cell);
+                    let has = |c: &&Wanted| matches!(c.pairs[..], [Pair { at, .. }] if at == cell);
                     before[of].cells.iter().find(has)?.published.number()
                 };
                 wanted
-                    .of
+                    .pairs
                     .first()
                     .and_then(|pair| Some((of(pair.at)?, of(pair.base?)?)))
             }
@@ -405,10 +405,10 @@ fn labelled(entry: &PublishedEntry, mut cells: Vec<Wanted>) -> Columns {
 }
 
 impl Wanted {
-    pub(super) fn new(of: Vec<Pair>, names: CellNames) -> Self {
+    pub(super) fn new(pairs: Vec<Pair>, names: CellNames) -> Self {
         Self {
             labels: Vec::new(),
-            of,
+            pairs,
             decided: None,
             published: Published::Nothing,
             fitted: false,
