@@ -36,12 +36,17 @@ const fn powers<const N: usize>(factor: u64) -> [u64; N] {
 }
 
 /// What is left of a signal after so many units of time.
-#[inline]
+#[inline(always)]
 fn decay(units: u64) -> u64 {
     // Most stretches are shorter than a period.
     if let Some(factor) = UNITS.get(units as usize) {
         return *factor;
     }
+    long_decay(units)
+}
+
+#[inline(never)]
+fn long_decay(units: u64) -> u64 {
     let half_lives = units / HALF_LIFE;
     if half_lives >= FORGOTTEN {
         return 0;

@@ -97,6 +97,7 @@ impl Schedutil {
     }
 
     /// The frequency for this performance.
+    #[inline]
     fn target(&self, performance: Capacity) -> Kilohertz {
         match (&self.relative, self.frequency) {
             (Some(table), Some(Kilohertz(now))) => {

@@ -340,14 +340,26 @@ fn through_log<'a, G: IdleGovernor>(
     }
 }
 
+// Functions of their own: with so many generations, each call would be a large part of its caller. And each saves the registers that
+// it needs, not those that the largest of them does.
+
+#[inline(never)]
+fn select<G: IdleGovernor>(governor: &mut G, query: &IdleQuery) -> IdleDecision {
+    governor.select(query)
+}
+
+#[inline(never)]
+fn reflect<G: IdleGovernor>(governor: &mut G, entered: usize, outcome: &IdleOutcome) {
+    governor.reflect(entered, outcome);
+}
+
 impl IdleGovernor for Governor {
-    // Not inlined: with so many generations, each call of it would be a large part of its caller.
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
-        for_each_governor!(self, governor => governor.select(query))
+        for_each_governor!(self, governor => select(governor, query))
     }
 
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
-        for_each_governor!(self, governor => governor.reflect(entered, outcome));
+        for_each_governor!(self, governor => reflect(governor, entered, outcome));
     }
 
     #[inline]

@@ -71,6 +71,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// A CPU of `nohz_full` that has one task to run needs no tick (`can_stop_full_tick()`).
+    #[inline]
     pub(super) fn stop_tick(&mut self, cpu: CpuId) {
         if self.setup.is_nohz_full(cpu) && self.cpus[cpu].tasks() == 1 {
             let c = &mut self.cpus[cpu];
@@ -81,9 +82,17 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// A second task brings the tick back that such a CPU runs without.
+    #[inline]
     pub(super) fn restart_tick(&mut self, cpu: CpuId) {
+        if self.setup.is_nohz_full(cpu) {
+            self.restart_own_tick(cpu);
+        }
+    }
+
+    #[inline(never)]
+    fn restart_own_tick(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
-        if self.setup.is_nohz_full(cpu) && c.tick_stopped && !c.in_idle_loop && c.tasks() > 1 {
+        if c.tick_stopped && !c.in_idle_loop && c.tasks() > 1 {
             let period = self.setup.tick_period;
             c.tick_stopped = false;
             c.next_tick = (self.now / period + 1) * period;

@@ -89,6 +89,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Keeps a CPU from deep states for a while, if the policy grants leases on this occasion.
+    #[inline(always)]
     pub(super) fn grant_lease(&mut self, cpu: CpuId, occasion: fn(Grant) -> bool) {
         if let Some((lease, policy)) = &mut self.cpus[cpu].lease
             && occasion(policy.grant)
@@ -99,6 +100,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Starts the timer of a lease that has one, unless it runs.
+    #[inline(never)]
     fn arm_lease(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         let now = Nanoseconds(self.now);

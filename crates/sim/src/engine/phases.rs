@@ -30,6 +30,7 @@ impl<O: Observer> Engine<'_, O> {
         self.cancel(Slot::Phase(cpu));
     }
 
+    #[inline(always)]
     pub(super) fn end_phase(&mut self, cpu: CpuId) {
         if !self.may_end_phase(cpu) {
             return;

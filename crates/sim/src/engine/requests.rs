@@ -5,19 +5,22 @@ use crate::basics::Direction;
 use crate::basics::{CpuId, Interrupt, RequestId, TaskId};
 use crate::error::SimError;
 use crate::observe::observer::{Observer, RequestStep};
+use crate::random::Streams;
+use crate::setup::JobSetup;
 use crate::state::completion::Coalescing;
 use crate::state::cpu::Cpu;
 use crate::state::drive::{Accepted, Piece};
 use crate::state::parts::{Part, Work};
 use crate::state::request::Request;
-use crate::state::task::Program;
+use crate::state::task::{Program, Task};
 
 impl<O: Observer> Engine<'_, O> {
+    #[inline(always)]
     pub(super) fn submit(&mut self, cpu: CpuId, task: TaskId) {
-        let job = &self.setup.jobs[self.tasks[task].job];
-        let settled = self.tasks[task].direction.take();
-        let direction = settled.unwrap_or_else(|| self.random.direction(job.read_percent));
         let t = &mut self.tasks[task];
+        let job = &self.setup.jobs[t.job];
+        let settled = t.direction.take();
+        let direction = settled.unwrap_or_else(|| self.random.direction(job.read_percent));
         let next = t.next.take();
         t.offset = next.map(|next| next.offset);
         let bytes = next.map_or(job.block[direction as usize], |next| next.bytes);
@@ -25,9 +28,8 @@ impl<O: Observer> Engine<'_, O> {
         t.issued[direction as usize] += if job.counts_bytes { bytes } else { 1 };
         t.bytes += bytes;
         if job.poisson.is_some() || job.forgives_pauses {
-            self.settle_rates(task, direction);
+            t.settle_rates(job, direction, &mut self.random);
         }
-        let t = &mut self.tasks[task];
         t.last = direction;
         let data = if job.has_data(t.submitted) { bytes } else { 0 };
         if job.buffered && t.bytes > job.span {
@@ -45,30 +47,6 @@ impl<O: Observer> Engine<'_, O> {
                 .to_owned(),
         });
         self.jobs_running = 0;
-    }
-
-    /// What its rates hold against the next request of a task, beyond the number of those before it.
-    #[inline(never)]
-    fn settle_rates(&mut self, task: TaskId, direction: Direction) {
-        let t = &mut self.tasks[task];
-        let job = &self.setup.jobs[t.job];
-        // As fio (`handle_thinktime()`): less one request, so that the next one is not held back.
-        if job.forgives_pauses
-            && let Some(paused) = t.paused_for()
-            && let Some(periods) = job.periods
-        {
-            let last = t.last as usize;
-            let one = match job.poisson {
-                Some(_) => 0,
-                None => periods[last].start_of(job.units[last]),
-            };
-            let more = if one <= paused { paused - one } else { paused };
-            t.due[last] = t.due[last].saturating_add(more);
-        }
-        if let Some(means) = job.poisson {
-            let (due, mean) = (&mut t.due[direction as usize], means[direction as usize]);
-            *due = due.saturating_add(self.random.interval(mean));
-        }
     }
 
     /// Sends a flush to all drives of the volume.
@@ -228,6 +206,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Makes room for a request.
+    #[inline]
     fn add_request(&mut self) -> RequestId {
         self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(Request::default());
@@ -407,6 +386,30 @@ impl<O: Observer> Engine<'_, O> {
         request.parts = piece.parts;
         request.cut = piece.cut;
         Some(whole)
+    }
+}
+
+impl Task {
+    /// What its rates hold against its next request, beyond the number of those before it.
+    #[inline(never)]
+    fn settle_rates(&mut self, job: &JobSetup, direction: Direction, random: &mut Streams) {
+        // As fio (`handle_thinktime()`): less one request, so that the next one is not held back.
+        if job.forgives_pauses
+            && let Some(paused) = self.paused_for()
+            && let Some(periods) = job.periods
+        {
+            let last = self.last as usize;
+            let one = match job.poisson {
+                Some(_) => 0,
+                None => periods[last].start_of(job.units[last]),
+            };
+            let more = if one <= paused { paused - one } else { paused };
+            self.due[last] = self.due[last].saturating_add(more);
+        }
+        if let Some(means) = job.poisson {
+            let (due, mean) = (&mut self.due[direction as usize], means[direction as usize]);
+            *due = due.saturating_add(random.interval(mean));
+        }
     }
 }
 

@@ -171,6 +171,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Puts a task on the run queue of a CPU, where it is not yet.
+    #[inline]
     pub(super) fn enqueue(&mut self, cpu: CpuId, task: TaskId) {
         self.cpus[cpu].run_queue.push_back(task);
         self.waiting += 1;

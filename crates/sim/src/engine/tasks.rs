@@ -8,10 +8,12 @@ use crate::basics::Cycles;
 use crate::basics::Direction;
 use crate::basics::{CpuId, TaskId, Timer};
 use crate::observe::observer::{Observer, RequestStep};
+use crate::setup::{IoCost, Setup};
 use crate::state::clocks::Report;
 use crate::state::cpu::Mode;
 use crate::state::parts::{Part, Work};
-use crate::state::task::{Program, Step};
+use crate::state::request::Request;
+use crate::state::task::{Program, Step, Task};
 
 /// What a job does next.
 enum Plan {
@@ -23,6 +25,14 @@ enum Plan {
     Sleep { iowait: bool },
     /// It has done all that it had to do.
     End,
+}
+
+/// Why a job does not begin its next request.
+enum Held {
+    /// A pause is due.
+    Pauses,
+    /// Its rates hold it back until then.
+    Until(u64),
 }
 
 impl<O: Observer> Engine<'_, O> {
@@ -84,6 +94,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// The current task has done its segment of work.
+    #[inline(always)]
     pub(super) fn tasks_turn(&mut self, cpu: CpuId, task: TaskId) {
         match self.tasks[task].program {
             Program::Worker => {
@@ -159,8 +170,11 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     fn deactivate(&mut self, task: TaskId) -> Option<Cycles> {
         let work = self.setup.io.deactivation;
+        if work == 0 {
+            return None;
+        }
         let t = &mut self.tasks[task];
-        if work == 0 || t.in_flight == 0 || t.deactivated {
+        if t.in_flight == 0 || t.deactivated {
             return None;
         }
         t.deactivated = true;
@@ -168,42 +182,22 @@ impl<O: Observer> Engine<'_, O> {
         Some(work)
     }
 
-    /// The work of a task that goes on with the first `taken` of its completed requests.
-    fn resumption(&self, task: TaskId, taken: usize) -> Cycles {
-        let t = &self.tasks[task];
-        let io = &self.setup.io;
-        let mut work = io.resume(taken, t.slept) + self.setup.syscall(t.cpu);
-        if t.program != Program::Job {
-            return work;
-        }
-        let job = &self.setup.jobs[t.job];
-        if job.submits_alone {
-            work += io.asynchronous[1];
-        }
-        if job.buffered {
-            let taken = t.completed.iter().take(taken);
-            let bytes = taken.map(|id| self.requests[*id].bytes);
-            work += bytes.map(|bytes| io.page_cache(bytes)).sum::<Cycles>();
-        }
-        work
-    }
-
     /// A task goes on with its completed requests. Returns how much work that is.
     #[inline(always)]
     fn resume(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
         let awake_since = self.cpus[cpu].awake_since;
-        let of = &self.tasks[task];
-        let taken = of.completed.len().min(of.most);
-        let work = self.resumption(task, taken);
         let t = &mut self.tasks[task];
+        let taken = t.completed.len().min(t.most);
+        let work = t.resumption(self.setup, &self.requests, taken);
         t.slept = false;
         t.deactivated = false;
         t.resumption = work;
         t.taking = taken;
         t.begin(Step::Resume, work);
-        for request in t.completed.iter().take(taken) {
-            self.requests[*request].attribute_wake_up(self.now, awake_since);
-        }
+        let (now, requests) = (self.now, &mut self.requests);
+        (t.completed).for_first(taken, |request| {
+            requests[request].attribute_wake_up(now, awake_since);
+        });
         work
     }
 
@@ -219,8 +213,10 @@ impl<O: Observer> Engine<'_, O> {
             cold: t.cold,
             full_speed,
         };
-        for request in t.completed.iter().take(taken) {
-            let request = *request;
+        for _ in 0..taken {
+            let Some(request) = t.completed.pop_front() else {
+                break;
+            };
             let r = &mut self.requests[request];
             r.parts
                 .add_work(Part::Completion, now - r.cut, t.executed, work);
@@ -241,9 +237,9 @@ impl<O: Observer> Engine<'_, O> {
             }
         }
         t.in_flight -= taken as u32;
-        t.completed.drain(..taken);
     }
 
+    #[inline(always)]
     fn jobs_turn(&mut self, cpu: CpuId, task: TaskId) {
         match self.tasks[task].step {
             Step::Submit => {
@@ -296,18 +292,16 @@ impl<O: Observer> Engine<'_, O> {
         let more = goes_on && !t.pass_is_over;
         // A system call that flushes returns when that is done.
         let mut full = t.in_flight >= job.depth || t.flushing;
-        let flush = more && !full && t.flush_is_due(job.flushes);
+        let flush = job.flushes != [0, 0] && more && !full && t.flush_is_due(job.flushes);
         if let Some(batch) = &job.batch {
             full = t.reaps_batch(full, batch);
         }
-        let (pause, held) = if job.paced {
-            self.pace(task, more && !full)
+        let held = if job.paced {
+            self.pace(task, more && !full, flush)
         } else {
-            (false, None)
+            None
         };
-        // Rates hold back requests, and no flushes.
-        let held = held.filter(|_| !flush);
-        let drains = !more || pause || held.is_some();
+        let drains = !more || held.is_some();
         if job.batch.is_some() && (full || drains) {
             self.submit_batch(task, drains);
         }
@@ -322,17 +316,17 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::End;
         }
         // As fio: before it pauses or waits for its turn, everything in flight is completed.
-        if !more || full || ((pause || held.is_some()) && t.in_flight > 0) {
+        if !more || full || (held.is_some() && t.in_flight > 0) {
             t.step = Step::Wait;
             let iowait = job.iowait || t.flushing;
             return Plan::Sleep { iowait };
         }
-        if t.thought_cycles < t.submitted && job.think_cycles > 0 {
+        if job.think_cycles > 0 && t.thought_cycles < t.submitted {
             t.thought_cycles = t.submitted;
             t.begin(Step::Think, job.think_cycles);
             return Plan::Work(job.think_cycles);
         }
-        if pause {
+        if let Some(Held::Pauses) = held {
             t.begin_pause(self.now, self.now + job.think_time);
             if job.think_spin > 0 {
                 return Plan::Spin(self.now + job.think_spin);
@@ -347,7 +341,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             return Plan::Work(self.begin_submission(task, 0));
         }
-        if let Some(until) = held {
+        if let Some(Held::Until(until)) = held {
             t.step = Step::Wait;
             return self.pause_until(cpu, task, until);
         }
@@ -397,15 +391,21 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// What a job waits for besides its requests: whether a pause is due, and until when its rates hold
-    /// back its next request, if it is `ready` for one.
+    /// What a job waits for besides its requests, if it is `ready` for the next one or not, and `flushes` before it.
     #[inline(never)]
-    fn pace(&mut self, task: TaskId, ready: bool) -> (bool, Option<u64>) {
+    fn pace(&mut self, task: TaskId, ready: bool, flushes: bool) -> Option<Held> {
         let t = &mut self.tasks[task];
         let job = &self.setup.jobs[t.job];
-        let pause = job.think_time > 0 && t.pause_is_due(job.pauses, self.now);
-        let held = if ready { self.held_back(task) } else { None };
-        (pause, held)
+        let pauses = job.think_time > 0 && t.pause_is_due(job.pauses, self.now);
+        let until = if ready { self.held_back(task) } else { None };
+        if pauses {
+            Some(Held::Pauses)
+        } else if flushes {
+            // Rates hold back requests, and no flushes.
+            None
+        } else {
+            until.map(Held::Until)
+        }
     }
 
     /// The current task begins to look at the clock, until `time`.
@@ -475,5 +475,31 @@ impl<O: Observer> Engine<'_, O> {
         c.need_resched = false;
         self.observe_runnable(cpu);
         self.account_and_report(cpu, false, true);
+    }
+}
+
+impl Task {
+    /// The work of going on with its first `taken` completed requests.
+    #[inline(always)]
+    fn resumption(&self, setup: &Setup, requests: &[Request], taken: usize) -> Cycles {
+        let mut work = setup.io.resume(taken, self.slept) + setup.syscall(self.cpu);
+        if self.program != Program::Job {
+            return work;
+        }
+        let job = &setup.jobs[self.job];
+        if job.submits_alone {
+            work += setup.io.asynchronous[1];
+        }
+        if job.buffered {
+            work += self.copying(&setup.io, requests, taken);
+        }
+        work
+    }
+
+    /// Of that, what comes from the page cache.
+    #[inline(never)]
+    fn copying(&self, io: &IoCost, requests: &[Request], taken: usize) -> Cycles {
+        let taken = self.completed.iter().take(taken);
+        taken.map(|id| io.page_cache(requests[*id].bytes)).sum()
     }
 }

@@ -55,6 +55,19 @@ impl<T: Copy> Fifo<T> {
         }
     }
 
+    /// Does something with each of the first `count` entries.
+    #[inline(always)]
+    pub(crate) fn for_first(&self, count: usize, mut what: impl FnMut(T)) {
+        if count > 0
+            && let Some(first) = self.first
+        {
+            what(first);
+            if count > 1 {
+                (self.others.iter().take(count - 1)).for_each(|entry| what(*entry));
+            }
+        }
+    }
+
     /// From the first one on.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.first.iter().chain(&self.others)

@@ -139,6 +139,7 @@ impl Streams {
     }
 
     /// The direction of a request when `read_percent` of 100 are reads.
+    #[inline]
     pub(crate) fn direction(&mut self, read_percent: u8) -> Direction {
         let read = match read_percent {
             0 => false,

@@ -356,17 +356,12 @@ pub(crate) struct VolumeSetup {
 
 impl VolumeSetup {
     /// What a request of `bytes`, or a piece of one, asks of its drive.
+    #[inline(always)]
     pub(crate) fn demand(&self, direction: Direction, bytes: u64, access: u64) -> Demand {
-        let beyond = bytes.saturating_sub(BLOCK);
-        let (mut link, mut transfer) = (0, 0);
-        if beyond > 0 {
-            let at = |rate: u64| (u128::from(beyond) * 1_000_000 / u128::from(rate.max(1))) as u64;
-            link = at(self.link[direction as usize]);
-            transfer = match self.stream[direction as usize] {
-                0 => link,
-                rate => link.max(at(rate)),
-            };
-        }
+        let (transfer, link) = match bytes.saturating_sub(BLOCK) {
+            0 => (0, 0),
+            beyond => self.transfer(direction, beyond),
+        };
         Demand {
             direction,
             access,
@@ -375,6 +370,18 @@ impl VolumeSetup {
             blocks: bytes.div_ceil(BLOCK),
             unit: None,
         }
+    }
+
+    /// The time in ns that so many bytes more than a block take, and the part of it on the link.
+    #[inline(never)]
+    fn transfer(&self, direction: Direction, beyond: u64) -> (u64, u64) {
+        let at = |rate: u64| (u128::from(beyond) * 1_000_000 / u128::from(rate.max(1))) as u64;
+        let link = at(self.link[direction as usize]);
+        let transfer = match self.stream[direction as usize] {
+            0 => link,
+            rate => link.max(at(rate)),
+        };
+        (transfer, link)
     }
 }
 

@@ -63,13 +63,18 @@ impl CompletionSetup {
     ///
     /// The CPUs of a queue follow each other. The kernel gives each interrupt to the one of them that
     /// has the fewest so far, so that the drives take turns.
+    #[inline]
     pub(crate) fn cpu(&self, drive: usize, cpu: CpuId) -> CpuId {
-        if let Some(fixed) = self.fixed {
-            return fixed;
+        match self.fixed {
+            Some(fixed) => fixed,
+            None if self.queues == self.cpus => cpu,
+            None => self.cpu_of_shared(drive, cpu),
         }
-        if self.queues == self.cpus {
-            return cpu;
-        }
+    }
+
+    /// That of a queue of several CPUs.
+    #[inline(never)]
+    fn cpu_of_shared(&self, drive: usize, cpu: CpuId) -> CpuId {
         let queue = cpu * self.queues / self.cpus;
         let first = (queue * self.cpus).div_ceil(self.queues);
         let next = ((queue + 1) * self.cpus).div_ceil(self.queues);

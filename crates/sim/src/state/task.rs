@@ -1,10 +1,9 @@
 //! Tasks: the processes of fio jobs, the threads of rt-app, and kernel workers.
 
-use std::collections::VecDeque;
-
 use crate::basics::Cycles;
 use crate::basics::Direction;
 use crate::basics::{CpuId, RequestId};
+use crate::queue::fifo::Fifo;
 use crate::state::sched::{Class, Entity};
 use crate::state::threads::ThreadId;
 use wakepath_workloads::fio::{Next, Walk};
@@ -130,7 +129,7 @@ pub(crate) struct Task {
     pub(crate) next_block: [u64; 2],
     pub(crate) in_flight: u32,
     /// Requests that the drive has finished and the task has not seen.
-    pub(crate) completed: VecDeque<RequestId>,
+    pub(crate) completed: Fifo<RequestId>,
     /// It submits several requests together: those of the next batch, with their bytes.
     pub(crate) gathers: bool,
     pub(crate) gathered: Vec<(RequestId, u64)>,
@@ -212,7 +211,7 @@ impl Task {
             due: [0; 2],
             next_block: [0; 2],
             in_flight: 0,
-            completed: VecDeque::new(),
+            completed: Fifo::new(),
             gathers: false,
             gathered: Vec::new(),
             reaps: false,
@@ -274,6 +273,7 @@ impl Task {
     }
 
     /// Whether it flushes the drive before its next request: as fio (`get_next_ddir()`), once after so many writes.
+    #[inline(never)]
     pub(crate) fn flush_is_due(&self, every: [u64; 2]) -> bool {
         let due = |every: u64| every > 0 && self.written.is_multiple_of(every);
         !self.flushed && self.written > 0 && every.into_iter().any(due)

@@ -76,7 +76,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     ///
     /// The kernel does this at the start of the next decision. Nothing that it uses changes in between, so it may as well
     /// be done here.
-    #[inline]
+    #[inline(always)]
     fn learn(&mut self, entered: usize, outcome: &IdleOutcome) {
         if Self::RULES.decays_to_zero {
             self.bins.decay_to_zero();
@@ -98,7 +98,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     }
 
     /// As in Linux 6.12 and 6.13.
-    #[inline]
+    #[inline(always)]
     fn learn_with_tick_bin(&mut self, entered: usize, outcome: &IdleOutcome) {
         let measured = self
             .expected
@@ -122,7 +122,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     }
 
     /// As from Linux 6.14 on.
-    #[inline]
+    #[inline(always)]
     fn learn_with_causes(&mut self, entered: usize, outcome: &IdleOutcome) {
         let rules = &Self::RULES;
         let Expectation {

@@ -166,6 +166,9 @@ impl Drive {
     /// The unit of a request, where each has one: that of its address, or the first that is free.
     #[inline]
     fn addressed_unit(&self, unit: Option<usize>) -> Option<usize> {
+        if self.addressed.is_empty() {
+            return None;
+        }
         let free_at = |unit: &usize| self.addressed[*unit];
         unit.or_else(|| (0..self.addressed.len()).min_by_key(free_at))
     }
