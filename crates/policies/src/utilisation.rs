@@ -122,6 +122,38 @@ impl Utilisation {
     }
 }
 
+/// How many tasks have been running or waiting, on the scheduler's scale of 1024 for each (`runnable_avg`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Runnable(Utilisation);
+
+impl Runnable {
+    /// Of more tasks, so many count.
+    const MOST: u32 = 16;
+    /// One task, so that the most fit the signal.
+    const ONE: u32 = 1024 / Self::MOST;
+
+    /// Accounts the time up to `now` ns, during which there were so many `tasks` for a CPU of this `capacity` of 1024.
+    pub fn advance(&mut self, now: u64, tasks: u32, capacity: u32) {
+        let tasks = tasks.min(Self::MOST) * Self::ONE;
+        self.0.advance(now, tasks * capacity / 1024);
+    }
+
+    /// Takes away what a task brings along that moves to another CPU; both as of the same time.
+    pub fn remove(&mut self, task: Self) {
+        self.0.remove(task.0);
+    }
+
+    /// Adds what a task brings along that comes from another CPU; both as of the same time.
+    pub fn add(&mut self, task: Self) {
+        self.0.add(task.0);
+    }
+
+    /// The signal, 1024 for each task.
+    pub fn get(&self) -> u32 {
+        ((self.0.value * u64::from(Self::MOST)) >> SIGNAL_BITS) as u32
+    }
+}
+
 /// How busy a CPU is of which only the idle periods are known: between them it counts as running at full capacity, because
 /// recordings and call logs do not have the frequency of the time in between.
 #[derive(Clone, Copy, Debug, Default)]
@@ -164,6 +196,22 @@ mod tests {
         // The half-life is 32 ms of 1024 us.
         let half = busy.idle_until(710 * MS + (32 << 20));
         assert!(half.abs_diff(after_long / 2) <= 1, "{half}");
+    }
+
+    #[test]
+    fn each_task_counts_whole() {
+        let mut runnable = Runnable::default();
+        runnable.advance(10_000_000_000, 3, 1024);
+        assert_eq!(runnable.get(), 3 * 1024);
+        runnable.advance(10_000_000_000 + (32 << 20), 1, 1024);
+        assert!(runnable.get().abs_diff(2 * 1024) <= 1, "{}", runnable.get());
+        let mut task = Runnable::default();
+        task.advance(10_000_000_000 + (32 << 20), 1, 512);
+        runnable.remove(task);
+        assert!(runnable.get().abs_diff(1536) <= 1, "{}", runnable.get());
+        // More than count, for as long as it takes.
+        runnable.advance(90_000_000_000, 1_000_000, 1024);
+        assert_eq!(runnable.get(), 16 * 1024);
     }
 
     #[test]

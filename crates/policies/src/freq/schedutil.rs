@@ -13,8 +13,19 @@ use super::{FrequencyTable, SchedutilSettings};
 pub struct CpuSignal {
     /// Its utilisation, all tasks together.
     pub utilisation: Capacity,
+    /// The same average of how many tasks have been running or waiting for the CPU (`runnable_avg`), which has counted since
+    /// Linux 6.5; none before.
+    pub runnable: Capacity,
     /// How often it has gone idle, ever (`tick_nohz_get_idle_calls_cpu()`).
     pub idle_calls: u64,
+}
+
+impl CpuSignal {
+    /// What its tasks ask for: while they wait for each other, the CPU is to become faster although it gives each of them little
+    /// (`cpu_util_cfs_boost()`).
+    fn wanted(&self) -> Capacity {
+        self.utilisation.max(self.runnable)
+    }
 }
 
 /// schedutil on one frequency domain, which is one or more CPUs that share a clock.
@@ -133,7 +144,8 @@ impl Schedutil {
         let mut idle_calls = 0;
         let mut utilisation = Capacity::default();
         for (boost, signal) in self.boosts.iter_mut().zip(signals) {
-            let boosted = boost.apply(now, self.capacity).max(signal.utilisation);
+            let wanted = signal.wanted().min(self.capacity);
+            let boosted = boost.apply(now, self.capacity).max(wanted);
             utilisation = utilisation.max(boosted);
             idle_calls = signal.idle_calls;
         }
@@ -214,7 +226,8 @@ impl SchedutilPerf {
         if !local || since_change < i64::try_from(self.rate_limit).unwrap_or(i64::MAX) {
             return None;
         }
-        let boosted = self.boost.apply(now, self.capacity).max(signal.utilisation);
+        let wanted = signal.wanted().min(self.capacity);
+        let boosted = self.boost.apply(now, self.capacity).max(wanted);
         let mut next = with_headroom(boosted, self.capacity);
         if std::mem::replace(&mut self.idle_calls, signal.idle_calls) == signal.idle_calls {
             next = next.max(self.performance);
@@ -301,6 +314,7 @@ mod tests {
         CpuSignal {
             utilisation: Capacity(utilisation),
             idle_calls,
+            ..CpuSignal::default()
         }
     }
 
@@ -351,6 +365,29 @@ mod tests {
             one.update(at(3_000), 0, false, [signal(0, 8)].into_iter()),
             Some(Kilohertz(408_000))
         );
+    }
+
+    /// `cpu_util()` with `boost`: the larger of the two, and no more than the CPU has.
+    #[test]
+    fn tasks_that_wait_raise_the_frequency() {
+        let mut one = domain(1, false);
+        let waiting = |runnable: u32, idle_calls| CpuSignal {
+            runnable: Capacity(runnable),
+            ..signal(100, idle_calls)
+        };
+        let mut chosen = |ms: u64, runnable| {
+            one.update(
+                at(ms * 1_000),
+                0,
+                false,
+                [waiting(runnable, ms)].into_iter(),
+            );
+            one.frequency().unwrap()
+        };
+        // 1416 MHz x 1.25 x 100/485 are 365 MHz, and of 200/485 730 MHz.
+        assert_eq!(chosen(1, 50), Kilohertz(408_000));
+        assert_eq!(chosen(2, 200), Kilohertz(816_000));
+        assert_eq!(chosen(3, 5_000), Kilohertz(1_416_000));
     }
 
     #[test]

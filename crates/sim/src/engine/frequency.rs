@@ -1,7 +1,7 @@
 //! Utilisation and the clocks that follow it.
 
 use super::{Engine, Slot};
-use crate::basics::CpuId;
+use crate::basics::{CpuId, TaskId};
 use crate::observe::observer::Observer;
 use crate::setup::Setup;
 use crate::state::clocks::{Domain, InterruptTime, Report};
@@ -78,10 +78,65 @@ impl<O: Observer> Engine<'_, O> {
             0
         };
         c.account(self.now, running);
+        if self.setup.counts_runnable {
+            self.settle_runnable(cpu);
+        }
+        let c = &mut self.cpus[cpu];
         if c.period_is_new() {
             let iowait = false;
             self.update_frequency(cpu, Report { iowait, local });
         }
+    }
+
+    /// Accounts how many tasks a CPU has had to run up to now.
+    #[inline(never)]
+    fn settle_runnable(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu];
+        let capacity = self.domains[c.domain].capacity_now();
+        c.runnable.advance(self.now, c.runnable_now, capacity);
+    }
+
+    /// Notes that a task of a CPU can run from now on, if that counts.
+    #[inline]
+    pub(super) fn became_runnable(&mut self, cpu: CpuId, task: TaskId) {
+        if self.setup.counts_runnable {
+            self.settle_runnable_task(cpu, task, false);
+            self.cpus[cpu].runnable_now += 1;
+        }
+    }
+
+    /// The same of a task that sleeps from now on.
+    #[inline]
+    pub(super) fn stopped_runnable(&mut self, cpu: CpuId, task: TaskId) {
+        if self.setup.counts_runnable {
+            self.settle_runnable_task(cpu, task, true);
+            self.cpus[cpu].runnable_now -= 1;
+        }
+    }
+
+    #[inline(never)]
+    fn settle_runnable_task(&mut self, cpu: CpuId, task: TaskId, could: bool) {
+        self.settle_runnable(cpu);
+        let capacity = self.domains[self.cpus[cpu].domain].capacity_now();
+        let entity = &mut self.tasks[task].entity;
+        entity.settle_runnable(self.now, could, capacity);
+    }
+
+    /// The same of a task that goes to another CPU.
+    #[inline(never)]
+    pub(super) fn move_runnable(&mut self, task: TaskId, from: CpuId, to: CpuId) {
+        self.settle_runnable(from);
+        self.settle_runnable(to);
+        let capacity = self.domains[self.cpus[from].domain].capacity_now();
+        let t = &mut self.tasks[task];
+        let share = t.entity.settle_runnable(self.now, t.runnable, capacity);
+        let count = u32::from(t.runnable);
+        let c = &mut self.cpus[from];
+        c.runnable.remove(share);
+        c.runnable_now -= count;
+        let c = &mut self.cpus[to];
+        c.runnable.add(share);
+        c.runnable_now += count;
     }
 
     /// Accounts the work of a CPU that ends, or is cut, now.
@@ -108,6 +163,10 @@ impl<O: Observer> Engine<'_, O> {
     /// The clock of a domain has changed. What is running is cut there, so that each part has one frequency.
     pub(super) fn frequency_changed(&mut self, domain: usize) {
         self.end_uncore_slots();
+        if self.setup.counts_runnable {
+            let of = self.domains[domain].cpus.clone();
+            of.for_each(|cpu| self.settle_runnable(cpu));
+        }
         let clock = &mut self.domains[domain];
         let of = clock.cpus.clone();
         let mut powered = false;

@@ -200,6 +200,9 @@ impl<O: Observer> Engine<'_, O> {
         let load = t.entity.load();
         self.cpus[from].utilisation.remove(load);
         self.cpus[to].utilisation.add(load);
+        if self.setup.counts_runnable {
+            self.move_runnable(task, from, to);
+        }
         self.migrations += 1;
     }
 

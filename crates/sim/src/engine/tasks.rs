@@ -48,7 +48,7 @@ impl<O: Observer> Engine<'_, O> {
             self.migrate(task, to);
         }
         let (t, c) = (&mut self.tasks[task], &self.cpus[to]);
-        t.runnable = true;
+        let slept = !std::mem::replace(&mut t.runnable, true);
         t.entity.place(c.least_vruntime, &self.setup.tunables);
         // A CPU of another cluster puts the task on its run queue itself.
         let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != c.cluster);
@@ -56,6 +56,9 @@ impl<O: Observer> Engine<'_, O> {
             self.update_frequency(to, Report { iowait, local });
         }
         self.account_and_report(to, self.cpus[to].mode == Mode::Task, local);
+        if slept {
+            self.became_runnable(to, task);
+        }
         if self.cpus[to].current.is_none() {
             self.enqueue(to, task);
         } else {
@@ -474,6 +477,7 @@ impl<O: Observer> Engine<'_, O> {
         c.current = None;
         c.need_resched = false;
         self.observe_runnable(cpu);
+        self.stopped_runnable(cpu, task);
         self.account_and_report(cpu, false, true);
     }
 }

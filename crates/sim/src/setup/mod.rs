@@ -9,7 +9,7 @@ use wakepath_hardware::machine::{
     BackgroundTimer, Cluster, Cppc, DriveModel, Figure, IoPath, Package, PackageSleep, Per, Runs,
     Uncore,
 };
-use wakepath_policies::freq::amd_pstate::PerfScale;
+use wakepath_policies::freq::amd_pstate::{AmdGovernor, PerfScale};
 use wakepath_policies::freq::{FreqPolicy, FrequencyTable};
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
@@ -183,6 +183,19 @@ const PULLS_TIMERS: (u16, u16, u16) = (6, 9, 0);
 /// Whether a machine's kernel does that. One that is not known is as Linux 6.12.
 fn pulls_timers(machine: &Machine) -> bool {
     (machine.kernel).is_none_or(|kernel| kernel.release() >= PULLS_TIMERS)
+}
+
+/// The first kernel whose schedutil looks at `runnable_avg`, too (`cpu_util_cfs_boost()`).
+const BOOSTS_RUNNABLE: (u16, u16, u16) = (6, 5, 0);
+
+/// Whether a machine's kernel does that. One that is not known is as Linux 6.12.
+fn counts_runnable(machine: &Machine, frequency: &FreqPolicy) -> bool {
+    let schedutil = match frequency {
+        FreqPolicy::Schedutil(_) => true,
+        FreqPolicy::AmdPstate(of) => of.governor == AmdGovernor::Schedutil,
+        _ => false,
+    };
+    schedutil && (machine.kernel).is_none_or(|kernel| kernel.release() >= BOOSTS_RUNNABLE)
 }
 
 /// Background work.
@@ -407,6 +420,8 @@ pub(crate) struct Setup {
     pub(crate) tick_cycles: Cycles,
     /// How much later a sleep of fio's ends than asked for, in ns.
     pub(crate) timer_slack: u64,
+    /// Whether how many tasks could run counts for the frequency.
+    pub(crate) counts_runnable: bool,
     /// Of a task that has moved to another core.
     pub(crate) migration_cycles: Cycles,
     /// Of a task that runs on a CPU on which another one ran last.
@@ -502,6 +517,7 @@ impl Setup {
             ipi: machine.scheduler.ipi_us.micros().0,
             tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
             timer_slack: machine.scheduler.timer_slack_us.micros().0,
+            counts_runnable: counts_runnable(machine, &policies.frequency),
             migration_cycles: machine.scheduler.migration_kcycles.kilocycles(),
             switch_cycles: machine.scheduler.switch_kcycles.kilocycles(),
             io,

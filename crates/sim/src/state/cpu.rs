@@ -2,7 +2,7 @@
 
 use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::{Lease, PsdPolicy};
-use wakepath_policies::utilisation::Utilisation;
+use wakepath_policies::utilisation::{Runnable, Utilisation};
 use wakepath_units::Kilohertz;
 
 use crate::basics::{Cycles, FULL_SHARE, Interrupt, NEVER, TaskId};
@@ -108,6 +108,9 @@ pub(crate) struct Cpu {
     pub(crate) least_vruntime: u64,
     pub(crate) nr_iowait: u32,
     pub(crate) utilisation: Utilisation,
+    /// How many tasks it has had to run, and has now, if that counts.
+    pub(crate) runnable: Runnable,
+    pub(crate) runnable_now: u32,
     /// The period of the signal in which cpufreq was told of it last.
     reported_period: u64,
 
@@ -209,6 +212,8 @@ impl Cpu {
             least_vruntime: 0,
             nr_iowait: 0,
             utilisation: Utilisation::default(),
+            runnable: Runnable::default(),
+            runnable_now: 0,
             reported_period: 0,
             // A machine that has been idle for long has all its ticks stopped.
             tick_stopped: true,

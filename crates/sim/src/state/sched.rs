@@ -4,7 +4,7 @@
 //! virtual run time is next, a task that wakes up is given up to half a period of credit and
 //! takes the CPU from one that is more than the wake-up granularity ahead of it.
 
-use wakepath_policies::utilisation::Utilisation;
+use wakepath_policies::utilisation::{Runnable, Utilisation};
 
 /// Weight of a task with a nice value of 0.
 const NORMAL_WEIGHT: u32 = 1024;
@@ -119,6 +119,8 @@ pub(crate) struct Entity {
     load: Utilisation,
     /// Capacity times ns that it was given since `load` was brought up to date.
     ran: u64,
+    /// Its share of how many tasks its CPU has to run, if that counts.
+    runnable: Runnable,
 }
 
 impl Default for Entity {
@@ -131,6 +133,7 @@ impl Default for Entity {
             vruntime: 0,
             load: Utilisation::default(),
             ran: 0,
+            runnable: Runnable::default(),
         }
     }
 }
@@ -166,6 +169,12 @@ impl Entity {
             let mean = std::mem::take(&mut self.ran) / elapsed;
             self.load.advance(now, mean.min(1024) as u32);
         }
+    }
+
+    /// The time up to `now` in which it could run or not, on a CPU of this capacity.
+    pub(crate) fn settle_runnable(&mut self, now: u64, could: bool, capacity: u32) -> Runnable {
+        self.runnable.advance(now, could.into(), capacity);
+        self.runnable
     }
 
     /// Its utilisation as of when it was last settled.

@@ -96,6 +96,7 @@ impl AmdClock {
     ) -> Option<Kilohertz> {
         let signal = CpuSignal {
             utilisation: Capacity(cpus[index].utilisation.get()),
+            runnable: Capacity(cpus[index].runnable.get()),
             idle_calls: cpus[index].selections,
         };
         let now = Nanoseconds(now);

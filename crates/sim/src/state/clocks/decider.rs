@@ -138,6 +138,7 @@ impl Decider {
             Self::Schedutil(policy) => {
                 let signals = cpus.iter().map(|cpu| CpuSignal {
                     utilisation: Capacity(cpu.utilisation.get()),
+                    runnable: Capacity(cpu.runnable.get()),
                     idle_calls: cpu.selections,
                 });
                 policy.update(Nanoseconds(now), index, report.iowait, signals)
