@@ -17,17 +17,21 @@ pub struct Emulator {
     pub drive_request_kcycles: Figure,
     /// How long before the end of a request its timer fires. From then on it only looks at the clock, in us.
     pub drive_lead_us: Figure,
+    /// How long it takes to look at the clock once: a request ends with the first look after its time, in us.
+    #[serde(default)]
+    pub drive_look_us: Figure,
     /// Source of the plain figures.
     pub source: String,
 }
 
 impl Emulator {
     /// Every figure with its key.
-    pub(super) fn figures(&self) -> [(&'static str, &Figure); 3] {
+    pub(super) fn figures(&self) -> [(&'static str, &Figure); 4] {
         [
             ("drive_wake_kcycles", &self.drive_wake_kcycles),
             ("drive_request_kcycles", &self.drive_request_kcycles),
             ("drive_lead_us", &self.drive_lead_us),
+            ("drive_look_us", &self.drive_look_us),
         ]
     }
 }

@@ -48,7 +48,10 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn serve_until(&mut self, end: u64, request: RequestId) {
         match &mut self.turns {
             None => self.queue.push(end, request),
-            Some(turns) => turns.player.submit(end, request),
+            Some(turns) => {
+                let end = end + self.random.missed(turns.player.setup.look);
+                turns.player.submit(end, request);
+            }
         }
     }
 

@@ -108,6 +108,7 @@ pub(crate) struct Streams {
     size: Pcg64Mcg,
     interval: Pcg64Mcg,
     unit: Pcg64Mcg,
+    look: Pcg64Mcg,
     /// By CPU; empty if every exit from an idle state takes its mean time.
     exit: Vec<Pcg64Mcg>,
     /// By CPU and source.
@@ -116,6 +117,14 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
+    /// By how much the end of a request is missed by who looks at the clock every so many ns.
+    pub(crate) fn missed(&mut self, look: u64) -> u64 {
+        if look == 0 {
+            return 0;
+        }
+        self.look.random_range(0..=look)
+    }
+
     pub(crate) fn new(seed: u64, cpus: usize, sources: usize, exits_vary: bool) -> Self {
         let stream = |number: u64| {
             // Distinct states for distinct (seed, number), far apart.
@@ -130,6 +139,7 @@ impl Streams {
             size: stream(6),
             interval: stream(7),
             unit: stream(8),
+            look: stream(9),
             exit: (0..if exits_vary { cpus } else { 0 })
                 .map(|cpu| stream((1 << 32) + cpu as u64))
                 .collect(),

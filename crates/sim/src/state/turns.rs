@@ -16,6 +16,8 @@ pub(crate) struct EmulatorSetup {
     pub(crate) complete: u64,
     /// Its timer fires so long before a request ends.
     pub(crate) lead: u64,
+    /// From then on it looks at the clock so often, in ns.
+    pub(crate) look: u64,
 }
 
 impl EmulatorSetup {
@@ -27,6 +29,7 @@ impl EmulatorSetup {
             take: request / 2,
             complete: request - request / 2,
             lead: of.drive_lead_us.micros().0,
+            look: of.drive_look_us.micros().0,
         }
     }
 }
