@@ -5,6 +5,7 @@ Example: rig/lab.py rig/laboratory/fidelity.toml --program target/debug/wakepath
 """
 
 import argparse
+import hashlib
 import json
 import re
 import shutil
@@ -20,10 +21,16 @@ from packages import RigError, exit_status, wakepath
 
 
 def guests(cells: list[Cell], runs_per_guest: int) -> list[list[Cell]]:
-    """Cells that run in the same guest: the same machine and kernel."""
-    groups: dict[tuple[str, str, bool], list[Cell]] = {}
+    """Cells that run in the same guest: the same machine and kernel, and the same repeat.
+
+    What ran before in a guest decides on which CPU its tasks are. So each repeat has an order of its own.
+    """
+    groups: dict[tuple[str, str, bool, int], list[Cell]] = {}
     for cell in cells:
-        groups.setdefault((cell.key.machine, cell.kernel, cell.own_kernel), []).append(cell)
+        groups.setdefault((cell.key.machine, cell.kernel, cell.own_kernel, cell.key.repeat), []).append(cell)
+    for (*_, repeat), group in groups.items():
+        if repeat > 0:
+            group.sort(key=lambda cell: hashlib.sha256(str(cell.key).encode()).digest())
     return [group[at : at + runs_per_guest] for group in groups.values() for at in range(0, len(group), runs_per_guest)]
 
 

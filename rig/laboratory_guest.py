@@ -175,6 +175,11 @@ for queue in /sys/block/drive*/queue; do
     echo none >$queue/scheduler
 done
 clocksource=/sys/devices/system/clocksource/clocksource0/current_clocksource
+# The kernel calibrates the clock in its first second, and changes to it then.
+for wait in $(seq 50); do
+    [ "$(cat $clocksource)" = tsc-early ] || break
+    usleep 100000
+done
 trusted=$(cat $clocksource)
 """
 # Behind the last run. Each reading of a slower clock takes time from the jobs.
