@@ -122,7 +122,7 @@ fn a_flush_among_requests_in_flight_ends() {
 #[test]
 fn a_flush_of_unknown_time_is_refused() {
     let error = try_run(&parse("rw=randwrite\nsize=1m\nfsync=1").into()).unwrap_err();
-    assert!(error.to_string().contains("give drive.flush_us"), "{error}");
+    assert!(error.to_string().contains("Give drive.flush_us"), "{error}");
 }
 
 #[test]
