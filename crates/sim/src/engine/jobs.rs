@@ -58,6 +58,7 @@ impl<O: Observer> Engine<'_, O> {
                 new.walk = job.walk.clone().map(Box::new);
                 new.gathers = job.batch.is_some();
                 new.most = job.most;
+                new.writes_as = job.writes_as;
                 if !job.cpu_sets.is_empty() {
                     new.entity.allowed = Some(job.cpu_sets[process % job.cpu_sets.len()]);
                 }

@@ -11,7 +11,7 @@ use crate::state::completion::Coalescing;
 use crate::state::cpu::Cpu;
 use crate::state::drive::{Accepted, Piece};
 use crate::state::parts::{Part, Work};
-use crate::state::request::Request;
+use crate::state::request::{Request, RequestKind};
 use crate::state::task::{Program, Task};
 
 impl<O: Observer> Engine<'_, O> {
@@ -55,13 +55,14 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.now;
         let t = &mut self.tasks[task];
         t.in_flight += 1;
-        t.flushed = true;
+        // That of a write's own system call is not one that fio asks for.
+        t.flushed = t.unreturned.is_none();
         let begun = t.begun;
         let id = self.add_request();
         self.requests[id] = Request {
             task,
             direction: Direction::Write,
-            flushes: true,
+            kind: RequestKind::Flush,
             issued_on: cpu,
             completes_on: cpu,
             begun,
@@ -108,6 +109,11 @@ impl<O: Observer> Engine<'_, O> {
         t.written += u64::from(direction == Direction::Write && bytes > 0);
         t.flushed = false;
         let gathers = t.gathers;
+        let kind = match t.writes_as {
+            RequestKind::Plain => RequestKind::Plain,
+            kind if direction == Direction::Write && bytes > 0 => kind,
+            _ => RequestKind::Plain,
+        };
         let work = Work {
             own: t.submission,
             cold: t.cold,
@@ -122,6 +128,7 @@ impl<O: Observer> Engine<'_, O> {
             issued_on: cpu,
             completes_on: cpu,
             bytes,
+            kind,
             begun,
             cut: now,
             ..Request::default()
@@ -230,7 +237,7 @@ impl<O: Observer> Engine<'_, O> {
                 request.completes_on = cluster.first_cpu + (of_queue + 1 + other) % cluster.cpus;
             }
         }
-        if request.flushes {
+        if request.kind == RequestKind::Flush {
             let Accepted { wake, done } = self.drives[drive].flush(now, volume.flush);
             request.parts.add(Part::DriveWake, wake);
             request.parts.add(Part::DriveService, done - wake - now);
@@ -246,8 +253,13 @@ impl<O: Observer> Engine<'_, O> {
         if let (Some(units), Direction::Read) = (volume.units, request.direction) {
             demand.unit = Some(self.random.unit(units));
         }
-        let service = demand.access + demand.transfer;
-        let Accepted { wake, done } = self.drives[drive].accept(now, demand);
+        let mut service = demand.access + demand.transfer;
+        let Accepted { wake, done } = if request.kind == RequestKind::Plain {
+            self.drives[drive].accept(now, demand)
+        } else {
+            service += volume.flush;
+            self.drives[drive].write_through(now, demand, volume.flush)
+        };
         let parts = &mut request.parts;
         parts.add(Part::DriveWake, wake);
         parts.add(Part::Queueing, done - service - wake - now);

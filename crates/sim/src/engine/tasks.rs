@@ -8,11 +8,12 @@ use crate::basics::Cycles;
 use crate::basics::Direction;
 use crate::basics::{CpuId, TaskId, Timer};
 use crate::observe::observer::{Observer, RequestStep};
+use crate::observe::recorder::Recorder;
 use crate::setup::{IoCost, Setup};
 use crate::state::clocks::Report;
 use crate::state::cpu::Mode;
 use crate::state::parts::{Part, Work};
-use crate::state::request::Request;
+use crate::state::request::{Request, RequestKind};
 use crate::state::task::{Program, Step, Task};
 
 /// What a job does next.
@@ -223,15 +224,13 @@ impl<O: Observer> Engine<'_, O> {
             let r = &mut self.requests[request];
             r.parts
                 .add_work(Part::Completion, now - r.cut, t.executed, work);
-            let latency = now - r.begun;
-            debug_assert_eq!(r.parts.total(), latency);
-            if r.flushes {
-                t.flushing = false;
-            } else if now >= t.counts_from {
-                self.recorder
-                    .request(latency, &r.parts, r.direction, r.bytes);
+            if matches!(r.kind, RequestKind::Flush | RequestKind::Synchronous) {
+                let (flushing, write) = (&mut t.flushing, &mut t.unreturned);
+                if let Some(write) = end_stretch(r, flushing, write) {
+                    record(&write, t.counts_from, now, &mut self.recorder);
+                }
             } else {
-                self.recorder.ramped += 1;
+                record(r, t.counts_from, now, &mut self.recorder);
             }
             self.free_requests.push(request);
             if O::WATCHES {
@@ -253,7 +252,12 @@ impl<O: Observer> Engine<'_, O> {
                     self.submit(cpu, task);
                 }
             }
-            Step::Resume => self.finish_requests(cpu, task),
+            Step::Resume => {
+                self.finish_requests(cpu, task);
+                if self.tasks[task].unreturned.is_some() {
+                    return self.begin_flush(cpu, task);
+                }
+            }
             Step::Spin => return self.rest(cpu, task),
             // It woke up before its pause was over.
             Step::Think if self.tasks[task].pauses_until() > self.now => {
@@ -313,6 +317,10 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::Work(self.resume(cpu, task));
         }
         if !more && t.in_flight == 0 {
+            if job.flushes_at_end && t.last_flush_is_due() && (!goes_on || job.flushes_each_way) {
+                t.flushing = true;
+                return Plan::Work(self.begin_submission(task, 0));
+            }
             if goes_on && t.starts_over() {
                 return self.next_step(cpu, task);
             }
@@ -363,6 +371,14 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::Work(work);
         }
         Plan::Work(self.begin_submission(task, bytes))
+    }
+
+    /// A write is on the media, and its system call flushes the drive.
+    #[cold]
+    fn begin_flush(&mut self, cpu: CpuId, task: TaskId) {
+        self.tasks[task].flushing = true;
+        let work = self.begin_submission(task, 0);
+        self.execute(cpu, Mode::Task, work);
     }
 
     /// Takes down a job that ends at the longest time that it is simulated for, with more to do.
@@ -506,4 +522,34 @@ impl Task {
         let taken = self.completed.iter().take(taken);
         taken.map(|id| io.page_cache(requests[*id].bytes)).sum()
     }
+}
+
+/// Records a request that is finished now, if it counts.
+#[inline(always)]
+fn record(request: &Request, counts_from: u64, now: u64, recorder: &mut Recorder) {
+    let latency = now - request.begun;
+    debug_assert_eq!(request.parts.total(), latency);
+    if now >= counts_from {
+        recorder.request(latency, &request.parts, request.direction, request.bytes);
+    } else {
+        recorder.ramped += 1;
+    }
+}
+
+/// A flush has ended, or a write before its flush. Returns the write whose system call is over with that: both are in its
+/// latency.
+#[cold]
+fn end_stretch(
+    request: &Request,
+    flushing: &mut bool,
+    write: &mut Option<Box<Request>>,
+) -> Option<Box<Request>> {
+    if request.kind != RequestKind::Flush {
+        *write = Some(Box::new(*request));
+        return None;
+    }
+    *flushing = false;
+    let mut write = write.take()?;
+    write.parts.append(&request.parts);
+    Some(write)
 }

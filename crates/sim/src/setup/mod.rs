@@ -14,7 +14,8 @@ use wakepath_policies::freq::{FreqPolicy, FrequencyTable};
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{
-    Batching, Checksum, ExitWhat, Filling, FioJob, PerDirection, Rate, Sizes, ThinkBlocks, Walk,
+    Batching, Checksum, ExitWhat, Filling, FioJob, IoEngine, PerDirection, Rate, Sizes,
+    ThinkBlocks, Walk,
 };
 
 use crate::basics::Direction;
@@ -29,6 +30,7 @@ use crate::state::clocks::cluster::{ClusterSetup, CppcSetup, HwpSetup};
 use crate::state::completion::CompletionSetup;
 use crate::state::drive::{Demand, Stripes};
 use crate::state::program::Programs;
+use crate::state::request::RequestKind;
 use crate::state::sched::{Class, Tunables};
 use crate::state::task::PauseRule;
 use crate::state::turns::EmulatorSetup;
@@ -278,6 +280,10 @@ pub(crate) struct JobSetup {
     pub(crate) paced: bool,
     /// Writes after which a process flushes the drive, by fsync and by fdatasync; 0: never.
     pub(crate) flushes: [u64; 2],
+    /// A process flushes after its last write, and after that of each way through its files.
+    pub(crate) flushes_at_end: bool,
+    pub(crate) flushes_each_way: bool,
+    pub(crate) writes_as: RequestKind,
     pub(crate) think_time: u64,
     pub(crate) think_spin: u64,
     pub(crate) think_cycles: Cycles,
@@ -852,12 +858,23 @@ fn job(
         (true, false) => 100,
         _ => 0,
     };
-    if job.rw.writes() && (job.fsync > 0 || job.fdatasync > 0) && !drive.flush_us.is_given() {
-        return Err(unsupported(
-            "fsync on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 for a \
+    let flush = match job {
+        FioJob { sync: true, .. } => Some("sync=1"),
+        job if job.fsync > 0 || job.fdatasync > 0 => Some("fsync"),
+        // One flush at the end of a job is left out where nobody knows its time.
+        _ => None,
+    };
+    if let Some(flush) = flush
+        && job.rw.writes()
+        && !drive.flush_us.is_given()
+    {
+        return Err(unsupported(&format!(
+            "{flush} on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 for a \
              drive without a volatile cache",
-        ));
+        )));
     }
+    // The kernel sends no flush to a drive without a volatile cache.
+    let flushes = job.rw.writes() && drive.flush_us.micros().0 > 0;
     let [least, most] = bounds(job);
     // The drive's service times are those of 4 KiB requests.
     for (used, bytes, key, rate) in [
@@ -937,10 +954,21 @@ fn job(
         class: Class::fair(job.nice),
         random: job.rw.is_random(),
         span: limits.span,
-        flushes: match drive.flush_us.micros().0 {
-            // The kernel sends no flush to a drive without a volatile cache.
-            0 => [0; 2],
-            _ => [job.fsync, job.fdatasync].map(u64::from),
+        flushes: if flushes {
+            [job.fsync, job.fdatasync].map(u64::from)
+        } else {
+            [0; 2]
+        },
+        flushes_at_end: flushes && (job.end_fsync || job.fsync_on_close),
+        flushes_each_way: !job.time_based,
+        // The kernel has a direct write of `O_SYNC` on the media by REQ_FUA, and flushes besides if the system call waits for it
+        // (`blkdev_write_iter()`, Linux 6.12).
+        writes_as: if !(job.sync && flushes) {
+            RequestKind::Plain
+        } else if job.ioengine.is_synchronous() || job.ioengine == IoEngine::Posixaio {
+            RequestKind::Synchronous
+        } else {
+            RequestKind::Through
         },
         think_time: job.thinktime.0,
         think_spin: job.thinktime_spin.0,

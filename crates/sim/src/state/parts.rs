@@ -42,6 +42,13 @@ impl Parts {
         self.0[part as usize] += time;
     }
 
+    /// Adds the parts of what came after.
+    pub(crate) fn append(&mut self, then: &Self) {
+        for (part, time) in self.0.iter_mut().zip(then.0) {
+            *part += time;
+        }
+    }
+
     pub(crate) fn total(&self) -> u64 {
         self.0.iter().sum()
     }

@@ -3,14 +3,26 @@
 use crate::basics::{CpuId, Direction, RequestId, TaskId};
 use crate::state::parts::Parts;
 
+/// What is special about a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    #[default]
+    Plain,
+    /// It flushes the drive, and is none of the job's reads and writes.
+    Flush,
+    /// A write that is done when its data are on the media (`REQ_FUA`).
+    Through,
+    /// The same, in a system call that flushes the drive as well before it returns.
+    Synchronous,
+}
+
 /// A request on its way. What one drive of several has of it, a piece, is a request of its own until
 /// its completion interrupt has been served.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) task: TaskId,
     pub(crate) direction: Direction,
-    /// It flushes the drive, and is none of the job's reads and writes.
-    pub(crate) flushes: bool,
+    pub(crate) kind: RequestKind,
     /// The CPU that submitted it.
     pub(crate) issued_on: CpuId,
     /// The drive that has it.
@@ -39,7 +51,7 @@ impl Default for Request {
         Self {
             task: 0,
             direction: Direction::Read,
-            flushes: false,
+            kind: RequestKind::Plain,
             issued_on: 0,
             drive: 0,
             completes_on: 0,

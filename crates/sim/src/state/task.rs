@@ -4,6 +4,7 @@ use crate::basics::Cycles;
 use crate::basics::Direction;
 use crate::basics::{CpuId, RequestId};
 use crate::queue::fifo::Fifo;
+use crate::state::request::{Request, RequestKind};
 use crate::state::sched::{Class, Entity};
 use crate::state::threads::ThreadId;
 use wakepath_workloads::fio::{Next, Walk};
@@ -104,6 +105,10 @@ pub(crate) struct Task {
     pub(crate) flushed: bool,
     /// The submission in progress is that of a flush, or it waits for one.
     pub(crate) flushing: bool,
+    /// What is special about its writes.
+    pub(crate) writes_as: RequestKind,
+    /// A write that is done, but for the flush before its system call returns.
+    pub(crate) unreturned: Option<Box<Request>>,
     /// The direction of its next request, once it is settled.
     pub(crate) direction: Option<Direction>,
     /// How it goes through its file, where the limits of its job do not say that.
@@ -199,6 +204,8 @@ impl Task {
             written: 0,
             flushed: true,
             flushing: false,
+            writes_as: RequestKind::Plain,
+            unreturned: None,
             direction: None,
             walk: None,
             pass_is_over: false,
@@ -277,6 +284,11 @@ impl Task {
     pub(crate) fn flush_is_due(&self, every: [u64; 2]) -> bool {
         let due = |every: u64| every > 0 && self.written.is_multiple_of(every);
         !self.flushed && self.written > 0 && every.into_iter().any(due)
+    }
+
+    /// Whether a flush has not followed its last write.
+    pub(crate) fn last_flush_is_due(&self) -> bool {
+        !self.flushed && self.written > 0
     }
 
     /// Whether it goes through its file once more.

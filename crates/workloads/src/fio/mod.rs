@@ -147,6 +147,13 @@ pub struct FioJob {
     pub fsync: u32,
     /// Writes after which the file's data are flushed; 0: never. Default 0.
     pub fdatasync: u32,
+    /// Each write ends when its data are on the media: fio's `sync=sync` and `sync=dsync`, which a device cannot tell apart.
+    /// Default false.
+    pub sync: bool,
+    /// Flush after the last write of each way through the files. Default false.
+    pub end_fsync: bool,
+    /// Flush when a file is closed, which fio does together with `end_fsync`. Default false.
+    pub fsync_on_close: bool,
     /// Pause after every `thinktime_blocks` I/Os, whole microseconds. Default 0.
     pub thinktime: Nanoseconds,
     /// First part of `thinktime` that is spent spinning instead of sleeping; a spin longer than the
@@ -231,6 +238,9 @@ impl Default for FioJob {
             time_based: false,
             fsync: 0,
             fdatasync: 0,
+            sync: false,
+            end_fsync: false,
+            fsync_on_close: false,
             thinktime: Nanoseconds::ZERO,
             thinktime_spin: Nanoseconds::ZERO,
             thinktime_blocks: None,

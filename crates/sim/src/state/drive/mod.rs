@@ -75,6 +75,9 @@ pub(crate) struct Drive {
     /// When the link is free, by direction: PCIe sends and receives at the same time.
     link_free: [u64; 2],
     buffer: Option<Buffer>,
+    /// Something has been written since the last flush began, and when that ends.
+    unflushed: bool,
+    flushed_at: u64,
     sleep: Option<Sleep>,
 }
 
@@ -98,6 +101,8 @@ impl Drive {
             addressed: vec![0; if setup.by_address { setup.units } else { 0 }],
             link_free: [0; 2],
             buffer: setup.buffer.map(Buffer::new),
+            unflushed: false,
+            flushed_at: 0,
             sleep: setup.power.clone().map(|setup| Sleep {
                 awake_at: 0,
                 woken_from: 0,
@@ -132,8 +137,11 @@ impl Drive {
             done = from.max(*link_free) + demand.link;
             *link_free = done;
         }
-        if let (Direction::Write, Some(buffer)) = (demand.direction, &mut self.buffer) {
-            done = buffer.accept(done, demand.blocks);
+        if demand.direction == Direction::Write {
+            self.unflushed = true;
+            if let Some(buffer) = &mut self.buffer {
+                done = buffer.accept(done, demand.blocks);
+            }
         }
         self.last_unit = done;
         if let Some(unit) = addressed {
@@ -149,11 +157,31 @@ impl Drive {
         }
     }
 
-    /// Takes a flush: it is done `time` ns after the drive is awake and its buffer empty. Requests go on meanwhile.
+    /// Takes a write that is done when its data are on the media, `time` ns after the drive has them.
+    #[cold]
+    pub(crate) fn write_through(&mut self, now: u64, demand: Demand, time: u64) -> Accepted {
+        let unflushed = self.unflushed;
+        let Accepted { wake, done } = self.accept(now, demand);
+        self.unflushed = unflushed;
+        let empty_at = self.buffer.as_ref().map_or(0, Buffer::empty_at);
+        let done = done.max(empty_at) + time;
+        if let Some(sleep) = &mut self.sleep {
+            sleep.idle_from = sleep.idle_from.max(done);
+        }
+        Accepted { wake, done }
+    }
+
+    /// Takes a flush: it is done `time` ns after the drive is awake and its buffer empty, or with the last one if nothing has
+    /// been written since. Requests go on meanwhile.
     pub(crate) fn flush(&mut self, now: u64, time: u64) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
-        let empty_at = self.buffer.as_ref().map_or(0, Buffer::empty_at);
-        let done = now.max(awake_at).max(empty_at) + time;
+        let mut done = now.max(awake_at);
+        if self.unflushed {
+            let empty_at = self.buffer.as_ref().map_or(0, Buffer::empty_at);
+            done = done.max(empty_at) + time;
+            (self.unflushed, self.flushed_at) = (false, done);
+        }
+        let done = done.max(self.flushed_at);
         if let Some(sleep) = &mut self.sleep {
             sleep.idle_from = sleep.idle_from.max(done);
         }

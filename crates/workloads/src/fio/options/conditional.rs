@@ -3,8 +3,8 @@
 use super::super::error::Verdict;
 use super::{Draft, Row, one_of};
 
-const FLUSHES: &str = "a flush with each write is not modelled; fsync=1 flushes after each write";
-const LAST_FLUSH: &str = "is ignored: one flush after the last write is left out";
+const RANGES: &str =
+    "writing out as the job goes is not modelled; fsync=N writes out after each N writes";
 const NO_WRITES: &str = "has no effect on a job that only reads";
 const POLLED: &str = "polled completions are not modelled; remove it to simulate interrupts";
 const SCHEDULER: &str = "is ignored: the modelled drives have no I/O scheduler";
@@ -15,14 +15,14 @@ const MEMORY: &str = "is ignored: where the memory of a process is does not matt
 const ONE_FILE: &str = "is ignored: when files are opened does not matter to the model";
 
 pub(super) const ROWS: &[Row] = &[
-    Row::depends(&["end_fsync"], last_flush),
-    Row::depends(&["fsync_on_close"], last_flush),
-    Row::depends(&["sync"], flush),
     Row::depends(&["sync_file_range"], |draft, value| {
         if draft.job.rw.writes() && draft.job.direct {
             Verdict::Ignored("has no effect: direct I/O leaves nothing to write back".to_owned())
         } else {
-            flush(draft, value)
+            match flushes(draft, value) {
+                Verdict::Fine => off_only(value, RANGES),
+                other => other,
+            }
         }
     }),
     Row::depends(&["overwrite"], |draft, value| {
@@ -193,28 +193,12 @@ fn off_only(value: &str, why: &str) -> Verdict {
     }
 }
 
-/// fio flushes after writes only.
-fn flush(draft: &Draft, value: &str) -> Verdict {
-    if is_off(value) || draft.job.rw.writes() {
-        off_only(value, FLUSHES)
-    } else {
-        Verdict::Ignored(NO_WRITES.to_owned())
-    }
-}
-
-/// How often a job flushes, which is modelled.
+/// How often a job flushes. fio flushes after writes only.
 pub(super) fn flushes(draft: &Draft, value: &str) -> Verdict {
     if is_off(value) || draft.job.rw.writes() {
         Verdict::Fine
     } else {
         Verdict::Ignored(NO_WRITES.to_owned())
-    }
-}
-
-fn last_flush(draft: &Draft, value: &str) -> Verdict {
-    match flushes(draft, value) {
-        Verdict::Fine if !is_off(value) => Verdict::Ignored(LAST_FLUSH.to_owned()),
-        other => other,
     }
 }
 

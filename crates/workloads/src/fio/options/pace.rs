@@ -28,6 +28,28 @@ pub(super) const ROWS: &[Row] = &[
     })
     .judged(flushes)
     .printed(|job| (job.fdatasync > 0).then(|| job.fdatasync.to_string())),
+    Row::sets(&["sync"], |job, value| {
+        job.sync = match value.text {
+            "none" | "0" => false,
+            "sync" | "dsync" | "1" => true,
+            other => return Err(one_of(other, &["none", "0", "sync", "1", "dsync"])),
+        };
+        Ok(())
+    })
+    .judged(flushes)
+    .printed(|job| job.sync.then(|| flag(true))),
+    Row::sets(&["end_fsync"], |job, value| {
+        job.end_fsync = value.switch()?;
+        Ok(())
+    })
+    .judged(flushes)
+    .printed(|job| job.end_fsync.then(|| flag(true))),
+    Row::sets(&["fsync_on_close"], |job, value| {
+        job.fsync_on_close = value.switch()?;
+        Ok(())
+    })
+    .judged(flushes)
+    .printed(|job| job.fsync_on_close.then(|| flag(true))),
     Row::sets(&["thinktime_spin"], |job, value| {
         job.thinktime_spin = value.time(1)?;
         Ok(())

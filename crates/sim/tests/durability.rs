@@ -1,0 +1,101 @@
+//! Writes that are on the media when they end: `sync`, `fsync`, and what is flushed at the end of a job.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Figure;
+use wakepath_policies::PolicySet;
+use wakepath_sim::{Run, simulate};
+use wakepath_workloads::fio;
+
+const FLUSH_US: f64 = 500.0;
+
+/// A job of 1 MiB on drives whose flushes take so long.
+fn on(drives: usize, flush_us: f64, lines: &str) -> Run {
+    let mut machine = Machine::find("rk3399").unwrap();
+    machine.background.clear();
+    machine.drive.count = drives;
+    machine.drive.chunk_kib = Figure::assumed(4.0, "test");
+    machine.drive.spread = Figure::assumed(0.0, "test");
+    machine.drive.flush_us = Figure::assumed(flush_us, "test");
+    let policies = ["menu@6.1", "performance", "cpu-latency[limit=1us]"];
+    let policies = PolicySet::named(policies).unwrap();
+    let text = format!("[j]\nfilename=/dev/nvme0n1\ndirect=1\nrw=write\nsize=1m\n{lines}");
+    let job = fio::parse(&text, "test.fio").unwrap();
+    simulate(&machine, &job.into(), &policies, 1).unwrap()
+}
+
+fn parts(run: &Run) -> f64 {
+    let of = serde_json::to_value(run.attribution.mean).unwrap();
+    of.as_object()
+        .unwrap()
+        .values()
+        .map(|part| part.as_f64().unwrap())
+        .sum()
+}
+
+#[test]
+fn each_write_of_a_synchronous_job_is_on_the_media_when_it_ends() {
+    for drives in [1, 2] {
+        let plain = on(drives, FLUSH_US, "");
+        for option in ["sync=1", "sync=sync", "sync=dsync"] {
+            let run = on(drives, FLUSH_US, option);
+            assert_eq!(run.writes, 256);
+            // The write itself, and a flush that finds nothing to do: that costs the CPU another request.
+            let longer = run.latency_us.mean - plain.latency_us.mean;
+            let most = FLUSH_US + (1.0 + 0.5 * drives as f64) * plain.latency_us.mean;
+            assert!(
+                (FLUSH_US + 5.0..most).contains(&longer),
+                "{option}: {longer}"
+            );
+            assert!((parts(&run) - run.latency_us.mean).abs() < 1e-6);
+        }
+    }
+    // With libaio nobody waits in the system call, so that no flush follows.
+    let lines = "ioengine=libaio\n";
+    let plain = on(1, FLUSH_US, lines);
+    let run = on(1, FLUSH_US, &format!("{lines}sync=1"));
+    let longer = run.latency_us.mean - plain.latency_us.mean;
+    assert_eq!(run.writes, 256);
+    assert!((longer - FLUSH_US).abs() < 50.0, "{longer}");
+    // A direct write that was flushed by its own system call is flushed again where the job asks for it.
+    let both = on(1, FLUSH_US, "sync=1\nfsync=1");
+    let once = on(1, FLUSH_US, "sync=1");
+    let more = (both.seconds - once.seconds) * 1e6 / 255.0;
+    assert!((5.0..100.0).contains(&more), "{more} us a write");
+}
+
+#[test]
+fn a_drive_without_a_volatile_cache_makes_no_difference() {
+    let plain = on(1, 0.0, "");
+    for lines in ["sync=1", "end_fsync=1", "fsync=1", "fsync_on_close=1"] {
+        let run = on(1, 0.0, lines);
+        assert_eq!(run.seconds.to_bits(), plain.seconds.to_bits(), "{lines}");
+        assert_eq!(run.latency_us.max.to_bits(), plain.latency_us.max.to_bits());
+    }
+}
+
+/// As fio 3.33: once after the last write, unless `fsync` has done that.
+#[test]
+fn a_job_flushes_at_its_end() {
+    let plain = on(1, FLUSH_US, "");
+    for (lines, flushes) in [
+        ("end_fsync=1", 1.0),
+        ("fsync_on_close=1", 1.0),
+        ("end_fsync=1\nfsync_on_close=1", 1.0),
+        ("fsync=100\nend_fsync=1", 3.0),
+        ("time_based\nruntime=50ms\nend_fsync=1", f64::NAN),
+    ] {
+        let run = on(1, FLUSH_US, lines);
+        let longer = (run.seconds - plain.seconds) * 1e6;
+        if flushes.is_nan() {
+            assert!((0.050_5..0.051).contains(&run.seconds), "{}", run.seconds);
+            continue;
+        }
+        let least = flushes * FLUSH_US;
+        assert!(
+            (least..least + 200.0).contains(&longer),
+            "{lines}: {longer}"
+        );
+        assert_eq!(run.writes, 256);
+    }
+}
