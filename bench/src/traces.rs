@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use wakepath_hardware::{IdleState, IdleStates};
-use wakepath_policies::idle::stay::NO_LATENCY_REQUEST;
+use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::{Setup, States, replay};
 use wakepath_trace::import::{ImportOptions, import_file};

@@ -360,7 +360,8 @@ fn rt_app_and_flushes_run_in_a_guest() {
         // The kernel's own work of a wake-up, 4 us, is left out.
         ("beat", "wake_mean_us", 0.15),
         ("fsync", "iops", 0.1),
-        ("fsync", "mean_us", 0.08),
+        // Of half a second: two runs of the guest had 37.7 and 38.3 us.
+        ("fsync", "mean_us", 0.15),
     ] {
         let of = |side: &str| {
             let all = cells(&out.join(side), metric);
