@@ -211,7 +211,8 @@ def test_a_full_disk_on_a_worker_is_an_error_and_resume_goes_on(tmp_path: Path, 
     into = tmp_path / "results"
     with (
         ProcessPoolExecutor(1, initializer=_full_disk) as executor,
-        pytest.raises(wakepath.Error, match=r"runs/000000\.json: File too large"),
+        # Both of the first two may have failed before either is looked at.
+        pytest.raises(wakepath.Error, match=r"runs/00000\d\.json: File too large"),
     ):
         wakepath.sweep(study(), executor, into)
     assert not list((into / "runs").iterdir())
