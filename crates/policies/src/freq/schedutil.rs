@@ -21,10 +21,10 @@ pub struct CpuSignal {
 }
 
 impl CpuSignal {
-    /// What its tasks ask for: while they wait for each other, the CPU is to become faster although it gives each of them little
-    /// (`cpu_util_cfs_boost()`).
-    fn wanted(&self) -> Capacity {
-        self.utilisation.max(self.runnable)
+    /// What its tasks ask for, of the CPU's `capacity` at most. While they wait for each other, the CPU is to become faster
+    /// although it gives each of them little (`cpu_util_cfs_boost()`).
+    fn wanted(&self, capacity: Capacity) -> Capacity {
+        self.utilisation.max(self.runnable).min(capacity)
     }
 }
 
@@ -144,7 +144,7 @@ impl Schedutil {
         let mut idle_calls = 0;
         let mut utilisation = Capacity::default();
         for (boost, signal) in self.boosts.iter_mut().zip(signals) {
-            let wanted = signal.wanted().min(self.capacity);
+            let wanted = signal.wanted(self.capacity);
             let boosted = boost.apply(now, self.capacity).max(wanted);
             utilisation = utilisation.max(boosted);
             idle_calls = signal.idle_calls;
@@ -226,7 +226,7 @@ impl SchedutilPerf {
         if !local || since_change < i64::try_from(self.rate_limit).unwrap_or(i64::MAX) {
             return None;
         }
-        let wanted = signal.wanted().min(self.capacity);
+        let wanted = signal.wanted(self.capacity);
         let boosted = self.boost.apply(now, self.capacity).max(wanted);
         let mut next = with_headroom(boosted, self.capacity);
         if std::mem::replace(&mut self.idle_calls, signal.idle_calls) == signal.idle_calls {

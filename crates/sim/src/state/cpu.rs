@@ -1,9 +1,10 @@
 //! One CPU: what it does now, its tick and timers, its idle bookkeeping.
 
+use wakepath_policies::freq::schedutil::CpuSignal;
 use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::{Lease, PsdPolicy};
 use wakepath_policies::utilisation::{Runnable, Utilisation};
-use wakepath_units::Kilohertz;
+use wakepath_units::{Capacity, Kilohertz};
 
 use crate::basics::{Cycles, FULL_SHARE, Interrupt, NEVER, TaskId};
 use crate::queue::fifo::Fifo;
@@ -423,12 +424,22 @@ impl Cpu {
         }
     }
 
-    /// Whether a task wants to run.
+    /// What schedutil looks at.
+    #[inline]
+    pub(crate) fn signal(&self) -> CpuSignal {
+        CpuSignal {
+            utilisation: Capacity(self.utilisation.get()),
+            runnable: Capacity(self.runnable.get()),
+            idle_calls: self.selections,
+        }
+    }
+
     /// How many tasks it has to run.
     pub(crate) fn tasks(&self) -> usize {
         usize::from(self.current.is_some()) + self.run_queue.len()
     }
 
+    /// Whether a task wants to run.
     pub(crate) fn has_task(&self) -> bool {
         self.current.is_some() || !self.run_queue.is_empty()
     }

@@ -4,7 +4,7 @@
 use wakepath_policies::freq::amd_pstate::{
     AmdGovernor, AmdMode, AmdPstate, AmdPstateSettings, Request, TRANSITION_DELAY,
 };
-use wakepath_policies::freq::schedutil::{CpuSignal, Schedutil, SchedutilPerf};
+use wakepath_policies::freq::schedutil::{Schedutil, SchedutilPerf};
 use wakepath_policies::freq::{FrequencyTable, SchedutilSettings};
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
@@ -94,11 +94,7 @@ impl AmdClock {
         report: Report,
         cpus: &[Cpu],
     ) -> Option<Kilohertz> {
-        let signal = CpuSignal {
-            utilisation: Capacity(cpus[index].utilisation.get()),
-            runnable: Capacity(cpus[index].runnable.get()),
-            idle_calls: cpus[index].selections,
-        };
+        let signal = cpus[index].signal();
         let now = Nanoseconds(now);
         let request = match &mut self.governor {
             Chooser::Fixed => None,

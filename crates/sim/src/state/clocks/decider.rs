@@ -1,7 +1,7 @@
 //! Who decides the frequency of a clock.
 
 use wakepath_policies::freq::ondemand::{Ondemand, Sample};
-use wakepath_policies::freq::schedutil::{CpuSignal, Schedutil};
+use wakepath_policies::freq::schedutil::Schedutil;
 use wakepath_policies::freq::{FreqPolicy, transition_delay};
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
@@ -136,11 +136,7 @@ impl Decider {
         match self {
             Self::Fixed => None,
             Self::Schedutil(policy) => {
-                let signals = cpus.iter().map(|cpu| CpuSignal {
-                    utilisation: Capacity(cpu.utilisation.get()),
-                    runnable: Capacity(cpu.runnable.get()),
-                    idle_calls: cpu.selections,
-                });
+                let signals = cpus.iter().map(Cpu::signal);
                 policy.update(Nanoseconds(now), index, report.iowait, signals)
             }
             Self::Ondemand(clock) => clock.update(now, cpus),
