@@ -202,17 +202,29 @@ def test_clients_that_take_no_work_are_refused(tmp_path: Path) -> None:
         wakepath.sweep(live, ThreadPoolExecutor(1), tmp_path / "d")
 
 
-def _full_disk() -> None:
-    """Let this process write no file of more than some bytes."""
+def _full_disk(planned: bool) -> None:
+    """Let this process write no file of more than some bytes, before or after it has planned the study."""
+    _sweep._plan.cache_clear()
+    if planned:
+        _sweep._plan(tuple(sorted(study()._plan.files().items())), "sim")
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 
 
-def test_a_full_disk_on_a_worker_is_an_error_and_resume_goes_on(tmp_path: Path, whole: dict[str, bytes]) -> None:
+@pytest.mark.parametrize(
+    ("planned", "says"),
+    [
+        # Both of the first two may have failed before either is looked at.
+        (True, r"runs/00000\d\.json: File too large"),
+        (False, r"wakepath-.*/\S+: File too large; .* set TMPDIR"),
+    ],
+)
+def test_a_full_disk_on_a_worker_is_an_error_and_resume_goes_on(
+    tmp_path: Path, whole: dict[str, bytes], planned: bool, says: str
+) -> None:
     into = tmp_path / "results"
     with (
-        ProcessPoolExecutor(1, initializer=_full_disk) as executor,
-        # Both of the first two may have failed before either is looked at.
-        pytest.raises(wakepath.Error, match=r"runs/00000\d\.json: File too large"),
+        ProcessPoolExecutor(1, initializer=_full_disk, initargs=(planned,)) as executor,
+        pytest.raises(wakepath.Error, match=says),
     ):
         wakepath.sweep(study(), executor, into)
     assert not list((into / "runs").iterdir())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _engine
-from ._engine import Drive, Machine, PolicySet
+from ._engine import Drive, Error, Machine, PolicySet
 from ._progress import Progress, shown
 from ._results import Results
 
@@ -219,9 +219,7 @@ def plan_of(files: Files, on: str = "sim") -> _engine.Plan:
     """Plan a study from its own files."""
     with tempfile.TemporaryDirectory(prefix="wakepath-") as folder:
         for name, content in files:
-            path = Path(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            _write(Path(folder, name), content)
         return _engine.Plan.load(f"{folder}/study.toml", on, [])
 
 
@@ -339,5 +337,18 @@ def _kept(machine: Machine, folder: str) -> str:
     """A file of a machine that no name leads to, for as long as the study is planned."""
     text = machine.to_toml()
     path = Path(folder, f"{sha256(text.encode()).hexdigest()[:16]}.toml")
-    path.write_text(text)
+    _write(path, text.encode())
     return str(path)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that is needed for as long as the study is planned."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        # A write that fails does not say of which file.
+        raise Error(
+            f"{path}: {error.strerror}; a study is planned from files in the temporary folder: make room there, or set"
+            " TMPDIR to another folder"
+        ) from error
