@@ -5,7 +5,6 @@ import re
 import shlex
 import signal
 import tempfile
-from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from rig import COMMON_MODULES, find_program
 
 # How long rt-app may take to end, in s of the guest.
 RT_APP_GRACE_S = 10
+DIRECTIONS = ("read", "write")
 FREQUENCY_GOVERNORS = ("schedutil", "performance", "powersave", "ondemand")
 
 
@@ -170,6 +170,12 @@ if [ "$(cat /sys/devices/system/cpu/isolated)" != "$(cat /rig/drive-cpu)" ]; the
     echo "this kernel does not keep the CPU of the drives free (CONFIG_CPU_ISOLATION)"
     exit 1
 fi
+address=$(grep ' [Tt] tick_nohz_tick_stopped$' /proc/kallsyms | cut -d ' ' -f 1)
+if [ -z "$address" ]; then
+    echo "this kernel does not say where its tick_nohz_tick_stopped() is (CONFIG_KALLSYMS)"
+    exit 1
+fi
+echo 0x$address >/sys/module/wakepath_idle/parameters/tick_stopped
 for queue in /sys/block/drive*/queue; do
     echo 2 >$queue/rq_affinity
     echo none >$queue/scheduler
@@ -294,29 +300,43 @@ def runtime_s(job: str) -> float:
 
 
 @dataclass(frozen=True)
-class Counters:
-    """What a guest has counted until now."""
+class Watched:
+    """What was counted in the window of a run; times are those of the guest in ns."""
 
-    drive: dict[str, int]
-    # Of the idle states, summed over CPUs, by state and name.
-    idle: dict[tuple[str, str], int]
-    # Idle periods that the CPUs of the job began with their tick stopped.
+    # Of the first request; 0: there was none.
+    first: int
+    begin: int
+    end: int
+    # By index of the idle state: the differences of the kernel's counters, summed over the CPUs.
+    idle: dict[int, dict[str, int]]
+    # Idle periods that began with the tick stopped.
     tickless: int
 
 
-def counters(path: Path, cpus: int) -> Counters:
-    """What the guest's shell function `counters` printed; the CPUs of the job are the first ones."""
-    lines = path.read_text().splitlines()
-    sums: defaultdict[tuple[str, str], int] = defaultdict(int)
-    tickless = cpu = 0
-    for line in lines[1:]:
-        if match := re.fullmatch(r".*/cpu\d+/cpuidle/state(\d+)/(\w+):(\d+)", line):
-            sums[match[1], match[2]] += int(match[3])
-        elif match := re.fullmatch(r"cpu: (\d+)", line):
-            cpu = int(match[1])
-        elif (match := re.fullmatch(r"\s*\.idle_sleeps\s*: (\d+)", line)) and cpu < cpus:
-            tickless += int(match[1])
-    return Counters(drive_counts(lines[0]), dict(sums), tickless)
+def watched(path: Path) -> Watched:
+    """What the modules said after a run: the drive of its window, and the idle driver of the counters at both ends."""
+    lines = [line.split() for line in path.read_text().splitlines()]
+    window, *edges = [dict(zip(words[::2], map(int, words[1::2]), strict=True)) for words in lines]
+    tickless = 0
+    idle: dict[int, dict[str, int]] = {}
+    for counts in edges:
+        sign = 1 if counts.pop("edge") else -1
+        if "tickless" in counts:
+            tickless += sign * counts["tickless"]
+            continue
+        sums = idle.setdefault(counts.pop("state"), dict.fromkeys(counts, 0))
+        for name, count in counts.items():
+            sums[name] += sign * count
+    return Watched(window["first_ns"], window["begin_ns"], window["end_ns"], idle, tickless)
+
+
+def check_window(cell: Cell, window: Watched, ran_ns: int) -> None:
+    """The counters say something about a job only while it runs; `ran_ns` is how long it did, by its own account."""
+    if not window.end or window.end > window.first + ran_ns:
+        raise RigError(
+            f"{cell.key}: the job was over after {ran_ns / 1e9:.2f} s, and idle states are to be watched for longer; "
+            "give it `time_based`, so that it runs for its whole `runtime`"
+        )
 
 
 def frequencies(log: str, begin: int, end: int, machine: Machine) -> dict[str, float]:
@@ -341,10 +361,9 @@ def frequencies(log: str, begin: int, end: int, machine: Machine) -> dict[str, f
     }
 
 
-def drive_counts(line: str) -> dict[str, int]:
-    """The pairs of a line of the drives' counters."""
-    words = line.split()[1:]
-    return {name: int(value) for name, value in zip(words[::2], words[1::2], strict=False) if value.isdigit()}
+def directions(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of a job that fio reports, those in which it did anything."""
+    return [job[way] for way in DIRECTIONS if way in job]
 
 
 def trimmed(fio: dict[str, Any]) -> dict[str, Any]:
@@ -363,7 +382,7 @@ def trimmed(fio: dict[str, Any]) -> dict[str, Any]:
 
     jobs = [
         {name: job[name] for name in ("jobname", "groupid", "error")}
-        | {name: direction(job[name]) for name in ("read", "write") if job[name]["total_ios"]}
+        | {way: direction(job[way]) for way in DIRECTIONS if job[way]["total_ios"]}
         for job in fio["jobs"]
     ]
     return {"fio version": fio["fio version"], "jobs": jobs}
@@ -385,26 +404,25 @@ def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[st
         raise RigError(
             f"{cell.key}: {'rt-app' if cell.rt_app else 'fio'} failed, {how}: {complaint}".removesuffix(": ")
         )
-    before = counters(runs / f"{name}.before", machine.cpus)
-    after = counters(runs / f"{name}.after", machine.cpus)
-    watched = (before.drive["clock_ns"], after.drive["clock_ns"])
-    watched_ns = watched[1] - watched[0]
+    window = watched(runs / f"{name}.watched")
     idle = [
         {
             "state": state["name"],
-            **{
-                field: after.idle[str(index), counter] - before.idle[str(index), counter]
-                for field, counter in (("time_us", "time"), ("usage", "usage"), ("above", "above"), ("below", "below"))
-            },
+            "time_us": window.idle[index]["time_ns"] // 1000,
+            **{counter: window.idle[index][counter] for counter in ("usage", "above", "below")},
         }
         for index, state in enumerate(machine.states)
     ]
     did: dict[str, Any]
     if cell.rt_app:
-        did = {"rt_app": cell.rt_app.measured(runs, cell.number, watched)}
+        did = {"rt_app": cell.rt_app.measured(runs, cell.number, (window.begin, window.end))}
     else:
         fio = trimmed(json.loads((runs / f"{name}.fio").read_text()))
-        did = {"fio": json.dumps(fio, separators=(",", ":"))}
+        ran_ns = 1_000_000 * max(way["runtime"] for job in fio["jobs"] for way in directions(job))
+        check_window(cell, window, ran_ns)
+        at = {"begin_ns": window.begin - window.first, "end_ns": window.end - window.first, "job_ns": ran_ns}
+        did = {"fio": json.dumps(fio, separators=(",", ":")), "window": at}
+    watched_ns = window.end - window.begin
     return {
         "key": asdict(cell.key),
         **did,
@@ -412,8 +430,8 @@ def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[st
         "idle": idle,
         "cpus": machine.cpus,
         "metrics": {
-            "tickless_per_s": (after.tickless - before.tickless) * 1e9 / watched_ns,
-            **frequencies((runs / f"{name}.frequency").read_text(), *watched, machine),
+            "tickless_per_s": window.tickless * 1e9 / watched_ns,
+            **frequencies((runs / f"{name}.frequency").read_text(), window.begin, window.end, machine),
         },
         "tools": {"kernel": f"Linux {kernel.release}"},
     }

@@ -124,6 +124,8 @@ class Machine:
             f"read_ns={self._service('read_service_us', 80)}",
             f"write_ns={self._service('write_service_us', 20)}",
             f"flush_ns={self._flush()}",
+            # As the simulator: to program the flash takes what it takes in a flush.
+            f"forced_ns={self._flush()}",
             f"link_kbs={self._rates('mb_per_s')}",
             f"stream_kbs={self._rates('stream_mb_per_s')}",
         ]

@@ -13,8 +13,6 @@ LOGS = "{number:06}.rt-app"
 LOG_MIB = 4
 # Phases that it has room for; rt-app overwrites the oldest.
 MOST_LINES = LOG_MIB * 2**20 // 88
-# How long reading the counters keeps the threads from running, at most.
-READ_US = 10_000
 # Events that may put a thread to sleep without the log saying for how long it then took to wake up.
 UNLOGGED = ("sleep", "lock", "wait", "sync", "barrier", "suspend")
 
@@ -67,7 +65,7 @@ class RtApp:
         begin, end = watched_ns
         return {
             "logs": ["\n".join(" ".join(line.split()) for line in log.splitlines()) for log in logs],
-            "from_us": begin // 1000 + READ_US + self.warm_up_us,
+            "from_us": begin // 1000 + self.warm_up_us,
             "to_us": end // 1000,
             "rows_per_loop": self.rows_per_loop(),
             "logs_wake_ups": self.logs_wake_ups(),

@@ -9,6 +9,9 @@
  * queue, or one CPU takes all interrupts (`completion_cpu`), that CPU is interrupted, and completes the request.
  *
  * Nothing is stored: reads give whatever the buffer had. Times are in ns.
+ *
+ * The same CPU has rig/module note the counters of idle states at the beginning and at the end of a window of time. Its
+ * timer does that inside the kernel, because a drive with much to do leaves programs on its CPU hardly any time.
  */
 #include <linux/blk-mq.h>
 #include <linux/cpumask.h>
@@ -92,7 +95,12 @@ MODULE_PARM_DESC(write_ns, "the same of a write");
 
 static unsigned int flush_ns;
 module_param(flush_ns, uint, 0444);
-MODULE_PARM_DESC(flush_ns, "how long a flush takes, beside other requests; 0: no volatile cache, so that none comes");
+MODULE_PARM_DESC(flush_ns,
+	"how long a flush of what was written takes, beside other requests; 0: no volatile cache, so that none comes");
+
+static unsigned int forced_ns;
+module_param(forced_ns, uint, 0644);
+MODULE_PARM_DESC(forced_ns, "how much longer a write takes that has to be on the media (FUA); none comes without a volatile cache");
 
 /* Power states in the order in which they are entered. */
 static unsigned int states;
@@ -108,7 +116,7 @@ module_param_array(state_exit_us, uint, NULL, 0644);
 MODULE_PARM_DESC(state_exit_us, "how long leaving each takes");
 
 struct counts {
-	u64 reads, writes, flushes, interrupts, service_ns, queued_ns, late_ns, most_late_ns, wakes[MOST_STATES], wake_ns;
+	u64 reads, writes, forced, flushes, interrupts, service_ns, queued_ns, late_ns, most_late_ns, wakes[MOST_STATES], wake_ns;
 };
 
 /* A hardware queue. */
@@ -136,6 +144,9 @@ struct drive {
 	u64 unit_free[MOST_UNITS];
 	u64 link_free[2];
 	u64 awake_at, idle_since;
+	/* Something was written since the last flush began, and when that ends. */
+	bool unflushed;
+	u64 flushed_at;
 	unsigned int in_flight;
 	u64 random;
 	struct counts counts;
@@ -150,6 +161,57 @@ struct command {
 };
 
 static struct drive *all[MOST_DRIVES];
+
+static void set_up(struct hrtimer *timer, enum hrtimer_restart (*function)(struct hrtimer *))
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+	hrtimer_setup(timer, function, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED_HARD);
+#else
+	hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED_HARD);
+	timer->function = function;
+#endif
+}
+
+/* ---- A window of time in which rig/module watches the idle states. Only touched by the CPU that plays the drives. */
+
+#define EDGES 2
+
+void wakepath_idle_note(unsigned int edge);
+
+static struct {
+	/* From the first request on; a length of 0: none is wanted. */
+	u64 delay, length;
+	/* When the first request came, the last one ended, and the counters were noted; 0: not yet. */
+	u64 first, last, noted[EDGES];
+	u64 from;
+	void (*note)(unsigned int edge);
+	struct hrtimer timer;
+} window;
+
+static enum hrtimer_restart on_edge(struct hrtimer *timer)
+{
+	unsigned int edge = !!window.noted[0];
+
+	window.noted[edge] = ktime_get_ns();
+	window.note(edge);
+	if (edge)
+		return HRTIMER_NORESTART;
+	hrtimer_set_expires(timer, ns_to_ktime(window.from + window.delay + window.length));
+	return HRTIMER_RESTART;
+}
+
+static void open_window(u64 from)
+{
+	window.from = from;
+	hrtimer_start(&window.timer, ns_to_ktime(from + window.delay), HRTIMER_MODE_ABS_PINNED_HARD);
+}
+
+static void open_window_now(void *unused)
+{
+	open_window(ktime_get_ns());
+}
+
+/* ---- The drives. */
 
 static u32 next_random(struct drive *drive)
 {
@@ -224,6 +286,11 @@ static void take_in(struct drive *drive)
 		struct list_head *place;
 		u64 awake, start;
 
+		if (!window.first) {
+			window.first = command->submitted;
+			if (window.length)
+				open_window(window.first);
+		}
 		drive->awake_at = max(drive->awake_at, command->submitted + wake_wait(drive, command->submitted));
 		awake = max(drive->awake_at, command->submitted);
 		for (i = 1; i < most; i++)
@@ -231,11 +298,20 @@ static void take_in(struct drive *drive)
 				unit = i;
 		start = awake;
 		if (req_op(rq) == REQ_OP_FLUSH) {
-			command->end = awake + flush_ns;
+			if (drive->unflushed)
+				drive->flushed_at = awake + flush_ns;
+			drive->unflushed = false;
+			command->end = max(awake, drive->flushed_at);
 		} else {
 			start = max(awake, drive->unit_free[unit]);
 			command->end = transfer(drive, write, blk_rq_bytes(rq), start + service(drive, write));
 			drive->unit_free[unit] = command->end;
+			if (write && (rq->cmd_flags & REQ_FUA)) {
+				command->end += forced_ns;
+				drive->counts.forced++;
+			} else if (write) {
+				drive->unflushed = true;
+			}
 		}
 		drive->in_flight++;
 		if (req_op(rq) == REQ_OP_FLUSH)
@@ -335,6 +411,7 @@ static void work(struct drive *drive)
 				break;
 			drive->counts.late_ns += now - first->end;
 			drive->counts.most_late_ns = max(drive->counts.most_late_ns, now - first->end);
+			window.last = first->end;
 			list_move_tail(&first->list, &first->queue->collected);
 			if (!first->queue->collected_count++)
 				first->queue->collected_since = first->end;
@@ -444,12 +521,7 @@ static int add_drive(unsigned int number)
 	INIT_LIST_HEAD(&drive->served);
 	init_llist_head(&drive->inbox);
 	INIT_CSD(&drive->call, on_call, drive);
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
-	hrtimer_setup(&drive->timer, on_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED_HARD);
-#else
-	hrtimer_init(&drive->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED_HARD);
-	drive->timer.function = on_timer;
-#endif
+	set_up(&drive->timer, on_timer);
 	drive->random = (u64)seed * 2654435761u + number;
 	next_random(drive);
 	drive->tags.ops = &ops;
@@ -468,7 +540,7 @@ static int add_drive(unsigned int number)
 	}
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
 	if (flush_ns)
-		limits.features |= BLK_FEAT_WRITE_CACHE;
+		limits.features |= BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
 #endif
 	error = blk_mq_alloc_tag_set(&drive->tags);
 	if (error)
@@ -490,7 +562,7 @@ static int add_drive(unsigned int number)
 	blk_queue_flag_set(QUEUE_FLAG_NONROT, drive->disk->queue);
 #endif
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
-	blk_queue_write_cache(drive->disk->queue, flush_ns > 0, false);
+	blk_queue_write_cache(drive->disk->queue, flush_ns > 0, flush_ns > 0);
 #endif
 	drive->disk->fops = &disk_ops;
 	drive->disk->private_data = drive;
@@ -520,9 +592,9 @@ static int show_counts(char *buffer, const struct kernel_param *parameter)
 		const struct counts *of = &all[i]->counts;
 
 		length += scnprintf(buffer + length, PAGE_SIZE - length,
-			"drive%d clock_ns %llu reads %llu writes %llu flushes %llu interrupts %llu service_ns %llu queued_ns %llu late_ns %llu most_late_ns %llu wake_ns %llu wakes",
-			i, ktime_get_ns(), of->reads, of->writes, of->flushes, of->interrupts, of->service_ns, of->queued_ns, of->late_ns,
-			of->most_late_ns, of->wake_ns);
+			"drive%d reads %llu writes %llu forced %llu flushes %llu interrupts %llu service_ns %llu queued_ns %llu late_ns %llu most_late_ns %llu wake_ns %llu wakes",
+			i, of->reads, of->writes, of->forced, of->flushes, of->interrupts, of->service_ns, of->queued_ns,
+			of->late_ns, of->most_late_ns, of->wake_ns);
 		for (state = 0; state < min(states, MOST_STATES); state++)
 			length += scnprintf(buffer + length, PAGE_SIZE - length, " %llu", of->wakes[state]);
 		length += scnprintf(buffer + length, PAGE_SIZE - length, "\n");
@@ -538,6 +610,8 @@ static int clear_counts(const char *text, const struct kernel_param *parameter)
 		memset(&all[i]->counts, 0, sizeof(all[i]->counts));
 		all[i]->idle_since = 0;
 	}
+	hrtimer_cancel(&window.timer);
+	window.length = window.first = window.last = window.noted[0] = window.noted[1] = 0;
 	return 0;
 }
 
@@ -548,22 +622,45 @@ static const struct kernel_param_ops counts_ops = {
 module_param_cb(counts, &counts_ops, NULL, 0644);
 MODULE_PARM_DESC(counts, "what each drive did; writing begins anew");
 
-static void nothing(void *unused)
+/* /sys/module/wakepath_drive/parameters/window: when it began and ended, between the first request and the last. */
+static int show_window(char *buffer, const struct kernel_param *parameter)
 {
+	return scnprintf(buffer, PAGE_SIZE, "first_ns %llu begin_ns %llu end_ns %llu last_ns %llu\n", window.first,
+			 window.noted[0], window.noted[1], window.last);
 }
 
-/* Interrupts all CPUs: the kernel counts a stay in an idle state at its end, and stays may be as long as a whole run. */
-static int end_stays(const char *text, const struct kernel_param *parameter)
+/* Of the run that `counts` began: its delay from the first request on and its length in ns, and `now` to wait for none. */
+static int set_window(const char *text, const struct kernel_param *parameter)
 {
-	on_each_cpu(nothing, NULL, 1);
-	return 0;
+	unsigned long long delay, length;
+	char word[4] = "", more;
+	int given = sscanf(text, "%llu %llu %3s %c", &delay, &length, word, &more);
+
+	if (given < 2 || given > 3 || !length || (given == 3 && strcmp(word, "now"))) {
+		pr_err("wakepath_drive: window=%.*s is not DELAY LENGTH [now], in ns\n", (int)strcspn(text, "\n"), text);
+		return -EINVAL;
+	}
+	if (window.length || (given == 2 && window.first)) {
+		pr_err("wakepath_drive: before a window `counts` is to be cleared, and no request may have come since\n");
+		return -EBUSY;
+	}
+	if (!window.note)
+		window.note = symbol_get(wakepath_idle_note);
+	if (!window.note) {
+		pr_err("wakepath_drive: the counters are those of wakepath_idle, which is not loaded\n");
+		return -ENODEV;
+	}
+	window.delay = delay;
+	window.length = length;
+	return given == 3 ? smp_call_function_single(cpu, open_window_now, NULL, 1) : 0;
 }
 
-static const struct kernel_param_ops end_stays_ops = {
-	.set = end_stays,
+static const struct kernel_param_ops window_ops = {
+	.get = show_window,
+	.set = set_window,
 };
-module_param_cb(end_stays, &end_stays_ops, NULL, 0200);
-MODULE_PARM_DESC(end_stays, "writing ends all stays in idle states, so that their counters are complete");
+module_param_cb(window, &window_ops, NULL, 0644);
+MODULE_PARM_DESC(window, "the window in which idle states are watched");
 
 static void remove_all(void)
 {
@@ -577,6 +674,9 @@ static void remove_all(void)
 		kfree(all[i]);
 		all[i] = NULL;
 	}
+	hrtimer_cancel(&window.timer);
+	if (window.note)
+		symbol_put(wakepath_idle_note);
 }
 
 static int __init wakepath_drive_init(void)
@@ -596,6 +696,7 @@ static int __init wakepath_drive_init(void)
 		pr_err("wakepath_drive: at most %u units and %u power states\n", MOST_UNITS, MOST_STATES);
 		return -EINVAL;
 	}
+	set_up(&window.timer, on_edge);
 	for (i = 0; i < drives; i++) {
 		error = add_drive(i);
 		if (error) {

@@ -2,6 +2,7 @@
 workers=$(cat /rig/workers)
 drive_cpu=$(cat /rig/drive-cpu)
 drives=/sys/module/wakepath_drive/parameters
+idle=/sys/module/wakepath_idle/parameters
 cpus=/sys/devices/system/cpu
 daemon=
 mkdir -p /out/runs
@@ -87,16 +88,6 @@ power_states() {
     fi
 }
 
-counters() {
-    echo 1 >$drives/end_stays
-    read -r counts <$drives/counts
-    echo "$counts"
-    grep -H . $cpus/cpu*/cpuidle/state*/usage $cpus/cpu*/cpuidle/state*/time \
-        $cpus/cpu*/cpuidle/state*/above $cpus/cpu*/cpuidle/state*/below
-    # As a whole: to look for lines takes the time of a hundred requests.
-    cat /proc/timer_list
-}
-
 # How long a turn of rt-app's loop takes, in ns: with a guess of 100, 10 ms stand for 100,000 turns.
 calibrate() {
     mkdir /tmp/calibration
@@ -121,32 +112,19 @@ begun() {
         set -- /out/runs/$1.rt-app/*.log
         [ -e "$1" ]
     else
-        read -r counts <$drives/counts
-        case $counts in *"reads 0 writes 0 "*) return 1 ;; esac
+        ! grep -q "^first_ns 0 " $drives/window
     fi
 }
 
-# The time since the start in us, as `now`.
-look_at_clock() {
-    read -r now rest </proc/uptime
-    now=${now%.*}${now#*.}0000
-}
-
-# On the CPU of the drives, which the others do not see: counters soon after the first request, and before the last.
+# On the CPU of the drives, which the others do not see: what is to be done while the program runs.
 watch() {
     until begun $1; do usleep 10000; done
-    look_at_clock
-    until=$((now + 30000 + $2))
-    # The recorder's own work would take time from the job: its buffers hold the events until the job is over.
-    [ ! -e /tmp/recorder ] || kill -STOP $(cat /tmp/recorder)
-    usleep 30000
-    counters >/out/runs/$1.before
-    # A drive with much to do leaves its CPU little time for the counters.
-    look_at_clock
-    [ $now -ge $until ] || usleep $((until - now))
-    counters >/out/runs/$1.after
+    # rt-app is not known by its requests.
+    [ ! -d /out/runs/$1.rt-app ] || echo "30000000 $(($2 * 1000)) now" >$drives/window
     if [ -e /tmp/recorder ]; then
-        usleep $(($2 / 4))
+        # The recorder's own work would take time from the job: its buffers hold the events until the job is over.
+        kill -STOP $(cat /tmp/recorder)
+        usleep $((30000 + $2 + $2 / 4))
         kill -CONT $(cat /tmp/recorder)
     fi
 }
@@ -182,19 +160,25 @@ measure() {
             taskset -c $(echo $workers | tr ' ' ,) "$@"
     fi
     echo 0 >$drives/counts
-    taskset -c $drive_cpu sh -c ". /rig/laboratory.sh; watch $number $watched" &
-    watcher=$!
+    # The drives have the counters noted soon after the first request, and before the last.
+    [ -d /out/runs/$number.rt-app ] || echo "30000000 $((watched * 1000))" >$drives/window
+    watcher=
+    if [ -d /out/runs/$number.rt-app ] || [ -e /rig/record ]; then
+        taskset -c $drive_cpu sh -c ". /rig/laboratory.sh; watch $number $watched" &
+        watcher=$!
+    fi
     echo "lab: run $number" >/dev/console
     tracing on
     failed=
     "$@" >/out/runs/$number.out 2>/out/runs/$number.err || failed="status $?"
-    # The counters are read from the first request on: without any, the watcher would wait for ever.
-    [ -e /out/runs/$number.before ] || failed=${failed:-"no request to the drive"}
+    # Without any request the watcher would wait for ever.
+    begun $number || failed=${failed:-"no request to the drive"}
     if [ -n "$failed" ]; then
         echo "$failed" >/out/runs/$number.failed
-        kill $watcher || true
+        [ -z "$watcher" ] || kill $watcher || true
     fi
-    wait $watcher || [ -n "$failed" ]
+    [ -z "$watcher" ] || wait $watcher || [ -n "$failed" ]
+    cat $drives/window $idle/noted >/out/runs/$number.watched
     tracing off /out/runs/$number.trace
     cat $drives/counts >/out/runs/$number.drive
     cat /sys/kernel/debug/wakepath_cpufreq >/out/runs/$number.frequency

@@ -10,6 +10,9 @@
  * driver returns before the interrupt is handled. HLT cannot do that by itself, since it wakes up for interrupts that the
  * CPU takes. So each halt has an interrupt table of its own, whose handlers only say which vector came; the driver
  * sends it to its own CPU again, where it waits until the kernel turns interrupts on.
+ *
+ * rig/drive has the states' counters noted at the beginning and at the end of a window of time. Each CPU notes its own
+ * when it is next about to idle: until then they do not change, and a stay that the window cut in two is over.
  */
 #include <linux/cpuidle.h>
 #include <linux/cpumask.h>
@@ -21,6 +24,7 @@
 #include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <asm/apic.h>
 #include <asm/desc.h>
 #include <asm/msr.h>
@@ -43,6 +47,10 @@ static unsigned int seed = 1;
 module_param(seed, uint, 0444);
 MODULE_PARM_DESC(seed, "of the spread of exit latencies");
 
+static unsigned long tick_stopped;
+module_param(tick_stopped, ulong, 0600);
+MODULE_PARM_DESC(tick_stopped, "address of tick_nohz_tick_stopped(), by which idle periods without a tick are counted; 0: not");
+
 /* What a state really takes, in ns. */
 struct truth {
 	u64 exit;
@@ -55,6 +63,129 @@ static DEFINE_PER_CPU(u32, random_state);
 static cpumask_t chosen;
 
 static u64 spin_loops = 1000;	/* loops of 1 us */
+
+/* ---- Counters at the beginning and at the end of a window of time. */
+
+#define EDGES 2
+
+struct noted {
+	u64 tickless;
+	struct {
+		u64 usage, time_ns, above, below;
+	} state[CPUIDLE_STATE_MAX];
+};
+
+struct counting {
+	/* Known once the CPU has idled. */
+	struct cpuidle_device *device;
+	/* Idle periods that began with the tick stopped. */
+	u64 tickless;
+	/* Bits: the edges at which the CPU has yet to note its counters. */
+	unsigned long wanted;
+	struct noted noted[EDGES];
+	call_single_data_t call;
+};
+
+static DEFINE_PER_CPU(struct counting, countings);
+
+static void note(const struct counting *counting, struct noted *noted)
+{
+	int i;
+
+	noted->tickless = counting->tickless;
+	for (i = 0; counting->device && i < CPUIDLE_STATE_MAX; i++) {
+		const struct cpuidle_state_usage *usage = &counting->device->states_usage[i];
+
+		noted->state[i].usage = usage->usage;
+		noted->state[i].time_ns = usage->time_ns;
+		noted->state[i].above = usage->above;
+		noted->state[i].below = usage->below;
+	}
+}
+
+/* On the CPU itself, with interrupts off and no stay that has not been counted. */
+static void about_to_idle(struct cpuidle_device *device)
+{
+	struct counting *counting = this_cpu_ptr(&countings);
+	int edge;
+
+	counting->device = device;
+	if (unlikely(READ_ONCE(counting->wanted)))
+		for (edge = 0; edge < EDGES; edge++)
+			if (test_and_clear_bit(edge, &counting->wanted))
+				note(counting, &counting->noted[edge]);
+	if (tick_stopped)
+		counting->tickless += ((bool (*)(void))tick_stopped)();
+}
+
+static void end_stay(void *unused)
+{
+}
+
+/* For rig/drive, in its timer: has all CPUs note their counters. The interrupt ends stays, which may be as long as a run. */
+void wakepath_idle_note(unsigned int edge);
+void wakepath_idle_note(unsigned int edge)
+{
+	unsigned int cpu;
+
+	if (edge >= EDGES)
+		return;
+	for_each_cpu_and(cpu, &chosen, cpu_online_mask) {
+		struct counting *counting = per_cpu_ptr(&countings, cpu);
+
+		set_bit(edge, &counting->wanted);
+		/* One that is still on its way does as well. */
+		smp_call_function_single_async(cpu, &counting->call);
+	}
+}
+EXPORT_SYMBOL_GPL(wakepath_idle_note);
+
+/* /sys/module/wakepath_idle/parameters/noted: sums over the CPUs. A line per edge and state, after one for the edge. */
+static int show_noted(char *buffer, const struct kernel_param *parameter)
+{
+	struct noted *sum = kzalloc(sizeof(*sum), GFP_KERNEL), *now = kzalloc(sizeof(*now), GFP_KERNEL);
+	int length = 0, count = 0, edge, i;
+
+	for (edge = 0; sum && now && edge < EDGES; edge++) {
+		unsigned int cpu;
+
+		memset(sum, 0, sizeof(*sum));
+		for_each_cpu(cpu, &chosen) {
+			struct counting *counting = per_cpu_ptr(&countings, cpu);
+
+			/* It has not idled since. */
+			if (test_bit(edge, &counting->wanted))
+				note(counting, now);
+			else
+				*now = counting->noted[edge];
+			sum->tickless += now->tickless;
+			for (i = 0; i < CPUIDLE_STATE_MAX; i++) {
+				sum->state[i].usage += now->state[i].usage;
+				sum->state[i].time_ns += now->state[i].time_ns;
+				sum->state[i].above += now->state[i].above;
+				sum->state[i].below += now->state[i].below;
+			}
+			if (counting->device)
+				count = cpuidle_get_cpu_driver(counting->device)->state_count;
+		}
+		length += scnprintf(buffer + length, PAGE_SIZE - length, "edge %d tickless %llu\n", edge, sum->tickless);
+		for (i = 0; i < count; i++)
+			length += scnprintf(buffer + length, PAGE_SIZE - length,
+				"edge %d state %d usage %llu time_ns %llu above %llu below %llu\n", edge, i,
+				sum->state[i].usage, sum->state[i].time_ns, sum->state[i].above, sum->state[i].below);
+	}
+	if (!sum || !now)
+		length = -ENOMEM;
+	kfree(sum);
+	kfree(now);
+	return length;
+}
+
+static const struct kernel_param_ops noted_ops = {
+	.get = show_noted,
+};
+module_param_cb(noted, &noted_ops, NULL, 0444);
+MODULE_PARM_DESC(noted, "counters at the beginning and at the end of the window of rig/drive");
 
 /* ---- Halting with interrupts off. */
 
@@ -201,6 +332,7 @@ static int wakepath_idle_enter(struct cpuidle_device *dev, struct cpuidle_driver
 	u64 woken, end;
 	u64 exit = truth->exit;
 
+	about_to_idle(dev);
 	if (!need_resched()) {
 		if (masked) {
 			halt_masked();
@@ -224,6 +356,15 @@ static int wakepath_idle_enter(struct cpuidle_device *dev, struct cpuidle_driver
 	end = woken + ns_to_cycles(exit);
 	spin_until(end);
 	return index;
+}
+
+/* POLL, which is the kernel's own. */
+static int (*poll)(struct cpuidle_device *dev, struct cpuidle_driver *drv, int index);
+
+static int wakepath_idle_poll(struct cpuidle_device *dev, struct cpuidle_driver *drv, int index)
+{
+	about_to_idle(dev);
+	return poll(dev, drv, index);
 }
 
 static struct cpuidle_driver wakepath_idle_driver = {
@@ -280,6 +421,8 @@ static int __init wakepath_idle_init(void)
 		return -ENODEV;
 	}
 	cpuidle_poll_state_init(&wakepath_idle_driver);
+	poll = wakepath_idle_driver.states[0].enter;
+	wakepath_idle_driver.states[0].enter = wakepath_idle_poll;
 	copy = kstrdup(states, GFP_KERNEL);
 	if (!copy)
 		return -ENOMEM;
@@ -299,8 +442,10 @@ static int __init wakepath_idle_init(void)
 		}
 		wakepath_idle_driver.cpumask = &chosen;
 	}
-	for_each_possible_cpu(cpu)
+	for_each_possible_cpu(cpu) {
+		INIT_CSD(&per_cpu(countings, cpu).call, end_stay, NULL);
 		per_cpu(random_state, cpu) = (seed + 1) * 2654435761u + cpu * 40503u + 1;
+	}
 	if (masked) {
 		error = make_table();
 		if (error)

@@ -148,6 +148,27 @@ fn runs_that_do_not_fit_the_study_are_one_error() {
         simulated.convert(&silent.collect::<Vec<_>>()),
         &["fio has printed no JSON"],
     );
+    // 500 ms were watched, in a job of 600 ms.
+    for (begin_ns, end_ns, fits) in [
+        (100_000_000_u64, 600_000_000_u64, true),
+        (100_000_001, 600_000_001, false),
+        (100_000_000, 599_000_000, false),
+        (u64::MAX, 0, false),
+    ] {
+        let window = json!({ "begin_ns": begin_ns, "end_ns": end_ns, "job_ns": 600_000_000 });
+        let watched = whole.iter().map(|line| {
+            let mut run: Value = serde_json::from_str(line).unwrap();
+            run["window"] = window.clone();
+            run.to_string()
+        });
+        let converted = simulated.convert(&watched.collect::<Vec<_>>());
+        if fits {
+            converted.success();
+            fs::remove_dir_all(simulated.path("lab")).unwrap();
+        } else {
+            fails_with(converted, &["menu, repeat 0", "counters were watched from"]);
+        }
+    }
     let neither = whole.iter().map(|line| {
         let mut run: Value = serde_json::from_str(line).unwrap();
         run.as_object_mut().unwrap().remove("fio");
@@ -330,12 +351,12 @@ fn what_rt_app_cannot_do_is_refused() {
     }
 }
 
-/// rt-app and a job that flushes in the guest, beside their simulation.
+/// rt-app, and jobs that flush or force their writes to the media, in the guest beside their simulation.
 #[test]
 fn rt_app_and_flushes_run_in_a_guest() {
     let folder = TempDir::new().unwrap();
     let machine = repository().join("rig/laboratory/debian-6.12.toml");
-    let job = repository().join("rig/laboratory/jobs/writes-fsync.fio");
+    let job = |name: &str| repository().join(format!("rig/laboratory/jobs/{name}.fio"));
     let study = folder.path().join("s.toml");
     // As workgen takes it, and rt-app itself does not.
     let beat = "{ \"tasks\": { \"beat\": { \"run\": 60, \"run\": 40, \
@@ -344,9 +365,11 @@ fn rt_app_and_flushes_run_in_a_guest() {
     let text = format!(
         "name = 's'\nmachine = '{}'\nrepeats = 1\npolicy = ['menu + idle-states[disable=POLL,C1E,C6,C8]']\n\
          [[workload]]\nname = 'beat'\nrt_app = 'beat.json'\nseconds = 1\n\
-         [[workload]]\nname = 'fsync'\nfio = '{}'\nseconds = 0.5\n",
+         [[workload]]\nname = 'fsync'\nfio = '{}'\nseconds = 0.5\n\
+         [[workload]]\nname = 'sync'\nfio = '{}'\nseconds = 0.5\n",
         machine.display(),
-        job.display()
+        job("writes-fsync").display(),
+        job("writes-sync").display()
     );
     fs::write(&study, text).unwrap();
     let out = folder.path().join("out");
@@ -362,6 +385,9 @@ fn rt_app_and_flushes_run_in_a_guest() {
         ("fsync", "iops", 0.1),
         // Of half a second: two runs of the guest had 37.7 and 38.3 us.
         ("fsync", "mean_us", 0.15),
+        // The write takes 500 us more than another; the flush behind it finds nothing to do.
+        ("sync", "iops", 0.08),
+        ("sync", "mean_us", 0.08),
     ] {
         let of = |side: &str| {
             let all = cells(&out.join(side), metric);
@@ -437,8 +463,8 @@ fn a_machine_file_becomes_parameters_of_the_modules() {
     assert!(done.status.success(), "{said}");
     assert_eq!(
         String::from_utf8(done.stdout).unwrap(),
-        "drives=1 units=8 read_ns=80000 write_ns=20000 flush_ns=500000 link_kbs=1000000,2000500 stream_kbs=500000,0 queues=1 coalesce=4 \
-         completion_cpu=1 coalesce_ns=100000\n\
+        "drives=1 units=8 read_ns=80000 write_ns=20000 flush_ns=500000 forced_ns=500000 link_kbs=1000000,2000500 stream_kbs=500000,0 \
+         queues=1 coalesce=4 completion_cpu=1 coalesce_ns=100000\n\
          [(100000, 1000, 3000)]\n\
          [(5000, 1000, 3000)]\n\
          [(100000, 200, 500)]\n\
@@ -708,6 +734,59 @@ fn a_guest_without_memory_left_says_so() {
         "{said}"
     );
     assert_eq!(check("lab: run 000000\n"), (Some(0), String::new()));
+}
+
+/// Counters of a job that was over before they were read are an error.
+#[test]
+fn counters_are_those_of_a_job_that_runs() {
+    let folder = TempDir::new().unwrap();
+    let said = folder.path().join("000000.watched");
+    let check = |end_ns: u64, ran_ms: u64| {
+        let edges = [(0, 7, 40), (1, 9, 100)].map(|(edge, tickless, time_ns)| {
+            format!(
+                "edge {edge} tickless {tickless}\nedge {edge} state 0 usage 1 time_ns {time_ns} above 0 below 0\n"
+            )
+        });
+        let window = format!("first_ns 1000 begin_ns 2000 end_ns {end_ns} last_ns 3000\n");
+        fs::write(&said, format!("{window}{}", edges.concat())).unwrap();
+        let check = "import sys; sys.path.insert(0, 'rig')\n\
+            from pathlib import Path\n\
+            from types import SimpleNamespace\n\
+            from laboratory_guest import check_window, watched\n\
+            from packages import exit_status\n\
+            def check():\n\
+            \x20   window = watched(Path(sys.argv[1]))\n\
+            \x20   check_window(SimpleNamespace(key='a job'), window, 1_000_000 * int(sys.argv[2]))\n\
+            \x20   print(window.tickless, window.idle)\n\
+            \x20   return 0\n\
+            sys.exit(exit_status('lab', check))";
+        let done = Command::new("python3")
+            .current_dir(repository())
+            .args(["-c", check])
+            .arg(&said)
+            .arg(ran_ms.to_string())
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (done.status.code(), text(done.stdout) + &text(done.stderr))
+    };
+    assert_eq!(
+        check(2_001_000, 2),
+        (
+            Some(0),
+            "2 {0: {'usage': 0, 'time_ns': 60, 'above': 0, 'below': 0}}\n".to_owned()
+        )
+    );
+    // The window has not ended, or ended after the job.
+    for end_ns in [0, 2_001_001] {
+        let (code, said) = check(end_ns, 2);
+        assert_eq!(code, Some(FAILED), "{said}");
+        assert!(
+            said.contains("a job: the job was over after 0.00 s"),
+            "{said}"
+        );
+        assert!(said.contains("time_based"), "{said}");
+    }
 }
 
 #[test]

@@ -30,6 +30,9 @@ struct Measured {
     rt_app: Option<rt_app::FirstTask>,
     /// How long the counters were watched, in ns of the guest.
     watched_ns: u64,
+    /// Of a job, from when to when.
+    #[serde(default)]
+    window: Option<Window>,
     idle: Vec<Counted>,
     /// CPUs with these states.
     cpus: u64,
@@ -37,6 +40,17 @@ struct Measured {
     #[serde(default)]
     metrics: BTreeMap<String, f64>,
     tools: BTreeMap<String, String>,
+}
+
+/// When the counters were watched, in ns since the job's first request.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "named as in the file")]
+struct Window {
+    begin_ns: u64,
+    end_ns: u64,
+    /// How long the job ran.
+    job_ns: u64,
 }
 
 /// An idle state over all CPUs.
@@ -185,6 +199,15 @@ fn filled(measured: Measured, kind: &str, order: u32) -> Result<RunRecord, Strin
         _ => Err("has to have one of `fio` and `rt_app`".to_owned()),
     }
     .map_err(named)?;
+    if let Some(window) = &measured.window
+        && (window.end_ns.checked_sub(window.begin_ns) != Some(measured.watched_ns)
+            || window.end_ns > window.job_ns)
+    {
+        return Err(named(format!(
+            "its counters were watched from {} to {} ns, which is not {} ns of a job of {} ns; measure it again",
+            window.begin_ns, window.end_ns, measured.watched_ns, window.job_ns
+        )));
+    }
     run.metrics.extend(measured.metrics);
     let idle_ns: u64 = measured.idle.iter().map(|s| s.time_us * 1000).sum();
     let busy = Counted {
