@@ -259,8 +259,9 @@ def page(cells: list[Compared], others: list[Compared]) -> str:
         f"  (`{TICKLESS.metric}`). They have to be within {TICKLESS.percent:g} % or {TICKLESS.floor:g} per second.",
         f"  {len(ticks)} of {len(cells)} cells were measured since they are counted",
         f"- frequencies are those of {len(clocks)} cells with schedutil. The mean over time of the one that is set",
-        f"  (`{FREQUENCIES[0].metric}`) has to be within {FREQUENCIES[0].percent:g} %, its changes per second",
-        f"  (`{FREQUENCIES[1].metric}`) within {FREQUENCIES[1].percent:g} % or {FREQUENCIES[1].floor:g} per second",
+        f"  (`{FREQUENCIES[0].metric}`) has to be within {FREQUENCIES[0].percent:g} %. Its changes per",
+        f"  second (`{FREQUENCIES[1].metric}`) have to be within {FREQUENCIES[1].percent:g} % or",
+        f"  {FREQUENCIES[1].floor:g} per second",
     ]
     for kernel in dict.fromkeys(cell.kernel for cell in jobs):
         lines += ["", f"## {kernel}", "", *table([cell for cell in jobs if cell.kernel == kernel])]
