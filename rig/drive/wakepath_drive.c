@@ -175,8 +175,8 @@ static void set_up(struct hrtimer *timer, enum hrtimer_restart (*function)(struc
 /* ---- A window of time in which rig/module watches the idle states. Only touched by the CPU that plays the drives. */
 
 #define EDGES 2
-
-void wakepath_idle_note(unsigned int edge);
+/* Of rig/module. Each module is built for itself, so it is found by its name. */
+#define NOTE "wakepath_idle_note"
 
 static struct {
 	/* From the first request on; a length of 0: none is wanted. */
@@ -645,7 +645,7 @@ static int set_window(const char *text, const struct kernel_param *parameter)
 		return -EBUSY;
 	}
 	if (!window.note)
-		window.note = symbol_get(wakepath_idle_note);
+		window.note = __symbol_get(NOTE);
 	if (!window.note) {
 		pr_err("wakepath_drive: the counters are those of wakepath_idle, which is not loaded\n");
 		return -ENODEV;
@@ -676,7 +676,7 @@ static void remove_all(void)
 	}
 	hrtimer_cancel(&window.timer);
 	if (window.note)
-		symbol_put(wakepath_idle_note);
+		__symbol_put(NOTE);
 }
 
 static int __init wakepath_drive_init(void)

@@ -4,7 +4,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 program=$1 how=${2:-measure}
-[ "$how" = stored ] || rig/own_kernel.py 6.12
+if [ "$how" != stored ]; then
+    rig/own_kernel.py 6.12
+    rig/own_kernel.py 6.12 --hz 1000
+    rig/own_kernel.py 6.12 --irq-time
+fi
 suite=() others=()
 for study in rig/laboratory/{fidelity,others}-*.toml; do
     name=$(basename "$study" .toml)
