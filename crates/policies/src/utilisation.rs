@@ -14,21 +14,21 @@ const SIGNAL_BITS: u32 = 20;
 const FORGOTTEN: u64 = 31;
 
 /// Decay over 0..1024 single units, and over 0..32 whole periods of 1024 units.
-static UNITS: [u64; 1024] = powers(UNIT_DECAY);
-static PERIODS: [u64; 32] = powers(PERIOD_DECAY);
+static UNITS: [u32; 1024] = powers(UNIT_DECAY);
+static PERIODS: [u32; 32] = powers(PERIOD_DECAY);
 
 /// `2^63` times `2^(-1 / 32768)` and `2^(-1 / 32)`: the decay over a unit, and over a period.
 const UNIT_DECAY: u64 = 9_223_176_935_331_786_073;
 const PERIOD_DECAY: u64 = 9_025_734_193_507_008_925;
 
 /// The powers of a factor, from the zeroth one on.
-const fn powers<const N: usize>(factor: u64) -> [u64; N] {
+const fn powers<const N: usize>(factor: u64) -> [u32; N] {
     let mut powers = [0; N];
     let mut power: u64 = 1 << 63;
     let mut index = 0;
     while index < N {
         let half = 1 << (62 - FACTOR_BITS);
-        powers[index] = (power + half) >> (63 - FACTOR_BITS);
+        powers[index] = ((power + half) >> (63 - FACTOR_BITS)) as u32;
         power = ((power as u128 * factor as u128 + (1 << 62)) >> 63) as u64;
         index += 1;
     }
@@ -40,7 +40,7 @@ const fn powers<const N: usize>(factor: u64) -> [u64; N] {
 fn decay(units: u64) -> u64 {
     // Most stretches are shorter than a period.
     if let Some(factor) = UNITS.get(units as usize) {
-        return *factor;
+        return u64::from(*factor);
     }
     long_decay(units)
 }
@@ -52,8 +52,9 @@ fn long_decay(units: u64) -> u64 {
         return 0;
     }
     let rest = units % HALF_LIFE;
-    let whole = PERIODS[(rest >> 10) as usize];
-    ((whole * UNITS[(rest & 1023) as usize]) >> FACTOR_BITS) >> half_lives
+    let whole = u64::from(PERIODS[(rest >> 10) as usize]);
+    let part = u64::from(UNITS[(rest & 1023) as usize]);
+    ((whole * part) >> FACTOR_BITS) >> half_lives
 }
 
 /// One utilisation signal, on the scheduler's scale of 1024.
@@ -71,10 +72,10 @@ impl Utilisation {
     #[inline(always)]
     pub fn advance(&mut self, now: u64, running: u32) {
         let now = now >> 10;
-        let units = now.saturating_sub(self.known);
-        if units == 0 {
+        if now <= self.known {
             return;
         }
+        let units = now - self.known;
         self.known = now;
         let target = u64::from(running) << SIGNAL_BITS;
         if self.value == target {
@@ -133,6 +134,7 @@ impl Runnable {
     const ONE: u32 = 1024 / Self::MOST;
 
     /// Accounts the time up to `now` ns, during which there were so many `tasks` for a CPU of this `capacity` of 1024.
+    #[inline(always)]
     pub fn advance(&mut self, now: u64, tasks: u32, capacity: u32) {
         let tasks = tasks.min(Self::MOST) * Self::ONE;
         self.0.advance(now, tasks * capacity / 1024);
@@ -218,7 +220,7 @@ mod tests {
     fn tables_hold_the_powers_of_two() {
         let factor = |units: usize| {
             let share = f64::exp2(-(units as f64) / HALF_LIFE as f64);
-            (share * (1_u64 << FACTOR_BITS) as f64).round() as u64
+            (share * (1_u64 << FACTOR_BITS) as f64).round() as u32
         };
         assert_eq!(UNITS, std::array::from_fn(factor));
         assert_eq!(PERIODS, std::array::from_fn(|i| factor(1024 * i)));

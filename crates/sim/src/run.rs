@@ -91,16 +91,16 @@ pub fn simulate_observed<O: Observer>(
             let lease = lease.map(|p| (Lease::new(p, setup.tick), *p));
             Cpu::new(
                 index,
+                &setup.idle[index],
                 first_domain + cpu / cluster.cpus_per_clock,
                 Governor::in_kernel(&policies.idle, &states[index], setup.tick),
                 latency_request(cluster.first_cpu + cpu),
                 lease,
-                states[index].len(),
                 cluster.table.as_slice().len(),
             )
         }));
     }
-    let engine = Engine::new(&setup, cpus, domains, &states, drives, seed, observer);
+    let engine = Engine::new(&setup, cpus, domains, drives, seed, observer);
     let finished = engine.run()?;
     let run = Run::new(
         seed,

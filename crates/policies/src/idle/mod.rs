@@ -354,10 +354,12 @@ fn reflect<G: IdleGovernor>(governor: &mut G, entered: usize, outcome: &IdleOutc
 }
 
 impl IdleGovernor for Governor {
+    #[inline(always)]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         for_each_governor!(self, governor => select(governor, query))
     }
 
+    #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         for_each_governor!(self, governor => reflect(governor, entered, outcome));
     }

@@ -79,54 +79,37 @@ impl<O: Observer> Engine<'_, O> {
         };
         c.account(self.now, running);
         if self.setup.counts_runnable {
-            self.settle_runnable(cpu);
+            c.settle_runnable(self.now, &self.domains[c.domain]);
         }
-        let c = &mut self.cpus[cpu];
         if c.period_is_new() {
             let iowait = false;
             self.update_frequency(cpu, Report { iowait, local });
         }
     }
 
-    /// Accounts how many tasks a CPU has had to run up to now.
-    #[inline(never)]
-    fn settle_runnable(&mut self, cpu: CpuId) {
-        let c = &mut self.cpus[cpu];
-        let capacity = self.domains[c.domain].capacity_now();
-        c.runnable.advance(self.now, c.runnable_now, capacity);
-    }
-
-    /// Notes that a task of a CPU can run from now on, if that counts.
-    #[inline]
-    pub(super) fn became_runnable(&mut self, cpu: CpuId, task: TaskId) {
+    /// Notes whether a task of a CPU can run from now on, if that counts. The CPU has been accounted up to now.
+    #[inline(always)]
+    pub(super) fn set_runnable(&mut self, cpu: CpuId, task: TaskId, can: bool) {
         if self.setup.counts_runnable {
-            self.settle_runnable_task(cpu, task, false);
-            self.cpus[cpu].runnable_now += 1;
+            let c = &mut self.cpus[cpu];
+            let capacity = self.domains[c.domain].capacity_now();
+            let entity = &mut self.tasks[task].entity;
+            entity.settle_runnable(self.now, !can, capacity);
+            c.runnable_now = if can {
+                c.runnable_now + 1
+            } else {
+                c.runnable_now - 1
+            };
         }
-    }
-
-    /// The same of a task that sleeps from now on.
-    #[inline]
-    pub(super) fn stopped_runnable(&mut self, cpu: CpuId, task: TaskId) {
-        if self.setup.counts_runnable {
-            self.settle_runnable_task(cpu, task, true);
-            self.cpus[cpu].runnable_now -= 1;
-        }
-    }
-
-    #[inline(never)]
-    fn settle_runnable_task(&mut self, cpu: CpuId, task: TaskId, could: bool) {
-        self.settle_runnable(cpu);
-        let capacity = self.domains[self.cpus[cpu].domain].capacity_now();
-        let entity = &mut self.tasks[task].entity;
-        entity.settle_runnable(self.now, could, capacity);
     }
 
     /// The same of a task that goes to another CPU.
     #[inline(never)]
     pub(super) fn move_runnable(&mut self, task: TaskId, from: CpuId, to: CpuId) {
-        self.settle_runnable(from);
-        self.settle_runnable(to);
+        for cpu in [from, to] {
+            let c = &mut self.cpus[cpu];
+            c.settle_runnable(self.now, &self.domains[c.domain]);
+        }
         let capacity = self.domains[self.cpus[from].domain].capacity_now();
         let t = &mut self.tasks[task];
         let share = t.entity.settle_runnable(self.now, t.runnable, capacity);
@@ -163,14 +146,13 @@ impl<O: Observer> Engine<'_, O> {
     /// The clock of a domain has changed. What is running is cut there, so that each part has one frequency.
     pub(super) fn frequency_changed(&mut self, domain: usize) {
         self.end_uncore_slots();
-        if self.setup.counts_runnable {
-            let of = self.domains[domain].cpus.clone();
-            of.for_each(|cpu| self.settle_runnable(cpu));
-        }
         let clock = &mut self.domains[domain];
         let of = clock.cpus.clone();
         let mut powered = false;
         for c in &mut self.cpus[of.clone()] {
+            if self.setup.counts_runnable {
+                c.settle_runnable(self.now, clock);
+            }
             // Nothing depends on the clock of a CPU that sleeps.
             if c.is_powered() {
                 powered = true;
@@ -287,7 +269,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 }
 
-impl Cpu {
+impl Cpu<'_> {
     /// Accounts what it has been doing with this clock, which changes now, and what is left of its work.
     fn cut(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
         self.settle_power(now, domain.current());
@@ -297,6 +279,13 @@ impl Cpu {
             self.work -= self.work_done(now, domain);
             self.charge(now, domain, tasks);
         }
+    }
+
+    /// Accounts how many tasks it has had to run up to now; it has this clock.
+    #[inline(always)]
+    fn settle_runnable(&mut self, now: u64, domain: &Domain) {
+        self.runnable
+            .advance(now, self.runnable_now, domain.capacity_now());
     }
 
     /// Accounts its work that ends, or is cut, now; it has this clock.

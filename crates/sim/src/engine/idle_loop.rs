@@ -7,7 +7,6 @@ use wakepath_units::Nanoseconds;
 use super::{Engine, Slot};
 use crate::basics::{CpuId, NEVER};
 use crate::observe::observer::Observer;
-use crate::setup::Setup;
 use crate::state::cpu::{Cpu, Mode};
 
 impl<O: Observer> Engine<'_, O> {
@@ -69,7 +68,7 @@ impl<O: Observer> Engine<'_, O> {
             let share = c.utilisation.get() * 1024 / capacity;
             c.governor.set_utilisation(share.min(1024) as u16);
         }
-        let choice = call.choose(&query, &self.states[c.cluster], &mut c.governor, ceiling);
+        let choice = call.choose(&query, &c.idle.declared, &mut c.governor, ceiling);
         if O::WATCHES {
             self.observer.idle_choice(cpu, &query, choice.decision);
         }
@@ -87,7 +86,7 @@ impl<O: Observer> Engine<'_, O> {
         c.idle_since = now;
         c.mode = Mode::Idle;
         c.stats[c.state].entries += 1;
-        let table = &self.setup.idle[c.cluster];
+        let table = c.idle;
         let entered = &table.states[c.state];
         if !entered.polling {
             let (mut really, mut whole) = (c.state, entered.whole_cluster);
@@ -126,7 +125,7 @@ impl<O: Observer> Engine<'_, O> {
             self.power.uncore.sees(clock.0);
         }
         let mut begun = c.idle_since;
-        let table = &setup.idle[c.cluster];
+        let table = c.idle;
         let mut chosen = &table.states[c.state];
         let (mut joined, mut whole) = (c.state, chosen.whole_cluster);
         if let Some(demotion) = &setup.demotion {
@@ -178,16 +177,16 @@ impl<O: Observer> Engine<'_, O> {
     }
 }
 
-impl Cpu {
+impl Cpu<'_> {
     /// Counts an idle period that ends now.
     #[inline(always)]
-    pub(super) fn end_idle_period(&mut self, now: u64, setup: &Setup, poll_limit_hit: bool) {
+    pub(super) fn end_idle_period(&mut self, now: u64, poll_limit_hit: bool) {
         let residency = now - self.idle_since;
         self.polling_until = None;
         self.awake_since = now;
         self.poll_limit_hit = poll_limit_hit;
         self.unreflected = Some(IdleOutcome::residency_of(residency));
-        let table = &setup.idle[self.cluster];
+        let table = self.idle;
         let entered = &table.states[self.state];
         let stats = &mut self.stats[self.state];
         stats.time += residency - std::mem::take(&mut self.busy_in_period);

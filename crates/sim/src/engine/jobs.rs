@@ -3,7 +3,7 @@
 use wakepath_workloads::fio::ExitWhat;
 
 use super::Engine;
-use crate::basics::Timer;
+use crate::basics::{NEVER, Timer};
 use crate::observe::observer::Observer;
 use crate::setup::Setup;
 use crate::state::task::Task;
@@ -66,6 +66,7 @@ impl<O: Observer> Engine<'_, O> {
                 begun[cpu] += 1;
                 new.cpu = cpu;
                 new.started = self.now + self.random.start_delay(job.delay);
+                new.ends = job.end.map_or(NEVER, |end| new.started.saturating_add(end));
                 new.counts_from = new.started + job.ramp;
                 let counts = self.jobs.counts_from.get_or_insert(new.counts_from);
                 *counts = new.counts_from.min(*counts);

@@ -20,7 +20,6 @@ mod threads;
 mod turns;
 mod watchdog;
 
-use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
 
 use self::clock::Pulled;
@@ -95,12 +94,10 @@ impl Slot {
 pub(crate) struct Engine<'a, O> {
     observer: &'a mut O,
     setup: &'a Setup,
-    /// As declared to the governors, by cluster.
-    states: &'a [IdleStates],
     now: u64,
     /// The events without a slot are finished requests.
     queue: EventQueue,
-    cpus: Vec<Cpu>,
+    cpus: Vec<Cpu<'a>>,
     domains: Vec<Domain>,
     clock_slots: ClockSlots,
     power: PowerTracker,
@@ -141,9 +138,8 @@ pub(crate) struct Engine<'a, O> {
 impl<'a, O: Observer> Engine<'a, O> {
     pub(crate) fn new(
         setup: &'a Setup,
-        cpus: Vec<Cpu>,
+        cpus: Vec<Cpu<'a>>,
         domains: Vec<Domain>,
-        states: &'a [IdleStates],
         drives: Vec<Drive>,
         seed: u64,
         observer: &'a mut O,
@@ -164,7 +160,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 &setup.clusters,
                 setup.package_sleep,
                 setup.uncore.as_ref(),
-                states[0].len() - 1,
+                setup.idle[0].declared.len() - 1,
             ),
             tasks: Vec::new(),
             requests: Vec::new(),
@@ -201,7 +197,6 @@ impl<'a, O: Observer> Engine<'a, O> {
             packages: Packages::of(setup),
             cpus,
             setup,
-            states,
         };
         engine.start_background();
         (0..engine.drives.len()).for_each(|drive| engine.watch_drive(drive));
@@ -232,7 +227,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// # Errors
     /// The run goes nowhere: the threads of the workload wait for each other, or take steps without
     /// end.
-    pub(crate) fn run(mut self) -> Result<Finished, SimError> {
+    pub(crate) fn run(mut self) -> Result<Finished<'a>, SimError> {
         let end = self.setup.programs.end.unwrap_or(u64::MAX);
         let last = end.min(LATEST);
         let devices = self.player_slot() + usize::from(self.turns.is_some());
@@ -309,7 +304,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
-    fn finish(mut self, events: u64) -> Finished {
+    fn finish(mut self, events: u64) -> Finished<'a> {
         for cpu in 0..self.cpus.len() {
             self.charge(cpu);
             let c = &mut self.cpus[cpu];
@@ -322,9 +317,8 @@ impl<'a, O: Observer> Engine<'a, O> {
                 c.stats[c.state].time += self.now - c.idle_since - c.busy_in_period;
             }
             debug_assert!(
-                (self.setup.idle[c.cluster].states.iter().enumerate())
-                    .all(|(state, of)| !of.polling
-                        || c.polled_in(state).iter().sum::<u64>() == c.stats[state].time),
+                (c.idle.states.iter().enumerate()).all(|(state, of)| !of.polling
+                    || c.polled_in(state).iter().sum::<u64>() == c.stats[state].time),
                 "CPU {cpu} polled at other times than it was in a polling state"
             );
         }
@@ -332,10 +326,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.power.finish(self.now);
         for c in &mut self.cpus {
             // Who still sleeps in a state of the cluster.
-            if !c.is_powered()
-                && !c.demoted
-                && self.setup.idle[c.cluster].states[c.state].whole_cluster
-            {
+            if !c.is_powered() && !c.demoted && c.idle.states[c.state].whole_cluster {
                 c.stats[c.state].down += self.power.down_time(c.cluster) - c.down_before;
             }
         }
@@ -375,7 +366,7 @@ pub(crate) struct RateSums {
 }
 
 /// What a run leaves behind.
-pub(crate) struct Finished {
+pub(crate) struct Finished<'a> {
     /// Events handled.
     pub(crate) events: u64,
     pub(crate) end: u64,
@@ -384,7 +375,7 @@ pub(crate) struct Finished {
     pub(crate) power: PowerTracker,
     /// For how long a power limit held clocks down, in ns, if there is one.
     pub(crate) power_limited: Option<u64>,
-    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) cpus: Vec<Cpu<'a>>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) demotions: Vec<Demotion>,
     pub(crate) recorder: Recorder,

@@ -47,7 +47,7 @@ impl<O: Observer> Engine<'_, O> {
             Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
             Mode::Waking => {
                 c.end_waking(now, domain.current(), domain.khz_now());
-                c.end_idle_period(now, self.setup, false);
+                c.end_idle_period(now, false);
                 self.next(cpu);
             }
             Mode::Interrupt => {
@@ -142,7 +142,7 @@ impl<O: Observer> Engine<'_, O> {
                 if now < until && !must_run {
                     return self.begin_phase(cpu, Mode::Idle, until - now);
                 }
-                c.end_idle_period(now, setup, !must_run);
+                c.end_idle_period(now, !must_run);
                 // The time limit.
                 self.queue.cancel(Slot::of_phase(cpu));
             }
@@ -177,7 +177,7 @@ fn wakes(requests: &[Request], tasks: &[Task], id: RequestId) -> bool {
     last_piece && tasks[of.task].wakes_with_next()
 }
 
-impl Cpu {
+impl Cpu<'_> {
     /// Work done in the running segment so far, at least nothing and at most all of it; the CPU has this clock.
     pub(super) fn work_done(&self, now: u64, domain: &Domain) -> Cycles {
         if self.stopped {

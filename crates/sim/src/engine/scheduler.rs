@@ -404,7 +404,7 @@ impl<O: Observer> Engine<'_, O> {
             // It looks at its run queue when it has done what it does.
             return 0;
         }
-        let watches = c.polling_until.is_some() || self.setup.idle[c.cluster].states[c.state].mwait;
+        let watches = c.polling_until.is_some() || c.idle.states[c.state].mwait;
         // Who watches its need-resched flag needs no interrupt.
         let after = if watches { 0 } else { self.setup.ipi };
         let at = self.now + after;

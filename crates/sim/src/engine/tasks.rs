@@ -9,7 +9,7 @@ use crate::basics::Direction;
 use crate::basics::{CpuId, TaskId, Timer};
 use crate::observe::observer::{Observer, RequestStep};
 use crate::observe::recorder::Recorder;
-use crate::setup::{IoCost, Setup};
+use crate::setup::{IoCost, JobSetup, Setup};
 use crate::state::clocks::Report;
 use crate::state::cpu::Mode;
 use crate::state::parts::{Part, Work};
@@ -58,7 +58,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         self.account_and_report(to, self.cpus[to].mode == Mode::Task, local);
         if slept {
-            self.became_runnable(to, task);
+            self.set_runnable(to, task, true);
         }
         if self.cpus[to].current.is_none() {
             self.enqueue(to, task);
@@ -273,10 +273,14 @@ impl<O: Observer> Engine<'_, O> {
         match self.next_step(cpu, task) {
             Plan::Work(work) => self.execute(cpu, Mode::Task, work),
             Plan::Spin(until) => self.spin_until(cpu, task, until),
-            Plan::Sleep { iowait } => match self.deactivate(task) {
-                Some(work) => self.execute(cpu, Mode::Task, work),
-                None => self.block(cpu, task, iowait),
-            },
+            Plan::Sleep { iowait } => {
+                if let Some(work) = self.deactivate(task) {
+                    self.execute(cpu, Mode::Task, work);
+                } else {
+                    self.sleep(cpu, task, iowait);
+                    self.next(cpu);
+                }
+            }
             Plan::End => {
                 self.jobs_running -= 1;
                 self.note_cut(task);
@@ -291,14 +295,17 @@ impl<O: Observer> Engine<'_, O> {
     fn next_step(&mut self, cpu: CpuId, task: TaskId) -> Plan {
         let t = &mut self.tasks[task];
         let job = &self.setup.jobs[t.job];
-        let goes_on = job
-            .end
-            .is_none_or(|end| self.now < t.started.saturating_add(end))
-            && !self.jobs.ending
-            && job.has_more(t.submitted, t.bytes);
-        let more = goes_on && !t.pass_is_over;
         // A system call that flushes returns when that is done.
         let mut full = t.in_flight >= job.depth || t.flushing;
+        // The commonest case of what follows.
+        if full && !job.paced && job.batch.is_none() {
+            if t.completed.len() >= t.wanted {
+                return Plan::Work(self.resume(cpu, task));
+            }
+            return t.wait_for_requests(job);
+        }
+        let goes_on = self.now < t.ends && !self.jobs.ending && job.has_more(t.submitted, t.bytes);
+        let more = goes_on && !t.pass_is_over;
         let flush = job.flushes != [0, 0] && more && !full && t.flush_is_due(job.flushes);
         if let Some(batch) = &job.batch {
             full = t.reaps_batch(full, batch);
@@ -328,9 +335,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         // As fio: before it pauses or waits for its turn, everything in flight is completed.
         if !more || full || (held.is_some() && t.in_flight > 0) {
-            t.step = Step::Wait;
-            let iowait = job.iowait || t.flushing;
-            return Plan::Sleep { iowait };
+            return t.wait_for_requests(job);
         }
         if job.think_cycles > 0 && t.thought_cycles < t.submitted {
             t.thought_cycles = t.submitted;
@@ -385,9 +390,7 @@ impl<O: Observer> Engine<'_, O> {
     fn note_cut(&mut self, task: TaskId) {
         let t = &self.tasks[task];
         let job = &self.setup.jobs[t.job];
-        let over = job
-            .end
-            .is_some_and(|end| self.now >= t.started.saturating_add(end));
+        let over = self.now >= t.ends;
         if job.cut && over && job.has_more(t.submitted, t.bytes) && !self.cut_jobs.contains(&t.job)
         {
             self.cut_jobs.push(t.job);
@@ -493,12 +496,21 @@ impl<O: Observer> Engine<'_, O> {
         c.current = None;
         c.need_resched = false;
         self.observe_runnable(cpu);
-        self.stopped_runnable(cpu, task);
         self.account_and_report(cpu, false, true);
+        self.set_runnable(cpu, task, false);
     }
 }
 
 impl Task {
+    /// It waits for a request of its job.
+    #[inline(always)]
+    fn wait_for_requests(&mut self, job: &JobSetup) -> Plan {
+        self.step = Step::Wait;
+        Plan::Sleep {
+            iowait: job.iowait || self.flushing,
+        }
+    }
+
     /// The work of going on with its first `taken` completed requests.
     #[inline(always)]
     fn resumption(&self, setup: &Setup, requests: &[Request], taken: usize) -> Cycles {

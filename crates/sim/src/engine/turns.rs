@@ -7,32 +7,29 @@
 use super::{Engine, Slot};
 use crate::basics::{CpuId, NEVER, RequestId};
 use crate::observe::observer::Observer;
+use crate::state::turns::Waiting;
 
 impl<O: Observer> Engine<'_, O> {
     /// Whether a CPU may look at its interrupts now; else it does when its turn comes.
     #[inline(always)]
     pub(super) fn may_serve(&mut self, cpu: CpuId) -> bool {
-        match &mut self.turns {
-            None => true,
-            Some(turns) => {
-                let may = turns.may_act(cpu);
-                turns.waiting[cpu].interrupted |= !may;
-                may
-            }
-        }
+        self.turns.is_none() || self.has_turn(cpu, |waiting| &mut waiting.interrupted)
     }
 
     /// Whether a CPU may do what follows the end of its phase; else it does when its turn comes.
     #[inline(always)]
     pub(super) fn may_end_phase(&mut self, cpu: CpuId) -> bool {
-        match &mut self.turns {
-            None => true,
-            Some(turns) => {
-                let may = turns.may_act(cpu);
-                turns.waiting[cpu].phase_over |= !may;
-                may
-            }
-        }
+        self.turns.is_none() || self.has_turn(cpu, |waiting| &mut waiting.phase_over)
+    }
+
+    /// Whether a CPU has the turn, or takes it; else it waits to do this.
+    #[inline(never)]
+    fn has_turn(&mut self, cpu: CpuId, to_do: fn(&mut Waiting) -> &mut bool) -> bool {
+        self.turns.as_mut().is_none_or(|turns| {
+            let may = turns.may_act(cpu);
+            *to_do(&mut turns.waiting[cpu]) |= !may;
+            may
+        })
     }
 
     /// A timer of some CPU has expired, which ends the turn of whoever has it.

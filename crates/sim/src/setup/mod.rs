@@ -1,6 +1,5 @@
 //! A machine, a workload and two policies, compiled into what the engine needs.
 
-pub(crate) mod idle_table;
 pub(crate) mod policies;
 mod power_limit;
 
@@ -23,12 +22,12 @@ use crate::basics::{CpuId, Cycles, FULL_SHARE};
 use crate::basics::{Interrupt, Timer};
 use crate::error::SimError;
 use crate::random::ServiceTime;
-use crate::setup::idle_table::IdleTable;
 use crate::setup::policies::Policies;
 use crate::setup::power_limit::PowerLimitSetup;
 use crate::state::clocks::cluster::{ClusterSetup, CppcSetup, HwpSetup};
 use crate::state::completion::CompletionSetup;
 use crate::state::drive::{Demand, Stripes};
+use crate::state::idle_table::IdleTable;
 use crate::state::program::Programs;
 use crate::state::request::RequestKind;
 use crate::state::sched::{Class, Tunables};
@@ -475,7 +474,7 @@ impl Setup {
             job.think_cycles += io.program;
         }
         let idle = machine.cluster.iter();
-        let idle = idle.map(|cluster| IdleTable::new(machine, cluster, policies));
+        let idle = idle.map(|cluster| IdleTable::new(machine, cluster, policies.poll));
         let idle = idle.collect::<Result<_, _>>()?;
         let clusters = clusters(machine, &policies.frequency)?;
         let biggest = clusters

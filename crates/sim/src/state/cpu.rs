@@ -8,6 +8,7 @@ use wakepath_units::{Capacity, Kilohertz};
 
 use crate::basics::{Cycles, FULL_SHARE, Interrupt, NEVER, TaskId};
 use crate::queue::fifo::Fifo;
+use crate::state::idle_table::IdleTable;
 use crate::state::timers::Timers;
 
 /// What a CPU does.
@@ -72,8 +73,10 @@ pub(crate) struct Running {
     pub(crate) khz_time: u128,
 }
 
-pub(crate) struct Cpu {
+pub(crate) struct Cpu<'a> {
     pub(crate) cluster: usize,
+    /// Its idle states.
+    pub(crate) idle: &'a IdleTable,
     /// Its clock.
     pub(crate) domain: usize,
     pub(crate) mode: Mode,
@@ -180,18 +183,20 @@ pub(crate) struct Cpu {
     left: Vec<u64>,
 }
 
-impl Cpu {
+impl<'a> Cpu<'a> {
     pub(crate) fn new(
         cluster: usize,
+        idle: &'a IdleTable,
         domain: usize,
         governor: Governor,
         latency_request: i64,
         lease: Option<(Lease, PsdPolicy)>,
-        states: usize,
         operating_points: usize,
     ) -> Self {
+        let states = idle.states.len();
         Self {
             cluster,
+            idle,
             domain,
             mode: Mode::Idle,
             serving: Interrupt::Reschedule,

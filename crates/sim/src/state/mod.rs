@@ -5,6 +5,7 @@ pub(crate) mod completion;
 pub(crate) mod cpu;
 pub(crate) mod cpu_power;
 pub(crate) mod drive;
+pub(crate) mod idle_table;
 pub(crate) mod parts;
 pub(crate) mod power;
 pub(crate) mod power_limit;

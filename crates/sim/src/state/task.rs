@@ -2,7 +2,7 @@
 
 use crate::basics::Cycles;
 use crate::basics::Direction;
-use crate::basics::{CpuId, RequestId};
+use crate::basics::{CpuId, NEVER, RequestId};
 use crate::queue::fifo::Fifo;
 use crate::state::request::{Request, RequestKind};
 use crate::state::sched::{Class, Entity};
@@ -90,8 +90,9 @@ pub(crate) struct Task {
     pub(crate) refill: Cycles,
     pub(crate) runnable: bool,
     pub(crate) in_iowait: bool,
-    /// When it started, and from when its requests count.
+    /// When it started, when its time is over, and from when its requests count.
     pub(crate) started: u64,
+    pub(crate) ends: u64,
     pub(crate) counts_from: u64,
     /// When the submission in progress began.
     pub(crate) begun: u64,
@@ -196,6 +197,7 @@ impl Task {
             runnable: false,
             in_iowait: false,
             started: 0,
+            ends: NEVER,
             counts_from: 0,
             begun: 0,
             submitted: 0,

@@ -4,13 +4,12 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleStates;
 use wakepath_hardware::machine::{Cluster, MachineIdleState, Scope};
 use wakepath_policies::idle::fit::FitBounds;
-use wakepath_policies::poll;
+use wakepath_policies::poll::{self, PollPolicy};
 use wakepath_units::Nanoseconds;
 
 use crate::basics::{Cycles, NEVER};
 use crate::error::SimError;
 use crate::random::ServiceTime;
-use crate::setup::policies::Policies;
 use crate::state::power::deepest_alone;
 
 /// Idle states that are looked at side by side: most machines have no more.
@@ -59,6 +58,8 @@ impl TrueState {
 /// The idle states of one kind of CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct IdleTable {
+    /// As declared to the governors.
+    pub(crate) declared: IdleStates,
     pub(crate) states: Vec<TrueState>,
     /// The declared target residencies of the enabled states, [`GROUP`] by [`GROUP`]; [`NEVER`] for the others.
     residencies: Vec<[u64; GROUP]>,
@@ -74,7 +75,7 @@ impl IdleTable {
     pub(crate) fn new(
         machine: &Machine,
         cluster: &Cluster,
-        policies: &Policies,
+        poll: Option<PollPolicy>,
     ) -> Result<Self, SimError> {
         let declared = machine.declared_idle_states_of(cluster)?;
         let of = machine.idle_states_of(cluster);
@@ -84,7 +85,7 @@ impl IdleTable {
             .collect();
         Ok(Self {
             poll_limit: poll::limit_under(
-                &policies.poll.unwrap_or_default(),
+                &poll.unwrap_or_default(),
                 &declared,
                 machine.tick_rate(),
             ),
@@ -102,6 +103,7 @@ impl IdleTable {
             shallowest: states.iter().position(|s| !s.disabled).unwrap_or(0),
             deepest_alone: deepest_alone(&of),
             states,
+            declared,
         })
     }
 
