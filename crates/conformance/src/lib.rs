@@ -5,6 +5,7 @@
 //! ([`generate`]) side by side with ours ([`checks`], [`compare`]). Not one decision may differ.
 //! [`recorded`] are decisions of releases whose source is no longer to be had.
 //! [`log`] has the kernel answer a call log from elsewhere.
+//! [`pelt`] sets the scheduler's signals beside those of its own code.
 //! [`leases`] compares the kernel module and the daemon's eBPF program with the rule of leases.
 //! [`mutants`] shows that the comparison can fail, [`coverage`] that the inputs get everywhere, and
 //! [`mod@bench`] compares the speed.
@@ -18,6 +19,7 @@ pub mod generate;
 pub mod leases;
 pub mod log;
 pub mod mutants;
+pub mod pelt;
 pub mod program;
 pub mod record;
 pub mod recorded;

@@ -60,6 +60,13 @@ const FILES: [&str; 13] = [
     "scripts/spelling.txt",
 ];
 
+/// Files taken from the package of one kernel alone.
+const ALSO: [(&str, &str); 3] = [
+    ("6.12", "kernel/sched/pelt.c"),
+    ("6.12", "kernel/sched/pelt.h"),
+    ("6.12", "kernel/sched/sched-pelt.h"),
+];
+
 /// Files that a source package may lack.
 const OPTIONAL: [&str; 1] = ["drivers/cpuidle/governors/gov.h"];
 
@@ -109,7 +116,7 @@ impl KernelSource {
         let shelf = cache.join(&package);
         let elsewhere = ELSEWHERE.iter().find(|package| package.kernel == version);
         if let Some(elsewhere) = elsewhere
-            && is_complete(&shelf.join(elsewhere.version))
+            && is_complete(&shelf.join(elsewhere.version), version)
         {
             return Self::read(version, elsewhere.version.to_owned(), &shelf);
         }
@@ -131,7 +138,7 @@ impl KernelSource {
             })?,
         };
         let root = shelf.join(&debian_version);
-        if !is_complete(&root) {
+        if !is_complete(&root, version) {
             let filled = match &origin {
                 Some(origin) => origin.unpack(version, &shelf),
                 None => Ok(()),
@@ -286,7 +293,7 @@ impl Origin {
 
         let tree = scratch.path().join("tree");
         fs::create_dir(&tree)?;
-        let names = FILES.map(|file| format!("linux-source-{kernel}/{file}"));
+        let names = files(kernel).map(|file| format!("linux-source-{kernel}/{file}"));
         // tar exits non-zero when an optional file is missing, so the result is judged by the
         // files that are there.
         let tar = Command::new("tar")
@@ -295,11 +302,11 @@ impl Origin {
             .arg("-C")
             .arg(&tree)
             .args(["--strip-components=1", "--occurrence=1"])
-            .args(&names)
+            .args(names)
             .stderr(Stdio::null())
             .status()
             .context("cannot run tar")?;
-        for file in required_files() {
+        for file in required_files(kernel) {
             ensure!(
                 tree.join(file).is_file(),
                 "{} has no {file} (tar: {tar})",
@@ -308,25 +315,31 @@ impl Origin {
         }
         let place = shelf.join(self.version());
         // An older wakepath took fewer files.
-        if place.is_dir() && !is_complete(&place) {
+        if place.is_dir() && !is_complete(&place, kernel) {
             fs::remove_dir_all(&place)
                 .with_context(|| format!("cannot remove {}", place.display()))?;
         }
         match fs::rename(&tree, &place) {
             // Another process was faster.
-            Err(_) if is_complete(&place) => Ok(()),
+            Err(_) if is_complete(&place, kernel) => Ok(()),
             renamed => Ok(renamed?),
         }
     }
 }
 
-fn required_files() -> impl Iterator<Item = &'static str> {
-    FILES.into_iter().filter(|file| !OPTIONAL.contains(file))
+/// The files taken from the package of a kernel.
+fn files(kernel: &str) -> impl Iterator<Item = &'static str> {
+    let also = ALSO.into_iter().filter(move |(of, _)| *of == kernel);
+    FILES.into_iter().chain(also.map(|(_, file)| file))
+}
+
+fn required_files(kernel: &str) -> impl Iterator<Item = &'static str> {
+    files(kernel).filter(|file| !OPTIONAL.contains(file))
 }
 
 /// All files that are needed have been unpacked there.
-fn is_complete(root: &Path) -> bool {
-    required_files().all(|file| root.join(file).is_file())
+fn is_complete(root: &Path, kernel: &str) -> bool {
+    required_files(kernel).all(|file| root.join(file).is_file())
 }
 
 /// Downloads a source package without installing it and takes the archive out of it. Its SHA-256 must be this one, if
