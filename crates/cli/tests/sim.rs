@@ -358,14 +358,81 @@ fn what_is_not_modelled_is_refused_by_name() {
         &["'j'", "1 GiB"],
     );
     let buffered = JOB.replace("direct=1", "direct=0");
-    for (rw, why) in [("randwrite", "writes"), ("read", "reads sequentially")] {
+    for (rw, why) in [("trimwrite", "trims"), ("read", "read-ahead")] {
         let job = buffered.replace("rw=randread", &format!("rw={rw}"));
-        fails_with(sim(&job, &machine), &["`j`", why, "direct=1"]);
+        fails_with(sim(&job, &machine), &["j", why, "direct=1"]);
     }
+    let writes = buffered.replace("rw=randread", "rw=randwrite");
+    let no_rate = ("\nwrite_mb_per_s", "\n#write_mb_per_s");
+    fails_with(
+        with_machine(no_rate, &writes),
+        &["'j'", "buffered writes", "drive.write_mb_per_s"],
+    );
     fails_with(
         sim(JOB, &["--machine", "rk3399", "--policy", "intel_pstate"]),
         &["intel_pstate", "'little'", "base_mhz"],
     );
+}
+
+#[test]
+fn buffered_writes_say_what_became_of_them() {
+    let job = "[j]\nfilename=/dev/nvme0n1\nrw=write\nbs=64k\nsize=64m\n";
+    let of = |lines: &str| {
+        let fixed = [
+            "--machine",
+            "xeon-e3-1240v5",
+            "--runs",
+            "1",
+            "--format",
+            "json",
+        ];
+        let assert = sim(&format!("{job}{lines}"), &fixed).success();
+        let run = json(&assert)["results"][0]["runs"][0].clone();
+        let said = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+        (run, said)
+    };
+    let (memory, said) = of("");
+    assert!(
+        said.contains("of 67 MB dirtied, 0 MB were written back within")
+            && said.contains("16 GiB of memory, which are assumed"),
+        "{said}"
+    );
+    assert_eq!(memory["page_cache"]["left_bytes"], 64 << 20);
+    let (drive, said) = of("end_fsync=1\n");
+    assert!(
+        said.contains("of 67 MB dirtied, 67 MB were written back"),
+        "{said}"
+    );
+    assert_eq!(drive["page_cache"]["written_back_bytes"], 64 << 20);
+    assert_eq!(
+        (&memory["writes"], &drive["writes"]),
+        (&1024.into(), &1024.into())
+    );
+    let iops = |run: &serde_json::Value| run["iops"].as_f64().unwrap();
+    assert!(
+        iops(&memory) > 1.5 * iops(&drive),
+        "{} {}",
+        iops(&memory),
+        iops(&drive)
+    );
+    // A job that goes past the page cache says nothing of it.
+    let (direct, said) = of("direct=1\n");
+    assert!(
+        said.is_empty() && direct.get("page_cache").is_none(),
+        "{said}"
+    );
+    for (memory, part) in [
+        ("0.00001", "memory_gib"),
+        ("-1", "memory_gib"),
+        ("nan", "memory_gib"),
+        ("8", "source"),
+    ] {
+        let table = format!("[page_cache]\nmemory_gib = {memory}\n\n[drive]");
+        fails_with(
+            with_machine(("[drive]", &table), JOB),
+            &["m.toml", "page_cache", part],
+        );
+    }
 }
 
 #[test]

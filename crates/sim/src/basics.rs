@@ -33,6 +33,8 @@ pub(crate) enum Timer {
     Background(usize),
     /// The end of a task's sleep.
     Task(TaskId),
+    /// The kernel looks for old dirty pages.
+    WriteBack,
     /// A PSD lease of the module or the daemon looks whether it is over.
     Lease,
 }

@@ -31,8 +31,8 @@ pub use result::rates::RateRun;
 pub use result::summary::{PolicyComparison, PolicyResult};
 pub use result::threads::{Spread, TaskRun, ThreadsRun, WakeAttribution};
 pub use result::{
-    ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts, Run,
-    StateTime,
+    ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts,
+    PageCacheRun, Run, StateTime,
 };
 pub use run::{simulate, simulate_observed};
 pub use setup::LONGEST_UNTIMED;

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use wakepath_compare::figure::Unit;
 use wakepath_compare::missed_rate;
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Origin;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
@@ -124,6 +125,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         eprintln!("wakepath: {}:{warning}", args.job.display());
     }
     tell_cut_jobs(&workload, &comparison);
+    tell_page_cache(&machine, &comparison);
     tell_power_limits(&comparison);
     let drive = &machine.drive;
     let declared = drive.power.as_ref().map(|power| &power.declared);
@@ -183,6 +185,30 @@ fn tell_cut_jobs(workload: &Workload, comparison: &PolicyComparison) {
             );
         }
     }
+}
+
+/// Says how much of what was written into the page cache has reached the drive, which decides what the figures are about.
+fn tell_page_cache(machine: &Machine, comparison: &PolicyComparison) {
+    let first = comparison
+        .results
+        .first()
+        .and_then(|result| result.runs.first());
+    let Some((run, cache)) = first.and_then(|run| Some((run, run.page_cache?))) else {
+        return;
+    };
+    let mb = |bytes: u64| format!("{:.0} MB", bytes as f64 / 1e6);
+    let memory = &machine.page_cache.memory_gib;
+    let memory = match memory.origin {
+        Origin::Assumed(_) => format!("{} GiB of memory, which are assumed", memory.value),
+        _ => format!("{} GiB of memory", memory.value),
+    };
+    eprintln!(
+        "wakepath: note: buffered writes: of {} dirtied, {} were written back within {:.3} s; writers were held back for {:.3} s; {memory}",
+        mb(cache.dirtied_bytes),
+        mb(cache.written_back_bytes),
+        run.seconds,
+        cache.held_back_seconds,
+    );
 }
 
 /// Says where a power limit decided how fast the machine was.

@@ -14,6 +14,7 @@ mod isolation;
 mod kinds;
 mod latency;
 mod library;
+mod page_cache;
 mod power;
 mod power_limit;
 mod to_toml;
@@ -31,6 +32,7 @@ pub use isolation::Isolation;
 pub use kinds::{CoreKind, EFFICIENCY_CAPACITY};
 pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};
+pub use page_cache::PageCache;
 pub use power::{Package, PackageSleep, Uncore};
 pub use power_limit::PowerLimit;
 
@@ -85,6 +87,9 @@ pub struct Machine {
     pub isolation: Isolation,
     /// CPU work of one I/O and where it is done.
     pub io_path: IoPath,
+    /// How much the page cache holds, and what writing into it costs.
+    #[serde(default, skip_serializing_if = "PageCache::is_assumed")]
+    pub page_cache: PageCache,
     /// The drive that the workload uses.
     pub drive: DriveModel,
     /// The others of a captured machine, which [`Machine::find_drive`] knows.
@@ -632,6 +637,7 @@ impl Machine {
             "cluster" => &self.cluster.iter().find(|c| c.name == name)?.source,
             "idle_state" => &self.idle_state.iter().find(|s| s.name == name)?.source,
             "io_path" => &self.io_path.source,
+            "page_cache" => &self.page_cache.source,
             "drive" => &self.drive.source,
             "package" => &self.package.as_ref()?.source,
             "uncore" => &self.uncore.as_ref()?.source,
@@ -723,6 +729,10 @@ impl Machine {
             ("io_path.completion.coalesce_us", &io.completion.coalesce_us),
         ] {
             all.push((key.to_owned(), figure));
+        }
+        if !self.page_cache.is_assumed() {
+            let of = self.page_cache.figures().into_iter();
+            all.extend(of.map(|(key, figure)| (format!("page_cache.{key}"), figure)));
         }
         all.extend(self.drive.figures());
         if let Some(package) = &self.package {

@@ -119,6 +119,9 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
             &format!("CPU {cpu} of a machine with {} CPUs", machine.cpus()),
         );
     }
+    if let Some((key, message)) = machine.page_cache.fault() {
+        return fault(&format!("page_cache.{key}"), message);
+    }
     if let Some((key, message)) = machine.isolation.fault(machine.cpus()) {
         return fault(&format!("isolation.{key}"), &message);
     }

@@ -76,10 +76,11 @@ impl<O: Observer> Engine<'_, O> {
             }
             Interrupt::Timer(Timer::Task(task)) => match self.tasks[task].program {
                 Program::Thread(thread) => self.thread_timer(cpu, task, thread),
-                Program::Job | Program::Worker => {
+                Program::Job | Program::Worker | Program::Flusher => {
                     self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
                 }
             },
+            Interrupt::Timer(Timer::WriteBack) => self.look_for_old_pages(cpu),
             Interrupt::Timer(Timer::Lease) => {
                 self.cpus[cpu].lease_timer = false;
                 self.arm_lease(cpu);

@@ -59,6 +59,7 @@ impl<O: Observer> Engine<'_, O> {
                 new.gathers = job.batch.is_some();
                 new.most = job.most;
                 new.writes_as = job.writes_as;
+                new.caller = (job.cache.as_ref()).map(|cache| Box::new(cache.caller(process)));
                 if !job.cpu_sets.is_empty() {
                     new.entity.allowed = Some(job.cpu_sets[process % job.cpu_sets.len()]);
                 }

@@ -10,6 +10,7 @@ mod idle_loop;
 mod interrupts;
 mod jobs;
 mod observe;
+mod page_cache;
 mod phases;
 mod power_limit;
 mod requests;
@@ -25,6 +26,7 @@ use wakepath_units::Nanoseconds;
 use self::clock::Pulled;
 use self::frequency::ClockSlots;
 use self::jobs::Jobs;
+use self::page_cache::WriteBack;
 use self::power_limit::Packages;
 use crate::basics::{CpuId, RequestId};
 use crate::error::{LATEST, SimError, Stuck};
@@ -36,6 +38,7 @@ use crate::setup::Setup;
 use crate::state::clocks::Domain;
 use crate::state::cpu::{Cpu, Mode};
 use crate::state::drive::{Drive, DriveTotals};
+use crate::state::page_cache::Totals;
 use crate::state::power::PowerTracker;
 use crate::state::request::Request;
 use crate::state::task::Task;
@@ -133,6 +136,8 @@ pub(crate) struct Engine<'a, O> {
     looks: u64,
     /// Which jobs have started and ended.
     jobs: Jobs,
+    /// If somebody writes into the page cache.
+    cache: Option<Box<WriteBack>>,
 }
 
 impl<'a, O: Observer> Engine<'a, O> {
@@ -194,11 +199,13 @@ impl<'a, O: Observer> Engine<'a, O> {
             failure: None,
             looks: 0,
             jobs: Jobs::new(setup),
+            cache: None,
             packages: Packages::of(setup),
             cpus,
             setup,
         };
         engine.start_background();
+        engine.start_write_back();
         (0..engine.drives.len()).for_each(|drive| engine.watch_drive(drive));
         (0..engine.domains.len()).for_each(|domain| engine.observe_frequency(domain));
         for cpu in 0..engine.cpus.len() {
@@ -348,6 +355,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 self.cut_jobs
             },
             rates: self.rates,
+            page_cache: self.cache.map(|cache| cache.into_totals()),
             drives: {
                 let totals = self.drives.into_iter().map(|d| d.finish(self.now));
                 totals.collect::<Option<Vec<_>>>()
@@ -384,6 +392,8 @@ pub(crate) struct Finished<'a> {
     pub(crate) migrations: u64,
     pub(crate) cut_jobs: Vec<usize>,
     pub(crate) rates: Vec<[RateSums; 2]>,
+    /// If somebody wrote into the page cache.
+    pub(crate) page_cache: Option<Totals>,
     /// Of each drive, if they have power states.
     pub(crate) drives: Option<Vec<DriveTotals>>,
 }

@@ -17,6 +17,19 @@ use crate::state::task::{Program, Task};
 impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(super) fn submit(&mut self, cpu: CpuId, task: TaskId) {
+        let (direction, bytes) = self.take_next(task);
+        let t = &self.tasks[task];
+        let job = &self.setup.jobs[t.job];
+        let data = if job.has_data(t.submitted) { bytes } else { 0 };
+        if job.buffered && t.bytes > job.span {
+            self.read_all(task);
+        }
+        self.submit_request(cpu, task, direction, data);
+    }
+
+    /// The next request of a job is about to be submitted. Returns which way it goes, and its bytes.
+    #[inline(always)]
+    pub(super) fn take_next(&mut self, task: TaskId) -> (Direction, u64) {
         let t = &mut self.tasks[task];
         let job = &self.setup.jobs[t.job];
         let settled = t.direction.take();
@@ -31,16 +44,15 @@ impl<O: Observer> Engine<'_, O> {
             t.settle_rates(job, direction, &mut self.random);
         }
         t.last = direction;
-        let data = if job.has_data(t.submitted) { bytes } else { 0 };
-        if job.buffered && t.bytes > job.span {
-            self.read_all(task);
-        }
-        self.submit_request(cpu, task, direction, data);
+        (direction, bytes)
     }
 
     /// A job is about to read from the page cache what it has read before.
     #[cold]
     fn read_all(&mut self, task: TaskId) {
+        if self.cache.is_some() && self.tasks[task].caller.is_some() {
+            return;
+        }
         self.failure.get_or_insert(SimError::Workload {
             job: self.setup.jobs[self.tasks[task].job].name.clone(),
             what: "buffered reads beyond its size, which the page cache has by then; give a larger size, or direct=1"
@@ -214,7 +226,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Makes room for a request.
     #[inline]
-    fn add_request(&mut self) -> RequestId {
+    pub(super) fn add_request(&mut self) -> RequestId {
         self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(Request::default());
             self.requests.len() - 1
@@ -223,7 +235,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Hands a request, or a piece of one, to a drive.
     #[inline(always)]
-    fn give_to_drive(&mut self, drive: usize, id: RequestId, bytes: u64) {
+    pub(super) fn give_to_drive(&mut self, drive: usize, id: RequestId, bytes: u64) {
         let (now, volume) = (self.now, &self.setup.volume);
         let completion = &self.setup.completion;
         let request = &mut self.requests[id];
@@ -297,7 +309,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Where on the volume a task's next request begins.
-    fn offset(&mut self, task: TaskId, direction: Direction, bytes: u64) -> u64 {
+    pub(super) fn offset(&mut self, task: TaskId, direction: Direction, bytes: u64) -> u64 {
         let blocks = match self.tasks[task].program {
             Program::Job => {
                 if let Some(offset) = self.tasks[task].offset {
@@ -311,7 +323,7 @@ impl<O: Observer> Engine<'_, O> {
                 blocks
             }
             // A thread writes one block after the other, for ever.
-            Program::Thread(_) | Program::Worker => u64::MAX / bytes,
+            Program::Thread(_) | Program::Worker | Program::Flusher => u64::MAX / bytes,
         };
         // As fio does, each direction on its own.
         let next = &mut self.tasks[task].next_block[direction as usize];
@@ -397,6 +409,10 @@ impl<O: Observer> Engine<'_, O> {
         }
         request.parts = piece.parts;
         request.cut = piece.cut;
+        if request.kind == RequestKind::WriteBack {
+            self.page_request_ended(cpu, whole);
+            return None;
+        }
         Some(whole)
     }
 }

@@ -9,7 +9,7 @@ use crate::basics::Direction;
 use crate::basics::{CpuId, TaskId, Timer};
 use crate::observe::observer::{Observer, RequestStep};
 use crate::observe::recorder::Recorder;
-use crate::setup::{IoCost, JobSetup, Setup};
+use crate::setup::{JobSetup, Setup};
 use crate::state::clocks::Report;
 use crate::state::cpu::Mode;
 use crate::state::parts::{Part, Work};
@@ -88,7 +88,7 @@ impl<O: Observer> Engine<'_, O> {
             _ if t.step != Step::Wait => t.work,
             Program::Thread(_) if !t.completed.is_empty() => self.resume(cpu, task),
             Program::Thread(thread) => return self.thread_turn(cpu, task, thread),
-            Program::Job | Program::Worker => {
+            Program::Job | Program::Worker | Program::Flusher => {
                 self.plan(cpu, task);
                 return true;
             }
@@ -111,6 +111,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.block(cpu, task, false);
             }
             Program::Job => self.jobs_turn(cpu, task),
+            Program::Flusher => self.calls_turn(cpu, task),
             Program::Thread(thread) => {
                 match self.tasks[task].step {
                     Step::Submit => {
@@ -259,6 +260,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
             }
             Step::Spin => return self.rest(cpu, task),
+            Step::Call => return self.calls_turn(cpu, task),
             // It woke up before its pause was over.
             Step::Think if self.tasks[task].pauses_until() > self.now => {
                 return self.rest(cpu, task);
@@ -269,7 +271,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Decides a job's next step and starts it, or blocks it.
-    fn plan(&mut self, cpu: CpuId, task: TaskId) {
+    pub(super) fn plan(&mut self, cpu: CpuId, task: TaskId) {
         match self.next_step(cpu, task) {
             Plan::Work(work) => self.execute(cpu, Mode::Task, work),
             Plan::Spin(until) => self.spin_until(cpu, task, until),
@@ -326,7 +328,7 @@ impl<O: Observer> Engine<'_, O> {
         if !more && t.in_flight == 0 {
             if job.flushes_at_end && t.last_flush_is_due() && (!goes_on || job.flushes_each_way) {
                 t.flushing = true;
-                return Plan::Work(self.begin_submission(task, 0));
+                return self.begin_fsync(cpu, task);
             }
             if goes_on && t.starts_over() {
                 return self.next_step(cpu, task);
@@ -355,7 +357,7 @@ impl<O: Observer> Engine<'_, O> {
             if job.batch.is_some() {
                 self.submit_batch(task, false);
             }
-            return Plan::Work(self.begin_submission(task, 0));
+            return self.begin_fsync(cpu, task);
         }
         if let Some(Held::Until(until)) = held {
             t.step = Step::Wait;
@@ -366,16 +368,30 @@ impl<O: Observer> Engine<'_, O> {
                 self.tasks[task].pass_is_over = true;
                 return self.next_step(cpu, task);
             };
+            if job.buffer_cycles != [0, 0]
+                && let Some(work) = self.work_on_buffer(task, bytes)
+            {
+                return Plan::Work(work);
+            }
+            if job.cache.is_some()
+                && let Some(work) = self.begin_call(cpu, task, bytes)
+            {
+                return Plan::Work(work);
+            }
             bytes
         } else {
             0
         };
-        if job.buffer_cycles != [0, 0]
-            && let Some(work) = self.work_on_buffer(task, bytes)
-        {
-            return Plan::Work(work);
-        }
         Plan::Work(self.begin_submission(task, bytes))
+    }
+
+    /// A job flushes the drive, after what the page cache has of its file is written back.
+    #[inline(never)]
+    fn begin_fsync(&mut self, cpu: CpuId, task: TaskId) -> Plan {
+        match &self.setup.jobs[self.tasks[task].job].cache {
+            Some(_) => Plan::Work(self.begin_write_back(cpu, task)),
+            None => Plan::Work(self.begin_submission(task, 0)),
+        }
     }
 
     /// A write is on the media, and its system call flushes the drive.
@@ -519,20 +535,27 @@ impl Task {
             return work;
         }
         let job = &setup.jobs[self.job];
+        if job.buffered {
+            work = self.copying(setup, requests, taken);
+        }
         if job.submits_alone {
             work += setup.io.asynchronous[1];
-        }
-        if job.buffered {
-            work += self.copying(&setup.io, requests, taken);
         }
         work
     }
 
-    /// Of that, what comes from the page cache.
+    /// The same of a job that uses the page cache.
     #[inline(never)]
-    fn copying(&self, io: &IoCost, requests: &[Request], taken: usize) -> Cycles {
-        let taken = self.completed.iter().take(taken);
-        taken.map(|id| io.page_cache(requests[*id].bytes)).sum()
+    fn copying(&self, setup: &Setup, requests: &[Request], taken: usize) -> Cycles {
+        let all = self.completed.iter().take(taken);
+        let of = all.map(|id| &requests[*id]);
+        // What did not go to the drive has been copied.
+        let from_drive = of.filter(|request| request.kind != RequestKind::Cached);
+        let (requests, pages) = from_drive.fold((0, 0), |(requests, work), request| {
+            (requests + 1, work + setup.io.page_cache(request.bytes))
+        });
+        let slept = self.slept && requests > 0;
+        setup.io.resume(requests, slept) + setup.syscall(self.cpu) + pages
     }
 }
 

@@ -177,9 +177,10 @@ impl Activity {
                 let of = &tasks[task];
                 Self::Task {
                     task,
-                    job: (of.step != Step::Worker).then_some(of.job),
+                    job: (of.job != usize::MAX).then_some(of.job),
                     work: match of.step {
-                        Step::Submit | Step::Deactivate => Work::Submit,
+                        Step::Call if of.program == Program::Flusher => Work::Background,
+                        Step::Submit | Step::Deactivate | Step::Call => Work::Submit,
                         Step::Resume | Step::Wait => Work::Resume,
                         Step::Spin if matches!(of.program, Program::Thread(_)) => Work::Run,
                         Step::Think | Step::Spin => Work::Think,

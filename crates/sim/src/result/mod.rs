@@ -19,6 +19,7 @@ use crate::result::rates::RateRun;
 use crate::result::threads::ThreadsRun;
 use crate::state::clocks::{Domain, HwpBoostRun};
 use crate::state::drive::DriveTotals;
+use crate::state::page_cache::{PAGE, Totals};
 use crate::state::program::Programs;
 
 /// One run: one policy combination, one seed.
@@ -77,9 +78,36 @@ pub struct Run {
     /// The drive, if it has power states; of several, the sum over them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveRun>,
+    /// The page cache, if somebody wrote into it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_cache: Option<PageCacheRun>,
     /// Distributions, which JSON leaves out.
     #[serde(skip)]
     pub details: Details,
+}
+
+/// What the page cache did.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PageCacheRun {
+    /// Bytes of pages that became dirty; a page that is dirty already does not count again.
+    pub dirtied_bytes: u64,
+    /// Bytes of pages that were written back. What was dirtied has been written back or is left.
+    pub written_back_bytes: u64,
+    /// Bytes of pages that were dirty or on their way at the end of the run.
+    pub left_bytes: u64,
+    /// Seconds for which writers were held back because there were too many dirty pages, summed over them.
+    pub held_back_seconds: f64,
+}
+
+impl PageCacheRun {
+    fn new(totals: &Totals) -> Self {
+        Self {
+            dirtied_bytes: totals.dirtied * PAGE,
+            written_back_bytes: totals.written * PAGE,
+            left_bytes: totals.left * PAGE,
+            held_back_seconds: totals.paused as f64 / 1e9,
+        }
+    }
 }
 
 /// What the drive did.
@@ -379,6 +407,7 @@ impl Run {
                 .drives
                 .as_ref()
                 .map(|d| DriveRun::new(&DriveTotals::sum(d), finished.end)),
+            page_cache: finished.page_cache.as_ref().map(PageCacheRun::new),
             details: Details::new(machine, finished),
         }
     }

@@ -28,6 +28,7 @@ use crate::state::clocks::cluster::{ClusterSetup, CppcSetup, HwpSetup};
 use crate::state::completion::CompletionSetup;
 use crate::state::drive::{Demand, Stripes};
 use crate::state::idle_table::IdleTable;
+use crate::state::page_cache::{Caller, PageCacheSetup};
 use crate::state::program::Programs;
 use crate::state::request::RequestKind;
 use crate::state::sched::{Class, Tunables};
@@ -103,7 +104,7 @@ pub(crate) struct IoCost {
     resume: Cycles,
     /// Of the submission, the interrupt and the resumption: what is done only for a task that sleeps.
     pub(crate) deactivation: Cycles,
-    reactivation: Cycles,
+    pub(crate) reactivation: Cycles,
     switch: Cycles,
     /// Of a buffered read, for each [`BLOCK`] of it.
     page_cache: Cycles,
@@ -275,6 +276,8 @@ pub(crate) struct JobSetup {
     pub(crate) iowait: bool,
     /// Its reads go through the page cache, which has nothing of the file before the run.
     pub(crate) buffered: bool,
+    /// If it uses the page cache, and somebody writes into that.
+    pub(crate) cache: Option<CacheJob>,
     /// It thinks between its requests, or their rate is limited.
     pub(crate) paced: bool,
     /// Writes after which a process flushes the drive, by fsync and by fdatasync; 0: never.
@@ -321,6 +324,109 @@ impl JobSetup {
             Trims::Alternate => !number.is_multiple_of(2),
         }
     }
+}
+
+/// What a job does with a page cache into which jobs write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CacheJob {
+    /// The file of the first process, and whether all others have that, too; else they have the next ones.
+    file: usize,
+    shared: bool,
+    /// Where the first process begins in its file, and how much further each other one.
+    offset: u64,
+    increment: u64,
+    /// A page of which a part is written is read first, unless it is cached: it is there.
+    pub(crate) reads_parts: bool,
+    /// Each write ends when its data are on the media.
+    pub(crate) syncs: bool,
+}
+
+impl CacheJob {
+    fn new(job: &FioJob, capacity: u64) -> Option<Self> {
+        let offset = job.offset_of(0, capacity);
+        (!job.is_direct()).then(|| Self {
+            file: 0,
+            shared: job.shared_files().is_some(),
+            offset,
+            increment: job.offset_of(1, capacity) - offset,
+            // A file that fio makes has nothing beyond its end.
+            reads_parts: job.is_on_device() || job.rw.reads(),
+            syncs: job.sync,
+        })
+    }
+
+    /// What a process has to do with the page cache.
+    pub(crate) fn caller(&self, process: usize) -> Caller {
+        let file = self.file + if self.shared { 0 } else { process };
+        let base = self.increment.saturating_mul(process as u64);
+        Caller::new(file, self.offset.saturating_add(base))
+    }
+}
+
+/// Gives the files of jobs their numbers. Returns how many there are.
+fn number_files(setups: &mut [JobSetup], jobs: &[FioJob]) -> usize {
+    let mut shared: Vec<(&str, usize)> = Vec::new();
+    let mut files = 0;
+    for (setup, job) in setups.iter_mut().zip(jobs) {
+        let Some(cache) = &mut setup.cache else {
+            continue;
+        };
+        cache.file = files;
+        let Some(name) = job.shared_files() else {
+            files += setup.processes as usize;
+            continue;
+        };
+        let known = shared.iter().find(|(other, _)| *other == name);
+        if let Some((_, file)) = known {
+            cache.file = *file;
+        } else {
+            shared.push((name, files));
+            files += 1;
+        }
+    }
+    files
+}
+
+/// The page cache, if a job writes into it.
+fn page_cache(
+    machine: &Machine,
+    setups: &mut [JobSetup],
+    jobs: &[FioJob],
+) -> Option<PageCacheSetup> {
+    if !jobs.iter().any(FioJob::buffers_writes) {
+        // What is read once is never cached.
+        for job in setups {
+            job.cache = None;
+        }
+        return None;
+    }
+    let files = number_files(setups, jobs);
+    let of = &machine.page_cache;
+    // What a machine says of reads holds for writes, too, unless it says something of them.
+    let page = match &machine.io_path.page_cache_kcycles {
+        of_reads if of_reads.is_given() && of.is_assumed() => of_reads,
+        _ => &of.page_kcycles,
+    };
+    let mut remembers = false;
+    for job in setups {
+        if let Some(cache) = &job.cache {
+            job.settles_size = true;
+            let whole = |bytes: u64| bytes.is_multiple_of(BLOCK);
+            let pages = !job.counts_bytes
+                && [job.block[1], cache.offset, cache.increment]
+                    .into_iter()
+                    .all(whole);
+            remembers |= job.read_percent > 0 || !pages;
+        }
+    }
+    Some(PageCacheSetup {
+        pages: machine.page_cache_pages(),
+        call: of.write_kcycles.kilocycles(),
+        page: page.kilocycles(),
+        files,
+        reads: jobs.iter().any(|job| job.rw.reads()),
+        remembers,
+    })
 }
 
 /// A rate as a share: `requests` of them, or so many bytes where block sizes vary, take `ns`.
@@ -440,6 +546,8 @@ pub(crate) struct Setup {
     pub(crate) background: Vec<BackgroundSetup>,
     pub(crate) volume: VolumeSetup,
     pub(crate) jobs: Vec<JobSetup>,
+    /// If somebody writes into it.
+    pub(crate) page_cache: Option<PageCacheSetup>,
     pub(crate) programs: Programs,
     /// If the CPUs take turns.
     pub(crate) emulator: Option<EmulatorSetup>,
@@ -468,6 +576,10 @@ impl Setup {
                     .collect::<Result<Vec<_>, _>>()?
             }
             Workload::RtApp(_) => Vec::new(),
+        };
+        let page_cache = match workload {
+            Workload::Fio(file) => page_cache(machine, &mut jobs, &file.jobs),
+            Workload::RtApp(_) => None,
         };
         let io = IoCost::new(&machine.io_path);
         for job in &mut jobs {
@@ -569,6 +681,7 @@ impl Setup {
                 units: machine.drive.addressed_units(),
             },
             jobs,
+            page_cache,
             programs,
             emulator: {
                 let khz = biggest.unwrap_or(1);
@@ -872,8 +985,10 @@ fn job(
              drive without a volatile cache",
         )));
     }
-    // The kernel sends no flush to a drive without a volatile cache.
-    let flushes = job.rw.writes() && drive.flush_us.micros().0 > 0;
+    // The kernel sends no flush to a drive without a volatile cache, but writes back what is dirty.
+    let volatile = drive.flush_us.micros().0 > 0;
+    let flushes = job.rw.writes() && (volatile || job.buffers_writes());
+    let cache = CacheJob::new(job, drive.capacity());
     let [least, most] = bounds(job);
     // The drive's service times are those of 4 KiB requests.
     for (used, bytes, key, rate) in [
@@ -898,6 +1013,12 @@ fn job(
                 "blocks of more than 4k on a drive whose rate is not known; give drive.{key} in the machine's file"
             )));
         }
+    }
+    if job.buffers_writes() && drive.write_mb_per_s.value <= 0.0 {
+        return Err(unsupported(
+            "buffered writes, which are written back in large requests, on a drive whose rate is not known; give \
+             drive.write_mb_per_s in the machine's file, or set direct=1",
+        ));
     }
     let limits = job.limits(drive.capacity());
     let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
@@ -933,6 +1054,7 @@ fn job(
         submits_alone: !job.ioengine.is_synchronous() && job.batching().is_none(),
         iowait: job.waits_as_iowait(io_uring_iowait),
         buffered: !job.is_direct(),
+        cache,
         end: Some(job.ramp_time.0 + end),
         cut: limits.time.is_none_or(|t| t.0 > end),
         ramp: job.ramp_time.0,
@@ -962,7 +1084,7 @@ fn job(
         flushes_each_way: !job.time_based,
         // The kernel has a direct write of `O_SYNC` on the media by REQ_FUA, and flushes besides if the system call waits for it
         // (`blkdev_write_iter()`, Linux 6.12).
-        writes_as: if !(job.sync && flushes) {
+        writes_as: if !(job.sync && flushes) || cache.is_some() {
             RequestKind::Plain
         } else if job.ioengine.is_synchronous() || job.ioengine == IoEngine::Posixaio {
             RequestKind::Synchronous

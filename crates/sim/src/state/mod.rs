@@ -6,6 +6,7 @@ pub(crate) mod cpu;
 pub(crate) mod cpu_power;
 pub(crate) mod drive;
 pub(crate) mod idle_table;
+pub(crate) mod page_cache;
 pub(crate) mod parts;
 pub(crate) mod power;
 pub(crate) mod power_limit;

@@ -14,6 +14,10 @@ pub(crate) enum RequestKind {
     Through,
     /// The same, in a system call that flushes the drive as well before it returns.
     Synchronous,
+    /// A read or write that was done by the page cache, without the drive.
+    Cached,
+    /// The page cache reads or writes back, and it is none of a job's reads and writes.
+    WriteBack,
 }
 
 /// A request on its way. What one drive of several has of it, a piece, is a request of its own until

@@ -4,6 +4,7 @@ use crate::basics::Cycles;
 use crate::basics::Direction;
 use crate::basics::{CpuId, NEVER, RequestId};
 use crate::queue::fifo::Fifo;
+use crate::state::page_cache::Caller;
 use crate::state::request::{Request, RequestKind};
 use crate::state::sched::{Class, Entity};
 use crate::state::threads::ThreadId;
@@ -18,6 +19,8 @@ pub(crate) enum Program {
     Job,
     /// A thread of an rt-app task.
     Thread(ThreadId),
+    /// The kernel's thread that writes back dirty pages.
+    Flusher,
 }
 
 /// What a task's present segment of work is.
@@ -39,6 +42,8 @@ pub(crate) enum Step {
     Thread,
     /// Background work.
     Worker,
+    /// A part of a call of the page cache: see [`Caller::stage`].
+    Call,
 }
 
 /// After what a job pauses.
@@ -108,6 +113,8 @@ pub(crate) struct Task {
     pub(crate) flushing: bool,
     /// What is special about its writes.
     pub(crate) writes_as: RequestKind,
+    /// If it uses the page cache.
+    pub(crate) caller: Option<Box<Caller>>,
     /// A write that is done, but for the flush before its system call returns.
     pub(crate) unreturned: Option<Box<Request>>,
     /// The direction of its next request, once it is settled.
@@ -169,6 +176,16 @@ impl Task {
         }
     }
 
+    /// The kernel's thread that writes back dirty pages, asleep.
+    pub(crate) fn flusher() -> Self {
+        Self {
+            program: Program::Flusher,
+            step: Step::Call,
+            caller: Some(Box::new(Caller::new(usize::MAX, 0))),
+            ..Self::worker(0, false)
+        }
+    }
+
     /// A thread of an rt-app task, about to take its first step. Where it begins is not settled.
     pub(crate) fn thread(thread: ThreadId, of: usize, class: Class) -> Self {
         let mut task = Self {
@@ -207,6 +224,7 @@ impl Task {
             flushed: true,
             flushing: false,
             writes_as: RequestKind::Plain,
+            caller: None,
             unreturned: None,
             direction: None,
             walk: None,

@@ -75,6 +75,24 @@ impl FioJob {
         self.filename.as_deref().map(list).unwrap_or_default()
     }
 
+    /// What stands for its files, where all of its processes have the same ones.
+    pub fn shared_files(&self) -> Option<&str> {
+        match &self.filename {
+            Some(names) => Some(names),
+            None => self.is_on_device().then_some(&self.name),
+        }
+    }
+
+    /// Where a process, counted from 0, begins in its files, on a drive of `capacity` bytes.
+    pub fn offset_of(&self, process: u32, capacity: u64) -> u64 {
+        let step = match self.places.increment {
+            None => 0,
+            Some(Size::Bytes(bytes)) => bytes,
+            Some(Size::Percent(percent)) => share_of(capacity, percent),
+        };
+        (self.start_offset(capacity)).saturating_add(step.saturating_mul(u64::from(process)))
+    }
+
     /// Whether it goes to devices, whose size is known without the job: below `/dev`, by `filename` or the job's name.
     pub fn is_on_device(&self) -> bool {
         let mut names = self.names();

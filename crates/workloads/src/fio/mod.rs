@@ -281,21 +281,30 @@ impl FioJob {
 
     /// What of it goes through the page cache in a way that is not modelled.
     ///
-    /// Random reads are: fio drops what is cached of the file, and reads each block once, so that each read misses.
+    /// A job that writes has what it wrote and read in the cache. Of jobs that only read, fio drops what is cached of the file,
+    /// and each block is read once, so that each read misses.
     const fn unmodelled_in_page_cache(&self) -> Option<&'static str> {
         if self.is_direct() {
             return None;
         }
-        if self.rw.writes() || self.rw.trims() {
-            return Some("this job writes");
+        if self.rw.trims() {
+            return Some("trims");
         }
-        if !self.rw.is_random() {
-            return Some("this job reads sequentially");
+        if self.rw.reads() && !self.rw.is_random() {
+            return Some("read-ahead, which sequential reads bring about");
         }
-        if self.places.distribution.is_some() || self.norandommap {
-            return Some("this job may read a block twice");
+        if self.places.distribution.is_some() {
+            return Some("random_distribution, which decides what is cached");
+        }
+        if !self.rw.writes() && self.norandommap {
+            return Some("reads of a block that was read before, as by norandommap");
         }
         None
+    }
+
+    /// Whether it writes into the page cache, from which the kernel writes back to the drive.
+    pub const fn buffers_writes(&self) -> bool {
+        self.rw.writes() && !self.is_direct()
     }
 
     /// Whether a system call that submits a request returns when that is done: libaio reads from the page cache as

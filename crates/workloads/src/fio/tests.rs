@@ -272,17 +272,28 @@ fn a_refusal_names_everything_at_once() {
 }
 
 #[test]
-fn buffered_random_reads_are_modelled() {
+fn buffered_writes_and_random_reads_are_modelled() {
     let of = |lines: &str| parse(&format!("[j]\nsize=1g\niodepth=8\n{lines}\n"), "t.fio").unwrap();
     let modelled = |lines: &str| of(lines).unmodelled.is_empty();
-    assert!(modelled("rw=randread"));
+    for lines in [
+        "rw=randread",
+        "rw=write",
+        "rw=randwrite",
+        "rw=randrw",
+        "rw=randwrite\nnorandommap\nfsync=1",
+        "rw=write\ninvalidate=0\nfadvise_hint=sequential",
+    ] {
+        assert!(modelled(lines), "{lines}");
+    }
     assert!(modelled(
         "rw=randread\nioengine=io_uring\ninvalidate=1\nfadvise_hint=1"
     ));
     for lines in [
         "rw=read",
-        "rw=randwrite",
-        "rw=randrw",
+        "rw=rw",
+        "rw=randrw\ninvalidate=0",
+        "rw=randwrite\nrandom_distribution=zipf:1.2",
+        "rw=write\nsync_file_range=write:8",
         "rw=randread\nnorandommap",
         "rw=randread\nrandom_distribution=zipf:1.2",
         "rw=randread\ninvalidate=0",

@@ -80,7 +80,7 @@ struct Pass {
 
 impl Walk {
     /// How each process of the job goes through its file on a drive of `capacity` bytes. `None` where that is as good
-    /// as its limits: I/Os of one size.
+    /// as its limits: I/Os of one size whose places do not matter. They do to the page cache.
     pub fn of(job: &FioJob, capacity: u64) -> Option<Self> {
         let smallest = job.smallest_blocks();
         let unit = smallest.into_iter().min()?;
@@ -93,8 +93,12 @@ impl Walk {
         let percent = job.places.percentage_random;
         let random_percent = [percent.read, percent.write];
         let partly = job.rw.is_random() && random_percent != [100; 2];
-        let irregular =
-            vary || both || partly || zones.is_some() || (map && (apart(0) || apart(1)));
+        let irregular = vary
+            || both
+            || partly
+            || zones.is_some()
+            || (map && (apart(0) || apart(1)))
+            || (map && job.buffers_writes());
         if !irregular || job.rw.trims() {
             return None;
         }

@@ -5,6 +5,7 @@ use super::{Draft, Row, one_of};
 
 const RANGES: &str =
     "writing out as the job goes is not modelled; fsync=N writes out after each N writes";
+const NO_READS: &str = "is ignored: what the page cache has of the file before hardly matters to a job that only writes";
 const NO_WRITES: &str = "has no effect on a job that only reads";
 const POLLED: &str = "polled completions are not modelled; remove it to simulate interrupts";
 const SCHEDULER: &str = "is ignored: the modelled drives have no I/O scheduler";
@@ -128,6 +129,8 @@ pub(super) const ROWS: &[Row] = &[
     Row::depends(&["invalidate"], |draft, value| {
         if draft.job.is_direct() {
             Verdict::Ignored(CACHE.to_owned())
+        } else if !draft.job.rw.reads() {
+            Verdict::Ignored(NO_READS.to_owned())
         } else if is_off(value) {
             Verdict::Unmodelled("what the page cache had before the run is not known".to_owned())
         } else {
@@ -137,6 +140,8 @@ pub(super) const ROWS: &[Row] = &[
     Row::depends(&["fadvise_hint"], |draft, value| {
         if draft.job.is_direct() {
             Verdict::Ignored(CACHE.to_owned())
+        } else if !draft.job.rw.reads() {
+            Verdict::Ignored(NO_READS.to_owned())
         } else if ["0", "1", "none", "random"].contains(&value) {
             Verdict::Ignored("is ignored: random reads are read as they are, with this hint or without".to_owned())
         } else {

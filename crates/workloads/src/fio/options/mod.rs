@@ -379,9 +379,8 @@ impl Draft {
             findings.add(self.place_of(option), Problem::new(message));
         }
         if let Some(what) = job.unmodelled_in_page_cache() {
-            let message = format!(
-                "job `{name}`: buffered I/O is modelled for random reads of new blocks only, and {what}; set direct=1"
-            );
+            let message =
+                format!("job `{name}`: buffered I/O is modelled without {what}; set direct=1");
             let option = if self.given.contains_key("buffered") {
                 "buffered"
             } else {

@@ -93,7 +93,7 @@ pub(super) fn of_queue(draft: &Draft, _: &str) -> Verdict {
         ))
     } else if job.waits_in_submission() {
         Verdict::Ignored(format!(
-            "has no effect on job `{}`: without direct=1 libaio waits for each read before it submits the next one",
+            "has no effect on job `{}`: without direct=1 libaio waits for each I/O before it submits the next one",
             shown(&job.name)
         ))
     } else {

@@ -1,0 +1,81 @@
+//! The page cache, into which buffered writes go.
+
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Figure, Machine};
+
+/// Memory of a machine that does not say how much it has.
+const MEMORY_GIB: f64 = 16.0;
+const MEMORY_WHY: &str = "the machine does not say how much memory it has";
+
+/// From half of what the smallest boards have to more than any machine has.
+const MEMORY_RANGE: RangeInclusive<f64> = 0.0625..=65_536.0;
+
+const CALL_KCYCLES: f64 = 1.5;
+const CALL_WHY: &str = "measured on another machine: fio 3.33, psync, writes of 4 KiB to 1 MiB into cached pages of ext4, Linux 6.18, Xeon of 2.6 GHz";
+
+const PAGE_KCYCLES: f64 = 2.0;
+const PAGE_WHY: &str = "measured on another machine: the same, 1.3 for a page that is cached, 2.8 for a new one of tmpfs";
+
+/// How much the page cache holds, and what a write into it costs.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PageCache {
+    /// Memory that it can have, and of which the limits of dirty pages are shares, in GiB.
+    pub memory_gib: Figure,
+    /// Work of a system call that writes, whatever its size, in thousands of cycles of the biggest core.
+    pub write_kcycles: Figure,
+    /// Work of each 4 KiB that it writes: finding or allocating the page, copying, and accounting for it, in thousands of cycles.
+    pub page_kcycles: Figure,
+    /// Source of the plain figures.
+    pub source: String,
+}
+
+impl Default for PageCache {
+    fn default() -> Self {
+        Self {
+            memory_gib: Figure::assumed(MEMORY_GIB, MEMORY_WHY),
+            write_kcycles: Figure::assumed(CALL_KCYCLES, CALL_WHY),
+            page_kcycles: Figure::assumed(PAGE_KCYCLES, PAGE_WHY),
+            source: String::new(),
+        }
+    }
+}
+
+impl PageCache {
+    /// Whether the machine says nothing about it.
+    pub fn is_assumed(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Every figure with its key.
+    pub(super) fn figures(&self) -> [(&'static str, &Figure); 3] {
+        [
+            ("memory_gib", &self.memory_gib),
+            ("write_kcycles", &self.write_kcycles),
+            ("page_kcycles", &self.page_kcycles),
+        ]
+    }
+
+    /// What is wrong with it, and at which key.
+    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
+        let plain = |figure: &Figure| figure.origin == super::Origin::Table;
+        if !MEMORY_RANGE.contains(&self.memory_gib.value) {
+            return Some(("memory_gib", "between 0.0625 (64 MiB) and 65536"));
+        }
+        if self.write_kcycles.value + self.page_kcycles.value <= 0.0 {
+            return Some(("write_kcycles", "a write takes time"));
+        }
+        let sourceless = self.source.is_empty() && self.figures().iter().any(|f| plain(f.1));
+        sourceless.then_some(("source", "where the plain figures come from"))
+    }
+}
+
+impl Machine {
+    /// Memory that the page cache can have, in pages of 4 KiB.
+    pub fn page_cache_pages(&self) -> u64 {
+        (self.page_cache.memory_gib.value * f64::from(1 << 18)) as u64
+    }
+}
