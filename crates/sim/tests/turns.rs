@@ -9,13 +9,14 @@ use wakepath_policies::PolicySet;
 use wakepath_sim::{Run, simulate};
 use wakepath_workloads::fio;
 
+const LABORATORY: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../rig/laboratory/debian-6.12.toml"
+);
+
 /// That of the laboratory: two CPUs, eight units of 80 us, 14.8 us of work for an I/O, and C1 alone takes 2 us.
 fn laboratory() -> Machine {
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../rig/laboratory/debian-6.12.toml"
-    );
-    let mut machine = Machine::load(Path::new(file)).unwrap();
+    let mut machine = Machine::load(Path::new(LABORATORY)).unwrap();
     machine.background.clear();
     machine
 }
@@ -32,10 +33,12 @@ fn run(machine: &Machine, lines: &str) -> Run {
         "[j]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randread\nbs=4k\ntime_based\nruntime=300ms\n{lines}"
     );
     let job = fio::parse(&text, "test.fio").unwrap();
-    let policies: PolicySet = "menu + idle-states[disable=POLL,C1E,C6,C8]"
-        .parse()
-        .unwrap();
-    simulate(machine, &job.into(), &policies, 1).unwrap()
+    in_state(machine, &job, "disable=POLL,C1E,C6,C8", 1)
+}
+
+fn in_state(machine: &Machine, job: &fio::FioJobFile, states: &str, seed: u64) -> Run {
+    let policies: PolicySet = format!("menu + idle-states[{states}]").parse().unwrap();
+    simulate(machine, &job.clone().into(), &policies, seed).unwrap()
 }
 
 fn given(value: f64) -> Figure {
@@ -64,6 +67,53 @@ fn work_of_the_drives_is_part_of_what_a_read_waits_for() {
     }
     let more = run(&machine, "").latency_us.p50 - before;
     assert!((more - 3.0).abs() < 0.1, "{more}");
+}
+
+/// The module of the laboratory's drive ends flushes as all other requests.
+#[test]
+fn a_flush_waits_for_the_drives_cpu_too() {
+    let mut machine = laboratory();
+    let time = |machine: &Machine| 1e6 / run(machine, "rw=randwrite\nfsync=1").iops;
+    let before = time(&machine);
+    if let Some(emulator) = &mut machine.emulator {
+        emulator.drive_wake_kcycles = given(emulator.drive_wake_kcycles.value + 3.0);
+    }
+    let more = time(&machine) - before;
+    assert!((more - 6.0).abs() < 0.5, "{more}");
+}
+
+/// Completions end in a soft interrupt: a task whose timer expires during the exit latency wakes first, and stays on its CPU.
+#[test]
+fn timers_come_before_completions_that_wait_with_them() {
+    let mut machine = laboratory();
+    machine.background = Machine::load(Path::new(LABORATORY)).unwrap().background;
+    machine.background.truncate(1);
+    assert_eq!(machine.background[0].name, "fio's main process");
+    let text = "[j]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randread\nbs=4k\ntime_based\nruntime=40ms\ncpus_allowed=1\n";
+    let job = fio::parse(text, "test.fio").unwrap();
+    // It begins on the second CPU, too. If it has to make room for the job there, the first CPU is no longer free of work.
+    let moved = (1..=10).filter(|seed| {
+        let run = in_state(&machine, &job, "disable=POLL,C1,C1E,C6", *seed);
+        run.cpus[0].busy_seconds > 0.0
+    });
+    let moved = moved.count();
+    assert!(moved <= 4, "{moved}");
+}
+
+#[test]
+fn jobs_start_at_any_time_between_two_ticks() {
+    let text = "[j]\nfilename=/dev/drive0\nsize=4k\ndirect=1\nrw=read\nbs=4k\n";
+    let job = fio::parse(text, "test.fio").unwrap();
+    // With nothing else to do, the run ends with the only read.
+    let ends = |machine: &Machine| {
+        let ends = (1..=20).map(|seed| in_state(machine, &job, "disable=C8", seed).seconds * 1e3);
+        ends.collect::<Vec<f64>>()
+    };
+    let all = ends(&laboratory());
+    assert!(all.iter().any(|ms| *ms < 1.3), "{all:?}");
+    assert!(all.iter().any(|ms| *ms > 3.0), "{all:?}");
+    assert!(all.iter().all(|ms| *ms < 4.5), "{all:?}");
+    assert!(ends(&side_by_side()).iter().all(|ms| *ms < 0.5));
 }
 
 #[test]

@@ -37,6 +37,30 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// The interrupt that a CPU serves next, if any is pending.
+    #[inline(always)]
+    pub(super) fn take_interrupt(&mut self, cpu: CpuId) -> Option<Interrupt> {
+        let pending = &mut self.cpus[cpu].interrupts;
+        if self.turns.is_none() || pending.len() < 2 {
+            return pending.pop_front();
+        }
+        self.take_most_urgent(cpu)
+    }
+
+    /// The CPU that plays the drives interrupts the others for completions, and they end requests in a soft interrupt
+    /// (`blk_mq_complete_request_remote()`). That comes after all hard ones, and after the one for timers of the timer wheel.
+    #[inline(never)]
+    fn take_most_urgent(&mut self, cpu: CpuId) -> Option<Interrupt> {
+        let order = |interrupt: &Interrupt| match interrupt {
+            Interrupt::Completion(_) => 2,
+            Interrupt::Timer(Timer::Background(index)) if self.setup.background[*index].wheel => 1,
+            _ => 0,
+        };
+        let pending = self.cpus[cpu].interrupts.iter();
+        let (index, _) = pending.enumerate().min_by_key(|(_, i)| order(i))?;
+        self.cpus[cpu].interrupts.remove(index)
+    }
+
     pub(super) fn serve(&mut self, cpu: CpuId, interrupt: Interrupt) {
         match interrupt {
             Interrupt::Completion(request) => {

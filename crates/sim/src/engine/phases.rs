@@ -117,8 +117,9 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn next(&mut self, cpu: CpuId) {
         loop {
             let (now, setup) = (self.now, self.setup);
+            let interrupt = self.take_interrupt(cpu);
             let c = &mut self.cpus[cpu];
-            if let Some(interrupt) = c.interrupts.pop_front() {
+            if let Some(interrupt) = interrupt {
                 let wakes = match interrupt {
                     Interrupt::Completion(request) if setup.io.depends_on_sleep() => {
                         wakes(&self.requests, &self.tasks, request)

@@ -255,7 +255,7 @@ impl<O: Observer> Engine<'_, O> {
             request.parts.add(Part::DriveService, done - wake - now);
             request.cut = done;
             self.watch_drive(drive);
-            self.queue.push(done, id);
+            self.serve_until(done, id);
             return;
         }
         let access = self

@@ -584,6 +584,10 @@ impl Setup {
         let io = IoCost::new(&machine.io_path);
         for job in &mut jobs {
             job.think_cycles += io.program;
+            if machine.emulator.is_some() {
+                // A guest's ticks do not wait for its jobs: they start at any time between two.
+                job.delay[1] += machine.tick_rate().period().0;
+            }
         }
         let idle = machine.cluster.iter();
         let idle = idle.map(|cluster| IdleTable::new(machine, cluster, policies.poll));
