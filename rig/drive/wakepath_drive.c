@@ -183,27 +183,39 @@ static struct {
 	u64 delay, length;
 	/* When the first request came, the last one ended, and the counters were noted; 0: not yet. */
 	u64 first, last, noted[EDGES];
-	u64 from;
+	/* When they are to be noted next, and then; 0: not again. */
+	u64 next, end;
 	void (*note)(unsigned int edge);
 	struct hrtimer timer;
 } window;
 
-static enum hrtimer_restart on_edge(struct hrtimer *timer)
+/* A CPU that has served requests for long without a pause does not wait for the timer. */
+static void pass_edge(u64 now)
 {
 	unsigned int edge = !!window.noted[0];
 
-	window.noted[edge] = ktime_get_ns();
+	if (!window.next || now < window.next)
+		return;
+	window.noted[edge] = now;
 	window.note(edge);
-	if (edge)
+	window.next = window.end;
+	window.end = 0;
+}
+
+static enum hrtimer_restart on_edge(struct hrtimer *timer)
+{
+	pass_edge(ktime_get_ns());
+	if (!window.next)
 		return HRTIMER_NORESTART;
-	hrtimer_set_expires(timer, ns_to_ktime(window.from + window.delay + window.length));
+	hrtimer_set_expires(timer, ns_to_ktime(window.next));
 	return HRTIMER_RESTART;
 }
 
 static void open_window(u64 from)
 {
-	window.from = from;
-	hrtimer_start(&window.timer, ns_to_ktime(from + window.delay), HRTIMER_MODE_ABS_PINNED_HARD);
+	window.next = from + window.delay;
+	window.end = window.next + window.length;
+	hrtimer_start(&window.timer, ns_to_ktime(window.next), HRTIMER_MODE_ABS_PINNED_HARD);
 }
 
 static void open_window_now(void *unused)
@@ -400,6 +412,7 @@ static void work(struct drive *drive)
 		if (!next)
 			return;
 		now = ktime_get_ns();
+		pass_edge(now);
 		if (next > now + lead_ns)
 			break;
 		wait_for(next);
@@ -611,7 +624,8 @@ static int clear_counts(const char *text, const struct kernel_param *parameter)
 		all[i]->idle_since = 0;
 	}
 	hrtimer_cancel(&window.timer);
-	window.length = window.first = window.last = window.noted[0] = window.noted[1] = 0;
+	window.length = window.next = window.end = 0;
+	window.first = window.last = window.noted[0] = window.noted[1] = 0;
 	return 0;
 }
 

@@ -164,13 +164,14 @@ measure() {
     [ -d /out/runs/$number.rt-app ] || echo "30000000 $((watched * 1000))" >$drives/window
     watcher=
     if [ -d /out/runs/$number.rt-app ] || [ -e /rig/record ]; then
-        taskset -c $drive_cpu sh -c ". /rig/laboratory.sh; watch $number $watched" &
+        taskset -c $drive_cpu sh -c ". /rig/laboratory.sh; watch $number $watched" 3>&- &
         watcher=$!
     fi
     echo "lab: run $number" >/dev/console
     tracing on
     failed=
-    "$@" >/out/runs/$number.out 2>/out/runs/$number.err || failed="status $?"
+    # Nobody but this shell may hold the request of `limit`: `timeout` leaves a process behind that goes on for a second.
+    "$@" 3>&- >/out/runs/$number.out 2>/out/runs/$number.err || failed="status $?"
     # Without any request the watcher would wait for ever.
     begun $number || failed=${failed:-"no request to the drive"}
     if [ -n "$failed" ]; then
