@@ -19,6 +19,10 @@ const CALL_WHY: &str = "measured on another machine: fio 3.33, psync, writes of 
 const PAGE_KCYCLES: f64 = 2.0;
 const PAGE_WHY: &str = "measured on another machine: the same, 1.3 for a page that is cached, 2.8 for a new one of tmpfs";
 
+const WRITE_BACK_KCYCLES: f64 = 1.0;
+const WRITE_BACK_WHY: &str =
+    "1.9 thousand instructions in the laboratory (docs/laboratory.md), two in a cycle";
+
 /// How much the page cache holds, and what a write into it costs.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -29,6 +33,9 @@ pub struct PageCache {
     pub write_kcycles: Figure,
     /// Work of each 4 KiB that it writes: finding or allocating the page, copying, and accounting for it, in thousands of cycles.
     pub page_kcycles: Figure,
+    /// Work of each page that is written back, beyond that of its request, in thousands of cycles: marking it clean, and as
+    /// written back when that has ended.
+    pub write_back_kcycles: Figure,
     /// Source of the plain figures.
     pub source: String,
 }
@@ -39,6 +46,7 @@ impl Default for PageCache {
             memory_gib: Figure::assumed(MEMORY_GIB, MEMORY_WHY),
             write_kcycles: Figure::assumed(CALL_KCYCLES, CALL_WHY),
             page_kcycles: Figure::assumed(PAGE_KCYCLES, PAGE_WHY),
+            write_back_kcycles: Figure::assumed(WRITE_BACK_KCYCLES, WRITE_BACK_WHY),
             source: String::new(),
         }
     }
@@ -51,11 +59,12 @@ impl PageCache {
     }
 
     /// Every figure with its key.
-    pub(super) fn figures(&self) -> [(&'static str, &Figure); 3] {
+    pub(super) fn figures(&self) -> [(&'static str, &Figure); 4] {
         [
             ("memory_gib", &self.memory_gib),
             ("write_kcycles", &self.write_kcycles),
             ("page_kcycles", &self.page_kcycles),
+            ("write_back_kcycles", &self.write_back_kcycles),
         ]
     }
 

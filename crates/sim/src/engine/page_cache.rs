@@ -342,7 +342,9 @@ impl<O: Observer> Engine<'_, O> {
         };
         if let Some(pages) = pages {
             caller.stage = Stage::Issue(pages);
-            return Some(Turn::Work(self.setup.io.submission(pages.count * PAGE)));
+            let of_pages = cache.pages.setup.write_back * pages.count;
+            let work = self.setup.io.submission(pages.count * PAGE) + of_pages;
+            return Some(Turn::Work(work));
         }
         if kernel {
             cache.round.old = false;

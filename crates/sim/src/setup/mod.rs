@@ -423,6 +423,7 @@ fn page_cache(
         pages: machine.page_cache_pages(),
         call: of.write_kcycles.kilocycles(),
         page: page.kilocycles(),
+        write_back: of.write_back_kcycles.kilocycles(),
         files,
         reads: jobs.iter().any(|job| job.rw.reads()),
         remembers,

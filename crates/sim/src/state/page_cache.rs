@@ -53,6 +53,8 @@ pub(crate) struct PageCacheSetup {
     /// Of a write's system call, and of each page of it.
     pub(crate) call: Cycles,
     pub(crate) page: Cycles,
+    /// Of each page that is written back, beyond that of its request.
+    pub(crate) write_back: Cycles,
     /// Files of all processes.
     pub(crate) files: usize,
     /// Somebody reads from the drives as well.
@@ -640,6 +642,7 @@ mod tests {
             pages,
             call: 1,
             page: 1,
+            write_back: 1,
             files: 2,
             reads: false,
             remembers: true,
