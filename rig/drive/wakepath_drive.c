@@ -690,7 +690,7 @@ static void remove_all(void)
 	}
 	hrtimer_cancel(&window.timer);
 	if (window.note)
-		__symbol_put(NOTE);
+		symbol_put_addr(window.note);
 }
 
 static int __init wakepath_drive_init(void)
