@@ -85,11 +85,6 @@ impl Hwp {
         self.share = used + (self.share - used) * kept;
     }
 
-    /// The moving average of the share used, 0 to 1.
-    pub fn share(&self) -> f64 {
-        self.share
-    }
-
     /// The frequency that it asks for.
     pub fn desired(&self) -> Kilohertz {
         let full = self.full_at <= 0.0 || self.share >= self.full_at;
@@ -172,8 +167,8 @@ mod tests {
         }
         one.observe(Nanoseconds::from_millis(3), 0.0);
         (0..30).for_each(|_| many.observe(Nanoseconds(100_000), 0.0));
-        assert!((one.share() - many.share()).abs() < 1e-12);
-        assert!(one.share() < 0.4);
+        assert!((one.share - many.share).abs() < 1e-12);
+        assert!(one.share < 0.4);
     }
 
     proptest! {
@@ -191,7 +186,7 @@ mod tests {
                 less.observe(Nanoseconds(elapsed), used / 2.0);
                 prop_assert!((LOWEST..=HIGHEST).contains(&hwp.desired()));
                 prop_assert!(more.desired() >= hwp.desired() && hwp.desired() >= less.desired());
-                prop_assert!((0.0..=1.0).contains(&hwp.share()));
+                prop_assert!((0.0..=1.0).contains(&hwp.share));
             }
         }
     }

@@ -230,11 +230,6 @@ impl ResultWriter {
         Ok(())
     }
 
-    /// The directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// The indices of the runs that are finished by now, in their order.
     ///
     /// # Errors

@@ -226,10 +226,4 @@ impl Document {
             });
         policies.sum::<usize>() * self.repeats as usize
     }
-
-    /// The metric of this name: as the document describes it, else as the dictionary does.
-    pub fn metric(&self, name: &str) -> Option<&Metric> {
-        let own = self.metrics.iter().find(|m| m.name == name);
-        own.or_else(|| Metric::find(name))
-    }
 }

@@ -571,13 +571,6 @@ impl Hold {
         };
         foreign(system, entry, left)
     }
-
-    /// The old value of a setting that is held.
-    pub fn old(&self, key: &SettingKey) -> Option<String> {
-        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = slot.as_ref()?.session.journal.held(key)?;
-        Some(entry.old.clone())
-    }
 }
 
 impl Drop for Hold {

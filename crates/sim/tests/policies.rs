@@ -134,7 +134,7 @@ fn latency_requests_reach_the_cpus() {
     assert_eq!(limited, server.cpus());
     assert!(requests("cpu-latency[limit=none]").is_empty());
     let mut asked = server.clone();
-    asked.set_cpu_latency_request(7);
+    asked.set_latency_requests(&(0..server.cpus()).collect::<Vec<_>>(), Some(7));
     let lifted = machine_under(&asked, &set("cpu-latency[limit=none,cpus=0]")).unwrap();
     assert_eq!(lifted.latency_request(0), None);
     assert_eq!(lifted.latency_request(1).map(|limit| limit.0), Some(7_000));

@@ -16,8 +16,6 @@ pub struct StateCount {
     pub above: u64,
     /// Stays for which a deeper state would have been right.
     pub below: u64,
-    /// Entries that the CPU refused.
-    pub rejected: u64,
 }
 
 impl System {
@@ -36,7 +34,6 @@ impl System {
                     time_us: file("time"),
                     above: file("above"),
                     below: file("below"),
-                    rejected: file("rejected"),
                     state,
                 }
             })

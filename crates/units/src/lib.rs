@@ -50,11 +50,6 @@ impl Nanoseconds {
         std::time::Duration::from_nanos(self.0)
     }
 
-    /// The number of nanoseconds.
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-
     /// Whole microseconds, rounded down.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
@@ -129,17 +124,7 @@ impl Default for TickRate {
 #[serde(transparent)]
 pub struct Kilohertz(pub u32);
 
-impl Kilohertz {
-    /// The time that `cycles` take at this frequency, rounded up to whole nanoseconds. A frequency
-    /// of 0 counts as 1 kHz.
-    pub const fn time_for(self, cycles: u64) -> Nanoseconds {
-        let khz = if self.0 == 0 { 1 } else { self.0 as u64 };
-        match cycles.checked_mul(1_000_000) {
-            Some(scaled) => Nanoseconds(scaled.div_ceil(khz)),
-            None => Nanoseconds((cycles / khz).saturating_mul(1_000_000)),
-        }
-    }
-}
+impl Kilohertz {}
 
 impl fmt::Display for Kilohertz {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,7 +162,6 @@ impl Capacity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn tick_periods_are_the_kernels() {
@@ -198,15 +182,5 @@ mod tests {
         assert_eq!(TickRate::HZ_250.ticks_from_millis(5), 2);
         assert_eq!(TickRate::HZ_1000.ticks_from_millis(3), 3);
         assert_eq!(TickRate::HZ_1000.ticks_from_millis(0), 0);
-    }
-
-    proptest! {
-        #[test]
-        fn cycles_never_take_less_than_their_exact_time(cycles in 0_u64..1 << 40, khz in 1_u32..8_000_000) {
-            let ns = Kilohertz(khz).time_for(cycles).0;
-            let exact = u128::from(cycles) * 1_000_000;
-            prop_assert!(u128::from(ns) * u128::from(khz) >= exact);
-            prop_assert!(u128::from(ns) * u128::from(khz) < exact + u128::from(khz));
-        }
     }
 }

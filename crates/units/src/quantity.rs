@@ -1,4 +1,4 @@
-//! Quantities with their unit, as people write them: `20us`, `1.5ms`, `1.2GHz`, `4k`.
+//! Quantities with their unit, as people write them: `20us`, `1.5ms`, `1.2GHz`.
 //!
 //! A decimal fraction is allowed where the result is a whole number of the smallest unit. A sign, an
 //! exponent and a blank are not.
@@ -8,7 +8,6 @@
 //!
 //! assert_eq!(quantity::time("20us"), Some(Nanoseconds(20_000)));
 //! assert_eq!(quantity::frequency("1.2GHz"), Some(Kilohertz(1_200_000)));
-//! assert_eq!(quantity::bytes("4k"), Some(4096));
 //! assert_eq!(quantity::time("20"), None);
 //! ```
 
@@ -25,14 +24,6 @@ const TIME: &[(&str, u64)] = &[
 
 const FREQUENCY: &[(&str, u64)] = &[("kHz", 1), ("MHz", 1_000), ("GHz", 1_000_000)];
 
-const BYTES: &[(&str, u64)] = &[
-    ("", 1),
-    ("k", 1 << 10),
-    ("M", 1 << 20),
-    ("G", 1 << 30),
-    ("T", 1 << 40),
-];
-
 /// A length of time in `ns`, `us`, `ms`, `s`, `m` (minutes) or `h`. `None` if it is not one, is no
 /// whole number of nanoseconds, or does not fit.
 pub fn time(text: &str) -> Option<Nanoseconds> {
@@ -44,12 +35,6 @@ pub fn time(text: &str) -> Option<Nanoseconds> {
 pub fn frequency(text: &str) -> Option<Kilohertz> {
     let khz = scaled(text, FREQUENCY)?;
     u32::try_from(khz).ok().map(Kilohertz)
-}
-
-/// A size in bytes, or in `k`, `M`, `G` or `T` of 1024 each. `None` if it is not one, is no whole
-/// number of bytes, or does not fit.
-pub fn bytes(text: &str) -> Option<u64> {
-    scaled(text, BYTES)
 }
 
 /// A whole number of decimal digits only; `u64::from_str` would also take a plus sign.
@@ -90,9 +75,6 @@ mod tests {
         assert_eq!(time("0.000000001s"), Some(Nanoseconds(1)));
         assert_eq!(frequency("1.2GHz"), Some(Kilohertz(1_200_000)));
         assert_eq!(frequency("800MHz"), Some(Kilohertz(800_000)));
-        assert_eq!(bytes("4k"), Some(4096));
-        assert_eq!(bytes("512"), Some(512));
-        assert_eq!(bytes("1.5M"), Some(1_572_864));
     }
 
     #[test]
@@ -120,14 +102,12 @@ mod tests {
         }
         assert_eq!(frequency("5000GHz"), None);
         assert_eq!(frequency("1200"), None);
-        assert_eq!(bytes("4kB"), None);
-        assert_eq!(bytes("0.3k"), None);
     }
 
     proptest! {
         #[test]
         fn no_text_panics(text in "[0-9.kMGuns ]{0,50}") {
-            let _ = (time(&text), frequency(&text), bytes(&text));
+            let _ = (time(&text), frequency(&text));
         }
 
         #[test]

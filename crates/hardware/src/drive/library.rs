@@ -152,11 +152,6 @@ impl DriveLibrary {
         Ok(Self { models })
     }
 
-    /// Every model, in the order of the data.
-    pub fn models(&self) -> &[CatalogEntry] {
-        &self.models
-    }
-
     /// Every table of every model.
     pub fn tables(&self) -> impl Iterator<Item = &DriveTable> {
         self.models.iter().flat_map(|m| &m.tables)
@@ -576,13 +571,13 @@ mod tests {
     #[test]
     fn holds_969_models_with_1171_tables() {
         let library = DriveLibrary::builtin();
-        assert_eq!(library.models().len(), 969);
+        assert_eq!(library.models.len(), 969);
         assert_eq!(library.tables().count(), 1171);
         for table in library.tables() {
             assert_eq!(table.drive.states.len(), usize::from(table.drive.npss) + 1);
             assert!(table.samples <= table.samples_of_model);
         }
-        for model in library.models() {
+        for model in &library.models {
             assert!(
                 model
                     .tables
@@ -617,7 +612,7 @@ mod tests {
     #[test]
     fn every_model_is_found_by_its_own_name() {
         let library = DriveLibrary::builtin();
-        for model in library.models() {
+        for model in &library.models {
             assert_eq!(library.find(&model.name).map(|m| &m.name), Ok(&model.name));
         }
     }

@@ -11,7 +11,7 @@ pub mod quirks;
 mod watts;
 
 use serde::{Deserialize, Serialize};
-use wakepath_units::{Microwatts, Nanoseconds};
+use wakepath_units::Microwatts;
 
 pub use library::{CatalogEntry, DriveLibrary, DriveTable};
 
@@ -52,11 +52,6 @@ pub struct PowerState {
 }
 
 impl PowerState {
-    /// Time to leave the state.
-    pub const fn exit_latency(&self) -> Nanoseconds {
-        Nanoseconds::from_micros(self.exit_latency_us as u64)
-    }
-
     /// Entry and exit together, in microseconds.
     pub const fn total_latency_us(&self) -> u64 {
         self.entry_latency_us as u64 + self.exit_latency_us as u64

@@ -16,7 +16,7 @@ use super::library::{self, MachineError};
 use crate::drive::{Drive, DriveLibrary, MAX_POWER_STATES, PowerState};
 
 /// The drive models that come with wakepath: name and file text.
-const BUILTIN: [(&str, &str); 5] = [
+pub(super) const BUILTIN: [(&str, &str); 5] = [
     ("sn530", include_str!("../../data/drive_models/sn530.toml")),
     ("760p", include_str!("../../data/drive_models/760p.toml")),
     ("pm991", include_str!("../../data/drive_models/pm991.toml")),
@@ -26,10 +26,6 @@ const BUILTIN: [(&str, &str); 5] = [
         include_str!("../../data/drive_models/kbg40zns.toml"),
     ),
 ];
-/// Names of the built-in drive models.
-pub fn builtin_drive_names() -> impl Iterator<Item = &'static str> {
-    BUILTIN.iter().map(|(name, _)| *name)
-}
 
 /// Bytes of a drive whose size is not given.
 pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
@@ -739,7 +735,7 @@ mod tests {
             let drive = Drive {
                 npss: (states.len() - 1) as u8,
                 states: states.into_iter().map(powers).collect(),
-                ..DriveLibrary::builtin().models()[0].usual_table().drive.clone()
+                ..DriveLibrary::builtin().tables().next().unwrap().drive.clone()
             };
             let model = DriveModel::declared(&drive);
             prop_assert!(model.check().is_ok());

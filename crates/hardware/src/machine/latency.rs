@@ -42,12 +42,6 @@ impl Machine {
         requests.map(|r| Nanoseconds::from_micros(r.us)).min()
     }
 
-    /// Gives every CPU this request in us in place of its own ([`Machine::set_latency_requests`]).
-    pub fn set_cpu_latency_request(&mut self, us: u64) {
-        let cpus: Vec<usize> = (0..self.cpus()).collect();
-        self.set_latency_requests(&cpus, Some(us));
-    }
-
     /// Gives these CPUs this request in us in place of their own, or none, as writing their
     /// `pm_qos_resume_latency_us` does. Requests for the whole system stay in force.
     pub fn set_latency_requests(&mut self, cpus: &[usize], us: Option<u64>) {
@@ -116,9 +110,10 @@ mod tests {
         );
         let again = Machine::parse(&machine.to_toml().unwrap(), "again").unwrap();
         assert_eq!(again.latency_requests, machine.latency_requests);
-        machine.set_cpu_latency_request(100);
+        let all: Vec<usize> = (0..machine.cpus()).collect();
+        machine.set_latency_requests(&all, Some(100));
         assert_eq!([0, 1, 5].map(|cpu| us(&machine, cpu)), [100; 3].map(Some));
-        machine.set_cpu_latency_request(1000);
+        machine.set_latency_requests(&all, Some(1000));
         assert_eq!(us(&machine, 1), Some(500));
         machine.latency_requests.clear();
         assert_eq!(us(&machine, 1), None);

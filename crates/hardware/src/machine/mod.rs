@@ -24,7 +24,6 @@ pub use cluster_states::ClusterIdleState;
 pub use cppc::Cppc;
 pub use drive::{
     DriveBackground, DriveInForce, DriveModel, DrivePower, Transition, TruePowerState, WriteBuffer,
-    builtin_drive_names,
 };
 pub use emulator::Emulator;
 pub use figure::{Figure, Origin};
@@ -37,7 +36,7 @@ pub use power::{Package, PackageSleep, Uncore};
 pub use power_limit::PowerLimit;
 
 use serde::{Deserialize, Serialize};
-use wakepath_units::{Capacity, KernelVersion, Kilohertz, Nanoseconds, TickRate};
+use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds, TickRate};
 
 use self::validate::Fault;
 use crate::idle::IdleStates;
@@ -240,11 +239,6 @@ impl Cluster {
     /// How many CPUs, in order, share a clock.
     pub fn cpus_per_clock(&self) -> usize {
         self.clock_cpus.unwrap_or(self.cpus)
-    }
-
-    /// The capacity at the highest operating point.
-    pub fn capacity(&self) -> Capacity {
-        Capacity(self.capacity)
     }
 }
 

@@ -188,7 +188,7 @@ fn number_text(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{builtin_drive_names, builtin_names};
+    use crate::machine::{builtin_names, drive};
     use crate::recorded;
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn what_is_known_of_a_drive_beyond_what_it_declares_comes_back() {
         let mut more = 0;
-        for name in builtin_drive_names() {
+        for (name, _) in drive::BUILTIN {
             let mut machine = Machine::find("laptop").unwrap();
             machine.replace_drive(DriveModel::find(name).unwrap());
             machine.other_drives.push(DriveModel::find(name).unwrap());

@@ -168,11 +168,6 @@ impl Schedutil {
         self.last_change = now.0;
         Some(next)
     }
-
-    /// The frequency chosen last.
-    pub fn frequency(&self) -> Option<Kilohertz> {
-        self.frequency
-    }
 }
 
 /// schedutil on one CPU whose driver takes a performance instead of a frequency
@@ -382,7 +377,7 @@ mod tests {
                 false,
                 [waiting(runnable, ms)].into_iter(),
             );
-            one.frequency().unwrap()
+            one.frequency.unwrap()
         };
         // 1416 MHz x 1.25 x 100/485 are 365 MHz, and of 200/485 730 MHz.
         assert_eq!(chosen(1, 50), Kilohertz(408_000));
@@ -412,7 +407,7 @@ mod tests {
             let chosen = |utilisation| {
                 let mut one = domain(1, false);
                 one.update(at(1_000), 0, false, [signal(utilisation, 1)].into_iter());
-                one.frequency().unwrap()
+                one.frequency.unwrap()
             };
             prop_assert!(chosen(a.min(b)) <= chosen(a.max(b)));
         }

@@ -118,7 +118,6 @@ fn a_profile_stays_with_its_set() {
     assert_ne!(set("tuned[balanced]"), set("tuned[powersave]"));
     let with = base.with(menu()).unwrap();
     assert_eq!(with.to_string(), "tuned[balanced] + psd + menu@6.1");
-    assert_eq!(base.without(Kind::Psd).to_string(), "tuned[balanced]");
     assert_eq!(set("psd").or(&base).to_string(), "tuned[balanced] + psd");
     let joined = PolicySet::join([set("menu@6.1"), base.clone()]).unwrap();
     assert_eq!(joined.to_string(), "tuned[balanced] + menu@6.1 + psd");

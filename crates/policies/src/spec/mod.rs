@@ -36,7 +36,6 @@ use crate::idle::program::{Program, ProgramForm};
 use crate::idle::{IdlePolicy, KernelVersion};
 use crate::mechanism::key::AnyKey;
 use crate::mechanism::{self, Given, GivenKey, Kind, MECHANISMS, Mechanism, Policy};
-use crate::poll::PollPolicy;
 use crate::profile;
 use crate::psd::PsdSettings;
 
@@ -131,14 +130,6 @@ impl PolicySpec {
         match self.policy {
             Policy::Apst(policy) => Ok(policy),
             _ => Err(self.wrong_kind(Kind::Apst)),
-        }
-    }
-
-    /// The policy as polling settings, or an error that says what it is instead.
-    pub fn poll(&self) -> Result<PollPolicy, SpecError> {
-        match self.policy {
-            Policy::Poll(policy) => Ok(policy),
-            _ => Err(self.wrong_kind(Kind::Poll)),
         }
     }
 
@@ -430,17 +421,6 @@ fn split_outside(text: &str, separator: char) -> Result<Vec<&str>, SpecError> {
         return Err(syntax("a name is missing"));
     }
     Ok(names)
-}
-
-/// Splits a list of policy names at its commas, but not at those within brackets:
-/// `menu@6.1,schedutil[iowait_boost=off,rate_limit_us=500]` is two names.
-pub fn split_list(text: &str) -> Result<Vec<&str>, SpecError> {
-    split_outside(text, ',')
-}
-
-/// Parses a list of policy names, separated by commas.
-pub fn parse_list(text: &str) -> Result<Vec<PolicySpec>, SpecError> {
-    split_list(text)?.into_iter().map(str::parse).collect()
 }
 
 #[cfg(test)]

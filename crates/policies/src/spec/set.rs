@@ -11,7 +11,7 @@ use crate::freq::FreqPolicy;
 use crate::idle::program::Program;
 use crate::idle::{IdlePolicy, KernelVersion};
 use crate::mechanism::{
-    CpuLatency, DriveLatency, Epp, FrequencyLimits, IdleStatesLimit, KernelConfig, Kind, Policy,
+    CpuLatency, DriveLatency, Epp, IdleStatesLimit, KernelConfig, Kind, Policy,
 };
 use crate::poll::PollPolicy;
 use crate::profile::{self, Profile};
@@ -155,16 +155,6 @@ impl PolicySet {
         Self::new(policies).map(|set| Self { profile, ..set })
     }
 
-    /// This set without the policy of a kind.
-    #[must_use]
-    pub fn without(&self, kind: Kind) -> Self {
-        let kept = self.policies.iter().filter(|policy| policy.kind() != kind);
-        Self {
-            profile: self.profile,
-            policies: kept.cloned().collect(),
-        }
-    }
-
     /// This set, and of `other` what this one does not say: policies of other kinds, without keys that
     /// set what this set sets.
     #[must_use]
@@ -263,14 +253,6 @@ impl PolicySet {
     pub fn frequency(&self) -> Option<FreqPolicy> {
         self.find(|policy| match policy {
             Policy::Frequency(policy) => Some(*policy),
-            _ => None,
-        })
-    }
-
-    /// The range of frequencies.
-    pub fn frequency_limits(&self) -> Option<FrequencyLimits> {
-        self.find(|policy| match policy {
-            Policy::FrequencyLimits(limits) => Some(*limits),
             _ => None,
         })
     }

@@ -149,7 +149,13 @@ fn settings_of_real_machines_arrive() {
     assert_eq!(states.ceiling, Some(StateLimit::State("C1E".into())));
     assert_eq!(states.disable, ["C3", "C6"]);
     assert_eq!(
-        set("frequency[max=2.4GHz]").frequency_limits(),
+        set("frequency[max=2.4GHz]")
+            .policies()
+            .iter()
+            .find_map(|one| match one.policy() {
+                Policy::FrequencyLimits(limits) => Some(*limits),
+                _ => None,
+            }),
         Some(FrequencyLimits {
             min: None,
             max: Some(Kilohertz(2_400_000))
@@ -296,21 +302,6 @@ fn malformed_names_are_refused() {
 }
 
 #[test]
-fn lists_split_at_commas_outside_brackets() {
-    assert_eq!(
-        split_list("menu@6.1,schedutil[iowait_boost=off,rate_limit_us=500], teo"),
-        Ok(vec![
-            "menu@6.1",
-            "schedutil[iowait_boost=off,rate_limit_us=500]",
-            "teo"
-        ])
-    );
-    for text in ["", "menu,", ",menu", "psd[a,b", "psd]a", "psd[[a]]"] {
-        assert!(split_list(text).is_err(), "{text}");
-    }
-}
-
-#[test]
 fn a_set_prints_back_as_written() {
     for text in [
         "menu@6.12 + schedutil[iowait_boost=off] + cpu-latency[limit=20us] + \
@@ -369,7 +360,6 @@ fn sets_are_put_together() {
     let set = |text: &str| text.parse::<PolicySet>().unwrap();
     let teo = set("menu + psd").with(parse("teo").unwrap()).unwrap();
     assert_eq!(teo, set("teo + psd"));
-    assert_eq!(teo.without(Kind::Psd), set("teo"));
     assert_eq!(
         teo.or(&set("menu + schedutil")),
         set("teo + psd + schedutil")
@@ -496,15 +486,8 @@ proptest! {
     }
 
     #[test]
-    fn a_list_of_names_splits_into_these_names(names in prop::collection::vec(any_name(), 1..5)) {
-        let joined = names.join(",");
-        prop_assert_eq!(split_list(&joined).unwrap(), names);
-    }
-
-    #[test]
     fn no_text_makes_the_parser_panic(text in "[a-z@\\[\\],=0-9.é+ ]{0,30}") {
         let _ = parse(&text);
-        let _ = parse_list(&text);
         let _ = text.parse::<PolicySet>();
     }
 }

@@ -103,11 +103,6 @@ impl Output {
         }
     }
 
-    /// fio's version.
-    pub fn version(&self) -> &str {
-        &self.version
-    }
-
     /// Puts all jobs together into `run`, as one workload.
     ///
     /// # Errors

@@ -56,8 +56,6 @@ pub struct Imported {
     pub source: String,
     /// Events of the file by name, most frequent first.
     pub counts: Vec<(String, u64)>,
-    /// Events of the recording.
-    pub events: u64,
 }
 
 /// After this long without any event, some clock has probably jumped.
@@ -507,7 +505,6 @@ impl<'a> Builder<'a> {
         Ok(Imported {
             source: self.source,
             counts,
-            events: self.writer.events(),
         })
     }
 

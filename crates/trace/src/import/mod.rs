@@ -188,6 +188,5 @@ fn copy(
             .into_iter()
             .map(|(name, count)| (name.to_owned(), count))
             .collect(),
-        events: writer.events(),
     })
 }

@@ -88,14 +88,6 @@ impl Default for Metadata {
 }
 
 impl Metadata {
-    /// The idle states of a CPU, if the recording has them.
-    pub fn states_of(&self, cpu: u32) -> Option<&[IdleState]> {
-        self.idle_states
-            .iter()
-            .find(|group| group.cpus.contains(&cpu))
-            .map(|group| group.states.as_slice())
-    }
-
     /// The value of a setting of the whole machine, such as `haltpoll-max`, if the recording has it.
     pub fn system_setting(&self, name: &str) -> Option<&str> {
         let is_it =

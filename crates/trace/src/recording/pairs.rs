@@ -61,11 +61,6 @@ impl IdlePairs {
         self.counts
     }
 
-    /// Whether a CPU is in an idle state.
-    pub fn is_idle(&self, cpu: u32) -> bool {
-        self.cpus.get(&cpu).is_some_and(|c| c.entered.is_some())
-    }
-
     /// The governor was asked, and decided about the tick.
     pub fn governor(
         &mut self,

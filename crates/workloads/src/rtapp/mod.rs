@@ -15,7 +15,6 @@
 //! ```
 
 use std::fmt;
-use std::path::Path;
 
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde::Serialize;
@@ -269,25 +268,6 @@ pub fn parse(text: &str, origin: &str) -> Result<RtAppFile, RtAppError> {
         return Err(whole_file("is empty".to_owned()));
     };
     sections::read(&root, text, origin)
-}
-
-/// Reads the file at `path`; see [`parse`].
-///
-/// # Errors
-/// As [`parse`], and when the file cannot be read or is not UTF-8.
-pub fn load(path: impl AsRef<Path>) -> Result<RtAppFile, RtAppError> {
-    let path = path.as_ref();
-    let origin = path.display().to_string();
-    match file::read(path, MAX_FILE_BYTES) {
-        Ok(text) => parse(&text, &origin),
-        Err(e) => Err(RtAppError {
-            origin,
-            line: e.line,
-            key: None,
-            message: e.message,
-            suggestion: None,
-        }),
-    }
 }
 
 impl fmt::Display for RtAppFile {

@@ -29,14 +29,6 @@ pub enum Published {
 }
 
 impl Published {
-    /// From one bound to another, both included.
-    pub fn between(from: f64, to: f64) -> Self {
-        Self::Between {
-            from: Some(from),
-            to: Some(to),
-        }
-    }
-
     /// The number, or the median of the runs.
     pub fn number(&self) -> Option<f64> {
         match self {
