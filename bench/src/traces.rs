@@ -234,6 +234,7 @@ fn setup(governors: &str) -> anyhow::Result<Setup> {
         tick: HZ,
         policies: governors.split(',').map(policy).collect::<Result<_, _>>()?,
         psd: None,
+        latency: None,
         ran: None,
         blocks: 1,
     })

@@ -148,12 +148,19 @@ fn sets_with_other_leases_are_replayed_beside_each_other() {
     let alone = json(&replay(&["teo"]).success());
     assert_eq!(alone["policies"][1], policies[3]);
     assert_eq!(policies[1]["states"], policies[4]["states"]);
+    let limited = ["teo", "teo + cpu-latency[state=C1]"];
+    let limited = json(&replay(&limited).success())["policies"].clone();
+    assert_eq!((&limited[0], &limited[1]), (&policies[0], &policies[3]));
+    let entries = |state: usize| limited[2]["states"][state]["count"].as_u64().unwrap();
+    assert!(entries(1) > 0 && entries(2) == 0, "{limited}");
     for (set, says) in [
-        ("schedutil", "takes an idle governor and psd"),
+        ("schedutil", "takes an idle governor, cpu-latency and psd"),
         (
-            "menu + cpu-latency[limit=20us]",
-            "`cpu-latency[limit=20us]` cannot act",
+            "menu + idle-states[ceiling=20us]",
+            "`idle-states[ceiling=20us]` does not act",
         ),
+        ("menu + cpu-latency[state=C9]", "`C9`"),
+        ("menu + cpu-latency[limit=none]", "none can be lifted"),
         ("psd", "names no idle governor"),
         ("menu + psd[ceiling=C9]", "`C9`"),
     ] {

@@ -115,6 +115,7 @@ fn replayed(machine: &Machine, recording: &Path, idle: &str) -> Report {
         tick: machine.tick_rate(),
         policies,
         psd: None,
+        latency: None,
         ran: None,
         blocks: 1,
     };

@@ -305,7 +305,7 @@ fn what_cannot_be_replayed_says_why() {
             "'deepest'",
             "'schedutil'",
             "replay",
-            &["study.toml:4", "cannot act on a recording"],
+            &["study.toml:4", "does not act on a recording"],
         ),
         (
             "[ceiling=2us]",

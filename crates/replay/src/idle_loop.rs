@@ -23,6 +23,8 @@ pub struct Terms<'a> {
     pub period: u64,
     /// How deeply it may sleep while a PSD lease holds; `None`: there are no leases.
     pub ceiling: Option<Ceiling>,
+    /// The longest exit latency that it is allowed, in ns, beside the recorded requests.
+    pub latency_limit: i64,
 }
 
 /// A governor on one CPU, and what came of it.
@@ -139,6 +141,7 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
             judge,
             period,
             ceiling,
+            latency_limit,
         } = self.terms;
         let counts = &mut *self.counts;
         let totals = counts.totals.of_mut(span.block);
@@ -173,7 +176,7 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
                 after_tick,
                 tick,
                 keeps_tick: false,
-                latency_request: span.latency_request,
+                latency_request: span.latency_request.min(latency_limit),
                 nr_iowait: span.iowaiters,
                 true_idle: span.end - now,
                 package_saving: span.package_saving,

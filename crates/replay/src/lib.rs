@@ -34,7 +34,7 @@ mod windows;
 pub use blocks::MAX_BLOCKS;
 pub use report::{BlockPolicy, BlockReport, PolicyReport, Report, StateReport, Sums};
 pub use run::{ReplayError, replay};
-pub use setup::{Ran, Setup, SetupError, States};
+pub use setup::{LatencyLimits, Ran, Setup, SetupError, States};
 
 #[cfg(test)]
 mod tests;

@@ -93,6 +93,7 @@ struct Cpu<'a> {
     group: &'a Group<'a>,
     spans: IdleSpans,
     leases: Option<Leases>,
+    latency_limit: i64,
     /// When the last idle span ended, if what woke the CPU is not known yet.
     woken_at: Option<u64>,
     /// The last completion of a request here.
@@ -290,6 +291,7 @@ pub fn replay(
             let alone = Setup {
                 policies: Vec::new(),
                 psd: None,
+                latency: None,
                 ran: None,
                 blocks: 1,
                 ..setup.clone()
@@ -517,6 +519,7 @@ impl<'a> Common<'a> {
             group,
             spans: IdleSpans::default(),
             leases: setup.psd.map(|psd| Leases::new(&psd, setup.tick)),
+            latency_limit: setup.latency_limit(cpu),
             woken_at: None,
             completed_at: 0,
             woken_inside: false,
@@ -718,6 +721,7 @@ impl<'a> Common<'a> {
             judge: &cpu.group.judge,
             period: self.period,
             ceiling: self.setup.psd.map(|psd| psd.ceiling),
+            latency_limit: cpu.latency_limit,
         };
         let spans = cpu.spans.closed();
         let mut tally = self.package.tally();

@@ -3,6 +3,7 @@
 use wakepath_hardware::idle::IdleStatesError;
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::idle::IdlePolicy;
+use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::power::IdlePower;
 use wakepath_policies::psd::PsdPolicy;
 use wakepath_trace::recording::Metadata;
@@ -24,10 +25,21 @@ pub struct Setup {
     pub policies: Vec<(String, IdlePolicy)>,
     /// Power-sleep demotion prevention around each of them, if wanted.
     pub psd: Option<PsdPolicy>,
+    /// A latency request that each of them is told beside those recorded.
+    pub latency: Option<LatencyLimits>,
     /// The governor that really ran, if it is one of those known.
     pub ran: Option<Ran>,
     /// So many blocks of equal time have sums of their own: 1 to [`MAX_BLOCKS`].
     pub blocks: usize,
+}
+
+/// A latency request, as a limit for each idle driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatencyLimits {
+    /// The longest exit latency, for each group of [`Setup::states`].
+    pub limits: Vec<Nanoseconds>,
+    /// The CPUs that it holds for; empty: all.
+    pub cpus: Vec<usize>,
 }
 
 /// The governor that really ran.
@@ -150,5 +162,15 @@ impl Setup {
             .iter()
             .position(|group| group.cpus.is_empty() || group.cpus.contains(&cpu))
             .unwrap_or(self.states.len().saturating_sub(1))
+    }
+
+    /// The longest exit latency that governors of a CPU are told, in ns, if its own requests allow more.
+    pub(crate) fn latency_limit(&self, cpu: u32) -> i64 {
+        let holds = |of: &&LatencyLimits| of.cpus.is_empty() || of.cpus.contains(&(cpu as usize));
+        let limits = self.latency.as_ref().filter(holds);
+        limits
+            .and_then(|of| of.limits.get(self.group_of(cpu)))
+            .and_then(|limit| i64::try_from(limit.0).ok())
+            .unwrap_or(NO_LATENCY_REQUEST)
     }
 }

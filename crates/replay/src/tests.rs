@@ -46,6 +46,7 @@ fn setup(policies: &[IdlePolicy]) -> Setup {
             .map(|p| (format!("{p:?}"), p.clone()))
             .collect(),
         psd: None,
+        latency: None,
         ran: None,
         blocks: 1,
     }
@@ -212,6 +213,38 @@ fn psd_holds_a_cpu_up_after_a_completion() {
     let deepest = &report.policies[1];
     assert_eq!(deepest.states[0].time_ns, MS);
     assert_eq!(deepest.states[2].time_ns, MS);
+}
+
+#[test]
+fn governors_keep_a_latency_limit_on_its_cpus() {
+    let events = [
+        idle(10 * MS, MS, 2, Before::Task),
+        idle(20 * MS, MS, 2, Before::Task),
+    ];
+    let plain = setup(&[IdlePolicy::Deepest]);
+    let without = run(&events, &plain).unwrap();
+    let time = |report: &Report, policy: usize| -> Vec<u64> {
+        let states = &report.policies[policy].states;
+        states.iter().map(|s| s.time_ns).collect()
+    };
+    assert_eq!(time(&without, 1), [0, 0, 2 * MS]);
+    for (limit, cpus, expected) in [
+        (2 * US, vec![], [0, 2 * MS, 0]),
+        (100 * US, vec![], [0, 0, 2 * MS]),
+        (99 * US, vec![0], [0, 2 * MS, 0]),
+        (0, vec![1], [0, 0, 2 * MS]),
+    ] {
+        let limits = vec![Nanoseconds(limit)];
+        let limited = Setup {
+            latency: Some(LatencyLimits { limits, cpus }),
+            ..plain.clone()
+        };
+        let report = run(&events, &limited).unwrap();
+        assert_eq!(time(&report, 1), expected, "{limit}");
+        // What the CPUs did has not changed, nor what it is judged by.
+        let recorded = |report: &Report| format!("{:?}", report.policies[0]);
+        assert_eq!(recorded(&report), recorded(&without));
+    }
 }
 
 #[test]

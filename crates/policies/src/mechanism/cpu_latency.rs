@@ -6,7 +6,7 @@ use wakepath_units::{Nanoseconds, cpus, quantity};
 
 use super::idle_states::{NoSuchState, state_name};
 use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit};
-use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
+use super::{EVERYWHERE, Kind, Mechanism, Policy};
 
 /// A latency request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -139,7 +139,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     versioned: false,
     summary: "no idle state with a longer exit latency: what governors are told, the states stay on",
     source: "cpuidle_governor_latency_req(), drivers/cpuidle/governor.c",
-    on: SIM_AND_MACHINE,
+    on: EVERYWHERE,
     keys: &[&LIMIT, &STATE, &CPUS],
     overlaps: &[],
     build: |given| {

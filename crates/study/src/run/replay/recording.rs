@@ -6,11 +6,11 @@ use std::io::Write;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::IdlePolicy;
-use wakepath_policies::mechanism::Place;
+use wakepath_policies::mechanism::{CpuLatency, LatencyScope, Place};
 use wakepath_policies::psd::{PsdPolicy, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
-use wakepath_replay::{Ran, ReplayError, Report, Setup, States, replay};
+use wakepath_replay::{LatencyLimits, Ran, ReplayError, Report, Setup, States, replay};
 use wakepath_results::document::CpuKind;
 use wakepath_system::HaltpollAsSet;
 use wakepath_trace::recording::{Metadata, Reader};
@@ -32,10 +32,11 @@ pub struct Replaying<'a> {
     policies: usize,
 }
 
-/// Policy sets that have the same leases, which go through the recording together.
+/// Policy sets that have the same leases and latency request, which go through the recording together.
 #[derive(Debug)]
 struct Pass {
     psd: Option<PsdPolicy>,
+    latency: Option<LatencyLimits>,
     /// Place among all sets, name, governor.
     policies: Vec<(usize, (String, IdlePolicy))>,
 }
@@ -97,6 +98,7 @@ impl<'a> Replaying<'a> {
             tick: tick.unwrap_or_default(),
             policies: Vec::new(),
             psd: None,
+            latency: None,
             ran,
             blocks: 1,
         };
@@ -167,6 +169,7 @@ impl<'a> Replaying<'a> {
             let setup = Setup {
                 policies: policies.collect(),
                 psd: with.psd,
+                latency: with.latency.clone(),
                 blocks,
                 ..self.setup.clone()
             };
@@ -228,6 +231,7 @@ fn passes(
     // What was recorded comes with any pass.
     let mut passes: Vec<Pass> = vec![Pass {
         psd: None,
+        latency: None,
         policies: Vec::new(),
     }];
     for (place, (name, set)) in sets.iter().enumerate() {
@@ -244,11 +248,16 @@ fn passes(
         })?;
         let psd = set.psd().map(|settings| leases(settings, &setup.states));
         let psd = psd.transpose().map_err(|e| error(&e))?;
+        let latency = set.cpu_latency();
+        let latency = latency.map(|request| limits(request, &setup.states));
+        let latency = latency.transpose().map_err(|e| error(&e))?;
         let policy = (place, ((*name).to_owned(), idle));
-        match passes.iter_mut().find(|pass| pass.psd == psd) {
+        let alike = |pass: &&mut Pass| pass.psd == psd && pass.latency == latency;
+        match passes.iter_mut().find(alike) {
             Some(pass) => pass.policies.push(policy),
             None => passes.push(Pass {
                 psd,
+                latency,
                 policies: vec![policy],
             }),
         }
@@ -263,8 +272,8 @@ fn passes(
 pub fn cannot_replay(set: &PolicySet) -> Option<String> {
     if let Some(profile) = set.profile() {
         return Some(format!(
-            "`{profile}` sets frequencies and latency limits, which cannot act on a recording; a replay takes an idle \
-             governor and psd"
+            "`{profile}` sets frequencies, which cannot act on a recording; a replay takes an idle governor, \
+             cpu-latency and psd"
         ));
     }
     let other = set.policies().iter().find(|policy| {
@@ -272,7 +281,8 @@ pub fn cannot_replay(set: &PolicySet) -> Option<String> {
         !on.contains(&Place::Replay)
     })?;
     Some(format!(
-        "`{other}` cannot act on a recording, whose load is as it was; a replay takes an idle governor and psd"
+        "`{other}` does not act on a recording, whose load is as it was; a replay takes an idle governor, cpu-latency \
+         and psd"
     ))
 }
 
@@ -291,6 +301,25 @@ fn leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String
         }
     }
     Ok(first)
+}
+
+/// A latency request on these idle states.
+fn limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimits, String> {
+    let on = |states: &States| {
+        let known = states.declared.iter();
+        let known = known.map(|s| (s.name.as_str(), s.exit_latency));
+        let limit = request.limit.on(known).map_err(|e| chain(&e))?;
+        limit.ok_or_else(|| {
+            "cpu-latency[limit=none]: who asked for the recorded limits is not known, so none can be lifted".to_owned()
+        })
+    };
+    Ok(LatencyLimits {
+        limits: states.iter().map(on).collect::<Result<_, _>>()?,
+        cpus: match &request.scope {
+            LatencyScope::System | LatencyScope::EachCpu => Vec::new(),
+            LatencyScope::Cpus(cpus) => cpus.clone(),
+        },
+    })
 }
 
 /// The governor that the recording names, as its kernel had it; as the nearest known kernel, if that is not known.
