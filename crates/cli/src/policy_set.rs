@@ -106,6 +106,19 @@ pub(crate) fn load(sets: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
     loaded.context("--policy")
 }
 
+/// The sets without those that are there before, of which a note says so.
+pub(crate) fn each_once(sets: Vec<PolicySet>) -> Vec<PolicySet> {
+    let mut once: Vec<PolicySet> = Vec::new();
+    for set in sets {
+        if once.contains(&set) {
+            eprintln!("wakepath: note: --policy names {set} more than once; it runs once");
+        } else {
+            once.push(set);
+        }
+    }
+    once
+}
+
 /// Sets to add to a study: its paths count from its folder, and those of arguments from here.
 ///
 /// # Errors

@@ -148,6 +148,8 @@ fn sets_with_other_leases_are_replayed_beside_each_other() {
     let alone = json(&replay(&["teo"]).success());
     assert_eq!(alone["policies"][1], policies[3]);
     assert_eq!(policies[1]["states"], policies[4]["states"]);
+    let twice = replay(&["teo", "teo"]).success();
+    assert_eq!(json(&twice)["policies"].as_array().unwrap().len(), 2);
     let limited = ["teo", "teo + cpu-latency[state=C1]"];
     let limited = json(&replay(&limited).success())["policies"].clone();
     assert_eq!((&limited[0], &limited[1]), (&policies[0], &policies[3]));

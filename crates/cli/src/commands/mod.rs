@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Sim(sim::Args),
     /// Compare policies over many runs, simulated or measured, from one file.
     Study(study::Args),
-    /// Put the results of shards together.
+    /// Merge shards, draw timelines for Perfetto, set the laboratory beside a simulation.
     Results(results::Args),
     /// Which policy is better, by how much, and how sure that is.
     Compare(compare::Args),

@@ -252,16 +252,8 @@ fn policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<Policy
         eprintln!("wakepath: {told}");
     }
     policy_set::tell_notes(machine, given).context("--policy")?;
-    let mut policies: Vec<PolicySet> = Vec::new();
-    for set in given {
-        let set = in_force(machine, set).context("--policy")?;
-        if policies.contains(&set) {
-            eprintln!("wakepath: note: --policy names {set} more than once; it runs once");
-        } else {
-            policies.push(set);
-        }
-    }
-    Ok(policies)
+    let sets: Result<Vec<PolicySet>, _> = given.iter().map(|set| in_force(machine, set)).collect();
+    Ok(policy_set::each_once(sets.context("--policy")?))
 }
 
 /// The workload so many times side by side.

@@ -17,12 +17,12 @@ pub enum SpecError {
         problem: &'static str,
     },
     /// No policy has this name.
-    #[error("no policy is called `{name}`; did you mean `{nearest}`? Known: {known}")]
+    #[error("no policy is called `{name}`{meant} Known: {known}")]
     UnknownName {
         /// The name.
         name: String,
-        /// The most similar name there is.
-        nearest: &'static str,
+        /// The name that was probably meant, in words; a full stop if there is none like it.
+        meant: String,
         /// All names there are.
         known: String,
     },

@@ -27,7 +27,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
-use wakepath_units::spelling::{closest, nearest};
+use wakepath_units::spelling::nearest;
 
 use self::error::{names, with_article};
 use crate::apst::ApstSettings;
@@ -345,10 +345,26 @@ fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&
 }
 
 fn find(name: &str) -> Result<&'static Mechanism, SpecError> {
+    if let Some(found) = mechanism::find(name) {
+        return Ok(found);
+    }
+    if name.starts_with("file:") {
+        return Err(SpecError::Program {
+            text: name.to_owned(),
+            problem:
+                "sim, replay and study take a daemon's configuration as a policy; on a machine \
+                      `wakepath daemon --config FILE` follows it"
+                    .to_owned(),
+        });
+    }
     let mechanisms = MECHANISMS.iter().map(|known| known.name);
-    mechanism::find(name).ok_or_else(|| SpecError::UnknownName {
+    let meant = nearest(name, mechanisms.chain(profile::tools()));
+    Err(SpecError::UnknownName {
         name: name.to_owned(),
-        nearest: closest(name, mechanisms.chain(profile::tools())).map_or("", |(_, near)| near),
+        meant: meant.map_or_else(
+            || ".".to_owned(),
+            |name| format!("; did you mean `{name}`?"),
+        ),
         known: names(None),
     })
 }

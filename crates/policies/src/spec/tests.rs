@@ -213,6 +213,8 @@ fn a_ceiling_by_name_is_the_state_of_the_machine() {
 fn errors_say_what_is_known() {
     assert!(error("menue").contains("did you mean `menu`?"));
     assert!(error("shedutil").contains("did you mean `schedutil`?"));
+    assert!(error("nosuch").contains("`nosuch`. Known: menu"));
+    assert!(error("file:daemon.toml").contains("wakepath daemon --config"));
     assert_eq!(
         error("menu@6.20"),
         "`menu@6.20`: the policies of this kernel are not known, only those of 6.1 to 7.3; nearest: 6.19, 7.0"

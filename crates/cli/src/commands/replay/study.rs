@@ -124,7 +124,7 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
                 .map(str::parse)
                 .into_iter()
                 .collect::<Result<_, _>>()?),
-            given => policy_set::load(given),
+            given => Ok(policy_set::each_once(policy_set::load(given)?)),
         };
     }
     let unchanged = [PolicySet::default()];
