@@ -1,8 +1,9 @@
 //! The `wakepath` command line.
 //!
-//! Exit codes: 0 done, 1 the input or the machine is at fault, 2 the call itself is, 128 and the number of a signal that ended it; of the daemon
-//! also 78: its configuration is wrong, or asks for nothing that can be done here; of `doctor --exit-code` also 3: it has findings; of
-//! `reproduce --exit-code` also 3: something expected is not met.
+//! Exit codes: 0 done; 1 the input or the machine is at fault; 2 the call itself is; 128 and the number of a signal
+//! that ended it. The daemon also exits with 78: its configuration is wrong, or asks for nothing that can be done
+//! here. `doctor --exit-code` exits with 3 if it has findings. `reproduce --exit-code` exits with 3 if something
+//! expected is not met.
 
 mod bars;
 mod commands;

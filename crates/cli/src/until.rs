@@ -8,9 +8,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wakepath_units::{Nanoseconds, quantity};
 
-/// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves. Who has the program ignore a closed terminal, as
-/// nohup does, wants that; a shell that has programs in the background of a script ignore Ctrl-C only protects them from
-/// the keyboard, and who sends them SIGINT means it.
+/// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves. A program that is told to ignore a
+/// closed terminal, as nohup does, goes on ignoring it. A shell lets background programs of a script ignore Ctrl-C
+/// only because of the keyboard. So a SIGINT that is sent to them counts.
 fn signals() -> anyhow::Result<Signals> {
     let hang_up_ignored = ignored_signals() >> (SIGHUP - 1) & 1 != 0;
     let caught = [SIGINT, SIGTERM, SIGHUP]

@@ -38,8 +38,9 @@ pub(crate) fn exit_code() -> u8 {
     128 + SIGNAL.load(Ordering::Relaxed) as u8
 }
 
-/// Tells the program that called this one how far it is, so that it can show that by itself, as the Python package does:
-/// `WAKEPATH_PROGRESS` names a file or pipe, which gets lines of two numbers, `DONE TOTAL`. A total of 0 is not known.
+/// Tells the program that called this one how far it is, so that it can show that by itself, as the Python package
+/// does. `WAKEPATH_PROGRESS` names a file or pipe. It gets lines of two numbers, `DONE TOTAL`. A total of 0 is not
+/// known.
 pub(crate) struct Told {
     total: u64,
     to: Option<Mutex<To>>,
@@ -95,9 +96,9 @@ impl Jobs {
     }
 }
 
-/// Does `work`, of `total` parts that are called `what`, in a rayon pool of as many threads as
-/// `jobs` says, and shows how far it is when standard error is a terminal: `work` says how many parts it has finished. The
-/// first signal (Ctrl-C, SIGTERM, a closed terminal) calls the work off, the second ends the program.
+/// Does `work`, of `total` parts that are called `what`, in a rayon pool of as many threads as `jobs` says. On a
+/// terminal standard error shows how many parts `work` says it has finished. The first signal (Ctrl-C, SIGTERM, a
+/// closed terminal) calls the work off, the second ends the program.
 pub(crate) fn counting<T: Send>(
     jobs: Jobs,
     total: usize,

@@ -140,7 +140,7 @@ fn policies_that_can_mean_nothing_here_are_refused() {
     let machine = ["--machine", "rk3399"];
     fails_with(
         sim(JOB, &[&machine[..], &["--policy", "oracle"]].concat()),
-        &["oracle", "nobody can know it before", "wakepath replay"],
+        &["oracle", "cannot be known before", "wakepath replay"],
     );
     fails_with(
         sim(

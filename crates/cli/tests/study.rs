@@ -512,7 +512,7 @@ fn what_is_wrong_with_a_study_is_one_line_with_its_place() {
     fails_with(refused, &["reads under shallowest", "intel_pstate needs"]);
     // Before anything runs, though the other policy's turn comes first.
     for (policy, part) in [
-        ("set = 'oracle'", "nobody can know it before"),
+        ("set = 'oracle'", "cannot be known before"),
         ("set = 'apst'", "no power states"),
         ("set = 'intel_pstate'", "intel_pstate needs"),
         ("set = 'frequency[max=1GHz]'", "real machines only"),

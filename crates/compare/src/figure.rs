@@ -61,8 +61,8 @@ pub fn doubt(interval: Option<[f64; 2]>, deviation: Option<f64>) -> Option<f64> 
     half.filter(|half| half.is_finite()).or(deviation)
 }
 
-/// Percentages with their signs: down to the second digit of half the width of the interval that they come with, at most two
-/// digits after the point; one where there is no interval.
+/// Percentages with their signs: down to the second digit of half the width of their interval, at most two digits
+/// after the point. Without an interval it is one.
 pub fn percents<const N: usize>(values: [f64; N], interval: Option<[f64; 2]>) -> [String; N] {
     let decimals =
         doubt(interval, None).map_or(1, |half| (1 - exponent(half)).clamp(0, 2)) as usize;

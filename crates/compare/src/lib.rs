@@ -1,17 +1,16 @@
 //! Whether one series of results is better than another, by how much, and how sure that is.
 //!
-//! [`Metric`] says what a number means, [`gain`] estimates by how much a series is better than its
-//! baseline, with an interval, [`benjamini_hochberg`] corrects for many comparisons at once, and [`Verdict`] puts
-//! it into a sentence. [`warnings`] looks for series that no interval should be trusted on. Pure
-//! calculation: no files, no clock, and the same input gives the same result.
+//! [`Metric`] says what a number means. [`gain`] estimates by how much a series is better than its baseline, with an
+//! interval. [`benjamini_hochberg`] corrects for many comparisons at once. [`Verdict`] puts it into a sentence.
+//! [`warnings`] looks for series that no interval should be trusted on. Pure calculation: no files, no clock, and the
+//! same input gives the same result.
 //!
 //! # Which interval
 //!
-//! Benchmarks have few runs, 3 to 20. There the percentile bootstrap and BCa are too narrow, because
-//! few values resampled vary less than the values did. The interval here is the *studentised*
-//! bootstrap (bootstrap-t) of the logarithm of the ratio of means: each resample is
-//! divided by its own standard error, which makes up for that. `tests/coverage.rs` measures the coverage
-//! over 10,000 simulated studies per case.
+//! Benchmarks have few runs, 3 to 20. There the percentile bootstrap and BCa are too narrow, because few values
+//! resampled vary less than the values did. The interval here is the *studentised* bootstrap (bootstrap-t) of the
+//! logarithm of the ratio of means. Each resample is divided by its own standard error, which makes up for that.
+//! `tests/coverage.rs` measures the coverage over 10,000 simulated studies per case.
 //!
 //! The correction for many comparisons needs p-values below one over the number of resamples. There they follow the tail
 //! of the t distribution.

@@ -1,9 +1,8 @@
 //! Seeded inputs: state tables, governor call logs, utilisation updates and drives.
 //!
-//! A log that is only random keeps a governor in its corners: it learns nothing from noise. Most
-//! logs here are therefore told as stories (a regular interrupt, a timer, a burst after a pause)
-//! with a tick that runs or is stopped, and are then spoilt now and then by values that sit exactly
-//! on, or one beside, the limits that the governors compare with.
+//! A log that is only random keeps a governor in its corners: it learns nothing from noise. So most logs here are
+//! stories with a tick that runs or is stopped: a regular interrupt, a timer, a burst after a pause. Now and then a
+//! value is put exactly on a limit that the governors compare with, or one beside it.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -155,7 +154,7 @@ fn random_states(rng: &mut Pcg64Mcg, tick: i64) -> Vec<StateRecord> {
         .map(|_| match style {
             // From a microsecond to a second: the usual range, and one decade to each side.
             0..=2 => spread(rng, US, 100 * MS),
-            // All shorter, or all longer, than most stays.
+            // All shorter, or all longer, than most residencies.
             3 => spread(rng, 1, 20 * US),
             4 => spread(rng, tick / 4, tick * 64),
             // On and beside the limits.

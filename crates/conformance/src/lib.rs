@@ -1,13 +1,11 @@
 //! Holds wakepath's policies against the kernel's own C.
 //!
-//! The kernel's files come from Debian's source packages ([`source`]), are compiled at test time,
-//! whole or cut to single functions ([`cut`], [`program`]), and run over generated inputs
-//! ([`generate`]) side by side with ours ([`checks`], [`compare`]). Not one decision may differ.
-//! [`recorded`] are decisions of releases whose source is no longer to be had.
-//! [`log`] has the kernel answer a call log from elsewhere.
-//! [`pelt`] sets the scheduler's signals beside those of its own code.
-//! [`leases`] compares the kernel module and the daemon's eBPF program with the rule of leases.
-//! [`mutants`] shows that the comparison can fail, [`coverage`] that the inputs get everywhere, and
+//! The kernel's files come from Debian's source packages ([`source`]). They are compiled at test time, whole or cut
+//! to single functions ([`cut`], [`program`]). They run over generated inputs ([`generate`]) side by side with ours
+//! ([`checks`], [`compare`]). Not one decision may differ. [`recorded`] are decisions of releases whose source is no
+//! longer to be had. [`log`] has the kernel answer a call log from elsewhere. [`pelt`] sets the scheduler's signals
+//! beside those of its own code. [`leases`] compares the kernel module and the daemon's eBPF program with the rule of
+//! leases. [`mutants`] shows that the comparison can fail, [`coverage`] that the inputs get everywhere, and
 //! [`mod@bench`] compares the speed.
 
 pub mod bench;

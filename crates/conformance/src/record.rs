@@ -23,7 +23,7 @@ const DISABLED: u64 = 2;
 pub struct StateRecord {
     /// Declared worst-case exit latency.
     pub exit_latency: i64,
-    /// Shortest stay that pays.
+    /// Shortest residency that pays.
     pub target_residency: i64,
     /// The state spins.
     pub polling: bool,
@@ -57,7 +57,7 @@ pub struct CallRecord {
     pub select_clock: u64,
     /// The clock at reflect.
     pub reflect_clock: u64,
-    /// Measured stay; 0 when the driver refused the state.
+    /// Measured residency; 0 when the driver refused the state.
     pub residency: u64,
     /// Tasks that wait for I/O.
     pub nr_iowait: u32,

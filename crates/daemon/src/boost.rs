@@ -49,7 +49,7 @@ pub fn who(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
         (BoostMode::On, ..) | (_, "amd-pstate-epp", "powersave") => Ok(BoostOwner::Daemon),
         (_, "intel_pstate", "powersave") if hwp => Ok(BoostOwner::Kernel("hwp-dynamic-boost")),
         (_, driver, governor) => Err(format!(
-            "not needed with the driver {driver} and the governor {governor}: the kernel boosts by itself, or \
+            "not needed with the driver {driver} and the governor {governor}. The kernel boosts by itself, or \
              frequencies do not follow the load. mode = \"on\" does it anyway"
         )),
     }

@@ -281,7 +281,7 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
             let mw = wasted_mw_us / (seconds * 1e6);
             finding.costs_mw = Some(mw);
             finding.computed = Some(
-                "the kernel's `below` times the mean stay and the difference of power, over the time since the start"
+                "the kernel's `below` times the mean residency and the difference of power, over the time since the start"
                     .to_owned(),
             );
             finding.weight = relative_power(case, mw);
@@ -303,7 +303,7 @@ fn relative(case: &Case<'_>, us: f64) -> f64 {
     now.map_or(0.0, |r| us / r.mean_us.max(1e-9))
 }
 
-/// A power as a share of what the resting machine draws.
+/// A power as a share of what the idle machine draws.
 fn relative_power(case: &Case<'_>, mw: f64) -> f64 {
     let now = simulate(&case.model.machine, &case.model.now, QUIET);
     now.ok()

@@ -1,9 +1,9 @@
 //! Findings about a machine: what is wrong with its power settings, the evidence, what it costs, and the
 //! command that fixes it.
 //!
-//! [`examine`] looks at a running or a captured machine. No cost is typed in: each is the difference between
-//! two simulations of this machine ([`model`]), with and without the fix, or is computed from the kernel's
-//! own counters and the machine's figures.
+//! [`examine`] looks at a running or a captured machine. No cost is typed in. Each is the difference between two
+//! simulations of this machine ([`model`]), with and without the fix. Or it is computed from the kernel's own
+//! counters and the machine's figures.
 
 mod counters;
 mod drives;

@@ -25,7 +25,7 @@ const READS_JOB: &str =
     "[reads]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\ntime_based\nruntime=200ms\n";
 /// The same with about as much time for work as for a read, so that the clock matters.
 pub const WORK: &str = "one 4 KiB read at a time and 200,000 cycles of work after each";
-/// A read every 10 ms, so that the machine mostly rests.
+/// A read every 10 ms, so that the machine is mostly idle.
 pub const QUIET: &str = "a 4 KiB read every 10 ms";
 const QUIET_JOB: &str = "[quiet]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nthinktime=10000\n\
      time_based\nruntime=2s\n";
@@ -85,8 +85,8 @@ impl Model {
         Ok((model, notes))
     }
 
-    /// The machine and its policies once a set is applied to it (`settings::policy`): keys of a governor or
-    /// driver that runs already stay as they are unless the set gives them, and a ceiling switches states on, too.
+    /// The machine and its policies once a set is applied to it (`settings::policy`). Keys of a governor or driver
+    /// that runs already stay as they are unless the set gives them. A ceiling switches states on, too.
     pub(crate) fn applied(&self, set: &PolicySet) -> (Machine, PolicySet) {
         let mut machine = self.machine.clone();
         if set

@@ -1,7 +1,7 @@
 //! What a process of somebody else's code may do: little.
 //!
-//! Before the program begins, the kernel is told that it can never gain privileges, how much processor time, memory and
-//! files it may use, that it has no network, and that it ends with this process. Where the kernel, or who it runs for,
+//! Before the program begins, the kernel is told what holds for it. It can never gain privileges, has no network, and
+//! ends with this process. Its processor time, memory and files are limited. Where the kernel, or who it runs for,
 //! allows no network namespace, it keeps the network; all else holds everywhere.
 
 use std::io;

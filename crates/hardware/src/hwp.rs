@@ -1,5 +1,5 @@
-//! Hardware-managed P-states (HWP, Speed Shift; AMD's CPPC in active mode): the controller in the processor that chooses the
-//! frequency by itself, between the limits and by the preference that the kernel gives it.
+//! Hardware-managed P-states (HWP, Speed Shift; AMD's CPPC in active mode). The controller in the processor chooses
+//! the frequency by itself, between the kernel's limits and by its preference.
 //!
 //! The real one is not documented. This is a model with two measurable constants. The controller
 //! watches which share of its highest performance a CPU uses, as a moving average `s` that forgets
@@ -9,14 +9,14 @@
 //! frequency = highest frequency x s / U      U = U128 x EPP / 128, at most 0.99
 //! ```
 //!
-//! so that a CPU which uses the share `U` of its highest performance, or more, gets the highest
-//! frequency. A fully loaded CPU raises its own share by running faster, which gives the gradual ramp
-//! that is observed: with a lowest frequency `f0` and a highest one `f1` it takes
-//! `T x (-ln(1 - U) + ln(f1 / f0) / (1 / U - 1))`, from which `T` is had when the ramp has been measured.
+//! so that a CPU which uses the share `U` of its highest performance, or more, gets the highest frequency. A fully
+//! loaded CPU raises its own share by running faster, which gives the gradual ramp that is observed. With a lowest
+//! frequency `f0` and a highest one `f1` it takes `T x (-ln(1 - U) + ln(f1 / f0) / (1 / U - 1))`. So a measured ramp
+//! gives `T`.
 //!
-//! What it asks for lies in a range that the preference narrows. A processor that is to be fast runs what little there is to do
-//! quickly and rests (race to halt): below EPP 128 the range begins above the lowest frequency. One that is to save energy keeps
-//! out of turbo: above EPP 128 it ends below the highest one.
+//! What it asks for lies in a range that the preference narrows. A processor that is to be fast runs what little
+//! there is to do quickly and idles (race to halt). So below EPP 128 the range begins above the lowest frequency. One
+//! that is to save energy keeps out of turbo: above EPP 128 it ends below the highest one.
 //!
 //! ```text
 //! EPP <= 128: from  highest - (highest - lowest) x EPP / 128

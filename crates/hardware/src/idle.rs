@@ -15,7 +15,7 @@ pub struct IdleState {
     /// Worst-case time from the wake-up event to the first instruction, entry included where the
     /// state cannot be left half-entered.
     pub exit_latency: Nanoseconds,
-    /// Shortest stay for which entering the state saves energy against the next shallower one.
+    /// Shortest residency for which entering the state saves energy against the next shallower one.
     pub target_residency: Nanoseconds,
     /// The CPU spins in this state instead of sleeping (`CPUIDLE_FLAG_POLLING`).
     pub polling: bool,

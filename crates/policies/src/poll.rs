@@ -18,11 +18,10 @@ const SHORTEST: Nanoseconds = Nanoseconds::from_micros(10);
 
 /// The polling limit of a CPU.
 ///
-/// With no request it is the target residency of the first enabled state behind state 0 that pays
-/// off after 10 us or more, but never more than a sixteenth of the tick period, which is also the
-/// limit if there is no such state (`cpuidle_poll_time()`, `drivers/cpuidle/cpuidle.c`, Linux 6.1
-/// and 6.12). A governor with a limit of its own overrides it
-/// ([`crate::idle::IdleGovernor::poll_limit`]).
+/// With no request it is the target residency of the first enabled state behind state 0 that pays off after 10 us or
+/// more. It is never more than a sixteenth of the tick period, which is also the limit if there is no such state
+/// (`cpuidle_poll_time()`, `drivers/cpuidle/cpuidle.c`, Linux 6.1 and 6.12). A governor with a limit of its own
+/// overrides it ([`crate::idle::IdleGovernor::poll_limit`]).
 ///
 /// `request_us` is an explicit wish in microseconds, as the proposed `cpuidle.poll=` parameter
 /// gives it. It wins, but is clamped to between 10 us and a sixteenth of the tick period.

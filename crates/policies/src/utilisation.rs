@@ -1,8 +1,8 @@
 //! Utilisation as the scheduler tracks it: a geometric average with a half-life of 32 ms.
 //!
-//! Time counts in units of 1024 ns. A signal decays by `2^(-t / 32768)` over `t` units and gains
-//! the complement of what it lost, times what ran meanwhile (Linux 6.12 `kernel/sched/pelt.c`;
-//! this is the continuous form of it, without the kernel's rounding of partial periods).
+//! Time counts in units of 1024 ns. A signal decays by `2^(-t / 32768)` over `t` units and gains the complement of
+//! what it lost, times what ran meanwhile (Linux 6.12 `kernel/sched/pelt.c`). This is the continuous form of it,
+//! without the kernel's rounding of partial periods.
 
 /// Units of time in a half-life.
 const HALF_LIFE: u64 = 32 * 1024;
@@ -156,8 +156,8 @@ impl Runnable {
     }
 }
 
-/// How busy a CPU is of which only the idle periods are known: between them it counts as running at full capacity, because
-/// recordings and call logs do not have the frequency of the time in between.
+/// How busy a CPU is of which only the idle periods are known. Between them it counts as running at full capacity:
+/// recordings and call logs do not have its frequency then.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuUtilisation {
     signal: Utilisation,

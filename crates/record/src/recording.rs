@@ -163,9 +163,9 @@ impl LiveRecording {
         Ok(())
     }
 
-    /// Looks at a CPU's buffer, while the CPU may be doing anything with it; `None` while it adds a record. A look takes
-    /// the words of a buffer one by one, so which buffer it is, how much is in it, and what, is each taken from a look of its
-    /// own, and at last whether it still is that buffer.
+    /// Looks at a CPU's buffer, while the CPU may be doing anything with it; `None` while it adds a record. A look
+    /// takes the words of a buffer one by one. So which buffer it is, how much is in it, and what, each take a look
+    /// of their own. The last one tells whether it still is that buffer.
     fn look(&self, cpu: usize) -> Option<Look> {
         let buffers = self
             .ebpf

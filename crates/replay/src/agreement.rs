@@ -14,9 +14,9 @@ use wakepath_trace::recording::{Before, IdlePeriod};
 use crate::setup::Ran;
 use crate::span::CAUSE_WITHIN;
 
-/// A governor knows nothing when the recording begins and the real one did: after so many periods
-/// what it has not seen no longer counts for much (menu's last 8 intervals, and correction factors and
-/// bins that forget an eighth each time).
+/// A governor knows nothing when the recording begins, and the real one did. After so many periods what it has not
+/// seen no longer counts for much: menu's last 8 intervals, and correction factors and bins that forget an eighth
+/// each time.
 const WARM_UP: u32 = 64;
 
 /// How often a governor answers as recorded.

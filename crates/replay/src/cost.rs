@@ -19,11 +19,11 @@ use crate::setup::States;
 pub struct Totals {
     /// Time in the state, in ns.
     pub time: u64,
-    /// Stays.
+    /// Idle periods.
     pub count: u64,
-    /// Stays shorter than the target residency, although a shallower state was there.
+    /// Those shorter than the target residency, although a shallower state was there.
     pub too_deep: u64,
-    /// Stays as long as a deeper state wants.
+    /// Those as long as a deeper state wants.
     pub too_shallow: u64,
     /// Wake-ups that took longer than the oracle's.
     pub slower: u64,

@@ -1,13 +1,12 @@
 //! Replay: what another idle governor would have chosen on a recorded load, and what it would have
 //! cost.
 //!
-//! [`replay`] goes through a recording, twice if the package counts. On each CPU it puts together the *idle spans*: from when the
-//! CPU ran out of work until something other than its own tick or polling limit woke it
-//! ([`span`]). Each idle span goes through the kernel's idle loop with every governor in question
-//! ([`idle_loop`]), and each idle period in an idle state is set against what the oracle would have done
-//! with the idle span ([`cost`]); so is the sleep of the package, in the times in which every CPU is idle
-//! ([`package`]). The load itself is as recorded: it does not answer to being served later
-//! or sooner.
+//! [`replay`] goes through a recording, twice if the package counts. On each CPU it puts together the *idle spans*:
+//! from when the CPU ran out of work until something other than its own tick or polling limit woke it ([`span`]).
+//! Each idle span goes through the kernel's idle loop with every governor in question ([`idle_loop`]). Each idle
+//! period is set against what the oracle would have done with the idle span ([`cost`]). So is the sleep of the
+//! package, while every CPU is idle ([`package`]). The load itself is as recorded: it does not answer to being served
+//! later or sooner.
 //!
 //! Beside that, the governor that really ran is asked what it was asked then, to see whether it
 //! answers the same ([`agreement`]); and the drives' requests are counted ([`drives`]).

@@ -98,8 +98,8 @@ struct Course {
     awake_until: u64,
     /// How long the package was up because a tick woke a CPU, in ns.
     interrupted: u64,
-    /// By how much the number of CPUs that are awake at a window's end changes here: most idle spans that keep the package
-    /// awake do so in several windows, and are noted at the first and behind the last.
+    /// By how much the number of CPUs that are awake at a window's end changes here. Most idle spans that keep the
+    /// package awake do so in several windows. They are noted at the first and behind the last.
     change: i32,
 }
 

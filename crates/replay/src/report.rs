@@ -73,7 +73,7 @@ pub struct BlockPolicy {
 /// What came of a governor, over states and the package.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// Stays.
+    /// Idle periods.
     pub count: u64,
     /// See [`StateReport::too_deep`].
     pub too_deep: u64,
@@ -149,7 +149,7 @@ pub struct StateReport {
     pub state: String,
     /// Time in it, in ns.
     pub time_ns: u64,
-    /// Stays.
+    /// Idle periods.
     pub count: u64,
     /// Left before the target residency, although a shallower state was there.
     pub too_deep: u64,

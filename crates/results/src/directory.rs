@@ -497,9 +497,9 @@ pub(crate) fn names(folder: &Path) -> Result<Vec<String>, ResultsError> {
     Ok(names)
 }
 
-/// Removes the runs and tables of results that are to be replaced, and copies that the new study does not have. The old
-/// document stays until the new one takes its place: at any moment in between the directory holds the unfinished results
-/// of either study, and no run without a document that says of which.
+/// Removes the runs and tables of results that are to be replaced, and copies that the new study does not have. The
+/// old document stays until the new one takes its place. At any moment in between the directory holds the unfinished
+/// results of either study. No run is there without a document that says of which.
 fn empty(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
     match ResultReader::open(dir) {
         // Tables that are about to go no longer count.

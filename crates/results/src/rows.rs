@@ -128,7 +128,7 @@ pub struct IdleRow {
     /// What too deep idle periods took longer to wake up than from the state that would have fitted, in ns; none if that
     /// is not known, as in a measurement.
     pub added_latency_ns: Option<u64>,
-    /// What too deep and too shallow stays cost in energy beyond the states that would have fitted, in uJ; none
+    /// What too deep and too shallow idle periods cost in energy beyond the states that would have fitted, in uJ; none
     /// if that is not known, as in a measurement or without power figures.
     pub wasted_energy_uj: Option<f64>,
 }

@@ -14,7 +14,7 @@ pub struct StateCount {
     pub time_us: u64,
     /// Idle periods that were too short for it.
     pub above: u64,
-    /// Stays for which a deeper state would have been right.
+    /// Idle periods for which a deeper state would have been right.
     pub below: u64,
 }
 

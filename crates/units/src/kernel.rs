@@ -73,7 +73,9 @@ impl KernelVersion {
         first_releases_after((self.major, self.minor))
     }
 
-    /// The kernel that `uname -r` or a capture names, such as `6.12.48+deb13-amd64` or `6.16.0-rc3`.
+    /// The kernel that `uname -r` or a capture names, or else the nearest one that is known. For newer kernels that
+    /// is the newest one. For older ones it is the first release of the next known series: it has what mainline had
+    /// come to, and none of what stable releases changed later. `None`: the text does not begin with two numbers.
     ///
     /// In `6.1.0-56-amd64` and `6.8.0-45-generic` the 0 stands for any stable release: distributions keep it for as long
     /// as modules fit. Such a kernel counts as the newest one of its series.

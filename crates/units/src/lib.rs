@@ -1,6 +1,6 @@
-//! What every layer shares: typed units, [`quantity`], which reads them with their unit, [`cpus`], which reads lists of
-//! CPUs, [`kernel`] versions, [`spelling`], which finds what a misspelt name probably meant, [`causes`], which
-//! prints an error with its causes, and [`median()`].
+//! What every layer shares: typed units and [`quantity`], which reads them; [`cpus`], which reads lists of CPUs;
+//! [`kernel`] versions; [`median()`]. [`spelling`] finds what a misspelt name probably meant, and [`causes`] prints
+//! an error with its causes.
 //!
 //! Inside an algorithm a time is an integer number of nanoseconds. At a public boundary it has a
 //! type, so that a caller cannot pass microseconds, a frequency or a capacity by mistake.

@@ -134,12 +134,12 @@ fn keep(
     rows: &mut Vec<TimelineRow>,
     option: &str,
     names: &[String],
-    of: impl Fn(&TimelineRow) -> &String,
+    name: impl Fn(&TimelineRow) -> &String,
 ) -> anyhow::Result<()> {
     let mut known: Vec<&str> = Vec::new();
     for row in rows.iter() {
-        if !known.contains(&of(row).as_str()) {
-            known.push(of(row));
+        if !known.contains(&name(row).as_str()) {
+            known.push(name(row));
         }
     }
     if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
@@ -148,7 +148,7 @@ fn keep(
             suggestion(unknown, &known)
         );
     }
-    rows.retain(|row| is_among(names, of(row)));
+    rows.retain(|row| is_among(names, name(row)));
     Ok(())
 }
 

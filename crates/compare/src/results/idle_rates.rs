@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Two CPUs over half a second: 10 stays that were too deep, 4 too shallow.
+    /// Two CPUs over half a second: 10 idle periods that were too deep, 4 too shallow.
     fn reader(backend: RunOrigin) -> ResultReader {
         let document = Document {
             schema: SCHEMA.into(),

@@ -175,10 +175,10 @@ impl DriveLibrary {
             .collect()
     }
 
-    /// The one model that `name` means: the model of exactly this name, else the only one that has
-    /// it as a part of its name, else the only one of exactly this label. Several models are
-    /// ambiguous even if their tables are alike, because a name must not change its meaning when
-    /// the library grows; and a part of a label is not enough, because not every model has one.
+    /// The one model that `name` means: that of exactly this name, else the only one that has it as a part of its
+    /// name, else the only one of exactly this label. Several models are ambiguous even if their tables are alike: a
+    /// name must not change its meaning when the library grows. A part of a label is not enough, because not every
+    /// model has one.
     ///
     /// # Errors
     /// [`LookupError`] with the drives that may be meant.

@@ -1,8 +1,8 @@
 //! Idle states that differ from kind to kind of core: what a cluster has of its own.
 //!
-//! The kernel has a driver, and so a table, for each CPU (`CONFIG_CPU_IDLE_MULTIPLE_DRIVERS`): device trees declare
-//! states for each kind of core, ACPI for each CPU. intel_idle has one table for both kinds of a hybrid processor, whose
-//! cores may take different times to leave them.
+//! The kernel has a driver, and so a table, for each CPU (`CONFIG_CPU_IDLE_MULTIPLE_DRIVERS`). Device trees declare
+//! states for each kind of core, ACPI for each CPU. The driver intel_idle has one table for both kinds of a hybrid
+//! processor, whose cores may take different times to leave them.
 
 use std::borrow::Cow;
 

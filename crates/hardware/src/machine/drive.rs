@@ -341,8 +341,8 @@ fn waiting(drive: &Drive, most: f64) -> Figure {
     match powers.min_by(f64::total_cmp) {
         Some(last) if last >= first => Figure::assumed(
             0.48 * first / 5.0,
-            "a fifth of 48 % of the maximum power of PS0: the last operational state declares no less than PS0, and 48 % \
-             in the median of the library",
+            "a fifth of 48 % of the maximum power of PS0, which is the median of the library. The last operational state \
+             declares no less than PS0",
         ),
         last => Figure::assumed(
             last.unwrap_or(first) / 5.0,

@@ -22,20 +22,20 @@ const C1_EXIT_US: f64 = 2.0;
 const SAPPHIRE_RAPIDS: [&str; 2] = ["6/143", "6/207"];
 /// What leaving C6 takes there: the medians are 97 us at 2.0 GHz, 100.5 at 1.4 and 104 at 0.8.
 const SAPPHIRE_RAPIDS_C6_US: f64 = 100.5;
-/// Servers with package C6: CPUID family and models, and the exit latency of C6 in us that the kernel declares if the package
-/// goes down with it, and if not (`intel_idle` of Linux 6.12).
+/// Servers with package C6 (`intel_idle` of Linux 6.12): CPUID family and models, and two exit latencies of C6 in us.
+/// The kernel declares the first if the package goes down with it, else the second.
 const PACKAGE_C6_US: [(&[&str], f64, f64); 3] = [
     (&["6/85"], 133.0, 92.0),
     (&["6/106", "6/108"], 170.0, 128.0),
     (&SAPPHIRE_RAPIDS, 290.0, 190.0),
 ];
-/// What limits the power of an Intel processor whose own registers were not recorded, as times of the thermal design
-/// power and seconds: PL1 and PL2 of a client and of a server.
+/// What limits the power of an Intel processor whose own registers were not recorded: PL1 and PL2 of a client and of
+/// a server. Each is a multiple of the thermal design power, and seconds.
 const CLIENT_LIMITS: [(f64, f64); 2] = [(1.0, 28.0), (1.25, 0.01)];
 const CLIENT_LIMITS_WHY: [&str; 2] = [
-    "thermal design power over 28 s: the default of PL1, and the window that the data sheet of the 4th generation Core advises for mobile use (MSR 610h); \
-     turbostat shows 28 s of a Tiger Lake laptop (github.com/horshack-dpreview/setPL, issue 1)",
-    "1.25 times the thermal design power, exceeded for at most 10 ms: the default of PL2 in the data sheet of the 4th generation Core (MSR 610h)",
+    "thermal design power over 28 s: the default of PL1, and the window for mobile use (MSR 610h), by the data sheet of the 4th \
+     generation Core. turbostat shows 28 s of a Tiger Lake laptop (github.com/horshack-dpreview/setPL, issue 1)",
+    "1.25 times the thermal design power, exceeded for at most 10 ms: the default of PL2 (data sheet of the 4th generation Core, MSR 610h)",
 ];
 const SERVER_LIMITS: [(f64, f64); 2] = [(1.0, 1.0), (1.2, 0.011_718_75)];
 const SERVER_LIMITS_WHY: [&str; 2] = [
@@ -57,12 +57,12 @@ const ASSUMED_DRIVE: &str = "NVMe SSD (assumed)";
 impl Machine {
     /// A recorded system as a machine.
     ///
-    /// Idle states, frequency range, base frequency and transition latency are the record's; sockets, cores, threads,
-    /// turbo limits and the range of the uncore those of its [`Processor`]. All else is assumed. Leaving a state takes
-    /// half of the declared exit latency, less what of it is the package's on servers; C6 of Sapphire and Emerald Rapids, and the states of AMD's systems, take
-    /// what was measured on a processor of the kind. The rest is that of a built-in machine of the same kind, per
-    /// socket. Hybrid processors become a cluster for each kind of core, by the highest frequency of their policies
-    /// ([`Machine::split_by_kind`]).
+    /// Idle states, frequency range, base frequency and transition latency are the record's. Sockets, cores, threads,
+    /// turbo limits and the range of the uncore are those of its [`Processor`]. All else is assumed. Leaving a state
+    /// takes half of the declared exit latency, less what of it is the package's on servers. C6 of Sapphire and
+    /// Emerald Rapids, and the states of AMD's systems, take what was measured on a processor of the kind. The rest
+    /// is that of a built-in machine of the same kind, per socket. Hybrid processors become a cluster for each kind
+    /// of core, by the highest frequency of their policies ([`Machine::split_by_kind`]).
     ///
     /// # Errors
     /// The record lacks the idle states or the frequencies.

@@ -6,7 +6,8 @@ use super::{Figure, Machine};
 
 /// What a system call costs more on a CPU of `nohz_full`: 340 ns at 2.2 GHz.
 const SYSCALL_KCYCLES: f64 = 0.75;
-const SYSCALL_WHY: &str = "wake-ups by clock_nanosleep() took 2270 ns in place of 1930 on a Xeon Gold 6338N, taken as at its base clock of 2.2 GHz                            (linux-kernel, 26 March 2026, Linux 6.12.78 PREEMPT_RT)";
+const SYSCALL_WHY: &str = "wake-ups by clock_nanosleep() took 2270 ns in place of 1930 on a Xeon Gold 6338N with Linux 6.12.78 PREEMPT_RT (linux-kernel, 26 March 2026). \
+     The clock is taken to be its base clock of 2.2 GHz";
 
 /// CPUs that are not for everybody. The others are for housekeeping.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -21,8 +22,9 @@ pub struct Isolation {
     /// Interrupts of drives keep out of `isolcpus`, where their queue has another CPU (`isolcpus=managed_irq`).
     #[serde(default)]
     pub managed_irq: bool,
-    /// What a system call costs more on CPUs of `nohz_full`, which count the time of tasks at each entry into the kernel and
-    /// exit from it (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`, context tracking), in thousands of cycles of the biggest core.
+    /// What a system call costs more on CPUs of `nohz_full`, in thousands of cycles of the biggest core. These count
+    /// the time of tasks at each entry into the kernel and exit from it (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`, context
+    /// tracking).
     #[serde(default = "published_cost")]
     pub syscall_kcycles: Figure,
 }

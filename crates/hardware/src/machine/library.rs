@@ -582,8 +582,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any number put in the place of any other: the file is refused with a message that
-        /// names it, or every figure of the machine is in range and every power can be computed.
+        /// Any number put in the place of any other: the file is refused with a message that names it, or every
+        /// figure is in range and every power can be computed.
         #[test]
         fn a_machine_with_a_changed_number_is_refused_or_sound(
             which in 0..BUILTIN.len(),

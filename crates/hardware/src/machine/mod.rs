@@ -319,8 +319,8 @@ pub struct Scheduler {
     /// in thousands of cycles of the biggest core; absent: none.
     #[serde(default)]
     pub switch_kcycles: Figure,
-    /// How much later than asked for a sleep of fio's or of an rt-app thread ends (`/proc/PID/timerslack_ns`), in us. fio then
-    /// spins for the pauses that are too short to sleep; absent: sleeps end in time.
+    /// How much later than asked for a sleep ends (`/proc/PID/timerslack_ns`), in us: fio's, or that of an rt-app
+    /// thread. fio then spins for pauses that are too short to sleep. Absent: sleeps end in time.
     #[serde(default)]
     pub timer_slack_us: Figure,
 }
@@ -353,8 +353,8 @@ pub struct IoPath {
     /// core; absent: nothing.
     #[serde(default)]
     pub program_kcycles: Figure,
-    /// What an I/O costs more with an asynchronous engine that submits it and takes it back by a system call each, half of it before
-    /// the drive has it and half after, in thousands of cycles of the biggest core; absent: nothing.
+    /// What an I/O costs more with an asynchronous engine that submits it and takes it back by a system call each. In
+    /// thousands of cycles of the biggest core, half before the drive has it and half after. Absent: nothing.
     #[serde(default)]
     pub asynchronous_kcycles: Figure,
     /// Share spent by the task until the drive has the request and the task sleeps.
@@ -406,9 +406,9 @@ pub struct Completion {
     pub assumed: String,
 }
 
-/// Demotion by the hardware: it watches how often a CPU wakes up, and above some rate answers requests
-/// for deep states with a shallow one (Linux: `intel_idle` with C1 demotion; MSR
-/// `PKG_CST_CONFIG_CONTROL`, bits 26 and 28). The kernel does not see it.
+/// Demotion by the hardware, which the kernel does not see. It watches how often a CPU wakes up. Above some rate it
+/// answers requests for deep states with a shallow one. Linux: `intel_idle` with C1 demotion; MSR
+/// `PKG_CST_CONFIG_CONTROL`, bits 26 and 28.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct C1Demotion {

@@ -190,10 +190,10 @@ impl Cluster {
         }
     }
 
-    /// Power of a CPU of this cluster while it enters or leaves an idle state: `transition_mw` of the state, or
-    /// else the static part of a running CPU, and no less than in the state. Next to nothing of an exit is work: on Sapphire
-    /// Rapids 92 of 97 to 104 us do not depend on the core's clock, on an EPYC 7502 18 of 21 to 24 us (both measured at
-    /// several clocks), so that the core is powered but hardly switches.
+    /// Power of a CPU of this cluster while it enters or leaves an idle state. It is `transition_mw` of the state, or
+    /// else the static part of a running CPU, and no less than in the state. Next to nothing of an exit is work, so
+    /// the core is powered but hardly switches. On Sapphire Rapids 92 of 97 to 104 us do not depend on the core's
+    /// clock. On an EPYC 7502 18 of 21 to 24 us do not (both measured at several clocks).
     pub fn transition_power(&self, state: &MachineIdleState) -> Microwatts {
         if state.transition_mw.is_given() {
             state.transition_mw.milliwatts()

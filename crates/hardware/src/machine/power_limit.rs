@@ -7,8 +7,8 @@ use super::Figure;
 
 /// The power limits of each package (RAPL).
 ///
-/// The processor keeps a running average of what the package draws for each limit, weighted exponentially with the
-/// limit's window as time constant, and holds the clock of its cores down before an average exceeds its limit. Source:
+/// For each limit the processor keeps a running average of what the package draws, weighted exponentially with the
+/// limit's window as time constant. It holds the clock of its cores down before an average exceeds its limit. Source:
 /// "Package Power Control" in the data sheets, such as Intel 759603: "Tau: An averaging constant used for PL1
 /// exponential weighted moving average (EWMA) power calculation".
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -42,8 +42,8 @@ impl Gaps {
         self.count.iter().sum()
     }
 
-    /// The idle time before a state that takes `latency_us` to enter and leave with which the time asleep, less 50 times
-    /// that latency for each transition, is the most; `None`: it never pays.
+    /// The idle time to wait before a state that takes `latency_us` to enter and leave. It is the one with the most
+    /// time asleep, less 50 times that latency for each transition. `None`: the state never pays.
     pub fn timeout(&self, latency_us: u64) -> Option<SuitedTimeout> {
         let cost = i128::from(latency_us.saturating_mul(WORTH));
         let of = |class: usize| {

@@ -133,8 +133,8 @@ impl IntelPstate {
         };
     }
 
-    /// The P-state for what the counters advanced by: a quarter above the one at which the CPU
-    /// would just be busy all the time, at least half-way to the average one of the last interval.
+    /// The P-state for what the counters advanced by. It is a quarter above the one at which the CPU would just be
+    /// busy all the time. It is at least half-way to the average one of the last interval.
     fn target(&self, advance: Counters) -> u8 {
         let limits = self.limits;
         let (mperf, tsc) = (advance.mperf as i64, advance.tsc as i64);

@@ -71,8 +71,8 @@ impl FrequencyTable {
     }
 }
 
-/// The time to leave between two changes of frequency where nothing else is said: one and a half
-/// times the driver's transition latency in whole microseconds, or 1 ms if that is below 1 us
+/// The time to leave between two changes of frequency where nothing else is said. It is one and a half times the
+/// driver's transition latency in whole microseconds, or 1 ms if that is below 1 us
 /// (`cpufreq_policy_transition_delay_us()`, `drivers/cpufreq/cpufreq.c`, Linux 6.12).
 pub fn transition_delay(transition_latency: Nanoseconds) -> Nanoseconds {
     match transition_latency.as_micros() {

@@ -152,8 +152,8 @@ impl Schedutil {
         let performance = with_headroom(utilisation, self.capacity);
         let mut next = self.target(performance);
 
-        // On a CPU with a clock of its own a lower frequency would be premature if it has not been
-        // idle since the last update: it has more to do than the signal shows yet.
+        // A CPU with a clock of its own gets no lower frequency if it has not been idle since the last update. It has more
+        // to do than the signal shows yet.
         if alone {
             let busy = std::mem::replace(&mut self.idle_calls, idle_calls) == idle_calls;
             if busy {

@@ -81,7 +81,7 @@ pub struct IdleDecision {
 pub struct IdleOutcome {
     /// The CPU's clock after the wake-up.
     pub clock: u64,
-    /// Measured stay, exit latency included (`last_residency_ns`). 0 means that the driver refused
+    /// Measured residency, exit latency included (`last_residency_ns`). 0 means that the driver refused
     /// the state; the kernel then does not call the governor's reflect at all.
     pub residency: u64,
     /// The tick woke the CPU (`tick_nohz_idle_got_tick()`).

@@ -16,11 +16,10 @@ use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, OracleGoal};
 /// - [`OracleGoal::Latency`]: the enabled state that is left soonest, whatever the latency request;
 ///   among equals the one that takes the least energy.
 ///
-/// With power figures, the energy of an idle time is [`StatePower::femtojoules`], less
-/// [`IdleQuery::package_saving`] in the deepest state of all, in which alone the package sleeps.
-/// Without them the target residency stands in, which is by definition the idle time from which a
-/// state costs less than the next shallower one: the deepest state whose target residency is not
-/// above the idle time wins, or the shallowest if there is none.
+/// With power figures, the energy of an idle time is [`StatePower::femtojoules`], less [`IdleQuery::package_saving`]
+/// in the deepest state of all, in which alone the package sleeps. Without them the target residency stands in: by
+/// definition the idle time from which a state costs less than the next shallower one. The deepest state whose target
+/// residency is not above the idle time wins, or the shallowest if there is none.
 ///
 /// If no state meets the latency request, the shallowest enabled one is taken (state 0 if none is
 /// enabled). The tick is stopped if the state does not poll and the idle time is at least one tick.

@@ -243,8 +243,8 @@ impl Serialize for Program {
 
 /// A governor of one's own on one CPU.
 ///
-/// Once it has failed on any CPU, it takes state 0 on all of them and is not asked again, because each could take as long
-/// to fail: whoever runs it looks at [`Outside::failure`].
+/// Once it has failed on any CPU, it takes state 0 on all of them and is not asked again: each could take as long to
+/// fail. Whoever runs it looks at [`Outside::failure`].
 #[derive(Debug)]
 pub struct Outside {
     pub(in crate::idle) table: StateTable,

@@ -119,9 +119,9 @@ impl Times {
 
 /// What the governors know of a CPU's idle states. All times in nanoseconds.
 ///
-/// Indices above the deepest state exist and describe a state that takes no time and does not poll,
-/// as the unused entries of the kernel's `struct cpuidle_driver` do: `ladder` and `haltpoll` can
-/// choose state 1 of a table that has only one.
+/// Indices above the deepest state exist and describe a state that takes no time and does not poll. So do the unused
+/// entries of the kernel's `struct cpuidle_driver`. `ladder` and `haltpoll` can choose state 1 of a table that has
+/// only one.
 #[derive(Clone, Debug)]
 pub(crate) struct StateTable {
     exit_latency: Times,

@@ -18,10 +18,9 @@ const FIELDS: &[&str] = &[
 
 /// Reads a state table from `input`, called `file` in errors.
 ///
-/// Target residencies must not decrease from one state to the next deeper one. Exit latencies may:
-/// on real machines a cluster state can be left sooner than a core state that pays off earlier
-/// (Qualcomm SDM630 in Linux 6.12 declares 2336 us for a core state and 668 us for the next, a
-/// cluster state).
+/// Target residencies must not decrease from one state to the next deeper one. Exit latencies may: on real machines a
+/// cluster state can be left sooner than a core state that pays off earlier. Qualcomm SDM630 in Linux 6.12 declares
+/// 2336 us for a core state and 668 us for the next, a cluster state.
 pub fn read_states(input: impl Read, file: &str) -> Result<IdleStates, ReadError> {
     let mut rows = Rows::new(input, file, FIELDS);
     let mut states: Vec<IdleState> = Vec::new();

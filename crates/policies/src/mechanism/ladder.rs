@@ -7,7 +7,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "ladder",
     kind: Kind::Idle,
     versioned: true,
-    summary: "one state deeper after four long stays, one back after a short one",
+    summary: "one state deeper after four long residencies, one back after a short one",
     source: "drivers/cpuidle/governors/ladder.c",
     on: EVERYWHERE,
     keys: &[],

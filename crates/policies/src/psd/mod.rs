@@ -244,10 +244,9 @@ impl Ceiling {
 
     /// Asks `governor` on behalf of a CPU with a lease.
     ///
-    /// The governor sees the lowered latency request, so that its memory stays in step with what
-    /// happens; an answer deeper than the ceiling is replaced by the deepest enabled state up to it.
-    /// In the shallowest state the tick is left alone, so that the CPU decides anew when the lease
-    /// is over.
+    /// The governor sees the lowered latency request, so that its memory stays in step with what happens. An answer
+    /// deeper than the ceiling is replaced by the deepest enabled state up to it. In the shallowest state the tick is
+    /// left alone, so that the CPU decides anew when the lease is over.
     pub fn select<G: IdleGovernor>(
         self,
         states: &IdleStates,

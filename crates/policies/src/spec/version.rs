@@ -5,7 +5,7 @@ use crate::idle::KernelVersion;
 use crate::mechanism::Mechanism;
 
 /// What a bare name means. It stays 6.12, the kernel of Debian 13, so that what was run once by a bare name gives the
-/// same again; `--kernel` and a machine that says which kernel it runs set another.
+/// same again. `--kernel` sets another, and so does a machine that says which kernel it runs.
 pub const BARE: KernelVersion = KernelVersion::V6_12;
 
 /// The version that a mechanism is to have: the one that is given after the `@`, or that of a bare name.

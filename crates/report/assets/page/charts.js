@@ -319,7 +319,7 @@ const charts = {
       const [entries, deep, shallow, added, wasted] = row.sums;
       const share = (v) => `${short(v)} per s, ${((100 * v) / (entries || 1)).toFixed(1)} %`;
       return tip(chosen.names[row.policy], [
-        ["", "stays", `${short(entries)} per s`], ["", "too deep", share(deep)], ["", "too shallow", share(shallow)],
+        ["", "idle periods", `${short(entries)} per s`], ["", "too deep", share(deep)], ["", "too shallow", share(shallow)],
         ["", "added latency", `${short(added)} us per s`], ["", "wasted power", `${short(wasted)} ${data.power}`],
       ]);
     };

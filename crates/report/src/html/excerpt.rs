@@ -9,8 +9,8 @@ pub const LARGEST: usize = 5_000_000;
 /// So many policies are shown in the pictures at first: more lines at once are a tangle.
 pub(crate) const AT_FIRST: usize = 8;
 
-/// The policies, those first that a reader looks for: baselines, those that answers name, those on Pareto fronts, the best by
-/// each metric on each workload, then the others in the order of the study.
+/// The policies by what a reader looks for first: baselines, those that answers name, those on Pareto fronts, the
+/// best by each metric on each workload. The others follow in the order of the study.
 pub(crate) fn by_interest(view: &View) -> Vec<usize> {
     let all = 0..view.policies.len();
     let baselines = all.clone().filter(|p| view.policies[*p].baseline);

@@ -1,9 +1,9 @@
 //! A report as one self-contained HTML page.
 //!
-//! [`from_results`] puts together what the page says, a [`view::View`]; [`render`] makes the page of it: `figures` turns it into pictures with the tables
-//! behind them, `comparison` into the comparison table, and the template `page.html` puts them together with the style
-//! sheet, the scripts and Apache ECharts, all inlined. The page loads nothing and says so to the browser: a
-//! Content-Security-Policy allows no request at all, and no script but these, by their hashes.
+//! [`from_results`] puts together what the page says, a [`view::View`]; [`render`] makes the page of it. `figures`
+//! turns it into pictures with the tables behind them, `comparison` into the comparison table. The template
+//! `page.html` adds the style sheet, the scripts and Apache ECharts, all inlined. The page loads nothing and says so
+//! to the browser: a Content-Security-Policy allows no request at all, and no script but these, by their hashes.
 
 mod bidi;
 mod comparison;

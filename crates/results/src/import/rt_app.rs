@@ -1,8 +1,8 @@
 //! rt-app's logs, as the laboratory hands them over (docs/laboratory.md).
 //!
-//! rt-app 1.0 writes a file per thread. After two lines that begin with `#`, a line stands for a phase that the thread has gone
-//! through once: thread, turns of its loop, run, period, start, end, start since the beginning, slack, configured run and
-//! period, wake-up latency; all but the first two in us.
+//! rt-app 1.0 writes a file per thread. After two lines that begin with `#`, a line stands for a phase that the
+//! thread has gone through once. It has thread, turns of its loop, run, period, start, end, start since the
+//! beginning, slack, configured run and period, wake-up latency. All but the first two are in us.
 
 use serde::Deserialize;
 

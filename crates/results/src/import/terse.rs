@@ -128,8 +128,8 @@ fn invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
                 let follows = group + 1 == all[current].len();
                 if last.is_empty() && disks.is_empty() && follows {
                     return Err(format!(
-                        "lines {line} and {number} are both of job '{}', and nothing tells whether two jobs ran at \
-                         once (numjobs) or one job twice, because the disks were idle. Let fio write JSON \
+                        "lines {line} and {number} are both of job '{}'. The disks were idle, so nothing tells whether two \
+                         jobs ran at once (numjobs) or one job twice. Let fio write JSON \
                          (--output-format=json)",
                         job.name
                     ));

@@ -333,7 +333,7 @@ fn not_modelled(policy: &dyn fmt::Display, what: &str) -> SimError {
 /// Why a mechanism is not simulated.
 fn elsewhere(on: &[Place]) -> &'static str {
     if on.contains(&Place::Replay) {
-        "it: how long a CPU stays idle follows from what is decided here, so nobody can know it before. \
+        "it: how long a CPU stays idle follows from what is decided here, so it cannot be known before. \
          'wakepath replay' sets other governors against it"
     } else {
         "it; it acts on real machines only"

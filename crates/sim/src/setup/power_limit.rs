@@ -17,7 +17,7 @@ pub(crate) struct PowerLimitSetup {
     /// What each cluster's part of the package draws while the package is not down.
     pub(crate) package_share: Microwatts,
     /// By cluster: the most that it can draw with no CPU running.
-    most_at_rest: Vec<u64>,
+    most_when_idle: Vec<u64>,
     /// The long-term limit, and the time after which what was drawn is added up even where that cannot matter yet, in ns.
     pl1: u64,
     longest: u64,
@@ -47,10 +47,10 @@ impl PowerLimitSetup {
             limits: of,
             pl1: pl1.0,
             longest: window.0 / TIMES_PER_WINDOW,
-            most_at_rest: (clusters.iter().zip(&cpus))
+            most_when_idle: (clusters.iter().zip(&cpus))
                 .map(|(c, cpu)| {
                     let besides = c.on_power().max(c.off_power()).0 + uncore + package_share;
-                    c.cpus as u64 * cpu.most_at_rest().0 + besides
+                    c.cpus as u64 * cpu.most_when_idle().0 + besides
                 })
                 .collect(),
             cpus,
@@ -68,6 +68,6 @@ impl PowerLimitSetup {
         let fastest = self.cpus[cluster].running.last().map_or(0, |power| power.0);
         self.limits.clusters == 1
             && unsettled < self.longest
-            && awake as u64 * fastest + self.most_at_rest[cluster] <= self.pl1
+            && awake as u64 * fastest + self.most_when_idle[cluster] <= self.pl1
     }
 }

@@ -63,7 +63,7 @@ impl CpuPower {
     }
 
     /// The most that it can draw while it does not run.
-    pub(crate) fn most_at_rest(&self) -> Microwatts {
+    pub(crate) fn most_when_idle(&self) -> Microwatts {
         let all = self.states.iter().flat_map(|state| {
             let or_less = |power: Option<Microwatts>| power.unwrap_or_default();
             let [waiting, polling] = [state.waiting, state.polling].map(or_less);

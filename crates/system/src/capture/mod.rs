@@ -22,9 +22,9 @@ use crate::nvme::{self, APST};
 use crate::topology::VIRTUAL_DISK_PREFIXES;
 use crate::{Root, System, SystemError};
 
-/// What tells one drive from all others in Identify Controller, which is in no capture: the serial number (SN), the
-/// globally unique identifier (FGUID), the name in which many vendors repeat the serial number (SUBNQN), and what vendors put
-/// in as they like. With what each is filled.
+/// What tells one drive from all others in Identify Controller, and with what a capture fills it. It is the serial
+/// number (SN), the globally unique identifier (FGUID), the name in which many vendors repeat the serial number
+/// (SUBNQN), and what vendors put in as they like.
 const IDENTITY: [(std::ops::Range<usize>, u8); 4] = [
     (4..24, b' '),
     (112..128, 0),

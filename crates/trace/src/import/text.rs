@@ -76,8 +76,8 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
     }
     if coarse {
         builder.metadata().warn("coarse-clock", || {
-            "the text gives times in whole microseconds only, so idle periods are known to a \
-             microsecond. trace-cmd report -t and perf script --ns give them to the nanosecond"
+            "the text gives times in whole microseconds only, and idle periods are no more precise. \
+             trace-cmd report -t and perf script --ns give them to the nanosecond"
                 .to_owned()
         });
     }

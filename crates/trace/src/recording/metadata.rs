@@ -176,8 +176,8 @@ impl Metadata {
         }
     }
 
-    /// Adds what a further part of the same recording says: counts and warnings add up, nothing counts as
-    /// recorded that a part lacks, and what both say of the machine is as the first one says.
+    /// Adds what a further part of the same recording says. Counts and warnings add up, and nothing counts as
+    /// recorded that a part lacks. What both say of the machine is as the first one says.
     pub fn append(&mut self, next: Self) {
         if self.source.is_empty() {
             // There was no part before.

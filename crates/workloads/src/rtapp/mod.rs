@@ -234,9 +234,9 @@ impl RtTask {
 /// Reads an rt-app file. `origin` is its name for messages.
 ///
 /// # Errors
-/// The first problem of the file with its line: no JSON, a key that is not understood, a value of
-/// the wrong type or out of range, a resource that is woken but never waited for, no task at all,
-/// more than [`MAX_FILE_BYTES`], [`MAX_THREADS`] or [`MAX_EVENTS`].
+/// The first problem of the file with its line: no JSON, a key that is not understood, a value of the wrong type or
+/// out of range, no task at all. Also a resource that is woken but never waited for, and more than
+/// [`MAX_FILE_BYTES`], [`MAX_THREADS`] or [`MAX_EVENTS`].
 pub fn parse(text: &str, origin: &str) -> Result<RtAppFile, RtAppError> {
     let whole_file = |message: String| RtAppError {
         origin: origin.to_owned(),

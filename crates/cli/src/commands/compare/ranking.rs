@@ -239,8 +239,8 @@ fn front(
     table(out, style, header, rows)?;
     writeln!(
         out,
-        "\n{few} of {all} policies: none of the others is as good in all of these and better in one, by the \
-         geometric mean over {workloads} workload(s)."
+        "\n{few} of {all} policies: none of the others is as good in all of these and better in one. Means are \
+         geometric, over {workloads} workload(s)."
     )?;
     Ok(())
 }

@@ -24,13 +24,13 @@ pub(super) fn energy(result: &PolicyResult) -> String {
     })
 }
 
-/// A median, of which `of` is the value of a run; nothing where there is none.
+/// A median, with `value` that of a run; nothing where there is none.
 pub(super) fn median(
     result: &PolicyResult,
     median: Option<f64>,
-    of: impl Fn(&Run) -> Option<f64>,
+    value: impl Fn(&Run) -> Option<f64>,
 ) -> String {
-    median_in(&Unit::of("", 0.0), result, median, of)
+    median_in(&Unit::of("", 0.0), result, median, value)
 }
 
 /// The same in a unit.
@@ -38,9 +38,9 @@ pub(super) fn median_in(
     unit: &Unit,
     result: &PolicyResult,
     median: Option<f64>,
-    of: impl Fn(&Run) -> Option<f64>,
+    value: impl Fn(&Run) -> Option<f64>,
 ) -> String {
-    let runs: Vec<f64> = result.runs.iter().filter_map(of).collect();
+    let runs: Vec<f64> = result.runs.iter().filter_map(value).collect();
     median.map_or_else(String::new, |median| {
         unit.figure(median, standard_deviation(&runs))
     })

@@ -31,8 +31,8 @@ pub fn answers(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
     asked.collect()
 }
 
-/// The answers to a question of result number `index`, from that result alone: over all machines that it is about, and if
-/// there are several, on each; none to a question without a goal.
+/// The answers to a question of result number `index`, from that result alone: over all its machines, and on each if
+/// there are several. A question without a goal has none.
 pub fn answer(
     sources: &[Source],
     index: usize,
@@ -83,7 +83,7 @@ fn among_these(
     question: &Question,
     goal: Goal,
     among: Among,
-    of: &str,
+    suffix: &str,
 ) -> Answer {
     let objective = Objective {
         metric: question.metric.clone(),
@@ -92,7 +92,7 @@ fn among_these(
         among,
     };
     let mut answer = Answer {
-        question: format!("{}{of}", question.ask),
+        question: format!("{}{suffix}", question.ask),
         choice: None,
         front: Vec::new(),
         sentences: Vec::new(),

@@ -326,9 +326,9 @@ struct Candidate {
     delta_tick: i64,
 }
 
-/// Makes up for a prediction that may be wrong, with the tick as the safety net: a candidate that
-/// polls gives way to the next state if that `beats_polling`; one that would be left alone for too
-/// long keeps the tick or, where that is stopped already, goes deeper.
+/// Makes up for a prediction that may be wrong, with the tick as the safety net. A candidate that polls gives way to
+/// the next state if that `beats_polling`. One that would be left alone for too long keeps the tick. Where that is
+/// stopped already, it goes deeper.
 #[inline(always)]
 fn settle(
     table: &StateTable,

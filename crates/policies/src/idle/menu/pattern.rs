@@ -155,8 +155,9 @@ impl RecentIntervals {
 
     /// The interval that repeats, if one does.
     ///
-    /// If the intervals are not about as long, the shortest or the longest of those left, whichever is farther from
-    /// their mean, is taken for an outlier and left out, for as long as more than six samples remain (Linux 6.15 to 7.3).
+    /// If the intervals are not about as long, one is taken for an outlier and left out: the shortest or the longest
+    /// of those left, whichever is farther from their mean. That goes on while more than six samples remain (Linux
+    /// 6.15 to 7.3).
     #[inline]
     pub(super) fn typical_without_farthest(&self, scattered: Scattered) -> Option<u32> {
         if self.totals.count == REMEMBERED as u64 {

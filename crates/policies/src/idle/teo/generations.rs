@@ -209,8 +209,8 @@ pub(super) const GENERATIONS: [Entry<Rules>; 8] = [
         &[(6, 19, 0)],
         LINUX_6_19,
         Some("6.19.11"),
-        "wake-ups by the tick are counted; intercepts within a tick keep the tick, not later ones; counters decay to 0; \
-         another search for a shallower state",
+        "wake-ups by the tick are counted; intercepts within a tick keep the tick, not later ones. Counters decay to 0. \
+         Another search for a shallower state",
     ),
     entry(
         &[(7, 0, 0)],

@@ -84,9 +84,8 @@ impl Expectation {
         }
     }
 
-    /// How long the CPU is taken to have slept: [`u64::MAX`] if at least until the timer, because
-    /// the wake-up was due to the timer, or to a tick or a polling limit that only cut the sleep
-    /// short.
+    /// How long the CPU is taken to have slept; [`u64::MAX`] if at least until the timer. Then the wake-up was due to
+    /// the timer, or to a tick or a polling limit that only cut the sleep short.
     #[inline]
     #[expect(
         clippy::needless_bitwise_bool,

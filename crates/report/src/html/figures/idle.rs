@@ -162,7 +162,7 @@ pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let clause = |of: &PageIdle| {
         let [entries, deep, shallow, added, wasted] = sums(of);
         let mut clause = format!(
-            "{} CPUs under {}: {} too deep and {} too shallow of {} stays per second",
+            "{} CPUs under {}: {} too deep and {} too shallow of {} idle periods per second",
             of.cpu_kind,
             policy_name(view, of.policy),
             short(deep),
@@ -181,14 +181,14 @@ pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
         id: String::new(),
         kind: "misfits",
         title: format!(
-            "Too deep and too shallow, stays per s, and what they cost, us per s and {}",
+            "Too deep and too shallow, idle periods per s, and what they cost, us per s and {}",
             power.name
         ),
         note: "Too deep: the stay ended before the state's target residency; the CPU woke up later than it had to. Too \
                shallow: a deeper state would have fitted; energy was wasted."
             .into(),
         alt: alt(
-            "Bars to the left for stays in too deep states, to the right for too shallow ones, per policy.",
+            "Bars to the left for idle periods in too deep states, to the right for too shallow ones, per policy.",
             workload.idle.iter().map(clause),
         ),
         choices: kind_choice(&kinds),

@@ -56,13 +56,13 @@ impl Study<'_> {
         &self,
         at: &Spanned<T>,
         selection: &Selection,
-        of: &[usize],
+        indices: &[usize],
         tables: &[Table],
     ) -> Result<Vec<[usize; 2]>, StudyError> {
-        let cells = of.iter().flat_map(|of| &tables[*of].cells);
+        let cells = indices.iter().flat_map(|index| &tables[*index].cells);
         let names: Vec<String> = cells.map(|cell| cell.names.policy.clone()).collect();
         self.check_names(selection, &names)?;
-        let chosen = of.iter().flat_map(|table| {
+        let chosen = indices.iter().flat_map(|table| {
             let cells = tables[*table].cells.iter().enumerate();
             let chosen = cells.filter(|(_, cell)| cell.names.are_in(selection));
             chosen.map(|(cell, _)| [*table, cell])

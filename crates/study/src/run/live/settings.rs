@@ -43,9 +43,9 @@ pub(super) fn plan(system: &System, of: &PlannedPolicy) -> Result<SettingsPlan, 
 /// The right to change settings, if any policy of a plan needs it.
 pub(super) fn session(
     system: &System,
-    of: &crate::plan::Plan,
+    study: &crate::plan::Plan,
 ) -> Result<Option<Session>, StudyError> {
-    for policy in &of.policies {
+    for policy in &study.policies {
         if !plan(system, policy)?.changes.is_empty() {
             return Session::open(system).map(Some).map_err(|e| error(&e));
         }
@@ -57,9 +57,9 @@ pub(super) fn session(
 pub(super) fn hold(
     system: &System,
     session: Option<Session>,
-    of: &PlannedPolicy,
+    policy: &PlannedPolicy,
 ) -> Result<Option<Hold>, StudyError> {
-    let changes = plan(system, of)?;
+    let changes = plan(system, policy)?;
     if changes.changes.is_empty() {
         return Ok(None);
     }

@@ -1,8 +1,8 @@
 //! `--on replay`: each recording through the idle governors of all policy sets at once.
 //!
-//! A repeat is a block of time of the recording: all policies have the same blocks, so they are compared as pairs, and what
-//! differs from block to block tells how sure a difference is. Governors keep what they know from block to block, so
-//! the sums over all blocks are those of the recording.
+//! A repeat is a block of time of the recording. All policies have the same blocks, so they are compared as pairs.
+//! What differs from block to block tells how sure a difference is. Governors keep what they know from block to
+//! block, so the sums over all blocks are those of the recording.
 
 mod recording;
 mod rows;
