@@ -68,18 +68,30 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// As [`Engine::account`]. The scheduler tells cpufreq when a utilisation signal has crossed a
-    /// period.
+    /// period. `change`: a task of the CPU that can run from now on, or cannot.
     #[inline(always)]
-    pub(super) fn account_and_report(&mut self, cpu: CpuId, ran: bool, local: bool) {
+    pub(super) fn account_and_report(
+        &mut self,
+        cpu: CpuId,
+        ran: bool,
+        local: bool,
+        change: Option<(TaskId, bool)>,
+    ) {
         let c = &mut self.cpus[cpu];
-        let running = if ran {
-            self.domains[c.domain].capacity_now()
-        } else {
-            0
-        };
-        c.account(self.now, running);
+        let domain = &self.domains[c.domain];
+        let capacity = domain.capacity_now();
+        c.account(self.now, if ran { capacity } else { 0 });
         if self.setup.counts_runnable {
-            c.settle_runnable(self.now, &self.domains[c.domain]);
+            c.settle_runnable(self.now, domain);
+            if let Some((task, can)) = change {
+                let entity = &mut self.tasks[task].entity;
+                entity.settle_runnable(self.now, !can, capacity);
+                c.runnable_now = if can {
+                    c.runnable_now + 1
+                } else {
+                    c.runnable_now - 1
+                };
+            }
         }
         if c.period_is_new() {
             let iowait = false;
@@ -87,23 +99,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Notes whether a task of a CPU can run from now on, if that counts. The CPU has been accounted up to now.
-    #[inline(always)]
-    pub(super) fn set_runnable(&mut self, cpu: CpuId, task: TaskId, can: bool) {
-        if self.setup.counts_runnable {
-            let c = &mut self.cpus[cpu];
-            let capacity = self.domains[c.domain].capacity_now();
-            let entity = &mut self.tasks[task].entity;
-            entity.settle_runnable(self.now, !can, capacity);
-            c.runnable_now = if can {
-                c.runnable_now + 1
-            } else {
-                c.runnable_now - 1
-            };
-        }
-    }
-
-    /// The same of a task that goes to another CPU.
+    /// Takes what a task counts for among those that can run to another CPU.
     #[inline(never)]
     pub(super) fn move_runnable(&mut self, task: TaskId, from: CpuId, to: CpuId) {
         for cpu in [from, to] {

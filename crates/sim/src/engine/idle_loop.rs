@@ -20,7 +20,6 @@ impl<O: Observer> Engine<'_, O> {
         let c = &mut self.cpus[cpu];
         let after_tick = std::mem::replace(&mut c.in_idle_loop, true) & c.got_tick;
         c.got_tick = false;
-        c.poll_limit_hit = false;
         c.current = None;
 
         // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
@@ -184,8 +183,7 @@ impl Cpu<'_> {
         let residency = now - self.idle_since;
         self.polling_until = None;
         self.awake_since = now;
-        self.poll_limit_hit = poll_limit_hit;
-        self.unreflected = Some(IdleOutcome::residency_of(residency));
+        self.unreflected = Some((IdleOutcome::residency_of(residency), poll_limit_hit));
         let table = self.idle;
         let entered = &table.states[self.state];
         let stats = &mut self.stats[self.state];
@@ -207,12 +205,16 @@ impl Cpu<'_> {
 
     /// Tells the governor of the last idle period.
     #[inline(always)]
-    pub(super) fn reflect(&mut self, now: u64, residency: u64) -> IdleOutcome {
+    pub(super) fn reflect(
+        &mut self,
+        now: u64,
+        (residency, poll_limit_hit): (u64, bool),
+    ) -> IdleOutcome {
         let outcome = IdleOutcome {
             clock: now,
             residency,
             got_tick: self.got_tick,
-            poll_limit_hit: self.poll_limit_hit,
+            poll_limit_hit,
         };
         self.governor.reflect(self.state, &outcome);
         outcome

@@ -141,7 +141,7 @@ impl<O: Observer> Engine<'_, O> {
 
     pub(super) fn tick(&mut self, cpu: CpuId) {
         if self.cpus[cpu].current.is_some() {
-            self.account_and_report(cpu, false, true);
+            self.account_and_report(cpu, false, true, None);
             self.check_turn(cpu);
             self.prefer_core(cpu);
             self.stop_tick(cpu);

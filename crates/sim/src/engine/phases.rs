@@ -147,8 +147,8 @@ impl<O: Observer> Engine<'_, O> {
                 // The time limit.
                 self.queue.cancel(Slot::of_phase(cpu));
             }
-            if let Some(residency) = c.unreflected.take() {
-                let outcome = c.reflect(now, residency);
+            if let Some(period) = c.unreflected.take() {
+                let outcome = c.reflect(now, period);
                 if O::WATCHES {
                     self.observer.idle_outcome(cpu, &outcome);
                 }

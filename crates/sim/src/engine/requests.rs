@@ -117,15 +117,14 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         t.in_flight += 1;
         t.submitted += 1;
-        // Trims are writes without data, which fio does not count here.
-        t.written += u64::from(direction == Direction::Write && bytes > 0);
         t.flushed = false;
         let gathers = t.gathers;
-        let kind = match t.writes_as {
-            RequestKind::Plain => RequestKind::Plain,
-            kind if direction == Direction::Write && bytes > 0 => kind,
-            _ => RequestKind::Plain,
-        };
+        let mut kind = RequestKind::Plain;
+        // Trims are writes without data, which fio does not count here.
+        if direction == Direction::Write && bytes > 0 {
+            t.written += 1;
+            kind = t.writes_as;
+        }
         let work = Work {
             own: t.submission,
             cold: t.cold,

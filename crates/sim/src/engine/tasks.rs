@@ -56,10 +56,8 @@ impl<O: Observer> Engine<'_, O> {
         if iowait {
             self.update_frequency(to, Report { iowait, local });
         }
-        self.account_and_report(to, self.cpus[to].mode == Mode::Task, local);
-        if slept {
-            self.set_runnable(to, task, true);
-        }
+        let change = slept.then_some((task, true));
+        self.account_and_report(to, self.cpus[to].mode == Mode::Task, local, change);
         if self.cpus[to].current.is_none() {
             self.enqueue(to, task);
         } else {
@@ -512,8 +510,7 @@ impl<O: Observer> Engine<'_, O> {
         c.current = None;
         c.need_resched = false;
         self.observe_runnable(cpu);
-        self.account_and_report(cpu, false, true);
-        self.set_runnable(cpu, task, false);
+        self.account_and_report(cpu, false, true, Some((task, false)));
     }
 }
 

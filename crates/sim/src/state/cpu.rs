@@ -150,11 +150,10 @@ pub(crate) struct Cpu<'a> {
     pub(crate) busy_in_period: u64,
     pub(crate) state: usize,
     pub(crate) got_tick: bool,
-    pub(crate) poll_limit_hit: bool,
     /// In a polling state, and when that gives up.
     pub(crate) polling_until: Option<u64>,
-    /// Residency of an idle period that the governor has not been told about.
-    pub(crate) unreflected: Option<u64>,
+    /// Residency of an idle period that the governor has not been told about, and whether polling reached its limit in it.
+    pub(crate) unreflected: Option<(u64, bool)>,
     /// The governor's questions, and how often it stopped a running tick.
     pub(crate) selections: u64,
     pub(crate) tick_stops: u64,
@@ -240,7 +239,6 @@ impl<'a> Cpu<'a> {
             busy_in_period: 0,
             state: 0,
             got_tick: false,
-            poll_limit_hit: false,
             polling_until: None,
             unreflected: None,
             selections: 0,
