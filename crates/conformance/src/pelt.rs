@@ -37,7 +37,7 @@ pub struct Signals {
 
 /// Both at the end of a stretch.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer {
+pub struct PeltSums {
     /// As the kernel has them then: it works them out once in a period of 1024 us.
     pub updated: Signals,
     /// As it would have them if it worked them out then.
@@ -48,7 +48,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// The source has other functions; it cannot be compiled or run.
-pub fn by_kernel(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<Answer>> {
+pub fn by_kernel(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<PeltSums>> {
     let (pelt, header) = (
         source.text("kernel/sched/pelt.c")?,
         source.text("kernel/sched/pelt.h")?,
@@ -86,7 +86,7 @@ pub fn by_kernel(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<Ans
         let _ = writeln!(input, "{until} {tasks}");
     }
     let said = run_command(&mut Command::new(program), input.as_bytes(), LIMIT)?;
-    let answers: Vec<Answer> = String::from_utf8(said)?
+    let answers: Vec<PeltSums> = String::from_utf8(said)?
         .lines()
         .map(|line| {
             let numbers: Vec<u32> = line
@@ -99,7 +99,7 @@ pub fn by_kernel(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<Ans
                 runnable: numbers[at + 1],
             };
             ensure!(numbers.len() == 4, "not four numbers: {line}");
-            Ok(Answer {
+            Ok(PeltSums {
                 updated: signals(0),
                 now: signals(2),
             })

@@ -6,7 +6,7 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
-use wakepath_conformance::pelt::{Answer, Signals, Stretch, by_kernel};
+use wakepath_conformance::pelt::{PeltSums, Signals, Stretch, by_kernel};
 use wakepath_conformance::program::compiler_found;
 use wakepath_conformance::source::{KernelSource, cache_dir};
 use wakepath_policies::utilisation::{Runnable, Utilisation};
@@ -80,7 +80,7 @@ fn signals_are_those_of_the_kernel_but_for_its_rounding() {
         let kernel = by_kernel(&source, &stretches).unwrap();
         let (mut worst, mut stale) = ([0; 2], [0; 2]);
         let mut off = [0; 2];
-        for (ours, Answer { updated, now }) in ours(&stretches).iter().zip(&kernel) {
+        for (ours, PeltSums { updated, now }) in ours(&stretches).iter().zip(&kernel) {
             let pairs = [
                 (ours.utilisation, now.utilisation, updated.utilisation, 1),
                 (ours.runnable, now.runnable, updated.runnable, most),
