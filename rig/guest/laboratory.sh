@@ -116,11 +116,18 @@ begun() {
     fi
 }
 
+# window WATCHED_US [now]: counters are noted 30 ms after the first request, of short runs sooner, and so much later once more.
+window() {
+    begin=$(($1 / 8))
+    [ $begin -lt 30000 ] || begin=30000
+    echo "$((begin * 1000)) $(($1 * 1000)) ${2:-}" >$drives/window
+}
+
 # On the CPU of the drives, which the others do not see: what is to be done while the program runs.
 watch() {
     until begun $1; do usleep 10000; done
     # rt-app is not known by its requests.
-    [ ! -d /out/runs/$1.rt-app ] || echo "30000000 $(($2 * 1000)) now" >$drives/window
+    [ ! -d /out/runs/$1.rt-app ] || window $2 now
     if [ -e /tmp/recorder ]; then
         # The recorder's own work would take time from the job: its buffers hold the events until the job is over.
         kill -STOP $(cat /tmp/recorder)
@@ -160,8 +167,7 @@ measure() {
             taskset -c $(echo $workers | tr ' ' ,) "$@"
     fi
     echo 0 >$drives/counts
-    # The drives have the counters noted soon after the first request, and before the last.
-    [ -d /out/runs/$number.rt-app ] || echo "30000000 $((watched * 1000))" >$drives/window
+    [ -d /out/runs/$number.rt-app ] || window $watched
     watcher=
     if [ -d /out/runs/$number.rt-app ] || [ -e /rig/record ]; then
         taskset -c $drive_cpu sh -c ". /rig/laboratory.sh; watch $number $watched" 3>&- &

@@ -431,6 +431,7 @@ fn a_machine_file_becomes_parameters_of_the_modules() {
         folder.path(),
         &[
             (COMPLETION, completion),
+            ("write_mb_per_s = 2000\n", ""),
             ("source = \"rig/drive\"\n", &full_drive()),
         ],
     );
@@ -481,6 +482,7 @@ fn an_older_kernel_has_interrupts_and_power_states_of_its_machine() {
             ("kernel = \"6.12\"", "kernel = \"6.1\""),
             ("cpus = 2", "cpus = 4"),
             (COMPLETION, "completion = { cpu = 3, "),
+            ("write_mb_per_s = 2000\n", ""),
             ("source = \"rig/drive\"\n", &full_drive()),
         ],
     );

@@ -623,9 +623,7 @@ mod tests {
         assert_eq!(live.workloads[0].copies().next().unwrap().1, job);
         assert_eq!(live.workloads[0].warnings, Vec::<String>::new());
         let message = plan(RunOrigin::Sim).unwrap_err().to_string();
-        for option in [
-            "hipri", "runtime", "size", "verify", "zonemode", "numjobs", "buffered",
-        ] {
+        for option in ["hipri", "runtime", "size", "verify", "zonemode", "numjobs"] {
             assert!(message.contains(option), "{option}: {message}");
         }
     }
