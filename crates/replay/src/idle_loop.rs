@@ -144,9 +144,7 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
             latency_limit,
         } = self.terms;
         let counts = &mut *self.counts;
-        let totals = counts.totals.of_mut(span.block as usize);
-        let beside = if PLAIN { None } else { span.beside.as_deref() };
-        let lease = beside.map(|of| of.lease).unwrap_or_default();
+        let totals = counts.totals.of_mut(span.block);
         // A task gets the tick back; where nothing is recorded of tasks, one is taken to have run.
         let mut tick_stopped = *self.tick_stopped && span.in_loop;
         let mut now = span.start;
@@ -166,8 +164,8 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
                 span.timer.saturating_sub_unsigned(now)
             };
             let clock = Nanoseconds(now);
-            let leased = lease.holds(clock);
-            let looks_at = match lease.next_look(clock) {
+            let leased = !PLAIN && span.lease.holds(clock);
+            let looks_at = match span.lease.next_look(clock) {
                 Some(at) if leased => at.0,
                 _ => u64::MAX,
             };
@@ -181,7 +179,7 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
                 latency_request: span.latency_request.min(latency_limit),
                 nr_iowait: span.iowaiters,
                 true_idle: span.end - now,
-                package_saving: beside.map_or(0, |of| of.package_saving),
+                package_saving: span.package_saving,
             };
             let ceiling = ceiling.filter(|_| leased);
             let choice = call.choose(&call.query(), states, governor, ceiling);
@@ -201,9 +199,9 @@ impl<const PLAIN: bool> Passage<'_, PLAIN> {
             let end = span.end.min(polls_until).min(ticks_at).min(looks_at);
             let last = end == span.end;
             let added = judge.account(totals, state, end - now, last, span.best);
-            if let (Some((tally, place)), Some(of)) = (&mut self.package, beside) {
+            if !PLAIN && let Some((tally, place)) = &mut self.package {
                 let sleeps = judge.is_deepest(state);
-                tally.idle_period(*place, &of.windows, now..end, sleeps, slept);
+                tally.idle_period(*place, &span.windows, now..end, sleeps, slept);
                 slept = sleeps;
             }
             let poll_limit_hit = !last && polls_until == end;

@@ -183,24 +183,14 @@ fn tally_span(
     earlier: &[Residency],
     last: Residency,
 ) {
-    let of = span.beside.get_or_insert_default();
-    of.windows = tally.windows.within(*near, span.start, span.end);
-    *near = of.windows.end.saturating_sub(1);
-    if !of.windows.is_empty() {
-        of.package_saving = tally.saving(&of.windows, span.end);
-        tally_recorded(
-            tally,
-            judge,
-            &of.windows,
-            span.start..span.end,
-            earlier,
-            last,
-        );
+    span.windows = tally.windows.within(*near, span.start, span.end);
+    *near = span.windows.end.saturating_sub(1);
+    if !span.windows.is_empty() {
+        tally_recorded(tally, judge, span, earlier, last);
     }
-    let windows = of.windows.clone();
     span.judge(judge);
     if !judge.is_deepest(span.best.state) {
-        tally.awake(package::ORACLE, &windows, span.start, span.end);
+        tally.awake(package::ORACLE, &span.windows, span.start, span.end);
     }
 }
 
@@ -208,16 +198,16 @@ fn tally_span(
 fn tally_recorded(
     tally: &mut Tally,
     judge: &Judge,
-    windows: &Range<usize>,
-    span: Range<u64>,
+    span: &mut IdleSpan,
     earlier: &[Residency],
     last: Residency,
 ) {
+    span.package_saving = tally.saving(&span.windows, span.end);
     let mut slept = false;
     let mut tally_period = |period: Residency, start: u64| {
         let deepest = judge.is_deepest(usize::from(period.state));
         let time = start..start + period.duration;
-        tally.idle_period(package::RECORDED, windows, time, deepest, slept);
+        tally.idle_period(package::RECORDED, &span.windows, time, deepest, slept);
         slept = deepest;
     };
     let mut start = span.start;
@@ -686,18 +676,15 @@ impl<'a> Common<'a> {
         let Some((span, earlier, last)) = cpu.spans.close(self.period, cpu.phase) else {
             return;
         };
-        let block = cpu.near.block(&self.blocks, span.start);
-        // There are at most MAX_BLOCKS.
-        span.block = block as u32;
-        let counts = &mut self.counts[block];
+        span.block = cpu.near.block(&self.blocks, span.start);
+        let counts = &mut self.counts[span.block];
         counts.spans += 1;
         if self.plain {
             span.judge(judge);
         } else {
             if let Some(leases) = &mut cpu.leases {
-                let lease = leases.found_at(span.start);
-                counts.leased_spans += u64::from(lease.holds(Nanoseconds(span.start)));
-                span.beside.get_or_insert_default().lease = lease;
+                span.lease = leases.found_at(span.start);
+                counts.leased_spans += u64::from(span.lease.holds(Nanoseconds(span.start)));
             }
             match &mut self.package {
                 PackageStage::None => span.judge(judge),
@@ -706,20 +693,20 @@ impl<'a> Common<'a> {
                     return;
                 }
                 PackageStage::Tallies(tally) => {
-                    tally_span(tally, &mut cpu.window, judge, span, earlier, *last);
+                    tally_span(tally, &mut cpu.window, judge, span, earlier, last);
                 }
             }
         }
-        let totals = cpu.recorded.of_mut(block);
-        let mut account = |period: &Residency, last| {
+        let totals = cpu.recorded.of_mut(span.block);
+        let mut account = |period: Residency, last| {
             let state = usize::from(period.state);
             judge.account(totals, state, period.duration, last, span.best)
         };
         for period in earlier {
-            account(period, false);
+            account(*period, false);
         }
         let added = account(last, true);
-        cpu.recorded_last = (block, usize::from(last.state), added);
+        cpu.recorded_last = (span.block, usize::from(last.state), added);
         cpu.woken_at = Some(span.end);
         if std::mem::take(&mut cpu.woken_inside) {
             cpu.woken_at = None;
@@ -744,9 +731,7 @@ impl<'a> Common<'a> {
         }
         if let Some(tally) = tally {
             for span in spans {
-                if let Some(of) = &span.beside {
-                    tally.end_of_span(&of.windows, span.end, span.woken_by_io);
-                }
+                tally.end_of_span(&span.windows, span.end, span.woken_by_io);
             }
         }
         if let Some(last) = spans.last() {

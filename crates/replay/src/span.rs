@@ -50,23 +50,16 @@ pub struct IdleSpan {
     pub in_loop: bool,
     /// An I/O completion ended it.
     pub woken_by_io: bool,
-    /// The block of time that it belongs to.
-    pub block: u32,
-    /// What the oracle does with it.
-    pub best: Best,
-    /// Of replays with leases or a package.
-    pub beside: Option<Box<Beside>>,
-}
-
-/// What a CPU that is idle finds beside itself: what most replays know nothing of.
-#[derive(Clone, Debug, Default)]
-pub struct Beside {
-    /// The PSD lease that it found.
+    /// The PSD lease that the CPU found.
     pub lease: LeaseView,
-    /// The times in the span in which every CPU is idle, among all of them.
+    /// The times in it in which every CPU is idle, among all of them.
     pub windows: Range<usize>,
     /// What the package saves if this CPU sleeps as deeply as it can, in fJ.
     pub package_saving: i64,
+    /// What the oracle does with it.
+    pub best: Best,
+    /// The block of time that it belongs to.
+    pub block: usize,
 }
 
 /// The tick of an idle span while it is not known. No tick comes at the start of the clock.
@@ -92,9 +85,11 @@ impl IdleSpan {
             iowaiters: first.iowaiters().unwrap_or(0),
             in_loop: first.before() == Before::IdleLoop,
             woken_by_io: false,
-            block: 0,
+            lease: LeaseView::default(),
+            windows: 0..0,
+            package_saving: 0,
             best: Best::default(),
-            beside: None,
+            block: 0,
         }
     }
 
@@ -102,8 +97,7 @@ impl IdleSpan {
     #[inline(always)]
     pub fn judge(&mut self, judge: &Judge) {
         let length = self.end - self.start;
-        let package_saving = self.beside.as_ref().map_or(0, |of| of.package_saving);
-        self.best = judge.best(length, package_saving, self.latency_request);
+        self.best = judge.best(length, self.package_saving, self.latency_request);
     }
 
     /// It ended at `end`. `phase`: a time at which its CPU had a tick; `period`: the tick's.
@@ -206,14 +200,14 @@ impl IdleSpans {
         &mut self,
         period: u64,
         phase: u64,
-    ) -> Option<(&mut IdleSpan, &[Residency], &Residency)> {
+    ) -> Option<(&mut IdleSpan, &[Residency], Residency)> {
         if !std::mem::take(&mut self.open) {
             return None;
         }
         let span = self.list.last_mut()?;
         span.close(self.end, period, phase);
         self.longest = self.longest.max(self.end - span.start);
-        Some((span, &self.earlier, &self.last))
+        Some((span, &self.earlier, self.last))
     }
 
     /// Drops an open idle span, because what happened in it is not known.
