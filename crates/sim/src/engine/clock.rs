@@ -49,17 +49,20 @@ impl<O: Observer> Engine<'_, O> {
         };
         let timer = Timer::Background(index);
         if source.pulled {
-            let period = self.setup.tick_period;
-            let at = (self.now + delay).div_ceil(period) * period;
+            let at = self.tick_from(self.now + delay);
             self.pulled[index] = Pulled { at, cpu };
         } else if source.wheel {
             // A timer-wheel timer expires with a tick.
-            let period = self.setup.tick_period;
-            let at = (self.now + delay).div_ceil(period) * period;
+            let at = self.tick_from(self.now + delay);
             self.cpus[cpu].wheel.add(at, timer);
         } else {
             self.cpus[cpu].timers.add(self.now + delay, timer);
         }
+    }
+
+    /// The first tick at a time or after it.
+    pub(super) fn tick_from(&self, at: u64) -> u64 {
+        at.next_multiple_of(self.setup.tick_period)
     }
 
     /// The task of a background source that there is once goes to sleep: its timer starts on the CPU where it ran. The task has

@@ -9,6 +9,7 @@ use super::Engine;
 use crate::basics::{CpuId, Cycles, Direction, RequestId, TaskId, Timer};
 use crate::observe::observer::{Observer, RequestStep};
 use crate::state::cpu::Mode;
+use crate::state::drive::Piece;
 use crate::state::page_cache::{LOOK_EVERY, PAGE, PageCache, Pages, Round, Stage, Totals};
 use crate::state::parts::{Part, Work};
 use crate::state::request::{Request, RequestKind};
@@ -312,8 +313,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// A writer goes to sleep until the next tick after a time, as its timer is one of the timer wheel.
     fn hold_back(&mut self, task: TaskId, until: u64) -> Option<Turn> {
-        let period = self.setup.tick_period;
-        let until = until.div_ceil(period) * period;
+        let until = self.tick_from(until);
         self.tasks[task].caller.as_mut()?.stage = Stage::Pause(until);
         Some(Turn::Pause(until))
     }
@@ -408,33 +408,17 @@ impl<O: Observer> Engine<'_, O> {
             request: id,
             read,
         });
-        let stripes = self.setup.volume.stripes;
-        let mut count = 0;
-        let mut send = |engine: &mut Self, drive: usize, bytes: u64| {
-            let piece = engine.add_request();
-            engine.requests[piece] = Request {
-                whole: Some(id),
-                kind: if flush {
-                    RequestKind::Flush
-                } else {
-                    RequestKind::Plain
-                },
-                ..whole
-            };
-            engine.give_to_drive(drive, piece, bytes);
-            count += 1;
-        };
-        if self.drives.len() == 1 {
-            send(self, 0, bytes);
-        } else if flush {
-            (0..self.drives.len()).for_each(|drive| send(self, drive, 0));
+        if flush {
+            let drives = 0..self.drives.len();
+            self.give_pieces(id, RequestKind::Flush, drives.map(Piece::flush));
+        } else if self.drives.len() == 1 {
+            let all = Piece { drive: 0, bytes };
+            self.give_pieces(id, RequestKind::Plain, std::iter::once(all));
         } else {
-            for piece in stripes.pieces(pages.first * PAGE, bytes) {
-                send(self, piece.drive, piece.bytes);
-            }
+            let stripes = self.setup.volume.stripes;
+            let pieces = stripes.pieces(pages.first * PAGE, bytes);
+            self.give_pieces(id, RequestKind::Plain, pieces);
         }
-        let request = &mut self.requests[id];
-        (request.unserved, request.undelivered) = (count, count);
     }
 
     /// The completion interrupt of a request of the page cache has been served.
@@ -500,8 +484,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Starts the kernel's timer, if there is something dirty and it does not run.
     fn arm_write_back(&mut self, cpu: CpuId) {
-        let period = self.setup.tick_period;
-        let at = (self.now + LOOK_EVERY).div_ceil(period) * period;
+        let at = self.tick_from(self.now + LOOK_EVERY);
         if let Some(cache) = &mut self.cache
             && !cache.timer
             && cache.pages.dirty() > 0

@@ -91,17 +91,7 @@ impl<O: Observer> Engine<'_, O> {
         if drives == 1 {
             return self.give_to_drive(0, id, 0);
         }
-        let whole = self.requests[id];
-        for drive in 0..drives {
-            let piece = self.add_request();
-            self.requests[piece] = Request {
-                whole: Some(id),
-                ..whole
-            };
-            self.give_to_drive(drive, piece, 0);
-        }
-        let request = &mut self.requests[id];
-        (request.unserved, request.undelivered) = (drives as u32, drives as u32);
+        self.give_pieces(id, RequestKind::Flush, (0..drives).map(Piece::flush));
     }
 
     #[inline(always)]
@@ -292,14 +282,26 @@ impl<O: Observer> Engine<'_, O> {
         if let (Some(only), None) = (first, pieces.peek()) {
             return self.give_to_drive(only.drive, id, only.bytes);
         }
-        let whole = self.requests[id];
+        let pieces = first.into_iter().chain(pieces);
+        self.give_pieces(id, self.requests[id].kind, pieces);
+    }
+
+    /// Hands the pieces of a request to the drives, each as a request of a kind.
+    pub(super) fn give_pieces(
+        &mut self,
+        id: RequestId,
+        kind: RequestKind,
+        pieces: impl Iterator<Item = Piece>,
+    ) {
+        let whole = Request {
+            whole: Some(id),
+            kind,
+            ..self.requests[id]
+        };
         let mut count = 0;
-        for Piece { drive, bytes } in first.into_iter().chain(pieces) {
+        for Piece { drive, bytes } in pieces {
             let piece = self.add_request();
-            self.requests[piece] = Request {
-                whole: Some(id),
-                ..whole
-            };
+            self.requests[piece] = whole;
             self.give_to_drive(drive, piece, bytes);
             count += 1;
         }

@@ -313,8 +313,7 @@ impl PageCache {
         Some(Pages { file, first, count })
     }
 
-    /// The next pages that the kernel writes back by itself, at a time at which it looks for old data or not. `chunk` is how
-    /// many it still takes of the file at which it is.
+    /// The next pages that the kernel writes back by itself, as far as it has come.
     pub(crate) fn take_next(&mut self, now: u64, round: &mut Round) -> Option<Pages> {
         loop {
             let old = |file: &File| round.old && file.dirty_since.saturating_add(OLD_AFTER) <= now;

@@ -15,6 +15,13 @@ pub(crate) struct Piece {
     pub(crate) bytes: u64,
 }
 
+impl Piece {
+    /// A drive's part of a flush.
+    pub(crate) fn flush(drive: usize) -> Self {
+        Self { drive, bytes: 0 }
+    }
+}
+
 impl Stripes {
     /// The pieces of a request, the one with its first byte first. What a drive has of a request is
     /// one piece: its chunks follow each other there, and the kernel merges them.
