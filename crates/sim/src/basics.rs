@@ -22,6 +22,10 @@ pub(crate) enum Interrupt {
     Tick,
     /// A timer of this CPU expired.
     Timer(Timer),
+    /// A tick has found work for RCU.
+    Rcu,
+    /// schedutil wants its thread to change the clock of this number.
+    Frequency(usize),
     /// Another CPU has queued a task here.
     Reschedule,
 }
@@ -33,6 +37,8 @@ pub(crate) enum Timer {
     Background(usize),
     /// The end of a task's sleep.
     Task(TaskId),
+    /// The server for fair tasks looks whether it is needed.
+    FairServer,
     /// The kernel looks for old dirty pages.
     WriteBack,
     /// A PSD lease of the module or the daemon looks whether it is over.

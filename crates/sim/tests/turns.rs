@@ -89,6 +89,8 @@ fn timers_come_before_completions_that_wait_with_them() {
     machine.background = Machine::load(Path::new(LABORATORY)).unwrap().background;
     machine.background.truncate(1);
     assert_eq!(machine.background[0].name, "fio's main process");
+    // Nobody else.
+    (machine.background[0].callbacks, machine.rcu) = (false, None);
     let text = "[j]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randread\nbs=4k\ntime_based\nruntime=40ms\ncpus_allowed=1\n";
     let job = fio::parse(text, "test.fio").unwrap();
     // It begins on the second CPU, too. If it has to make room for the job there, the first CPU is no longer free of work.
@@ -156,4 +158,23 @@ fn the_same_seed_gives_the_same_run() {
     let (one, two) = (run(&laboratory(), lines), run(&laboratory(), lines));
     assert_eq!(one.latency_us.mean.to_bits(), two.latency_us.mean.to_bits());
     assert_eq!(one.events, two.events);
+}
+
+#[test]
+fn the_thread_of_schedutil_wakes_an_idle_cpu_with_each_change() {
+    let mut machine = laboratory();
+    let text = "[j]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randread\nbs=4k\ntime_based\nruntime=300ms\ncpus_allowed=1\n";
+    let job = fio::parse(text, "test.fio").unwrap();
+    // The job is on the second CPU, and the thread begins on the first one.
+    let periods = |machine: &Machine, frequency: &str| {
+        let policies: PolicySet = format!("menu + {frequency}").parse().unwrap();
+        let run = simulate(machine, &job.clone().into(), &policies, 1).unwrap();
+        (run.cpus[0].selections, run.clocks[0].changes)
+    };
+    let (with, changes) = periods(&machine, "schedutil");
+    assert!(changes > 100, "{changes}");
+    assert!(with >= changes, "{with} and {changes}");
+    assert!(periods(&machine, "performance").0 < 100);
+    machine.scheduler.sugov_kcycles = Figure::default();
+    assert!(periods(&machine, "schedutil").0 < 100);
 }

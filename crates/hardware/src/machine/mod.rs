@@ -17,6 +17,7 @@ mod library;
 mod page_cache;
 mod power;
 mod power_limit;
+mod rcu;
 mod to_toml;
 mod validate;
 
@@ -34,6 +35,7 @@ pub use library::{MachineError, builtin_names};
 pub use page_cache::PageCache;
 pub use power::{Package, PackageSleep, Uncore};
 pub use power_limit::PowerLimit;
+pub use rcu::Rcu;
 
 use serde::{Deserialize, Serialize};
 use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds, TickRate};
@@ -106,6 +108,9 @@ pub struct Machine {
     /// What runs the CPUs in turn, if that is what the machine is; absent: they work side by side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulator: Option<Emulator>,
+    /// What RCU's grace periods cost; absent: nobody waits for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rcu: Option<Rcu>,
     /// Demotion of deep idle states by the hardware itself, if it does that.
     #[serde(default)]
     pub c1_demotion: Option<C1Demotion>,
@@ -323,6 +328,13 @@ pub struct Scheduler {
     /// thread. fio then spins for pauses that are too short to sleep. Absent: sleeps end in time.
     #[serde(default)]
     pub timer_slack_us: Figure,
+    /// Work of schedutil's thread (`sugov:0`) with each change of frequency, in thousands of cycles of the biggest core; absent: the
+    /// driver switches fast, and there is no such thread.
+    #[serde(default)]
+    pub sugov_kcycles: Figure,
+    /// Work of the interrupt that wakes it (`irq_work`), likewise.
+    #[serde(default)]
+    pub sugov_interrupt_kcycles: Figure,
 }
 
 /// Where tasks start.
@@ -442,8 +454,10 @@ pub enum Runs {
 pub enum BackgroundTimer {
     /// The timer wheel: it expires with a tick, and within a tick it keeps the tick.
     Wheel,
-    /// A high-resolution timer, as sleeps of user space have it.
+    /// A high-resolution timer.
     Precise,
+    /// The same of a task that sleeps: it may expire early by the timer slack, with another timer of its CPU.
+    Sleep,
 }
 
 /// How many there are of a kind of background work.
@@ -455,6 +469,16 @@ pub enum Per {
     Cpu,
     /// One for all: a task that the scheduler places as any other.
     Machine,
+}
+
+/// A kind of workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Beside {
+    /// Jobs of fio.
+    Fio,
+    /// Threads of rt-app.
+    RtApp,
 }
 
 /// Work that arrives by itself.
@@ -471,12 +495,15 @@ pub struct Background {
     pub periodic: bool,
     /// Work of one arrival, in thousands of cycles of the biggest core.
     pub kcycles: Figure,
-    /// For how long afterwards the CPU that it ran on waits for an RCU grace period, and keeps its tick for that
-    /// (`rcu_needs_cpu()`); absent: not at all.
-    #[serde(default)]
-    pub callbacks_ms: Figure,
+    /// It leaves an RCU callback on the CPU that it ran on each time, which keeps its tick until a grace period is over
+    /// (`rcu_needs_cpu()`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub callbacks: bool,
     /// Where it runs.
     pub runs: Runs,
+    /// The only workloads beside which it exists, such as what fio does itself; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
     /// How many there are.
     #[serde(default, skip_serializing_if = "Per::is_cpu")]
     pub per: Per,
@@ -517,7 +544,8 @@ impl Background {
             ),
             periodic: true,
             kcycles: Figure::assumed(5.0, "a timer that wakes a short kernel thread"),
-            callbacks_ms: Figure::default(),
+            callbacks: false,
+            beside: None,
             runs: Runs::Task,
             per: Per::Cpu,
             timer: None,
@@ -637,6 +665,7 @@ impl Machine {
             "uncore" => &self.uncore.as_ref()?.source,
             "power_limit" => &self.power_limit.as_ref()?.source,
             "emulator" => &self.emulator.as_ref()?.source,
+            "rcu" => &self.rcu.as_ref()?.source,
             "c1_demotion" => &self.c1_demotion.as_ref()?.source,
             _ => return None,
         };
@@ -704,6 +733,11 @@ impl Machine {
             ("scheduler.migration_kcycles", &sched.migration_kcycles),
             ("scheduler.switch_kcycles", &sched.switch_kcycles),
             ("scheduler.timer_slack_us", &sched.timer_slack_us),
+            ("scheduler.sugov_kcycles", &sched.sugov_kcycles),
+            (
+                "scheduler.sugov_interrupt_kcycles",
+                &sched.sugov_interrupt_kcycles,
+            ),
             ("io_path.kcycles_per_io", &io.kcycles_per_io),
             ("io_path.kcycles_per_kib", &io.kcycles_per_kib),
             ("io_path.page_cache_kcycles", &io.page_cache_kcycles),
@@ -763,6 +797,10 @@ impl Machine {
             let of = emulator.figures().into_iter();
             all.extend(of.map(|(key, figure)| (format!("emulator.{key}"), figure)));
         }
+        if let Some(rcu) = &self.rcu {
+            let of = rcu.figures().into_iter();
+            all.extend(of.map(|(key, figure)| (format!("rcu.{key}"), figure)));
+        }
         if let Some(demotion) = &self.c1_demotion {
             for (key, figure) in [
                 ("wake_ups", &demotion.wake_ups),
@@ -779,10 +817,6 @@ impl Machine {
         for b in &self.background {
             all.push((format!("background.{}.every_ms", b.name), &b.every_ms));
             all.push((format!("background.{}.kcycles", b.name), &b.kcycles));
-            all.push((
-                format!("background.{}.callbacks_ms", b.name),
-                &b.callbacks_ms,
-            ));
         }
         all
     }

@@ -172,6 +172,14 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
             "a period is above 0",
         );
     }
+    let callbacks =
+        |b: &&Background| b.callbacks && (b.runs != Runs::Task || machine.rcu.is_none());
+    if let Some(b) = machine.background.iter().find(callbacks) {
+        return fault(
+            &format!("background.{}.callbacks", b.name),
+            "callbacks are left by a `task`, on a machine with `[rcu]`",
+        );
+    }
     let misplaced = |b: &&Background| b.per == Per::Machine && b.runs != Runs::Task;
     if let Some(b) = machine.background.iter().find(misplaced) {
         return fault(

@@ -3,6 +3,7 @@
 use super::{Engine, Slot};
 use crate::basics::{CpuId, Interrupt, NEVER, TaskId, Timer};
 use crate::observe::observer::Observer;
+use crate::state::cpu::Mode;
 
 /// A timer of the timer wheel that another CPU takes over while its own sleeps (`kernel/time/timer_migration.c`).
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,13 @@ impl<O: Observer> Engine<'_, O> {
             let at = self.tick_from(self.now + delay);
             self.cpus[cpu].wheel.add(at, timer);
         } else {
-            self.cpus[cpu].timers.add(self.now + delay, timer);
+            let slack = if source.sleeps {
+                self.setup.timer_slack
+            } else {
+                0
+            };
+            let timers = &mut self.cpus[cpu].timers;
+            timers.add_with_slack(self.now + delay, slack, timer);
         }
     }
 
@@ -71,6 +78,20 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn rest_roaming(&mut self, cpu: CpuId, task: TaskId) {
         self.arm_background(cpu, task);
         self.arm_clock(cpu);
+    }
+
+    /// The timer of a task that roams is not needed any more.
+    #[cold]
+    pub(super) fn stop_roaming_timer(&mut self, index: TaskId) {
+        if self.setup.background[index].pulled {
+            self.pulled[index].at = NEVER;
+            return;
+        }
+        let timer = Timer::Background(index);
+        let on = (0..self.cpus.len()).find(|cpu| self.cpus[*cpu].wheel.remove(timer));
+        if let Some(cpu) = on {
+            self.arm_clock(cpu);
+        }
     }
 
     /// A CPU of `nohz_full` that has one task to run needs no tick (`can_stop_full_tick()`).
@@ -144,6 +165,11 @@ impl<O: Observer> Engine<'_, O> {
             // It was the last CPU that went to sleep, and had to see to the timers of all.
             c.next_tick = NEVER;
             c.got_tick |= c.in_idle_loop;
+            self.rcu_tick(cpu);
+        }
+        let c = &mut self.cpus[cpu];
+        if c.fair_server.expire(now) {
+            c.interrupts.push_back(Interrupt::Timer(Timer::FairServer));
         }
         let mut pend = |timer| c.interrupts.push_back(Interrupt::Timer(timer));
         c.timers.expire(now, &mut pend);
@@ -154,8 +180,33 @@ impl<O: Observer> Engine<'_, O> {
         if !self.pulled.is_empty() {
             self.pull_timers(cpu);
         }
+        if !matches!(self.cpus[cpu].mode, Mode::Idle | Mode::Waking) {
+            self.expire_early(cpu);
+        }
         self.arm_clock(cpu);
         self.kick(cpu);
+    }
+
+    /// A CPU has left its idle state: if timers woke it, more of them may be due by now.
+    #[inline(always)]
+    pub(super) fn expire_early_on_waking(&mut self, cpu: CpuId) {
+        let by_timer = |i: &Interrupt| matches!(i, Interrupt::Tick | Interrupt::Timer(_));
+        if self.setup.timer_slack > 0 && self.cpus[cpu].interrupts.iter().any(by_timer) {
+            self.expire_early(cpu);
+        }
+    }
+
+    /// The interrupt of a CPU's high-resolution timers takes those with it whose slack allows it.
+    #[inline]
+    pub(super) fn expire_early(&mut self, cpu: CpuId) {
+        let now = self.now;
+        let c = &mut self.cpus[cpu];
+        if c.timers.may_expire(now) {
+            let interrupts = &mut c.interrupts;
+            c.timers
+                .expire_early(now, |timer| interrupts.push_back(Interrupt::Timer(timer)));
+            self.arm_clock(cpu);
+        }
     }
 
     /// Lets a CPU's own timers expire that others may take over, and those of CPUs that sleep without a tick.

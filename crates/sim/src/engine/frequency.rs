@@ -1,7 +1,7 @@
 //! Utilisation and the clocks that follow it.
 
 use super::{Engine, Slot};
-use crate::basics::{CpuId, TaskId};
+use crate::basics::{CpuId, Interrupt, TaskId};
 use crate::observe::observer::Observer;
 use crate::setup::Setup;
 use crate::state::clocks::{Domain, InterruptTime, Report};
@@ -129,11 +129,18 @@ impl<O: Observer> Engine<'_, O> {
         let index = self.cpus[cpu].domain;
         let domain = &mut self.domains[index];
         if domain.update(self.now, cpu - domain.cpus.start, report, &self.cpus) {
-            self.begin_frequency_change(index);
+            if self.setup.sugov.is_some() {
+                // It goes on with what it is at, and then takes the interrupt that it has sent itself.
+                self.cpus[cpu]
+                    .interrupts
+                    .push_back(Interrupt::Frequency(index));
+            } else {
+                self.begin_frequency_change(index);
+            }
         }
     }
 
-    fn begin_frequency_change(&mut self, domain: usize) {
+    pub(super) fn begin_frequency_change(&mut self, domain: usize) {
         let of = &self.setup.clusters[self.domains[domain].cluster];
         let at = of.taken_up(self.now) + of.transition_latency;
         self.schedule(Slot::Frequency(domain), at);

@@ -23,7 +23,8 @@ impl<O: Observer> Engine<'_, O> {
         c.current = None;
 
         // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
-        let (timer, mut wheel) = (c.timers.next(), c.wheel.next());
+        let timer = c.timers.next().min(c.fair_server.timer());
+        let mut wheel = c.wheel.next();
         if let Some(pulled) = &pulled {
             // A tick that is stopped may be left for such timers.
             let seen = if c.tick_stopped {
@@ -34,7 +35,7 @@ impl<O: Observer> Engine<'_, O> {
             wheel = wheel.min(seen);
         }
         let can_stop = c.tick_stopped
-            || (c.callbacks_until <= now
+            || (c.rcu.is_empty()
                 && (wheel.saturating_sub(now) > period
                     || wheel.saturating_sub(now / period * period) > period));
         if let Some(pulled) = &pulled

@@ -48,10 +48,11 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// The CPU that plays the drives interrupts the others for completions, and they end requests in a soft interrupt
-    /// (`blk_mq_complete_request_remote()`). That comes after all hard ones, and after the one for timers of the timer wheel.
+    /// (`blk_mq_complete_request_remote()`). That comes after all hard ones, and after the one for timers of the timer wheel; RCU's is the last.
     #[inline(never)]
     fn take_most_urgent(&mut self, cpu: CpuId) -> Option<Interrupt> {
         let order = |interrupt: &Interrupt| match interrupt {
+            Interrupt::Rcu => 3,
             Interrupt::Completion(_) => 2,
             Interrupt::Timer(Timer::Background(index)) if self.setup.background[*index].wheel => 1,
             _ => 0,
@@ -100,7 +101,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             Interrupt::Timer(Timer::Task(task)) => match self.tasks[task].program {
                 Program::Thread(thread) => self.thread_timer(cpu, task, thread),
-                Program::Job | Program::Worker | Program::Flusher => {
+                Program::Job | Program::Worker | Program::Flusher | Program::Sugov(_) => {
                     self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
                 }
             },
@@ -109,7 +110,13 @@ impl<O: Observer> Engine<'_, O> {
                 self.cpus[cpu].lease_timer = false;
                 self.arm_lease(cpu);
             }
-            Interrupt::Reschedule => {}
+            Interrupt::Rcu => self.rcu_soft_interrupt(cpu),
+            Interrupt::Frequency(clock) => {
+                let thread = self.sugov[clock];
+                self.tasks[thread].work = self.setup.sugov.unwrap_or(0);
+                self.wake_task(Some(cpu), thread, self.tasks[thread].cpu);
+            }
+            Interrupt::Timer(Timer::FairServer) | Interrupt::Reschedule => {}
         }
     }
 
@@ -142,9 +149,11 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn tick(&mut self, cpu: CpuId) {
         if self.cpus[cpu].current.is_some() {
             self.account_and_report(cpu, false, true, None);
+            self.fair_tasks_ran(cpu);
             self.check_turn(cpu);
             self.prefer_core(cpu);
             self.stop_tick(cpu);
         }
+        self.rcu_tick(cpu);
     }
 }

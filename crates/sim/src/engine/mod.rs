@@ -13,6 +13,7 @@ mod observe;
 mod page_cache;
 mod phases;
 mod power_limit;
+mod rcu;
 mod requests;
 mod scheduler;
 mod smt;
@@ -28,7 +29,7 @@ use self::frequency::ClockSlots;
 use self::jobs::Jobs;
 use self::page_cache::WriteBack;
 use self::power_limit::Packages;
-use crate::basics::{CpuId, RequestId};
+use crate::basics::{CpuId, RequestId, TaskId};
 use crate::error::{LATEST, SimError, Stuck};
 use crate::observe::observer::Observer;
 use crate::observe::recorder::Recorder;
@@ -40,6 +41,7 @@ use crate::state::cpu::{Cpu, Mode};
 use crate::state::drive::{Drive, DriveTotals};
 use crate::state::page_cache::Totals;
 use crate::state::power::PowerTracker;
+use crate::state::rcu::GracePeriods;
 use crate::state::request::Request;
 use crate::state::task::Task;
 use crate::state::threads::{TaskStats, Threads};
@@ -136,6 +138,10 @@ pub(crate) struct Engine<'a, O> {
     looks: u64,
     /// Which jobs have started and ended.
     jobs: Jobs,
+    /// schedutil's threads, by clock, if it has any.
+    sugov: Vec<TaskId>,
+    /// If CPUs wait for grace periods.
+    rcu: Option<GracePeriods>,
     /// If somebody writes into the page cache.
     cache: Option<Box<WriteBack>>,
 }
@@ -199,6 +205,9 @@ impl<'a, O: Observer> Engine<'a, O> {
             failure: None,
             looks: 0,
             jobs: Jobs::new(setup),
+            sugov: Vec::new(),
+            rcu: (setup.rcu.is_some())
+                .then(|| GracePeriods::new(cpus.len() + usize::from(setup.emulator.is_some()))),
             cache: None,
             packages: Packages::of(setup),
             cpus,
@@ -206,6 +215,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         };
         engine.start_background();
         engine.start_write_back();
+        engine.start_sugov();
         (0..engine.drives.len()).for_each(|drive| engine.watch_drive(drive));
         (0..engine.domains.len()).for_each(|domain| engine.observe_frequency(domain));
         for cpu in 0..engine.cpus.len() {
@@ -304,9 +314,21 @@ impl<'a, O: Observer> Engine<'a, O> {
                     cpu
                 };
                 self.tasks.push(Task::worker(at, !roams));
-                if !roams || cpu == 0 {
+                // The thread of grace periods sleeps until somebody asks for one.
+                let asked = self.setup.grace_period_thread() != Some(index);
+                if asked && (!roams || cpu == 0) {
                     self.arm_background(at, index);
                 }
+            }
+        }
+    }
+
+    /// schedutil has a thread for each clock where the driver does not switch fast.
+    fn start_sugov(&mut self) {
+        if self.setup.sugov.is_some() {
+            for (clock, domain) in self.domains.iter().enumerate() {
+                self.sugov.push(self.tasks.len());
+                self.tasks.push(Task::sugov(clock, domain.cpus.start));
             }
         }
     }

@@ -48,6 +48,7 @@ impl<O: Observer> Engine<'_, O> {
             Mode::Waking => {
                 c.end_waking(now, domain.current(), domain.khz_now());
                 c.end_idle_period(now, false);
+                self.expire_early_on_waking(cpu);
                 self.next(cpu);
             }
             Mode::Interrupt => {

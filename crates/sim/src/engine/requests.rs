@@ -324,7 +324,9 @@ impl<O: Observer> Engine<'_, O> {
                 blocks
             }
             // A thread writes one block after the other, for ever.
-            Program::Thread(_) | Program::Worker | Program::Flusher => u64::MAX / bytes,
+            Program::Thread(_) | Program::Worker | Program::Flusher | Program::Sugov(_) => {
+                u64::MAX / bytes
+            }
         };
         // As fio does, each direction on its own.
         let next = &mut self.tasks[task].next_block[direction as usize];

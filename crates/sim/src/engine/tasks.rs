@@ -57,7 +57,7 @@ impl<O: Observer> Engine<'_, O> {
             self.update_frequency(to, Report { iowait, local });
         }
         let change = slept.then_some((task, true));
-        self.account_and_report(to, self.cpus[to].mode == Mode::Task, local, change);
+        self.task_changes(to, self.cpus[to].mode == Mode::Task, local, (task, change));
         if self.cpus[to].current.is_none() {
             self.enqueue(to, task);
         } else {
@@ -86,7 +86,7 @@ impl<O: Observer> Engine<'_, O> {
             _ if t.step != Step::Wait => t.work,
             Program::Thread(_) if !t.completed.is_empty() => self.resume(cpu, task),
             Program::Thread(thread) => return self.thread_turn(cpu, task, thread),
-            Program::Job | Program::Worker | Program::Flusher => {
+            Program::Job | Program::Worker | Program::Flusher | Program::Sugov(_) => {
                 self.plan(cpu, task);
                 return true;
             }
@@ -101,15 +101,22 @@ impl<O: Observer> Engine<'_, O> {
         match self.tasks[task].program {
             Program::Worker => {
                 let source = self.setup.background[task % self.setup.background.len()];
-                let callbacks = &mut self.cpus[cpu].callbacks_until;
-                *callbacks = (*callbacks).max(self.now + source.callbacks);
-                if !self.tasks[task].is_bound() {
+                if source.callbacks {
+                    self.cpus[cpu].rcu.call();
+                }
+                if self.setup.grace_period_thread() == Some(task) {
+                    self.end_grace_period_work(cpu, task);
+                } else if !self.tasks[task].is_bound() {
                     self.rest_roaming(cpu, task);
                 }
                 self.block(cpu, task, false);
             }
             Program::Job => self.jobs_turn(cpu, task),
             Program::Flusher => self.calls_turn(cpu, task),
+            Program::Sugov(clock) => {
+                self.begin_frequency_change(clock);
+                self.block(cpu, task, false);
+            }
             Program::Thread(thread) => {
                 match self.tasks[task].step {
                     Step::Submit => {
@@ -481,13 +488,15 @@ impl<O: Observer> Engine<'_, O> {
     fn pause_until(&mut self, cpu: CpuId, task: TaskId, mut until: u64) -> Plan {
         if self.setup.timer_slack > 0 {
             // As fio's usec_sleep(): it sleeps for so much less, and looks at the clock for what is left then.
-            let shortest = self.setup.shortest_sleep();
+            let shortest = self.setup.shortest_sleep;
             if until < self.now + shortest {
                 return Plan::Spin(until);
             }
             until = until - shortest + self.setup.timer_slack;
         }
-        self.cpus[cpu].timers.add(until, Timer::Task(task));
+        let slack = self.setup.timer_slack;
+        let timers = &mut self.cpus[cpu].timers;
+        timers.add_with_slack(until, slack, Timer::Task(task));
         self.arm_clock(cpu);
         Plan::Sleep { iowait: false }
     }
@@ -510,7 +519,34 @@ impl<O: Observer> Engine<'_, O> {
         c.current = None;
         c.need_resched = false;
         self.observe_runnable(cpu);
-        self.account_and_report(cpu, false, true, Some((task, false)));
+        self.task_changes(cpu, false, true, (task, Some((task, false))));
+    }
+
+    /// A task of a CPU can run from now on, or goes to sleep. schedutil's own threads count for nothing
+    /// (`dl_entity_is_special()`).
+    #[inline(always)]
+    fn task_changes(
+        &mut self,
+        cpu: CpuId,
+        ran: bool,
+        local: bool,
+        (task, change): (TaskId, Option<(TaskId, bool)>),
+    ) {
+        if matches!(self.tasks[task].program, Program::Sugov(_)) {
+            return self.account(cpu, ran);
+        }
+        self.account_and_report(cpu, ran, local, change);
+        if !self.tasks[task].runnable {
+            self.fair_tasks_ran(cpu);
+        }
+    }
+
+    /// A CPU has run a task until now, which takes runtime from its server for fair tasks.
+    #[inline(always)]
+    pub(super) fn fair_tasks_ran(&mut self, cpu: CpuId) {
+        if self.setup.fair_server && self.cpus[cpu].fair_server.runs(self.now) {
+            self.arm_clock(cpu);
+        }
     }
 }
 

@@ -52,11 +52,11 @@ pub enum Work {
 pub enum InterruptKind {
     /// A drive has finished the request of this number, or a piece of it.
     Completion(usize),
-    /// The scheduler's tick.
+    /// The scheduler's tick, or RCU's soft interrupt after it.
     Tick,
     /// Another timer.
     Timer,
-    /// Another CPU has queued a task here.
+    /// Another CPU has queued a task here, or schedutil wakes its thread.
     Reschedule,
 }
 
@@ -168,9 +168,9 @@ impl Activity {
                 Interrupt::Completion(request) => {
                     InterruptKind::Completion(requests[request].whole.unwrap_or(request))
                 }
-                Interrupt::Tick => InterruptKind::Tick,
+                Interrupt::Tick | Interrupt::Rcu => InterruptKind::Tick,
                 Interrupt::Timer(_) => InterruptKind::Timer,
-                Interrupt::Reschedule => InterruptKind::Reschedule,
+                Interrupt::Reschedule | Interrupt::Frequency(_) => InterruptKind::Reschedule,
             }),
             Mode::Task => {
                 let task = cpu.current.unwrap_or_default();

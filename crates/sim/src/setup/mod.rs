@@ -2,11 +2,12 @@
 
 pub(crate) mod policies;
 mod power_limit;
+pub(crate) mod shortest_sleep;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
-    BackgroundTimer, Cluster, Cppc, DriveModel, Figure, IoPath, Package, PackageSleep, Per, Runs,
-    Uncore,
+    BackgroundTimer, Beside, Cluster, Cppc, DriveModel, Figure, IoPath, Package, PackageSleep, Per,
+    Runs, Uncore,
 };
 use wakepath_policies::freq::amd_pstate::{AmdGovernor, PerfScale};
 use wakepath_policies::freq::{FreqPolicy, FrequencyTable};
@@ -187,6 +188,35 @@ fn pulls_timers(machine: &Machine) -> bool {
     (machine.kernel).is_none_or(|kernel| kernel.release() >= PULLS_TIMERS)
 }
 
+fn kind_of(workload: &Workload) -> Beside {
+    match workload {
+        Workload::Fio(_) => Beside::Fio,
+        Workload::RtApp(_) => Beside::RtApp,
+    }
+}
+
+/// The first releases whose server for fair tasks stays when its CPU goes idle ("sched/deadline: Less agressive dl_server
+/// handling").
+const SERVES_IDLE_CPUS: [(u16, u16, u16); 2] = [(6, 12, 92), (6, 17, 0)];
+
+/// The thread of RCU's grace periods as a source of background work: it sleeps for so many ticks before it scans
+/// (`RCU_JIFFIES_TILL_FORCE_QS`).
+fn grace_periods(machine: &Machine) -> Option<BackgroundSetup> {
+    let hz = machine.hz.value;
+    let ticks = 1 + u64::from(hz > 250.0) + u64::from(hz > 500.0);
+    machine.rcu.as_ref().map(|rcu| BackgroundSetup {
+        mean_interval: (ticks * machine.tick_rate().period().0) as f64,
+        periodic: true,
+        cycles: rcu.thread_kcycles.kilocycles(),
+        callbacks: false,
+        as_task: true,
+        sleeps: false,
+        wheel: true,
+        roams: true,
+        pulled: pulls_timers(machine),
+    })
+}
+
 /// The first kernel whose schedutil looks at `runnable_avg`, too (`cpu_util_cfs_boost()`).
 const BOOSTS_RUNNABLE: (u16, u16, u16) = (6, 5, 0);
 
@@ -206,9 +236,11 @@ pub(crate) struct BackgroundSetup {
     pub(crate) mean_interval: f64,
     pub(crate) periodic: bool,
     pub(crate) cycles: Cycles,
-    /// For how long its CPU keeps the tick afterwards, in ns.
-    pub(crate) callbacks: u64,
+    /// It leaves an RCU callback on its CPU.
+    pub(crate) callbacks: bool,
     pub(crate) as_task: bool,
+    /// Its timer has the timer slack.
+    pub(crate) sleeps: bool,
     /// Its timer is one of the timer wheel.
     pub(crate) wheel: bool,
     /// There is one, which the scheduler places.
@@ -532,6 +564,8 @@ pub(crate) struct Setup {
     pub(crate) tick_cycles: Cycles,
     /// How much later a sleep of fio's ends than asked for, in ns.
     pub(crate) timer_slack: u64,
+    /// How long fio finds that its shortest sleep takes, if timers have slack.
+    pub(crate) shortest_sleep: u64,
     /// Whether how many tasks could run counts for the frequency.
     pub(crate) counts_runnable: bool,
     /// Of a task that has moved to another core.
@@ -550,6 +584,13 @@ pub(crate) struct Setup {
     /// If somebody writes into it.
     pub(crate) page_cache: Option<PageCacheSetup>,
     pub(crate) programs: Programs,
+    /// Work of RCU's soft interrupt, if CPUs wait for grace periods.
+    pub(crate) rcu: Option<Cycles>,
+    /// Work of schedutil's thread with each change of frequency, if there is one, and of the interrupt that wakes it.
+    pub(crate) sugov: Option<Cycles>,
+    pub(crate) sugov_interrupt: Cycles,
+    /// Each CPU has a server for fair tasks, whose timer runs while it idles.
+    pub(crate) fair_server: bool,
     /// If the CPUs take turns.
     pub(crate) emulator: Option<EmulatorSetup>,
     pub(crate) tunables: Tunables,
@@ -639,6 +680,7 @@ impl Setup {
             ipi: machine.scheduler.ipi_us.micros().0,
             tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
             timer_slack: machine.scheduler.timer_slack_us.micros().0,
+            shortest_sleep: 0,
             counts_runnable: counts_runnable(machine, &policies.frequency),
             migration_cycles: machine.scheduler.migration_kcycles.kilocycles(),
             switch_cycles: machine.scheduler.switch_kcycles.kilocycles(),
@@ -652,19 +694,33 @@ impl Setup {
             background: machine
                 .background
                 .iter()
+                .filter(|b| b.beside.is_none_or(|kind| kind == kind_of(workload)))
                 .map(|b| BackgroundSetup {
                     mean_interval: b.every_ms.value * 1e6,
                     periodic: b.periodic,
                     cycles: b.kcycles.kilocycles(),
-                    callbacks: b.callbacks_ms.millis().0,
+                    callbacks: b.callbacks,
                     as_task: b.runs == Runs::Task,
+                    sleeps: b.timer() == BackgroundTimer::Sleep,
                     wheel: b.timer() == BackgroundTimer::Wheel,
                     roams: b.per == Per::Machine,
                     pulled: b.per == Per::Machine
                         && b.timer() == BackgroundTimer::Wheel
                         && pulls_timers(machine),
                 })
+                .chain(grace_periods(machine))
                 .collect(),
+            sugov: (machine.scheduler.sugov_kcycles.is_given()
+                && matches!(policies.frequency, FreqPolicy::Schedutil(_)))
+            .then(|| machine.scheduler.sugov_kcycles.kilocycles()),
+            sugov_interrupt: (machine.scheduler.sugov_interrupt_kcycles).kilocycles(),
+            fair_server: machine
+                .kernel
+                .is_some_and(|kernel| kernel.has(&SERVES_IDLE_CPUS)),
+            rcu: machine
+                .rcu
+                .as_ref()
+                .map(|rcu| rcu.softirq_kcycles.kilocycles()),
             volume: VolumeSetup {
                 stripes: Stripes {
                     drives: machine.drive.count,
@@ -704,15 +760,6 @@ impl Setup {
         })
     }
 
-    /// How long fio finds that its shortest sleep takes (`fio_time_init()`, fio 3.33): 1 us, the slack, and the way out of the
-    /// idle state for as long, on the cluster where tasks start.
-    #[cold]
-    pub(crate) fn shortest_sleep(&self) -> u64 {
-        let asleep = 1000 + self.timer_slack;
-        let table = &self.idle[self.home];
-        asleep + table.states[table.fitting(asleep)].exit
-    }
-
     /// Whether a CPU has no tick while it has one task.
     #[inline]
     pub(crate) fn is_nohz_full(&self, cpu: CpuId) -> bool {
@@ -729,14 +776,24 @@ impl Setup {
         }
     }
 
+    /// The task of grace periods, and the background source of that number, if there is one.
+    #[inline]
+    pub(crate) fn grace_period_thread(&self) -> Option<usize> {
+        self.rcu.map(|_| self.background.len() - 1)
+    }
+
     /// What it costs to serve an interrupt; of a completion, whether that `wakes` its task.
     pub(crate) fn cost(&self, interrupt: Interrupt, wakes: bool) -> Cycles {
         match interrupt {
             Interrupt::Completion(_) => self.io.interrupt(wakes),
-            Interrupt::Tick | Interrupt::Timer(Timer::Lease) => self.tick_cycles,
+            Interrupt::Tick | Interrupt::Timer(Timer::Lease | Timer::FairServer) => {
+                self.tick_cycles
+            }
             Interrupt::Timer(Timer::Background(i)) if !self.background[i].as_task => {
                 self.background[i].cycles
             }
+            Interrupt::Rcu => self.rcu.unwrap_or(0),
+            Interrupt::Frequency(_) => self.sugov_interrupt,
             Interrupt::Timer(_) | Interrupt::Reschedule => 0,
         }
     }

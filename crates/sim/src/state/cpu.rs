@@ -8,7 +8,9 @@ use wakepath_units::{Capacity, Kilohertz};
 
 use crate::basics::{Cycles, FULL_SHARE, Interrupt, NEVER, TaskId};
 use crate::queue::fifo::Fifo;
+use crate::state::fair_server::FairServer;
 use crate::state::idle_table::IdleTable;
+use crate::state::rcu::CpuRcu;
 use crate::state::timers::Timers;
 
 /// What a CPU does.
@@ -119,10 +121,12 @@ pub(crate) struct Cpu<'a> {
     reported_period: u64,
 
     pub(crate) tick_stopped: bool,
-    /// Until when its tick has to go on for RCU callbacks.
-    pub(crate) callbacks_until: u64,
+    /// Its part in grace periods.
+    pub(crate) rcu: CpuRcu,
     /// With the tick stopped: when it sees to the timers of all CPUs, if that is its task.
     pub(crate) next_tick: u64,
+    /// The server for fair tasks, whose timer is a high-resolution one, too.
+    pub(crate) fair_server: FairServer,
     /// High-resolution timers.
     pub(crate) timers: Timers,
     /// Timer-wheel timers, which a stopped tick has to leave for.
@@ -222,8 +226,9 @@ impl<'a> Cpu<'a> {
             reported_period: 0,
             // A machine that has been idle for long has all its ticks stopped.
             tick_stopped: true,
-            callbacks_until: 0,
+            rcu: CpuRcu::default(),
             next_tick: NEVER,
+            fair_server: FairServer::default(),
             timers: Timers::default(),
             wheel: Timers::default(),
             governor,
@@ -264,7 +269,7 @@ impl<'a> Cpu<'a> {
     #[inline]
     pub(crate) fn next_clock_event(&self) -> u64 {
         let timers = self.timers.next().min(self.wheel.next());
-        self.next_tick.min(timers)
+        self.next_tick.min(timers).min(self.fair_server.timer())
     }
 
     /// Accounts the time up to now, in which it delivered `running` of 1024.

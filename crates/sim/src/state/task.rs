@@ -21,6 +21,8 @@ pub(crate) enum Program {
     Thread(ThreadId),
     /// The kernel's thread that writes back dirty pages.
     Flusher,
+    /// schedutil's thread, which changes the clock of this number.
+    Sugov(usize),
 }
 
 /// What a task's present segment of work is.
@@ -184,6 +186,19 @@ impl Task {
             caller: Some(Box::new(Caller::new(usize::MAX, 0))),
             ..Self::worker(0, false)
         }
+    }
+
+    /// schedutil's thread for a clock, asleep. It comes before all other tasks, and stays on the CPU where it ran last.
+    pub(crate) fn sugov(clock: usize, cpu: CpuId) -> Self {
+        let mut task = Self {
+            program: Program::Sugov(clock),
+            ..Self::worker(cpu, true)
+        };
+        task.entity.class = Class::Realtime {
+            priority: u8::MAX,
+            round_robin: false,
+        };
+        task
     }
 
     /// A thread of an rt-app task, about to take its first step. Where it begins is not settled.
