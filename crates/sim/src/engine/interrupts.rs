@@ -48,7 +48,8 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// The CPU that plays the drives interrupts the others for completions, and they end requests in a soft interrupt
-    /// (`blk_mq_complete_request_remote()`). That comes after all hard ones, and after the one for timers of the timer wheel; RCU's is the last.
+    /// (`blk_mq_complete_request_remote()`). That comes after all hard ones, and after the one for timers of the timer wheel.
+    /// RCU's soft interrupt is the last.
     #[inline(never)]
     fn take_most_urgent(&mut self, cpu: CpuId) -> Option<Interrupt> {
         let order = |interrupt: &Interrupt| match interrupt {
