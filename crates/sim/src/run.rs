@@ -4,7 +4,6 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleStates;
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::Governor;
-use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::psd::Lease;
 use wakepath_workloads::Workload;
 
@@ -12,9 +11,8 @@ use crate::engine::Engine;
 use crate::error::SimError;
 use crate::observe::observer::{Observer, Unobserved};
 use crate::result::Run;
-use crate::setup::Setup;
 use crate::setup::policies::{Policies, in_force, machine_under};
-use crate::setup::shortest_sleep::shortest_sleep;
+use crate::setup::{Setup, latency_request};
 use crate::state::clocks::Domain;
 use crate::state::cpu::Cpu;
 use crate::state::drive::{Drive, DriveSetup};
@@ -62,21 +60,7 @@ pub fn simulate_observed<O: Observer>(
     let states = states.map(|cluster| machine.declared_idle_states_of(cluster));
     let states: Vec<IdleStates> = states.collect::<Result<_, _>>()?;
     let policies = Policies::new(machine, &states, &in_force(machine, policies)?)?;
-    let mut setup = Setup::new(machine, workload, &policies)?;
-    let latency_request = |cpu: usize| {
-        let request = machine.latency_request(cpu);
-        request.map_or(NO_LATENCY_REQUEST, |limit| limit.0 as i64)
-    };
-    if setup.timer_slack > 0 {
-        let (home, tick) = (setup.home, setup.tick);
-        setup.shortest_sleep = shortest_sleep(
-            1000 + setup.timer_slack,
-            &setup.idle[home],
-            &mut Governor::in_kernel(&policies.idle, &states[home], tick),
-            latency_request(setup.clusters[home].first_cpu),
-            tick,
-        );
-    }
+    let setup = Setup::new(machine, workload, &policies)?;
     let drive = DriveSetup::new(&machine.drive, policies.apst.as_ref());
     let drives = (0..machine.drive.count)
         .map(|_| Drive::new(&drive))
@@ -105,7 +89,7 @@ pub fn simulate_observed<O: Observer>(
                 &setup.idle[index],
                 first_domain + cpu / cluster.cpus_per_clock,
                 Governor::in_kernel(&policies.idle, &states[index], setup.tick),
-                latency_request(cluster.first_cpu + cpu),
+                latency_request(machine, cluster.first_cpu + cpu),
                 lease,
                 cluster.table.as_slice().len(),
             )

@@ -57,13 +57,8 @@ impl<O: Observer> Engine<'_, O> {
             let at = self.tick_from(self.now + delay);
             self.cpus[cpu].wheel.add(at, timer);
         } else {
-            let slack = if source.sleeps {
-                self.setup.timer_slack
-            } else {
-                0
-            };
             let timers = &mut self.cpus[cpu].timers;
-            timers.add_with_slack(self.now + delay, slack, timer);
+            timers.add_with_slack(self.now + delay, source.slack, timer);
         }
     }
 
@@ -180,7 +175,8 @@ impl<O: Observer> Engine<'_, O> {
         if !self.pulled.is_empty() {
             self.pull_timers(cpu);
         }
-        if !matches!(self.cpus[cpu].mode, Mode::Idle | Mode::Waking) {
+        let awake = !matches!(self.cpus[cpu].mode, Mode::Idle | Mode::Waking);
+        if self.setup.timer_slack > 0 && awake {
             self.expire_early(cpu);
         }
         self.arm_clock(cpu);

@@ -56,8 +56,8 @@ impl<O: Observer> Engine<'_, O> {
         if iowait {
             self.update_frequency(to, Report { iowait, local });
         }
-        let change = slept.then_some((task, true));
-        self.task_changes(to, self.cpus[to].mode == Mode::Task, local, (task, change));
+        let ran = self.cpus[to].mode == Mode::Task;
+        self.task_changes(to, ran, local, task, slept.then_some(true));
         if self.cpus[to].current.is_none() {
             self.enqueue(to, task);
         } else {
@@ -519,24 +519,25 @@ impl<O: Observer> Engine<'_, O> {
         c.current = None;
         c.need_resched = false;
         self.observe_runnable(cpu);
-        self.task_changes(cpu, false, true, (task, Some((task, false))));
+        self.task_changes(cpu, false, true, task, Some(false));
     }
 
-    /// A task of a CPU can run from now on, or goes to sleep. schedutil's own threads count for nothing
-    /// (`dl_entity_is_special()`).
+    /// A task of a CPU wakes up there or goes to sleep. `change`: whether it can run from now on, if it could not before, or the other
+    /// way round. schedutil's own threads count for nothing (`dl_entity_is_special()`).
     #[inline(always)]
     fn task_changes(
         &mut self,
         cpu: CpuId,
         ran: bool,
         local: bool,
-        (task, change): (TaskId, Option<(TaskId, bool)>),
+        task: TaskId,
+        change: Option<bool>,
     ) {
         if matches!(self.tasks[task].program, Program::Sugov(_)) {
             return self.account(cpu, ran);
         }
-        self.account_and_report(cpu, ran, local, change);
-        if !self.tasks[task].runnable {
+        self.account_and_report(cpu, ran, local, change.map(|can| (task, can)));
+        if change == Some(false) {
             self.fair_tasks_ran(cpu);
         }
     }

@@ -2,7 +2,7 @@
 
 pub(crate) mod policies;
 mod power_limit;
-pub(crate) mod shortest_sleep;
+mod shortest_sleep;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
@@ -11,6 +11,8 @@ use wakepath_hardware::machine::{
 };
 use wakepath_policies::freq::amd_pstate::{AmdGovernor, PerfScale};
 use wakepath_policies::freq::{FreqPolicy, FrequencyTable};
+use wakepath_policies::idle::Governor;
+use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{
@@ -188,6 +190,12 @@ fn pulls_timers(machine: &Machine) -> bool {
     (machine.kernel).is_none_or(|kernel| kernel.release() >= PULLS_TIMERS)
 }
 
+/// What a CPU asks for as the longest exit latency, in ns.
+pub(crate) fn latency_request(machine: &Machine, cpu: usize) -> i64 {
+    let request = machine.latency_request(cpu);
+    request.map_or(NO_LATENCY_REQUEST, |limit| limit.0 as i64)
+}
+
 fn kind_of(workload: &Workload) -> Beside {
     match workload {
         Workload::Fio(_) => Beside::Fio,
@@ -210,7 +218,7 @@ fn grace_periods(machine: &Machine) -> Option<BackgroundSetup> {
         cycles: rcu.thread_kcycles.kilocycles(),
         callbacks: false,
         as_task: true,
-        sleeps: false,
+        slack: 0,
         wheel: true,
         roams: true,
         pulled: pulls_timers(machine),
@@ -239,8 +247,8 @@ pub(crate) struct BackgroundSetup {
     /// It leaves an RCU callback on its CPU.
     pub(crate) callbacks: bool,
     pub(crate) as_task: bool,
-    /// Its timer has the timer slack.
-    pub(crate) sleeps: bool,
+    /// How much earlier its timer may expire, in ns.
+    pub(crate) slack: u64,
     /// Its timer is one of the timer wheel.
     pub(crate) wheel: bool,
     /// There is one, which the scheduler places.
@@ -633,7 +641,7 @@ impl Setup {
         }
         let idle = machine.cluster.iter();
         let idle = idle.map(|cluster| IdleTable::new(machine, cluster, policies.poll));
-        let idle = idle.collect::<Result<_, _>>()?;
+        let idle = idle.collect::<Result<Vec<_>, _>>()?;
         let clusters = clusters(machine, &policies.frequency)?;
         let biggest = clusters
             .iter()
@@ -659,6 +667,19 @@ impl Setup {
             .iter()
             .position(|c| c.name == machine.scheduler.home.cluster)
             .unwrap_or(0);
+        let timer_slack = machine.scheduler.timer_slack_us.micros().0;
+        let shortest_sleep = if timer_slack > 0 {
+            let (table, tick) = (&idle[home], machine.tick_rate());
+            shortest_sleep::shortest_sleep(
+                1000 + timer_slack,
+                table,
+                &mut Governor::in_kernel(&policies.idle, &table.declared, tick),
+                latency_request(machine, clusters[home].first_cpu),
+                tick,
+            )
+        } else {
+            0
+        };
         let spread = machine.drive.spread.value;
         let service = |mean: &Figure| ServiceTime::new(mean.value * 1e3, spread);
         Ok(Self {
@@ -679,8 +700,8 @@ impl Setup {
             },
             ipi: machine.scheduler.ipi_us.micros().0,
             tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
-            timer_slack: machine.scheduler.timer_slack_us.micros().0,
-            shortest_sleep: 0,
+            timer_slack,
+            shortest_sleep,
             counts_runnable: counts_runnable(machine, &policies.frequency),
             migration_cycles: machine.scheduler.migration_kcycles.kilocycles(),
             switch_cycles: machine.scheduler.switch_kcycles.kilocycles(),
@@ -701,7 +722,10 @@ impl Setup {
                     cycles: b.kcycles.kilocycles(),
                     callbacks: b.callbacks,
                     as_task: b.runs == Runs::Task,
-                    sleeps: b.timer() == BackgroundTimer::Sleep,
+                    slack: match b.timer() {
+                        BackgroundTimer::Sleep => timer_slack,
+                        BackgroundTimer::Precise | BackgroundTimer::Wheel => 0,
+                    },
                     wheel: b.timer() == BackgroundTimer::Wheel,
                     roams: b.per == Per::Machine,
                     pulled: b.per == Per::Machine

@@ -92,7 +92,7 @@ impl GracePeriods {
             self.missing[id] = false;
             wakes |= self.all_reported();
         }
-        if !self.runs() && cpu.fresh > 0 {
+        if !self.runs() {
             wakes |= self.ask(cpu);
         }
         cpu.ready = 0;

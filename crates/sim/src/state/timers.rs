@@ -2,14 +2,21 @@
 
 use crate::basics::{NEVER, Timer};
 
-/// Timers that have not expired, and the earliest time at which one of them does.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    /// When it expires at the latest.
+    at: u64,
+    /// From when on it may expire with another timer of its CPU.
+    from: u64,
+    timer: Timer,
+}
+
+/// Timers that have not expired, and the earliest time at which one of them has to.
 #[derive(Clone, Debug)]
 pub(crate) struct Timers {
-    /// In no order: expiry and purpose.
-    pending: Vec<(u64, Timer)>,
+    /// In no order.
+    pending: Vec<Pending>,
     next: u64,
-    /// Those among them that may expire earlier, each by this much.
-    slack: Vec<(u64, Timer)>,
 }
 
 impl Default for Timers {
@@ -17,69 +24,53 @@ impl Default for Timers {
         Self {
             pending: Vec::new(),
             next: NEVER,
-            slack: Vec::new(),
         }
     }
 }
 
 impl Timers {
     pub(crate) fn add(&mut self, at: u64, timer: Timer) {
-        self.pending.push((at, timer));
-        self.next = self.next.min(at);
+        self.add_with_slack(at, 0, timer);
     }
 
     /// Adds a timer that may expire up to `slack` ns before `at`, with another one of its CPU.
     pub(crate) fn add_with_slack(&mut self, at: u64, slack: u64, timer: Timer) {
-        self.add(at, timer);
-        if slack > 0 {
-            self.slack.push((at - slack.min(at), timer));
-        }
+        let from = at.saturating_sub(slack);
+        self.pending.push(Pending { at, from, timer });
+        self.next = self.next.min(at);
     }
 
     /// Takes out, in the order in which they expire at the latest, the timers that may do so by `now`: up to the first that may not
     /// (`__hrtimer_run_queues()`).
     pub(crate) fn expire_early(&mut self, now: u64, mut expired: impl FnMut(Timer)) {
-        while let Some((index, (at, timer))) =
-            (self.pending.iter().copied().enumerate()).min_by_key(|(_, (at, _))| *at)
+        let first = |pending: &[Pending]| {
+            let all = pending.iter().enumerate();
+            all.min_by_key(|(_, p)| p.at).map(|(index, _)| index)
+        };
+        while let Some(index) = first(&self.pending)
+            && self.pending[index].from <= now
         {
-            let early = self
-                .slack
-                .iter()
-                .position(|(from, of)| *of == timer && *from <= now);
-            if at > now && early.is_none() {
-                break;
-            }
-            if let Some(early) = early {
-                self.slack.remove(early);
-            }
-            self.pending.remove(index);
-            expired(timer);
+            expired(self.pending.remove(index).timer);
         }
-        self.next = self
-            .pending
-            .iter()
-            .map(|(at, _)| *at)
-            .min()
-            .unwrap_or(NEVER);
+        self.find_next();
     }
 
-    /// Whether some of them may expire by `now`, before they have to.
+    /// Whether some of them may expire by `now`.
     #[inline]
     pub(crate) fn may_expire(&self, now: u64) -> bool {
-        self.slack.iter().any(|(from, _)| *from <= now)
+        self.pending.iter().any(|p| p.from <= now)
     }
 
     /// Takes out the timer for a purpose. Returns whether there was one.
     pub(crate) fn remove(&mut self, timer: Timer) -> bool {
         let before = self.pending.len();
-        self.pending.retain(|(_, other)| *other != timer);
-        self.next = self
-            .pending
-            .iter()
-            .map(|(at, _)| *at)
-            .min()
-            .unwrap_or(NEVER);
+        self.pending.retain(|p| p.timer != timer);
+        self.find_next();
         self.pending.len() < before
+    }
+
+    fn find_next(&mut self) {
+        self.next = self.pending.iter().map(|p| p.at).min().unwrap_or(NEVER);
     }
 
     /// When the next one expires; [`NEVER`] without any.
@@ -94,16 +85,12 @@ impl Timers {
             return false;
         }
         self.next = NEVER;
-        let slack = &mut self.slack;
-        self.pending.retain(|(at, timer)| {
-            let due = *at <= now;
+        self.pending.retain(|p| {
+            let due = p.at <= now;
             if due {
-                if !slack.is_empty() {
-                    slack.retain(|(_, other)| other != timer);
-                }
-                expired(*timer);
+                expired(p.timer);
             } else {
-                self.next = self.next.min(*at);
+                self.next = self.next.min(p.at);
             }
             !due
         });
