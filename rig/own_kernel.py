@@ -19,6 +19,10 @@ from packages import REPOSITORY, SETUP, Packages, RigError, UnavailableError, ex
 SOURCES = {"6.1": None, "6.12": None, "7.3": "trixie-backports"}
 FRAGMENT = REPOSITORY / "rig/kernels/laboratory.config"
 TICKS = (100, 250, 300, 1000)
+# Trace events and kprobes, which cost the kernel time even where they are off.
+TRACING = (
+    "CONFIG_FTRACE=y\nCONFIG_ENABLE_DEFAULT_TRACERS=y\nCONFIG_KPROBES=y\nCONFIG_KPROBE_EVENTS=y\nCONFIG_KALLSYMS=y\n"
+)
 TOOLS = ("make", "gcc", "flex", "bison", "bc", "tar", "xz")
 
 
@@ -58,7 +62,8 @@ def configuration(options: argparse.Namespace) -> str:
     """The configuration on top of none."""
     fragment = FRAGMENT.read_text() + f"CONFIG_HZ_{options.hz}=y\n"
     accounting = "IRQ_TIME_ACCOUNTING" if options.irq_time else "TICK_CPU_ACCOUNTING"
-    return f"{fragment}CONFIG_{accounting}=y\n"
+    tracing = TRACING if options.trace else ""
+    return f"{fragment}CONFIG_{accounting}=y\n{tracing}"
 
 
 def check(fragment: str, made: str) -> None:
@@ -94,6 +99,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("version", choices=sorted(SOURCES), help="whose sources")
     parser.add_argument("--hz", type=int, choices=TICKS, default=250, help="ticks per second (250)")
     parser.add_argument("--irq-time", action="store_true", help="with CONFIG_IRQ_TIME_ACCOUNTING")
+    parser.add_argument(
+        "--trace", action="store_true", help="with trace events, for rig/lab.py --trace; another --out keeps both kernels"
+    )
     parser.add_argument("--out", type=Path, default=REPOSITORY / ".cache/kernels", help="folder (.cache/kernels)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at a time")
     return parser.parse_args(arguments)

@@ -141,7 +141,7 @@ tracing() {
     [ -e /rig/events ] || return 0
     trace=/sys/kernel/tracing
     if [ ! -d $trace/events ]; then
-        echo "lab: this kernel has no trace events; Debian's have"
+        echo "lab: this kernel has no trace events; Debian's have, and those of rig/own_kernel.py --trace"
         return 1
     fi
     if [ "$1" = on ]; then

@@ -153,6 +153,20 @@ fn an_asynchronous_engine_costs_more() {
 }
 
 #[test]
+fn nobody_works_during_the_part_of_an_exit_that_keeps_the_turn() {
+    let text = "[j]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randread\nbs=4k\ntime_based\nruntime=300ms\nnumjobs=8\n";
+    let job = fio::parse(text, "test.fio").unwrap();
+    let iops = |us: f64| {
+        let mut machine = laboratory();
+        machine.emulator.as_mut().unwrap().exit_hold_us = given(us);
+        in_state(&machine, &job, "disable=POLL,C1,C6,C8", 1).iops
+    };
+    // C1E takes 10 us, and an I/O 17 us of a CPU.
+    let lost = iops(0.0) / iops(10.0);
+    assert!((1.1..1.7).contains(&lost), "{lost}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run() {
     let lines = "numjobs=8";
     let (one, two) = (run(&laboratory(), lines), run(&laboratory(), lines));

@@ -20,18 +20,22 @@ pub struct Emulator {
     /// How long it takes to look at the clock once: a request ends with the first look after its time, in us.
     #[serde(default)]
     pub drive_look_us: Figure,
+    /// A CPU that waits for its exit latency to pass lets others work meanwhile, but for this last part of it, in us.
+    #[serde(default)]
+    pub exit_hold_us: Figure,
     /// Source of the plain figures.
     pub source: String,
 }
 
 impl Emulator {
     /// Every figure with its key.
-    pub(super) fn figures(&self) -> [(&'static str, &Figure); 4] {
+    pub(super) fn figures(&self) -> [(&'static str, &Figure); 5] {
         [
             ("drive_wake_kcycles", &self.drive_wake_kcycles),
             ("drive_request_kcycles", &self.drive_request_kcycles),
             ("drive_lead_us", &self.drive_lead_us),
             ("drive_look_us", &self.drive_look_us),
+            ("exit_hold_us", &self.exit_hold_us),
         ]
     }
 }

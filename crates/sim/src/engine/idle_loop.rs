@@ -173,6 +173,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         c.mode = Mode::Waking;
         c.phase_start = self.now;
+        let wait = self.first_part_of_exit(cpu, wait);
         self.phase_begun(cpu, wait);
     }
 }

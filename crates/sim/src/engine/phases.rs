@@ -35,6 +35,9 @@ impl<O: Observer> Engine<'_, O> {
         if !self.may_end_phase(cpu) {
             return;
         }
+        if self.cpus[cpu].mode == Mode::Waking && self.begins_last_part_of_exit(cpu) {
+            return;
+        }
         let now = self.now;
         let c = &mut self.cpus[cpu];
         let domain = &mut self.domains[c.domain];

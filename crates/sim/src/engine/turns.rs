@@ -1,13 +1,13 @@
 //! CPUs that take turns, as those of an emulator with one thread for all of them.
 //!
-//! One clock counts what they all do. Who has the turn works until it goes idle (halts, polls, or waits for its exit latency to
-//! pass), or until a timer expires. Nobody else begins anything meanwhile: interrupts, ends of exit latencies and the rest of work that was
+//! One clock counts what they all do. Who has the turn works until it goes idle (halts, polls, or waits for all but the last of
+//! its exit latency to pass), or until a timer expires. Nobody else begins anything meanwhile: interrupts, ends of exit latencies and the rest of work that was
 //! cut off wait for the turn. Only machines that say so pay for any of this.
 
 use super::{Engine, Slot};
 use crate::basics::{CpuId, NEVER, RequestId};
 use crate::observe::observer::Observer;
-use crate::state::turns::Waiting;
+use crate::state::turns::{Exit, Waiting};
 
 impl<O: Observer> Engine<'_, O> {
     /// Whether a CPU may look at its interrupts now; else it does when its turn comes.
@@ -30,6 +30,26 @@ impl<O: Observer> Engine<'_, O> {
             *to_do(&mut turns.waiting[cpu]) |= !may;
             may
         })
+    }
+
+    /// When the phase of a CPU ends that begins to leave an idle state now: others may have the turn during the first part.
+    #[inline(always)]
+    pub(super) fn first_part_of_exit(&mut self, cpu: CpuId, latency: u64) -> u64 {
+        match &mut self.turns {
+            None => latency,
+            Some(turns) => turns.begin_exit(cpu, self.now, latency) - self.now,
+        }
+    }
+
+    /// Whether the last part of leaving an idle state begins only now.
+    #[inline(always)]
+    pub(super) fn begins_last_part_of_exit(&mut self, cpu: CpuId) -> bool {
+        let now = self.now;
+        let end = (self.turns.as_mut()).and_then(|turns| turns.go_on_with_exit(cpu, now));
+        if let Some(end) = end {
+            self.schedule(Slot::Phase(cpu), end);
+        }
+        end.is_some()
     }
 
     /// A timer of some CPU has expired, which ends the turn of whoever has it.
@@ -85,7 +105,7 @@ impl<O: Observer> Engine<'_, O> {
             };
             if let Some(holder) = turns.holder {
                 let works = match self.cpus.get(holder) {
-                    Some(cpu) => cpu.is_busy(),
+                    Some(cpu) => cpu.is_busy() || turns.holds(holder),
                     None => turns.player.works(),
                 };
                 if works && !(turns.deadline && turns.others_wait(holder, now)) {
@@ -132,6 +152,15 @@ impl<O: Observer> Engine<'_, O> {
 
     /// A CPU has to stop what it is at, until its turn comes again.
     fn cut_turn(&mut self, cpu: CpuId) {
+        if let Some(turns) = &mut self.turns
+            && let Exit::Holds(end) = turns.exits[cpu]
+        {
+            // It looks at the clock, which goes on.
+            turns.exits[cpu] = Exit::Yields(end);
+            turns.waiting[cpu].phase_over = true;
+            self.cancel_phase(cpu);
+            return;
+        }
         let left = self.cpus[cpu].work - self.work_done(cpu);
         self.charge(cpu);
         let c = &mut self.cpus[cpu];

@@ -18,6 +18,8 @@ pub(crate) struct EmulatorSetup {
     pub(crate) lead: u64,
     /// From then on it looks at the clock so often, in ns.
     pub(crate) look: u64,
+    /// A CPU keeps the turn for this last part of an exit latency, in ns.
+    pub(crate) exit_hold: u64,
 }
 
 impl EmulatorSetup {
@@ -30,6 +32,7 @@ impl EmulatorSetup {
             complete: request - request / 2,
             lead: of.drive_lead_us.micros().0,
             look: of.drive_look_us.micros().0,
+            exit_hold: of.exit_hold_us.micros().0,
         }
     }
 }
@@ -51,6 +54,17 @@ impl Waiting {
     }
 }
 
+/// How far a CPU is with leaving an idle state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Exit {
+    #[default]
+    None,
+    /// Others may have the turn meanwhile. The exit ends at this time.
+    Yields(u64),
+    /// Its last part, which it does not begin without the turn, and keeps it for.
+    Holds(u64),
+}
+
 /// One thread runs all CPUs in turn: who has the turn works until it goes idle, or until a timer of any CPU expires.
 #[derive(Debug)]
 pub(crate) struct Turns {
@@ -59,6 +73,7 @@ pub(crate) struct Turns {
     /// Who had it last.
     pub(crate) last: usize,
     pub(crate) waiting: Vec<Waiting>,
+    pub(crate) exits: Vec<Exit>,
     pub(crate) player: Player,
     /// A timer has expired.
     pub(crate) deadline: bool,
@@ -70,6 +85,7 @@ impl Turns {
             holder: None,
             last: cpus,
             waiting: vec![Waiting::default(); cpus],
+            exits: vec![Exit::None; cpus],
             player: Player::new(setup),
             deadline: false,
         }
@@ -78,6 +94,38 @@ impl Turns {
     /// Whether a CPU may do something now: it has the turn, or takes it because nobody has.
     pub(crate) fn may_act(&mut self, cpu: CpuId) -> bool {
         *self.holder.get_or_insert(cpu) == cpu
+    }
+
+    /// Whether a CPU keeps the turn, although it does nothing for a task or an interrupt.
+    pub(crate) fn holds(&self, cpu: CpuId) -> bool {
+        matches!(self.exits[cpu], Exit::Holds(_))
+    }
+
+    /// A CPU that has the turn begins to leave an idle state. Returns when it wants the turn again, or is done.
+    pub(crate) fn begin_exit(&mut self, cpu: CpuId, now: u64, latency: u64) -> u64 {
+        let end = now + latency;
+        let hold = self.player.setup.exit_hold;
+        if latency > hold {
+            self.exits[cpu] = Exit::Yields(end);
+            end - hold
+        } else {
+            self.exits[cpu] = Exit::Holds(end);
+            end
+        }
+    }
+
+    /// A CPU has the turn, and wants it for its exit or is done with that. Returns when it will be done, if it is not.
+    pub(crate) fn go_on_with_exit(&mut self, cpu: CpuId, now: u64) -> Option<u64> {
+        match self.exits[cpu] {
+            Exit::Yields(end) if end > now => {
+                self.exits[cpu] = Exit::Holds(end);
+                Some(end)
+            }
+            _ => {
+                self.exits[cpu] = Exit::None;
+                None
+            }
+        }
     }
 
     /// Whether somebody else waits for the turn.
@@ -246,5 +294,49 @@ impl Player {
             }
             _ => Playing::Works(now, self.setup.wake, Then::Halt),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turns() -> Turns {
+        let setup = EmulatorSetup {
+            wake: 0,
+            take: 0,
+            complete: 0,
+            lead: 0,
+            look: 0,
+            exit_hold: 2_000,
+        };
+        Turns::new(setup, 1)
+    }
+
+    #[test]
+    fn the_last_part_of_an_exit_keeps_the_turn() {
+        let mut turns = turns();
+        assert_eq!(turns.begin_exit(0, 100, 10_000), 8_100);
+        assert!(!turns.holds(0));
+        assert_eq!(turns.go_on_with_exit(0, 8_100), Some(10_100));
+        assert!(turns.holds(0));
+        assert_eq!(turns.go_on_with_exit(0, 10_100), None);
+        assert!(!turns.holds(0));
+    }
+
+    #[test]
+    fn a_short_exit_keeps_it_from_the_beginning() {
+        let mut turns = turns();
+        assert_eq!(turns.begin_exit(0, 100, 2_000), 2_100);
+        assert!(turns.holds(0));
+        assert_eq!(turns.go_on_with_exit(0, 2_100), None);
+    }
+
+    #[test]
+    fn whoever_gets_the_turn_after_the_end_is_done_at_once() {
+        let mut turns = turns();
+        turns.begin_exit(0, 100, 10_000);
+        assert_eq!(turns.go_on_with_exit(0, 20_000), None);
+        assert!(!turns.holds(0));
     }
 }
