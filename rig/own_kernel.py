@@ -100,7 +100,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--hz", type=int, choices=TICKS, default=250, help="ticks per second (250)")
     parser.add_argument("--irq-time", action="store_true", help="with CONFIG_IRQ_TIME_ACCOUNTING")
     parser.add_argument(
-        "--trace", action="store_true", help="with trace events, for rig/lab.py --trace; another --out keeps both kernels"
+        "--trace", action="store_true", help="with trace events, for lab.py --trace; another --out keeps both kernels"
     )
     parser.add_argument("--out", type=Path, default=REPOSITORY / ".cache/kernels", help="folder (.cache/kernels)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at a time")
