@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Figure;
+use wakepath_hardware::machine::{BackgroundTimer, Figure};
 use wakepath_policies::PolicySet;
 use wakepath_sim::{Run, simulate};
 use wakepath_workloads::fio;
@@ -79,27 +79,42 @@ fn a_flush_waits_for_the_drives_cpu_too() {
         emulator.drive_wake_kcycles = given(emulator.drive_wake_kcycles.value + 3.0);
     }
     let more = time(&machine) - before;
-    assert!((more - 6.0).abs() < 0.5, "{more}");
+    // Twice for each write with its flush, and a little more where one waits for the other.
+    assert!((5.5..7.5).contains(&more), "{more}");
+}
+
+/// How many of ten runs see a background task of the job's CPU go to the other one. It begins where the job is.
+fn moves_away(timer: BackgroundTimer) -> usize {
+    let mut machine = laboratory();
+    machine.background = Machine::load(Path::new(LABORATORY)).unwrap().background;
+    machine.background.truncate(1);
+    let source = &mut machine.background[0];
+    assert_eq!(source.name, "fio's main process");
+    // Nobody else.
+    (source.callbacks, source.timer) = (false, Some(timer));
+    machine.rcu = None;
+    let text = "[j]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randread\nbs=4k\ntime_based\nruntime=40ms\ncpus_allowed=1\n";
+    let job = fio::parse(text, "test.fio").unwrap();
+    // If it has to make room for the job there, the first CPU is no longer free of work.
+    let moved = (1..=10).filter(|seed| {
+        let run = in_state(&machine, &job, "disable=POLL,C1,C1E,C6", *seed);
+        run.cpus[0].busy_seconds > 0.0
+    });
+    moved.count()
 }
 
 /// Completions end in a soft interrupt: a task whose timer expires during the exit latency wakes first, and stays on its CPU.
 #[test]
 fn timers_come_before_completions_that_wait_with_them() {
-    let mut machine = laboratory();
-    machine.background = Machine::load(Path::new(LABORATORY)).unwrap().background;
-    machine.background.truncate(1);
-    assert_eq!(machine.background[0].name, "fio's main process");
-    // Nobody else.
-    (machine.background[0].callbacks, machine.rcu) = (false, None);
-    let text = "[j]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randread\nbs=4k\ntime_based\nruntime=40ms\ncpus_allowed=1\n";
-    let job = fio::parse(text, "test.fio").unwrap();
-    // It begins on the second CPU, too. If it has to make room for the job there, the first CPU is no longer free of work.
-    let moved = (1..=10).filter(|seed| {
-        let run = in_state(&machine, &job, "disable=POLL,C1,C1E,C6", *seed);
-        run.cpus[0].busy_seconds > 0.0
-    });
-    let moved = moved.count();
+    let moved = moves_away(BackgroundTimer::Sleep);
     assert!(moved <= 4, "{moved}");
+}
+
+/// The interrupt of completions comes before that of the tick, so that their soft interrupt runs before the timer wheel's.
+#[test]
+fn timers_of_the_timer_wheel_come_after_completions_that_wait_with_them() {
+    let moved = moves_away(BackgroundTimer::Wheel);
+    assert!(moved >= 8, "{moved}");
 }
 
 #[test]
@@ -164,6 +179,23 @@ fn nobody_works_during_the_part_of_an_exit_that_keeps_the_turn() {
     // C1E takes 10 us, and an I/O 17 us of a CPU.
     let lost = iops(0.0) / iops(10.0);
     assert!((1.1..1.7).contains(&lost), "{lost}");
+}
+
+/// Reads of 80 us and writes of 20 us: menu looks for a pattern in vain.
+#[test]
+fn menu_counts_less_of_an_idle_period_the_longer_it_looked_for_a_pattern() {
+    let mut machine = laboratory();
+    let slow = |machine: &Machine| {
+        let text = "[j]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randrw\nrwmixread=70\nbs=4k\ntime_based\nruntime=1s\n";
+        let job = fio::parse(text, "test.fio").unwrap();
+        let states = in_state(machine, &job, "disable=POLL", 1).idle_states;
+        let deep = &states[states.len() - 2..];
+        deep.iter().map(|state| state.entries).sum::<u64>()
+    };
+    let with = slow(&machine);
+    machine.scheduler.menu_round_kcycles = Figure::default();
+    let without = slow(&machine);
+    assert!(with > without * 11 / 10, "{with} and {without}");
 }
 
 #[test]

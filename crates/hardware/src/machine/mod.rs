@@ -335,6 +335,10 @@ pub struct Scheduler {
     /// Work of the interrupt that wakes it (`irq_work`), likewise.
     #[serde(default)]
     pub sugov_interrupt_kcycles: Figure,
+    /// Work of the menu idle governor each further time that it goes over the last idle intervals to find one that repeats, likewise.
+    /// It measures idle periods from then on, so that one of equal ones may count a microsecond less.
+    #[serde(default)]
+    pub menu_round_kcycles: Figure,
 }
 
 /// Where tasks start.
@@ -734,6 +738,7 @@ impl Machine {
             ("scheduler.switch_kcycles", &sched.switch_kcycles),
             ("scheduler.timer_slack_us", &sched.timer_slack_us),
             ("scheduler.sugov_kcycles", &sched.sugov_kcycles),
+            ("scheduler.menu_round_kcycles", &sched.menu_round_kcycles),
             (
                 "scheduler.sugov_interrupt_kcycles",
                 &sched.sugov_interrupt_kcycles,

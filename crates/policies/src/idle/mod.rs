@@ -104,6 +104,11 @@ pub trait IdleGovernor {
         None
     }
 
+    /// How often its last choice went over the intervals that it remembers, if it looks for a pattern in them. Each time takes work.
+    fn rounds(&self) -> u32 {
+        1
+    }
+
     /// Whether it may look at how busy its CPU was. No governor of the kernels that are built in does; teo of Linux 6.3 to 6.10,
     /// as a governor of one's own, does.
     const WANTS_UTILISATION: bool = false;
@@ -367,6 +372,10 @@ impl IdleGovernor for Governor {
     #[inline]
     fn poll_limit(&self) -> Option<Nanoseconds> {
         for_each_governor!(self, governor => governor.poll_limit())
+    }
+
+    fn rounds(&self) -> u32 {
+        for_each_governor!(self, governor => governor.rounds())
     }
 
     fn set_utilisation(&mut self, share: u16) {

@@ -72,6 +72,10 @@ impl<O: Observer> Engine<'_, O> {
         if O::WATCHES {
             self.observer.idle_choice(cpu, &query, choice.decision);
         }
+        if self.setup.menu_round > 0 {
+            let more = self.setup.menu_round * u64::from(c.governor.rounds() - 1);
+            c.uncounted = self.domains[c.domain].time_for(now, more);
+        }
         c.selections += 1;
         if choice.stops_tick {
             c.tick_stopped = true;
@@ -185,7 +189,8 @@ impl Cpu<'_> {
         let residency = now - self.idle_since;
         self.polling_until = None;
         self.awake_since = now;
-        self.unreflected = Some((IdleOutcome::residency_of(residency), poll_limit_hit));
+        let counted = residency.saturating_sub(self.uncounted);
+        self.unreflected = Some((IdleOutcome::residency_of(counted), poll_limit_hit));
         let table = self.idle;
         let entered = &table.states[self.state];
         let stats = &mut self.stats[self.state];

@@ -48,14 +48,15 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// The CPU that plays the drives interrupts the others for completions, and they end requests in a soft interrupt
-    /// (`blk_mq_complete_request_remote()`). That comes after all hard ones, and after the one for timers of the timer wheel.
+    /// (`blk_mq_complete_request_remote()`). It comes after all hard ones, but before that for timers of the timer wheel: on x86
+    /// calls of functions have a higher vector than the tick, and what the tick raises is left to `ksoftirqd`.
     /// RCU's soft interrupt is the last.
     #[inline(never)]
     fn take_most_urgent(&mut self, cpu: CpuId) -> Option<Interrupt> {
         let order = |interrupt: &Interrupt| match interrupt {
             Interrupt::Rcu => 3,
-            Interrupt::Completion(_) => 2,
-            Interrupt::Timer(Timer::Background(index)) if self.setup.background[*index].wheel => 1,
+            Interrupt::Completion(_) => 1,
+            Interrupt::Timer(Timer::Background(index)) if self.setup.background[*index].wheel => 2,
             _ => 0,
         };
         let pending = self.cpus[cpu].interrupts.iter();

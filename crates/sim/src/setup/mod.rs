@@ -597,6 +597,8 @@ pub(crate) struct Setup {
     /// Work of schedutil's thread with each change of frequency, if there is one, and of the interrupt that wakes it.
     pub(crate) sugov: Option<Cycles>,
     pub(crate) sugov_interrupt: Cycles,
+    /// Work of menu each further time that it goes over its intervals.
+    pub(crate) menu_round: Cycles,
     /// Each CPU has a server for fair tasks, whose timer runs while it idles.
     pub(crate) fair_server: bool,
     /// If the CPUs take turns.
@@ -738,6 +740,7 @@ impl Setup {
                 && matches!(policies.frequency, FreqPolicy::Schedutil(_)))
             .then(|| machine.scheduler.sugov_kcycles.kilocycles()),
             sugov_interrupt: (machine.scheduler.sugov_interrupt_kcycles).kilocycles(),
+            menu_round: machine.scheduler.menu_round_kcycles.kilocycles(),
             fair_server: machine
                 .kernel
                 .is_some_and(|kernel| kernel.has(&SERVES_IDLE_CPUS)),

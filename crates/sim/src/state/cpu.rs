@@ -142,6 +142,8 @@ pub(crate) struct Cpu<'a> {
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(crate) in_idle_loop: bool,
     pub(crate) idle_since: u64,
+    /// Its governor does not count so much of the present idle period, in ns: it was still about to choose.
+    pub(crate) uncounted: u64,
     /// When the event came that ended the last idle period in a state that is not a polling one.
     pub(crate) wake_began: u64,
     /// By the state entered and the one that would have fitted, in rows of the entered state.
@@ -236,6 +238,7 @@ impl<'a> Cpu<'a> {
             lease,
             lease_timer: false,
             in_idle_loop: true,
+            uncounted: 0,
             idle_since: 0,
             wake_began: 0,
             fits: vec![Fit::default(); states * states],

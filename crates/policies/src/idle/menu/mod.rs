@@ -245,6 +245,10 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
         };
         self.intervals.push((slept / 1_000) as u32, longest);
     }
+
+    fn rounds(&self) -> u32 {
+        self.intervals.rounds(Self::RULES.outliers)
+    }
 }
 
 /// The divisor of the tolerated latency. The kernel computes it in 32 bits and then extends it as a

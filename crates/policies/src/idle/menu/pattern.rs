@@ -1,7 +1,7 @@
 //! Does the CPU wake at regular intervals? The part of menu that does not look at timers
 //! (`get_typical_interval()`, `drivers/cpuidle/governors/menu.c`).
 
-use super::generations::Scattered;
+use super::generations::{Outliers, Scattered};
 
 /// How many intervals are remembered.
 const REMEMBERED: usize = 8;
@@ -318,6 +318,32 @@ impl RecentIntervals {
         }
     }
 
+    /// How often the kernel goes over the intervals until it knows whether one repeats: once more for each length left out.
+    pub(super) fn rounds(&self, outliers: Outliers) -> u32 {
+        let mut rest = self.totals;
+        let mut bounds = (0, UNKNOWN - 1);
+        let mut rounds = 1;
+        loop {
+            let steady = match outliers {
+                Outliers::Longest => rest.if_steady().is_some(),
+                Outliers::Farthest => rest.sum == 0 || rest.steady_mean().is_ok(),
+            };
+            if steady || rest.count <= ENOUGH {
+                return rounds;
+            }
+            let outlier = match outliers {
+                Outliers::Longest => {
+                    let (_, longest) = self.ends(bounds.0, bounds.1);
+                    bounds.1 = longest.saturating_sub(1);
+                    longest
+                }
+                Outliers::Farthest => self.farthest(rest.mean(), &mut bounds),
+            };
+            rest = rest.without(outlier, self.times(outlier));
+            rounds += 1;
+        }
+    }
+
     /// What scattered intervals promise of which those up to `ceiling` are left.
     #[inline]
     fn longest_of(&self, rest: Totals, ceiling: u32, scattered: Scattered) -> Option<u32> {
@@ -366,6 +392,33 @@ mod tests {
 
     fn new(intervals: &[u32], scattered: Scattered) -> Option<u32> {
         after(intervals, u32::MAX - 1).typical_without_farthest(scattered)
+    }
+
+    #[test]
+    fn each_length_that_is_left_out_is_a_round_more() {
+        let rounds =
+            |intervals: [u32; 8], outliers| after(&intervals, OLD_LONGEST).rounds(outliers);
+        let steady = [80; 8];
+        let one_short = [80, 80, 80, 10, 80, 80, 80, 80];
+        let one_longer = [80, 80, 81, 10, 80, 80, 80, 80];
+        for (intervals, longest, farthest) in [
+            (steady, 1, 1),
+            // All that are equal are left out at once.
+            (one_short, 2, 2),
+            (one_longer, 3, 2),
+            ([10, 500, 3000, 90, 700, 20, 4000, 1000], 3, 3),
+        ] {
+            assert_eq!(
+                rounds(intervals, Outliers::Longest),
+                longest,
+                "{intervals:?}"
+            );
+            assert_eq!(
+                rounds(intervals, Outliers::Farthest),
+                farthest,
+                "{intervals:?}"
+            );
+        }
     }
 
     /// The definition, straight from the sample values; the spread is that which the generation reckons with.
