@@ -83,6 +83,18 @@ fn a_flush_waits_for_the_drives_cpu_too() {
     assert!((5.5..7.5).contains(&more), "{more}");
 }
 
+#[test]
+fn a_flush_costs_more_than_a_write() {
+    let mut machine = laboratory();
+    let time = |machine: &Machine| 1e6 / run(machine, "rw=randwrite\nfsync=1").iops;
+    let with = time(&machine);
+    let more = machine.io_path.flush_kcycles.value;
+    assert!(more > 0.0);
+    machine.io_path.flush_kcycles = Figure::default();
+    let without = time(&machine);
+    assert!((with - without - more).abs() < 1.0, "{with} and {without}");
+}
+
 /// How many of ten runs see a background task of the job's CPU go to the other one. It begins where the job is.
 fn moves_away(timer: BackgroundTimer) -> usize {
     let mut machine = laboratory();

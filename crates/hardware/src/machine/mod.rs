@@ -373,6 +373,10 @@ pub struct IoPath {
     /// thousands of cycles of the biggest core, half before the drive has it and half after. Absent: nothing.
     #[serde(default)]
     pub asynchronous_kcycles: Figure,
+    /// What a flush costs more than a read until the drive has it: a kernel thread sends it (`kworker/N:1H`,
+    /// `blk_mq_requeue_work()`). In thousands of cycles of the biggest core. Absent: nothing.
+    #[serde(default)]
+    pub flush_kcycles: Figure,
     /// Share spent by the task until the drive has the request and the task sleeps.
     pub submission_share: Figure,
     /// Part of `submission_share`: going to sleep, which a task does only if it waits. Absent: 0, so that a
@@ -748,6 +752,7 @@ impl Machine {
             ("io_path.page_cache_kcycles", &io.page_cache_kcycles),
             ("io_path.program_kcycles", &io.program_kcycles),
             ("io_path.asynchronous_kcycles", &io.asynchronous_kcycles),
+            ("io_path.flush_kcycles", &io.flush_kcycles),
             ("io_path.submission_share", &io.submission_share),
             ("io_path.deactivation_share", &io.deactivation_share),
             ("io_path.interrupt_share", &io.interrupt_share),

@@ -291,7 +291,7 @@ impl<O: Observer> Engine<'_, O> {
                         }
                         (caller.flushes, caller.awaits) = (true, Some(0));
                         caller.stage = Stage::Issue(Pages::none(caller.file));
-                        return Some(Turn::Work(io.submission(0)));
+                        return Some(Turn::Work(io.submission(0) + io.flush));
                     };
                     if io.deactivation > 0 && !caller.deactivated {
                         caller.deactivated = true;

@@ -159,6 +159,9 @@ impl<O: Observer> Engine<'_, O> {
     fn begin_submission(&mut self, task: TaskId, bytes: u64) -> Cycles {
         let mut work = self.setup.io.submission(bytes);
         let t = &mut self.tasks[task];
+        if t.flushing {
+            work += self.setup.io.flush;
+        }
         if t.program == Program::Job {
             let job = &self.setup.jobs[t.job];
             if job.content_cycles > 0 && bytes > 0 && t.direction == Some(Direction::Write) {

@@ -113,6 +113,8 @@ pub(crate) struct IoCost {
     page_cache: Cycles,
     /// Of the program between two I/Os.
     program: Cycles,
+    /// What a flush costs more than another request until the drive has it.
+    pub(crate) flush: Cycles,
     /// Of an asynchronous engine, in the submission and in the resumption.
     pub(crate) asynchronous: [Cycles; 2],
 }
@@ -137,6 +139,7 @@ impl IoCost {
             switch: part(&of.switch_share).min(resume),
             page_cache: of.page_cache_kcycles.kilocycles(),
             program: of.program_kcycles.kilocycles(),
+            flush: of.flush_kcycles.kilocycles(),
             asynchronous: {
                 let both = of.asynchronous_kcycles.kilocycles();
                 [both / 2, both - both / 2]
