@@ -1,8 +1,8 @@
 //! CPUs that take turns, as those of an emulator with one thread for all of them.
 //!
-//! One clock counts what they all do. Who has the turn works until it goes idle (halts, polls, or waits for all but the last of
-//! its exit latency to pass), or until a timer expires. Nobody else begins anything meanwhile: interrupts, ends of exit latencies and the rest of work that was
-//! cut off wait for the turn. Only machines that say so pay for any of this.
+//! One clock counts what they all do. Who has the turn works until it goes idle, or until a timer expires. Idle is who halts,
+//! polls, or waits for all but the last of its exit latency to pass. Nobody else begins anything meanwhile: interrupts, ends of
+//! exit latencies and the rest of work that was cut off wait for the turn. Only machines that say so pay for any of this.
 
 use super::{Engine, Slot};
 use crate::basics::{CpuId, NEVER, RequestId};

@@ -175,7 +175,7 @@ impl RecentIntervals {
             }
             return self.typical_of_unsteady(scattered);
         }
-        self.typical_of_some(scattered)
+        self.search_without_farthest(scattered).0
     }
 
     /// As [`Self::typical_without_farthest`], if all intervals count and are not about as long.
@@ -188,7 +188,7 @@ impl RecentIntervals {
         for left in [REMEMBERED as u64 - 1, ENOUGH] {
             let outlier = self.farthest(mean, &mut bounds);
             if self.times(outlier) > 1 {
-                return self.typical_of_some(scattered);
+                return self.search_without_farthest(scattered).0;
             }
             rest = rest.without(outlier, 1);
             // Nothing but zeros.
@@ -221,27 +221,29 @@ impl RecentIntervals {
         }
     }
 
-    /// As [`Self::typical_without_farthest`], however many intervals count and are left out.
+    /// As [`Self::typical_without_farthest`], however many intervals count and are left out, with how often it goes over them.
     #[inline(never)]
-    fn typical_of_some(&self, scattered: Scattered) -> Option<u32> {
+    fn search_without_farthest(&self, scattered: Scattered) -> (Option<u32>, u32) {
         let mut rest = self.totals;
         let mut bounds = (0, UNKNOWN - 1);
+        let mut rounds = 1;
         loop {
             // Nothing is left, or nothing but zeros.
             if rest.sum == 0 {
-                return None;
+                return (None, rounds);
             }
             let mean = match rest.steady_mean() {
-                Ok(mean) => return Some(mean as u32),
+                Ok(mean) => return (Some(mean as u32), rounds),
                 Err(mean) => mean,
             };
             if rest.count <= ENOUGH {
                 let longest = || self.ends(bounds.0, bounds.1).1;
                 let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
-                return enough.then(longest);
+                return (enough.then(longest), rounds);
             }
             let outlier = self.farthest(mean, &mut bounds);
             rest = rest.without(outlier, self.times(outlier));
+            rounds += 1;
         }
     }
 
@@ -270,7 +272,7 @@ impl RecentIntervals {
         zeros_repeat: bool,
     ) -> Option<u32> {
         if self.totals.count != REMEMBERED as u64 {
-            return self.typical_among_few(scattered, zeros_repeat);
+            return self.search_without_longest(scattered, zeros_repeat).0;
         }
         // Known to the compiler, so that no division is one.
         let all = Totals {
@@ -282,14 +284,14 @@ impl RecentIntervals {
         }
         let [longest, second] = self.two_longest();
         if longest == second {
-            return self.typical_among_few(scattered, zeros_repeat);
+            return self.search_without_longest(scattered, zeros_repeat).0;
         }
         let rest = all.without(longest, 1);
         if let Some(steady) = rest.if_steady() {
             return steady.repeats(zeros_repeat);
         }
         if self.times(second) > 1 {
-            return self.typical_among_few(scattered, zeros_repeat);
+            return self.search_without_longest(scattered, zeros_repeat).0;
         }
         let rest = rest.without(second, 1);
         match rest.if_steady() {
@@ -299,48 +301,36 @@ impl RecentIntervals {
     }
 
     /// As [`Self::typical_without_longest`], whether all intervals count or not, and whether some are as long as
-    /// others or not.
+    /// others or not, with how often it goes over them.
     #[inline(never)]
-    fn typical_among_few(&self, scattered: Scattered, zeros_repeat: bool) -> Option<u32> {
+    fn search_without_longest(
+        &self,
+        scattered: Scattered,
+        zeros_repeat: bool,
+    ) -> (Option<u32>, u32) {
         let mut rest = self.totals;
         // Longer intervals are left out.
         let mut ceiling = UNKNOWN - 1;
+        let mut rounds = 1;
         loop {
             if let Some(steady) = rest.if_steady() {
-                return steady.repeats(zeros_repeat);
+                return (steady.repeats(zeros_repeat), rounds);
             }
             if rest.count <= ENOUGH {
-                return self.longest_of(rest, ceiling, scattered);
+                return (self.longest_of(rest, ceiling, scattered), rounds);
             }
             let (_, longest) = self.ends(0, ceiling);
             ceiling = longest.saturating_sub(1);
             rest = rest.without(longest, self.times(longest));
+            rounds += 1;
         }
     }
 
     /// How often the kernel goes over the intervals until it knows whether one repeats: once more for each length left out.
     pub(super) fn rounds(&self, outliers: Outliers) -> u32 {
-        let mut rest = self.totals;
-        let mut bounds = (0, UNKNOWN - 1);
-        let mut rounds = 1;
-        loop {
-            let steady = match outliers {
-                Outliers::Longest => rest.if_steady().is_some(),
-                Outliers::Farthest => rest.sum == 0 || rest.steady_mean().is_ok(),
-            };
-            if steady || rest.count <= ENOUGH {
-                return rounds;
-            }
-            let outlier = match outliers {
-                Outliers::Longest => {
-                    let (_, longest) = self.ends(bounds.0, bounds.1);
-                    bounds.1 = longest.saturating_sub(1);
-                    longest
-                }
-                Outliers::Farthest => self.farthest(rest.mean(), &mut bounds),
-            };
-            rest = rest.without(outlier, self.times(outlier));
-            rounds += 1;
+        match outliers {
+            Outliers::Longest => self.search_without_longest(Scattered::Nothing, false).1,
+            Outliers::Farthest => self.search_without_farthest(Scattered::Nothing).1,
         }
     }
 
