@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::captured::{copy_of_laptop, laptop};
+use common::captured::{copy_of_laptop, copy_of_server, laptop, planted};
 use common::{json, wakepath};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -323,6 +323,10 @@ fn findings_are_an_exit_code_if_asked_for() {
     wakepath(&["doctor", "--root", root]).success();
     let found = wakepath(&["doctor", "--exit-code", "--root", root]).code(3);
     assert!(!found.get_output().stdout.is_empty());
+    // What costs less than asked for does not count, and is left out.
+    let light = wakepath(&["doctor", "--exit-code", "--min-weight", "1", "--root", root]).success();
+    let text = String::from_utf8(light.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("nothing found") && text.contains("weigh less than 1"), "{text}");
     // A machine that is not there is an error, as ever.
     let nowhere = machine.path().join("nowhere");
     wakepath(&["doctor", "--exit-code", "--root", nowhere.to_str().unwrap()]).code(1);
@@ -532,4 +536,58 @@ fn interrupts_on_efficiency_cores_are_told() {
     let machine = copy_of_laptop();
     alone(machine.path(), "0");
     assert!(finding(machine.path(), "interrupts-on-small-cores").is_none());
+}
+
+#[test]
+fn a_finding_that_nothing_can_be_done_about_is_a_note() {
+    let server = copy_of_server();
+    let findings = examine(server.path());
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!((text(&findings[0], "name"), &findings[0]["note"]), ("apst-unsupported", &Value::Bool(true)));
+    wakepath(&["doctor", "--exit-code", "--root", server.path().to_str().unwrap()]).success();
+}
+
+#[test]
+fn states_that_are_refused_are_a_finding_and_no_reason_for_others() {
+    let tree = planted("refused-states");
+    let findings = examine(tree.path());
+    let names: Vec<&str> = findings.iter().map(|found| text(found, "name")).collect();
+    assert_eq!(names, ["refused-states"]);
+    let found = &findings[0];
+    let title = text(found, "title");
+    let expected = "the idle states cpu-sleep-0 and cluster-sleep-0 are refused in 100 % of the attempts and never entered";
+    assert!(title.starts_with(expected), "{title}");
+    assert_eq!((&found["note"], text(found, "set")), (&Value::Bool(false), "idle-states[ceiling=WFI]"));
+    // Half of the attempts are enough, a few are none.
+    let rejected = |state: usize, count: &str| {
+        for cpu in 0..4 {
+            set(tree.path(), &format!("{CPU}/cpu{cpu}/cpuidle/state{state}/rejected"), count);
+        }
+    };
+    rejected(1, "0");
+    rejected(2, "900");
+    for cpu in 0..4 {
+        set(tree.path(), &format!("{CPU}/cpu{cpu}/cpuidle/state2/usage"), "800");
+    }
+    let found = finding(tree.path(), "refused-states").unwrap();
+    assert!(text(&found, "title").starts_with("the idle state cluster-sleep-0 is refused in 52 %"), "{found}");
+    rejected(2, "10");
+    assert!(finding(tree.path(), "refused-states").is_none());
+}
+
+#[test]
+fn a_drive_whose_sleep_makes_one_wait_is_a_finding() {
+    let machine = copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    assert!(finding(machine.path(), "drive-slow-to-wake").is_none());
+    wakepath(&["apply", "apst", "--root", root]).success();
+    let found = finding(machine.path(), "drive-slow-to-wake").unwrap();
+    let title = text(&found, "title");
+    assert!(title.contains("a read after 2.1 s waits") && title.contains("ends that"), "{title}");
+    assert!(text(&found, "fix").starts_with("wakepath apply 'drive-latency[tolerance="));
+    let faster = found["costs_us_per_io"].as_f64().unwrap();
+    assert!(faster > 10_000.0, "{faster}");
+    // The fix exists.
+    let set = text(&found, "set");
+    wakepath(&["apply", set, "--root", root, "--dry-run"]).success();
 }

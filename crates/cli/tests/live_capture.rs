@@ -28,7 +28,7 @@ fn this_machine_is_captured_shown_and_simulated() {
     assert!(report["files"].as_u64().unwrap() > 20);
     let file = format!("{target}/machine.toml");
     let shown = json(&wakepath(&["machine", "show", &file, "--format", "json"]).success());
-    assert_eq!(shown["name"], "captured");
+    assert_eq!(shown["name"], "machine");
     let job =
         "[j]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nruntime=20ms\ntime_based\n";
     let path = directory.path().join("job.fio");
@@ -80,8 +80,13 @@ fn a_captured_machine_is_captured_as_it_is() {
     ] {
         assert!(text.contains(line), "no {line} in\n{text}");
     }
-    let stdout = wakepath(&["machine", "capture", "--root", laptop.to_str().unwrap()]).success();
+    let root = laptop.to_str().unwrap();
+    let stdout = wakepath(&["machine", "capture", "--root", root, "--name", "machine"]).success();
     assert_eq!(stdout.get_output().stdout, text.as_bytes());
+    // Without a name and a directory to write, it is called as the one that is read.
+    let stdout = wakepath(&["machine", "capture", "--root", root]).success();
+    let text = String::from_utf8(stdout.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("\nname = \"captured-laptop\"\n"), "{text}");
 }
 
 /// A job that lets a drive go to sleep between its reads.

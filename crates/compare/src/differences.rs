@@ -52,8 +52,9 @@ pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
     let simulated = sources
         .iter()
         .all(|source| source.document.backend == RunOrigin::Sim);
+    let hosts = tell_hosts(sources.iter());
     let of = |source: &Source| {
-        let described = described(source, simulated);
+        let described = described(source, simulated, hosts);
         (source.document.backend != RunOrigin::Import).then_some(described)
     };
     let mut kind = |text: Option<String>| match (&text, known.iter().position(|k| *k == text)) {
@@ -67,8 +68,13 @@ pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
     sources.iter().map(|source| kind(of(source))).collect()
 }
 
+/// Whether all results tell their hosts, as those of older versions do not.
+fn tell_hosts<'a>(mut sources: impl Iterator<Item = &'a Source>) -> bool {
+    sources.all(|source| source.document.machines.iter().all(|m| m.host.is_some()))
+}
+
 /// What a source says of its machines. Of a measured one the kernel may have changed, and what it is remains.
-fn described(source: &Source, simulated: bool) -> String {
+fn described(source: &Source, simulated: bool, hosts: bool) -> String {
     let mut text = String::new();
     for machine in &source.document.machines {
         let MachineInfo {
@@ -78,6 +84,9 @@ fn described(source: &Source, simulated: bool) -> String {
             ..
         } = machine;
         _ = write!(text, "{name} {drive} {cpu_kinds:?}");
+        if hosts {
+            text.extend(machine.host.as_deref());
+        }
         if simulated {
             text.extend(source.files.get(&machine.source).map(String::as_str));
         }
@@ -90,9 +99,10 @@ fn machines(sources: &[(&str, &Source)]) -> Option<String> {
     let simulated = sources
         .iter()
         .all(|(_, s)| s.document.backend == RunOrigin::Sim);
+    let hosts = tell_hosts(sources.iter().map(|(_, source)| *source));
     let described = sources
         .iter()
-        .map(|(of, source)| (*of, *source, described(source, simulated)));
+        .map(|(of, source)| (*of, *source, described(source, simulated, hosts)));
     let described: Vec<(&str, &Source, String)> = described.collect();
     let texts: Vec<_> = described
         .iter()

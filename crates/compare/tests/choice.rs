@@ -248,3 +248,29 @@ fn what_a_choice_lacks_is_named() {
     }];
     assert_eq!(choose(&comparison, &reads).unwrap().candidates.len(), 3);
 }
+
+#[test]
+fn results_of_two_hosts_of_one_name_are_of_two_machines() {
+    let measured = |name: &str, id: Option<&str>| {
+        let mut source = source(name, THREE, 5, 0.001);
+        source.document.backend = RunOrigin::Live;
+        source.document.machines[0].name = "vm".to_owned();
+        source.document.machines[0].host = id.map(str::to_owned);
+        for row in &mut source.rows {
+            row.machine = "vm".to_owned();
+        }
+        source
+    };
+    let notes = |one: &Source, other: &Source| {
+        wakepath_compare::differences(&[("a", one), ("b", other)]).join("\n")
+    };
+    let (a, b) = (measured("a", Some("12ab")), measured("b", Some("34cd")));
+    assert!(notes(&a, &b).contains("machine `vm` is one thing in a and another in b"));
+    let comparison = compare(&[a.clone(), b], &CompareOptions::default()).unwrap();
+    // Each host has a baseline of its own.
+    let own = comparison.rows.iter().filter(|row| row.policy == "b/slow");
+    assert!(own.map(|row| row.baseline.as_ref()).all(|baseline| baseline.is_none()));
+    // One host, and results of versions that do not tell it.
+    assert_eq!(notes(&a, &measured("c", Some("12ab"))), "");
+    assert_eq!(notes(&a, &measured("d", None)), "");
+}

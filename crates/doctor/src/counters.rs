@@ -28,6 +28,7 @@ pub(crate) fn idle_states(system: &System) -> Vec<Counted> {
                     sum.time_us += count.time_us;
                     sum.above += count.above;
                     sum.below += count.below;
+                    sum.rejected += count.rejected;
                 }
                 None if place == 0 => counted.push(Counted {
                     off_everywhere: count.state.disabled,

@@ -26,7 +26,10 @@ pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
         };
         findings.extend(quirks(case, &name, &drive));
         match ApstFeature::get(&*nvme::admin(root, &name)) {
-            Ok(feature) => findings.extend(apst(case, &name, &drive, &feature)),
+            Ok(feature) => {
+                findings.extend(apst(case, &name, &drive, &feature));
+                findings.extend(slow_to_wake(case, &name, &drive, &feature));
+            }
             Err(_) if drive.apsta == Some(false) => findings.push(
                 Finding::new(
                     "apst-unsupported",
@@ -68,7 +71,8 @@ fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
                 quirk.why
             ));
             let Some(in_force) = &in_force else {
-                return finding.fix(format!("leave it on; {}", text.lifted_by));
+                let fix = format!("leave it on; {}", text.lifted_by);
+                return finding.fix(fix).noted();
             };
             let is = |name: &String| name == kind.short_name();
             let word = |mark: &str| at.pci.map(|pci| command_line(pci, mark, kind));
@@ -81,7 +85,7 @@ fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
                     let lifts = word("^").map_or_else(String::new, |word| {
                         format!("; {word} on the kernel command line lifts it, to try")
                     });
-                    finding.fix(format!("leave it on{lifts}"))
+                    finding.fix(format!("leave it on{lifts}")).noted()
                 }
                 (false, Some(word)) => finding.fix(format!(
                     "the running kernel does not have it: put {word} on the kernel command line"
@@ -177,6 +181,94 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
         return None;
     };
     Some(finding)
+}
+
+/// A wait that is longer than a picture of a display with 60 Hz stays is seen.
+const SEEN_US: u64 = 16_700;
+/// Latency tolerances in ms that are easily remembered, the longest first.
+const TOLERANCES_MS: [u64; 11] = [1000, 500, 250, 100, 50, 25, 15, 10, 5, 2, 1];
+
+/// A state that a drive falls into by itself.
+struct Asleep {
+    state: u8,
+    after_ms: u64,
+    exit_us: u64,
+}
+
+/// The states that a drive falls into one after the other, with the time since the last request.
+fn way_down(drive: &Drive, now: &ApstFeature) -> Vec<Asleep> {
+    let mut way: Vec<Asleep> = Vec::new();
+    let (mut state, mut after_ms) = (0, 0);
+    while let Some(entry) = now.table.entries().find(|entry| entry.state == state)
+        && entry.timeout_ms > 0
+        && entry.target > state
+    {
+        after_ms += u64::from(entry.timeout_ms);
+        state = entry.target;
+        let declared = drive.states.get(usize::from(state));
+        let Some(declared) = declared else { break };
+        way.push(Asleep {
+            state,
+            after_ms,
+            exit_us: u64::from(declared.exit_latency_us),
+        });
+    }
+    way
+}
+
+/// A drive that is asleep by the time somebody wants it, for longer than one waits gladly.
+fn slow_to_wake(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Option<Finding> {
+    if !now.enabled {
+        return None;
+    }
+    let way = way_down(drive, now);
+    let slow = way.iter().filter(|asleep| asleep.exit_us > SEEN_US);
+    let first = slow.min_by_key(|asleep| asleep.exit_us)?;
+    let last = way.last()?;
+    let wait = |us: u64| match us {
+        0..1000 => format!("{us} us"),
+        us => format!("{:.0} ms", us as f64 / 1e3),
+    };
+    let time = |ms: u64| match ms {
+        0..1000 => format!("{ms} ms"),
+        ms => format!("{:.1} s", ms as f64 / 1e3),
+    };
+    let told: Vec<String> = way
+        .iter()
+        .map(|asleep| {
+            let (after, exit) = (time(asleep.after_ms), wait(asleep.exit_us));
+            format!("PS{} after {after}, left in {exit}", asleep.state)
+        })
+        .collect();
+    // The longest that ends the slow ones and leaves the others.
+    let others = way.iter().filter(|asleep| asleep.exit_us <= SEEN_US);
+    let kept_us = others.map(|asleep| asleep.exit_us).max().unwrap_or(0);
+    let tolerance = TOLERANCES_MS
+        .into_iter()
+        .find(|ms| ms * 1000 < first.exit_us && ms * 1000 >= kept_us)?;
+    let ends = if kept_us == 0 { "keeps it awake" } else { "ends that" };
+    let finding = Finding::new(
+        "drive-slow-to-wake",
+        format!(
+            "{name} ({}) falls asleep: a read after {} waits {}; a tolerance of {tolerance} ms {ends}",
+            drive.model,
+            time(last.after_ms),
+            wait(last.exit_us)
+        ),
+    )
+    .evidence(format!("{} (declared exit latencies; APST in force)", told.join("; ")));
+    let set: PolicySet = format!("drive-latency[tolerance={tolerance}ms]").parse().ok()?;
+    let machine = case.model.with_drive(drive);
+    let (_, then) = case.model.applied(&set);
+    let simulated = simulate(&machine, &case.model.now, SELDOM).and_then(|now| {
+        let then = simulate(&machine, &then, SELDOM)?;
+        let how = format!("simulated, {SELDOM}: now against a tolerance of {tolerance} ms");
+        Ok(difference(&now, &then, how))
+    });
+    Some(match case.or_note("drive-slow-to-wake", simulated) {
+        Some(difference) => finding.priced(case, Priced { set, difference }),
+        None => finding.applies(case, set),
+    })
 }
 
 /// Why the kernel's table is empty.

@@ -4,6 +4,8 @@ use wakepath_hardware::Machine;
 use wakepath_policies::mechanism::{Kind, Policy};
 use wakepath_policies::profile::{PROFILES, Profile};
 use wakepath_policies::{PolicySet, PolicySpec};
+use wakepath_system::StateInfo;
+use wakepath_system::counters::RefusedState;
 use wakepath_units::Nanoseconds;
 
 use crate::counters::{self, Counted};
@@ -260,7 +262,9 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
             None => finding,
         });
     }
-    if share(below) >= WRONG_SHARE {
+    // Deeper states would have been right where they are refused, too.
+    let nothing_refused = case.system.refused_states().is_empty();
+    if share(below) >= WRONG_SHARE && nothing_refused {
         // The idle periods in question drew what the shallower state draws.
         let wasted_mw_us: f64 = (0..states.len().saturating_sub(1))
             .filter(|i| states[*i].sum.usage > 0)
@@ -277,7 +281,8 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
             ),
         )
         .evidence(format!("`below`: {}", listed(|c| c.sum.below)));
-        if let Some(seconds) = counters::uptime(case.system).filter(|s| *s > 0.0) {
+        let seconds = counters::uptime(case.system).filter(|s| *s > 0.0);
+        if let Some(seconds) = seconds.filter(|_| case.model.machine.has_power()) {
             let mw = wasted_mw_us / (seconds * 1e6);
             finding.costs_mw = Some(mw);
             finding.computed = Some(
@@ -361,6 +366,58 @@ fn better_governor(case: &Case<'_>) -> Option<PolicySet> {
     (best < now * (1.0 - MATTERS)).then_some(set)
 }
 
+/// States that the governor asks for and the firmware refuses.
+pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
+    let refused = case.system.refused_states();
+    let never = refused.iter().all(|state| state.usage == 0);
+    let least = refused.iter().map(RefusedState::share).reduce(f64::min)?;
+    let names: Vec<&str> = refused.iter().map(|state| state.name.as_str()).collect();
+    let what = match never {
+        true => "and never entered",
+        false => "and seldom entered",
+    };
+    let evidence = refused.iter().map(|state| {
+        format!("{}: rejected {}, usage {}", state.name, state.rejected, state.usage)
+    });
+    let mut finding = Finding::new(
+        "refused-states",
+        format!(
+            "{} refused in {:.0} % of the attempts {what}: the firmware is at fault, and the governor keeps asking",
+            match &names[..] {
+                [only] => format!("the idle state {only} is"),
+                [first @ .., last] => format!("the idle states {} and {last} are", first.join(", ")),
+                [] => return None,
+            },
+            // 99.97 % is not all of them.
+            (1e2 * least).floor()
+        ),
+    );
+    finding.evidence = evidence.collect();
+    let finding = finding.evidence(
+        "a CPU whose attempt is refused does not sleep at all until it asks again; nobody waits for a state that is not entered",
+    );
+    let update = "update the firmware (PSCI, ACPI or hypervisor), which refuses them";
+    match deepest_below(case, &names).and_then(|ceiling| {
+        format!("idle-states[ceiling={ceiling}]").parse().ok()
+    }) {
+        Some(set) => {
+            let until = format!("{update}; until then, so that the governor does not ask: {}", case.apply(&set));
+            Some(Finding { set: Some(set), ..finding.fix(until) })
+        }
+        None => Some(finding.fix(update)),
+    }
+}
+
+/// The deepest state that is not refused, if all of the refused ones are deeper.
+fn deepest_below(case: &Case<'_>, refused: &[&str]) -> Option<String> {
+    let states = case.system.idle_states(*case.system.cpus().first()?);
+    let is_refused = |state: &StateInfo| refused.contains(&state.name.as_str());
+    let first = states.iter().position(is_refused)?;
+    let (above, below) = states.split_at(first);
+    let ceiling = above.last().filter(|_| below.iter().all(is_refused))?;
+    Some(ceiling.name.clone())
+}
+
 /// Deep states that no load reaches.
 pub(crate) fn unreached(case: &Case<'_>) -> Option<Finding> {
     let states = counters::idle_states(case.system);
@@ -369,8 +426,10 @@ pub(crate) fn unreached(case: &Case<'_>) -> Option<Finding> {
     if usage < ENOUGH {
         return None;
     }
+    let refused = case.system.refused_states();
     let seldom = |c: &&Counted| {
         !c.sum.state.polling
+            && !refused.iter().any(|state| state.name == c.sum.state.name)
             && !c.off_everywhere
             && (c.sum.usage as f64) < NEVER * usage as f64
             && (c.sum.time_us as f64) < NEVER * time as f64

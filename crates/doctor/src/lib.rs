@@ -20,6 +20,7 @@ use serde::Serialize;
 use wakepath_policies::PolicySet;
 use wakepath_study::file::StudyError;
 use wakepath_system::System;
+use wakepath_system::capture::is_virtual;
 
 use model::{Difference, Model};
 
@@ -45,6 +46,8 @@ pub struct Finding {
     pub set: Option<PolicySet>,
     /// Its weight, from 0: the larger of the shares of latency and power that it costs.
     pub weight: f64,
+    /// Worth to know only: it costs nothing, or nothing can be done about it.
+    pub note: bool,
 }
 
 /// All findings, the worst first.
@@ -70,7 +73,33 @@ impl Finding {
             fix: None,
             set: None,
             weight: 0.0,
+            note: false,
         }
+    }
+
+    /// Nothing is to be done about it.
+    fn noted(mut self) -> Self {
+        self.note = true;
+        self
+    }
+
+    /// Whether it is known to cost nothing, or has no fix.
+    fn is_note(&self) -> bool {
+        let known = self.costs_us_per_io.is_some() || self.costs_mw.is_some();
+        self.note || self.fix.is_none() || (known && self.weight <= 0.0)
+    }
+
+    /// Takes away what a simulation told of a virtual machine, whose host keeps what it rests on.
+    fn without_costs(&mut self) {
+        if self.costs_us_per_io.is_none() && self.costs_mw.is_none() {
+            return;
+        }
+        // What no set changes is a note.
+        self.note |= self.set.is_none();
+        (self.costs_us_per_io, self.costs_mw, self.weight) = (None, None, 0.0);
+        self.computed = Some(
+            "not known in a virtual machine until measured: a halt goes to the host".to_owned(),
+        );
     }
 
     fn evidence(mut self, line: impl Into<String>) -> Self {
@@ -112,6 +141,8 @@ struct Case<'a> {
     notes: Vec<String>,
     /// ` --root DIR`, or nothing, to complete commands.
     option: &'a str,
+    /// It is a virtual machine.
+    is_guest: bool,
 }
 
 /// A set, and what the machine costs more without it.
@@ -165,9 +196,11 @@ pub fn examine(
         model,
         notes,
         option,
+        is_guest: is_virtual(system.root()),
     };
     let mut findings = Vec::new();
     findings.extend(idle::limits(&mut case));
+    findings.extend(idle::refused(&case));
     findings.extend(idle::depth(&mut case));
     findings.extend(idle::mispredictions(&mut case));
     findings.extend(idle::unreached(&case));
@@ -179,6 +212,15 @@ pub fn examine(
     findings.extend(frequency::boost(&mut case));
     findings.extend(hybrid::all(&mut case));
     findings.extend(drives::all(&mut case));
+    for finding in &mut findings {
+        if case.model.of_host {
+            finding.without_costs();
+        }
+        if case.is_guest {
+            finding.costs_mw = None;
+        }
+        finding.note = finding.is_note();
+    }
     // Stable: of equal weight, the order above.
     findings.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     Ok(DoctorReport {

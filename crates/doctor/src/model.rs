@@ -1,7 +1,9 @@
 //! The machine as the simulator sees it, with the policies that it runs now.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{ClusterIdleState, DriveModel, MachineError};
+use wakepath_hardware::machine::{
+    ClusterIdleState, DriveModel, EXIT_NOT_KNOWN, MachineError, MachineIdleState, Origin,
+};
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::SpecError;
 use wakepath_policies::{PolicySet, PolicySpec};
@@ -10,9 +12,9 @@ use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::Sim;
-use wakepath_system::HaltpollAsSet;
 use wakepath_system::capture::machine::describe;
-use wakepath_system::{StateInfo, System, setting};
+use wakepath_system::capture::running::{self, RunningPolicies};
+use wakepath_system::{StateInfo, System};
 use wakepath_workloads::fio;
 
 /// Seed of the first run, and how many there are; medians over them.
@@ -43,6 +45,13 @@ pub(crate) struct Model {
     pub(crate) now: PolicySet,
     /// By cluster: the idle states of its first CPU.
     states: Vec<Vec<StateInfo>>,
+    /// The host keeps the exit times of its states, so that no difference of latency or power is known.
+    pub(crate) of_host: bool,
+}
+
+/// Whether a state is the host's of this virtual machine.
+fn is_of_host(state: &MachineIdleState) -> bool {
+    matches!(&state.true_exit_us.origin, Origin::Assumed(why) if why == EXIT_NOT_KNOWN)
 }
 
 /// What the present way costs against another one.
@@ -60,25 +69,31 @@ pub(crate) struct Difference {
 
 impl Model {
     pub(crate) fn of(system: &System) -> Result<(Self, Vec<String>), MachineError> {
-        let (machine, mut notes) = describe(system, "this machine")?;
-        let now = policies(system, &machine).or_else(|e| {
-            notes.push(format!("{e}; simulated with menu and schedutil instead"));
-            PolicySet::named(["menu", "schedutil"])
-        });
+        let (machine, notes) = describe(system, "this machine")?;
+        // Notes of what stands in are the machine's already.
+        let now = policies(system, &machine).or_else(|_| PolicySet::named(["menu", "schedutil"]));
         let now = now.map_err(|e| MachineError::Invalid {
             origin: machine.name.clone(),
             key: "policy".to_owned(),
             message: e.to_string(),
         })?;
         let online = system.cpus();
+        let refused = system.refused_states().into_iter();
+        let refused: Vec<String> = refused.map(|state| state.name).collect();
         let mut first = 0;
         let states = machine.cluster.iter().map(|cluster| {
             let cpu = online.get(first).copied();
             first += cluster.cpus;
-            cpu.map_or_else(Vec::new, |cpu| system.idle_states(cpu))
+            let mut states = cpu.map_or_else(Vec::new, |cpu| system.idle_states(cpu));
+            // What is refused is as good as not there.
+            for state in states.iter_mut().filter(|s| refused.contains(&s.name)) {
+                (state.disabled, state.off_by_default) = (true, true);
+            }
+            states
         });
         let model = Self {
             states: states.collect(),
+            of_host: machine.idle_state.iter().any(is_of_host),
             machine,
             now,
         };
@@ -175,7 +190,8 @@ impl Model {
     /// # Errors
     /// That policy has a preference that the simulator does not know.
     pub(crate) fn with_clocks_of(&self, system: &System, policy: usize) -> Result<Self, SpecError> {
-        let frequency = frequency_policy(system, &self.machine, policy)?;
+        let frequency = running::frequency(system, &self.machine, policy, &mut Vec::new())?
+            .on_kernel(system.kernel_version());
         Ok(Self {
             now: PolicySet::new([frequency])?.or(&self.now),
             ..self.clone()
@@ -238,13 +254,21 @@ fn simulate_job(
     Ok(comparison.results.into_iter().next().expect("one result"))
 }
 
+/// What the drive alone draws on average, in the first run.
+fn drive_mw(result: &PolicyResult) -> Option<f64> {
+    Some(result.runs.first()?.drive.as_ref()?.average_mw)
+}
+
 /// What `now` costs more than `then`.
 pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -> Difference {
     let us_per_io = now.mean_us - then.mean_us;
     // Drives with power states are part of it.
-    let mw = now.mean_mw.zip(then.mean_mw).map(|(n, t)| n - t);
+    let of_machine = now.mean_mw.zip(then.mean_mw);
+    let mw = of_machine.or_else(|| drive_mw(now).zip(drive_mw(then)));
+    let mw = mw.map(|(now, then)| now - then);
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-    let of_power = mw.zip(now.mean_mw).map_or(0.0, |(mw, all)| share(mw, all));
+    let all_mw = now.mean_mw.or_else(|| drive_mw(now));
+    let of_power = mw.zip(all_mw).map_or(0.0, |(mw, all)| share(mw, all));
     Difference {
         us_per_io,
         mw,
@@ -253,82 +277,12 @@ pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -
     }
 }
 
-/// What the running kernel does.
+/// What the running kernel does, in its versions.
 fn policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
-    let frequency = match system.cpufreq_policies().into_iter().next() {
-        Some(first) => frequency_policy(system, machine, first)?,
-        None => "performance".parse()?,
-    };
-    PolicySet::new([idle_policy(system)?, frequency])
-}
-
-/// The idle governor that runs, in the version of the running kernel, or the nearest known one.
-fn idle_policy(system: &System) -> Result<PolicySpec, SpecError> {
-    let (root, kernel) = (system.root(), system.kernel_version());
-    let governor = root.optional("sys/devices/system/cpu/cpuidle/current_governor");
-    let name = match governor.as_deref() {
-        Some("haltpoll") => {
-            let value = |name: &str| root.optional(setting::find(name)?.path);
-            return Ok(HaltpollAsSet::of(kernel, value)?.policy);
-        }
-        Some(name @ ("menu" | "teo" | "ladder")) => name,
-        _ => "menu",
-    };
-    Ok(name.parse::<PolicySpec>()?.of_kernel(kernel))
-}
-
-/// What chooses the clocks of the CPUs of a cpufreq policy.
-fn frequency_policy(
-    system: &System,
-    machine: &Machine,
-    policy: usize,
-) -> Result<PolicySpec, SpecError> {
-    let root = system.root();
-    let file = |name: &str| {
-        let path = format!("sys/devices/system/cpu/cpufreq/policy{policy}/{name}");
-        root.optional(&path).unwrap_or_default()
-    };
-    let governor = file("scaling_governor");
-    let has_scale = machine.cluster.iter().all(|c| c.cppc.is_some());
-    let kernel = system.kernel_version();
-    match (file("scaling_driver").as_str(), governor.as_str()) {
-        ("amd-pstate-epp", governor) if has_scale => {
-            let amd: PolicySpec = "amd-pstate[mode=active]"
-                .parse::<PolicySpec>()?
-                .of_kernel(kernel);
-            match (governor, &*file("energy_performance_preference")) {
-                ("performance", _) => amd.with("governor", "performance"),
-                (_, "" | "default") => Ok(amd),
-                (_, epp) => amd.with("epp", epp),
-            }
-        }
-        ("amd-pstate", name @ ("schedutil" | "performance" | "powersave")) if has_scale => {
-            let mode = root.optional("sys/devices/system/cpu/amd_pstate/status");
-            let amd: PolicySpec = "amd-pstate[mode=passive]"
-                .parse::<PolicySpec>()?
-                .of_kernel(kernel);
-            let amd = match mode.as_deref() {
-                Some("guided") => amd.with("mode", "guided")?,
-                _ => amd,
-            };
-            amd.with("governor", name)
-        }
-        (_, "performance") => "performance".parse(),
-        ("intel_pstate", _) => {
-            let boost = setting::find("hwp-dynamic-boost").map(|s| root.optional(s.path));
-            let boost = boost.flatten().as_deref() == Some("1");
-            let epp = match file("energy_performance_preference") {
-                // What the firmware came up with; no file tells what that is.
-                epp if matches!(&*epp, "" | "default") => "balance_performance".to_owned(),
-                epp => epp,
-            };
-            let hwp: PolicySpec = "intel_pstate-hwp".parse()?;
-            hwp.with("hwp_dynamic_boost", if boost { "on" } else { "off" })?
-                .with("epp", &epp)
-        }
-        (_, name @ ("powersave" | "ondemand")) => name.parse(),
-        _ => "schedutil".parse(),
-    }
+    let running = RunningPolicies::read(system, machine)?;
+    // Without cpufreq the clocks stay where they are.
+    let set = running.set.or(&"performance".parse()?);
+    Ok(set.on_kernel(system.kernel_version()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,12 @@ use wakepath_units::Nanoseconds;
 /// The most idle states a cpuidle driver can have (`CPUIDLE_STATE_MAX`, `include/linux/cpuidle.h`).
 pub const MAX_STATES: usize = 10;
 
+/// Whether a state of this name spins: `POLL` on most machines (`drivers/cpuidle/poll_state.c`), `snooze` on POWER
+/// (`drivers/cpuidle/cpuidle-pseries.c` and `cpuidle-powernv.c`).
+pub fn is_polling(name: &str) -> bool {
+    matches!(name, "POLL" | "snooze")
+}
+
 /// One idle state of a CPU. The latencies are the declared ones, which are upper bounds: what the
 /// hardware really takes belongs to the machine model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

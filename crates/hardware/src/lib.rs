@@ -4,9 +4,11 @@
 pub mod c1_demotion;
 pub mod drive;
 pub mod hwp;
+pub mod identity;
 pub mod idle;
 pub mod kernel_policy;
 pub mod machine;
+pub mod nearest;
 pub mod processor;
 pub mod recorded;
 

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use crate::idle::{IdleState, IdleStates};
+use crate::idle::{IdleState, IdleStates, is_polling};
 use crate::processor::{self, Processor};
 
 const IDLE_STATES: &str = include_str!("../data/recorded_systems/idle_states.csv");
@@ -342,14 +342,13 @@ pub fn parse_driver_tables(text: &str) -> Result<Vec<DriverTable>, RecordError> 
         .collect()
 }
 
-/// A state as the kernel declares it. The polling state is known by its name, which
-/// `drivers/cpuidle/poll_state.c` gives it.
+/// A state as the kernel declares it.
 fn declared(name: &str, exit_us: u64, residency_us: u64, disabled: bool) -> IdleState {
     IdleState {
         name: name.to_owned(),
         exit_latency: Nanoseconds::from_micros(exit_us),
         target_residency: Nanoseconds::from_micros(residency_us),
-        polling: name == "POLL",
+        polling: is_polling(name),
         disabled,
     }
 }

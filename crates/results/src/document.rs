@@ -127,6 +127,9 @@ pub struct MachineInfo {
     pub idle_states: Vec<String>,
     /// The drive.
     pub drive: String,
+    /// What tells a measured host from others of its name: the beginning of a hash of its `/etc/machine-id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// CPUs of one kind.

@@ -38,6 +38,7 @@ fn document() -> Document {
             }],
             idle_states: vec!["WFI".to_owned()],
             drive: "nvme".to_owned(),
+            host: None,
         }],
         workloads: vec![WorkloadInfo {
             name: "reads".to_owned(),

@@ -176,10 +176,8 @@ impl Status {
         ask_drives: bool,
     ) -> Self {
         let root = system.root();
-        let idle = |file: &str| {
-            let path = format!("{CPUS}/cpuidle/{file}");
-            root.optional(&path).unwrap_or_else(|| "none".to_owned())
-        };
+        let or_none = |told: Option<String>| told.unwrap_or_else(|| "none".to_owned());
+        let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
         let value = |key: &str| system.read(&key.parse().ok()?).ok();
         let rate = |now: u64, then: u64| {
             let count = now.saturating_sub(then) as f64;
@@ -248,7 +246,7 @@ impl Status {
         });
         Self {
             seconds,
-            governor: format!("{} ({})", idle("current_governor"), idle("current_driver")),
+            governor: format!("{} ({})", or_none(system.idle_governor()), or_none(driver)),
             system_latency_us: value("system-latency").and_then(|us| us.parse().ok()),
             applied: journal::pending(root),
             holder: journal::holder(root),

@@ -1,5 +1,6 @@
 //! What a machine has: CPUs, idle states, frequency policies, drives.
 
+use wakepath_hardware::idle::is_polling;
 use wakepath_policies::psd::auto_ceiling;
 use wakepath_units::{KernelVersion, Nanoseconds, cpus};
 
@@ -19,8 +20,10 @@ pub struct StateInfo {
     pub name: String,
     /// Declared exit latency in us.
     pub latency_us: u64,
-    /// Declared target residency in us.
+    /// Declared target residency in us; where the kernel has no file of it, twice the exit latency.
     pub residency_us: u64,
+    /// The residency is assumed.
+    pub residency_assumed: bool,
     /// It polls.
     pub polling: bool,
     /// The driver has it off by default.
@@ -82,6 +85,13 @@ impl System {
             present.retain(|cpu| online.contains(cpu));
         }
         present
+    }
+
+    /// The idle governor that runs. Kernels up to 5.7, and those booted without `cpuidle_sysfs_switch`, only have the file that
+    /// nobody can write.
+    pub fn idle_governor(&self) -> Option<String> {
+        let file = |name: &str| self.root().optional(&format!("{CPUS}/cpuidle/{name}"));
+        file("current_governor").or_else(|| file("current_governor_ro"))
     }
 
     /// The idle states of a CPU, shallowest first; empty without cpuidle.
@@ -172,12 +182,16 @@ impl System {
 fn state(root: &Root, directory: &str, index: usize) -> Option<StateInfo> {
     let file = |name: &str| root.optional(&format!("{directory}/{name}"));
     let name = file("name")?;
+    let latency_us: u64 = file("latency")?.parse().ok()?;
+    let told = file("residency").and_then(|us| us.parse().ok());
     Some(StateInfo {
         index,
-        latency_us: file("latency")?.parse().ok()?,
-        residency_us: file("residency")?.parse().ok()?,
-        // The kernel has one name for it on every machine (`drivers/cpuidle/poll_state.c`).
-        polling: name == "POLL",
+        latency_us,
+        // Old kernels, also those of phones, have no such file. acpi_idle takes this factor (`latency_factor`,
+        // `drivers/acpi/processor_idle.c`).
+        residency_us: told.unwrap_or(latency_us.saturating_mul(2)),
+        residency_assumed: told.is_none(),
+        polling: is_polling(&name),
         off_by_default: file("default_status").is_some_and(|s| s == "disabled"),
         disabled: file("disable").is_some_and(|s| s != "0"),
         name,

@@ -19,6 +19,26 @@ pub(crate) fn copy_of_server() -> tempfile::TempDir {
     copy_of(&laptop().with_file_name("captured-server"))
 }
 
+/// A machine of `tests/trees`, whose files have a line for each line of theirs: path, colon, text.
+pub(crate) fn planted(name: &str) -> tempfile::TempDir {
+    let trees = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/trees");
+    let text = fs::read_to_string(trees.join(name).with_extension("txt")).unwrap();
+    let mut files: BTreeMap<&str, String> = BTreeMap::new();
+    for line in text.lines() {
+        let (path, line) = line.split_once(':').unwrap();
+        let content = files.entry(path).or_default();
+        content.push_str(line);
+        content.push('\n');
+    }
+    let directory = tempfile::tempdir().unwrap();
+    for (path, content) in files {
+        let path = directory.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    directory
+}
+
 fn copy_of(machine: &Path) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     copy(machine, directory.path());

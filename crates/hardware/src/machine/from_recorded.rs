@@ -9,6 +9,7 @@ use super::{
     PowerLimit, Scope, TurboLimit, Uncore,
 };
 use crate::idle::IdleState;
+use crate::nearest::Lender;
 use crate::processor::Processor;
 use crate::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 
@@ -48,6 +49,8 @@ const AMD_SLOT_WHY: &str = "as measured on an EPYC 7502: changes are uniform wit
 const SLOTTED_TRANSITION_US: f64 = 371.0;
 const SLOTTED_TRANSITION_WHY: &str =
     "as measured on an EPYC 7502: 871 us in the median, less half a slot of 1 ms";
+/// Two declared exit latencies this many times apart are not of one state.
+const FAR_APART: f64 = 10.0;
 /// An additional MHz in the name of the highest frequency: acpi-cpufreq's way to offer turbo.
 const TURBO_MARK_KHZ: u32 = 1000;
 
@@ -72,10 +75,72 @@ impl Machine {
             missing: what,
         };
         let idle = system.idle.as_ref().ok_or_else(|| missing("idle states"))?;
+        Self::from_record(system, idle, Kind::of(system, idle), None)
+    }
+
+    /// A captured machine: as [`Machine::from_recorded`], with the figures that another machine lends. Its idle states are known.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_captured(
+        system: &RecordedSystem,
+        idle: &RecordedIdle,
+        captured: &Captured<'_>,
+    ) -> Result<Self, MachineError> {
+        let lender = captured.lender;
+        let kind = Kind::of_lender(lender);
+        let mut machine = Self::from_record(system, idle, kind, Some(lender.machine))?;
+        let template = Self::find(lender.machine)?.borrowed()?;
+        let like = cluster_with_core(&template, captured.cores.first());
+        take_power(&mut machine.cluster[0], like);
+        if let Some(core) = captured.cores.first() {
+            machine.cluster[0].core.clone_from(core);
+        }
+        package_of_sockets(&mut machine, captured.sockets);
+        if !lender.power {
+            machine.remove_power(&lender.why);
+        }
+        Ok(machine)
+    }
+
+    /// Gives each cluster the core that its first CPU has, and the powers that this core has on the machine that lends them.
+    /// `cores`: their names by CPU.
+    ///
+    /// # Errors
+    /// The lender is no built-in machine.
+    pub fn take_cores(&mut self, cores: &[String], lender: &Lender) -> Result<(), MachineError> {
+        let template = Self::find(lender.machine)?.borrowed()?;
+        let mut first = 0;
+        for cluster in &mut self.cluster {
+            let core = cores.get(first);
+            first += cluster.cpus;
+            let Some(core) = core else { continue };
+            cluster.core.clone_from(core);
+            let lends = template.cluster.iter().find(|like| like.core == *core);
+            if let Some(like) = lends.filter(|_| lender.power) {
+                take_power(cluster, like);
+                for state in &mut cluster.idle_state {
+                    (state.power_mw, state.transition_mw) = <(Figure, Figure)>::default();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `template`: the built-in machine that lends what was not recorded; none is that of the kind.
+    fn from_record(
+        system: &RecordedSystem,
+        idle: &RecordedIdle,
+        kind: Kind,
+        template: Option<&str>,
+    ) -> Result<Self, MachineError> {
+        let missing = |what: &'static str| MachineError::OnlyRecorded {
+            name: system.name.clone(),
+            missing: what,
+        };
         let fastest = system.frequency.iter().rev().max_by_key(|p| p.max);
         let policy = fastest.ok_or_else(|| missing("frequencies"))?;
-        let kind = Kind::of(system, idle);
-        let template = Self::find(kind.template())?.borrowed()?;
+        let template = Self::find(template.unwrap_or(kind.template()))?.borrowed()?;
         let cluster = clusters(system, idle, policy, kind, &template);
         let mut scheduler = template.scheduler.clone();
         let home = &mut scheduler.home;
@@ -97,6 +162,7 @@ impl Machine {
             kernel: KernelVersion::of_release(&system.kernel).ok(),
             kernel_from: Some(format!("the record: Linux {}", system.kernel)),
             runs: None,
+            no_power: None,
             hz: tick_rate(&system.kernel),
             irq_time_accounting: irq_time_accounting(&system.kernel),
             cluster,
@@ -138,6 +204,57 @@ impl Machine {
             message,
         })?;
         Ok(machine)
+    }
+}
+
+/// What is known of a captured machine beside what a record has.
+#[derive(Clone, Copy, Debug)]
+pub struct Captured<'a> {
+    /// The machine that lends what nobody tells.
+    pub lender: &'a Lender,
+    /// Arm's cores by CPU; empty elsewhere.
+    pub cores: &'a [String],
+    /// Processors.
+    pub sockets: usize,
+}
+
+/// The cluster of a machine that has this core, else the first one.
+fn cluster_with_core<'a>(machine: &'a Machine, core: Option<&String>) -> &'a Cluster {
+    let mut clusters = machine.cluster.iter();
+    let same = core.and_then(|core| clusters.find(|cluster| cluster.core == *core));
+    same.unwrap_or(&machine.cluster[0])
+}
+
+/// Gives a cluster the powers and voltages of another one.
+fn take_power(cluster: &mut Cluster, like: &Cluster) {
+    cluster.dynamic_power_uw_per_mhz_v2 = like.dynamic_power_uw_per_mhz_v2.clone();
+    cluster.static_mw = like.static_mw.clone();
+    cluster.cluster_on_mw = like.cluster_on_mw.clone();
+    cluster.cluster_off_mw = like.cluster_off_mw.clone();
+    let of_point = |point: Option<&Opp>, told: &Figure| match point {
+        Some(point) if !told.is_given() && point.uv > 0 => {
+            let why = format!("as the {} of the machine that lends its powers", like.core);
+            Figure::assumed(f64::from(point.uv), why)
+        }
+        _ => told.clone(),
+    };
+    let lowest = of_point(like.opps.first(), &like.lowest_uv);
+    let highest = of_point(like.opps.last(), &like.highest_uv);
+    if lowest.is_given() && highest.is_given() {
+        (cluster.lowest_uv, cluster.highest_uv) = (lowest, highest);
+    }
+}
+
+/// A captured machine is one cluster, whatever its sockets: its package stands for all of them.
+fn package_of_sockets(machine: &mut Machine, sockets: usize) {
+    let Some(package) = machine.package.as_mut().filter(|_| sockets > 1) else {
+        return;
+    };
+    for figure in [&mut package.idle_mw, &mut package.active_mw] {
+        if let Origin::Assumed(why) = &figure.origin {
+            let why = format!("of {sockets} sockets; {why}");
+            *figure = Figure::assumed(figure.value * sockets as f64, why);
+        }
     }
 }
 
@@ -212,7 +329,7 @@ fn power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
         return None;
     }
     let (rule, why) = match kind {
-        Kind::Client => (CLIENT_LIMITS, CLIENT_LIMITS_WHY),
+        Kind::Client | Kind::Other => (CLIENT_LIMITS, CLIENT_LIMITS_WHY),
         Kind::Server | Kind::Amd => (SERVER_LIMITS, SERVER_LIMITS_WHY),
     };
     let mut figures = [0, 1].map(|index| {
@@ -239,9 +356,21 @@ enum Kind {
     Amd,
     Client,
     Server,
+    /// Not x86, or without a machine that is near.
+    Other,
 }
 
 impl Kind {
+    /// The kind of machine that lends its figures.
+    fn of_lender(lender: &Lender) -> Self {
+        match lender.machine {
+            "epyc-7502" | "ryzen-8840u" => Self::Amd,
+            "skylake-2s-server" | "xeon-6741p" | "intel-tbench-80t" => Self::Server,
+            "laptop" | "hybrid-i7-1260p" | "xeon-e3-1240v5" => Self::Client,
+            _ => Self::Other,
+        }
+    }
+
     fn of(system: &RecordedSystem, idle: &RecordedIdle) -> Self {
         // CPUID families from 15 on are AMD's; Intel's processors of these decades are family 6.
         let family = system.family_model.split('/').next();
@@ -260,6 +389,7 @@ impl Kind {
             Self::Amd => "epyc-7502",
             Self::Client => "laptop",
             Self::Server => "skylake-2s-server",
+            Self::Other => "rk3399",
         }
     }
 }
@@ -362,7 +492,9 @@ fn cluster(
     let hwp = policy.driver == "intel_pstate" && policy.epp.is_some();
     // Intel's hardware takes up requests alike in all of its processors.
     let intel = Machine::find("xeon-e3-1240v5").and_then(|m| m.borrowed());
-    let intel = intel.ok().filter(|_| kind != Kind::Amd);
+    let intel = intel
+        .ok()
+        .filter(|_| matches!(kind, Kind::Client | Kind::Server));
     let clock = &intel.as_ref().unwrap_or(template).cluster[0];
     let only = |given: bool, figure: &Figure| {
         if given {
@@ -380,8 +512,8 @@ fn cluster(
         threads_per_core: threads,
         smt_speedup: only(threads > 1, &like.smt_speedup),
         smt_poll_loss: only(threads > 1, &like.smt_poll_loss),
-        // Servers have a clock per core, clients one for all.
-        clock_cpus: (kind != Kind::Client).then_some(threads),
+        // Servers have a clock per core, clients and Arm's clusters one for all.
+        clock_cpus: matches!(kind, Kind::Amd | Kind::Server).then_some(threads),
         capacity: 1024,
         transition_latency_us: if cppc.is_some() {
             Figure::assumed(SLOTTED_TRANSITION_US, SLOTTED_TRANSITION_WHY)
@@ -466,7 +598,12 @@ fn idle_state(
 ) -> MachineIdleState {
     let declared = state.exit_latency.0 as f64 / 1e3;
     let like = most_similar(state, declared, template);
-    let (true_exit_us, exit_spread) = true_exit(state, (declared, of_package), system, kind, like);
+    let of_lender = kind == Kind::Other || (kind == Kind::Amd && template.name != kind.template());
+    let (true_exit_us, exit_spread) = if of_lender && !state.polling {
+        exit_of_lender(declared, like)
+    } else {
+        true_exit(state, (declared, of_package), system, kind, like)
+    };
     MachineIdleState {
         name: state.name.clone(),
         scope: Scope::Cpu,
@@ -490,7 +627,15 @@ fn most_similar<'a>(state: &IdleState, declared: f64, of: &'a Machine) -> &'a Ma
     let apart = |other: &MachineIdleState| (other.exit_latency_us.value - declared).abs();
     let states = of.idle_state.iter();
     let mut candidates = states.filter(|s| s.polling == state.polling);
-    let by_name = candidates.clone().find(|s| s.name == state.name);
+    // A state of the same name is another one where it is declared to be left in a fraction of the time: C2 of an EPYC is C3 of a
+    // laptop.
+    let far = |other: &MachineIdleState| {
+        let other = other.exit_latency_us.value;
+        declared.max(other) > FAR_APART * declared.min(other).max(1.0)
+    };
+    let by_name = candidates
+        .clone()
+        .find(|s| s.name == state.name && !far(s));
     by_name
         .or_else(|| {
             candidates
@@ -499,6 +644,17 @@ fn most_similar<'a>(state: &IdleState, declared: f64, of: &'a Machine) -> &'a Ma
         })
         .or_else(|| candidates.next())
         .unwrap_or(&of.idle_state[0])
+}
+
+/// What leaving a state takes and how much that varies, where the machine that lends figures says more than the rule of thumb.
+fn exit_of_lender(declared: f64, like: &MachineIdleState) -> (Figure, Figure) {
+    // Twice as much declared, or half of it, is the same state.
+    let ratio = declared / like.exit_latency_us.value.max(1e-9);
+    if (0.5..=2.0).contains(&ratio) {
+        return (like.true_exit_us.clone(), like.exit_spread.clone());
+    }
+    let why = "half of the declared time: nothing is published for this state";
+    (Figure::assumed(declared / 2.0, why), Figure::default())
 }
 
 /// What leaving a state really takes, and how much that varies. `declared`: what is declared, and which part of it is the

@@ -28,12 +28,13 @@ pub use drive::{
 };
 pub use emulator::Emulator;
 pub use figure::{Figure, Origin};
+pub use from_recorded::Captured;
 pub use isolation::Isolation;
 pub use kinds::{CoreKind, EFFICIENCY_CAPACITY};
 pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};
 pub use page_cache::PageCache;
-pub use power::{Package, PackageSleep, Uncore};
+pub use power::{EXIT_NOT_KNOWN, Package, PackageSleep, Uncore};
 pub use power_limit::PowerLimit;
 pub use rcu::Rcu;
 
@@ -64,6 +65,9 @@ pub struct Machine {
     /// what a recorded system of this name ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<String>,
+    /// Why nothing here tells what the machine draws, if nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_power: Option<String>,
     /// Tick rate in Hz (`CONFIG_HZ`).
     pub hz: Figure,
     /// Whether interrupt time counts as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`): 1 or 0; absent: 0.

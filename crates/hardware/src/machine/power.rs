@@ -13,13 +13,14 @@
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
-use super::{Cluster, Figure, MachineIdleState, Opp};
+use super::{Cluster, Figure, Machine, MachineIdleState, Opp};
 
 /// Power that belongs to no CPU or cluster: memory, interconnect, fans, the rest of the board.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
     /// Drawn always; all of it while every CPU is in its deepest state.
+    #[serde(default)]
     pub idle_mw: Figure,
     /// Drawn besides while the package is not down.
     #[serde(default)]
@@ -150,6 +151,57 @@ impl MachineIdleState {
     /// [`Cluster::idle_power`].
     pub fn power(&self) -> Microwatts {
         self.power_mw.milliwatts()
+    }
+}
+
+/// Why the exit time of a state is not known that a guest's host keeps. What the kernel declares stands in for it.
+pub const EXIT_NOT_KNOWN: &str = "not known until measured: a halt goes to the host, which polls or sleeps as it likes; what the kernel declares stands in for it";
+
+impl Machine {
+    /// Whether anything tells what its CPUs or its package draw. A drive's power alone is not the machine's.
+    pub fn has_power(&self) -> bool {
+        let of_clusters = self.cluster.iter().flat_map(|cluster| {
+            [
+                &cluster.dynamic_power_uw_per_mhz_v2,
+                &cluster.static_mw,
+                &cluster.cluster_on_mw,
+            ]
+        });
+        let of_states = self.idle_state.iter().map(|state| &state.power_mw);
+        let package = self.package.iter();
+        let of_package = package.flat_map(|package| [&package.idle_mw, &package.active_mw]);
+        let mut all = of_clusters.chain(of_states).chain(of_package);
+        all.any(|figure| figure.value > 0.0) || self.uncore.is_some()
+    }
+
+    /// Takes away what its CPUs and its package draw; times stay. `why` there are no powers.
+    pub fn remove_power(&mut self, why: &str) {
+        for cluster in &mut self.cluster {
+            for figure in [
+                &mut cluster.dynamic_power_uw_per_mhz_v2,
+                &mut cluster.static_mw,
+                &mut cluster.cluster_on_mw,
+                &mut cluster.cluster_off_mw,
+                &mut cluster.lowest_uv,
+                &mut cluster.highest_uv,
+            ] {
+                *figure = Figure::default();
+            }
+            for opp in &mut cluster.opps {
+                opp.uv = 0;
+            }
+            for state in &mut cluster.idle_state {
+                (state.power_mw, state.transition_mw) = <(Figure, Figure)>::default();
+            }
+        }
+        for state in &mut self.idle_state {
+            (state.power_mw, state.transition_mw) = <(Figure, Figure)>::default();
+        }
+        (self.uncore, self.power_limit) = (None, None);
+        if let Some(package) = &mut self.package {
+            (package.idle_mw, package.active_mw) = <(Figure, Figure)>::default();
+        }
+        self.no_power = Some(why.to_owned());
     }
 }
 

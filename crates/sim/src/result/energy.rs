@@ -46,8 +46,11 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// `None` if the machine's description gives no power at all.
+    /// `None` if the machine's description gives no power of its own: that of its drives alone is not the machine's.
     pub(crate) fn new(machine: &Machine, finished: &Finished, requests: u64) -> Option<Self> {
+        if !machine.has_power() {
+            return None;
+        }
         let millijoules = |femtojoules: u128| femtojoules as f64 / 1e12;
         let of_clusters: Vec<CpuPower> = (machine.cluster.iter())
             .map(|cluster| CpuPower::new(machine, cluster))

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use wakepath_hardware::machine::{Cluster, Figure, LatencyRequest, MachineError, Origin};
+use wakepath_hardware::machine::{
+    Cluster, EXIT_NOT_KNOWN, Figure, LatencyRequest, MachineError, MachineIdleState, Origin,
+};
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::apst::ApstSettings;
@@ -110,8 +112,25 @@ pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError
 /// As [`in_force`].
 pub fn notes(machine: &Machine, set: &PolicySet) -> Result<Vec<String>, SimError> {
     let mut notes = expanded(machine, set)?.notes;
+    notes.extend(unknown_of(machine));
     notes.extend(assumed_of_epp(&in_force(machine, set)?));
     Ok(notes)
+}
+
+/// What nobody can know of a machine: the exit times that a guest's host keeps, and what it draws.
+fn unknown_of(machine: &Machine) -> Vec<String> {
+    let kept = |state: &&MachineIdleState| matches!(&state.true_exit_us.origin, Origin::Assumed(why) if why == EXIT_NOT_KNOWN);
+    let states: Vec<&str> = machine
+        .idle_state
+        .iter()
+        .filter(kept)
+        .map(|state| state.name.as_str())
+        .collect();
+    let exits = (!states.is_empty())
+        .then(|| format!("the exit time of {} is {EXIT_NOT_KNOWN}", states.join(", ")));
+    let power = machine.no_power.as_ref();
+    let power = power.map(|why| format!("no watts for {}: {why}", machine.name));
+    exits.into_iter().chain(power).collect()
 }
 
 /// What is assumed of the energy-performance preference that is in force. The constants belong to the default, and 0 is

@@ -16,6 +16,9 @@ use crate::file::{Names, StudyError, StudyFile, StudyText, check_name};
 /// Most machines of a study, counted with each drive.
 const MAX_MACHINES: usize = 1000;
 
+/// What the file of every captured machine is called, without its ending.
+const CAPTURED: &str = "machine";
+
 /// Most characters of a processor's name that a machine is called by.
 const MAX_RECORDED_NAME: usize = 60;
 
@@ -56,6 +59,7 @@ impl PlannedMachine {
                 .collect(),
             idle_states: model.idle_state.iter().map(|s| s.name.clone()).collect(),
             drive: model.drive.name.clone(),
+            host: None,
         }
     }
 }
@@ -95,9 +99,14 @@ pub(super) fn simulated(
         return Err(source.error(machines, message));
     }
     let mut planned: Vec<PlannedMachine> = Vec::with_capacity(count);
-    for machine in of_list {
+    let found = of_list.into_iter().map(|machine| {
         let found = Machine::find(&named(machine.get_ref(), folder));
-        let mut found = found.map_err(|e| wrong(source, &machine, &e))?;
+        let found = found.map_err(|e| wrong(source, &machine, &e))?;
+        Ok((machine, found))
+    });
+    let found: Vec<(Spanned<String>, Machine)> = found.collect::<Result<_, StudyError>>()?;
+    let names = short_names(&found, folder);
+    for ((machine, mut found), short_name) in found.into_iter().zip(names) {
         if kernel.is_some() {
             found.kernel = kernel;
             found.kernel_from = Some("the study".to_owned());
@@ -111,9 +120,9 @@ pub(super) fn simulated(
             let name = match drive {
                 _ if count == 1 => model.name.clone(),
                 Some(drive) if drives.len() > 1 => {
-                    format!("{}/{}", short(&machine, folder), short(drive, folder))
+                    format!("{short_name}/{}", short(drive, folder))
                 }
-                _ => short(&machine, folder),
+                _ => short_name.clone(),
             };
             check_name(source, &Spanned::new(machine.span(), name.clone()))?;
             if planned.iter().any(|p| p.name == name) {
@@ -221,6 +230,30 @@ fn named(name: &str, folder: &Path) -> String {
     } else {
         name.to_owned()
     }
+}
+
+/// The names of several machines. Captured ones are all in a file of one name: each is called as it calls itself, or by its
+/// directory where others are called so.
+fn short_names(machines: &[(Spanned<String>, Machine)], folder: &Path) -> Vec<String> {
+    let same_file = |name: &str| {
+        let of_file = machines.iter().filter(|(machine, _)| short(machine, folder) == *name);
+        of_file.count() > 1
+    };
+    let same_name = |name: &str| machines.iter().filter(|(_, m)| m.name == name).count() > 1;
+    let names = machines.iter().map(|(machine, model)| {
+        let of_file = short(machine, folder);
+        let is_file = folder.join(machine.get_ref()).is_file();
+        let directory = Path::new(machine.get_ref())
+            .parent()
+            .and_then(Path::file_name)
+            .map(|name| name.to_string_lossy().into_owned());
+        match directory {
+            _ if !is_file || (of_file != CAPTURED && !same_file(&of_file)) => of_file,
+            Some(directory) if same_name(&model.name) => directory,
+            _ => model.name.clone(),
+        }
+    });
+    names.collect()
 }
 
 /// A name among several: a file's is that of the file, as [`copy_name`] makes it.

@@ -12,8 +12,12 @@ use super::machine::policy;
 use crate::System;
 use crate::topology::{CPUS, StateInfo};
 
-/// The devices of the performance and of the efficiency cores of Intel's hybrid processors, with the list of their CPUs.
-const INTEL: [&str; 2] = ["sys/devices/cpu_core/cpus", "sys/devices/cpu_atom/cpus"];
+/// The devices of the cores of Intel's hybrid processors, which list their CPUs: performance, efficiency, and those with a name
+/// of their own, such as the low-power ones of Arrow Lake-H.
+const INTEL: [&str; 2] = ["cpu_core", "cpu_atom"];
+const DEVICES: &str = "sys/devices";
+/// The capacity of the third kind where nothing tells it: highest performance 355 of 1024, as recorded of arl-h-1.
+const LOW_POWER_CAPACITY: u32 = 355;
 /// Neighbours whose capacities are this near are of one kind.
 const SAME_KIND: f64 = 0.9;
 /// The bus clock, in which operating points count where they are not listed.
@@ -34,7 +38,7 @@ pub(super) fn split(system: &System, machine: &mut Machine) -> Result<(), String
     }
     let kinds = groups.iter().enumerate();
     let kinds = kinds.map(|(index, cpus)| {
-        kind(system, cpus, index > 0).ok_or_else(|| format!("no cpufreq policy of CPU {}", cpus[0]))
+        kind(system, cpus, index).ok_or_else(|| format!("no cpufreq policy of CPU {}", cpus[0]))
     });
     let mut kinds: Vec<CoreKind> = kinds.collect::<Result<_, _>>()?;
     // The kernel's capacities are of the biggest CPU that there is, which may be offline.
@@ -47,30 +51,37 @@ pub(super) fn split(system: &System, machine: &mut Machine) -> Result<(), String
 
 /// The CPUs of each kind: as Intel's devices list them, else those of one capacity.
 fn groups(system: &System) -> Vec<Vec<usize>> {
-    let root = system.root();
     let online = system.cpus();
-    let listed = INTEL.map(|path| root.optional(path).and_then(|text| cpus::parse(&text)));
-    let mut groups: Vec<Vec<usize>> = match listed {
-        [Some(cores), Some(atoms)] => [cores, atoms]
-            .map(|list| {
-                online
-                    .iter()
-                    .copied()
-                    .filter(|cpu| list.contains(cpu))
-                    .collect()
-            })
-            .to_vec(),
-        _ => vec![online],
-    };
+    let mut groups = listed(system);
+    let known: BTreeSet<usize> = groups.iter().flatten().copied().collect();
+    let rest = online.into_iter().filter(|cpu| !known.contains(cpu));
+    groups.push(rest.collect());
     groups.retain(|group: &Vec<usize>| !group.is_empty());
+    groups.sort();
     let groups = groups.into_iter().flat_map(|group| {
         // Cores of a kind differ a little by their rank.
-        let of = |cpu: &usize| f64::from(capacity(system, *cpu).unwrap_or(1024));
-        let same = |a: &usize, b: &usize| of(a).min(of(b)) >= SAME_KIND * of(a).max(of(b));
+        let own = |cpu: &usize| f64::from(capacity(system, *cpu).unwrap_or(1024));
+        let same = |a: &usize, b: &usize| own(a).min(own(b)) >= SAME_KIND * own(a).max(own(b));
         let split = group.chunk_by(same).map(<[usize]>::to_vec);
         split.collect::<Vec<_>>()
     });
     groups.collect()
+}
+
+/// The CPUs that are online of each of Intel's devices; none where there are fewer than two devices.
+fn listed(system: &System) -> Vec<Vec<usize>> {
+    let root = system.root();
+    let names = root.names(DEVICES);
+    let devices: Vec<&String> = names.iter().filter(|name| name.starts_with("cpu_")).collect();
+    if INTEL.iter().any(|name| !names.iter().any(|of| of == name)) {
+        return Vec::new();
+    }
+    let online = system.cpus();
+    let lists = devices.into_iter().filter_map(|name| {
+        let list = cpus::parse(&root.optional(&format!("{DEVICES}/{name}/cpus"))?)?;
+        Some(online.iter().copied().filter(|cpu| list.contains(cpu)).collect())
+    });
+    lists.collect()
 }
 
 fn capacity(system: &System, cpu: usize) -> Option<u32> {
@@ -81,10 +92,16 @@ fn capacity(system: &System, cpu: usize) -> Option<u32> {
         .filter(|c| (1..=1024).contains(c))
 }
 
-/// The kind of these CPUs, which are alike. `later`: it is not the first of an Intel processor, which has performance cores first.
-fn kind(system: &System, of: &[usize], later: bool) -> Option<CoreKind> {
+/// The kind of these CPUs, which are alike. `index`: its place among the kinds of an Intel processor, which has its performance
+/// cores first.
+fn kind(system: &System, alike: &[usize], index: usize) -> Option<CoreKind> {
     let root = system.root();
-    let first = *of.first()?;
+    let first = *alike.first()?;
+    let usual = match index {
+        0 => 1024,
+        1 => EFFICIENCY_CAPACITY,
+        _ => LOW_POWER_CAPACITY,
+    };
     // The number of a policy is that of its first CPU that is online.
     let path = |cpu: usize| format!("{CPUS}/cpu{cpu}/cpufreq/related_cpus");
     let related = root.optional(&path(first)).as_deref().and_then(cpus::parse);
@@ -103,13 +120,13 @@ fn kind(system: &System, of: &[usize], later: bool) -> Option<CoreKind> {
     let threads = siblings.as_deref().and_then(cpus::parse);
     let threads = threads.map_or(1, |list| list.len());
     Some(CoreKind {
-        cpus: of.len(),
-        threads_per_core: if of.len().is_multiple_of(threads) {
+        cpus: alike.len(),
+        threads_per_core: if alike.len().is_multiple_of(threads) {
             threads
         } else {
             1
         },
-        capacity: capacity(system, first).unwrap_or(if later { EFFICIENCY_CAPACITY } else { 1024 }),
+        capacity: capacity(system, first).unwrap_or(usual),
         points: points.into_iter().collect(),
         points_assumed: (policy.available.is_empty())
             .then(|| "the range of cpufreq in steps of 100 MHz".to_owned()),

@@ -2,19 +2,23 @@
 //!
 //! What the kernel tells is taken from it: idle states, frequency range, tick rate, number of CPUs and queues,
 //! the drive with its power states. What no kernel tells (true exit latencies, power, CPU work of an I/O) is assumed as
-//! for a recorded system ([`Machine::from_recorded`]).
+//! on the nearest built-in machine ([`Machine::from_captured`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_hardware::idle::{IdleState, IdleStates};
 use wakepath_hardware::machine::{
-    Cppc, DriveInForce, DriveModel, Figure, LatencyRequest, MAX_LATENCY_REQUEST_US, Transition,
+    Captured, Cppc, DriveInForce, DriveModel, EXIT_NOT_KNOWN, Figure, LatencyRequest,
+    MAX_LATENCY_REQUEST_US, Transition,
 };
 use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
 use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds, cpus};
 
+use super::class::MachineClass;
+use super::running::RunningPolicies;
 use super::{irq_time_accounting, kinds, power_limit, tick_rate};
+use crate::counters::RefusedState;
 use crate::nvme::ApstFeature;
 use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, resume_limit_us};
 use crate::topology::{CPUS, StateInfo};
@@ -29,23 +33,18 @@ const ANY_CLOCK: Kilohertz = Kilohertz(2_000_000);
 /// What was read makes no machine.
 pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), MachineError> {
     let root = system.root();
-    let cpu = Cpu::of(root);
-    let mut notes = Vec::new();
+    let class = MachineClass::read(root);
+    let mut notes = vec![class.lender.to_string()];
     let (states, states_assumed) = idle_states(system, &mut notes);
-    let (frequency, clock_assumed) = frequencies(system, &cpu, &mut notes);
-    let record = RecordedSystem {
+    let (frequency, clock_assumed) = frequencies(system, &mut notes);
+    let mut record = RecordedSystem {
         name: name.to_owned(),
-        cpu_model: cpu.model,
-        family_model: cpu.family_model,
+        cpu_model: class.processor.name.clone(),
+        family_model: class.processor.family_model(),
         kernel: root
             .optional("proc/sys/kernel/osrelease")
             .unwrap_or_else(|| "unknown".to_owned()),
-        idle: Some(RecordedIdle {
-            driver: idle_file(root, "current_driver"),
-            governor: idle_file(root, "current_governor"),
-            recorded_cpus: system.cpus().len().max(1),
-            states,
-        }),
+        idle: None,
         frequency,
         hwp_dynamic_boost: root
             .number(&format!("{CPUS}/intel_pstate/hwp_dynamic_boost"))
@@ -54,7 +53,22 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         processor: None,
         source: "wakepath machine capture".to_owned(),
     };
-    let mut machine = Machine::from_recorded(&record)?;
+    let none = || "none".to_owned();
+    let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
+    let idle = RecordedIdle {
+        driver: driver.unwrap_or_else(none),
+        governor: system.idle_governor().unwrap_or_else(none),
+        recorded_cpus: system.cpus().len().max(1),
+        states,
+    };
+    let cores = cores(system, &class);
+    let captured = Captured {
+        lender: &class.lender,
+        cores: &cores,
+        sockets: sockets(system),
+    };
+    let mut machine = Machine::from_captured(&record, &idle, &captured)?;
+    record.idle = Some(idle);
     machine.title = format!(
         "{}, Linux {}, as captured; what its hardware really takes is assumed",
         record.cpu_model, record.kernel
@@ -81,7 +95,7 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     }
     threads(system, &mut machine);
     performance_scale(system, &cpu_flags(root), &mut machine);
-    machine.power_limit = power_limit::read(root, &machine);
+    machine.power_limit = power_limit::read(root, &machine).filter(|_| machine.has_power());
     machine.isolation = super::isolation::isolation(system);
     machine.latency_requests = latency_requests(system);
     if let Some(why) = clock_assumed {
@@ -103,44 +117,159 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
             })
             .err(),
     );
+    machine.take_cores(&cores, &class.lender)?;
     notes.extend(kinds::own_states(system, &mut machine));
+    if class.guest.is_some() {
+        notes.extend(keep_what_the_host_keeps(system, &mut machine));
+    }
+    assume_residencies(system, &mut machine, &mut notes);
+    notes.extend(without_refused(system, &mut machine));
+    notes.extend(without_boost(system, &mut machine));
     drive(system, &mut machine, &mut notes);
+    match RunningPolicies::read(system, &machine) {
+        Ok(running) => {
+            machine.runs = Some(running.set.to_string());
+            notes.extend(running.notes);
+        }
+        Err(why) => notes.push(format!("{why}; menu and schedutil stand in for what runs")),
+    }
     Ok((machine, notes))
 }
 
-fn idle_file(root: &Root, file: &str) -> String {
-    let path = format!("{CPUS}/cpuidle/{file}");
-    root.optional(&path).unwrap_or_else(|| "none".to_owned())
+/// Arm's cores by CPU that is online, as far as they are known.
+fn cores(system: &System, class: &MachineClass) -> Vec<String> {
+    let cores = &class.processor.cores;
+    let online = system.cpus();
+    // The file has the CPUs that are online, one after the other.
+    if cores.len() == online.len() {
+        return cores.iter().map(ToString::to_string).collect();
+    }
+    match cores.first() {
+        Some(core) if cores.iter().all(|other| other == core) => {
+            vec![core.to_string(); online.len()]
+        }
+        _ => Vec::new(),
+    }
 }
 
-/// What `/proc/cpuinfo` says of the first CPU.
-struct Cpu {
-    model: String,
-    family_model: String,
-    clock: Option<Kilohertz>,
+/// Processors, by what the topology of the CPUs that are online says.
+fn sockets(system: &System) -> usize {
+    let package = |cpu: usize| {
+        let path = format!("{CPUS}/cpu{cpu}/topology/physical_package_id");
+        system.root().number(&path)
+    };
+    let packages: BTreeSet<u64> = system.cpus().into_iter().filter_map(package).collect();
+    packages.len().max(1)
 }
 
-impl Cpu {
-    fn of(root: &Root) -> Self {
-        let text = root.optional("proc/cpuinfo").unwrap_or_default();
-        let field = |name: &str| {
-            text.lines()
-                .filter_map(|line| line.split_once(':'))
-                .find(|(key, _)| key.trim() == name)
-                .map(|(_, value)| value.trim())
-        };
-        let number = |name: &str| field(name).and_then(|v| v.parse::<u32>().ok()).unwrap_or(0);
-        let mhz = field("cpu MHz").and_then(|v| v.parse::<f64>().ok());
-        Self {
-            model: field("model name")
-                .unwrap_or("unknown processor")
-                .to_owned(),
-            family_model: format!("{}/{}", number("cpu family"), number("model")),
-            clock: mhz
-                .filter(|mhz| (1.0..25_000.0).contains(mhz))
-                .map(|mhz| Kilohertz((mhz * 1e3) as u32)),
+/// Marks what no guest can know. States that the processor itself enters for it (MWAIT) are its own; a halt goes to the host, which
+/// polls or sleeps as it likes.
+fn keep_what_the_host_keeps(system: &System, machine: &mut Machine) -> Option<String> {
+    let cpus = system.cpus();
+    let first = *cpus.first()?;
+    let is_own = |name: &str| {
+        let states = system.idle_states(first);
+        let state = states.iter().find(|state| state.name == name);
+        state.is_some_and(|state| {
+            let path = format!("{CPUS}/cpu{first}/cpuidle/state{}/desc", state.index);
+            let told = system.root().optional(&path).unwrap_or_default();
+            told.contains("MWAIT")
+        })
+    };
+    let mut names = Vec::new();
+    for state in &mut machine.idle_state {
+        if state.polling || is_own(&state.name) {
+            continue;
+        }
+        state.true_exit_us = Figure::assumed(state.exit_latency_us.value, EXIT_NOT_KNOWN);
+        state.exit_spread = Figure::default();
+        state.cold_start_kcycles = Figure::default();
+        names.push(state.name.clone());
+    }
+    (!names.is_empty()).then(|| format!("{}: {EXIT_NOT_KNOWN}", names.join(", ")))
+}
+
+/// Switches off the states that the firmware refuses: the machine does without them.
+fn without_refused(system: &System, machine: &mut Machine) -> Option<String> {
+    let refused = system.refused_states();
+    let is_refused = |name: &str| refused.iter().any(|state| state.name == name);
+    let mut tried = machine.clone();
+    for state in tried.idle_state.iter_mut().filter(|s| is_refused(&s.name)) {
+        state.disabled = true;
+    }
+    for cluster in &mut tried.cluster {
+        for state in cluster.idle_state.iter_mut().filter(|s| is_refused(&s.name)) {
+            state.disabled = false;
         }
     }
+    if refused.is_empty() || tried.check().is_err() {
+        return None;
+    }
+    *machine = tried;
+    let named = |state: &RefusedState| format!("{} ({:.0} %)", state.name, 100.0 * state.share());
+    let named: Vec<String> = refused.iter().map(named).collect();
+    Some(format!(
+        "states that are off here, because most attempts to enter them are refused: {}",
+        named.join(", ")
+    ))
+}
+
+/// Marks the residencies that the kernel does not tell.
+fn assume_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
+    const WHY: &str = "twice the exit latency, as acpi_idle takes it: this kernel tells none";
+    let states = system.cpus().first().map(|cpu| system.idle_states(*cpu));
+    let mut assumed = states.into_iter().flatten().filter(|s| s.residency_assumed).peekable();
+    if assumed.peek().is_some() {
+        notes.push(format!("target residencies are {WHY}"));
+    }
+    for told in assumed {
+        for state in machine.idle_state.iter_mut().filter(|s| s.name == told.name) {
+            state.target_residency_us = Figure::assumed(state.target_residency_us.value, WHY);
+        }
+    }
+}
+
+/// Takes away the clocks above the base one where boost is switched off.
+fn without_boost(system: &System, machine: &mut Machine) -> Option<String> {
+    if system.boosts() != Some(false) {
+        return None;
+    }
+    let mut tried = machine.clone();
+    let mut highest = None;
+    for cluster in &mut tried.cluster {
+        let base = match &cluster.cppc {
+            // amd-pstate has a key for it.
+            Some(_) => return None,
+            None => cluster.base_mhz.value,
+        };
+        if base > 0.0 {
+            let base_khz = (base * 1e3).round() as u32;
+            cluster.opps.retain(|opp| opp.khz <= base_khz);
+            cluster.turbo.clear();
+            highest = highest.max(cluster.opps.last().map(|opp| opp.khz));
+        }
+    }
+    let highest = highest?;
+    tried.check().ok()?;
+    *machine = tried;
+    Some(format!(
+        "turbo is off (no_turbo or boost): clocks end at {} MHz",
+        highest / 1000
+    ))
+}
+
+/// The clock that `/proc/cpuinfo` tells: x86 and POWER.
+fn clock(root: &Root) -> Option<Kilohertz> {
+    let text = root.optional("proc/cpuinfo").unwrap_or_default();
+    let told = text.lines().filter_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        let value = value.trim().trim_end_matches("MHz");
+        matches!(key.trim(), "cpu MHz" | "clock").then(|| value.parse::<f64>().ok())
+    });
+    let mhz = told.flatten().next()?;
+    (1.0..25_000.0)
+        .contains(&mhz)
+        .then_some(Kilohertz((mhz * 1e3) as u32))
 }
 
 /// The idle states of the first CPU, and why they are assumed if they are.
@@ -177,7 +306,6 @@ fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<
 /// The frequency policies, and why they are assumed if they are.
 fn frequencies(
     system: &System,
-    cpu: &Cpu,
     notes: &mut Vec<String>,
 ) -> (Vec<RecordedPolicy>, Option<String>) {
     let policies: Vec<RecordedPolicy> = system
@@ -188,8 +316,9 @@ fn frequencies(
     if !policies.is_empty() {
         return (policies, None);
     }
-    let clock = cpu.clock.unwrap_or(ANY_CLOCK);
-    let why = match cpu.clock {
+    let told = clock(system.root());
+    let clock = told.unwrap_or(ANY_CLOCK);
+    let why = match told {
         Some(_) => "no cpufreq driver: the clock that /proc/cpuinfo tells, and no other".to_owned(),
         None => "nothing tells a frequency: 2 GHz".to_owned(),
     };

@@ -3,11 +3,15 @@
 //! [`Capture::read`] reads them, [`Capture::write`] puts them into a directory that is a root like `/`, and
 //! [`machine`] makes a machine description of a root.
 
+pub mod class;
+pub mod guest;
 mod isolation;
 mod kinds;
 mod list;
 pub mod machine;
 mod power_limit;
+pub mod running;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -308,11 +312,7 @@ fn hidden(system: &System) -> Vec<String> {
 
 /// Whether the machine runs under a hypervisor.
 pub fn is_virtual(root: &Root) -> bool {
-    let cpuinfo = root.optional("proc/cpuinfo").unwrap_or_default();
-    // x86 says so; on others the hypervisor appears as a directory or a device tree node.
-    cpuinfo.split_whitespace().any(|word| word == "hypervisor")
-        || root.exists("sys/hypervisor/type")
-        || root.exists("proc/device-tree/hypervisor")
+    guest::guest(root).is_some()
 }
 
 /// The kernel's tick rate, if it can be read.

@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use serde::Serialize;
+use wakepath_system::System;
+use wakepath_system::capture::class::MachineClass;
 use wakepath_system::capture::{Capture, Missing, NOTES, machine};
 
 use super::RootArgs;
@@ -24,9 +26,9 @@ pub(crate) struct Args {
     /// it the machine file alone goes to standard output.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Name of the machine.
-    #[arg(long, default_value = "captured")]
-    name: String,
+    /// Name of the machine; without it that of the directory, or else of the processor.
+    #[arg(long)]
+    name: Option<String>,
     /// Write into a directory that is not empty; an older capture in it is removed.
     #[arg(long, requires = "output")]
     force: bool,
@@ -35,6 +37,30 @@ pub(crate) struct Args {
     /// What to print about it.
     #[arg(long, value_enum, default_value_t, requires = "output")]
     format: Format,
+}
+
+impl Args {
+    /// What the machine is called: as asked for, as the directory that is written or read, or as its processor.
+    fn name_of(&self, system: &System) -> String {
+        if let Some(name) = &self.name {
+            return name.clone();
+        }
+        let given = self.output.as_deref().or(self.root.directory());
+        let directory = given.and_then(Path::file_name);
+        let name = match directory {
+            Some(directory) => directory.to_string_lossy().into_owned(),
+            None => MachineClass::read(system.root()).processor.name,
+        };
+        let plain = name.replace("(R)", "").replace("(TM)", "");
+        let words: Vec<&str> = plain
+            .split(|c: char| !(c.is_alphanumeric() || "-_.".contains(c)))
+            .filter(|word| !word.is_empty())
+            .collect();
+        match words.join("-").trim_start_matches('.') {
+            "" => "captured".to_owned(),
+            name => name.to_owned(),
+        }
+    }
 }
 
 /// What JSON has.
@@ -49,7 +75,7 @@ struct Report<'a> {
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let system = args.root.system()?;
-    let (machine, notes) = machine::describe(&system, &args.name)?;
+    let (machine, notes) = machine::describe(&system, &args.name_of(&system))?;
     let text = machine.to_toml()?;
     let Some(directory) = &args.output else {
         for note in &notes {

@@ -16,9 +16,12 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     root: RootArgs,
-    /// Exit with 3 if there are findings, 0 if there are none; errors still exit with 1 or 2.
+    /// Exit with 3 if there are findings that are more than notes, 0 if there are none; errors still exit with 1 or 2.
     #[arg(long)]
     exit_code: bool,
+    /// Leave out findings that weigh less: the larger of the shares of latency and power that one costs, so 0.05 is 5 %.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
+    min_weight: f64,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -30,10 +33,26 @@ const FOUND: u8 = 3;
 /// Returns the exit code.
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<u8> {
     let system = args.root.system()?;
-    let report = examine(&system, &args.root.as_option())?;
+    let mut report = examine(&system, &args.root.as_option())?;
+    let all = report.findings.len();
+    report.findings.retain(|f| f.weight >= args.min_weight);
+    let left_out = all - report.findings.len();
+    if left_out > 0 {
+        report.notes.push(format!(
+            "{left_out} finding(s) weigh less than {} and are left out",
+            args.min_weight
+        ));
+    }
     write(args.format, &report, out)?;
-    let found = args.exit_code && !report.findings.is_empty();
+    let found = args.exit_code && report.findings.iter().any(|finding| !finding.note);
     Ok(if found { FOUND } else { 0 })
+}
+
+/// A share from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    let expected = || "expected a share from 0 to 1, such as 0.05".to_owned();
+    let value: f64 = text.parse().map_err(|_| expected())?;
+    (0.0..=1.0).contains(&value).then_some(value).ok_or_else(expected)
 }
 
 fn write(format: Format, report: &DoctorReport, out: &mut impl Write) -> anyhow::Result<()> {
@@ -45,6 +64,7 @@ fn write(format: Format, report: &DoctorReport, out: &mut impl Write) -> anyhow:
                 "us_per_io",
                 "mw",
                 "weight",
+                "note",
                 "title",
                 "evidence",
                 "computed",
@@ -56,13 +76,14 @@ fn write(format: Format, report: &DoctorReport, out: &mut impl Write) -> anyhow:
     }
 }
 
-fn row(finding: &Finding) -> [String; 8] {
+fn row(finding: &Finding) -> [String; 9] {
     let number = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
     [
         finding.name.to_owned(),
         number(finding.costs_us_per_io),
         number(finding.costs_mw),
         finding.weight.to_string(),
+        finding.note.to_string(),
         finding.title.clone(),
         finding.evidence.join("; "),
         finding.computed.clone().unwrap_or_default(),
@@ -76,7 +97,8 @@ fn print(out: &mut impl Write, report: &DoctorReport) -> anyhow::Result<()> {
         writeln!(out, "\nnothing found")?;
     }
     for (i, finding) in report.findings.iter().enumerate() {
-        writeln!(out, "\n{}. {}: {}", i + 1, finding.name, finding.title)?;
+        let mark = if finding.note { " (note)" } else { "" };
+        writeln!(out, "\n{}. {}{mark}: {}", i + 1, finding.name, finding.title)?;
         for line in &finding.evidence {
             writeln!(out, "   seen   {line}")?;
         }
@@ -158,6 +180,7 @@ mod tests {
             fix: None,
             set: None,
             weight: 0.0,
+            note: false,
         })
     }
 

@@ -10,7 +10,7 @@ pub(super) mod status;
 mod view;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use wakepath_policies::mechanism::Place;
@@ -40,6 +40,11 @@ impl RootArgs {
             directory.display()
         );
         Ok(System::new(root))
+    }
+
+    /// The directory of a captured machine.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.root.as_deref()
     }
 
     /// ` --root DIR` for a command to type, or nothing.

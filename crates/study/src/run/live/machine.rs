@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use wakepath_results::MachineInfo;
 use wakepath_results::directory::MACHINE;
 use wakepath_results::document::CpuKind;
-use wakepath_system::System;
+use wakepath_system::{Root, System};
 
 use super::counters;
 use crate::file::StudyError;
@@ -16,6 +17,7 @@ use crate::plan::host;
 #[derive(Debug, Serialize)]
 pub(super) struct Observed {
     host: String,
+    host_id: Option<String>,
     kernel: String,
     cpu: String,
     online_cpus: usize,
@@ -39,6 +41,14 @@ struct Drive {
     name: String,
     model: Option<String>,
     firmware: Option<String>,
+}
+
+/// What tells this host from others of its name, which virtual machines share easily. The id itself is not to be shown to others
+/// (machine-id(5)).
+fn host_id(root: &Root) -> Option<String> {
+    let id = root.optional("etc/machine-id").filter(|id| !id.is_empty())?;
+    let hash = Sha256::digest(format!("wakepath {id}"));
+    Some(hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The kernel's release.
@@ -73,6 +83,7 @@ impl Observed {
         let file = |name: &str| root.optional(name).map(|t| t.trim().to_owned());
         Self {
             host: host(),
+            host_id: host_id(root),
             kernel: kernel(),
             cpu: model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             online_cpus: cpus.len(),
@@ -120,6 +131,7 @@ impl Observed {
                 .collect(),
             idle_states: self.idle_state.iter().map(|s| s.name.clone()).collect(),
             drive: drives.join(", "),
+            host: self.host_id.clone(),
         }
     }
 

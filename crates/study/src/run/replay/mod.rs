@@ -229,6 +229,7 @@ fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> MachineInfo 
         cpu_kinds: recording.kinds(),
         idle_states: recording.states(),
         drive: drives.join(", "),
+        host: None,
     }
 }
 

@@ -1,0 +1,134 @@
+//! Virtual machines: what shows that a machine is one.
+
+use crate::Root;
+
+/// What a DMI product or vendor begins with in virtual machines. Clouds have their own name in both kinds of machines; there
+/// the processor's flag decides, and elsewhere the product.
+const DMI: [(&str, &str); 16] = [
+    ("QEMU", "QEMU"),
+    ("Standard PC", "QEMU"),
+    ("KVM", "KVM"),
+    ("VMware", "VMware"),
+    ("VirtualBox", "VirtualBox"),
+    ("innotek", "VirtualBox"),
+    ("Virtual Machine", "Hyper-V"),
+    ("HVM domU", "Xen"),
+    ("Xen", "Xen"),
+    ("Parallels", "Parallels"),
+    ("BHYVE", "bhyve"),
+    ("Bochs", "Bochs"),
+    ("OpenStack", "OpenStack"),
+    ("Alibaba Cloud ECS", "Alibaba Cloud"),
+    ("Apple Virtualization", "Apple's virtualization"),
+    ("Droplet", "DigitalOcean"),
+];
+/// Vendors of clouds that also rent whole machines, whose product then says `metal`.
+const CLOUDS: [&str; 3] = ["Amazon EC2", "Google", "OracleCloud"];
+/// The first names of device trees of virtual machines.
+const TREES: [(&str, &str); 5] = [
+    ("linux,dummy-virt", "KVM"),
+    ("qemu,", "QEMU"),
+    ("riscv-virtio", "QEMU"),
+    ("xen,", "Xen"),
+    ("IBM,pSeries", "PowerVM or KVM"),
+];
+
+/// What shows that the machine runs under a hypervisor; `None`: nothing does.
+pub fn guest(root: &Root) -> Option<String> {
+    let cpuinfo = root.optional("proc/cpuinfo").unwrap_or_default();
+    let flags = cpuinfo.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "flags").then_some(value)
+    });
+    if flags.is_some_and(|flags| flags.split_whitespace().any(|f| f == "hypervisor")) {
+        return Some("the processor's flag hypervisor".to_owned());
+    }
+    if let Some(kind) = root.optional("sys/hypervisor/type") {
+        return Some(format!("/sys/hypervisor/type is {kind}"));
+    }
+    if super::tree::exists(root, "hypervisor") {
+        return Some("a hypervisor in the device tree".to_owned());
+    }
+    let compatible = super::tree::list(root, "compatible");
+    for (head, name) in TREES {
+        if compatible.iter().any(|c| c.starts_with(head)) {
+            return Some(format!("a device tree of {name}"));
+        }
+    }
+    let platform = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    let mut platform = platform.map(|(key, value)| (key.trim(), value.trim()));
+    if platform.any(|(key, value)| {
+        (key == "platform" && value == "pSeries") || (key == "vendor_id" && value == "IBM/S390")
+    }) {
+        return Some("a logical partition".to_owned());
+    }
+    of_dmi(root, flags.is_some())
+}
+
+/// `is_x86`: the processor would say so itself under a cloud's hypervisor.
+fn of_dmi(root: &Root, is_x86: bool) -> Option<String> {
+    let file = |name: &str| root.optional(&format!("sys/class/dmi/id/{name}"));
+    let told = ["sys_vendor", "product_name"].map(|name| file(name).unwrap_or_default());
+    let [vendor, product] = &told;
+    // `m7g.metal`, `c3-highmem-192-metal`: the whole machine.
+    if product.contains("metal") {
+        return None;
+    }
+    for (head, name) in DMI {
+        if told.iter().any(|text| text.starts_with(head)) {
+            return Some(format!("DMI says {name}"));
+        }
+    }
+    let of_cloud = CLOUDS.iter().any(|cloud| vendor.starts_with(cloud));
+    (of_cloud && !is_x86).then(|| format!("DMI says {vendor} {product}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn shown(files: &[(&str, &str)]) -> Option<String> {
+        let temp = tempfile::tempdir().unwrap();
+        for (path, content) in files {
+            let path = temp.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        guest(&Root::at(temp.path()))
+    }
+
+    #[test]
+    fn a_guest_is_known_by_what_its_hypervisor_shows() {
+        const X86: (&str, &str) = ("proc/cpuinfo", "flags\t\t: fpu tsc monitor\n");
+        const GUEST: (&str, &str) = ("proc/cpuinfo", "flags\t\t: fpu tsc hypervisor\n");
+        const ARM: (&str, &str) = ("proc/cpuinfo", "CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n");
+        const VENDOR: &str = "sys/class/dmi/id/sys_vendor";
+        const PRODUCT: &str = "sys/class/dmi/id/product_name";
+        for guest in [
+            &[GUEST][..],
+            &[X86, (VENDOR, "QEMU\n")],
+            &[X86, (VENDOR, "Microsoft Corporation\n"), (PRODUCT, "Virtual Machine\n")],
+            &[ARM, (VENDOR, "Amazon EC2\n"), (PRODUCT, "m7g.large\n")],
+            &[ARM, ("proc/device-tree/compatible", "linux,dummy-virt\0")],
+            &[ARM, ("proc/device-tree/hypervisor/compatible", "xen,xen\0")],
+            &[X86, ("sys/hypervisor/type", "xen\n")],
+            &[("proc/cpuinfo", "cpu\t\t: POWER9\nplatform\t: pSeries\n")],
+        ] {
+            assert!(shown(guest).is_some(), "{guest:?}");
+        }
+        // Whole machines of clouds, and what has nothing to do with it.
+        for real in [
+            &[X86][..],
+            &[X86, (VENDOR, "Amazon EC2\n"), (PRODUCT, "m5.metal\n")],
+            &[X86, (VENDOR, "Google\n"), (PRODUCT, "Google Compute Engine\n")],
+            &[ARM, (VENDOR, "Amazon EC2\n"), (PRODUCT, "m7g.metal\n")],
+            &[X86, (VENDOR, "Microsoft Corporation\n"), (PRODUCT, "Surface Laptop 5\n")],
+            &[ARM, ("proc/device-tree/compatible", "raspberrypi,4-model-b\0brcm,bcm2711\0")],
+            &[("proc/cpuinfo", "cpu\t\t: POWER9\nplatform\t: PowerNV\n")],
+        ] {
+            assert_eq!(shown(real), None, "{real:?}");
+        }
+    }
+}

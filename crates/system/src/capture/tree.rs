@@ -1,0 +1,22 @@
+//! The device tree, whose texts end with a zero byte.
+
+use crate::Root;
+
+/// Where it is; the first is a link to the second on a running machine.
+const PLACES: [&str; 2] = ["proc/device-tree", "sys/firmware/devicetree/base"];
+
+/// The strings of a property; empty if there is none.
+pub(super) fn list(root: &Root, property: &str) -> Vec<String> {
+    let mut read = PLACES
+        .iter()
+        .filter_map(|place| root.bytes(&format!("{place}/{property}")).ok());
+    let bytes = read.next().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let parts = text.split(['\0', '\n']).filter(|part| !part.is_empty());
+    parts.map(str::to_owned).collect()
+}
+
+/// Whether it has a node of this name.
+pub(super) fn exists(root: &Root, node: &str) -> bool {
+    PLACES.iter().any(|place| root.exists(&format!("{place}/{node}")))
+}
