@@ -14,7 +14,7 @@ LOG_MIB = 4
 # Phases that it has room for; rt-app overwrites the oldest.
 MOST_LINES = LOG_MIB * 2**20 // 88
 # Events that may put a thread to sleep without the log saying for how long it then took to wake up.
-UNLOGGED = ("sleep", "lock", "wait", "sync", "barrier", "suspend")
+UNLOGGED = ("sleep", "lock", "wait", "sync", "barrier", "suspend", "sem_wait")
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ def read_rt_app(workload: str, path: Path, entry: dict[str, Any]) -> RtApp:
         for phase in task["phases"].values():
             if "policy" in phase:
                 raise refuse(f"task `{name}`: rt-app 1.0 takes a policy or priority of a whole task, not of a phase")
+            if any(key.startswith(("sem_post", "sem_wait")) for key in phase):
+                raise refuse(f"task `{name}`: rt-app 1.0 has no `sem_post` and `sem_wait`")
             if any(key.startswith("iorun") for key in phase):
                 raise refuse(f"task `{name}`: `iorun` writes to the page cache in rt-app, and to the drive here")
     return RtApp(content, int(seconds), round(entry.get("warm_up_s", 0) * 1e6))

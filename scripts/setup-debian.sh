@@ -10,7 +10,7 @@ set -euo pipefail
 # g++             libFuzzer
 # binutils        takes Debian packages apart (ar)
 # xz-utils        unpacks the kernel sources
-# fio             tests: the same job files in the real fio
+# fio, rt-app     tests: the same files in the real fio and the real rt-app
 # dbench, hyperfine  tests: results of theirs are imported
 # nvme-cli        tests: the same dumps in the real nvme
 # python3-venv    tests: timelines in Perfetto's trace processor (scripts/setup-python.sh)
@@ -25,7 +25,7 @@ set -euo pipefail
 # bc, bison, flex, libelf-dev  kernels of our own for the laboratory (rig/own_kernel.py)
 packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli python3-venv bsdutils
     clang libbpf-dev qemu-system-x86 qemu-system-arm busybox-static cpio device-tree-compiler trace-cmd linux-perf
-    libelf1 bc bison flex libelf-dev chromium fonts-dejavu-core dbench hyperfine systemd dpkg-dev zstd
+    rt-app libelf1 bc bison flex libelf-dev chromium fonts-dejavu-core dbench hyperfine systemd dpkg-dev zstd
     slurmctld slurmd slurm-client)
 
 if ! command -v dpkg-query >/dev/null; then

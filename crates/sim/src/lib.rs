@@ -29,12 +29,12 @@ pub use result::details;
 pub use result::energy::Energy;
 pub use result::rates::RateRun;
 pub use result::summary::{PolicyComparison, PolicyResult};
-pub use result::threads::{Spread, TaskRun, ThreadsRun, WakeAttribution};
+pub use result::threads::{Halted, Spread, TaskRun, ThreadsRun, WakeAttribution};
 pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts,
     PageCacheRun, Run, StateTime,
 };
 pub use run::{simulate, simulate_observed};
-pub use setup::LONGEST_UNTIMED;
 pub use setup::policies::{expanded, in_force, machine_under, notes};
+pub use setup::{LONGEST_TIMED, LONGEST_UNTIMED};
 pub use state::clocks::HwpBoostRun;

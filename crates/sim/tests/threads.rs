@@ -7,7 +7,9 @@ use wakepath_hardware::machine::Figure;
 use wakepath_policies::PolicySet;
 use wakepath_sim::{Run, SimError, TaskRun, simulate};
 use wakepath_units::Nanoseconds;
-use wakepath_workloads::rtapp::{self, Phase, RtAppEvent, RtAppFile, RtTask, Scheduling};
+use wakepath_workloads::rtapp::{
+    self, Calibration, Phase, RtAppEvent, RtAppFile, RtAppVersion, RtTask, Scheduling,
+};
 
 const MACHINES: [&str; 3] = ["rk3399", "intel-tbench-80t", "laptop"];
 
@@ -15,8 +17,11 @@ fn combination(idle: &str, freq: &str) -> PolicySet {
     PolicySet::named([idle, freq]).unwrap()
 }
 
+/// A file of a second, whose work is given in the time of the biggest core.
 fn file(tasks: &str) -> RtAppFile {
-    let text = format!("{{ \"tasks\": {{ {tasks} }}, \"global\": {{ \"duration\": 1 }} }}");
+    let text = format!(
+        "{{ \"tasks\": {{ {tasks} }}, \"global\": {{ \"duration\": 1, \"calibration\": 200 }} }}"
+    );
     rtapp::parse(&text, "test.json").unwrap()
 }
 
@@ -88,6 +93,8 @@ fn any_event() -> impl Strategy<Value = RtAppEvent> {
         1 => name().prop_map(RtAppEvent::Signal),
         2 => name().prop_map(RtAppEvent::Broadcast),
         1 => name().prop_map(RtAppEvent::Barrier),
+        1 => name().prop_map(RtAppEvent::SemPost),
+        1 => name().prop_map(RtAppEvent::SemWait),
         1 => name().prop_map(RtAppEvent::Suspend),
         2 => name().prop_map(RtAppEvent::Resume),
         1 => Just(RtAppEvent::Yield),
@@ -158,6 +165,9 @@ proptest! {
         let machine = Machine::find(MACHINES[machine]).unwrap();
         let file = RtAppFile {
             duration: Some(Nanoseconds::from_millis(ms)),
+            at_most: None,
+            version: RtAppVersion::default(),
+            calibration: Calibration::default(),
             tasks,
             copies,
             warm_up: Nanoseconds::ZERO,
@@ -390,8 +400,8 @@ fn a_run_that_goes_nowhere_says_why() {
             "waits for the condition \"c\" and 4 more threads wait",
         ),
         (
-            "\"a\": { \"loop\": 1, \"run\": 1, \"barrier\": \"b\" }, \"b\": { \"loop\": 2, \"barrier\": \"b\" }",
-            "'b' waits at the barrier \"b\"",
+            "\"a\": { \"sem_wait\": \"s\" }",
+            "'a' waits for the semaphore \"s\"",
         ),
     ] {
         let error = on("laptop", file(tasks)).unwrap_err().to_string();
@@ -400,6 +410,85 @@ fn a_run_that_goes_nowhere_says_why() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_run_that_has_done_something_lasts_its_duration() {
+    for (tasks, why) in [
+        (
+            "\"a\": { \"loop\": 1, \"run\": 1, \"barrier\": \"b\" }, \"b\": { \"loop\": 2, \"barrier\": \"b\" }",
+            Some("'b' waits at the barrier \"b\""),
+        ),
+        (
+            "\"a\": { \"run\": 1, \"lock\": \"x\", \"sleep\": 10, \"lock1\": \"y\" }, \
+             \"b\": { \"lock\": \"y\", \"sleep\": 10, \"lock1\": \"x\" }",
+            Some("'a' waits for the mutex \"y\", 'b' waits for the mutex \"x\""),
+        ),
+        ("\"a\": { \"loop\": 3, \"run\": 1 }", None),
+    ] {
+        for machine in MACHINES {
+            let run = short(machine, tasks);
+            assert!((run.seconds - 0.1).abs() < 1e-9, "{}", run.seconds);
+            adds_up(&run).unwrap();
+            let halted = run.threads.unwrap().halted;
+            assert_eq!(halted.is_some(), why.is_some());
+            if let (Some(halted), Some(why)) = (halted, why) {
+                assert!(
+                    halted.after_seconds < 0.01 && halted.waits.contains(why),
+                    "{halted:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_semaphore_remembers() {
+    // The poster is far ahead: the other one has each of its 30 turns, if later.
+    let run = short(
+        "laptop",
+        "\"a\": { \"loop\": 30, \"run\": 10, \"sem_post\": \"s\" }, \"b\": { \"sem_wait\": \"s\", \"run\": 500 }",
+    );
+    assert_eq!((task(&run, "a").loops, task(&run, "b").loops), (30, 30));
+}
+
+#[test]
+fn a_sync_gives_its_mutex_back_or_keeps_it() {
+    let run = |sync: &str| {
+        let tasks = format!(
+            "\"a\": {{ \"loop\": 5, {sync}, \"run\": 10, \"sleep\": 100 }}, \
+             \"b\": {{ \"lock\": \"m\", \"wait\": {{ \"ref\": \"q\", \"mutex\": \"m\" }}, \"unlock\": \"m\", \
+             \"lock1\": \"m\", \"signal\": \"q\", \"unlock1\": \"m\" }}, \
+             \"c\": {{ \"sleep\": 5000, \"lock\": \"m\", \"run\": 1, \"unlock\": \"m\" }}"
+        );
+        let run = short("laptop", &tasks);
+        ["a", "b", "c"].map(|name| task(&run, name).loops)
+    };
+    let [a, b, c] = run("\"sleep1\": 100, \"sync\": { \"ref\": \"q\", \"mutex\": \"m\" }");
+    assert!(a == 5 && b == 5 && c > 10, "{a} {b} {c}");
+    // It has the mutex before and after, and c waits for it.
+    let [a, b, c] = run(
+        "\"sleep1\": 100, \"lock\": \"m\", \"sync\": { \"ref\": \"q\", \"mutex\": \"m\" }, \"sleep2\": 8000, \"unlock\": \"m\"",
+    );
+    assert!(a == 5 && b == 5 && (8..=13).contains(&c), "{a} {b} {c}");
+}
+
+/// A board's tasks begin wherever a CPU is free, and go to a bigger one when they are too big for theirs.
+#[test]
+fn a_heavy_task_moves_to_a_bigger_cpu() {
+    let tasks = "\"heavy\": { \"run\": 1000 }, \"light\": { \"run\": 100, \"sleep\": 10000 }";
+    let mut machine = Machine::find("rk3399").unwrap();
+    machine.background.clear();
+    let policies = combination("menu", "performance");
+    let run = simulate(&machine, &file(tasks).into(), &policies, 1).unwrap();
+    let heavy = task(&run, "heavy").loop_us;
+    assert!((990.0..1020.0).contains(&heavy.p50), "{heavy:?}");
+    // It began on a small one.
+    assert!(heavy.max > 2000.0, "{heavy:?}");
+    let big: f64 = run.cpus[4..].iter().map(|c| c.busy_seconds).sum();
+    assert!((0.85..1.0).contains(&big), "{big}");
+    let light: f64 = run.cpus[..4].iter().map(|c| c.busy_seconds).sum();
+    assert!(light > 0.01, "{light}");
 }
 
 #[test]
@@ -478,10 +567,12 @@ fn what_is_not_modelled_is_refused() {
         let error = on("laptop", file(tasks)).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
-    let endless = rtapp::parse("{ \"tasks\": { \"a\": { \"run\": 1 } } }", "t").unwrap();
-    let error = on("laptop", endless).unwrap_err().to_string();
+    let elsewhere =
+        "{ \"tasks\": { \"a\": { \"run\": 1 } }, \"global\": { \"calibration\": \"CPU99\" } }";
+    let error = on("laptop", rtapp::parse(elsewhere, "t").unwrap());
+    let error = error.unwrap_err().to_string();
     assert!(
-        error.contains("a task without an end; give a duration"),
+        error.contains("a calibration on CPU 99: the machine has CPUs 0 to"),
         "{error}"
     );
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::file;
 use crate::fio::{self, FioError, FioJobFile};
-use crate::rtapp::{self, RtAppError, RtAppFile};
+use crate::rtapp::{self, RtAppError, RtAppFile, RtAppVersion};
 
 /// What the machine is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -51,6 +51,17 @@ impl Workload {
     /// The file cannot be read, or is no workload that is understood: see [`fio::parse`] and
     /// [`rtapp::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, WorkloadError> {
+        Self::load_for(path, None)
+    }
+
+    /// Reads the workload at `path`; an rt-app file as that rt-app does, or as the one that the file names.
+    ///
+    /// # Errors
+    /// As [`Workload::load`].
+    pub fn load_for(
+        path: impl AsRef<Path>,
+        rt_app: Option<RtAppVersion>,
+    ) -> Result<Self, WorkloadError> {
         let path = path.as_ref();
         let is_json = path
             .extension()
@@ -58,7 +69,7 @@ impl Workload {
         let origin = path.display().to_string();
         match file::read(path, fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)) {
             Ok(text) if is_json || begins_as_json(&text) => {
-                Ok(rtapp::parse(&text, &origin)?.into())
+                Ok(rtapp::parse_for(&text, &origin, rt_app)?.into())
             }
             Ok(text) => Ok(fio::parse(&text, &origin)?.into()),
             Err(e) => Err(FioError::of_file(&origin, e.line, e.message).into()),
@@ -89,7 +100,7 @@ impl Workload {
                 .iter()
                 .map(|w| WorkloadWarning {
                     line: w.line,
-                    message: format!("`{}` {}", w.key, w.message),
+                    message: w.sentence(),
                 })
                 .collect(),
         }

@@ -20,7 +20,7 @@ use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::Sim;
 use wakepath_units::{KernelVersion, Nanoseconds, median};
 use wakepath_workloads::Workload;
-use wakepath_workloads::rtapp::MAX_THREADS;
+use wakepath_workloads::rtapp::{MAX_THREADS, RtAppVersion};
 
 mod drawing;
 mod figures;
@@ -60,10 +60,14 @@ pub(crate) struct Args {
     /// own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     copies: Option<u32>,
-    /// Longest time that each fio job is simulated for, in seconds; without it, a job that has no runtime ends after
-    /// 60 s.
+    /// Longest time that each fio job, or an rt-app file, is simulated for, in seconds; without it, what gives no time of its
+    /// own ends after 60 s, and an rt-app file after 600 s.
     #[arg(long, value_name = "N", value_parser = seconds)]
     seconds: Option<Nanoseconds>,
+    /// The rt-app that a file was written for: 1.0, where `suspend` waits for the name that it gives, or 2025, where it waits
+    /// for its own task's [default: as the file says, or 2025].
+    #[arg(long, value_name = "VERSION")]
+    rt_app: Option<RtAppVersion>,
     /// The kernel whose policies bare names mean, and what no set names, such as 6.12.48 or 7.3; `wakepath policy kernels` has
     /// what changed [default: the machine's, or 6.12].
     #[arg(long, value_name = "VERSION")]
@@ -95,11 +99,17 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     let given = policy_set::load(&args.policy)?;
     let policies = policies(&machine, &given)?;
-    let mut workload = Workload::load(&args.job)?;
-    if let Workload::Fio(file) = &mut workload {
-        for job in &mut file.jobs {
-            job.at_most = args.seconds;
+    let mut workload = Workload::load_for(&args.job, args.rt_app)?;
+    match &mut workload {
+        Workload::Fio(_) if args.rt_app.is_some() => {
+            bail!("--rt-app is for rt-app files, and this is a fio job")
         }
+        Workload::Fio(file) => {
+            for job in &mut file.jobs {
+                job.at_most = args.seconds;
+            }
+        }
+        Workload::RtApp(file) => file.at_most = args.seconds,
     }
     if let Some(copies) = args.copies {
         workload = copied(workload, copies).context("--copies")?;
@@ -125,6 +135,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         eprintln!("wakepath: {}:{warning}", args.job.display());
     }
     tell_cut_jobs(&workload, &comparison);
+    threads::tell(&args.job, &workload, &comparison);
     tell_page_cache(&machine, &comparison);
     tell_power_limits(&comparison);
     let drive = &machine.drive;

@@ -154,6 +154,7 @@ impl<O: Observer> Engine<'_, O> {
             self.fair_tasks_ran(cpu);
             self.check_turn(cpu);
             self.prefer_core(cpu);
+            self.raise_misfit(cpu);
             self.stop_tick(cpu);
         }
         self.rcu_tick(cpu);

@@ -44,7 +44,7 @@ use crate::state::power::PowerTracker;
 use crate::state::rcu::GracePeriods;
 use crate::state::request::Request;
 use crate::state::task::Task;
-use crate::state::threads::{TaskStats, Threads};
+use crate::state::threads::{Halt, TaskStats, Threads};
 use crate::state::turns::Turns;
 use wakepath_hardware::c1_demotion::Demotion;
 
@@ -254,6 +254,9 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.check_governors()?;
         while self.jobs_running > 0 && !self.observer.has_enough() {
             let Some((time, next)) = self.queue.pop() else {
+                if end <= last {
+                    self.now = end;
+                }
                 break;
             };
             debug_assert!(
@@ -360,7 +363,16 @@ impl<'a, O: Observer> Engine<'a, O> {
             }
         }
         self.observer.finished(Nanoseconds(self.now));
+        let programs = &self.setup.programs;
+        let never_ran = 0..programs.tasks.len();
+        let never_ran = never_ran.map(|program| self.why_never_ran(program));
+        let never_ran = never_ran.collect();
         Finished {
+            never_ran,
+            time_capped: programs.cut
+                && self.jobs_running > 0
+                && programs.end.is_some_and(|end| self.now >= end),
+            halt: self.threads.halt,
             events,
             end: self.now,
             counts_from: self.jobs.counts_from.unwrap_or(0),
@@ -411,6 +423,12 @@ pub(crate) struct Finished<'a> {
     pub(crate) recorder: Recorder,
     /// By rt-app task.
     pub(crate) threads: Vec<TaskStats>,
+    /// By rt-app task, why it has done nothing, if it has not.
+    pub(crate) never_ran: Vec<Option<String>>,
+    /// The run ended before its threads did, or before the duration of their file was over.
+    pub(crate) time_capped: bool,
+    /// If the threads came to a halt before the run's end.
+    pub(crate) halt: Option<Halt>,
     pub(crate) migrations: u64,
     pub(crate) cut_jobs: Vec<usize>,
     pub(crate) rates: Vec<[RateSums; 2]>,

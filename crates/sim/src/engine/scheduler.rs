@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use super::{Engine, Slot};
 use crate::basics::{CpuId, Interrupt, TaskId};
 use crate::observe::observer::Observer;
+use crate::state::clocks::cluster::ClusterSetup;
 use crate::state::cpu::Mode;
 use crate::state::sched::Entity;
 
@@ -45,7 +46,7 @@ impl<O: Observer> Engine<'_, O> {
         let t = &self.tasks[task];
         // The commonest case of what follows.
         let stays = waker.is_none() && !self.setup.smt && t.entity.allowed.is_none();
-        if stays && self.is_idle(t.cpu) {
+        if stays && self.is_idle(t.cpu) && self.fits(task, t.cpu) {
             return t.cpu;
         }
         self.search_cpu(task, waker)
@@ -62,6 +63,11 @@ impl<O: Observer> Engine<'_, O> {
         {
             // The waker leaves its CPU to the task that it wakes.
             near = cpu;
+        }
+        if !self.fits(task, near)
+            && let Some(cpu) = self.bigger_idle_cpu(task, near)
+        {
+            return cpu;
         }
         let usable = |cpu: CpuId| self.is_idle(cpu) && self.is_allowed(task, cpu);
         let cluster = self.cpus[near].cluster;
@@ -153,6 +159,91 @@ impl<O: Observer> Engine<'_, O> {
                 (begun[*cpu], tasks(self.core(*cpu)), Reverse(rank), *cpu)
             })
             .unwrap_or(cpus.start)
+    }
+
+    /// The CPU on which a new thread begins, where so many have begun on each CPU: one without a thread, wherever there is one.
+    ///
+    /// A thread is put into the group with the most idle CPUs, whatever their size, and there on an idle core
+    /// (`find_idlest_group()`, `find_idlest_group_cpu()`, Linux 6.1 to 6.12). Threads of rt-app wait for each other before they
+    /// begin, so that all of a file's begin at once. Groups of equal CPUs may differ by two tasks, as NUMA nodes may
+    /// (`adjust_numa_imbalance()`).
+    pub(super) fn idlest_cpu(&self, entity: &Entity, begun: &[usize]) -> CpuId {
+        let free: Vec<bool> = (0..self.cpus.len())
+            .map(|cpu| begun[cpu] == 0 && self.may_use(entity, cpu))
+            .collect();
+        if !free.contains(&true) {
+            return self.first_cpu(entity, begun);
+        }
+        let cpus = |cluster: &ClusterSetup| cluster.first_cpu..cluster.first_cpu + cluster.cpus;
+        let tasks = |range: std::ops::Range<CpuId>| begun[range].iter().sum::<usize>();
+        let (home, unequal) = (self.setup.home, self.setup.unequal_clusters);
+        let clusters = (self.setup.clusters.iter().enumerate())
+            .filter(|(_, cluster)| free[cpus(cluster)].contains(&true))
+            .min_by_key(|(index, cluster)| {
+                let order = if unequal {
+                    let idle = free[cpus(cluster)].iter().filter(|free| **free).count();
+                    self.cpus.len() - idle
+                } else {
+                    tasks(cpus(cluster)) / 2 * 1_000_000 / cluster.cpus.max(1)
+                };
+                (order, *index != home, *index)
+            });
+        let Some((_, cluster)) = clusters else {
+            return self.first_cpu(entity, begun);
+        };
+        cpus(cluster)
+            .filter(|cpu| free[*cpu])
+            .min_by_key(|cpu| {
+                // Where the balancer would take it to: the fastest core first.
+                let rank = (cluster.prefers_cores).then(|| cluster.own_limit(*cpu));
+                (tasks(self.core(*cpu)), Reverse(rank), *cpu)
+            })
+            .unwrap_or(cluster.first_cpu)
+    }
+
+    /// Whether a CPU is big enough for a task: its utilisation takes at most 4/5 of it (`fits_capacity()`, Linux 6.1).
+    #[inline(always)]
+    fn fits(&self, task: TaskId, cpu: CpuId) -> bool {
+        !self.setup.unequal_clusters || {
+            let capacity = self.setup.clusters[self.cpus[cpu].cluster].capacity;
+            self.tasks[task].entity.load().get() * 5 <= capacity * 4
+        }
+    }
+
+    /// An idle CPU of a cluster of bigger ones.
+    fn bigger_idle_cpu(&self, task: TaskId, than: CpuId) -> Option<CpuId> {
+        let capacity = self.setup.clusters[self.cpus[than].cluster].capacity;
+        (0..self.setup.clusters.len())
+            .filter(|c| self.setup.clusters[*c].capacity > capacity)
+            .find_map(|c| self.idle_cpu_of(c, 0, task))
+    }
+
+    /// At a tick: takes a CPU's task to a bigger one that idles, if it is too big for its own.
+    ///
+    /// The kernel's bigger CPUs look for such tasks when they balance (`group_misfit_task`, Linux 6.1).
+    #[inline]
+    pub(super) fn raise_misfit(&mut self, cpu: CpuId) {
+        if self.setup.unequal_clusters {
+            self.pull_misfit(cpu);
+        }
+    }
+
+    #[inline(never)]
+    fn pull_misfit(&mut self, cpu: CpuId) {
+        let Some(task) = self.cpus[cpu].current else {
+            return;
+        };
+        if self.tasks[task].is_bound() {
+            return;
+        }
+        self.tasks[task].entity.settle(self.now);
+        if self.fits(task, cpu) {
+            return;
+        }
+        if let Some(to) = self.bigger_idle_cpu(task, cpu) {
+            self.cpus[cpu].current = None;
+            self.wake_task(Some(cpu), task, to);
+        }
     }
 
     /// The CPU on which a new process of a job begins.

@@ -9,7 +9,7 @@ use crate::state::cpu::Mode;
 use crate::state::program::{Op, TimerId};
 use crate::state::sched::Class;
 use crate::state::task::{Step, Task};
-use crate::state::threads::{Blocked, Next, Signalled, ThreadId, WakeParts, WakeUp};
+use crate::state::threads::{Blocked, Halt, Next, Signalled, Thread, ThreadId, WakeParts, WakeUp};
 
 /// What a thread's step leaves its CPU to do.
 enum Turn {
@@ -36,6 +36,10 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn start_threads(&mut self) {
         let programs = &self.setup.programs;
         let mut begun = vec![0; self.cpus.len()];
+        if programs.lasts {
+            // rt-app's main program, which sleeps for the duration.
+            self.jobs_running += 1;
+        }
         for copy in 0..programs.copies as usize {
             for (index, program) in programs.tasks.iter().enumerate() {
                 for _ in 0..program.instances {
@@ -43,7 +47,7 @@ impl<O: Observer> Engine<'_, O> {
                     let thread = self.threads.all.len();
                     let mut new = Task::thread(thread, index, program.class);
                     new.entity.allowed = program.stages.first().and_then(|s| s.allowed);
-                    let cpu = self.first_cpu(&new.entity, &begun);
+                    let cpu = self.idlest_cpu(&new.entity, &begun);
                     begun[cpu] += 1;
                     new.cpu = cpu;
                     self.tasks.push(new);
@@ -77,23 +81,25 @@ impl<O: Observer> Engine<'_, O> {
             match self.thread_step(cpu, task, id) {
                 Turn::On => {}
                 Turn::Work(cycles) => {
+                    self.threads.works(id);
                     self.tasks[task].begin(Step::Thread, cycles);
                     self.execute(cpu, Mode::Task, cycles);
                     return true;
                 }
                 Turn::Until(time) => {
+                    self.threads.works(id);
                     self.spin_until(cpu, task, time);
                     return true;
                 }
                 Turn::Write(bytes) => {
+                    self.threads.works(id);
                     self.begin_write(cpu, task, bytes);
                     return true;
                 }
                 Turn::Yield => self.let_others_run(cpu, task),
                 Turn::Block => {
                     if self.threads.stuck() {
-                        let waits = self.who_waits();
-                        self.fail(waits);
+                        self.halt();
                     }
                     self.sleep(cpu, task, false);
                     return false;
@@ -212,6 +218,36 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 Turn::On
             }
+            Op::BeginSync(mutex) => {
+                let mutex = copy * setup.programs.mutexes.len() + mutex;
+                if self.threads.begin_sync(id, mutex) {
+                    Turn::On
+                } else {
+                    Turn::Block
+                }
+            }
+            Op::EndSync(mutex) => {
+                let mutex = copy * setup.programs.mutexes.len() + mutex;
+                if let Some(next) = self.threads.end_sync(id, mutex) {
+                    self.wake_thread(cpu, sleeps, next);
+                }
+                Turn::On
+            }
+            Op::Post(semaphore) => {
+                let semaphore = copy * setup.programs.semaphores.len() + semaphore;
+                if let Some(next) = self.threads.post(semaphore) {
+                    self.wake_thread(cpu, sleeps, next);
+                }
+                Turn::On
+            }
+            Op::Pend(semaphore) => {
+                let semaphore = copy * setup.programs.semaphores.len() + semaphore;
+                if self.threads.pend(id, semaphore) {
+                    Turn::On
+                } else {
+                    Turn::Block
+                }
+            }
             Op::Wait { condition, mutex } => {
                 let condition = copy * setup.programs.conditions.len() + condition;
                 let mutex = mutex.map(|m| copy * setup.programs.mutexes.len() + m);
@@ -327,6 +363,36 @@ impl<O: Observer> Engine<'_, O> {
         self.threads.stats[program].wake_up(&wake);
     }
 
+    /// Every thread that has not ended waits for another one. rt-app sleeps on until its duration is over, and so does the run
+    /// if anything has been done.
+    fn halt(&mut self) {
+        let waits = self.who_waits();
+        if self.setup.programs.lasts && self.threads.has_done_something() {
+            self.threads.halt = Some(Halt {
+                at: self.now,
+                waits,
+            });
+        } else {
+            self.fail(format!("every thread waits for another one: {waits}"));
+        }
+    }
+
+    /// Why the threads of a task have done nothing until now; `None` if they have.
+    pub(super) fn why_never_ran(&self, program: usize) -> Option<String> {
+        let of = &self.setup.programs.tasks[program];
+        if self.threads.stats[program].active || of.instances == 0 {
+            return None;
+        }
+        let mut threads = self.threads.all.iter().filter(|t| t.program == program);
+        let first = threads.next()?;
+        Some(match first.blocked {
+            Blocked::No if of.delay >= self.now => "its delay is not over".to_owned(),
+            Blocked::No if self.tasks[first.task].runnable => "it waits for a CPU".to_owned(),
+            Blocked::No => "it sleeps".to_owned(),
+            _ => format!("it waits {}", self.waits_for(first)),
+        })
+    }
+
     /// Ends the run without a result.
     fn fail(&mut self, what: String) {
         self.failure.get_or_insert(SimError::NoProgress {
@@ -339,28 +405,11 @@ impl<O: Observer> Engine<'_, O> {
     /// What the threads that have not ended wait for.
     fn who_waits(&self) -> String {
         let programs = &self.setup.programs;
-        let index = |of: usize, kinds: usize| of % kinds.max(1);
-        let named: Vec<String> = self
-            .threads
-            .all
-            .iter()
+        let named: Vec<String> = (self.threads.all.iter())
             .filter(|thread| !thread.ended)
             .map(|thread| {
-                let what = match thread.blocked {
-                    Blocked::No => "for nothing".to_owned(),
-                    Blocked::Mutex(m) => format!(
-                        "for the mutex \"{}\"",
-                        programs.mutexes[index(m, programs.mutexes.len())]
-                    ),
-                    Blocked::Condition(c) => {
-                        programs.conditions[index(c, programs.conditions.len())].clone()
-                    }
-                    Blocked::Barrier(b) => format!(
-                        "at the barrier \"{}\"",
-                        programs.barriers[index(b, programs.barriers.len())].0
-                    ),
-                };
-                format!("'{}' waits {what}", programs.tasks[thread.program].name)
+                let name = &programs.tasks[thread.program].name;
+                format!("'{name}' waits {}", self.waits_for(thread))
             })
             .collect();
         let more = match named.len().saturating_sub(MAX_NAMED) {
@@ -368,9 +417,30 @@ impl<O: Observer> Engine<'_, O> {
             more => format!(" and {more} more threads wait"),
         };
         let shown = &named[..named.len().min(MAX_NAMED)];
-        format!(
-            "every thread waits for another one: {}{more}",
-            shown.join(", ")
-        )
+        format!("{}{more}", shown.join(", "))
+    }
+
+    /// What a thread waits for.
+    fn waits_for(&self, thread: &Thread) -> String {
+        let programs = &self.setup.programs;
+        let index = |number: usize, kinds: usize| number % kinds.max(1);
+        match thread.blocked {
+            Blocked::No => "for nothing".to_owned(),
+            Blocked::Mutex(m) => format!(
+                "for the mutex \"{}\"",
+                programs.mutexes[index(m, programs.mutexes.len())]
+            ),
+            Blocked::Condition(c) => {
+                programs.conditions[index(c, programs.conditions.len())].clone()
+            }
+            Blocked::Barrier(b) => format!(
+                "at the barrier \"{}\"",
+                programs.barriers[index(b, programs.barriers.len())].0
+            ),
+            Blocked::Semaphore(s) => format!(
+                "for the semaphore \"{}\"",
+                programs.semaphores[index(s, programs.semaphores.len())]
+            ),
+        }
     }
 }

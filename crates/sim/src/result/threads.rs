@@ -18,6 +18,21 @@ pub struct ThreadsRun {
     pub migrations: u64,
     /// Each task of the file, all of its threads together.
     pub tasks: Vec<TaskRun>,
+    /// The end of the run was imposed by `--seconds` or a default, not by the file.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub time_capped: bool,
+    /// From when on every thread that had not ended waited for another one, if the run went on after that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub halted: Option<Halted>,
+}
+
+/// From when on nothing happened any more.
+#[derive(Clone, Debug, Serialize)]
+pub struct Halted {
+    /// Seconds from the start.
+    pub after_seconds: f64,
+    /// Who waits for what.
+    pub waits: String,
 }
 
 /// What the threads of a task did.
@@ -40,6 +55,9 @@ pub struct TaskRun {
     pub wake_us: Spread,
     /// What the mean of that is made of.
     pub wake_parts: WakeAttribution,
+    /// Why it has neither worked nor completed a loop, if it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub never_ran: Option<String>,
 }
 
 /// A distribution. Percentiles are within 1 %.
@@ -75,9 +93,13 @@ impl ThreadsRun {
             .tasks
             .iter()
             .zip(&finished.threads)
-            .map(|(program, stats)| {
+            .zip(&finished.never_ran)
+            .map(|((program, stats), never_ran)| {
                 let threads = u64::from(program.instances) * u64::from(programs.copies);
-                TaskRun::new(program.name.clone(), threads, stats, seconds)
+                TaskRun {
+                    never_ran: never_ran.clone(),
+                    ..TaskRun::new(program.name.clone(), threads, stats, seconds)
+                }
             })
             .collect();
         let first = tasks.first();
@@ -86,6 +108,11 @@ impl ThreadsRun {
             operations: first.map_or(0, |t| t.loops),
             migrations: finished.migrations,
             tasks,
+            time_capped: finished.time_capped,
+            halted: finished.halt.as_ref().map(|halt| Halted {
+                after_seconds: halt.at as f64 / 1e9,
+                waits: halt.waits.clone(),
+            }),
         }
     }
 }
@@ -106,6 +133,7 @@ impl TaskRun {
             loop_us: Spread::new(&stats.loop_times, stats.loop_sum),
             wake_ups: stats.wake_ups,
             wake_us: Spread::new(&stats.wake_times, stats.wake_sum),
+            never_ran: None,
             wake_parts: WakeAttribution {
                 timer_slack: part(0),
                 interrupt_delivery: part(1),

@@ -19,6 +19,7 @@ use wakepath_workloads::fio::{
     Batching, Checksum, ExitWhat, Filling, FioJob, IoEngine, PerDirection, Rate, Sizes,
     ThinkBlocks, Walk,
 };
+use wakepath_workloads::rtapp::{Calibration, RtAppFile};
 
 use crate::basics::Direction;
 use crate::basics::{CpuId, Cycles, FULL_SHARE};
@@ -50,6 +51,9 @@ const MAX_TIME: u64 = 365 * 24 * 3_600_000_000_000;
 
 /// The longest that a job is simulated which says how much it does, and not how long.
 pub const LONGEST_UNTIMED: Nanoseconds = Nanoseconds(60_000_000_000);
+
+/// Longest time that an rt-app file with a duration is simulated for, if nobody asks for another one.
+pub const LONGEST_TIMED: Nanoseconds = Nanoseconds(600_000_000_000);
 
 /// Cycles that fio takes to fill a KiB of a buffer with random data (`refill_buffers`). Measured: fio 3.33 and its null
 /// engine, 128 KiB writes, on a Xeon of 2.6 GHz: 24.9 us of CPU time per I/O instead of 0.8.
@@ -663,8 +667,13 @@ impl Setup {
                 programs
             }
             Workload::RtApp(file) => {
-                let khz = u64::from(biggest.unwrap_or(1));
-                Programs::new(file, khz, machine.cpus())?
+                let khz = calibration_khz(file, &clusters, biggest.unwrap_or(1))?;
+                let default = match file.duration {
+                    Some(_) => LONGEST_TIMED,
+                    None => LONGEST_UNTIMED,
+                };
+                let longest = file.at_most.unwrap_or(default);
+                Programs::new(file, khz, machine.cpus(), longest)?
             }
         };
         let home = machine
@@ -904,6 +913,34 @@ fn clusters(machine: &Machine, frequency: &FreqPolicy) -> Result<Vec<ClusterSetu
             Ok(setup)
         })
         .collect()
+}
+
+/// Thousands of cycles that the CPU in whose time a file gives its work does in a second, at its highest frequency.
+fn calibration_khz(
+    file: &RtAppFile,
+    clusters: &[ClusterSetup],
+    biggest: u32,
+) -> Result<u64, SimError> {
+    let Calibration::Cpu(cpu) = file.calibration else {
+        return Ok(biggest.into());
+    };
+    let cpus = clusters.iter().map(|c| c.cpus).sum::<usize>();
+    let has_it = |c: &&ClusterSetup| (c.first_cpu..c.first_cpu + c.cpus).contains(&cpu);
+    let Some(cluster) = clusters.iter().find(has_it) else {
+        return Err(SimError::Workload {
+            job: "global".to_owned(),
+            what: format!(
+                "a calibration on CPU {cpu}: the machine has CPUs 0 to {}",
+                cpus.saturating_sub(1)
+            ),
+        });
+    };
+    let of_cluster = u64::from(cluster.speed.last().copied().unwrap_or(1));
+    if cluster.fixed_speed {
+        return Ok(of_cluster);
+    }
+    let [own, highest] = [cluster.own_limit(cpu), cluster.table.highest()].map(|f| u64::from(f.0));
+    Ok((of_cluster * own / highest.max(1)).max(1))
 }
 
 /// Which CPUs are in a list; empty if none are.

@@ -10,7 +10,7 @@ use crate::basics::Cycles;
 use crate::error::SimError;
 use crate::state::sched::Class;
 
-/// One step of a program. Mutexes, conditions, barriers and shared timers are numbered within one
+/// One step of a program. Mutexes, conditions, barriers, semaphores and shared timers are numbered within one
 /// copy of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
@@ -28,6 +28,10 @@ pub(crate) enum Op {
     },
     Lock(usize),
     Unlock(usize),
+    /// Take a mutex for a `sync`, which the thread may have already.
+    BeginSync(usize),
+    /// Give that back, unless the thread had it before.
+    EndSync(usize),
     /// Sleep until a condition is signalled, without the mutex, if there is one.
     Wait {
         condition: usize,
@@ -38,6 +42,10 @@ pub(crate) enum Op {
     /// Wake all that wait for a condition.
     Broadcast(usize),
     Barrier(usize),
+    /// Count a semaphore up.
+    Post(usize),
+    /// Count a semaphore down, or sleep until it is counted up.
+    Pend(usize),
     Yield,
     /// Write so many bytes and wait for it.
     Write(u64),
@@ -84,12 +92,17 @@ pub(crate) struct Programs {
     pub(crate) copies: u32,
     /// From when on loops and wake-ups are counted, in ns.
     pub(crate) warm_up: u64,
-    /// When the run ends, in ns.
+    /// When the run ends at the latest, in ns.
     pub(crate) end: Option<u64>,
+    /// The run lasts until then, also if all threads have ended.
+    pub(crate) lasts: bool,
+    /// The file does not ask for that end.
+    pub(crate) cut: bool,
     pub(crate) mutexes: Vec<String>,
     pub(crate) conditions: Vec<String>,
     /// Threads of one copy that meet at each barrier.
     pub(crate) barriers: Vec<(String, u32)>,
+    pub(crate) semaphores: Vec<String>,
     pub(crate) shared_timers: usize,
     /// Sets of CPUs: whether each belongs to it.
     pub(crate) cpu_sets: Vec<Vec<bool>>,
@@ -115,12 +128,13 @@ impl Numbers {
 }
 
 struct Compiler<'a> {
-    /// Thousands of cycles a second of the biggest core at its highest frequency.
+    /// Thousands of cycles a second of the CPU in whose time work is given.
     khz: u64,
     cpus: usize,
     mutexes: Numbers,
     conditions: Numbers,
     barriers: Numbers,
+    semaphores: Numbers,
     barrier_users: Vec<u32>,
     timers: Numbers,
     cpu_sets: Vec<Vec<bool>>,
@@ -145,9 +159,14 @@ impl Programs {
         (first..self.cpu_sets.len()).collect()
     }
 
-    /// Compiles a file for a machine of `cpus` CPUs whose biggest core does `khz` thousand cycles a
-    /// second.
-    pub(crate) fn new(file: &RtAppFile, khz: u64, cpus: usize) -> Result<Self, SimError> {
+    /// Compiles a file for a machine of `cpus` CPUs. The one in whose time its work is given does `khz` thousand cycles a
+    /// second. The run is over after `longest`.
+    pub(crate) fn new(
+        file: &RtAppFile,
+        khz: u64,
+        cpus: usize,
+        longest: Nanoseconds,
+    ) -> Result<Self, SimError> {
         let Some(first) = file.tasks.first() else {
             return Ok(Self::default());
         };
@@ -157,6 +176,7 @@ impl Programs {
             mutexes: Numbers::default(),
             conditions: Numbers::default(),
             barriers: Numbers::default(),
+            semaphores: Numbers::default(),
             barrier_users: Vec::new(),
             timers: Numbers::default(),
             cpu_sets: Vec::new(),
@@ -165,18 +185,16 @@ impl Programs {
         let mut tasks = Vec::with_capacity(file.tasks.len());
         for task in &file.tasks {
             compiler.task = task;
-            let for_ever = task.loops.is_none() || task.phases.iter().any(|p| p.loops.is_none());
-            if for_ever && task.instances > 0 && file.duration.is_none() {
-                return Err(compiler
-                    .unsupported("a task without an end; give a duration in the global object"));
-            }
             tasks.push(compiler.program()?);
         }
+        let end = file.duration.map_or(longest, |lasts| lasts.min(longest));
         Ok(Self {
             tasks,
             copies: file.copies,
             warm_up: file.warm_up.0,
-            end: file.duration.map(|d| d.0),
+            end: Some(end.0),
+            lasts: file.duration.is_some(),
+            cut: file.duration != Some(end),
             mutexes: compiler.mutexes.names(),
             conditions: compiler.conditions.names(),
             barriers: compiler
@@ -185,6 +203,7 @@ impl Programs {
                 .into_iter()
                 .zip(compiler.barrier_users)
                 .collect(),
+            semaphores: compiler.semaphores.names(),
             shared_timers: compiler.timers.0.len(),
             cpu_sets: compiler.cpu_sets,
         })
@@ -284,12 +303,12 @@ impl Compiler<'_> {
             RtAppEvent::Sync { condition, mutex } => {
                 let mutex = self.mutexes.of(mutex.clone());
                 let condition = self.conditions.of(signalled(condition));
-                ops.extend([Op::Lock(mutex), Op::Signal(condition)]);
+                ops.extend([Op::BeginSync(mutex), Op::Signal(condition)]);
                 ops.push(Op::Wait {
                     condition,
                     mutex: Some(mutex),
                 });
-                Op::Unlock(mutex)
+                Op::EndSync(mutex)
             }
             RtAppEvent::Barrier(barrier) => {
                 let barrier = self.barriers.of(barrier.clone());
@@ -304,6 +323,8 @@ impl Compiler<'_> {
                 mutex: None,
             },
             RtAppEvent::Resume(name) => Op::Broadcast(self.conditions.of(suspended(name))),
+            RtAppEvent::SemPost(name) => Op::Post(self.semaphores.of(name.clone())),
+            RtAppEvent::SemWait(name) => Op::Pend(self.semaphores.of(name.clone())),
             RtAppEvent::Yield => Op::Yield,
             RtAppEvent::Mem(_) => {
                 return Err(self.unsupported(

@@ -23,6 +23,7 @@ pub(crate) enum Blocked {
     Mutex(usize),
     Condition(usize),
     Barrier(usize),
+    Semaphore(usize),
 }
 
 /// A thread.
@@ -49,6 +50,8 @@ pub(crate) struct Thread {
     /// When each of its timers expires next.
     timers: Vec<Option<u64>>,
     pub(crate) blocked: Blocked,
+    /// It had the mutex of its `sync` before.
+    keeps_mutex: bool,
     /// It has been woken up and has not run since.
     pub(crate) woken: Option<WakeUp>,
     pub(crate) ended: bool,
@@ -84,6 +87,8 @@ pub(crate) struct WakeParts {
 pub(crate) struct TaskStats {
     /// What ends before this time is not counted.
     from: u64,
+    /// A thread of it has worked, or completed a loop.
+    pub(crate) active: bool,
     pub(crate) loops: u64,
     pub(crate) loop_sum: u128,
     pub(crate) loop_times: Histogram<u64>,
@@ -99,6 +104,7 @@ impl TaskStats {
         let histogram = || Histogram::new(FIGURES).expect("valid figures");
         Self {
             from,
+            active: false,
             loops: 0,
             loop_sum: 0,
             loop_times: histogram(),
@@ -135,6 +141,7 @@ impl TaskStats {
     }
 
     fn loop_done(&mut self, began: u64, now: u64) {
+        self.active = true;
         if now < self.from {
             return;
         }
@@ -148,6 +155,12 @@ impl TaskStats {
 #[derive(Clone, Debug, Default)]
 struct Mutex {
     owner: Option<ThreadId>,
+    waiters: VecDeque<ThreadId>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Semaphore {
+    count: u64,
     waiters: VecDeque<ThreadId>,
 }
 
@@ -166,12 +179,23 @@ pub(crate) struct Threads {
     mutexes: Vec<Mutex>,
     conditions: Vec<VecDeque<Waiter>>,
     barriers: Vec<Vec<ThreadId>>,
+    semaphores: Vec<Semaphore>,
     timers: Vec<Option<u64>>,
     /// Threads that have not ended, and those of them that wait for another thread.
     pub(crate) running: usize,
     waiting: usize,
     steps: u32,
     steps_at: u64,
+    /// Since when every thread that has not ended waits for another one, and for what.
+    pub(crate) halt: Option<Halt>,
+}
+
+/// From when on no thread of a workload can do anything.
+#[derive(Clone, Debug)]
+pub(crate) struct Halt {
+    pub(crate) at: u64,
+    /// Who waits for what.
+    pub(crate) waits: String,
 }
 
 impl Threads {
@@ -183,6 +207,7 @@ impl Threads {
             mutexes: vec![Mutex::default(); programs.mutexes.len() * copies],
             conditions: vec![VecDeque::new(); programs.conditions.len() * copies],
             barriers: vec![Vec::new(); programs.barriers.len() * copies],
+            semaphores: vec![Semaphore::default(); programs.semaphores.len() * copies],
             timers: vec![None; programs.shared_timers * copies],
             ..Self::default()
         }
@@ -205,6 +230,7 @@ impl Threads {
             run_until: None,
             timers: vec![None; of.own_timers],
             blocked: Blocked::No,
+            keeps_mutex: false,
             woken: None,
             ended: false,
         });
@@ -263,6 +289,55 @@ impl Threads {
         let next = of.owner?;
         self.unblock(next);
         Some(next)
+    }
+
+    /// Takes the mutex of a `sync`, unless the thread has it. Returns whether it has it now.
+    pub(crate) fn begin_sync(&mut self, thread: ThreadId, mutex: usize) -> bool {
+        let has_it = self.mutexes[mutex].owner == Some(thread);
+        self.all[thread].keeps_mutex = has_it;
+        has_it || self.lock(thread, mutex)
+    }
+
+    /// Gives the mutex of a `sync` back, unless the thread had it before. Returns who is to be woken up.
+    pub(crate) fn end_sync(&mut self, thread: ThreadId, mutex: usize) -> Option<ThreadId> {
+        if std::mem::take(&mut self.all[thread].keeps_mutex) {
+            return None;
+        }
+        self.unlock(thread, mutex)
+    }
+
+    /// Counts a semaphore up. Returns who waited for it and is to be woken up.
+    pub(crate) fn post(&mut self, semaphore: usize) -> Option<ThreadId> {
+        let semaphore = &mut self.semaphores[semaphore];
+        let Some(first) = semaphore.waiters.pop_front() else {
+            semaphore.count += 1;
+            return None;
+        };
+        self.unblock(first);
+        Some(first)
+    }
+
+    /// Counts a semaphore down, or waits for it. Returns whether it could be.
+    pub(crate) fn pend(&mut self, thread: ThreadId, semaphore: usize) -> bool {
+        let counter = &mut self.semaphores[semaphore];
+        if counter.count > 0 {
+            counter.count -= 1;
+            return true;
+        }
+        counter.waiters.push_back(thread);
+        self.block(thread, Blocked::Semaphore(semaphore));
+        false
+    }
+
+    /// A thread works.
+    pub(crate) fn works(&mut self, thread: ThreadId) {
+        let program = self.all[thread].program;
+        self.stats[program].active = true;
+    }
+
+    /// Whether any thread has worked, or completed a loop.
+    pub(crate) fn has_done_something(&self) -> bool {
+        self.stats.iter().any(|stats| stats.active)
     }
 
     /// Waits for a condition. Returns who got the mutex and is to be woken up.

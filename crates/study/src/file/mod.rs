@@ -103,6 +103,8 @@ pub struct WorkloadEntry {
     pub fio_options: toml::Table,
     /// An rt-app file.
     pub rt_app: Option<Spanned<String>>,
+    /// The rt-app that the file was written for: `1.0` or `2025`.
+    pub rt_app_version: Option<Spanned<String>>,
     /// How often to run the rt-app file side by side.
     pub copies: Option<Spanned<u32>>,
     /// Threads of the rt-app file's first task, instead of what it says.
@@ -361,6 +363,9 @@ impl WorkloadEntry {
                 let message = format!("`{what}` are for rt-app files; a fio job has numjobs");
                 return Err(source.error(number, message));
             }
+        }
+        if let (Some(version), None) = (&self.rt_app_version, &self.rt_app) {
+            return Err(source.error(version, "`rt_app_version` is for rt-app files"));
         }
         if let Some(warm_up) = &self.warm_up_s {
             if self.rt_app.is_none() {

@@ -422,12 +422,20 @@ fn rt_app(
 ) -> Result<Task, StudyError> {
     let (text, origin) = text_of(name, source, folder)?;
     let error = |e: &dyn std::fmt::Display| source.error(name, e.to_string());
-    let mut file = rtapp::parse(&text, &origin).map_err(|e| error(&e))?;
+    let version = match &entry.rt_app_version {
+        Some(version) => {
+            let read = version.get_ref().parse::<rtapp::RtAppVersion>();
+            Some(read.map_err(|e| source.error(version, e))?)
+        }
+        None => None,
+    };
+    let mut file = rtapp::parse_for(&text, &origin, version).map_err(|e| error(&e))?;
     // Plain JSON, which rt-app itself takes, too.
     let mut text = file.to_string();
     let nanoseconds = |seconds: f64| Nanoseconds((seconds * 1e9).round() as u64);
     if let Some(seconds) = &entry.seconds {
         file.duration = Some(nanoseconds(*seconds.get_ref()));
+        file.at_most = file.duration;
         // A file has whole seconds; the study has the others.
         if seconds.get_ref().fract() == 0.0 {
             text = file.to_string();

@@ -77,6 +77,9 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
         all.push(("cut_after_s", LONGEST_UNTIMED.as_secs_f64()));
     }
     if let Some(threads) = &run.threads {
+        if threads.time_capped {
+            all.push(("cut_after_s", run.seconds));
+        }
         all.push(("ops_per_s", threads.operations_per_second));
         if let Some(task) = threads.tasks.first().filter(|t| t.wake_ups > 0) {
             all.extend([

@@ -50,16 +50,23 @@ pub struct RtAppWarning {
     pub key: String,
     /// What happens instead of what the key might seem to ask for.
     pub message: String,
+    /// How often the file has it.
+    pub count: usize,
+}
+
+impl RtAppWarning {
+    /// Key, message and how often, without the line.
+    pub fn sentence(&self) -> String {
+        let times = match self.count {
+            0 | 1 => String::new(),
+            times => format!(" ({times} times)"),
+        };
+        format!("`{}` {}{times}", shown(&self.key), self.message)
+    }
 }
 
 impl fmt::Display for RtAppWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "line {}: `{}` {}",
-            self.line,
-            shown(&self.key),
-            self.message
-        )
+        write!(f, "line {}: {}", self.line, self.sentence())
     }
 }

@@ -3,7 +3,9 @@
 use wakepath_units::Nanoseconds;
 
 use super::place::{Entry, entries};
-use super::{RtAppError, RtAppEvent};
+use super::warnings::Warnings;
+use super::{RtAppError, RtAppEvent, RtAppVersion};
+use crate::text::shown;
 
 /// Longest time that an event can name, in us: the largest `int`, as for rt-app itself.
 const MOST: i64 = i32::MAX as i64;
@@ -24,14 +26,17 @@ pub(super) enum Kind {
     Barrier,
     Suspend,
     Resume,
+    SemPost,
+    SemWait,
     Yield,
     Mem,
+    MemRun,
     IoRun,
     Fork,
 }
 
 /// All kinds with rt-app's names for them.
-pub(super) const NAMES: [(&str, Kind); 17] = [
+pub(super) const NAMES: [(&str, Kind); 20] = [
     ("run", Kind::Run),
     ("runtime", Kind::Runtime),
     ("sleep", Kind::Sleep),
@@ -45,27 +50,48 @@ pub(super) const NAMES: [(&str, Kind); 17] = [
     ("barrier", Kind::Barrier),
     ("suspend", Kind::Suspend),
     ("resume", Kind::Resume),
+    ("sem_post", Kind::SemPost),
+    ("sem_wait", Kind::SemWait),
     ("yield", Kind::Yield),
     ("mem", Kind::Mem),
+    ("memrun", Kind::MemRun),
     ("iorun", Kind::IoRun),
     ("fork", Kind::Fork),
 ];
 
-/// The kind of event that a key stands for. What follows its name only makes the key unique, as in
-/// `run0`; it may not begin with a small letter.
-pub(super) fn kind(key: &str) -> Option<Kind> {
-    NAMES.iter().find_map(|(name, kind)| {
-        let rest = key.strip_prefix(name)?;
-        (!rest.starts_with(|c: char| c.is_lowercase())).then_some(*kind)
-    })
+/// The kind of event that a key stands for, and its name: the longest that the key begins with, as in `run0`. So does rt-app.
+pub(super) fn kind(key: &str, version: RtAppVersion) -> Option<(Kind, &'static str)> {
+    let added = |kind: Kind| matches!(kind, Kind::SemPost | Kind::SemWait);
+    NAMES
+        .iter()
+        .filter(|(name, kind)| {
+            key.starts_with(name) && !(version == RtAppVersion::V1 && added(*kind))
+        })
+        .max_by_key(|(name, _)| name.len())
+        .map(|(name, kind)| (*kind, *name))
 }
 
-/// Reads the event of a key, in a task of this name.
+/// The task in which an event is.
+#[derive(Clone, Copy)]
+pub(super) struct InTask<'a> {
+    /// Its name.
+    pub(super) name: &'a str,
+    /// Its name in the file, which `workgen` changes if it is taken.
+    pub(super) written: &'a str,
+    pub(super) version: RtAppVersion,
+}
+
+/// Reads the event of a key.
 pub(super) fn read(
-    kind: Kind,
+    (kind, kind_name): (Kind, &'static str),
     entry: &Entry<'_, '_>,
-    task: &str,
+    task: InTask<'_>,
+    warnings: &mut Warnings,
 ) -> Result<RtAppEvent, RtAppError> {
+    if entry.name[kind_name.len()..].starts_with(|c: char| c.is_lowercase()) {
+        let message = format!("is read as `{kind_name}`: it begins so");
+        warnings.add(entry, &message);
+    }
     let micros = || {
         entry
             .integer(0, MOST)
@@ -80,30 +106,31 @@ pub(super) fn read(
         Kind::Run => RtAppEvent::Run(micros()?),
         Kind::Runtime => RtAppEvent::Runtime(micros()?),
         Kind::Sleep => RtAppEvent::Sleep(micros()?),
-        Kind::Timer => timer(entry)?,
+        Kind::Timer => timer(entry, warnings)?,
         Kind::Lock => RtAppEvent::Lock(name()?),
         Kind::Unlock => RtAppEvent::Unlock(name()?),
         Kind::Wait => {
-            let [condition, mutex] = entry.pair(["ref", "mutex"])?;
+            let [condition, mutex] = condition(entry, warnings)?;
             RtAppEvent::Wait { condition, mutex }
         }
         Kind::Signal => RtAppEvent::Signal(name()?),
         Kind::Broadcast => RtAppEvent::Broadcast(name()?),
         Kind::Sync => {
-            let [condition, mutex] = entry.pair(["ref", "mutex"])?;
+            let [condition, mutex] = condition(entry, warnings)?;
             RtAppEvent::Sync { condition, mutex }
         }
         Kind::Barrier => RtAppEvent::Barrier(name()?),
-        Kind::Suspend => match entry.text()? {
-            "" => RtAppEvent::Suspend(task.to_owned()),
-            name => RtAppEvent::Suspend(name.to_owned()),
-        },
+        Kind::Suspend => RtAppEvent::Suspend(suspended_on(entry, task, warnings)?),
         Kind::Resume => RtAppEvent::Resume(name()?),
-        Kind::Yield => {
-            entry.text()?;
-            RtAppEvent::Yield
-        }
+        Kind::SemPost => RtAppEvent::SemPost(name()?),
+        Kind::SemWait => RtAppEvent::SemWait(name()?),
+        Kind::Yield => RtAppEvent::Yield,
         Kind::Mem => RtAppEvent::Mem(bytes()?),
+        Kind::MemRun => {
+            return Err(entry
+                .place
+                .error("is not supported: say how long the work takes with `run`"));
+        }
         Kind::IoRun => RtAppEvent::IoRun(bytes()?),
         Kind::Fork => {
             return Err(entry.place.error(
@@ -113,10 +140,64 @@ pub(super) fn read(
     })
 }
 
-fn timer(entry: &Entry<'_, '_>) -> Result<RtAppEvent, RtAppError> {
+/// What a `suspend` waits for. `workgen` fills a bare one with the name of the task.
+fn suspended_on(
+    entry: &Entry<'_, '_>,
+    task: InTask<'_>,
+    warnings: &mut Warnings,
+) -> Result<String, RtAppError> {
+    let own = match task.version {
+        RtAppVersion::V1 => task.written,
+        RtAppVersion::V2025 => task.name,
+    };
+    let given = match (entry.has_no_value(), task.version) {
+        (true, _) => own,
+        (false, RtAppVersion::V1) => entry.text()?,
+        (false, RtAppVersion::V2025) => entry.text().unwrap_or_default(),
+    };
+    if given.is_empty() || given == own {
+        return Ok(own.to_owned());
+    }
+    let (waits_for, rule) = match task.version {
+        RtAppVersion::V1 => (
+            given,
+            "waits for the name that it gives, as in rt-app 1.0; rt-app since 2025-05-31 waits for the name of its task",
+        ),
+        RtAppVersion::V2025 => (
+            own,
+            "waits for the name of its task, as in rt-app since 2025-05-31; older rt-app waits for the name that it gives: \
+             --rt-app 1.0, or \"rt_app_version\": \"1.0\" in `global`",
+        ),
+    };
+    warnings.add_case(entry, "suspend", rule, || {
+        format!("; here `{}` in the task `{}`", shown(given), shown(own))
+    });
+    Ok(waits_for.to_owned())
+}
+
+/// The condition and the mutex of a `wait` or a `sync`.
+fn condition(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<[String; 2], RtAppError> {
+    let (mut condition, mut mutex) = (None, None);
+    entries(entry.object()?, &entry.place, |e| {
+        match e.name {
+            "ref" if !e.again => condition = Some(e.text()?.to_owned()),
+            "mutex" if !e.again => mutex = Some(e.text()?.to_owned()),
+            _ => warnings.add_ignored(&e, ["ref", "mutex"]),
+        }
+        Ok(())
+    })?;
+    let missing = |what: &str| entry.place.error(format!("has no `{what}`"));
+    Ok([
+        condition.ok_or_else(|| missing("ref"))?,
+        mutex.ok_or_else(|| missing("mutex"))?,
+    ])
+}
+
+fn timer(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<RtAppEvent, RtAppError> {
     let (mut timer, mut period, mut absolute) = (None, None, false);
     entries(entry.object()?, &entry.place, |e| {
         match e.name {
+            known if e.again => warnings.add_ignored(&e, [known]),
             "ref" => timer = Some(e.text()?.to_owned()),
             "period" => {
                 period = Some(Nanoseconds::from_micros(e.integer(0, MOST)?.unsigned_abs()));
@@ -131,10 +212,7 @@ fn timer(entry: &Entry<'_, '_>) -> Result<RtAppEvent, RtAppError> {
                     }
                 }
             }
-            other => {
-                let known = ["ref", "period", "mode"];
-                return Err(e.place.unknown("key", other, known));
-            }
+            _ => warnings.add_ignored(&e, ["ref", "period", "mode"]),
         }
         Ok(())
     })?;

@@ -1,9 +1,9 @@
 //! Workloads of the scheduler: rt-app JSON files.
 //!
 //! [`parse`] reads the grammar of [rt-app](https://github.com/scheduler-tools/rt-app) with what its
-//! front end `workgen` adds to JSON: comments, trailing and missing commas, and keys that occur
-//! several times in an object. A key that could change the timing of the workload and is not
-//! understood is an error; one that cannot is a [`RtAppWarning`].
+//! front end `workgen` adds to JSON: comments, trailing and missing commas, missing values, and keys
+//! that occur several times in an object. A key that rt-app does not know is ignored with a
+//! [`RtAppWarning`], as rt-app does. What changes the timing and is not supported is an error.
 //!
 //! ```
 //! let file = wakepath_workloads::rtapp::parse(
@@ -27,11 +27,15 @@ mod events;
 mod place;
 mod print;
 mod sections;
+mod version;
+mod warnings;
+mod workgen;
 
 #[cfg(test)]
 mod tests;
 
 pub use error::{RtAppError, RtAppWarning};
+pub use version::RtAppVersion;
 
 /// Longest file that is read, in bytes.
 pub const MAX_FILE_BYTES: usize = 4 << 20;
@@ -45,8 +49,10 @@ pub const MAX_EVENTS: usize = 100_000;
 /// An rt-app file, its defaults resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RtAppFile {
-    /// When every thread is killed. `None`: when all have ended by themselves.
+    /// When every thread is killed, and not before. `None`: when all have ended by themselves.
     pub duration: Option<Nanoseconds>,
+    /// Longest time that is simulated, if somebody asks for one. A file cannot say that.
+    pub at_most: Option<Nanoseconds>,
     /// What ends within this time of the start is not counted: loops and wake-ups. As with
     /// `copies`, a file cannot say that, so it is 0 in what was read.
     pub warm_up: Nanoseconds,
@@ -55,8 +61,28 @@ pub struct RtAppFile {
     /// How often all of it is there, side by side: see [`RtAppFile::with_copies`]. A file cannot say
     /// that, so it is 1 in what was read, and not in what is printed.
     pub copies: u32,
+    /// The rt-app whose rules hold.
+    pub version: RtAppVersion,
+    /// Whose time `run` counts in.
+    pub calibration: Calibration,
     /// Keys that were accepted without having the effect that they might seem to ask for.
     pub warnings: Vec<RtAppWarning>,
+}
+
+/// What a time of `run` was measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Calibration {
+    /// This CPU at its highest frequency.
+    Cpu(usize),
+    /// Some CPU on which a turn of rt-app's loop took so many ns. Here it stands for the biggest core at its highest frequency.
+    LoopNs(u32),
+}
+
+impl Default for Calibration {
+    fn default() -> Self {
+        Self::Cpu(0)
+    }
 }
 
 /// A task: one or several threads that do the same.
@@ -150,8 +176,8 @@ impl Scheduling {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RtAppEvent {
-    /// `run`: work that takes this long on the machine's biggest core at its highest frequency,
-    /// and longer on any other.
+    /// `run`: work that takes this long on the CPU of [`RtAppFile::calibration`] at its highest
+    /// frequency.
     Run(Nanoseconds),
     /// `runtime`: work for this long, whatever gets done.
     Runtime(Nanoseconds),
@@ -181,7 +207,7 @@ pub enum RtAppEvent {
     Signal(String),
     /// `broad`: wake up all threads that wait for this condition.
     Broadcast(String),
-    /// `sync`: lock, signal, wait and unlock as one.
+    /// `sync`: lock, signal, wait and unlock as one. Who has the mutex already keeps it.
     Sync {
         /// Name of the condition.
         condition: String,
@@ -190,10 +216,14 @@ pub enum RtAppEvent {
     },
     /// `barrier`: sleep until all threads that use this barrier have come to it.
     Barrier(String),
-    /// `suspend`: sleep until somebody resumes this name, by default the task's own.
+    /// `suspend`: sleep until somebody resumes this name. Whose it is depends on [`RtAppVersion`].
     Suspend(String),
     /// `resume`: wake up all threads that are suspended on this name, if any is.
     Resume(String),
+    /// `sem_post`: count this semaphore up, or wake up the first thread that waits for it.
+    SemPost(String),
+    /// `sem_wait`: count this semaphore down; from 0, sleep until somebody counts it up.
+    SemWait(String),
     /// `yield`: let another thread have the CPU.
     Yield,
     /// `mem`: write this many bytes to memory.
@@ -231,13 +261,24 @@ impl RtTask {
     }
 }
 
-/// Reads an rt-app file. `origin` is its name for messages.
+/// Reads an rt-app file by the rules of the rt-app that it names, else of the present one. `origin` is its name for messages.
 ///
 /// # Errors
-/// The first problem of the file with its line: no JSON, a key that is not understood, a value of the wrong type or
-/// out of range, no task at all. Also a resource that is woken but never waited for, and more than
-/// [`MAX_FILE_BYTES`], [`MAX_THREADS`] or [`MAX_EVENTS`].
+/// The first problem of the file with its line: no JSON, an event that is not supported, a value of the wrong type or
+/// out of range, no task at all. Also more than [`MAX_FILE_BYTES`], [`MAX_THREADS`] or [`MAX_EVENTS`].
 pub fn parse(text: &str, origin: &str) -> Result<RtAppFile, RtAppError> {
+    parse_for(text, origin, None)
+}
+
+/// Reads an rt-app file by the rules of this rt-app, whichever the file names.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_for(
+    text: &str,
+    origin: &str,
+    version: Option<RtAppVersion>,
+) -> Result<RtAppFile, RtAppError> {
     let whole_file = |message: String| RtAppError {
         origin: origin.to_owned(),
         line: None,
@@ -253,13 +294,15 @@ pub fn parse(text: &str, origin: &str) -> Result<RtAppFile, RtAppError> {
         allow_trailing_commas: true,
         allow_missing_commas: true,
         allow_loose_object_property_names: false,
-        allow_single_quoted_strings: false,
+        allow_single_quoted_strings: true,
         allow_hexadecimal_numbers: false,
         allow_unary_plus_numbers: false,
         allow_bare_decimal_point_numbers: false,
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
+    let completed = workgen::complete(text);
+    let text: &str = &completed;
     let ast = parse_to_ast(text, &CollectOptions::default(), &options).map_err(|e| RtAppError {
         line: Some(place::Lines::new(text).of(e.range().start)),
         ..whole_file(format!("is no JSON: {}", e.kind()))
@@ -267,7 +310,7 @@ pub fn parse(text: &str, origin: &str) -> Result<RtAppFile, RtAppError> {
     let Some(root) = ast.value else {
         return Err(whole_file("is empty".to_owned()));
     };
-    sections::read(&root, text, origin)
+    sections::read(&root, text, origin, version)
 }
 
 impl fmt::Display for RtAppFile {

@@ -1,5 +1,7 @@
 //! Values with their place in the file, so that every complaint can name it.
 
+use std::collections::HashSet;
+
 use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 use wakepath_units::spelling::nearest;
@@ -77,6 +79,8 @@ impl<'a> Place<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a, 'v> {
     pub(super) name: &'v str,
+    /// The object has this key before, too.
+    pub(super) again: bool,
     pub(super) value: &'v Value<'a>,
     pub(super) place: Place<'v>,
 }
@@ -87,6 +91,7 @@ pub(super) fn entries<'a>(
     place: &Place<'_>,
     mut each: impl FnMut(Entry<'a, '_>) -> Result<(), RtAppError>,
 ) -> Result<(), RtAppError> {
+    let mut seen = HashSet::with_capacity(object.properties.len());
     for ObjectProp { range, name, value } in &object.properties {
         let name = name.as_str();
         let path = match place.path {
@@ -95,6 +100,7 @@ pub(super) fn entries<'a>(
         };
         each(Entry {
             name,
+            again: !seen.insert(name),
             value,
             place: Place {
                 path: &path,
@@ -109,12 +115,12 @@ pub(super) fn entries<'a>(
 /// What kind of value it is, for messages.
 fn kind(value: &Value<'_>) -> &'static str {
     match value {
-        Value::StringLit(_) => "a string",
-        Value::NumberLit(_) => "a number",
-        Value::BooleanLit(_) => "a boolean",
-        Value::Object(_) => "an object",
-        Value::Array(_) => "an array",
-        Value::NullKeyword(_) => "null",
+        Value::StringLit(_) => "is a string",
+        Value::NumberLit(_) => "is a number",
+        Value::BooleanLit(_) => "is a boolean",
+        Value::Object(_) => "is an object",
+        Value::Array(_) => "is an array",
+        Value::NullKeyword(_) => "has no value",
     }
 }
 
@@ -122,7 +128,12 @@ impl<'a, 'v> Entry<'a, 'v> {
     fn wrong(&self, wanted: &str) -> RtAppError {
         let mut place = self.place;
         place.byte = self.value.range().start;
-        place.error(format!("is {}; {wanted} is wanted", kind(self.value)))
+        place.error(format!("{}; {wanted} is wanted", kind(self.value)))
+    }
+
+    /// The key stands there alone.
+    pub(super) fn has_no_value(&self) -> bool {
+        matches!(self.value, Value::NullKeyword(_))
     }
 
     pub(super) fn object(&self) -> Result<&'v Object<'a>, RtAppError> {
@@ -167,24 +178,6 @@ impl<'a, 'v> Entry<'a, 'v> {
             Ok(number)
         } else {
             Err(place.error(format!("{number} is not between {least} and {most}")))
-        }
-    }
-
-    /// The names of an object with string values: `wanted` of them, all needed.
-    pub(super) fn pair(&self, wanted: [&str; 2]) -> Result<[String; 2], RtAppError> {
-        let mut found = [None, None];
-        entries(self.object()?, &self.place, |entry| {
-            match wanted.iter().position(|w| *w == entry.name) {
-                Some(index) => found[index] = Some(entry.text()?.to_owned()),
-                None => return Err(entry.place.unknown("key", entry.name, wanted)),
-            }
-            Ok(())
-        })?;
-        match found {
-            [Some(first), Some(second)] => Ok([first, second]),
-            [first, _] => Err(self
-                .place
-                .error(format!("has no `{}`", wanted[usize::from(first.is_some())]))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Phase, RtAppEvent, RtAppFile, RtTask, Scheduling};
+use super::{Calibration, Phase, RtAppEvent, RtAppFile, RtAppVersion, RtTask, Scheduling};
 
 pub(super) fn file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let duration = match file.duration {
@@ -10,7 +10,18 @@ pub(super) fn file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::Result 
         None => "-1".to_owned(),
     };
     writeln!(f, "{{")?;
-    writeln!(f, "  \"global\": {{ \"duration\": {duration} }},")?;
+    let calibration = match file.calibration {
+        Calibration::Cpu(cpu) => format!("\"CPU{cpu}\""),
+        Calibration::LoopNs(ns) => ns.to_string(),
+    };
+    let version = match file.version {
+        RtAppVersion::V2025 => String::new(),
+        version => format!(", \"rt_app_version\": \"{version}\""),
+    };
+    writeln!(
+        f,
+        "  \"global\": {{ \"duration\": {duration}, \"calibration\": {calibration}{version} }},"
+    )?;
     writeln!(f, "  \"tasks\": {{")?;
     separated(f, &file.tasks, |f, task| self::task(task, f))?;
     writeln!(f, "  }}\n}}")
@@ -79,6 +90,8 @@ fn event(event: &RtAppEvent, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::
         RtAppEvent::Barrier(name) => key("barrier", quoted(name)),
         RtAppEvent::Suspend(name) => key("suspend", quoted(name)),
         RtAppEvent::Resume(name) => key("resume", quoted(name)),
+        RtAppEvent::SemPost(name) => key("sem_post", quoted(name)),
+        RtAppEvent::SemWait(name) => key("sem_wait", quoted(name)),
         RtAppEvent::Yield => key("yield", "\"\"".to_owned()),
         RtAppEvent::Mem(bytes) => key("mem", bytes.to_string()),
         RtAppEvent::IoRun(bytes) => key("iorun", bytes.to_string()),

@@ -1,16 +1,17 @@
 //! The objects of a file: global, tasks, phases.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jsonc_parser::ast::{Object, Value};
 use wakepath_units::Nanoseconds;
 use wakepath_units::spelling::nearest;
 
-use super::events::{self, NAMES};
+use super::events::{self, InTask, NAMES};
 use super::place::{Entry, Lines, Place, entries};
+use super::warnings::Warnings;
 use super::{
-    MAX_EVENTS, MAX_THREADS, Phase, RtAppError, RtAppEvent, RtAppFile, RtAppWarning, RtTask,
-    Scheduling,
+    Calibration, MAX_EVENTS, MAX_THREADS, Phase, RtAppError, RtAppEvent, RtAppFile, RtAppVersion,
+    RtAppWarning, RtTask, Scheduling,
 };
 use crate::text::shown;
 
@@ -25,6 +26,22 @@ const LOGGING: [&str; 9] = [
     "cumulative_slack",
     "io_device",
     "mem_buffer_size",
+];
+
+/// Keys that tasks and phases have in common, besides events.
+const PROPERTIES: [&str; 12] = [
+    "loop",
+    "policy",
+    "priority",
+    "cpus",
+    "util_min",
+    "util_max",
+    "taskgroup",
+    "dl-runtime",
+    "dl-period",
+    "dl-deadline",
+    "membind_nodes",
+    "nodes_membind",
 ];
 
 /// Scheduling policies by name, with the least, the greatest and the default priority.
@@ -43,12 +60,20 @@ const MAX_CPUS: i64 = 65_535;
 
 struct Reader<'a> {
     file: RtAppFile,
+    warnings: Warnings,
+    /// The names of tasks, with the last number that was put behind each.
+    names: HashMap<String, u64>,
     default_policy: Scheduling,
     events: usize,
     origin: &'a str,
 }
 
-pub(super) fn read(root: &Value<'_>, text: &str, origin: &str) -> Result<RtAppFile, RtAppError> {
+pub(super) fn read(
+    root: &Value<'_>,
+    text: &str,
+    origin: &str,
+    version: Option<RtAppVersion>,
+) -> Result<RtAppFile, RtAppError> {
     let lines = Lines::new(text);
     let place = Place::root(origin, &lines);
     let Value::Object(root) = root else {
@@ -57,88 +82,171 @@ pub(super) fn read(root: &Value<'_>, text: &str, origin: &str) -> Result<RtAppFi
     let mut reader = Reader {
         file: RtAppFile {
             duration: None,
+            at_most: None,
             tasks: Vec::new(),
             copies: 1,
             warm_up: Nanoseconds::ZERO,
+            version: version.unwrap_or_default(),
+            calibration: Calibration::default(),
             warnings: Vec::new(),
         },
+        warnings: Warnings::default(),
+        names: HashMap::new(),
         default_policy: Scheduling::default(),
         events: 0,
         origin,
     };
     // The global object may come last, but its default policy counts for all tasks.
-    entries(root, &place, |entry| match entry.name {
-        "global" => reader.global(entry.object()?, &entry.place),
-        "tasks" | "resources" => Ok(()),
-        other => {
-            let known = ["tasks", "global", "resources"];
-            Err(entry.place.unknown("key", other, known))
+    let (mut has_tasks, mut unknown) = (false, None);
+    entries(root, &place, |entry| {
+        match entry.name {
+            "tasks" | "global" | "resources" if entry.again => {
+                reader.warnings.add_ignored(&entry, []);
+            }
+            "global" if entry.has_no_value() => {}
+            "global" => reader.global(entry.object()?, &entry.place, version)?,
+            "tasks" => has_tasks = true,
+            "resources" => {}
+            other => {
+                let known = ["tasks", "global", "resources"];
+                reader.warnings.add_ignored(&entry, known);
+                unknown.get_or_insert_with(|| entry.place.unknown("key", other, known));
+            }
         }
+        Ok(())
     })?;
+    if let (false, Some(error)) = (has_tasks, unknown) {
+        return Err(error);
+    }
     entries(root, &place, |entry| match entry.name {
-        "tasks" => entries(entry.object()?, &entry.place, |task| reader.task(&task)),
+        "tasks" if !entry.again => {
+            entries(entry.object()?, &entry.place, |task| reader.task(&task))
+        }
         _ => Ok(()),
     })?;
     reader.finish()
 }
 
 impl Reader<'_> {
-    fn warn(&mut self, entry: &Entry<'_, '_>, message: &str) {
-        self.file.warnings.push(RtAppWarning {
-            line: entry.place.line(),
-            key: entry.name.to_owned(),
-            message: message.to_owned(),
-        });
-    }
-
-    fn global(&mut self, object: &Object<'_>, place: &Place<'_>) -> Result<(), RtAppError> {
+    fn global(
+        &mut self,
+        object: &Object<'_>,
+        place: &Place<'_>,
+        version: Option<RtAppVersion>,
+    ) -> Result<(), RtAppError> {
         entries(object, place, |entry| {
             match entry.name {
+                known if entry.again => self.warnings.add_ignored(&entry, [known]),
+                _ if entry.has_no_value() => {}
                 "duration" => {
-                    let seconds = entry.integer(-1, MAX_LOOPS)?;
+                    let seconds = entry.integer(i64::from(i32::MIN), MAX_LOOPS)?;
                     self.file.duration = match u64::try_from(seconds) {
-                        Ok(0) => return Err(entry.place.error("a run of no time shows nothing")),
+                        Ok(0) | Err(_) => None,
                         Ok(seconds) => Some(Nanoseconds::from_secs(seconds)),
-                        Err(_) => None,
                     };
                 }
-                "default_policy" => self.default_policy = policy(&entry)?,
-                "calibration" => self.warn(
-                    &entry,
-                    "is not needed: `run` counts in time of the biggest core at its highest frequency",
-                ),
+                "default_policy" => self.default_policy = policy(&entry, &mut self.warnings)?,
+                "calibration" => self.calibration(&entry)?,
+                "rt_app_version" => {
+                    let own: RtAppVersion =
+                        (entry.text()?.parse()).map_err(|e: String| entry.place.error(e))?;
+                    self.file.version = version.unwrap_or(own);
+                }
                 "pi_enabled" => {
                     if entry.boolean()? {
                         return Err(entry.place.error("priority inheritance is not supported"));
                     }
                 }
                 other if LOGGING.contains(&other) => {
-                    self.warn(&entry, "has no effect on a simulation");
+                    self.warnings.add(&entry, "has no effect on a simulation");
                 }
-                other => {
+                _ => {
                     let known = ["duration", "default_policy", "calibration", "pi_enabled"];
                     let known = known.into_iter().chain(LOGGING);
-                    return Err(entry.place.unknown("key", other, known));
+                    self.warnings.add_ignored(&entry, known);
                 }
             }
             Ok(())
         })
     }
 
+    fn calibration(&mut self, entry: &Entry<'_, '_>) -> Result<(), RtAppError> {
+        if let Value::NumberLit(_) = entry.value {
+            let loop_ns = u32::try_from(entry.integer(0, MAX_LOOPS)?).unwrap_or_default();
+            // Of 0 ns, rt-app measures CPU 0.
+            if loop_ns > 0 {
+                self.file.calibration = Calibration::LoopNs(loop_ns);
+                self.warnings.add(
+                    entry,
+                    "gives ns per loop of a program that is not run here: `run` counts in time of the biggest core at \
+                     its highest frequency",
+                );
+            }
+            return Ok(());
+        }
+        let cpu = entry.text()?.strip_prefix("CPU").and_then(|number| {
+            let digits = number.find(|c: char| !c.is_ascii_digit());
+            let cpu: usize = number[..digits.unwrap_or(number.len())].parse().ok()?;
+            (cpu <= MAX_CPUS as usize).then_some(cpu)
+        });
+        match cpu {
+            Some(cpu) => {
+                self.file.calibration = Calibration::Cpu(cpu);
+                Ok(())
+            }
+            None => Err(entry
+                .place
+                .error("expected a CPU such as \"CPU0\", or ns per loop")),
+        }
+    }
+
+    /// The name of a task: if another one has it, `workgen` puts a number behind it.
+    fn free_name(&mut self, task: &Entry<'_, '_>) -> String {
+        let mut number = match self.names.get(task.name) {
+            None => {
+                self.names.insert(task.name.to_owned(), 0);
+                return task.name.to_owned();
+            }
+            Some(last) => *last,
+        };
+        let name = loop {
+            number += 1;
+            let name = format!("{}{number}", task.name);
+            if !self.names.contains_key(&name) {
+                break name;
+            }
+        };
+        self.names.insert(task.name.to_owned(), number);
+        self.names.insert(name.clone(), 0);
+        let message = format!(
+            "is another task's name already: this one is called `{}`, as with workgen",
+            shown(&name)
+        );
+        self.warnings.add(task, &message);
+        name
+    }
+
     fn task(&mut self, task: &Entry<'_, '_>) -> Result<(), RtAppError> {
         if task.name.is_empty() {
             return Err(task.place.error("a task needs a name"));
         }
-        if self.file.tasks.iter().any(|t| t.name == task.name) {
-            return Err(task.place.error("there is a task of this name already"));
-        }
+        let name = self.free_name(task);
+        let in_task = InTask {
+            name: &name,
+            written: task.name,
+            version: self.file.version,
+        };
         let object = task.object()?;
         let mut own = Properties::default();
         let (mut instances, mut delay) = (1, Nanoseconds::ZERO);
-        let mut phases = Vec::new();
+        let mut phases = None;
         let mut events = Vec::new();
         entries(object, &task.place, |entry| {
             match entry.name {
+                known @ ("instance" | "delay" | "phases") if entry.again => {
+                    self.warnings.add_ignored(&entry, [known]);
+                }
+                "instance" | "delay" | "phases" if entry.has_no_value() => {}
                 "instance" => {
                     let most = i64::from(MAX_THREADS);
                     instances = u32::try_from(entry.integer(0, most)?).unwrap_or_default();
@@ -147,36 +255,42 @@ impl Reader<'_> {
                     let us = entry.integer(0, MAX_LOOPS)?;
                     delay = Nanoseconds::from_micros(us.unsigned_abs());
                 }
-                "phases" => entries(entry.object()?, &entry.place, |phase| {
-                    phases.push(self.phase(&phase, task.name)?);
-                    Ok(())
-                })?,
-                "dl-runtime" | "dl-period" | "dl-deadline" => {
-                    return Err(entry.place.error("SCHED_DEADLINE is not supported"));
+                "phases" => {
+                    let mut all = Vec::new();
+                    entries(entry.object()?, &entry.place, |phase| {
+                        all.push(self.phase(&phase, in_task)?);
+                        Ok(())
+                    })?;
+                    phases = Some(all);
                 }
-                _ => self.common(&entry, task.name, &mut own, &mut events)?,
+                _ => self.common(&entry, in_task, &mut own, &mut events)?,
             }
             Ok(())
         })?;
-        match (phases.is_empty(), events.is_empty()) {
-            (true, true) => return Err(task.place.error("does nothing: it has no event")),
-            (false, false) => {
-                return Err(task
-                    .place
-                    .error("has events both inside and outside of `phases`"));
+        let scheduling = own.scheduling(self.default_policy, &task.place)?;
+        let phases = match phases {
+            Some(phases) if phases.is_empty() => {
+                return Err(task.place.error("does nothing: it has no phase"));
             }
-            (true, false) => phases.push(Phase {
+            Some(phases) => {
+                if !events.is_empty() {
+                    self.warnings.add(
+                        task,
+                        "has events outside of its `phases`, which are ignored as by rt-app",
+                    );
+                }
+                phases
+            }
+            None if events.is_empty() => return Err(own.does_nothing(&task.place)),
+            None => vec![Phase {
                 name: "phase".to_owned(),
                 loops: Some(1),
                 scheduling: None,
                 cpus: None,
                 events,
-            }),
-            (false, true) => {}
-        }
-        let scheduling = own.scheduling(self.default_policy, &task.place)?;
+            }],
+        };
         self.file.tasks.push(RtTask {
-            name: task.name.to_owned(),
             line: task.place.line(),
             instances,
             delay,
@@ -184,6 +298,7 @@ impl Reader<'_> {
             scheduling: scheduling.unwrap_or(self.default_policy),
             cpus: own.cpus,
             phases,
+            name,
         });
         let most = u64::from(MAX_THREADS);
         if self.file.threads() > most || self.file.tasks.len() as u64 > most {
@@ -193,14 +308,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn phase(&mut self, phase: &Entry<'_, '_>, task: &str) -> Result<Phase, RtAppError> {
+    fn phase(&mut self, phase: &Entry<'_, '_>, task: InTask<'_>) -> Result<Phase, RtAppError> {
         let mut own = Properties::default();
         let mut events = Vec::new();
         entries(phase.object()?, &phase.place, |entry| {
             self.common(&entry, task, &mut own, &mut events)
         })?;
         if events.is_empty() {
-            return Err(phase.place.error("does nothing: it has no event"));
+            return Err(own.does_nothing(&phase.place));
         }
         Ok(Phase {
             name: phase.name.to_owned(),
@@ -215,10 +330,17 @@ impl Reader<'_> {
     fn common(
         &mut self,
         entry: &Entry<'_, '_>,
-        task: &str,
+        task: InTask<'_>,
         own: &mut Properties,
         events: &mut Vec<RtAppEvent>,
     ) -> Result<(), RtAppError> {
+        let is_property = PROPERTIES.contains(&entry.name);
+        if is_property && (entry.again || entry.has_no_value()) {
+            if entry.again {
+                self.warnings.add_ignored(entry, []);
+            }
+            return Ok(());
+        }
         match entry.name {
             "loop" => {
                 own.loops = Some(match entry.integer(-1, MAX_LOOPS)? {
@@ -226,73 +348,107 @@ impl Reader<'_> {
                     loops => loops,
                 });
             }
-            "policy" => own.policy = Some(policy(entry)?),
+            "policy" => own.policy = Some(policy(entry, &mut self.warnings)?),
             "priority" => own.priority = Some(entry.integer(-20, 99)?),
             "cpus" => own.cpus = Some(cpus(entry)?),
             "util_min" | "util_max" => {
-                return Err(entry.place.error("utilisation clamping is not supported"));
+                // rt-app's word for no change.
+                if entry.integer(-1, 1024)? != -1 {
+                    return Err(entry.place.error("utilisation clamping is not supported"));
+                }
             }
             "taskgroup" => {
                 if !entry.text()?.is_empty() {
                     return Err(entry.place.error("task groups are not supported"));
                 }
             }
-            "membind_nodes" | "nodes_membind" => {
-                self.warn(entry, "has no effect: memory is the same everywhere");
+            "dl-runtime" | "dl-period" | "dl-deadline" => {
+                self.warnings.add(
+                    entry,
+                    "has no effect: deadlines are not supported, and slices of a task's own are not modelled",
+                );
             }
-            key => match events::kind(key) {
+            "membind_nodes" | "nodes_membind" => {
+                self.warnings
+                    .add(entry, "has no effect: memory is the same everywhere");
+            }
+            key => match events::kind(key, task.version) {
                 Some(kind) => {
-                    events.push(events::read(kind, entry, task)?);
+                    events.push(events::read(kind, entry, task, &mut self.warnings)?);
                     self.events += 1;
                     if self.events > MAX_EVENTS {
                         let message = format!("is one more than {MAX_EVENTS} events");
                         return Err(entry.place.error(message));
                     }
                 }
-                None => return Err(entry.place.unknown("key", key, common_keys())),
+                None => {
+                    self.warnings.add_ignored(entry, common_keys());
+                    let unknown = || entry.place.unknown("key", key, common_keys());
+                    own.unknown.get_or_insert_with(unknown);
+                }
             },
         }
         Ok(())
     }
 
     /// What can be checked only when all tasks are known.
-    fn finish(self) -> Result<RtAppFile, RtAppError> {
-        let error = |line: Option<usize>, key: Option<String>, message: String| RtAppError {
-            origin: self.origin.to_owned(),
-            line,
-            key,
-            message,
-            suggestion: None,
-        };
+    fn finish(mut self) -> Result<RtAppFile, RtAppError> {
         if self.file.threads() == 0 {
-            return Err(error(None, None, "has no task with a thread".to_owned()));
+            return Err(RtAppError {
+                origin: self.origin.to_owned(),
+                line: None,
+                key: None,
+                message: "has no task with a thread".to_owned(),
+                suggestion: None,
+            });
         }
-        let suspended: BTreeSet<&str> = self
-            .file
-            .tasks
-            .iter()
-            .flat_map(RtTask::events)
-            .filter_map(|e| match e {
-                RtAppEvent::Suspend(name) => Some(name.as_str()),
-                _ => None,
-            })
-            .collect();
-        for task in &self.file.tasks {
-            for event in task.events() {
-                if let RtAppEvent::Resume(name) = event
-                    && !suspended.contains(name.as_str())
-                {
-                    let message = format!("resumes `{}`, on which nobody suspends", shown(name));
-                    let key = format!("tasks.{}", shown(&task.name));
-                    return Err(RtAppError {
-                        suggestion: nearest(name, suspended.iter().copied()).map(str::to_owned),
-                        ..error(Some(task.line), Some(key), message)
-                    });
-                }
-            }
-        }
+        self.file.warnings = self.warnings.into_list();
+        let resumed = lost_resumes(&self.file.tasks);
+        self.file.warnings.extend(resumed);
         Ok(self.file)
     }
+}
+
+/// Most names that are resumed in vain and are listed.
+const MOST_LOST: usize = 20;
+
+/// The names that are resumed and on which nobody suspends, each once.
+fn lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
+    let suspended: BTreeSet<&str> = (tasks.iter().flat_map(RtTask::events))
+        .filter_map(|e| match e {
+            RtAppEvent::Suspend(name) => Some(name.as_str()),
+            _ => None,
+        })
+        .collect();
+    // By the line of the task, how often.
+    let mut lost: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for task in tasks {
+        for event in task.events() {
+            if let RtAppEvent::Resume(name) = event
+                && !suspended.contains(name.as_str())
+            {
+                lost.entry(name).or_insert((task.line, 0)).1 += 1;
+            }
+        }
+    }
+    let listed = lost.iter().take(MOST_LOST);
+    listed
+        .map(|(name, (line, count))| {
+            let near = match nearest(name, suspended.iter().copied()) {
+                Some(near) => format!("; did you mean `{}`?", shown(near)),
+                None => String::new(),
+            };
+            RtAppWarning {
+                line: *line,
+                key: "resume".to_owned(),
+                message: format!(
+                    "of `{}` wakes nobody: no task suspends on that name{near}",
+                    shown(name)
+                ),
+                count: *count,
+            }
+        })
+        .collect()
 }
 
 /// What a task or a phase says about itself.
@@ -303,9 +459,17 @@ struct Properties {
     policy: Option<Scheduling>,
     priority: Option<i64>,
     cpus: Option<Vec<usize>>,
+    /// The first key that nobody knows, as an error.
+    unknown: Option<RtAppError>,
 }
 
 impl Properties {
+    /// Why something without an event is refused: perhaps its key is misspelt.
+    fn does_nothing(self, place: &Place<'_>) -> RtAppError {
+        (self.unknown.filter(|error| error.suggestion.is_some()))
+            .unwrap_or_else(|| place.error("does nothing: it has no event"))
+    }
+
     /// How often; `None` is for ever.
     fn loops(&self, default: i64) -> Option<u64> {
         u64::try_from(self.loops.unwrap_or(default)).ok()
@@ -350,11 +514,17 @@ impl Properties {
     }
 }
 
-fn policy(entry: &Entry<'_, '_>) -> Result<Scheduling, RtAppError> {
-    let name = entry.text()?;
-    if name == "SCHED_DEADLINE" {
-        return Err(entry.place.error("SCHED_DEADLINE is not supported"));
-    }
+fn policy(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<Scheduling, RtAppError> {
+    let name = match entry.text()? {
+        "SCHED_DEADLINE" => {
+            return Err(entry.place.error("SCHED_DEADLINE is not supported"));
+        }
+        "SCHED_BATCH" => {
+            warnings.add(entry, "SCHED_BATCH is taken as SCHED_OTHER");
+            "SCHED_OTHER"
+        }
+        name => name,
+    };
     POLICIES
         .iter()
         .find(|(known, ..)| *known == name)
@@ -381,8 +551,8 @@ fn cpus(entry: &Entry<'_, '_>) -> Result<Vec<usize>, RtAppError> {
 
 /// Everything that a task or a phase can have.
 fn common_keys() -> impl Iterator<Item = &'static str> {
-    let own = [
-        "loop", "phases", "instance", "delay", "policy", "priority", "cpus",
-    ];
-    NAMES.iter().map(|(name, _)| *name).chain(own)
+    let own = ["phases", "instance", "delay"];
+    (NAMES.iter().map(|(name, _)| *name))
+        .chain(PROPERTIES)
+        .chain(own)
 }

@@ -69,7 +69,12 @@ fn what_workgen_allows_is_read() {
 
 #[test]
 fn an_error_is_one_line_whatever_the_names_in_the_file() {
-    let text = r#"{"tasks": {"a": {"resume": "worker"}, "b": {"suspend": "worker\n"}}}"#;
+    let text = r#"{"tasks": {"a": {"resume": "worker"}, "worker\n": {"suspend": "x\ny"}}}"#;
+    for warning in &good(text).warnings {
+        let warning = warning.to_string();
+        assert_eq!(warning.lines().count(), 1, "{warning}");
+    }
+    let text = r#"{"tasks": {"a\nb": {"slep\n": 1}}}"#;
     let error = parse(text, "t.json").unwrap_err().to_string();
     assert!(error.contains("did you mean"), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
@@ -106,8 +111,12 @@ fn errors_name_the_line_the_key_and_the_likely_intention() {
             "t.json:4: tasks.a.run: -1 is not between 0 and 2147483647",
         ),
         (
-            "\"resume\": \"b\",\n\"suspend\": \"c\"",
-            "t.json:3: tasks.a: resumes `b`, on which nobody suspends; did you mean `c`?",
+            "\"resume\",\n\"run\": 1",
+            "t.json:4: tasks.a.resume: has no value; a string is wanted",
+        ),
+        (
+            "\"memrun\": { \"type\": \"read\" }",
+            "t.json:4: tasks.a.memrun: is not supported: say how long the work takes with `run`",
         ),
         (
             "\"run\": 1,\n\"fork\": \"b\"",
@@ -142,8 +151,8 @@ fn errors_name_the_line_the_key_and_the_likely_intention() {
             "t.json:3: tasks.a: priority 0 is not between 1 and 99, as SCHED_RR has it",
         ),
         (
-            "\"run\": 1, \"phases\": {\"p\": {\"run\": 1}}",
-            "t.json:3: tasks.a: has events both inside and outside of `phases`",
+            "\"run\": 1, \"phases\": {}",
+            "t.json:3: tasks.a: does nothing: it has no phase",
         ),
         (
             "\"run\": 1, \"util_min\": 100",
@@ -177,12 +186,17 @@ fn errors_name_the_line_the_key_and_the_likely_intention() {
             "t.json:2: is no JSON: Unterminated object",
         ),
         (
-            "{\"global\": {\"duration\": 0}}",
-            "t.json:1: global.duration: a run of no time shows nothing",
+            "{\"global\": {\"durration\": 1}}",
+            "t.json: has no task with a thread",
         ),
         (
-            "{\"global\": {\"durration\": 1}}",
-            "t.json:1: global.durration: key `durration` is not known; did you mean `duration`?",
+            "{\"global\": {\"calibration\": \"cpu0\"}}",
+            "t.json:1: global.calibration: expected a CPU such as \"CPU0\", or ns per loop",
+        ),
+        (
+            "{\"global\": {\"rt_app_version\": \"2\"}}",
+            "t.json:1: global.rt_app_version: expected 1.0 (`suspend` waits for the name that it gives) or 2025 (since \
+             2025-05-31 for its own task's)",
         ),
     ] {
         assert_eq!(bad(text), message);
@@ -197,9 +211,174 @@ fn what_cannot_change_timing_is_a_warning() {
          \"global\": { \"gnuplot\": true, \"calibration\": \"CPU0\", \"duration\": -1 } }",
     );
     let keys: Vec<&str> = file.warnings.iter().map(|w| w.key.as_str()).collect();
-    assert_eq!(keys, ["gnuplot", "calibration", "membind_nodes"]);
+    assert_eq!(keys, ["gnuplot", "membind_nodes"]);
     assert_eq!(file.warnings[0].line, 2);
     assert_eq!(file.duration, None);
+}
+
+/// The warnings of a file as text.
+fn warnings(text: &str) -> Vec<String> {
+    good(text)
+        .warnings
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[test]
+fn keys_that_rt_app_does_not_know_are_ignored_and_named_once() {
+    let text = "{ \"tasks\": { \"P\": { \"loop\": 100, \"run\": 1000, \"slep\": 3,\n\
+        \"timer\": { \"ref\": \"t\", \"period\": 5000, \"made\": 1 } },\n\
+        \"Q\": { \"phases\": { \"p\": { \"run\": 1, \"slep\": 3, \"delay\": 5 }, \"q\": { \"run\": 1, \"slep\": 3 } } } },\n\
+        \"global\": { \"duration\": 1, \"frag\": 1, \"lock_pages\": true }, \"_comment\": \"x\" }";
+    assert_eq!(
+        warnings(text),
+        [
+            "line 4: `frag` is not known, and ignored as by rt-app",
+            "line 4: `lock_pages` has no effect on a simulation",
+            "line 4: `_comment` is not known, and ignored as by rt-app",
+            "line 1: `slep` is not known, and ignored as by rt-app; did you mean `sleep`? (3 times)",
+            "line 2: `made` is not known, and ignored as by rt-app; did you mean `mode`?",
+            "line 3: `delay` is not known, and ignored as by rt-app",
+        ]
+    );
+    assert_eq!(good(text).tasks[0].phases[0].events.len(), 2);
+    // Very many are cut.
+    let many: Vec<String> = (0..1000).map(|i| format!("\"key{i}\": 1")).collect();
+    let many = warnings(&task(&format!("\"run\": 1, {}", many.join(", "))));
+    assert_eq!(many.len(), 40);
+    assert!(
+        many[39].ends_with("(and 960 more warnings)"),
+        "{}",
+        many[39]
+    );
+}
+
+#[test]
+fn what_workgen_fills_in_is_filled_in() {
+    let file = good(
+        "{ \"tasks\": {\n\"A\": { \"loop\", \"suspend\"\n\"run\": 5, \"suspend\", \"run\": 6, \"yield\" },\n\
+         \"B\": { \"phases\": { \"p\": { \"suspend\", }, \"p\": { \"suspend\": null, \"run\" : 1, } } }, }\n\
+         \"global\" : { \"gnuplot\": False, 'duration': 2, } }",
+    );
+    let us = Nanoseconds::from_micros;
+    let suspend = |name: &str| RtAppEvent::Suspend(name.into());
+    assert_eq!(
+        file.tasks[0].phases[0].events,
+        [
+            suspend("A"),
+            RtAppEvent::Run(us(5)),
+            suspend("A"),
+            RtAppEvent::Run(us(6)),
+            RtAppEvent::Yield
+        ]
+    );
+    assert_eq!(file.tasks[1].phases[0].events, [suspend("B")]);
+    assert_eq!(file.tasks[1].phases[1].events[0], suspend("B"));
+    assert_eq!(file.duration, Some(Nanoseconds::from_secs(2)));
+}
+
+#[test]
+fn a_key_that_occurs_again_is_renamed_as_by_workgen() {
+    let text = "{ \"tasks\": { \"A\": { \"loop\": 3, \"run\": 1, \"loop\": 5, \"run\": 2 }, \"A\": { \"suspend\" } } }";
+    let file = good(text);
+    assert_eq!(file.tasks[0].loops, Some(3));
+    assert_eq!(file.tasks[0].phases[0].events.len(), 2);
+    assert_eq!(file.tasks[1].name, "A1");
+    assert_eq!(
+        file.tasks[1].phases[0].events,
+        [RtAppEvent::Suspend("A1".into())]
+    );
+    assert_eq!(
+        warnings(text),
+        [
+            "line 1: `loop` occurs again, and the first one counts, as with workgen",
+            "line 1: `A` is another task's name already: this one is called `A1`, as with workgen",
+        ]
+    );
+}
+
+#[test]
+fn what_a_thread_suspends_on_depends_on_the_version() {
+    let text = r#"{ "tasks": { "A": { "resume": "B" }, "B": { "suspend": "X", "run": 1, "suspend": "X" }, "C": { "resume": "X" } } }"#;
+    let suspended = |version| {
+        let file = parse_for(text, "t.json", version).unwrap();
+        let RtAppEvent::Suspend(name) = file.tasks[1].phases[0].events[0].clone() else {
+            panic!("{file:?}")
+        };
+        let warnings: Vec<String> = file.warnings.iter().map(ToString::to_string).collect();
+        (name, warnings)
+    };
+    let (own, now) = suspended(None);
+    assert_eq!(own, "B");
+    assert_eq!(suspended(Some(RtAppVersion::V2025)), (own, now.clone()));
+    assert_eq!(now.len(), 2, "{now:?}");
+    assert!(
+        now[0].starts_with(
+            "line 1: `suspend` waits for the name of its task, as in rt-app since 2025-05-31"
+        ) && now[0].ends_with("; here `X` in the task `B` (2 times)"),
+        "{now:?}"
+    );
+    assert_eq!(
+        now[1],
+        "line 1: `resume` of `X` wakes nobody: no task suspends on that name; did you mean `B`?"
+    );
+    let (given, before) = suspended(Some(RtAppVersion::V1));
+    assert_eq!((given.as_str(), before.len()), ("X", 2), "{before:?}");
+    assert!(
+        before[1].contains("`resume` of `B` wakes nobody"),
+        "{before:?}"
+    );
+    // A file can say it, and the caller has the last word.
+    let named = text.replacen('{', r#"{ "global": { "rt_app_version": "1.0" },"#, 1);
+    assert_eq!(good(&named).version, RtAppVersion::V1);
+    assert_eq!(
+        good(&good(&named).to_string()).tasks[1].phases,
+        good(&named).tasks[1].phases
+    );
+    let version = Some(RtAppVersion::V2025);
+    assert_eq!(
+        parse_for(&named, "t", version).unwrap().version,
+        RtAppVersion::V2025
+    );
+}
+
+#[test]
+fn keys_are_events_by_what_they_begin_with() {
+    let file = good(&task(
+        "\"runtime_a\": 1, \"run_b\": 2, \"sleepy\": 3, \"sem_post\": \"s\"",
+    ));
+    let us = Nanoseconds::from_micros;
+    assert_eq!(
+        file.tasks[0].phases[0].events,
+        [
+            RtAppEvent::Runtime(us(1)),
+            RtAppEvent::Run(us(2)),
+            RtAppEvent::Sleep(us(3)),
+            RtAppEvent::SemPost("s".into())
+        ]
+    );
+    assert_eq!(
+        file.warnings[0].to_string(),
+        "line 4: `sleepy` is read as `sleep`: it begins so"
+    );
+    let older = task("\"run\": 2, \"sem_post\": \"s\"");
+    let older = parse_for(&older, "t", Some(RtAppVersion::V1)).unwrap();
+    assert_eq!(older.tasks[0].phases[0].events.len(), 1);
+    assert_eq!(older.warnings[0].key, "sem_post");
+}
+
+#[test]
+fn a_calibration_is_a_cpu_or_a_length_of_a_loop() {
+    let with = |global: &str| {
+        let text =
+            format!("{{ \"tasks\": {{ \"a\": {{ \"run\": 1 }} }}, \"global\": {{ {global} }} }}");
+        (good(&text).calibration, good(&text).warnings.len())
+    };
+    assert_eq!(with(""), (Calibration::Cpu(0), 0));
+    assert_eq!(with("\"calibration\": \"CPU4\""), (Calibration::Cpu(4), 0));
+    assert_eq!(with("\"calibration\": 0"), (Calibration::Cpu(0), 0));
+    assert_eq!(with("\"calibration\": 250"), (Calibration::LoopNs(250), 1));
 }
 
 #[test]
@@ -261,6 +440,10 @@ proptest! {
         loops in prop::option::of(1_u64..1000),
         instances in 1_u32..5,
         delay in 0_u64..1000,
+        calibration in prop_oneof![
+            (0_usize..99).prop_map(Calibration::Cpu),
+            (1_u32..999).prop_map(Calibration::LoopNs),
+        ],
         scheduling in any_scheduling(),
         phases in prop::collection::vec(
             (
@@ -275,6 +458,10 @@ proptest! {
         let file = RtAppFile {
             duration: duration.map(Nanoseconds::from_secs),
             copies: 1,
+            at_most: None,
+            // Any name to suspend on.
+            version: RtAppVersion::V1,
+            calibration,
             warm_up: Nanoseconds::ZERO,
             tasks: vec![RtTask {
                 name: "a \"b\" \\".into(),
@@ -300,6 +487,7 @@ proptest! {
         let read = parse(&file.to_string(), "printed.json").unwrap();
         prop_assert_eq!(&read.tasks, &relined(&file, &read));
         prop_assert_eq!(read.duration, file.duration);
+        prop_assert_eq!((read.version, read.calibration), (file.version, file.calibration));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! What `wakepath sim` prints of an rt-app workload.
 
 use std::io::Write;
+use std::path::Path;
 
 use wakepath_hardware::Machine;
-use wakepath_sim::{PolicyComparison, PolicyResult, Run, TaskRun};
+use wakepath_sim::{PolicyComparison, PolicyResult, Run, TaskRun, ThreadsRun};
+use wakepath_workloads::Workload;
 
 use super::{figures, header, row, write_states};
 use crate::output;
@@ -11,6 +13,58 @@ use crate::output;
 /// Each task of a run.
 fn tasks(run: &Run) -> &[TaskRun] {
     run.threads.as_ref().map_or(&[], |t| &t.tasks)
+}
+
+/// Says what came out otherwise than the file leads one to expect.
+pub(super) fn tell(job: &Path, workload: &Workload, comparison: &PolicyComparison) {
+    let Workload::RtApp(file) = workload else {
+        return;
+    };
+    let job = job.display();
+    for task in &file.tasks {
+        if let Some(message) = never_ran(&task.name, comparison) {
+            eprintln!("wakepath: {job}:{}: warning: {message}", task.line);
+        }
+    }
+    let runs = || comparison.results.iter().flat_map(|result| &result.runs);
+    let threads = || runs().filter_map(|run| run.threads.as_ref());
+    if let Some(halted) = threads().find_map(|threads| threads.halted.as_ref()) {
+        eprintln!(
+            "wakepath: {job}: note: after {:.3} s every thread that has not ended waits for another one: {}",
+            halted.after_seconds, halted.waits
+        );
+    }
+    let capped = |run: &&Run| run.threads.as_ref().is_some_and(|t| t.time_capped);
+    if let Some(run) = runs().find(capped) {
+        let asked = match file.duration {
+            Some(duration) => format!("of its {} s", duration.as_secs_f64()),
+            None => "of its threads, which have not ended,".to_owned(),
+        };
+        eprintln!(
+            "wakepath: {job}: note: {asked} {} s were simulated; --seconds N simulates more or less",
+            run.seconds
+        );
+    }
+}
+
+/// What to say of a task that did nothing.
+fn never_ran(task: &str, comparison: &PolicyComparison) -> Option<String> {
+    let why = |threads: &ThreadsRun| {
+        let found = threads.tasks.iter().find(|t| t.name == task);
+        found.and_then(|t| t.never_ran.clone())
+    };
+    let in_result = |result: &PolicyResult| {
+        let mut runs = result.runs.iter().filter_map(|run| run.threads.as_ref());
+        Some((result.policy.to_string(), runs.find_map(why)?))
+    };
+    let found: Vec<(String, String)> = comparison.results.iter().filter_map(in_result).collect();
+    let (first, why) = found.first()?;
+    let under = match found.len() {
+        all if all == comparison.results.len() => String::new(),
+        1 => format!(" under {first}"),
+        some => format!(" under {first} and {} more", some - 1),
+    };
+    Some(format!("task `{task}` never ran{under}: {why}"))
 }
 
 /// One line per run and task.
