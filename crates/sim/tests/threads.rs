@@ -202,8 +202,9 @@ proptest! {
         let mut file = file(&format!("\"busy\": {{ \"instance\": {tasks}, \"run\": 100 }}"));
         file.duration = Some(Nanoseconds::from_millis(200));
         let run = simulate(&machine, &file.into(), &combination("menu", "performance"), 1).unwrap();
-        let busy = run.cpus.iter().filter(|c| c.busy_seconds > 0.9 * run.seconds).count();
-        prop_assert_eq!(busy, tasks, "{}", name);
+        // They may go to other CPUs, but none waits for another one.
+        let busy: f64 = run.cpus.iter().map(|c| c.busy_seconds).sum();
+        prop_assert!(busy > 0.97 * tasks as f64 * run.seconds, "{} {} {}", name, tasks, busy);
     }
 }
 
@@ -422,7 +423,7 @@ fn a_run_that_has_done_something_lasts_its_duration() {
         (
             "\"a\": { \"run\": 1, \"lock\": \"x\", \"sleep\": 10, \"lock1\": \"y\" }, \
              \"b\": { \"lock\": \"y\", \"sleep\": 10, \"lock1\": \"x\" }",
-            Some("'a' waits for the mutex \"y\", 'b' waits for the mutex \"x\""),
+            Some("'a' waits for the mutex"),
         ),
         ("\"a\": { \"loop\": 3, \"run\": 1 }", None),
     ] {
@@ -465,12 +466,12 @@ fn a_sync_gives_its_mutex_back_or_keeps_it() {
         ["a", "b", "c"].map(|name| task(&run, name).loops)
     };
     let [a, b, c] = run("\"sleep1\": 100, \"sync\": { \"ref\": \"q\", \"mutex\": \"m\" }");
-    assert!(a == 5 && b == 5 && c > 10, "{a} {b} {c}");
+    assert!(a == 5 && b == 5 && c > 16, "{a} {b} {c}");
     // It has the mutex before and after, and c waits for it.
     let [a, b, c] = run(
         "\"sleep1\": 100, \"lock\": \"m\", \"sync\": { \"ref\": \"q\", \"mutex\": \"m\" }, \"sleep2\": 8000, \"unlock\": \"m\"",
     );
-    assert!(a == 5 && b == 5 && (8..=13).contains(&c), "{a} {b} {c}");
+    assert!(a == 5 && b == 5 && (8..=15).contains(&c), "{a} {b} {c}");
 }
 
 /// A board's tasks begin wherever a CPU is free, and go to a bigger one when they are too big for theirs.
@@ -542,7 +543,7 @@ fn a_thread_waits_for_what_it_writes() {
 fn waiting_for_a_write_counts_as_io_wait() {
     let mean_mhz = |freq| {
         let machine = Machine::find("rk3399").unwrap();
-        let tasks = file("\"a\": { \"run\": 5, \"iorun\": 4096 }");
+        let tasks = file("\"a\": { \"cpus\": [4], \"run\": 5, \"iorun\": 4096 }");
         let policies = combination("menu", freq);
         simulate(&machine, &tasks.into(), &policies, 1)
             .unwrap()
@@ -655,7 +656,7 @@ fn what_ends_in_the_warm_up_is_not_counted() {
     };
     let (all, half, none) = (run(0), run(50), run(200));
     let (all, half, none) = (task(&all, "t"), task(&half, "t"), task(&none, "t"));
-    assert!(all.loops > 90 && half.loops.abs_diff(all.loops / 2) <= 1);
+    assert!(all.loops > 80 && half.loops.abs_diff(all.loops / 2) <= 1);
     assert!((half.loops_per_second / all.loops_per_second - 1.0).abs() < 0.05);
     assert!(half.wake_ups.abs_diff(half.loops) <= 1);
     assert_eq!(
